@@ -1,0 +1,175 @@
+//! Dense index newtypes, and the vector they index.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Index, IndexMut};
+
+/// A small index that names one kind of thing; ids of one kind are dense from 0.
+pub trait Id: Copy + Eq + Ord + fmt::Debug {
+    /// The id with this index.
+    ///
+    /// # Panics
+    /// If the index does not fit the id's integer.
+    fn from_index(index: usize) -> Self;
+    /// The index of this id, from 0.
+    fn index(self) -> usize;
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($integer:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub $integer);
+
+        impl Id for $name {
+            #[inline]
+            fn from_index(index: usize) -> Self {
+                assert!(index <= <$integer>::MAX as usize, "{} out of range: {index}", stringify!($name));
+                Self(index as $integer)
+            }
+            #[inline]
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+id! {
+    /// A core: simulated, or real and then worked by one thread.
+    CoreId(u16)
+}
+id! {
+    /// A client: whatever has a weight and a backlog (flow, connection, service, class).
+    ClientId(u32)
+}
+id! {
+    /// A flow: the packets of one 5-tuple. Reused after the flow has ended.
+    FlowId(u32)
+}
+id! {
+    /// A service: what is done to a packet.
+    ServiceId(u16)
+}
+id! {
+    /// A place in the packet slab, held by one packet from its arrival to its completion.
+    Slot(u32)
+}
+id! {
+    /// A queue of the mechanism: one sharing policy, and the cores that pull from it.
+    QueueId(u16)
+}
+
+/// A vector indexed by one kind of id.
+#[derive(Clone, PartialEq, Eq)]
+pub struct IdVec<I, T> {
+    items: Vec<T>,
+    id: PhantomData<I>,
+}
+
+impl<I: Id, T> IdVec<I, T> {
+    /// An empty vector.
+    pub const fn new() -> Self {
+        Self { items: Vec::new(), id: PhantomData }
+    }
+
+    /// A vector of `length` items, each made from its id.
+    pub fn from_fn(length: usize, make: impl FnMut(I) -> T) -> Self {
+        Self { items: (0..length).map(I::from_index).map(make).collect(), id: PhantomData }
+    }
+
+    /// Appends an item and gives its id.
+    pub fn push(&mut self, item: T) -> I {
+        self.items.push(item);
+        I::from_index(self.items.len() - 1)
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The item, or none if the id is beyond the end.
+    pub fn get(&self, id: I) -> Option<&T> {
+        self.items.get(id.index())
+    }
+
+    /// All ids, ascending.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = I> + use<I, T> {
+        (0..self.items.len()).map(I::from_index)
+    }
+
+    /// The items, by ascending id.
+    pub fn iter(&self) -> core::slice::Iter<'_, T> {
+        self.items.iter()
+    }
+
+    /// The items, by ascending id, to change.
+    pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, T> {
+        self.items.iter_mut()
+    }
+
+    /// The items as a slice, by ascending id.
+    pub fn as_slice(&self) -> &[T] {
+        &self.items
+    }
+}
+
+impl<I: Id, T> Default for IdVec<I, T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<I: Id, T> FromIterator<T> for IdVec<I, T> {
+    fn from_iter<It: IntoIterator<Item = T>>(items: It) -> Self {
+        Self { items: items.into_iter().collect(), id: PhantomData }
+    }
+}
+
+impl<I: Id, T: fmt::Debug> fmt::Debug for IdVec<I, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.items.fmt(f)
+    }
+}
+
+impl<I: Id, T> Index<I> for IdVec<I, T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, id: I) -> &T {
+        &self.items[id.index()]
+    }
+}
+
+impl<I: Id, T> IndexMut<I> for IdVec<I, T> {
+    #[inline]
+    fn index_mut(&mut self, id: I) -> &mut T {
+        &mut self.items[id.index()]
+    }
+}
+
+impl<'a, I: Id, T> IntoIterator for &'a IdVec<I, T> {
+    type Item = &'a T;
+    type IntoIter = core::slice::Iter<'a, T>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.iter()
+    }
+}

@@ -1,0 +1,117 @@
+//! Units: time, work and weight. A bare number carries its unit in its name.
+
+use core::fmt;
+use core::num::NonZeroU32;
+use core::ops::{Add, AddAssign, Sub};
+
+/// An instant or a span, in nanoseconds. Instants count from the start of the run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(u64);
+
+impl Time {
+    /// The start of the run, or an empty span.
+    pub const ZERO: Self = Self(0);
+    /// Later than every instant: never.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// `ns` nanoseconds.
+    pub const fn from_ns(ns: u64) -> Self {
+        Self(ns)
+    }
+
+    /// In nanoseconds.
+    pub const fn as_ns(self) -> u64 {
+        self.0
+    }
+
+    /// The span since `earlier`, or zero if that is later.
+    pub const fn since(self, earlier: Self) -> Self {
+        Self(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add for Time {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Time {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Time {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ns", self.0)
+    }
+}
+
+/// An amount of work, in the unit of the run: nanoseconds of one core, bytes, or packets.
+pub type Work = u64;
+
+/// What one unit of [`Work`] is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WorkUnit {
+    /// Nanoseconds of one core.
+    #[default]
+    Nanoseconds,
+    /// Bytes on the wire.
+    Bytes,
+    /// Packets.
+    Packets,
+}
+
+impl WorkUnit {
+    /// The name on the command line and in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Bytes => "bytes",
+            Self::Packets => "packets",
+        }
+    }
+}
+
+/// The relative claim of a client to service: an integer from 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Weight(NonZeroU32);
+
+impl Weight {
+    /// The weight of a client that was given none.
+    pub const ONE: Self = Self(NonZeroU32::MIN);
+
+    /// The weight `value`, or none if that is 0.
+    pub const fn new(value: u32) -> Option<Self> {
+        match NonZeroU32::new(value) {
+            Some(value) => Some(Self(value)),
+            None => None,
+        }
+    }
+
+    /// The weight as a number, from 1.
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+impl fmt::Debug for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}

@@ -1,0 +1,2 @@
+//! The network services of humpyard: real work done on packets.
+#![forbid(unsafe_code)]
