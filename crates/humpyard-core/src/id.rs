@@ -145,7 +145,7 @@ impl<I: Id, T> FromIterator<T> for IdVec<I, T> {
     }
 }
 
-impl<I: Id, T: fmt::Debug> fmt::Debug for IdVec<I, T> {
+impl<I, T: fmt::Debug> fmt::Debug for IdVec<I, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.items.fmt(f)
     }

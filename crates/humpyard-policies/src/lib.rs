@@ -1,3 +1,18 @@
 //! The scheduling policies of humpyard, one file each, and their registry.
+//!
+//! Each policy is a pure state machine behind a trait of `humpyard_core::policy`. [`registry`] finds them by name.
 #![no_std]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod allocate;
+pub mod registry;
+pub mod share;
+pub mod spec;
+pub mod steer;
+
+#[cfg(test)]
+mod testing;

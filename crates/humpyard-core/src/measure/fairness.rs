@@ -1,0 +1,164 @@
+//! Fairness: service against weight.
+
+use super::summary::FairnessSummary;
+use crate::id::{ClientId, IdVec};
+use crate::unit::{Weight, Work};
+
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    weight: Weight,
+    /// Packets waiting or in service.
+    packets: u32,
+    /// All service since the id is in use.
+    total: Work,
+    /// Service since it last woke.
+    service: Work,
+    /// The fluid share per weight when it last woke.
+    woke_at: f64,
+}
+
+/// Compares the service of each client with the fluid share: what it would have had if, at each instant, the work done had
+/// been divided among the clients with packets in proportion to their weights.
+///
+/// The service error of a client is its service minus its fluid share, both since it last woke, in the unit of work. It is
+/// least just before a service and greatest just after one, so it is looked at then.
+#[derive(Debug)]
+pub struct Fairness {
+    clients: IdVec<ClientId, Client>,
+    /// Work done per weight of the clients that had packets.
+    fluid: f64,
+    weight_active: u64,
+    error_min: f64,
+    error_max: f64,
+    ended: Jain,
+}
+
+/// The sums of Jain's index.
+#[derive(Clone, Copy, Debug, Default)]
+struct Jain {
+    n: u64,
+    sum: f64,
+    sum_squared: f64,
+}
+
+impl Fairness {
+    /// For client ids below `clients` with these weights.
+    pub fn new(clients: usize, mut weight: impl FnMut(ClientId) -> Weight) -> Self {
+        let clients =
+            IdVec::from_fn(clients, |id| Client { weight: weight(id), packets: 0, total: 0, service: 0, woke_at: 0.0 });
+        Self { clients, fluid: 0.0, weight_active: 0, error_min: 0.0, error_max: 0.0, ended: Jain::default() }
+    }
+
+    /// A packet of the client was accepted.
+    pub fn on_arrival(&mut self, id: ClientId) {
+        let client = &mut self.clients[id];
+        client.packets += 1;
+        if client.packets == 1 {
+            client.service = 0;
+            client.woke_at = self.fluid;
+            self.weight_active += u64::from(client.weight.get());
+        }
+    }
+
+    /// A packet of the client was done, and was so much work.
+    pub fn on_service(&mut self, id: ClientId, used: Work) {
+        let client = &mut self.clients[id];
+        self.error_min = self.error_min.min(client.error(self.fluid));
+        self.fluid += used as f64 / self.weight_active as f64;
+        client.service += used;
+        client.total += used;
+        self.error_max = self.error_max.max(client.error(self.fluid));
+        client.packets -= 1;
+        if client.packets == 0 {
+            self.weight_active -= u64::from(client.weight.get());
+        }
+    }
+
+    /// The client, idle, is gone.
+    pub fn on_client_end(&mut self, id: ClientId) {
+        let client = &mut self.clients[id];
+        self.ended.add(client);
+        client.total = 0;
+    }
+
+    /// The client has another weight; its error starts anew.
+    pub fn set_weight(&mut self, id: ClientId, weight: Weight) {
+        let client = &mut self.clients[id];
+        if client.packets > 0 {
+            self.weight_active = self.weight_active - u64::from(client.weight.get()) + u64::from(weight.get());
+        }
+        client.weight = weight;
+        client.service = 0;
+        client.woke_at = self.fluid;
+    }
+
+    pub(super) fn summary(&self) -> FairnessSummary {
+        let mut jain = self.ended;
+        self.clients.iter().for_each(|client| jain.add(client));
+        FairnessSummary {
+            jain: jain.index(),
+            service_error_min: self.error_min,
+            service_error_max: self.error_max,
+            clients: jain.n,
+        }
+    }
+}
+
+impl Client {
+    fn error(&self, fluid: f64) -> f64 {
+        self.service as f64 - f64::from(self.weight.get()) * (fluid - self.woke_at)
+    }
+}
+
+impl Jain {
+    fn add(&mut self, client: &Client) {
+        if client.total > 0 {
+            let share = client.total as f64 / f64::from(client.weight.get());
+            self.n += 1;
+            self.sum += share;
+            self.sum_squared += share * share;
+        }
+    }
+
+    fn index(&self) -> f64 {
+        if self.n == 0 { 1.0 } else { self.sum * self.sum / (self.n as f64 * self.sum_squared) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weight(value: u32) -> Weight {
+        Weight::new(value).expect("positive")
+    }
+
+    /// Set B of PROPORTIONAL_SHARE under weighted round robin: errors within [-15/8, 6], all zero at the end.
+    #[test]
+    fn errors_of_weighted_round_robin() {
+        let weights = [12, 3, 3, 2, 2, 2];
+        let mut fairness = Fairness::new(6, |id| weight(weights[id.0 as usize]));
+        (0..6).for_each(|id| fairness.on_arrival(ClientId(id)));
+        for id in (0..6).flat_map(|id| core::iter::repeat_n(ClientId(id), weights[id as usize] as usize)) {
+            fairness.on_arrival(id);
+            fairness.on_service(id, 1);
+        }
+        let summary = fairness.summary();
+        assert!((summary.service_error_min + 15.0 / 8.0).abs() < 1e-9, "{summary:?}");
+        assert!((summary.service_error_max - 6.0).abs() < 1e-9, "{summary:?}");
+        assert!((summary.jain - 1.0).abs() < 1e-9, "{summary:?}");
+    }
+
+    #[test]
+    fn jain_counts_ended_clients_and_leaves_out_the_unserved() {
+        let mut fairness = Fairness::new(3, |_| weight(1));
+        for (id, work) in [(0, 30), (1, 10)] {
+            fairness.on_arrival(ClientId(id));
+            fairness.on_service(ClientId(id), work);
+        }
+        let expected = 40.0 * 40.0 / (2.0 * 1000.0);
+        assert!((fairness.summary().jain - expected).abs() < 1e-12);
+        fairness.on_client_end(ClientId(0));
+        assert!((fairness.summary().jain - expected).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,140 @@
+//! A histogram of whole numbers with a relative error below 1 %, whatever their size.
+//!
+//! Values below 128 have a bucket each; above, every power of two is cut into 128 buckets. (HdrHistogram does the same and
+//! is well kept, but needs `std`, which is out of reach here.)
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+const BITS: u32 = 7;
+const PER_OCTAVE: usize = 1 << BITS;
+const BUCKETS: usize = (64 - BITS as usize + 1) * PER_OCTAVE;
+
+/// How often values of each size occurred.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    buckets: Vec<u64>,
+    count: u64,
+    sum: u128,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// An empty histogram.
+    pub fn new() -> Self {
+        Self { buckets: vec![0; BUCKETS], count: 0, sum: 0, max: 0 }
+    }
+
+    /// Counts one value.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        self.buckets[bucket(value)] += 1;
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Counts all that `other` has counted.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The greatest value, exactly; 0 if there is none.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The mean, exactly but for the last rounding; 0 if there is no value.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// A value that at least `quantile` (0 to 1) of all values do not exceed, less than 1 % above the least such value.
+    pub fn quantile(&self, quantile: f64) -> u64 {
+        let rank = (libm::ceil(quantile * self.count as f64) as u64).clamp(1, self.count.max(1));
+        let mut seen = 0;
+        for (index, &count) in self.buckets.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return highest(index).min(self.max);
+            }
+        }
+        self.max
+    }
+}
+
+#[inline]
+fn bucket(value: u64) -> usize {
+    let octave = (u64::BITS - value.leading_zeros()).saturating_sub(BITS + 1);
+    octave as usize * PER_OCTAVE + (value >> octave) as usize
+}
+
+/// The highest value of a bucket.
+fn highest(bucket: usize) -> u64 {
+    if bucket < 2 * PER_OCTAVE {
+        return bucket as u64;
+    }
+    let octave = bucket / PER_OCTAVE - 1;
+    let lowest = (bucket - octave * PER_OCTAVE) as u64;
+    (lowest << octave) + ((1 << octave) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Seed;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn every_value_lies_in_its_bucket() {
+        for shift in 0..64 {
+            for offset in [0, 1] {
+                let value = (1u64 << shift) + offset;
+                let found = highest(bucket(value));
+                assert!(found >= value && (found - value) as f64 <= value as f64 / 100.0, "{value} {found}");
+                assert!(bucket(value) == 0 || highest(bucket(value) - 1) < value, "{value}");
+            }
+        }
+        assert!(bucket(u64::MAX) < BUCKETS);
+        assert_eq!(highest(bucket(u64::MAX)), u64::MAX);
+    }
+
+    #[test]
+    fn quantiles_are_within_one_percent() {
+        let mut random = Seed(5).stream("test");
+        let mut values: Vec<u64> = (0..50_000).map(|_| random.exponential(1e6) as u64).collect();
+        let mut histogram = Histogram::new();
+        values.iter().for_each(|&value| histogram.record(value));
+        values.sort_unstable();
+        for quantile in [0.5, 0.9, 0.99, 0.999, 1.0] {
+            let exact = values[(quantile * 50_000.0) as usize - 1];
+            let found = histogram.quantile(quantile);
+            assert!(found >= exact && found as f64 <= exact as f64 * 1.01, "{quantile}: {found} for {exact}");
+        }
+        assert_eq!(histogram.max(), values[49_999]);
+        assert_eq!(histogram.mean(), values.iter().sum::<u64>() as f64 / 50_000.0);
+    }
+
+    #[test]
+    fn empty_is_all_zero() {
+        let histogram = Histogram::new();
+        assert_eq!((histogram.count(), histogram.max(), histogram.quantile(0.99)), (0, 0, 0));
+        assert_eq!(histogram.mean(), 0.0);
+    }
+}

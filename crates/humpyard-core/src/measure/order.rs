@@ -1,0 +1,151 @@
+//! Order and jitter of flows.
+
+use super::summary::{OrderSummary, fraction};
+use crate::id::{FlowId, IdVec};
+use crate::unit::Time;
+
+/// What is known of one flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// The highest sequence number that has departed, plus one; 0 before the first departure.
+    departed: u64,
+    last_departure: Time,
+    gaps: u32,
+    gap_mean: f64,
+    /// Sum of squared distances of the gaps from their mean.
+    gap_spread: f64,
+}
+
+/// Gaps below which a flow says nothing of jitter.
+const GAPS_MIN: u32 = 3;
+
+/// Counts packets that left after a later packet of their flow, how far packets were moved, and how evenly flows leave.
+#[derive(Debug)]
+pub struct Order {
+    flows: IdVec<FlowId, Flow>,
+    dispatched: u64,
+    departed: u64,
+    out_of_order: u64,
+    displacement: i64,
+    displacement_squared: u128,
+    jitter_sum: f64,
+    jitter_flows: u64,
+}
+
+impl Order {
+    /// For flow ids below `flows`.
+    pub fn new(flows: usize) -> Self {
+        Self {
+            flows: IdVec::from_fn(flows, |_| Flow::default()),
+            dispatched: 0,
+            departed: 0,
+            out_of_order: 0,
+            displacement: 0,
+            displacement_squared: 0,
+            jitter_sum: 0.0,
+            jitter_flows: 0,
+        }
+    }
+
+    /// The packet with this sequence number starts.
+    pub fn on_dispatch(&mut self, sequence: u64) {
+        let moved = self.dispatched as i64 - sequence as i64;
+        self.dispatched += 1;
+        self.displacement += moved;
+        self.displacement_squared += u128::from(moved.unsigned_abs()) * u128::from(moved.unsigned_abs());
+    }
+
+    /// The packet with this sequence number is done.
+    pub fn on_departure(&mut self, flow: FlowId, sequence: u64, now: Time) {
+        let flow = &mut self.flows[flow];
+        self.departed += 1;
+        if flow.departed > 0 {
+            self.out_of_order += u64::from(sequence < flow.departed);
+            flow.add_gap(now.since(flow.last_departure).as_ns() as f64);
+        }
+        flow.departed = flow.departed.max(sequence + 1);
+        flow.last_departure = now;
+    }
+
+    /// The flow is over.
+    pub fn on_flow_end(&mut self, flow: FlowId) {
+        let flow = core::mem::take(&mut self.flows[flow]);
+        if let Some(jitter) = flow.jitter() {
+            self.jitter_sum += jitter;
+            self.jitter_flows += 1;
+        }
+    }
+
+    pub(super) fn summary(&self) -> OrderSummary {
+        let n = self.dispatched.max(1) as f64;
+        let mean = self.displacement as f64 / n;
+        let variance = self.displacement_squared as f64 / n - mean * mean;
+        OrderSummary {
+            out_of_order: self.out_of_order,
+            fraction: fraction(self.out_of_order, self.departed),
+            displacement_std: libm::sqrt(variance.max(0.0)),
+        }
+    }
+
+    /// Mean over the flows of the standard deviation of the time between their departures, in ns.
+    pub(super) fn jitter_ns(&self) -> f64 {
+        let (sum, flows) = self
+            .flows
+            .iter()
+            .filter_map(Flow::jitter)
+            .fold((self.jitter_sum, self.jitter_flows), |(sum, flows), jitter| (sum + jitter, flows + 1));
+        if flows == 0 { 0.0 } else { sum / flows as f64 }
+    }
+}
+
+impl Flow {
+    /// Welford's recursion.
+    fn add_gap(&mut self, gap: f64) {
+        self.gaps += 1;
+        let distance = gap - self.gap_mean;
+        self.gap_mean += distance / f64::from(self.gaps);
+        self.gap_spread += distance * (gap - self.gap_mean);
+    }
+
+    fn jitter(&self) -> Option<f64> {
+        (self.gaps >= GAPS_MIN).then(|| libm::sqrt(self.gap_spread / f64::from(self.gaps)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const F: FlowId = FlowId(0);
+    const G: FlowId = FlowId(1);
+
+    #[test]
+    fn late_packets_of_a_flow_are_out_of_order() {
+        let mut order = Order::new(2);
+        for (flow, sequence, time) in [(F, 1, 10), (F, 0, 20), (G, 2, 30), (F, 4, 40), (F, 3, 50)] {
+            order.on_departure(flow, sequence, Time::from_ns(time));
+        }
+        assert_eq!(order.summary().out_of_order, 2);
+        assert_eq!(order.summary().fraction, 0.4);
+    }
+
+    #[test]
+    fn displacement_is_the_spread_of_start_rank_minus_arrival_rank() {
+        let mut order = Order::new(1);
+        [1, 0, 2, 3].into_iter().for_each(|sequence| order.on_dispatch(sequence));
+        assert_eq!(order.summary().displacement_std, (2.0f64 / 4.0).sqrt());
+    }
+
+    #[test]
+    fn jitter_is_the_spread_of_gaps_of_flows_with_three_or_more() {
+        let mut order = Order::new(2);
+        for (time, sequence) in [0, 10, 30, 40].into_iter().zip(0..) {
+            order.on_departure(F, sequence, Time::from_ns(time));
+        }
+        order.on_departure(G, 9, Time::from_ns(100));
+        // Gaps 10, 20, 10: variance 200/9.
+        assert!((order.jitter_ns() - (200.0f64 / 9.0).sqrt()).abs() < 1e-12);
+        order.on_flow_end(F);
+        assert!((order.jitter_ns() - (200.0f64 / 9.0).sqrt()).abs() < 1e-12, "an ended flow still counts");
+    }
+}

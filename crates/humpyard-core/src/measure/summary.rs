@@ -1,0 +1,152 @@
+//! The measurements in numbers, as results give them.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::Serialize;
+
+use super::Histogram;
+use crate::unit::Time;
+
+/// All measurements of one run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Summary {
+    /// From the first arrival to the last completion.
+    pub duration_ns: u64,
+    /// Bytes processed.
+    pub bytes: u64,
+    /// Packets processed per second.
+    pub throughput_pps: f64,
+    /// Bits processed per second.
+    pub throughput_bps: f64,
+    /// From arrival to completion.
+    pub delay_ns: Delay,
+    /// Packets later than their service tolerates.
+    pub late: Late,
+    /// Order within flows.
+    pub order: OrderSummary,
+    /// Mean over the flows of the standard deviation of the time between departures.
+    pub jitter_ns: f64,
+    /// Service against weight.
+    pub fairness: FairnessSummary,
+    /// By core.
+    pub cores_detail: Vec<CoreSummary>,
+    /// By service.
+    pub services: Vec<ServiceSummary>,
+    /// Packets served on a core whose previous packet had another service, over all.
+    pub cold_fraction: f64,
+    /// Cores that went from one service to another.
+    pub switches: u64,
+}
+
+/// A distribution of delays, in ns.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Delay {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: u64,
+    /// Of ten packets, nine had at most this.
+    pub p90: u64,
+    /// 99 %.
+    pub p99: u64,
+    /// 99.9 %.
+    pub p999: u64,
+    /// The greatest.
+    pub max: u64,
+}
+
+impl Delay {
+    /// The distribution in a histogram of ns.
+    pub fn of(histogram: &Histogram) -> Self {
+        Self {
+            mean: histogram.mean(),
+            p50: histogram.quantile(0.5),
+            p90: histogram.quantile(0.9),
+            p99: histogram.quantile(0.99),
+            p999: histogram.quantile(0.999),
+            max: histogram.max(),
+        }
+    }
+}
+
+/// Late packets.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Late {
+    /// How many.
+    pub count: u64,
+    /// Of all packets processed.
+    pub fraction: f64,
+}
+
+impl Late {
+    pub(super) fn of(count: u64, packets: u64) -> Self {
+        Self { count, fraction: fraction(count, packets) }
+    }
+}
+
+/// Order within flows.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct OrderSummary {
+    /// Packets that left after a later packet of their flow.
+    pub out_of_order: u64,
+    /// Of all packets processed.
+    pub fraction: f64,
+    /// Standard deviation of start rank minus arrival rank, over all packets.
+    pub displacement_std: f64,
+}
+
+/// Service against weight.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct FairnessSummary {
+    /// Jain's index of service over weight: 1 is equal, 1/n is one client has all.
+    pub jain: f64,
+    /// The furthest a client was behind its fluid share, in the unit of work.
+    pub service_error_min: f64,
+    /// The furthest a client was ahead of it.
+    pub service_error_max: f64,
+    /// Clients that were served.
+    pub clients: u64,
+}
+
+/// One core.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct CoreSummary {
+    /// Time busy over the duration of the run.
+    pub utilization: f64,
+    /// Packets served.
+    pub packets: u64,
+    /// Times it went to another service.
+    pub switches: u64,
+    /// Packets whose predecessor had another service.
+    pub cold: u64,
+}
+
+/// One service.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ServiceSummary {
+    /// Its name.
+    pub name: String,
+    /// Packets processed.
+    pub packets: u64,
+    /// Bytes processed.
+    pub bytes: u64,
+    /// From arrival to completion.
+    pub delay_ns: Delay,
+    /// The delay beyond which a packet is late.
+    pub tolerance_ns: u64,
+    /// Packets later than that.
+    pub late: Late,
+    /// Most packets waiting at once.
+    pub queue_max: u32,
+}
+
+/// `part / whole`, 0 of nothing.
+pub(super) fn fraction(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// `amount` per second, 0 in no time.
+pub(super) fn per_second(amount: u64, duration: Time) -> f64 {
+    if duration == Time::ZERO { 0.0 } else { amount as f64 * 1e9 / duration.as_ns() as f64 }
+}

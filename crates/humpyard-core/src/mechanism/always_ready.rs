@@ -1,0 +1,86 @@
+//! A sharing policy on clients that are always ready: the bare sequence of its decisions.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::scheduler::{Arrival, FlowOrder, Limits, Never, Options, Scheduler};
+use crate::cost::LinearCost;
+use crate::id::{ClientId, CoreId, Id, Slot};
+use crate::packet::Packet;
+use crate::policy::{BuildError, Setup, Share};
+use crate::unit::Time;
+
+/// One packet served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Served {
+    /// Whose it was.
+    pub client: ClientId,
+    /// Its work.
+    pub work: u32,
+}
+
+/// Clients that always have a packet waiting, served in steps: all processors finish together, then each gets a packet,
+/// in ascending order. The work of a packet is its length.
+#[derive(Debug)]
+pub struct AlwaysReady<Q, W> {
+    scheduler: Scheduler<Never, Q, Never>,
+    /// The work of the nth packet (from 0) of a client.
+    work: W,
+    sent: Vec<u64>,
+    in_service: Vec<Option<Slot>>,
+    step: u64,
+}
+
+impl<Q: Share, W: FnMut(ClientId, u64) -> u32> AlwaysReady<Q, W> {
+    /// Clients that arrive in this order, each with packets of this work.
+    ///
+    /// # Errors
+    /// What `share` gives.
+    pub fn new(
+        setup: &Setup<'_>,
+        order: impl IntoIterator<Item = ClientId> + Clone,
+        work: W,
+        share: impl FnMut() -> Result<Q, BuildError>,
+    ) -> Result<Self, BuildError> {
+        let options =
+            Options { estimates: vec![LinearCost::BYTES], limits: Limits::default(), flow_order: FlowOrder::Keep };
+        let mut ready = Self {
+            scheduler: Scheduler::new(setup, options, None, None, share)?,
+            work,
+            sent: vec![0; setup.clients],
+            in_service: vec![None; setup.cores],
+            step: 0,
+        };
+        for _ in 0..2 {
+            for client in order.clone() {
+                ready.arrive(client);
+            }
+        }
+        Ok(ready)
+    }
+
+    /// The next step: what each processor serves, none where it stays idle.
+    pub fn step(&mut self) -> impl Iterator<Item = Option<Served>> + use<'_, Q, W> {
+        self.step += 1;
+        let now = Time::from_ns(self.step);
+        for processor in 0..self.in_service.len() {
+            if let Some(slot) = self.in_service[processor].take() {
+                self.scheduler.on_completion(now, slot, Time::ZERO);
+            }
+        }
+        (0..self.in_service.len()).map(move |processor| {
+            let dispatch = self.scheduler.next(now, CoreId::from_index(processor))?;
+            self.in_service[processor] = Some(dispatch.slot);
+            self.arrive(dispatch.packet.client);
+            Some(Served { client: dispatch.packet.client, work: dispatch.packet.length })
+        })
+    }
+
+    fn arrive(&mut self, client: ClientId) {
+        let number = self.sent[client.index()];
+        self.sent[client.index()] += 1;
+        let packet = Packet { client, length: (self.work)(client, number), ..Packet::default() };
+        let arrival = self.scheduler.on_arrival(Time::from_ns(self.step), packet);
+        assert!(matches!(arrival, Arrival::Queued(_)), "room for three packets of every client");
+    }
+}

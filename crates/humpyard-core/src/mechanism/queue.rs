@@ -1,0 +1,140 @@
+//! One queue: a sharing policy, and first-in-first-out packets per client.
+
+use super::slab::{NONE, Slab};
+use crate::id::{ClientId, CoreId, IdVec, Slot};
+use crate::packet::Packet;
+use crate::policy::Share;
+use crate::unit::{Time, Work};
+
+#[derive(Clone, Copy, Debug)]
+struct Backlog {
+    head: Slot,
+    tail: Slot,
+    waiting: u32,
+    in_service: u32,
+}
+
+/// The clients of one queue, in the order that `share` gives them.
+#[derive(Debug)]
+pub(super) struct Queue<Q> {
+    pub(super) share: Q,
+    backlogs: IdVec<ClientId, Backlog>,
+    /// Packets waiting.
+    pub(super) waiting: u32,
+    merged: bool,
+    /// Whether a client's next head is offered only when the packet before it is complete.
+    one_at_a_time: bool,
+}
+
+impl<Q: Share> Queue<Q> {
+    pub(super) fn new(share: Q, clients: usize, keep_order: bool) -> Self {
+        let merged = share.merges_clients();
+        let clients = if merged { 1 } else { clients };
+        let empty = Backlog { head: NONE, tail: NONE, waiting: 0, in_service: 0 };
+        Self {
+            share,
+            backlogs: IdVec::from_fn(clients, |_| empty),
+            waiting: 0,
+            merged,
+            one_at_a_time: keep_order && !merged,
+        }
+    }
+
+    /// The client that the sharing policy charges for a packet of `client`.
+    pub(super) fn charged(&self, client: ClientId) -> ClientId {
+        if self.merged { ClientId(0) } else { client }
+    }
+
+    /// Packets of this client waiting.
+    pub(super) fn waiting_of(&self, charged: ClientId) -> u32 {
+        self.backlogs[charged].waiting
+    }
+
+    pub(super) fn enqueue(&mut self, now: Time, slot: Slot, slab: &mut Slab) {
+        let client = slab.get(slot).charged;
+        let backlog = &mut self.backlogs[client];
+        self.share.on_arrival(now, client, &slab.get(slot).packet, backlog.waiting);
+        if backlog.waiting == 0 {
+            backlog.head = slot;
+        } else {
+            slab.get_mut(backlog.tail).next = slot;
+        }
+        backlog.tail = slot;
+        backlog.waiting += 1;
+        self.waiting += 1;
+        if backlog.waiting == 1 {
+            let head = &slab.get(slot).packet;
+            if backlog.in_service == 0 {
+                self.share.on_wake(now, client, head);
+            } else if !self.one_at_a_time {
+                self.share.on_head(now, client, head);
+            }
+        }
+    }
+
+    /// Takes the packet that `core` should serve now.
+    pub(super) fn dispatch(&mut self, now: Time, core: CoreId, slab: &mut Slab) -> Option<Slot> {
+        let client = self.share.pick(now, core)?;
+        let backlog = &mut self.backlogs[client];
+        assert!(backlog.waiting > 0, "client {client} was picked with nothing waiting");
+        assert!(
+            !self.one_at_a_time || backlog.in_service == 0,
+            "client {client} was picked before its head was offered"
+        );
+        let slot = backlog.head;
+        backlog.head = slab.get(slot).next;
+        backlog.waiting -= 1;
+        backlog.in_service += 1;
+        self.waiting -= 1;
+        self.share.on_dispatch(now, core, client, &slab.get(slot).packet);
+        if backlog.waiting > 0 && !self.one_at_a_time {
+            self.share.on_head(now, client, &slab.get(backlog.head).packet);
+        }
+        Some(slot)
+    }
+
+    pub(super) fn complete(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        client: ClientId,
+        sent: &Packet,
+        used: Work,
+        slab: &Slab,
+    ) {
+        let backlog = &mut self.backlogs[client];
+        backlog.in_service -= 1;
+        self.share.on_completion(now, core, client, sent, used);
+        if backlog.waiting == 0 {
+            if backlog.in_service == 0 {
+                self.share.on_idle(now, client);
+            }
+        } else if self.one_at_a_time {
+            self.share.on_head(now, client, &slab.get(backlog.head).packet);
+        }
+    }
+
+    pub(super) fn end_client(&mut self, now: Time, client: ClientId) {
+        if self.merged {
+            return;
+        }
+        let backlog = &self.backlogs[client];
+        assert!(backlog.waiting == 0 && backlog.in_service == 0, "client {client} ended while it had packets");
+        self.share.on_client_end(now, client);
+    }
+
+    /// Panics unless the counts agree with the packets.
+    pub(super) fn check(&self, slab: &Slab) {
+        let mut waiting = 0;
+        for backlog in &self.backlogs {
+            let mut slot = backlog.head;
+            for _ in 0..backlog.waiting {
+                assert!(slab.get(slot).core.is_none(), "a waiting packet is in service");
+                slot = slab.get(slot).next;
+            }
+            waiting += backlog.waiting;
+        }
+        assert_eq!(waiting, self.waiting, "packets waiting in a queue");
+        self.share.check();
+    }
+}

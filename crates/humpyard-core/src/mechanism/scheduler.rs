@@ -1,0 +1,377 @@
+//! The scheduler: packets in, decisions out.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::account::{Account, DropReason};
+use super::queue::Queue;
+use super::slab::Slab;
+use crate::cost::LinearCost;
+use crate::id::{ClientId, CoreId, Id, IdVec, QueueId, ServiceId, Slot};
+use crate::packet::Packet;
+use crate::policy::{Allocate, BuildError, CoreView, Policy, Setup, Share, Steer, Target, View};
+use crate::unit::{Time, Weight, Work, WorkUnit};
+
+/// Stands for the policy of a family that a composition does without.
+#[derive(Clone, Copy, Debug)]
+pub enum Never {}
+
+impl Policy for Never {}
+
+impl Steer for Never {
+    fn steer(&mut self, _: Time, _: &Packet, _: &View<'_>) -> Target {
+        match *self {}
+    }
+}
+
+impl Allocate for Never {
+    fn initial(&mut self, _: &mut IdVec<CoreId, ServiceId>) {
+        match *self {}
+    }
+}
+
+/// Whether the packets of one client may be in service on several cores at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FlowOrder {
+    /// No: its next packet waits until the one before it is complete. Order is kept.
+    #[default]
+    Keep,
+    /// Yes: more cores for one client, and packets may overtake.
+    Free,
+}
+
+/// How many packets may be held, beyond the [`Setup::packets`] of the whole run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Most packets waiting in one queue.
+    pub queue: u32,
+    /// Most packets waiting of one client in one queue.
+    pub client: u32,
+}
+
+impl Default for Limits {
+    /// No limit but that of the run.
+    fn default() -> Self {
+        Self { queue: u32::MAX, client: u32::MAX }
+    }
+}
+
+/// What the mechanism is told beside the policies' [`Setup`].
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What a packet is believed to cost, by service, in the unit of the run.
+    pub estimates: Vec<LinearCost>,
+    /// Limits of queues and clients.
+    pub limits: Limits,
+    /// Whether clients keep their order where several cores pull from one queue.
+    pub flow_order: FlowOrder,
+}
+
+/// What became of an arriving packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrival {
+    /// It waits in this slot.
+    Queued(Slot),
+    /// It is gone.
+    Dropped(DropReason),
+}
+
+/// A packet to be served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dispatch {
+    /// Its slot, to be named at completion.
+    pub slot: Slot,
+    /// The packet.
+    pub packet: Packet,
+    /// Whether the core's previous packet had another service, or there was none.
+    pub cold: bool,
+}
+
+/// A packet that was served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completed {
+    /// The packet.
+    pub packet: Packet,
+    /// What it was charged in the end, in the unit of the run.
+    pub used: Work,
+}
+
+/// Which queue a core pulls from, and a packet joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Layout {
+    /// One queue for all.
+    Shared,
+    /// One for each core: there is a steering policy.
+    PerCore,
+    /// One for each service: cores are allocated to services.
+    PerService,
+}
+
+#[derive(Debug)]
+struct Core {
+    queue: QueueId,
+    last_service: Option<ServiceId>,
+    in_service: u32,
+}
+
+/// The packets, their queues, and the policies that order them.
+///
+/// Which policies are there lays out the queues: with a steering policy one for each core, else with an allocation one
+/// for each service, else one for all. Each queue has a sharing policy of its own.
+#[derive(Debug)]
+pub struct Scheduler<S, Q, A> {
+    steer: Option<S>,
+    layout: Layout,
+    queues: IdVec<QueueId, Queue<Q>>,
+    cores: IdVec<CoreId, Core>,
+    views: IdVec<CoreId, CoreView>,
+    /// The cores that may serve each service.
+    eligible: IdVec<ServiceId, Vec<CoreId>>,
+    allocate: Option<A>,
+    estimates: IdVec<ServiceId, LinearCost>,
+    slab: Slab,
+    limits: Limits,
+    unit: WorkUnit,
+    account: Account,
+    accepted: u64,
+    now: Time,
+}
+
+impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
+    /// A scheduler for this run; `share` makes the sharing policy of each queue. All memory is allocated here.
+    ///
+    /// # Errors
+    /// What `share` gives, and limits that cannot be.
+    pub fn new(
+        setup: &Setup<'_>,
+        options: Options,
+        steer: Option<S>,
+        mut allocate: Option<A>,
+        mut share: impl FnMut() -> Result<Q, BuildError>,
+    ) -> Result<Self, BuildError> {
+        check_setup(setup, &options)?;
+        let mut allocation = IdVec::from_fn(setup.cores, |_| ServiceId(0));
+        if let Some(allocate) = &mut allocate {
+            allocate.initial(&mut allocation);
+        }
+        let layout = match (&steer, &allocate) {
+            (Some(_), _) => Layout::PerCore,
+            (None, Some(_)) => Layout::PerService,
+            (None, None) => Layout::Shared,
+        };
+        let queue_of = |core: CoreId| match layout {
+            Layout::Shared => QueueId(0),
+            Layout::PerCore => QueueId(core.0),
+            Layout::PerService => QueueId(allocation[core].0),
+        };
+        let queue_count = match layout {
+            Layout::Shared => 1,
+            Layout::PerCore => setup.cores,
+            Layout::PerService => setup.services.len(),
+        };
+        let queues = (0..queue_count)
+            .map(|queue| {
+                let pulling = allocation.ids().filter(|&core| queue_of(core).index() == queue).count();
+                let keep_order = options.flow_order == FlowOrder::Keep && pulling > 1;
+                Ok(Queue::new(share()?, setup.clients, keep_order))
+            })
+            .collect::<Result<_, BuildError>>()?;
+        let eligible = IdVec::from_fn(setup.services.len(), |service| {
+            allocation.ids().filter(|&core| allocate.is_none() || allocation[core] == service).collect()
+        });
+        Ok(Self {
+            steer,
+            layout,
+            queues,
+            cores: IdVec::from_fn(setup.cores, |core| Core {
+                queue: queue_of(core),
+                last_service: None,
+                in_service: 0,
+            }),
+            views: IdVec::from_fn(setup.cores, |_| CoreView::default()),
+            eligible,
+            allocate,
+            estimates: options.estimates.into_iter().collect(),
+            slab: Slab::new(setup.packets),
+            limits: options.limits,
+            unit: setup.unit,
+            account: Account::default(),
+            accepted: 0,
+            now: Time::ZERO,
+        })
+    }
+
+    /// A packet arrives: it is steered and queued, or dropped for a named reason.
+    pub fn on_arrival(&mut self, now: Time, mut packet: Packet) -> Arrival {
+        self.advance(now);
+        self.account.arrived += 1;
+        if self.slab.is_full() {
+            return self.drop_packet(DropReason::BufferFull);
+        }
+        packet.estimate = self.estimates[packet.service].work(packet.length);
+        let core = self.steer(&packet);
+        let queue = match (core, self.layout) {
+            (Some(core), _) => self.cores[core].queue,
+            (None, Layout::PerService) => QueueId(packet.service.0),
+            (None, _) => QueueId(0),
+        };
+        let charged = self.queues[queue].charged(packet.client);
+        if let Some(reason) = self.refuse(queue, charged) {
+            if let (Some(steer), Some(core)) = (&mut self.steer, core) {
+                steer.on_drop(now, core, &packet);
+            }
+            return self.drop_packet(reason);
+        }
+        packet.sequence = self.accepted;
+        self.accepted += 1;
+        self.account.held += 1;
+        let slot = self.slab.insert(packet, queue, charged);
+        self.queues[queue].enqueue(now, slot, &mut self.slab);
+        if let (Some(steer), Some(core)) = (&mut self.steer, core) {
+            self.views[core].packets += 1;
+            self.views[core].backlog += packet.estimate;
+            steer.on_enqueue(now, core, &packet);
+        }
+        Arrival::Queued(slot)
+    }
+
+    /// The packet that `core` serves next; none if nothing waits that it may serve.
+    ///
+    /// A driver may ask again before the first packet is complete, and so hand a core several in a row.
+    pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
+        self.advance(now);
+        let state = &mut self.cores[core];
+        let slot = self.queues[state.queue].dispatch(now, core, &mut self.slab)?;
+        let entry = self.slab.get_mut(slot);
+        entry.core = Some(core);
+        let packet = entry.packet;
+        let cold = state.last_service != Some(packet.service);
+        state.last_service = Some(packet.service);
+        state.in_service += 1;
+        if self.layout != Layout::PerCore {
+            self.views[core].packets += 1;
+            self.views[core].backlog += packet.estimate;
+        }
+        Some(Dispatch { slot, packet, cold })
+    }
+
+    /// The packet in `slot` is done; its core was busy with it for `busy`.
+    ///
+    /// # Panics
+    /// If it was not in service.
+    pub fn on_completion(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
+        self.advance(now);
+        let entry = *self.slab.get(slot);
+        let core = entry.core.expect("a packet must be in service to complete");
+        let packet = entry.packet;
+        let used = match self.unit {
+            WorkUnit::Nanoseconds => busy.as_ns(),
+            WorkUnit::Bytes => u64::from(packet.length),
+            WorkUnit::Packets => 1,
+        };
+        self.slab.remove(slot);
+        self.queues[entry.queue].complete(now, core, entry.charged, &packet, used, &self.slab);
+        self.cores[core].in_service -= 1;
+        self.views[core].packets -= 1;
+        self.views[core].backlog -= packet.estimate;
+        if let Some(steer) = &mut self.steer {
+            steer.on_completion(now, core, &packet, used);
+        }
+        self.account.processed += 1;
+        self.account.held -= 1;
+        Completed { packet, used }
+    }
+
+    /// The client is gone; it must be idle. Its id may be used for another.
+    pub fn on_client_end(&mut self, now: Time, client: ClientId) {
+        self.advance(now);
+        for queue in self.queues.iter_mut() {
+            queue.end_client(now, client);
+        }
+    }
+
+    /// Gives a client another weight, in every queue.
+    pub fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
+        self.advance(now);
+        for queue in self.queues.iter_mut() {
+            queue.share.set_weight(now, client, weight);
+        }
+    }
+
+    /// What became of every packet so far.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Whether as many packets are held as the run allows, so that the next would be dropped.
+    pub fn is_full(&self) -> bool {
+        self.slab.is_full()
+    }
+
+    /// Packets in service on `core`.
+    pub fn in_service(&self, core: CoreId) -> u32 {
+        self.cores[core].in_service
+    }
+
+    /// Panics if a count, a queue or a policy contradicts itself. Slow: for tests.
+    pub fn check(&self) {
+        assert!(self.account.balances(), "the account does not balance: {:?}", self.account);
+        assert_eq!(self.slab.used() as u64, self.account.held, "packets held");
+        let waiting: u32 = self.queues.iter().map(|queue| queue.waiting).sum();
+        let in_service: u32 = self.cores.iter().map(|core| core.in_service).sum();
+        assert_eq!(u64::from(waiting + in_service), self.account.held, "packets waiting and in service");
+        for queue in &self.queues {
+            queue.check(&self.slab);
+        }
+        if let Some(steer) = &self.steer {
+            steer.check();
+        }
+        if let Some(allocate) = &self.allocate {
+            allocate.check();
+        }
+    }
+
+    fn advance(&mut self, now: Time) {
+        assert!(now >= self.now, "time went back from {:?} to {now:?}", self.now);
+        self.now = now;
+    }
+
+    fn steer(&mut self, packet: &Packet) -> Option<CoreId> {
+        let steer = self.steer.as_mut()?;
+        let eligible = &self.eligible[packet.service];
+        let view = View { as_of: self.now, cores: &self.views, eligible };
+        let Target::Core(core) = steer.steer(self.now, packet, &view);
+        debug_assert!(eligible.contains(&core), "core {core} may not serve the packet");
+        Some(core)
+    }
+
+    fn refuse(&self, queue: QueueId, charged: ClientId) -> Option<DropReason> {
+        let queue = &self.queues[queue];
+        if queue.waiting >= self.limits.queue {
+            Some(DropReason::QueueFull)
+        } else if self.limits.client != u32::MAX && queue.waiting_of(charged) >= self.limits.client {
+            Some(DropReason::ClientFull)
+        } else {
+            None
+        }
+    }
+
+    fn drop_packet(&mut self, reason: DropReason) -> Arrival {
+        self.account.on_drop(reason);
+        Arrival::Dropped(reason)
+    }
+}
+
+fn check_setup(setup: &Setup<'_>, options: &Options) -> Result<(), BuildError> {
+    let refuse = |message| Err(BuildError::new(message));
+    if setup.cores == 0 || setup.cores > usize::from(u16::MAX) {
+        return refuse(format!("there must be 1 to {} cores, not {}", u16::MAX, setup.cores));
+    }
+    if setup.packets == 0 || setup.packets >= u32::MAX as usize {
+        return refuse(format!("there must be room for 1 to {} packets, not {}", u32::MAX - 1, setup.packets));
+    }
+    if setup.services.is_empty() || setup.services.len() != options.estimates.len() {
+        return refuse(format!("{} services with {} estimates", setup.services.len(), options.estimates.len()));
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! What a scheduling policy is: a pure state machine that is told of events and asked for decisions.
+//!
+//! A verb asks, `on_` tells. Three families decide three things, each in a trait of its own: [`Steer`] which queue an
+//! arriving packet joins, [`Share`] which client an idle core serves next, [`Allocate`] which service a core works for.
+//!
+//! # Contract
+//! * `now` never goes back. Events of one instant come in this order: completions, arrivals, questions of idle cores by
+//!   ascending core.
+//! * A policy has no clock, thread, I/O or global state, allocates nothing after [`Build::new`], and cannot fail there:
+//!   overload is a drop by the mechanism, misuse by a host is an assertion.
+//! * Ties go to the lower id, unless [`Setup::ties`] says otherwise.
+//! * The same events give the same decisions, on every machine.
+
+mod allocate;
+mod info;
+mod parameter;
+mod setup;
+mod share;
+mod steer;
+mod view;
+
+pub use allocate::Allocate;
+pub use info::{Family, Info, Promise};
+pub use parameter::{Auto, Parameter, ParameterError, ParameterValue, Params};
+pub use setup::{ServiceSetup, Setup, Ties};
+pub use share::Share;
+pub use steer::{Steer, Target};
+pub use view::{CoreView, View};
+
+use alloc::string::String;
+use core::fmt;
+
+/// What all policies share.
+pub trait Policy {
+    /// Panics if a documented invariant is broken. May be slow: tests call it after every event.
+    fn check(&self) {}
+}
+
+/// How a policy comes to be. Apart from [`Policy`], so that the others make trait objects.
+pub trait Build: Policy + Sized {
+    /// Its parameters, self-describing.
+    type Params: Params;
+    /// What it is called, what it does, and what it promises.
+    const INFO: Info;
+
+    /// Makes the policy: the only call that may allocate or fail.
+    ///
+    /// # Errors
+    /// A parameter that does not go with the set-up; the message says what would.
+    fn new(params: &Self::Params, setup: &Setup<'_>) -> Result<Self, BuildError>;
+}
+
+/// Why a policy could not be made: what was given, what is accepted, what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildError {
+    message: String,
+}
+
+impl BuildError {
+    /// An error with this message, one line.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl core::error::Error for BuildError {}
+
+impl From<ParameterError> for BuildError {
+    fn from(error: ParameterError) -> Self {
+        Self::new(alloc::format!("{error}"))
+    }
+}

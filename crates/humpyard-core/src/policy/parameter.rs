@@ -1,0 +1,313 @@
+//! Parameters that describe themselves: help, JSON and error messages derive from one declaration.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::Serialize;
+
+use crate::nearest::nearest;
+
+/// One parameter of a policy, a generator or a service.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Parameter {
+    /// Its name, in kebab case.
+    pub name: String,
+    /// What it means.
+    pub summary: String,
+    /// The value it has when not given.
+    pub default: String,
+    /// The values it takes.
+    pub accepts: String,
+    /// The unit of its value, empty if it has none.
+    pub unit: &'static str,
+}
+
+/// Why a parameter was refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParameterError {
+    message: String,
+}
+
+impl ParameterError {
+    /// A name that `owner` has no parameter of.
+    pub fn unknown(owner: &str, name: &str, parameters: &[Parameter]) -> Self {
+        let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+        let message = if names.is_empty() {
+            format!("{owner}: no parameter `{name}`: it has none")
+        } else {
+            let hint = nearest(name, names.iter().copied()).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+            format!("{owner}: no parameter `{name}`{hint}; there are: {}", names.join(", "))
+        };
+        Self { message }
+    }
+
+    /// A value that the parameter does not take.
+    pub fn value(owner: &str, parameter: &Parameter, value: &str) -> Self {
+        let unit = if parameter.unit.is_empty() { String::new() } else { format!(" {}", parameter.unit) };
+        Self { message: format!("{owner}: `{}` takes {}{unit}, not `{value}`", parameter.name, parameter.accepts) }
+    }
+}
+
+impl fmt::Display for ParameterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl core::error::Error for ParameterError {}
+
+/// A set of parameters with defaults; made by [`params!`](crate::params).
+pub trait Params: Default {
+    /// Every parameter, in reading order.
+    fn parameters() -> Vec<Parameter>;
+
+    /// Sets one parameter from text; `owner` is named in errors.
+    ///
+    /// # Errors
+    /// An unknown name, or a value the parameter does not take.
+    fn set(&mut self, owner: &str, name: &str, value: &str) -> Result<(), ParameterError>;
+
+    /// Parameters from `name=value` pairs.
+    ///
+    /// # Errors
+    /// As [`Params::set`].
+    fn from_pairs(owner: &str, pairs: &[(String, String)]) -> Result<Self, ParameterError> {
+        let mut params = Self::default();
+        for (name, value) in pairs {
+            params.set(owner, name, value)?;
+        }
+        Ok(params)
+    }
+}
+
+/// A type that a parameter can have.
+pub trait ParameterValue: Sized + PartialOrd {
+    /// The values of this type, in words, when the declaration names no range.
+    const ACCEPTS: &'static str;
+    /// The value that `text` says, if any.
+    fn parse(text: &str) -> Option<Self>;
+    /// As text that [`ParameterValue::parse`] reads.
+    fn show(&self) -> String;
+}
+
+impl ParameterValue for bool {
+    const ACCEPTS: &'static str = "true or false";
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl ParameterValue for u64 {
+    const ACCEPTS: &'static str = "a whole number";
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl ParameterValue for f64 {
+    const ACCEPTS: &'static str = "a number";
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().filter(|value: &Self| value.is_finite())
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A number that is worked out from the set-up unless it is given.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug, Default)]
+pub enum Auto {
+    /// Worked out.
+    #[default]
+    Auto,
+    /// Given.
+    Given(u64),
+}
+
+impl ParameterValue for Auto {
+    const ACCEPTS: &'static str = "`auto` or a whole number from 1";
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self::Auto),
+            _ => text.parse().ok().filter(|&value| value > 0).map(Self::Given),
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            Self::Auto => "auto".to_owned(),
+            Self::Given(value) => value.to_string(),
+        }
+    }
+}
+
+/// Declares a choice between named values as an enum that a parameter can have.
+#[macro_export]
+macro_rules! choice {
+    ($(#[$doc:meta])* $vis:vis enum $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
+        $vis enum $name { $($(#[$variant_doc])* $variant),+ }
+
+        impl $crate::policy::ParameterValue for $name {
+            const ACCEPTS: &'static str = concat!("one of" $(, " ", $text)+);
+            fn parse(text: &str) -> Option<Self> {
+                match text {
+                    $($text => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+            fn show(&self) -> $crate::policy_alloc::string::String {
+                match self { $(Self::$variant => $text.into()),+ }
+            }
+        }
+    };
+}
+
+/// Declares a set of parameters: each with its documentation, type, default, and where it has them its range and unit.
+///
+/// ```
+/// humpyard_core::params! {
+///     /// Parameters of an example.
+///     pub struct ExampleParams {
+///         /// How much it may move, relative to one.
+///         beta: f64 = 0.16, in 0.0..=10.0;
+///         /// How often it looks.
+///         interval: u64 = 1000, in 1..=1_000_000, unit "ns";
+///     }
+/// }
+/// use humpyard_core::policy::Params;
+/// let mut params = ExampleParams::default();
+/// params.set("example", "beta", "0.5").unwrap();
+/// assert_eq!(params.beta, 0.5);
+/// let error = params.set("example", "interval", "0").unwrap_err();
+/// assert_eq!(error.to_string(), "example: `interval` takes 1 to 1000000 ns, not `0`");
+/// ```
+#[macro_export]
+macro_rules! params {
+    ($(#[$doc:meta])* $vis:vis struct $name:ident {
+        $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty = $default:expr
+            $(, in $low:literal..=$high:literal)? $(, unit $unit:literal)?;)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        $vis struct $name { $($(#[doc = $field_doc])+ $vis $field: $type),* }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default),* }
+            }
+        }
+
+        impl $crate::policy::Params for $name {
+            fn parameters() -> $crate::policy_alloc::vec::Vec<$crate::policy::Parameter> {
+                #[allow(unused_imports, reason = "a policy without parameters shows no value")]
+                use $crate::policy::{Parameter, ParameterValue};
+                $crate::policy_alloc::vec![$(Parameter {
+                    name: stringify!($field).replace('_', "-"),
+                    summary: concat!($($field_doc),+).trim().into(),
+                    default: <$type as ParameterValue>::show(&$default),
+                    accepts: {
+                        #[allow(unused_mut, unused_assignments, reason = "not every parameter has a range")]
+                        let mut accepts: $crate::policy_alloc::string::String = <$type as ParameterValue>::ACCEPTS.into();
+                        $(accepts = $crate::policy_alloc::format!("{} to {}", $low, $high);)?
+                        accepts
+                    },
+                    unit: {
+                        #[allow(unused_mut, unused_assignments, reason = "not every parameter has a unit")]
+                        let mut unit = "";
+                        $(unit = $unit;)?
+                        unit
+                    },
+                }),*]
+            }
+
+            #[allow(unused_variables, reason = "a policy without parameters takes no value")]
+            fn set(&mut self, owner: &str, name: &str, value: &str) -> Result<(), $crate::policy::ParameterError> {
+                let parameters = Self::parameters();
+                let canonical = name.replace('_', "-");
+                $(if canonical == stringify!($field).replace('_', "-") {
+                    let parsed = <$type as $crate::policy::ParameterValue>::parse(value)
+                        $(.filter(|parsed| ($low..=$high).contains(parsed)))?;
+                    return match parsed {
+                        Some(parsed) => { self.$field = parsed; Ok(()) }
+                        None => {
+                            let parameter = parameters.iter().find(|parameter| parameter.name == canonical);
+                            Err($crate::policy::ParameterError::value(owner, parameter.expect("just matched"), value))
+                        }
+                    };
+                })*
+                Err($crate::policy::ParameterError::unknown(owner, name, &parameters))
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    choice! {
+        /// A choice.
+        enum Colour {
+            /// Red.
+            Red = "red",
+            /// Green.
+            Green = "green",
+        }
+    }
+
+    params! {
+        /// Parameters of a test.
+        struct TestParams {
+            /// Which colour
+            /// it has.
+            colour: Colour = Colour::Red;
+            /// How long.
+            quantum_size: Auto = Auto::Auto, unit "work";
+        }
+    }
+
+    #[test]
+    fn set_by_either_spelling() {
+        let mut params = TestParams::default();
+        params.set("test", "colour", "green").unwrap();
+        params.set("test", "quantum-size", "12").unwrap();
+        params.set("test", "quantum_size", "13").unwrap();
+        assert_eq!(params, TestParams { colour: Colour::Green, quantum_size: Auto::Given(13) });
+    }
+
+    #[test]
+    fn errors_say_what_is_accepted() {
+        let mut params = TestParams::default();
+        let said = |error: ParameterError| error.to_string();
+        assert_eq!(
+            said(params.set("test", "color", "red").unwrap_err()),
+            "test: no parameter `color`; did you mean `colour`?; there are: colour, quantum-size"
+        );
+        assert_eq!(
+            said(params.set("test", "colour", "blue").unwrap_err()),
+            "test: `colour` takes one of red green, not `blue`"
+        );
+        assert_eq!(
+            said(params.set("test", "quantum-size", "0").unwrap_err()),
+            "test: `quantum-size` takes `auto` or a whole number from 1 work, not `0`"
+        );
+    }
+
+    #[test]
+    fn parameters_describe_themselves() {
+        let parameters = TestParams::parameters();
+        assert_eq!(parameters[0].summary, "Which colour it has.");
+        assert_eq!(parameters[0].default, "red");
+        assert_eq!(parameters[1].unit, "work");
+    }
+}

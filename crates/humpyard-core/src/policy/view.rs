@@ -1,0 +1,24 @@
+//! What a policy may know of the machine.
+
+use crate::id::{CoreId, IdVec};
+use crate::unit::{Time, Work};
+
+/// What is known of one core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CoreView {
+    /// Packets in the core's own queue, and in service there.
+    pub packets: u32,
+    /// Estimated work of those packets.
+    pub backlog: Work,
+}
+
+/// All a policy may know of the machine, as of an instant that may lie before `now`.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// When this was true.
+    pub as_of: Time,
+    /// Every core.
+    pub cores: &'a IdVec<CoreId, CoreView>,
+    /// The cores that may serve the packet in question, ascending, never empty.
+    pub eligible: &'a [CoreId],
+}

@@ -1,0 +1,152 @@
+//! A list of ids, each in it at most once, with both ends and every member within reach in O(1).
+
+use crate::id::{Id, IdVec};
+
+#[derive(Clone, Copy, Debug)]
+struct Link<I> {
+    previous: I,
+    next: I,
+    linked: bool,
+}
+
+/// An intrusive doubly linked ring over the ids below a limit. Every operation is O(1); none allocates.
+#[derive(Clone, Debug)]
+pub struct IdRing<I> {
+    links: IdVec<I, Link<I>>,
+    front: Option<I>,
+    len: usize,
+}
+
+impl<I: Id> IdRing<I> {
+    /// An empty ring for ids below `limit`.
+    pub fn new(limit: usize) -> Self {
+        let links = IdVec::from_fn(limit, |id| Link { previous: id, next: id, linked: false });
+        Self { links, front: None, len: 0 }
+    }
+
+    /// Number of members.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no member.
+    pub fn is_empty(&self) -> bool {
+        self.front.is_none()
+    }
+
+    /// Whether `id` is a member.
+    pub fn contains(&self, id: I) -> bool {
+        self.links[id].linked
+    }
+
+    /// The first member.
+    #[inline]
+    pub fn front(&self) -> Option<I> {
+        self.front
+    }
+
+    /// Adds `id` as the last member.
+    ///
+    /// # Panics
+    /// If it is a member already.
+    pub fn push_back(&mut self, id: I) {
+        assert!(!self.links[id].linked, "{id:?} is in the ring already");
+        match self.front {
+            None => {
+                self.links[id] = Link { previous: id, next: id, linked: true };
+                self.front = Some(id);
+            }
+            Some(front) => {
+                let back = self.links[front].previous;
+                self.links[id] = Link { previous: back, next: front, linked: true };
+                self.links[back].next = id;
+                self.links[front].previous = id;
+            }
+        }
+        self.len += 1;
+    }
+
+    /// Adds `id` as the first member.
+    ///
+    /// # Panics
+    /// If it is a member already.
+    pub fn push_front(&mut self, id: I) {
+        self.push_back(id);
+        self.front = Some(id);
+    }
+
+    /// Makes the first member the last.
+    #[inline]
+    pub fn rotate(&mut self) {
+        if let Some(front) = self.front {
+            self.front = Some(self.links[front].next);
+        }
+    }
+
+    /// Takes `id` out; nothing happens if it is no member.
+    pub fn remove(&mut self, id: I) {
+        let Link { previous, next, linked } = self.links[id];
+        if !linked {
+            return;
+        }
+        self.links[previous].next = next;
+        self.links[next].previous = previous;
+        self.links[id].linked = false;
+        self.len -= 1;
+        if self.front == Some(id) {
+            self.front = (self.len > 0).then_some(next);
+        }
+    }
+
+    /// The members from the front.
+    pub fn iter(&self) -> impl Iterator<Item = I> + '_ {
+        let mut next = self.front;
+        (0..self.len).map_while(move |_| {
+            let id = next?;
+            next = Some(self.links[id].next);
+            Some(id)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::ClientId;
+    use crate::random::Seed;
+    use alloc::collections::VecDeque;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn behaves_like_a_deque() {
+        let mut ring = IdRing::new(8);
+        let mut model: VecDeque<ClientId> = VecDeque::new();
+        let mut random = Seed(7).stream("test");
+        for _ in 0..10_000 {
+            let id = ClientId(random.below(8) as u32);
+            match random.below(4) {
+                0 if !model.contains(&id) => {
+                    ring.push_back(id);
+                    model.push_back(id);
+                }
+                1 if !model.contains(&id) => {
+                    ring.push_front(id);
+                    model.push_front(id);
+                }
+                2 => {
+                    ring.remove(id);
+                    model.retain(|&member| member != id);
+                }
+                _ => {
+                    ring.rotate();
+                    if !model.is_empty() {
+                        model.rotate_left(1);
+                    }
+                }
+            }
+            assert_eq!(ring.front(), model.front().copied());
+            assert_eq!(ring.contains(id), model.contains(&id));
+            assert!(ring.iter().eq(model.iter().copied()), "{:?}", ring.iter().collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The structures that policies are made of, each written and tested once. None allocates after construction.
+
+mod id_ring;
+mod indexed_heap;
+
+pub use id_ring::IdRing;
+pub use indexed_heap::IndexedHeap;

@@ -1,0 +1,3 @@
+//! Allocation: which service does each core work for?
+
+pub mod r#static;

@@ -1,0 +1,147 @@
+//! Static: each service holds the cores it is guaranteed, for ever.
+//!
+//! **Idea.** Divide the cores once, in proportion to the guarantees, and never move one.
+//!
+//! **Source.** ALLOCATION sections 1 and 5; the baseline of the Everest paper.
+//!
+//! **Promises.** Isolation: each service has the cores of its guarantee (within one, and at least one), whatever the
+//! others do. Not work conserving: a core idles though another service is behind.
+//!
+//! **Cost.** O(1): it is asked once.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
+use humpyard_core::params;
+use humpyard_core::policy::{Allocate, Build, BuildError, Family, Info, Policy, Promise, Setup};
+
+params! {
+    /// Parameters of the static allocation: none. The guarantees belong to the services.
+    pub struct StaticParams {}
+}
+
+/// The static allocation.
+#[derive(Debug)]
+pub struct Static {
+    /// Cores of each service.
+    shares: Vec<usize>,
+}
+
+impl Build for Static {
+    type Params = StaticParams;
+    const INFO: Info = Info {
+        name: "static",
+        family: Family::Allocate,
+        summary: "each service holds the cores of its guarantee for ever",
+        source: "baseline of the Everest paper",
+        promises: &[Promise::Isolation],
+        complexity: "O(1)",
+    };
+
+    fn new(_: &StaticParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let services = setup.services.len();
+        if setup.cores < services {
+            return Err(BuildError::new(format!(
+                "static: {services} services need at least {services} cores, not {}",
+                setup.cores
+            )));
+        }
+        let guarantees: Vec<u64> =
+            setup.services.iter().map(|service| u64::from(service.guarantee_millionths)).collect();
+        if guarantees.iter().sum::<u64>() > 1_000_000 {
+            return Err(BuildError::new("static: the guarantees of the services add up to more than 1"));
+        }
+        Ok(Self { shares: integer_shares(&guarantees, setup.cores) })
+    }
+}
+
+impl Policy for Static {
+    fn check(&self) {
+        assert!(self.shares.iter().all(|&cores| cores > 0), "a service without a core");
+    }
+}
+
+impl Allocate for Static {
+    fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
+        let owners = self.shares.iter().enumerate().flat_map(|(service, &cores)| core::iter::repeat_n(service, cores));
+        for (core, service) in allocation.iter_mut().zip(owners) {
+            *core = ServiceId::from_index(service);
+        }
+    }
+}
+
+/// Whole cores in proportion to `weights`: by largest remainder (ties to the lower id), then at least one each, taken from
+/// the largest. There must be a core for each; weights that are all 0 count as equal.
+pub(crate) fn integer_shares(weights: &[u64], cores: usize) -> Vec<usize> {
+    let equal = weights.iter().all(|&weight| weight == 0);
+    let weight = |service: usize| if equal { 1 } else { weights[service] };
+    let total: u64 = (0..weights.len()).map(weight).sum();
+    let exact = |service: usize| weight(service) * cores as u64;
+    let mut shares: Vec<usize> = (0..weights.len()).map(|service| (exact(service) / total) as usize).collect();
+    let mut by_remainder: Vec<usize> = (0..weights.len()).collect();
+    by_remainder.sort_by_key(|&service| core::cmp::Reverse(exact(service) % total));
+    let left = cores - shares.iter().sum::<usize>();
+    for &service in by_remainder.iter().take(left) {
+        shares[service] += 1;
+    }
+    while let Some(empty) = shares.iter().position(|&cores| cores == 0) {
+        let largest = (0..shares.len()).rev().max_by_key(|&service| shares[service]).expect("a service is empty");
+        shares[largest] -= 1;
+        shares[empty] += 1;
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::setup;
+    use alloc::string::ToString;
+    use alloc::vec;
+    use humpyard_core::policy::ServiceSetup;
+    use humpyard_core::unit::Time;
+
+    #[test]
+    fn shares_of_the_specification() {
+        assert_eq!(integer_shares(&[666_667, 333_333], 3), vec![2, 1]);
+        assert_eq!(integer_shares(&[400_000, 400_000, 200_000], 10), vec![4, 4, 2]);
+    }
+
+    #[test]
+    fn every_service_has_a_core() {
+        assert_eq!(integer_shares(&[998, 1, 1], 16), vec![14, 1, 1]);
+        assert_eq!(integer_shares(&[1, 0, 0], 3), vec![1, 1, 1]);
+        assert_eq!(integer_shares(&[0, 0], 5), vec![3, 2]);
+    }
+
+    #[test]
+    fn shares_are_within_one_of_the_guarantee() {
+        for cores in 4..40 {
+            let weights = [100, 300, 250, 350];
+            let shares = integer_shares(&weights, cores);
+            assert_eq!(shares.iter().sum::<usize>(), cores);
+            for (&share, &weight) in shares.iter().zip(&weights) {
+                let exact = weight as f64 * cores as f64 / 1000.0;
+                assert!((share as f64 - exact).abs() < 1.0, "{share} for {exact} of {cores}");
+            }
+        }
+    }
+
+    #[test]
+    fn cores_are_dealt_in_order() {
+        let service = |name, guarantee_millionths| ServiceSetup { name, tolerance: Time::MAX, guarantee_millionths };
+        let services = [service("a", 666_667), service("b", 333_333)];
+        let mut policy = Static::new(&StaticParams {}, &Setup { services: &services, ..setup(3, 1, &[]) }).unwrap();
+        let mut allocation = IdVec::from_fn(3, |_| ServiceId(9));
+        policy.initial(&mut allocation);
+        assert_eq!(allocation.as_slice(), [ServiceId(0), ServiceId(0), ServiceId(1)]);
+    }
+
+    #[test]
+    fn too_few_cores_are_refused() {
+        let service = ServiceSetup { name: "a", tolerance: Time::MAX, guarantee_millionths: 0 };
+        let error = Static::new(&StaticParams {}, &Setup { services: &[service; 3], ..setup(2, 1, &[]) }).unwrap_err();
+        assert_eq!(error.to_string(), "static: 3 services need at least 3 cores, not 2");
+    }
+}

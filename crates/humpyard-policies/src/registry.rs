@@ -1,0 +1,200 @@
+//! Every policy by name, in reading order: from this list derive lookup, help, JSON and error messages.
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use humpyard_core::id::{ClientId, CoreId, IdVec, ServiceId};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{
+    Allocate, Build, BuildError, Family, Info, Parameter, Params, Policy, Setup, Share, Steer, Target, View,
+};
+use humpyard_core::unit::{Time, Weight, Work};
+use serde::Serialize;
+
+use crate::{allocate, share, steer};
+
+/// What the registry knows of one policy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    /// What the policy says of itself.
+    #[serde(flatten)]
+    pub info: Info,
+    /// Its parameters.
+    pub parameters: Vec<Parameter>,
+}
+
+fn entry<P: Build>() -> Entry {
+    Entry { info: P::INFO, parameters: P::Params::parameters() }
+}
+
+/// Checks the parameters alone, so that a slip is told before the set-up is known.
+fn check_parameters<P: Build>(pairs: &[(String, String)]) -> Result<(), BuildError> {
+    P::Params::from_pairs(P::INFO.name, pairs)?;
+    Ok(())
+}
+
+fn build<P: Build>(pairs: &[(String, String)], setup: &Setup<'_>) -> Result<P, BuildError> {
+    P::new(&P::Params::from_pairs(P::INFO.name, pairs)?, setup)
+}
+
+/// Makes, for one family, from one list: an enum of its policies (so that one instantiation of the mechanism serves them
+/// all), its table, and the delegation of its trait. A new policy is one line here.
+macro_rules! family {
+    ($(#[$doc:meta])* $any:ident: $trait:ident [$($variant:ident($policy:ty)),+ $(,)?]
+     asked { $($asked:tt)* } told { $($told:tt)* }) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        #[expect(missing_docs, reason = "each variant is the policy of its name")]
+        pub enum $any {
+            $($variant($policy)),+
+        }
+
+        impl $any {
+            /// The policies of this family, in reading order.
+            pub fn entries() -> Vec<Entry> {
+                [$(entry::<$policy>()),+].into()
+            }
+
+            /// Whether the policy of this name takes these parameters; none if this family has no such policy.
+            pub(crate) fn check_parameters(name: &str, pairs: &[(String, String)]) -> Option<Result<(), BuildError>> {
+                $(if name == <$policy>::INFO.name {
+                    return Some(check_parameters::<$policy>(pairs));
+                })+
+                None
+            }
+
+            /// Makes the policy of this name; none if this family has no such policy.
+            pub(crate) fn build(
+                name: &str,
+                pairs: &[(String, String)],
+                setup: &Setup<'_>,
+            ) -> Option<Result<Self, BuildError>> {
+                $(if name == <$policy>::INFO.name {
+                    return Some(build::<$policy>(pairs, setup).map(Self::$variant));
+                })+
+                None
+            }
+        }
+
+        delegate! { $any [$($variant)+] Policy asked { fn check(); } told {} }
+        delegate! { $any [$($variant)+] $trait asked { $($asked)* } told { $($told)* } }
+    };
+}
+
+/// Implements a trait for an enum of policies: `asked` methods take `&self`, `told` ones `&mut self`.
+macro_rules! delegate {
+    ($any:ident $variants:tt $trait:ident
+     asked { $(fn $asked:ident() $(-> $answer:ty)?;)* }
+     told { $(fn $told:ident($($argument:ident: $type:ty),*) $(-> $decision:ty)?;)* }) => {
+        impl $trait for $any {
+            $(fn $asked(&self) $(-> $answer)? {
+                inside!(self $variants policy => $trait::$asked(policy))
+            })*
+            $(#[inline]
+            fn $told(&mut self, $($argument: $type),*) $(-> $decision)? {
+                inside!(self $variants policy => $trait::$told(policy, $($argument),*))
+            })*
+        }
+    };
+}
+
+/// Calls the policy inside the enum.
+macro_rules! inside {
+    ($self:ident [$($variant:ident)+] $policy:ident => $call:expr) => {
+        match $self {
+            $(Self::$variant($policy) => $call),+
+        }
+    };
+}
+
+family! {
+    /// Any steering policy.
+    AnySteer: Steer [
+        Rr(steer::rr::Rr),
+        Conn(steer::conn::Conn),
+        Hrw(steer::hrw::Hrw),
+    ]
+    asked {}
+    told {
+        fn steer(now: Time, packet: &Packet, view: &View<'_>) -> Target;
+        fn on_enqueue(now: Time, core: CoreId, packet: &Packet);
+        fn on_drop(now: Time, core: CoreId, packet: &Packet);
+        fn on_completion(now: Time, core: CoreId, packet: &Packet, used: Work);
+    }
+}
+
+family! {
+    /// Any sharing policy.
+    AnyShare: Share [
+        Fcfs(share::fcfs::Fcfs),
+        Drr(share::drr::Drr),
+        Sfq(share::sfq::Sfq),
+    ]
+    asked {
+        fn merges_clients() -> bool;
+    }
+    told {
+        fn on_arrival(now: Time, client: ClientId, packet: &Packet, waiting: u32);
+        fn on_wake(now: Time, client: ClientId, head: &Packet);
+        fn on_head(now: Time, client: ClientId, head: &Packet);
+        fn pick(now: Time, core: CoreId) -> Option<ClientId>;
+        fn on_dispatch(now: Time, core: CoreId, client: ClientId, sent: &Packet);
+        fn on_completion(now: Time, core: CoreId, client: ClientId, sent: &Packet, used: Work);
+        fn on_idle(now: Time, client: ClientId);
+        fn on_client_end(now: Time, client: ClientId);
+        fn set_weight(now: Time, client: ClientId, weight: Weight);
+    }
+}
+
+family! {
+    /// Any allocation policy.
+    AnyAllocate: Allocate [
+        Static(allocate::r#static::Static),
+    ]
+    asked {}
+    told {
+        fn initial(allocation: &mut IdVec<CoreId, ServiceId>);
+    }
+}
+
+/// Every policy of every family, in reading order.
+pub fn entries() -> Vec<Entry> {
+    let mut all = AnySteer::entries();
+    all.extend(AnyShare::entries());
+    all.extend(AnyAllocate::entries());
+    all
+}
+
+/// The policy of this name.
+pub fn find(name: &str) -> Option<Entry> {
+    entries().into_iter().find(|entry| entry.info.name == name)
+}
+
+/// The names of all policies, or of one family.
+pub(crate) fn names(family: Option<Family>) -> Vec<String> {
+    entries()
+        .into_iter()
+        .filter(|entry| family.is_none_or(|family| entry.info.family == family))
+        .map(|entry| entry.info.name.to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_every_entry_is_complete() {
+        let mut names = BTreeSet::new();
+        for entry in entries() {
+            assert!(names.insert(entry.info.name), "{} twice", entry.info.name);
+            assert!(!entry.info.summary.is_empty() && !entry.info.source.is_empty(), "{}", entry.info.name);
+            assert!(!entry.info.promises.is_empty() && !entry.info.complexity.is_empty(), "{}", entry.info.name);
+            for parameter in entry.parameters {
+                assert!(!parameter.summary.is_empty(), "{}: {}", entry.info.name, parameter.name);
+            }
+        }
+    }
+}

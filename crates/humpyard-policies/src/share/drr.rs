@@ -1,0 +1,199 @@
+//! Deficit round robin: turns in a ring, each worth a quantum, what is left over kept for the next.
+//!
+//! **Idea.** A client whose turn comes is given `quantum * weight` of credit and served while its head costs no more
+//! than the credit. A head too large waits for the next turn, and the credit with it.
+//!
+//! **Source.** Shreedhar, Varghese. Efficient fair queuing using deficit round robin. SIGCOMM 1995.
+//! PROPORTIONAL_SHARE section 2.2. Surplus round robin (Adiseshu, Parulkar, Varghese 1996): `surplus=true`.
+//!
+//! **Promises.** Work conserving. |W_i/w_i − W_j/w_j| ≤ quantum + 2 longest, while both are backlogged.
+//!
+//! **Cost.** O(1) when quantum ≥ longest packet, which is asked for.
+//!
+//! **Invariants.** `ring` holds exactly the clients whose head may be served; a client outside has no open turn unless a
+//! packet of it is in service.
+//!
+//! **Departures.** Charged the estimate at dispatch and corrected at completion, so a deficit may be negative: it is paid off
+//! over turns. On several cores each may have a turn open; a client returns to the front while its turn lasts.
+
+use alloc::format;
+
+use humpyard_core::id::{ClientId, CoreId, IdVec};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::storage::IdRing;
+use humpyard_core::unit::{Time, Weight, Work};
+
+params! {
+    /// Parameters of deficit round robin.
+    pub struct DrrParams {
+        /// Work that a client of weight 1 may be served in a turn; `auto` is the longest packet.
+        quantum: Auto = Auto::Auto, unit "work";
+        /// Serve while any credit is left and carry the debt (surplus round robin), for costs unknown before service.
+        surplus: bool = false;
+    }
+}
+
+/// What is known of one client.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    /// Credit left; negative is debt.
+    deficit: i64,
+    /// Credit of one turn.
+    credit: i64,
+    /// Estimated work of its head.
+    head: Work,
+    /// Whether its turn has begun and is not over.
+    in_turn: bool,
+}
+
+/// Deficit round robin.
+#[derive(Debug)]
+pub struct Drr {
+    quantum: Work,
+    surplus: bool,
+    /// The clients whose head may be served, in the order of their turns.
+    ring: IdRing<ClientId>,
+    clients: IdVec<ClientId, Client>,
+}
+
+impl Build for Drr {
+    type Params = DrrParams;
+    const INFO: Info = Info {
+        name: "drr",
+        family: Family::Share,
+        summary: "turns in a ring, each worth a quantum per weight; what is left over is kept",
+        source: "Shreedhar, Varghese. Efficient fair queuing using deficit round robin. SIGCOMM 1995",
+        promises: &[Promise::WorkConserving, Promise::Fair("|W_i/w_i - W_j/w_j| <= quantum + 2 longest")],
+        complexity: "O(1)",
+    };
+
+    fn new(params: &DrrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let quantum = match params.quantum {
+            Auto::Auto => setup.longest,
+            Auto::Given(quantum) if quantum < setup.longest => {
+                return Err(BuildError::new(format!(
+                    "drr: `quantum` must be at least the longest packet ({} {}), not {quantum}, or a turn may serve nothing",
+                    setup.longest,
+                    setup.unit.name()
+                )));
+            }
+            Auto::Given(quantum) if quantum > QUANTUM_MAX => {
+                return Err(BuildError::new(format!("drr: `quantum` must be at most {QUANTUM_MAX}, not {quantum}")));
+            }
+            Auto::Given(quantum) => quantum,
+        };
+        let clients = IdVec::from_fn(setup.clients, |id| Client {
+            deficit: 0,
+            credit: credit(quantum, setup.weight(id)),
+            head: 0,
+            in_turn: false,
+        });
+        Ok(Self { quantum, surplus: params.surplus, ring: IdRing::new(setup.clients), clients })
+    }
+}
+
+impl Policy for Drr {
+    fn check(&self) {
+        for id in self.ring.iter() {
+            assert!(self.clients[id].head > 0, "client {id} is in the ring without a head");
+        }
+    }
+}
+
+impl Share for Drr {
+    fn on_wake(&mut self, now: Time, client: ClientId, head: &Packet) {
+        self.on_head(now, client, head);
+    }
+
+    fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
+        let client = &mut self.clients[id];
+        client.head = head.estimate;
+        if client.in_turn {
+            self.ring.push_front(id);
+        } else {
+            self.ring.push_back(id);
+        }
+    }
+
+    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+        loop {
+            let id = self.ring.front()?;
+            let client = &mut self.clients[id];
+            if !client.in_turn {
+                client.in_turn = true;
+                client.deficit += client.credit;
+            }
+            let enough = if self.surplus { client.deficit > 0 } else { client.deficit >= client.head as i64 };
+            if enough {
+                return Some(id);
+            }
+            client.in_turn = false;
+            self.ring.rotate();
+        }
+    }
+
+    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
+        self.ring.remove(id);
+        self.clients[id].deficit -= sent.estimate as i64;
+        self.clients[id].head = 0;
+    }
+
+    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        self.clients[id].deficit -= used as i64 - sent.estimate as i64;
+    }
+
+    fn on_idle(&mut self, _: Time, id: ClientId) {
+        self.clients[id].deficit = 0;
+        self.clients[id].in_turn = false;
+    }
+
+    fn on_client_end(&mut self, _: Time, _: ClientId) {}
+
+    fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
+        self.clients[id].credit = credit(self.quantum, weight);
+    }
+}
+
+fn credit(quantum: Work, weight: Weight) -> i64 {
+    (quantum * u64::from(weight.get())) as i64
+}
+
+/// Times the greatest weight, this fits a deficit.
+const QUANTUM_MAX: Work = 1 << 31;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::testing::{A, B, V, sequence, unit_sequence, v_work};
+    use crate::testing::setup;
+    use alloc::string::ToString;
+
+    const SURPLUS: DrrParams = DrrParams { quantum: Auto::Auto, surplus: true };
+
+    #[test]
+    fn vectors_of_the_specification() {
+        let drr = DrrParams::default();
+        assert_eq!(unit_sequence::<Drr>(&drr, &A, 12), "111223111223");
+        assert_eq!(unit_sequence::<Drr>(&drr, &B, 24), "111111111111222333445566");
+        assert_eq!(sequence::<Drr>(&drr, &V, 14, 10, v_work), "11112231111223");
+    }
+
+    #[test]
+    fn surplus_vectors_of_the_specification() {
+        assert_eq!(unit_sequence::<Drr>(&SURPLUS, &A, 12), "111223111223");
+        assert_eq!(unit_sequence::<Drr>(&SURPLUS, &B, 24), "111111111111222333445566");
+        assert_eq!(sequence::<Drr>(&SURPLUS, &V, 14, 10, v_work), "11112223111122");
+    }
+
+    #[test]
+    fn a_quantum_below_the_longest_packet_is_refused() {
+        let params = DrrParams { quantum: Auto::Given(9), surplus: false };
+        let error = Drr::new(&params, &setup(1, 1, &[])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "drr: `quantum` must be at least the longest packet (10 bytes), not 9, or a turn may serve nothing"
+        );
+    }
+}

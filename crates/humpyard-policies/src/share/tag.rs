@@ -1,0 +1,98 @@
+//! Virtual time: how far a client, or the system, has been served, in work per weight.
+
+use humpyard_core::unit::{Weight, Work};
+
+/// Fraction bits of a tag. With 128 bits in all, 2^96 units of work per weight fit: no run is that long.
+const FRACTION: u32 = 32;
+
+/// A virtual time, in work per weight, with 32 fraction bits.
+pub(crate) type Tag = u128;
+
+/// A tag that grows by work over weight with nothing lost to rounding: the remainder is carried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ExactTag {
+    /// Rounded down.
+    pub(crate) tag: Tag,
+    /// What was rounded off, in units of the last place over the weight.
+    remainder: u32,
+}
+
+impl ExactTag {
+    /// Exactly this tag.
+    pub(crate) fn at(tag: Tag) -> Self {
+        Self { tag, remainder: 0 }
+    }
+
+    /// Later by `work` at `weight`.
+    pub(crate) fn add(&mut self, work: Work, weight: Weight) {
+        self.shift(i128::from(work), weight);
+    }
+
+    /// Later by `used - estimate` at `weight`, or earlier if that is negative.
+    pub(crate) fn settle(&mut self, used: Work, estimate: Work, weight: Weight) {
+        if used != estimate {
+            self.shift(i128::from(used) - i128::from(estimate), weight);
+        }
+    }
+
+    /// The remainder was over another weight: it is dropped, less than one unit of the last place.
+    pub(crate) fn forget_remainder(&mut self) {
+        self.remainder = 0;
+    }
+
+    fn shift(&mut self, work: i128, weight: Weight) {
+        let weight = i64::from(weight.get());
+        // Almost always the quotient fits 64 bits, where division is several times faster.
+        let small = i64::try_from(work).ok().filter(|work| work.unsigned_abs() < 1 << (62 - FRACTION));
+        let (quotient, remainder) = if let Some(work) = small {
+            let total = (work << FRACTION) + i64::from(self.remainder);
+            (i128::from(total.div_euclid(weight)), total.rem_euclid(weight))
+        } else {
+            let total = (work << FRACTION) + i128::from(self.remainder);
+            (total.div_euclid(i128::from(weight)), total.rem_euclid(i128::from(weight)) as i64)
+        };
+        self.tag = self.tag.checked_add_signed(quotient).expect("a tag never leaves its range");
+        self.remainder = remainder as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weight(value: u32) -> Weight {
+        Weight::new(value).expect("positive")
+    }
+
+    #[test]
+    fn thirds_add_up() {
+        let mut tag = ExactTag::at(0);
+        for _ in 0..3 {
+            tag.add(1, weight(3));
+        }
+        assert_eq!(tag, ExactTag::at(1 << FRACTION));
+    }
+
+    #[test]
+    fn what_is_added_can_be_taken_back() {
+        for work in [1, 7, 1500, u64::from(u32::MAX), u64::MAX / 2] {
+            for divisor in [1, 3, 1_000_003, u32::MAX] {
+                let mut tag = ExactTag::at(5);
+                tag.add(work, weight(divisor));
+                tag.settle(0, work, weight(divisor));
+                assert_eq!(tag, ExactTag::at(5), "{work} / {divisor}");
+            }
+        }
+    }
+
+    #[test]
+    fn both_divisions_agree() {
+        let mut in_parts = ExactTag::at(0);
+        let mut at_once = ExactTag::at(0);
+        for _ in 0..1 << 12 {
+            in_parts.add(1 << 20, weight(7));
+        }
+        at_once.add(1 << 32, weight(7));
+        assert_eq!(in_parts, at_once);
+    }
+}

@@ -1,0 +1,220 @@
+//! Naming policies: `drr`, `drr:quantum=3000`, `steer=hrw/share=drr`.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+use humpyard_core::mechanism::{Options, Scheduler};
+use humpyard_core::nearest::nearest;
+use humpyard_core::policy::{BuildError, Family, Setup};
+
+use crate::registry::{AnyAllocate, AnyShare, AnySteer, names};
+
+/// The mechanism over any policies.
+pub type AnyScheduler = Scheduler<AnySteer, AnyShare, AnyAllocate>;
+
+/// One policy with parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Named {
+    name: String,
+    parameters: Vec<(String, String)>,
+}
+
+/// Which policies work together, as text names them.
+///
+/// A bare name picks its family; the families that are not named have their partners:
+///
+/// | named | steer | share | allocate | queues |
+/// |---|---|---|---|---|
+/// | a steering policy | it | `fcfs` | – | one per core |
+/// | a sharing policy | – | it | – | one for all cores |
+/// | an allocation policy | – | `fcfs` | it | one per service |
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PolicySpec {
+    steer: Option<Named>,
+    share: Option<Named>,
+    allocate: Option<Named>,
+}
+
+impl PolicySpec {
+    /// Makes the mechanism with these policies.
+    ///
+    /// # Errors
+    /// What a policy or the mechanism refuses.
+    pub fn build(&self, setup: &Setup<'_>, options: Options) -> Result<AnyScheduler, BuildError> {
+        let steer = self.steer.as_ref().map(|named| known(AnySteer::build(&named.name, &named.parameters, setup)));
+        let allocate =
+            self.allocate.as_ref().map(|named| known(AnyAllocate::build(&named.name, &named.parameters, setup)));
+        Scheduler::new(setup, options, steer.transpose()?, allocate.transpose()?, || self.build_share(setup))
+    }
+
+    /// Makes the sharing policy alone.
+    ///
+    /// # Errors
+    /// What the policy refuses.
+    pub fn build_share(&self, setup: &Setup<'_>) -> Result<AnyShare, BuildError> {
+        let (name, parameters) = match &self.share {
+            Some(named) => (named.name.as_str(), named.parameters.as_slice()),
+            None => ("fcfs", [].as_slice()),
+        };
+        known(AnyShare::build(name, parameters, setup))
+    }
+
+    /// Whether a sharing policy is all that is named.
+    pub fn is_share_alone(&self) -> bool {
+        self.steer.is_none() && self.allocate.is_none()
+    }
+
+    /// Whether cores belong to services.
+    pub fn allocates(&self) -> bool {
+        self.allocate.is_some()
+    }
+
+    fn place(&mut self, family: Family) -> &mut Option<Named> {
+        match family {
+            Family::Steer => &mut self.steer,
+            Family::Share => &mut self.share,
+            Family::Allocate => &mut self.allocate,
+        }
+    }
+}
+
+/// Names are checked when a spec is read, so here each is known.
+fn known<T>(built: Option<Result<T, BuildError>>) -> Result<T, BuildError> {
+    built.expect("the name was found in its family when the spec was read")
+}
+
+const FAMILIES: [Family; 3] = [Family::Steer, Family::Share, Family::Allocate];
+
+impl FromStr for PolicySpec {
+    type Err = BuildError;
+
+    fn from_str(text: &str) -> Result<Self, BuildError> {
+        let mut spec = Self { steer: None, share: None, allocate: None };
+        for part in text.split('/') {
+            let (named_family, policy) = match part.split_once('=') {
+                Some((family, policy)) if !family.contains(':') => (Some(find_family(family)?), policy),
+                _ => (None, part),
+            };
+            let named = parse_named(policy)?;
+            let family = check(&named, named_family)?;
+            let place = spec.place(family);
+            if place.is_some() {
+                return Err(BuildError::new(format!("`{text}` names two {} policies: name one", family.name())));
+            }
+            *place = Some(named);
+        }
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<String> = Vec::new();
+        let given = [(Family::Allocate, &self.allocate), (Family::Steer, &self.steer), (Family::Share, &self.share)];
+        let bare = given.iter().filter(|(_, named)| named.is_some()).count() == 1;
+        for (family, named) in given {
+            if let Some(named) = named {
+                parts.push(if bare { format!("{named}") } else { format!("{}={named}", family.name()) });
+            }
+        }
+        f.write_str(&parts.join("/"))
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for (i, (name, value)) in self.parameters.iter().enumerate() {
+            write!(f, "{}{name}={value}", if i == 0 { ':' } else { ',' })?;
+        }
+        Ok(())
+    }
+}
+
+fn find_family(name: &str) -> Result<Family, BuildError> {
+    FAMILIES.into_iter().find(|family| family.name() == name).ok_or_else(|| {
+        let hint =
+            nearest(name, FAMILIES.map(Family::name)).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+        BuildError::new(format!("no family `{name}`{hint}; there are: steer, share, allocate"))
+    })
+}
+
+fn parse_named(text: &str) -> Result<Named, BuildError> {
+    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+    let parameters = rest
+        .split(',')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| match pair.split_once('=') {
+            Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+            None => Err(BuildError::new(format!("{name}: a parameter reads name=value, not `{pair}`"))),
+        })
+        .collect::<Result<_, _>>()?;
+    Ok(Named { name: name.to_owned(), parameters })
+}
+
+/// The family of a policy, whose name and parameters must be known in it.
+fn check(named: &Named, family: Option<Family>) -> Result<Family, BuildError> {
+    let candidates = FAMILIES.into_iter().filter(|&candidate| family.is_none_or(|family| family == candidate));
+    for candidate in candidates {
+        let checked = match candidate {
+            Family::Steer => AnySteer::check_parameters(&named.name, &named.parameters),
+            Family::Share => AnyShare::check_parameters(&named.name, &named.parameters),
+            Family::Allocate => AnyAllocate::check_parameters(&named.name, &named.parameters),
+        };
+        if let Some(result) = checked {
+            return result.map(|()| candidate);
+        }
+    }
+    Err(unknown(&named.name, family))
+}
+
+fn unknown(name: &str, family: Option<Family>) -> BuildError {
+    let names = names(family);
+    let hint =
+        nearest(name, names.iter().map(String::as_str)).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+    let family = family.map_or(String::new(), |family| format!("{} ", family.name()));
+    BuildError::new(format!("no {family}policy `{name}`{hint}; there are: {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    fn refused(text: &str) -> String {
+        text.parse::<PolicySpec>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn specs_read_back_as_written() {
+        for text in
+            ["drr", "drr:quantum=3000", "allocate=static/steer=hrw/share=drr:quantum=9,surplus=true", "conn:hash=mix"]
+        {
+            assert_eq!(text.parse::<PolicySpec>().unwrap().to_string(), text);
+        }
+        assert_eq!("share=sfq".parse::<PolicySpec>().unwrap().to_string(), "sfq");
+        assert_eq!("hrw/drr".parse::<PolicySpec>().unwrap().to_string(), "steer=hrw/share=drr");
+    }
+
+    #[test]
+    fn unknown_names_answer_with_the_nearest() {
+        assert_eq!(refused("share=dr"), "no share policy `dr`; did you mean `drr`?; there are: fcfs, drr, sfq");
+        assert_eq!(
+            refused("hrv"),
+            "no policy `hrv`; did you mean `hrw`?; there are: rr, conn, hrw, fcfs, drr, sfq, static"
+        );
+        assert_eq!(refused("stear=hrw"), "no family `stear`; did you mean `steer`?; there are: steer, share, allocate");
+        assert_eq!(
+            refused("drr:quant=3"),
+            "drr: no parameter `quant`; did you mean `quantum`?; there are: quantum, surplus"
+        );
+        assert_eq!(refused("rr:x=1"), "rr: no parameter `x`: it has none");
+        assert_eq!(refused("drr:quantum"), "drr: a parameter reads name=value, not `quantum`");
+        assert_eq!(refused("drr/sfq"), "`drr/sfq` names two share policies: name one");
+        assert_eq!(refused(""), "no policy ``; there are: rr, conn, hrw, fcfs, drr, sfq, static");
+    }
+}

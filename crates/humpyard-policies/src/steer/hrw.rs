@@ -1,0 +1,108 @@
+//! Highest random weight, or rendezvous hashing: each core bids for the connection, the highest bid has it.
+//!
+//! **Idea.** Hash the connection afresh with every core; the greatest hash wins. When a core goes, its connections go
+//! each to its runner-up and no other moves.
+//!
+//! **Source.** Thaler, Ravishankar. Using name-based mappings to increase hit rates. ToN 1998. STEERING sections 1, 2.
+//!
+//! **Promises.** Flow order. Minimal disruption: without core k only k's connections move (1/N of them); with one more
+//! core 1/(N+1) of them move, all to it.
+//!
+//! **Cost.** O(N) in the eligible cores, no state per connection.
+
+use alloc::vec::Vec;
+
+use humpyard_core::hash::{salt, score};
+use humpyard_core::id::{CoreId, Id};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::unit::Time;
+
+params! {
+    /// Parameters of highest random weight: none.
+    pub struct HrwParams {}
+}
+
+/// Highest random weight.
+#[derive(Debug)]
+pub struct Hrw {
+    /// By core.
+    salts: Vec<u64>,
+}
+
+impl Build for Hrw {
+    type Params = HrwParams;
+    const INFO: Info = Info {
+        name: "hrw",
+        family: Family::Steer,
+        summary: "each connection on the core with the highest hash (rendezvous hashing)",
+        source: "Thaler, Ravishankar. Using name-based mappings to increase hit rates. ToN 1998",
+        promises: &[Promise::FlowOrder, Promise::MinimalDisruption],
+        complexity: "O(N)",
+    };
+
+    fn new(_: &HrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        Ok(Self { salts: (0..setup.cores as u64).map(salt).collect() })
+    }
+}
+
+impl Policy for Hrw {}
+
+impl Steer for Hrw {
+    #[inline]
+    fn steer(&mut self, _: Time, packet: &Packet, view: &View<'_>) -> Target {
+        let bid = |core: CoreId| score(packet.key, self.salts[core.index()]);
+        let (&first, others) = view.eligible.split_first().expect("at least one core is eligible");
+        let (winner, _) = others.iter().fold((first, bid(first)), |(winner, highest), &core| {
+            let bid = bid(core);
+            if bid > highest { (core, bid) } else { (winner, highest) }
+        });
+        Target::Core(winner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steer::testing::{cores_of, keys, moved, targets, targets_among};
+
+    fn among(cores: usize, keys: &[u64]) -> Vec<CoreId> {
+        targets::<Hrw>(&HrwParams {}, cores, keys)
+    }
+
+    #[test]
+    fn examples_of_the_specification() {
+        assert_eq!(among(4, &[12345, 1]), cores_of([3, 2]));
+        assert_eq!(among(8, &[1, 2]), cores_of([6, 0]));
+    }
+
+    #[test]
+    fn without_the_eighth_core_only_its_connections_move() {
+        let keys = keys(200_000);
+        let (eight, seven) = (among(8, &keys), among(7, &keys));
+        assert!(eight.iter().zip(&seven).all(|(&before, &after)| before == after || before == CoreId(7)));
+        let fraction = moved(&eight, &seven);
+        assert!((fraction - 0.125).abs() < 0.004, "{fraction}");
+    }
+
+    #[test]
+    fn any_core_may_go() {
+        let keys = keys(20_000);
+        let all = among(8, &keys);
+        for gone in 0..8 {
+            let left: Vec<CoreId> = (0..8).filter(|&core| core != gone).map(CoreId).collect();
+            let after = targets_among::<Hrw>(&HrwParams {}, &left, &keys);
+            assert!(all.iter().zip(&after).all(|(before, now)| before == now || *before == CoreId(gone)));
+        }
+    }
+
+    #[test]
+    fn a_ninth_core_takes_a_ninth() {
+        let keys = keys(200_000);
+        let (eight, nine) = (among(8, &keys), among(9, &keys));
+        assert!(eight.iter().zip(&nine).all(|(&before, &after)| before == after || after == CoreId(8)));
+        let fraction = moved(&eight, &nine);
+        assert!((fraction - 1.0 / 9.0).abs() < 0.004, "{fraction}");
+    }
+}
