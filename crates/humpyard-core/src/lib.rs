@@ -22,7 +22,7 @@ pub mod hash;
 pub mod id;
 pub mod measure;
 pub mod mechanism;
-pub mod nearest;
+pub mod name;
 pub mod packet;
 pub mod policy;
 pub mod random;

@@ -8,20 +8,13 @@ use core::fmt;
 use core::str::FromStr;
 
 use humpyard_core::mechanism::{Options, Scheduler};
-use humpyard_core::nearest::nearest;
+use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::{BuildError, Family, Setup};
 
 use crate::registry::{AnyAllocate, AnyShare, AnySteer, names};
 
 /// The mechanism over any policies.
 pub type AnyScheduler = Scheduler<AnySteer, AnyShare, AnyAllocate>;
-
-/// One policy with parameters.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Named {
-    name: String,
-    parameters: Vec<(String, String)>,
-}
 
 /// Which policies work together, as text names them.
 ///
@@ -99,7 +92,7 @@ impl FromStr for PolicySpec {
                 Some((family, policy)) if !family.contains(':') => (Some(find_family(family)?), policy),
                 _ => (None, part),
             };
-            let named = parse_named(policy)?;
+            let named: Named = policy.parse()?;
             let family = check(&named, named_family)?;
             let place = spec.place(family);
             if place.is_some() {
@@ -125,35 +118,9 @@ impl fmt::Display for PolicySpec {
     }
 }
 
-impl fmt::Display for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
-        for (i, (name, value)) in self.parameters.iter().enumerate() {
-            write!(f, "{}{name}={value}", if i == 0 { ':' } else { ',' })?;
-        }
-        Ok(())
-    }
-}
-
 fn find_family(name: &str) -> Result<Family, BuildError> {
-    FAMILIES.into_iter().find(|family| family.name() == name).ok_or_else(|| {
-        let hint =
-            nearest(name, FAMILIES.map(Family::name)).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
-        BuildError::new(format!("no family `{name}`{hint}; there are: steer, share, allocate"))
-    })
-}
-
-fn parse_named(text: &str) -> Result<Named, BuildError> {
-    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-    let parameters = rest
-        .split(',')
-        .filter(|pair| !pair.is_empty())
-        .map(|pair| match pair.split_once('=') {
-            Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-            None => Err(BuildError::new(format!("{name}: a parameter reads name=value, not `{pair}`"))),
-        })
-        .collect::<Result<_, _>>()?;
-    Ok(Named { name: name.to_owned(), parameters })
+    let found = FAMILIES.into_iter().find(|family| family.name() == name);
+    found.ok_or_else(|| BuildError::new(unknown("family", name, FAMILIES.map(Family::name))))
 }
 
 /// The family of a policy, whose name and parameters must be known in it.
@@ -169,15 +136,9 @@ fn check(named: &Named, family: Option<Family>) -> Result<Family, BuildError> {
             return result.map(|()| candidate);
         }
     }
-    Err(unknown(&named.name, family))
-}
-
-fn unknown(name: &str, family: Option<Family>) -> BuildError {
+    let what = family.map_or("policy".to_owned(), |family| format!("{} policy", family.name()));
     let names = names(family);
-    let hint =
-        nearest(name, names.iter().map(String::as_str)).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
-    let family = family.map_or(String::new(), |family| format!("{} ", family.name()));
-    BuildError::new(format!("no {family}policy `{name}`{hint}; there are: {}", names.join(", ")))
+    Err(BuildError::new(unknown(&what, &named.name, names.iter().map(String::as_str))))
 }
 
 #[cfg(test)]

@@ -1,2 +1,25 @@
 //! The network services of humpyard: real work done on packets.
+//!
+//! A service is one [`Service`]: it is handed a [`Frame`](humpyard_core::frame::Frame), does its work in place and says
+//! what becomes of the frame. [`registry`] lists all services and builds them by name; each worker thread has its own
+//! instance, and what they share is read only.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`service`] | the traits, the verdicts, the reasons for dropping, the frames a service makes itself |
+//! | [`registry`] | every service by name, with its parameters |
+//! | [`forward`] | IPv4 and IPv6 forwarding |
+//! | [`link`] | where the IP header of a frame starts, MAC addresses |
+//! | [`checksum`] | the Internet checksum |
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod checksum;
+pub mod forward;
+pub mod link;
+pub mod registry;
+pub mod service;
+
+pub use registry::{Entry, Factory, entries, prepare};
+pub use service::{Build, DropReason, Generated, Info, Service, ServiceError, Verdict};

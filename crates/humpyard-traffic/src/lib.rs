@@ -1,2 +1,47 @@
 //! Traffic for humpyard: captures in and out, flows, classification, generators.
+//!
+//! A [`Source`] gives frames one after the other, from a capture file or a generator; a [`Classifier`] finds
+//! the flow, the client and the service of each; a [`Sink`] takes frames away. All of them work with a bounded amount of
+//! memory, whatever the length of the traffic, and none allocates per packet.
+//!
+//! ```
+//! use humpyard_core::{frame::Frame, random::Seed};
+//! use humpyard_traffic::{Classifier, ClassifierConfig, open};
+//!
+//! let mut source = open("gen:poisson:flows=4,packets=100", Seed(1))?;
+//! let mut classifier = Classifier::new(ClassifierConfig::default())?;
+//! let mut frame = Frame::default();
+//! while source.next(&mut frame)? {
+//!     let packet = classifier.classify(&frame)?.packet;
+//!     // ... schedule the packet, then give its flow back:
+//!     classifier.release(&packet);
+//! }
+//! assert_eq!(classifier.flows().seen(), 4);
+//! # Ok::<(), humpyard_traffic::TrafficError>(())
+//! ```
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod capture;
+pub mod classify;
+pub mod error;
+pub mod flow;
+pub mod generate;
+pub mod header;
+pub mod info;
+mod name;
+pub mod pace;
+pub mod repeat;
+pub mod sink;
+pub mod source;
+pub mod test_captures;
+
+pub use capture::{CaptureReader, CaptureWriter};
+pub use classify::{Classified, Classifier, ClassifierConfig, Granularity, Match, Rule};
+pub use error::{ErrorKind, TrafficError};
+pub use flow::{FlowTable, Lookup};
+pub use header::{FlowKey, Headers};
+pub use info::{Info, info};
+pub use sink::{NullSink, Sink, create};
+pub use source::{Source, open};

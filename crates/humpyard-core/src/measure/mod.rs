@@ -5,11 +5,13 @@
 
 mod fairness;
 mod histogram;
+mod measured;
 mod order;
 mod summary;
 
 pub use fairness::Fairness;
 pub use histogram::Histogram;
+pub use measured::Measured;
 pub use order::Order;
 pub use summary::{CoreSummary, Delay, FairnessSummary, Late, OrderSummary, ServiceSummary, Summary};
 

@@ -8,7 +8,7 @@ use core::fmt;
 
 use serde::Serialize;
 
-use crate::nearest::nearest;
+use crate::name::unknown;
 
 /// One parameter of a policy, a generator or a service.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -38,15 +38,19 @@ impl ParameterError {
         let message = if names.is_empty() {
             format!("{owner}: no parameter `{name}`: it has none")
         } else {
-            let hint = nearest(name, names.iter().copied()).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
-            format!("{owner}: no parameter `{name}`{hint}; there are: {}", names.join(", "))
+            format!("{owner}: {}", unknown("parameter", name, names))
         };
         Self { message }
     }
 
+    /// Text that should be `name=value`.
+    pub(crate) fn not_a_pair(owner: &str, text: &str) -> Self {
+        Self { message: format!("{owner}: a parameter reads name=value, not `{text}`") }
+    }
+
     /// A value that the parameter does not take.
     pub fn value(owner: &str, parameter: &Parameter, value: &str) -> Self {
-        let unit = if parameter.unit.is_empty() { String::new() } else { format!(" {}", parameter.unit) };
+        let unit = if parameter.unit.is_empty() { String::new() } else { format!(" (in {})", parameter.unit) };
         Self { message: format!("{owner}: `{}` takes {}{unit}, not `{value}`", parameter.name, parameter.accepts) }
     }
 }
@@ -189,7 +193,7 @@ macro_rules! choice {
 /// params.set("example", "beta", "0.5").unwrap();
 /// assert_eq!(params.beta, 0.5);
 /// let error = params.set("example", "interval", "0").unwrap_err();
-/// assert_eq!(error.to_string(), "example: `interval` takes 1 to 1000000 ns, not `0`");
+/// assert_eq!(error.to_string(), "example: `interval` takes 1 to 1000000 (in ns), not `0`");
 /// ```
 #[macro_export]
 macro_rules! params {
@@ -299,7 +303,7 @@ mod tests {
         );
         assert_eq!(
             said(params.set("test", "quantum-size", "0").unwrap_err()),
-            "test: `quantum-size` takes `auto` or a whole number from 1 work, not `0`"
+            "test: `quantum-size` takes `auto` or a whole number from 1 (in work), not `0`"
         );
     }
 

@@ -1,0 +1,71 @@
+//! The mechanism with its measurements: what a driver holds.
+
+use super::{Measurements, Summary};
+use crate::id::{ClientId, CoreId, FlowId, Slot};
+use crate::mechanism::{Account, Arrival, Completed, Dispatch, Scheduler};
+use crate::packet::Packet;
+use crate::policy::{Allocate, Share, Steer};
+use crate::unit::Time;
+
+/// A scheduler whose every event is measured, so that no driver can measure otherwise than another.
+#[derive(Debug)]
+pub struct Measured<S, Q, A> {
+    scheduler: Scheduler<S, Q, A>,
+    measurements: Measurements,
+}
+
+impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
+    /// This scheduler, with these measurements of the same set-up.
+    pub fn new(scheduler: Scheduler<S, Q, A>, measurements: Measurements) -> Self {
+        Self { scheduler, measurements }
+    }
+
+    /// A packet arrives: [`Scheduler::on_arrival`].
+    pub fn on_arrival(&mut self, now: Time, packet: Packet) -> Arrival {
+        let arrival = self.scheduler.on_arrival(now, packet);
+        if let Arrival::Queued(_) = arrival {
+            self.measurements.on_accept(packet.arrival, packet.client, packet.service);
+        }
+        arrival
+    }
+
+    /// The packet that `core` serves next: [`Scheduler::next`].
+    pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
+        let dispatch = self.scheduler.next(now, core)?;
+        self.measurements.on_dispatch(core, &dispatch);
+        Some(dispatch)
+    }
+
+    /// The packet in `slot` was done at `finished`, which may lie before `now`, after `core` was busy with it for `busy`.
+    pub fn on_completion(&mut self, now: Time, core: CoreId, slot: Slot, finished: Time, busy: Time) -> Completed {
+        let completed = self.scheduler.on_completion(now, slot, busy);
+        self.measurements.on_completion(core, &completed, finished, busy);
+        completed
+    }
+
+    /// A flow is over, and its id may be used for another.
+    pub fn on_flow_end(&mut self, flow: FlowId) {
+        self.measurements.on_flow_end(flow);
+    }
+
+    /// A client, idle, is gone, and its id may be used for another.
+    pub fn on_client_end(&mut self, now: Time, client: ClientId) {
+        self.scheduler.on_client_end(now, client);
+        self.measurements.on_client_end(client);
+    }
+
+    /// The scheduler.
+    pub fn scheduler(&self) -> &Scheduler<S, Q, A> {
+        &self.scheduler
+    }
+
+    /// What became of every packet so far.
+    pub fn account(&self) -> &Account {
+        self.scheduler.account()
+    }
+
+    /// Everything measured, once the run is over.
+    pub fn summary(&self) -> Summary {
+        self.measurements.summary(self.scheduler.account())
+    }
+}

@@ -1,0 +1,101 @@
+//! Names as people write them: finding the one that was meant, and reading `name:key=value,...`.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+use crate::policy::ParameterError;
+
+/// Something called for by name, with parameters: `drr`, `drr:quantum=3000,surplus=true`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named {
+    /// The name; whether it is known is not looked at here.
+    pub name: String,
+    /// The parameters as pairs of name and value, in the order given.
+    pub parameters: Vec<(String, String)>,
+}
+
+impl FromStr for Named {
+    type Err = ParameterError;
+
+    fn from_str(text: &str) -> Result<Self, ParameterError> {
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let pairs = rest.split(',').filter(|pair| !pair.trim().is_empty());
+        let parameters = pairs.map(|pair| match pair.split_once('=') {
+            Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
+            None => Err(ParameterError::not_a_pair(name, pair)),
+        });
+        Ok(Self { name: name.to_owned(), parameters: parameters.collect::<Result<_, _>>()? })
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for (i, (key, value)) in self.parameters.iter().enumerate() {
+            write!(f, "{}{key}={value}", if i == 0 { ':' } else { ',' })?;
+        }
+        Ok(())
+    }
+}
+
+/// Says that there is no `what` of this name, which one may have been meant, and which there are.
+pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let hint = nearest(name, known.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    format!("no {what} `{name}`{hint}; there are: {}", known.join(", "))
+}
+
+/// The candidate most like `name`, if any is like it at all.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (candidate, likeness(name, candidate)))
+        .filter(|&(_, likeness)| likeness >= 0.5)
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(candidate, _)| candidate)
+}
+
+/// From 0 to 1; the beginning of a name is as like it as a slip of the pen.
+fn likeness(name: &str, candidate: &str) -> f64 {
+    let edits = strsim::normalized_damerau_levenshtein(name, candidate);
+    if !name.is_empty() && candidate.starts_with(name) { edits.max(0.75) } else { edits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn finds_slips_and_beginnings_only() {
+        let names = ["drr", "sfq", "everest"];
+        assert_eq!(nearest("dr", names), Some("drr"));
+        assert_eq!(nearest("ever", names), Some("everest"));
+        assert_eq!(nearest("sqf", names), Some("sfq"));
+        assert_eq!(nearest("banana", names), None);
+        assert_eq!(nearest("", names), None);
+    }
+
+    #[test]
+    fn named_reads_back_as_written() {
+        for text in ["drr", "drr:quantum=3000", "a:b=c=d,e="] {
+            assert_eq!(text.parse::<Named>().unwrap().to_string(), text);
+        }
+        assert_eq!("drr:".parse::<Named>().unwrap().to_string(), "drr");
+        let error = "drr:quantum".parse::<Named>().unwrap_err().to_string();
+        assert_eq!(error, "drr: a parameter reads name=value, not `quantum`");
+    }
+
+    #[test]
+    fn unknown_names_those_there_are() {
+        assert_eq!(
+            unknown("fruit", "aple", ["apple", "pear"]),
+            "no fruit `aple`; did you mean `apple`?; there are: apple, pear"
+        );
+        assert_eq!(unknown("fruit", "kiwi", ["apple"]), "no fruit `kiwi`; there are: apple");
+    }
+}

@@ -1,0 +1,259 @@
+//! What is to be run.
+
+use core::str::FromStr;
+use core::time::Duration;
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::mechanism::{FlowOrder, Limits};
+use humpyard_core::name::Named;
+use humpyard_core::policy::Ties;
+use humpyard_core::random::Seed;
+use humpyard_core::unit::{Weight, WorkUnit};
+use humpyard_policies::spec::PolicySpec;
+use humpyard_runtime::Overload;
+use humpyard_sim::{CostTable, TABLES};
+use humpyard_traffic::classify::{Granularity, Match};
+
+use crate::LabError;
+
+/// Which of the two drivers runs it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Host {
+    /// Virtual time.
+    Sim,
+    /// Real threads.
+    Live,
+}
+
+/// When packets arrive.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Rate {
+    /// As fast as they are taken. Live only.
+    Line,
+    /// As captured.
+    Trace,
+    /// So many per second, evenly.
+    PacketsPerSecond(f64),
+    /// As captured, with all gaps stretched so that the offered work is this part of what the cores can do.
+    Load(f64),
+}
+
+impl FromStr for Rate {
+    type Err = LabError;
+
+    fn from_str(text: &str) -> Result<Self, LabError> {
+        match text {
+            "line" => Ok(Self::Line),
+            "trace" => Ok(Self::Trace),
+            _ => match parse_count(text) {
+                Some(rate) if rate > 0.0 && rate <= 1e12 => Ok(Self::PacketsPerSecond(rate)),
+                _ => Err(LabError::option(format!(
+                    "a rate is `line`, `trace` or packets per second (for example 250000, 250k or 1.5M), not `{text}`"
+                ))),
+            },
+        }
+    }
+}
+
+/// A positive number with an optional k, M or G.
+fn parse_count(text: &str) -> Option<f64> {
+    let (digits, factor) = match text.as_bytes().last()? {
+        b'k' => (&text[..text.len() - 1], 1e3),
+        b'M' => (&text[..text.len() - 1], 1e6),
+        b'G' => (&text[..text.len() - 1], 1e9),
+        _ => (text, 1.0),
+    };
+    digits.parse::<f64>().ok().filter(|count| count.is_finite()).map(|count| count * factor)
+}
+
+/// A span of time with its unit: `500us`, `2ms`, `1.5s`, `2min`.
+///
+/// # Errors
+/// Anything else.
+pub fn parse_duration(text: &str) -> Result<Duration, LabError> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "min" => 60e9,
+        _ => f64::NAN,
+    };
+    match digits.parse::<f64>() {
+        Ok(value) if value >= 0.0 && value * factor <= 1e18 => {
+            Ok(Duration::from_nanos((value * factor).round() as u64))
+        }
+        _ => Err(LabError::option(format!("a time has a unit (ns, us, ms, s, min), for example 2ms; not `{text}`"))),
+    }
+}
+
+/// One service of a run: which packets, and what is done to them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceChoice {
+    /// Its name in results.
+    pub name: String,
+    /// The packets that get it.
+    pub matches: Match,
+    /// What is done: the name of a service, and its parameters.
+    pub work: Named,
+}
+
+impl ServiceChoice {
+    /// `forward`, for every packet.
+    pub fn forward() -> Self {
+        let work = Named { name: "forward".into(), parameters: Vec::new() };
+        Self { name: work.name.clone(), matches: Match::Any, work }
+    }
+}
+
+impl FromStr for ServiceChoice {
+    type Err = LabError;
+
+    /// `forward`, `forward:name=value,...`, or `tcp=forward:...` for one kind of packets.
+    fn from_str(text: &str) -> Result<Self, LabError> {
+        let head = text.split_once(':').map_or(text, |(head, _)| head);
+        let (matches, name, work) = match head.split_once('=') {
+            Some((matches, _)) => (matches.parse()?, matches, &text[matches.len() + 1..]),
+            None => (Match::Any, head, text),
+        };
+        let work: Named = work.parse()?;
+        Ok(Self { name: name.to_owned(), matches, work })
+    }
+}
+
+/// Everything that decides what a run does.
+#[derive(Clone, Debug)]
+pub struct RunConfig {
+    /// The driver.
+    pub host: Host,
+    /// Where packets come from.
+    pub input: String,
+    /// Where they go. Live only.
+    pub output: String,
+    /// The policies.
+    pub policy: PolicySpec,
+    /// Cores in the simulator; worker threads in a live run, where 0 does everything on one thread.
+    pub cores: usize,
+    /// The services, in order of their rules; the last gets what no rule matches.
+    pub services: Vec<ServiceChoice>,
+    /// What services cost: in the simulator the truth, in a live run the estimate.
+    pub costs: CostTable,
+    /// When packets arrive.
+    pub rate: Rate,
+    /// How often the input is played.
+    pub rounds: u64,
+    /// Ends reading after so long. Live only.
+    pub longest: Option<Duration>,
+    /// Tolerable delay, by service name; the empty name is for all others.
+    pub tolerances: Vec<(String, Duration)>,
+    /// Guaranteed share of the cores in millionths, by service name.
+    pub guarantees: Vec<(String, u32)>,
+    /// Who the clients are.
+    pub clients: Granularity,
+    /// Weights of the first clients, in order of appearance; for services, in their order.
+    pub weights: Vec<Weight>,
+    /// The unit of work.
+    pub unit: WorkUnit,
+    /// Whether a client's packets may be on several cores at once; none is: only where clients are services.
+    pub flow_order: Option<FlowOrder>,
+    /// Most packets held at once.
+    pub buffer: usize,
+    /// Limits of queues and clients.
+    pub limits: Limits,
+    /// Most flows known at once.
+    pub flows: usize,
+    /// Packets handed to a worker and not yet done, at most. Live only.
+    pub in_flight: u32,
+    /// What to do when the buffer is full; none is: wait if packets come as fast as they are taken, else drop.
+    pub overload: Option<Overload>,
+    /// Which of two equals goes first.
+    pub ties: Ties,
+    /// Where all randomness comes from.
+    pub seed: Seed,
+}
+
+impl RunConfig {
+    /// The defaults, for this driver, input and policy.
+    pub fn new(host: Host, input: &str, policy: PolicySpec) -> Self {
+        Self {
+            host,
+            input: input.to_owned(),
+            output: "null:".to_owned(),
+            policy,
+            cores: 2,
+            services: vec![ServiceChoice::forward()],
+            costs: TABLES[0],
+            rate: if host == Host::Live { Rate::Line } else { Rate::Trace },
+            rounds: 1,
+            longest: None,
+            tolerances: Vec::new(),
+            guarantees: Vec::new(),
+            clients: Granularity::Flow,
+            weights: Vec::new(),
+            unit: WorkUnit::Nanoseconds,
+            flow_order: None,
+            buffer: BUFFER,
+            limits: Limits::default(),
+            flows: FLOWS,
+            in_flight: IN_FLIGHT,
+            overload: None,
+            ties: Ties::Lowest,
+            seed: Seed(1),
+        }
+    }
+
+    /// Delay beyond which a packet of the service is late.
+    pub(crate) fn tolerance(&self, service: &str) -> Duration {
+        let given = |name: &str| self.tolerances.iter().rev().find(|(given, _)| given == name).map(|&(_, time)| time);
+        given(service).or_else(|| given("")).unwrap_or(TOLERANCE)
+    }
+
+    /// What a packet of each service is believed to cost, in the unit of the run.
+    pub(crate) fn estimates(&self, costs: &[LinearCost]) -> Vec<LinearCost> {
+        match self.unit {
+            WorkUnit::Nanoseconds => costs.to_vec(),
+            WorkUnit::Bytes => vec![LinearCost::BYTES; costs.len()],
+            WorkUnit::Packets => vec![LinearCost::PACKETS; costs.len()],
+        }
+    }
+}
+
+/// Most packets held at once, unless told otherwise.
+const BUFFER: usize = 4096;
+/// Most flows known at once, unless told otherwise.
+const FLOWS: usize = 65_536;
+/// Packets in flight per worker, unless told otherwise: enough to keep a worker busy, few enough for the policy to matter.
+const IN_FLIGHT: u32 = 32;
+/// Delay beyond which a packet is late, unless told otherwise: the Everest paper's.
+const TOLERANCE: Duration = Duration::from_millis(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_times_read_as_people_write_them() {
+        assert_eq!("line".parse::<Rate>().unwrap(), Rate::Line);
+        assert_eq!("1.5M".parse::<Rate>().unwrap(), Rate::PacketsPerSecond(1.5e6));
+        assert_eq!("250k".parse::<Rate>().unwrap(), Rate::PacketsPerSecond(250e3));
+        assert_eq!(parse_duration("1.5ms").unwrap(), Duration::from_micros(1500));
+        assert_eq!(parse_duration("500us").unwrap(), Duration::from_micros(500));
+        for bad in ["", "-1", "0", "nan", "fast"] {
+            assert!(bad.parse::<Rate>().is_err(), "{bad}");
+        }
+        for bad in ["", "2", "-2ms", "2 ms", "ms", "2h", "1e30s"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn services_read_with_and_without_a_match() {
+        let choice: ServiceChoice = "tcp=forward:checksum=fill,icmp-interval=8".parse().unwrap();
+        assert_eq!((choice.name.as_str(), choice.matches, choice.work.name.as_str()), ("tcp", Match::Tcp, "forward"));
+        assert_eq!(choice.work.parameters[1], ("icmp-interval".to_owned(), "8".to_owned()));
+        let choice: ServiceChoice = "forward:checksum=fill".parse().unwrap();
+        assert_eq!((choice.name.as_str(), choice.matches), ("forward", Match::Any));
+        assert!("tpc=forward".parse::<ServiceChoice>().is_err());
+    }
+}

@@ -1,0 +1,82 @@
+//! Where a run took place.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use humpyard_runtime::Seat;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// Where a run took place: what a reader needs to judge its times, and to repeat it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Environment {
+    /// Version of humpyard.
+    pub version: &'static str,
+    /// Model of the processor, if the system tells.
+    pub cpu: Option<String>,
+    /// Version of the kernel, if the system tells.
+    pub kernel: Option<String>,
+    /// SHA-256 of the input file; none for a generator or a pipe.
+    pub trace_sha256: Option<String>,
+    /// Which thread sat where; empty in a simulation.
+    pub threads: Vec<ThreadSeat>,
+}
+
+/// Where a thread sat.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThreadSeat {
+    /// The thread.
+    pub thread: String,
+    /// The processor it was pinned to.
+    pub processor: Option<usize>,
+    /// Whether it shared that with another thread of the run.
+    pub shared: bool,
+}
+
+impl Environment {
+    /// This machine, this input.
+    pub(crate) fn of(input: &str, seats: &[Seat]) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            cpu: cpu_model(),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned()),
+            trace_sha256: sha256(Path::new(input)).ok(),
+            threads: seats
+                .iter()
+                .map(|seat| ThreadSeat {
+                    thread: seat.thread.to_string(),
+                    processor: seat.processor,
+                    shared: seat.shared,
+                })
+                .collect(),
+        }
+    }
+}
+
+fn cpu_model() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn sha256(path: &Path) -> io::Result<String> {
+    if !path.is_file() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let mut digest = Sha256::new();
+    io::copy(&mut File::open(path)?, &mut HashWriter(&mut digest))?;
+    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+struct HashWriter<'a>(&'a mut Sha256);
+
+impl io::Write for HashWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! Runs, comparisons and results of humpyard: what stands between the command line and the two drivers.
+//!
+//! A [`RunConfig`] says what is to be run; [`simulate`] runs it in virtual time, [`run_live`] on real threads. Both give a
+//! [`RunResult`], the stable document of every run.
+#![forbid(unsafe_code)]
+
+mod compare;
+mod config;
+mod demo;
+mod environment;
+mod error;
+mod parts;
+mod result;
+mod run;
+
+pub use compare::{Comparison, compare};
+pub use config::{Host, Rate, RunConfig, ServiceChoice, parse_duration};
+pub use demo::{DEMO_POLICIES, DemoOptions, demo};
+pub use environment::Environment;
+pub use error::LabError;
+pub use result::{Damage, DurationSummary, Measured, PacketCounts, RunResult};
+pub use run::{Control, run, run_live, simulate};

@@ -1,0 +1,157 @@
+//! From a configuration to the parts that a driver takes.
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::frame::Frame;
+use humpyard_core::id::{Id, ServiceId};
+use humpyard_core::measure::{Measured, Measurements};
+use humpyard_core::mechanism::{FlowOrder, Options};
+use humpyard_core::name::unknown;
+use humpyard_core::policy::{ServiceSetup, Setup};
+use humpyard_core::unit::Time;
+use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+use humpyard_traffic::classify::{Classifier, ClassifierConfig, Granularity, Rule};
+use humpyard_traffic::pace::{Pace, Pacer};
+use humpyard_traffic::repeat::Repeat;
+use humpyard_traffic::source::Source;
+
+use crate::LabError;
+use crate::config::{Rate, RunConfig};
+
+/// The mechanism over any policies, measured.
+pub(crate) type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
+
+/// The longest packet that policies prepare for, in bytes: an Ethernet frame.
+const LONGEST_BYTES: u32 = 1514;
+
+/// The classifier of a run.
+pub(crate) fn classifier(config: &RunConfig) -> Result<Classifier, LabError> {
+    if config.flows <= config.buffer {
+        return Err(LabError::option(format!(
+            "there must be room for more flows than packets, or every flow may be in use: raise --flows ({}) above \
+             --buffer ({})",
+            config.flows, config.buffer
+        )));
+    }
+    let rules = config.services.iter().enumerate();
+    let rules = rules.map(|(id, choice)| Rule { matches: choice.matches, service: ServiceId::from_index(id) });
+    let classifier = ClassifierConfig {
+        flows: config.flows,
+        granularity: config.clients,
+        rules: rules.collect(),
+        seed: config.seed,
+    };
+    Ok(Classifier::new(classifier)?)
+}
+
+/// What each service costs, in ns.
+pub(crate) fn costs(config: &RunConfig) -> Result<Vec<LinearCost>, LabError> {
+    let costs = config.services.iter().map(|choice| config.costs.cost(&choice.work.name));
+    costs.collect::<Result<_, _>>().map_err(LabError::Option)
+}
+
+/// The mechanism with its policies and measurements.
+pub(crate) fn measured(config: &RunConfig, cores: usize, clients: usize) -> Result<AnyMeasured, LabError> {
+    check_names(config)?;
+    let costs = costs(config)?;
+    let estimates = config.estimates(&costs);
+    let guarantees = guarantees(config)?;
+    let services: Vec<ServiceSetup<'_>> = config
+        .services
+        .iter()
+        .zip(guarantees)
+        .map(|(choice, guarantee_millionths)| ServiceSetup {
+            name: &choice.name,
+            tolerance: Time::from_ns(config.tolerance(&choice.name).as_nanos() as u64),
+            guarantee_millionths,
+        })
+        .collect();
+    let setup = Setup {
+        cores,
+        clients,
+        packets: config.buffer,
+        unit: config.unit,
+        longest: estimates.iter().map(|cost| cost.work(LONGEST_BYTES)).max().unwrap_or(1),
+        weights: &config.weights,
+        services: &services,
+        ties: config.ties,
+        seed: config.seed,
+    };
+    let flow_order = config.flow_order.unwrap_or(match config.clients {
+        Granularity::Service => FlowOrder::Free,
+        Granularity::Flow | Granularity::Connection => FlowOrder::Keep,
+    });
+    let options = Options { estimates, limits: config.limits, flow_order };
+    let scheduler = config.policy.build(&setup, options)?;
+    Ok(Measured::new(scheduler, Measurements::new(&setup, config.flows)))
+}
+
+/// The input, played as often as asked.
+pub(crate) fn source(config: &RunConfig) -> Result<Box<dyn Source + Send>, LabError> {
+    Ok(Box::new(Repeat::open(&config.input, config.seed, config.rounds)?))
+}
+
+/// The pacer; none where packets come as fast as they are taken. A load is found by reading the input once.
+pub(crate) fn pacer(config: &RunConfig, cores: usize) -> Result<Option<Pacer>, LabError> {
+    let pace = match config.rate {
+        Rate::Line => return Ok(None),
+        Rate::Trace => Pace::Trace,
+        Rate::PacketsPerSecond(rate) => Pace::PacketsPerSecond(rate),
+        Rate::Load(load) => Pace::Stretched(stretch(config, cores, load)?),
+    };
+    Ok(Some(Pacer::new(pace)))
+}
+
+/// By how much gaps must be stretched for this load of so many cores.
+fn stretch(config: &RunConfig, cores: usize, load: f64) -> Result<f64, LabError> {
+    if config.input == "-" {
+        return Err(LabError::option("--load reads the input twice, which a pipe does not allow: use a file"));
+    }
+    let costs = costs(config)?;
+    let mut classifier = classifier(config)?;
+    let mut source = source(config)?;
+    let mut pacer = Pacer::new(Pace::Trace);
+    let mut frame = Frame::default();
+    let (mut work, mut duration) = (0u128, Time::ZERO);
+    // Damage ends this reading as it will end the run, which tells of it.
+    while let Ok(true) = source.next(&mut frame) {
+        let packet = classifier.classify(&frame)?.packet;
+        classifier.release(&packet);
+        work += u128::from(costs[packet.service.index()].work(packet.length));
+        duration = pacer.arrival(frame.time);
+    }
+    if duration == Time::ZERO {
+        return Err(LabError::option(format!(
+            "--load needs an input that takes time, but all packets of `{}` come at once: use --rate",
+            config.input
+        )));
+    }
+    Ok(work as f64 / (load * cores as f64) / duration.as_ns() as f64)
+}
+
+/// Tolerances and guarantees must name services of the run.
+fn check_names(config: &RunConfig) -> Result<(), LabError> {
+    let names: Vec<&str> = config.services.iter().map(|choice| choice.name.as_str()).collect();
+    if let Some(twice) = (1..names.len()).find(|&i| names[..i].contains(&names[i])) {
+        return Err(LabError::option(format!("two services are called `{}`", names[twice])));
+    }
+    let tolerances = config.tolerances.iter().map(|(name, _)| name.as_str()).filter(|name| !name.is_empty());
+    let guarantees = config.guarantees.iter().map(|(name, _)| name.as_str());
+    for name in tolerances.chain(guarantees) {
+        if !names.contains(&name) {
+            return Err(LabError::option(unknown("service of this run", name, names)));
+        }
+    }
+    Ok(())
+}
+
+/// The guarantee of each service, in millionths: those not given share what is left equally.
+fn guarantees(config: &RunConfig) -> Result<Vec<u32>, LabError> {
+    let given = |name: &str| config.guarantees.iter().rev().find(|(given, _)| given == name).map(|&(_, share)| share);
+    let known: Vec<Option<u32>> = config.services.iter().map(|choice| given(&choice.name)).collect();
+    let sum: u64 = known.iter().flatten().map(|&share| u64::from(share)).sum();
+    let left = 1_000_000u64.checked_sub(sum).ok_or_else(|| {
+        LabError::option(format!("the guarantees add up to {}, more than 1: lower one", sum as f64 / 1e6))
+    })?;
+    let others = known.iter().filter(|share| share.is_none()).count().max(1) as u64;
+    Ok(known.into_iter().map(|share| share.unwrap_or((left / others) as u32)).collect())
+}

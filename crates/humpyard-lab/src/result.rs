@@ -1,0 +1,158 @@
+//! The result document of a run: stable keys, units in names.
+
+use std::collections::BTreeMap;
+
+use humpyard_core::measure::{Histogram, Summary};
+use humpyard_core::mechanism::{Account, DropReason};
+use humpyard_traffic::TrafficError;
+use serde::Serialize;
+
+use crate::environment::Environment;
+
+/// What a run came to. All but `measured` and `environment` is the same, byte for byte, for a simulation with the same
+/// input, options and seed.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunResult {
+    /// The policies.
+    pub policy: String,
+    /// Where packets came from.
+    pub input: String,
+    /// `sim` or `live`.
+    pub host: &'static str,
+    /// Where all randomness came from.
+    pub seed: u64,
+    /// Simulated cores, or worker threads (0: the dispatcher did the work).
+    pub cores: usize,
+    /// The unit of work, and so of the service errors.
+    pub unit: &'static str,
+    /// What became of every packet.
+    pub packets: PacketCounts,
+    /// Flows seen.
+    pub flows: u64,
+    /// Everything measured on the packets.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// Whether the run was ended from outside before the input was.
+    pub interrupted: bool,
+    /// The damage at which the input ended, if it did not end well.
+    pub damage: Option<Damage>,
+    /// Real times: different in every run.
+    pub measured: Measured,
+    /// Where the run took place.
+    pub environment: Environment,
+}
+
+/// What became of every packet. `in = processed + held + sum(dropped)`, and
+/// `processed + generated = forwarded + consumed + held_out + sum(dropped_out)`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PacketCounts {
+    /// Packets that came in.
+    #[serde(rename = "in")]
+    pub arrived: u64,
+    /// Packets whose service is complete.
+    pub processed: u64,
+    /// Packets that went out.
+    pub forwarded: u64,
+    /// Packets that were still waiting or in service at the end.
+    pub held: u64,
+    /// Packets dropped before service, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// Packets that services made themselves, ICMP errors for example.
+    pub generated: u64,
+    /// Packets that ended at a service as they should.
+    pub consumed: u64,
+    /// Packets that still waited to go out at the end.
+    pub held_out: u64,
+    /// Packets that services dropped, by reason.
+    pub dropped_out: BTreeMap<&'static str, u64>,
+}
+
+impl PacketCounts {
+    /// The account of what came in; what went out is everything that was processed.
+    pub(crate) fn of(account: &Account) -> Self {
+        let dropped = DropReason::ALL.into_iter().map(|reason| (reason.name(), account.dropped(reason)));
+        Self {
+            arrived: account.arrived,
+            processed: account.processed,
+            forwarded: account.processed,
+            held: account.held,
+            dropped: dropped.filter(|&(_, count)| count > 0).collect(),
+            generated: 0,
+            consumed: 0,
+            held_out: 0,
+            dropped_out: BTreeMap::new(),
+        }
+    }
+
+    /// Whether every packet is accounted for, coming in and going out.
+    pub fn balance(&self) -> bool {
+        let dropped: u64 = self.dropped.values().sum();
+        let dropped_out: u64 = self.dropped_out.values().sum();
+        self.arrived == self.processed + self.held + dropped
+            && self.processed + self.generated == self.forwarded + self.consumed + self.held_out + dropped_out
+    }
+
+    /// Packets dropped, before service and by services.
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.values().chain(self.dropped_out.values()).sum()
+    }
+}
+
+/// Where and how the input was damaged. What came before was processed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Damage {
+    /// In words, with file, record and byte offset.
+    pub message: String,
+    /// Good packets before it.
+    pub packets_before: Option<u64>,
+    /// Where the bad record starts, in bytes of the uncompressed input.
+    pub offset: Option<u64>,
+}
+
+impl Damage {
+    pub(crate) fn of(error: &TrafficError) -> Self {
+        Self { message: error.to_string(), packets_before: error.packets_before(), offset: error.offset() }
+    }
+}
+
+/// Real times: different in every run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// From the start to the end of the run.
+    pub wall_ns: u64,
+    /// Packets per second of real time.
+    pub packets_per_second: f64,
+    /// Time of one decision of the mechanism and its policies: an arrival, or the question of a core. A sample.
+    pub decision_ns: DurationSummary,
+    /// Decision time over decision and processing time, from the means: two decisions and one service per packet.
+    pub overhead_fraction: f64,
+}
+
+/// A distribution of real times, in ns.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DurationSummary {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: u64,
+    /// 99 %.
+    pub p99: u64,
+}
+
+impl Measured {
+    /// Times of a run of so many packets that took the cores `busy_ns` in all.
+    pub(crate) fn of(wall: core::time::Duration, decision: &Histogram, packets: u64, busy_ns: f64) -> Self {
+        let decisions_ns = 2.0 * decision.mean() * packets as f64;
+        let total = decisions_ns + busy_ns;
+        Self {
+            wall_ns: wall.as_nanos() as u64,
+            packets_per_second: packets as f64 / wall.as_secs_f64().max(1e-9),
+            decision_ns: DurationSummary {
+                mean: decision.mean(),
+                p50: decision.quantile(0.5),
+                p99: decision.quantile(0.99),
+            },
+            overhead_fraction: if total > 0.0 { decisions_ns / total } else { 0.0 },
+        }
+    }
+}

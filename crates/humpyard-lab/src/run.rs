@@ -1,0 +1,138 @@
+//! One run, in virtual time or on real threads.
+
+use core::sync::atomic::AtomicBool;
+
+use humpyard_core::id::IdVec;
+use humpyard_core::measure::Summary;
+use humpyard_runtime::{Live, Overload};
+use humpyard_services::{Factory, prepare};
+use humpyard_sim::Simulation;
+
+use crate::LabError;
+use crate::config::{Host, Rate, RunConfig};
+use crate::environment::Environment;
+use crate::parts;
+use crate::result::{Damage, Measured, PacketCounts, RunResult};
+
+/// How a run is watched and ended from outside.
+pub struct Control<'a> {
+    /// Set to end reading; what is held is served and written.
+    pub stop: &'a AtomicBool,
+    /// Told now and then of the packets so far and how much of the input was read (0 to 1, where that is known).
+    pub progress: &'a mut dyn FnMut(u64, Option<f64>),
+}
+
+/// Runs a configuration on its driver.
+///
+/// # Errors
+/// Whatever keeps the run from starting, and a destination that cannot be written.
+pub fn run(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    match config.host {
+        Host::Sim => simulate(config, control),
+        Host::Live => run_live(config, control),
+    }
+}
+
+/// Runs a configuration in virtual time.
+///
+/// # Errors
+/// Whatever keeps the run from starting.
+pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    if config.cores == 0 {
+        return Err(LabError::option("a simulation needs at least one core: --cores 1"));
+    }
+    let classifier = parts::classifier(config)?;
+    let simulation = Simulation {
+        measured: parts::measured(config, config.cores, classifier.clients_max())?,
+        cores: config.cores,
+        costs: IdVec::from_iter(parts::costs(config)?),
+        pacer: parts::pacer(config, config.cores)?.ok_or_else(|| {
+            LabError::option("a simulation has no line rate: use --rate trace or --rate PPS, or --load")
+        })?,
+        source: parts::source(config)?,
+        classifier,
+        stop: control.stop,
+        progress: control.progress,
+    };
+    let outcome = humpyard_sim::simulate(simulation)?;
+    let summary = outcome.measured.summary();
+    let account = outcome.measured.account();
+    let real = Measured::of(outcome.wall, &outcome.decision, account.arrived, busy_ns(&summary));
+    Ok(RunResult {
+        policy: config.policy.to_string(),
+        input: config.input.clone(),
+        host: "sim",
+        seed: config.seed.0,
+        cores: config.cores,
+        unit: config.unit.name(),
+        packets: PacketCounts::of(account),
+        flows: outcome.flows,
+        summary,
+        interrupted: outcome.interrupted,
+        damage: outcome.damage.as_ref().map(Damage::of),
+        measured: real,
+        environment: Environment::of(&config.input, &[]),
+    })
+}
+
+/// Runs a configuration on real threads.
+///
+/// # Errors
+/// Whatever keeps the run from starting, and a destination that cannot be written.
+pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    let cores = config.cores.max(1);
+    let classifier = parts::classifier(config)?;
+    let line = config.rate == Rate::Line;
+    let live = Live {
+        measured: parts::measured(config, cores, classifier.clients_max())?,
+        packets: config.buffer,
+        workers: config.cores,
+        in_flight: config.in_flight,
+        services: factories(config)?,
+        pacer: parts::pacer(config, cores)?,
+        overload: config.overload.unwrap_or(if line { Overload::Wait } else { Overload::Drop }),
+        longest: config.longest,
+        source: parts::source(config)?,
+        sink: humpyard_traffic::sink::create(&config.output)?,
+        classifier,
+        stop: control.stop,
+        progress: control.progress,
+    };
+    let outcome = humpyard_runtime::run(live)?;
+    let summary = outcome.measured.summary();
+    let account = outcome.measured.account();
+    let real = Measured::of(outcome.wall, &outcome.decision, account.arrived, busy_ns(&summary));
+    Ok(RunResult {
+        policy: config.policy.to_string(),
+        input: config.input.clone(),
+        host: "live",
+        seed: config.seed.0,
+        cores: config.cores,
+        unit: config.unit.name(),
+        packets: PacketCounts {
+            processed: outcome.out.processed,
+            forwarded: outcome.out.forwarded,
+            generated: outcome.out.generated,
+            consumed: outcome.out.consumed,
+            held_out: outcome.out.held,
+            dropped_out: outcome.out.dropped().map(|(reason, count)| (reason.name(), count)).collect(),
+            ..PacketCounts::of(account)
+        },
+        flows: outcome.flows,
+        summary,
+        interrupted: outcome.interrupted,
+        damage: outcome.damage.as_ref().map(Damage::of),
+        measured: real,
+        environment: Environment::of(&config.input, &outcome.seats),
+    })
+}
+
+fn factories(config: &RunConfig) -> Result<Vec<Factory>, LabError> {
+    let prepared = config.services.iter().map(|choice| prepare(&choice.work));
+    Ok(prepared.collect::<Result<_, _>>()?)
+}
+
+/// Time that all cores together were busy.
+fn busy_ns(summary: &Summary) -> f64 {
+    summary.cores_detail.iter().map(|core| core.utilization * summary.duration_ns as f64).sum()
+}

@@ -1,0 +1,316 @@
+//! The dispatcher: reads, classifies, asks the mechanism, hands out, takes back, writes.
+
+use core::mem;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+
+use humpyard_core::frame::Frame;
+use humpyard_core::id::{CoreId, Id, IdVec, Slot};
+use humpyard_core::measure::{Histogram, Measured};
+use humpyard_core::mechanism::Arrival;
+use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_core::unit::Time;
+use humpyard_services::Factory;
+use humpyard_traffic::TrafficError;
+use humpyard_traffic::classify::Classifier;
+use humpyard_traffic::pace::Pacer;
+use humpyard_traffic::sink::Sink;
+use humpyard_traffic::source::Source;
+
+use crate::clock::Clock;
+use crate::crew::Crew;
+use crate::outcome::{OutAccount, Outcome, RunError};
+use crate::wait::{Bell, Next, Patience};
+use crate::worker::{Done, Job};
+
+/// What to do when as many packets are held as may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Overload {
+    /// Read no more until there is room: nothing is dropped, the source waits.
+    #[default]
+    Wait,
+    /// Drop what arrives, as a wire would.
+    Drop,
+}
+
+/// One live run, ready to start.
+pub struct Live<'a, S, Q, A> {
+    /// The mechanism; its number of cores is `workers`, or 1 for none.
+    pub measured: Measured<S, Q, A>,
+    /// Most packets held: the mechanism's.
+    pub packets: usize,
+    /// Worker threads; 0 does everything on the calling thread.
+    pub workers: usize,
+    /// Packets handed to a worker and not yet done, at most; from 1.
+    pub in_flight: u32,
+    /// Makes each service.
+    pub services: Vec<Factory>,
+    /// Finds flow, client and service.
+    pub classifier: Classifier,
+    /// Where frames come from.
+    pub source: Box<dyn Source + Send>,
+    /// Where they go.
+    pub sink: Box<dyn Sink + Send>,
+    /// When frames arrive; none is as fast as they are taken.
+    pub pacer: Option<Pacer>,
+    /// What to do when there is no room.
+    pub overload: Overload,
+    /// Ends reading after so long.
+    pub longest: Option<Duration>,
+    /// Set from outside to end reading: what is held is served and written.
+    pub stop: &'a AtomicBool,
+    /// Told now and then of the packets so far and how much of the source was read (0 to 1, where that is known).
+    pub progress: &'a mut dyn FnMut(u64, Option<f64>),
+}
+
+/// Frames read, at most, before results are looked for again.
+const BATCH: usize = 32;
+/// One in so many arrivals has its decisions timed.
+const TIMED_EVERY: u64 = 1 << 6;
+/// How often progress is told, in packets.
+const PROGRESS_EVERY: u64 = 1 << 14;
+/// A sleep is never longer, so that an end from outside is noticed.
+const SLEEP_MAX: Duration = Duration::from_millis(20);
+/// A sleep ends so long before the next arrival, for the system takes its time to wake a thread.
+const WAKE_EARLY: Duration = Duration::from_micros(100);
+
+/// Runs the data plane until the source is dry, or the run is ended, and everything held is served and written.
+///
+/// Neither account can be wrong without notice: a driver checks both at the end, in every build.
+///
+/// # Errors
+/// A sink that cannot be written, a lost worker, more flows under way than there is room for. Damage within the source is
+/// no error: what came before it is processed, and the outcome tells of it.
+pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<Outcome<S, Q, A>, RunError> {
+    let clock = Clock::start();
+    let started = Instant::now();
+    let bell = Arc::new(Bell::default());
+    let (crew, seats) = Crew::start(live.workers, live.in_flight as usize, &live.services, clock, &bell)?;
+    seats[0].take();
+    let mut dispatcher = Dispatcher {
+        cores: live.workers.max(1),
+        in_flight: if live.workers == 0 { 1 } else { live.in_flight },
+        frames: IdVec::from_fn(live.packets, |_| Frame::default()),
+        spare: Vec::new(),
+        next: None,
+        reading: true,
+        out: OutAccount::default(),
+        damage: None,
+        interrupted: false,
+        decision: Histogram::new(),
+        arrivals: 0,
+        patience: Patience::new(seats[0].shared),
+        crew,
+        clock,
+        bell,
+        live,
+    };
+    dispatcher.work()?;
+    let Dispatcher { live, out, damage, interrupted, decision, crew, .. } = dispatcher;
+    crew.end()?;
+    live.sink.finish()?;
+    (live.progress)(live.measured.account().arrived, Some(1.0));
+    Ok(Outcome {
+        flows: live.classifier.flows().seen(),
+        measured: live.measured,
+        out,
+        damage,
+        interrupted,
+        wall: started.elapsed(),
+        decision,
+        seats,
+    })
+}
+
+struct Dispatcher<'a, S, Q, A> {
+    live: Live<'a, S, Q, A>,
+    crew: Crew,
+    clock: Clock,
+    bell: Arc<Bell>,
+    patience: Patience,
+    cores: usize,
+    in_flight: u32,
+    /// The frame of each packet waiting.
+    frames: IdVec<Slot, Frame>,
+    /// Buffers not in use.
+    spare: Vec<Frame>,
+    /// The frame read and not yet arrived, with its arrival.
+    next: Option<(Time, Frame)>,
+    /// Whether the source may have more.
+    reading: bool,
+    out: OutAccount,
+    damage: Option<TrafficError>,
+    interrupted: bool,
+    decision: Histogram,
+    arrivals: u64,
+}
+
+impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
+    fn work(&mut self) -> Result<(), RunError> {
+        loop {
+            let completed = self.take_back()?;
+            let arrived = self.take_in()?;
+            let dispatched = self.hand_out();
+            if !self.reading && self.live.measured.account().held == 0 {
+                return Ok(());
+            }
+            if completed || arrived || dispatched {
+                self.patience.reset();
+            } else {
+                self.wait()?;
+            }
+        }
+    }
+
+    /// Everything the workers have done, by ascending core.
+    fn take_back(&mut self) -> Result<bool, RunError> {
+        let now = self.clock.now();
+        let mut any = false;
+        for core in (0..self.cores).map(CoreId::from_index) {
+            while let Some(done) = self.crew.take(core) {
+                self.settle(now, core, done)?;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    fn settle(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
+        let (frame, goes_out) = match done {
+            Done::Served { slot, frame, verdict, finished, busy } => {
+                let completed = self.live.measured.on_completion(now, core, slot, finished, busy);
+                self.live.classifier.release(&completed.packet);
+                (frame, self.out.on_verdict(verdict))
+            }
+            Done::Generated(frame) => {
+                self.out.on_generated();
+                (frame, true)
+            }
+        };
+        if goes_out {
+            self.live.sink.write(&frame)?;
+        }
+        self.spare.push(frame);
+        Ok(())
+    }
+
+    /// The frames that have arrived, at most a batch.
+    fn take_in(&mut self) -> Result<bool, RunError> {
+        let now = self.clock.now();
+        if self.is_over(now) {
+            self.reading = false;
+            self.next = None;
+        }
+        let mut any = false;
+        for _ in 0..BATCH {
+            if self.live.overload == Overload::Wait && self.live.measured.scheduler().is_full() {
+                break;
+            }
+            let Some((arrival, frame)) = self.next.take().or_else(|| self.read(now)) else { break };
+            if arrival > now {
+                self.next = Some((arrival, frame));
+                break;
+            }
+            self.arrive(now, arrival, frame)?;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Reads the next frame and gives it with its arrival; none when there is no more.
+    fn read(&mut self, now: Time) -> Option<(Time, Frame)> {
+        if !self.reading {
+            return None;
+        }
+        let mut frame = self.spare.pop().unwrap_or_default();
+        match self.live.source.next(&mut frame) {
+            Ok(true) => {
+                let arrival = self.live.pacer.as_mut().map_or(now, |pacer| pacer.arrival(frame.time));
+                return Some((arrival, frame));
+            }
+            Ok(false) => {}
+            Err(damage) => self.damage = Some(damage),
+        }
+        self.reading = false;
+        None
+    }
+
+    /// Whether the run is to end before the source does.
+    fn is_over(&mut self, now: Time) -> bool {
+        self.interrupted |= self.live.stop.load(Ordering::Relaxed);
+        self.interrupted || self.live.longest.is_some_and(|longest| u128::from(now.as_ns()) >= longest.as_nanos())
+    }
+
+    fn arrive(&mut self, now: Time, arrival: Time, frame: Frame) -> Result<(), RunError> {
+        let classified = self.live.classifier.classify(&frame)?;
+        let measured = &mut self.live.measured;
+        if let Some(flow) = classified.ended_flow {
+            measured.on_flow_end(flow);
+        }
+        if let Some(client) = classified.ended_client {
+            measured.on_client_end(now, client);
+        }
+        let mut packet = classified.packet;
+        packet.arrival = arrival;
+        let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
+        let answer = measured.on_arrival(now, packet);
+        self.record(timed);
+        match answer {
+            Arrival::Queued(slot) => self.frames[slot] = frame,
+            Arrival::Dropped(_) => {
+                self.live.classifier.release(&packet);
+                self.spare.push(frame);
+            }
+        }
+        self.arrivals += 1;
+        if self.arrivals.is_multiple_of(PROGRESS_EVERY) {
+            (self.live.progress)(self.arrivals, self.live.source.progress());
+        }
+        Ok(())
+    }
+
+    /// Gives every core as many packets as it may have in flight, by ascending core.
+    fn hand_out(&mut self) -> bool {
+        let now = self.clock.now();
+        let mut any = false;
+        for core in (0..self.cores).map(CoreId::from_index) {
+            let mut given = false;
+            while self.live.measured.scheduler().in_service(core) < self.in_flight {
+                let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
+                let Some(dispatch) = self.live.measured.next(now, core) else { break };
+                self.record(timed);
+                let frame = mem::take(&mut self.frames[dispatch.slot]);
+                self.crew.give(core, Job { slot: dispatch.slot, service: dispatch.packet.service, frame });
+                given = true;
+            }
+            if given {
+                self.crew.wake(core);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Nothing to do: spins, yields, or sleeps until a worker rings or the next frame arrives.
+    fn wait(&mut self) -> Result<(), RunError> {
+        if self.patience.wait() == Next::Look {
+            return Ok(());
+        }
+        self.crew.check()?;
+        let now = self.clock.now();
+        let until_arrival = self.next.as_ref().map(|&(arrival, _)| Duration::from_nanos(arrival.since(now).as_ns()));
+        let longest = until_arrival.map_or(SLEEP_MAX, |until| until.saturating_sub(WAKE_EARLY).min(SLEEP_MAX));
+        if !longest.is_zero() {
+            self.bell.sleep(longest, || self.crew.has_results());
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, timed: Option<Instant>) {
+        if let Some(started) = timed {
+            self.decision.record(started.elapsed().as_nanos() as u64);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The live data plane of humpyard: the mechanism and its policies on real threads.
+//!
+//! [`run`] is the dispatcher, on the calling thread: it reads and classifies frames, asks the mechanism, and hands packets
+//! to worker threads over single-producer single-consumer rings; workers do the services' work and hand the frames back,
+//! which go out. In flight are at most so many packets per worker, so the policy decides late. A run can also do everything
+//! on the calling thread.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod crew;
+mod dispatcher;
+mod outcome;
+mod placement;
+mod wait;
+mod worker;
+
+pub use dispatcher::{Live, Overload, run};
+pub use outcome::{OutAccount, Outcome, RunError};
+pub use placement::{Seat, Thread};

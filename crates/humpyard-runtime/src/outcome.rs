@@ -1,0 +1,101 @@
+//! What a live run came to.
+
+use std::io;
+
+use humpyard_core::measure::{Histogram, Measured};
+use humpyard_services::{DropReason, Verdict};
+use humpyard_traffic::TrafficError;
+
+use crate::placement::Seat;
+
+/// What became of the packets that were served and of those that services made:
+/// `processed + generated = forwarded + consumed + held + dropped`, always.
+#[derive(Clone, Debug)]
+pub struct OutAccount {
+    /// Packets whose service is complete.
+    pub processed: u64,
+    /// Packets that services made.
+    pub generated: u64,
+    /// Packets that went out.
+    pub forwarded: u64,
+    /// Packets that ended at a service, as they should.
+    pub consumed: u64,
+    /// Packets that wait to go out.
+    pub held: u64,
+    dropped: [u64; DropReason::COUNT],
+}
+
+impl Default for OutAccount {
+    fn default() -> Self {
+        Self { processed: 0, generated: 0, forwarded: 0, consumed: 0, held: 0, dropped: [0; DropReason::COUNT] }
+    }
+}
+
+impl OutAccount {
+    /// Packets dropped by services, by reason; those there were.
+    pub fn dropped(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().map(|&reason| (reason, self.dropped[reason.index()])).filter(|&(_, count)| count > 0)
+    }
+
+    /// Whether every packet is accounted for.
+    pub fn balances(&self) -> bool {
+        let dropped: u64 = self.dropped.iter().sum();
+        self.processed + self.generated == self.forwarded + self.consumed + self.held + dropped
+    }
+
+    /// A packet was served; true if it goes out.
+    pub(crate) fn on_verdict(&mut self, verdict: Verdict) -> bool {
+        self.processed += 1;
+        match verdict {
+            Verdict::Forward => {
+                self.forwarded += 1;
+                return true;
+            }
+            Verdict::Consume => self.consumed += 1,
+            Verdict::Drop(reason) => self.dropped[reason.index()] += 1,
+        }
+        false
+    }
+
+    /// A service made a packet, which goes out.
+    pub(crate) fn on_generated(&mut self) {
+        self.generated += 1;
+        self.forwarded += 1;
+    }
+}
+
+/// What a live run came to.
+#[derive(Debug)]
+pub struct Outcome<S, Q, A> {
+    /// The mechanism, with the account of what came in and the measurements.
+    pub measured: Measured<S, Q, A>,
+    /// The account of what went out.
+    pub out: OutAccount,
+    /// The damage at which the source ended, if it did not end well.
+    pub damage: Option<TrafficError>,
+    /// Whether the run was ended from outside.
+    pub interrupted: bool,
+    /// Time from the first frame read to the last written.
+    pub wall: core::time::Duration,
+    /// Time of decisions (an arrival, or the question of a core), in ns; a sample of them.
+    pub decision: Histogram,
+    /// Flows seen.
+    pub flows: u64,
+    /// Which thread sat where.
+    pub seats: Vec<Seat>,
+}
+
+/// Why a live run failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The source or the sink failed, and not by damage within the source.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    /// A thread could not be started.
+    #[error("cannot start a worker thread: {0}; use fewer workers")]
+    Thread(io::Error),
+    /// A worker thread ended before its time.
+    #[error("worker {0} panicked: this is a defect of a service")]
+    WorkerLost(usize),
+}

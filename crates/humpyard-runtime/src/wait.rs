@@ -1,0 +1,121 @@
+//! Waiting for the other side of a ring: spin, then give the processor away, then sleep.
+
+use core::hint;
+use core::sync::atomic::{AtomicBool, Ordering, fence};
+use core::time::Duration;
+use std::thread;
+
+/// Lets one thread sleep and others wake it. A wake-up between the last look and the sleep is not lost.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    asleep: AtomicBool,
+}
+
+impl Bell {
+    /// Sleeps at most `longest`, unless `ready` says that there is something to do. Only one thread may call this.
+    pub(crate) fn sleep(&self, longest: Duration, ready: impl FnOnce() -> bool) {
+        self.asleep.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `ring`: either that sees `asleep`, or `ready` sees what was put into the ring.
+        fence(Ordering::SeqCst);
+        if !ready() {
+            thread::park_timeout(longest);
+        }
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// Wakes the sleeper, if it sleeps. To be called after something was put into its ring.
+    pub(crate) fn ring(&self, sleeper: &thread::Thread) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) {
+            sleeper.unpark();
+        }
+    }
+}
+
+/// How long one thread has waited in vain.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    tries: u32,
+    spins: u32,
+}
+
+/// What to do next while there is nothing to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// Look again.
+    Look,
+    /// Sleep: nothing has come for long.
+    Sleep,
+}
+
+/// Looks before the processor is given away, on a processor of one's own: some tens of microseconds.
+const SPINS: u32 = 2_000;
+/// Times the processor is given away before sleeping.
+const YIELDS: u32 = 200;
+
+impl Patience {
+    /// On a processor shared with another thread of the run spinning only keeps that from its work.
+    pub(crate) fn new(shared: bool) -> Self {
+        Self { tries: 0, spins: if shared { 0 } else { SPINS } }
+    }
+
+    /// Something came.
+    pub(crate) fn reset(&mut self) {
+        self.tries = 0;
+    }
+
+    /// Nothing came: waits a moment, longer from time to time.
+    pub(crate) fn wait(&mut self) -> Next {
+        self.tries = self.tries.saturating_add(1);
+        if self.tries <= self.spins {
+            hint::spin_loop();
+            Next::Look
+        } else if self.tries <= self.spins + YIELDS {
+            thread::yield_now();
+            Next::Look
+        } else {
+            Next::Sleep
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spins_then_yields_then_sleeps() {
+        let mut patience = Patience::new(false);
+        for _ in 0..SPINS + YIELDS {
+            assert_eq!(patience.wait(), Next::Look);
+        }
+        assert_eq!(patience.wait(), Next::Sleep);
+        patience.reset();
+        assert_eq!(patience.wait(), Next::Look);
+    }
+
+    #[test]
+    fn a_bell_rung_before_the_sleep_is_heard() {
+        let bell = Bell::default();
+        let started = std::time::Instant::now();
+        bell.sleep(Duration::from_secs(60), || true);
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_sleeper_is_woken() {
+        let bell = Bell::default();
+        let rung = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                while !rung.load(Ordering::Acquire) {
+                    bell.sleep(Duration::from_secs(60), || rung.load(Ordering::Acquire));
+                }
+            });
+            thread::sleep(Duration::from_millis(20));
+            rung.store(true, Ordering::Release);
+            bell.ring(sleeper.thread());
+        });
+        assert!(rung.load(Ordering::Acquire));
+    }
+}

@@ -1,0 +1,185 @@
+//! IPv4 and IPv6 forwarding: what a router does with a packet between its arrival and its departure.
+//!
+//! # Work
+//! Find the IP header, check it, refuse what a router must not pass on, find the longest prefix that covers the
+//! destination, count down the time to live and mend the checksum, write the next hop's link address. When a packet is
+//! refused and its sender should know, make the ICMP error.
+//!
+//! # Source
+//! RFC 791, RFC 1812 (sections 4.3.2, 5.2, 5.3), RFC 1624; RFC 8200, RFC 4291, RFC 4443.
+//!
+//! # Departures
+//! * A router knows its interfaces; this one sees frames only. There is no directed broadcast (RFC 1812, section 5.3.5),
+//!   no check of the source against an interface (5.3.8), and no redirect.
+//! * No packet is fragmented or found too big: the frame leaves on a link like the one it came by.
+//! * IPv4 options and IPv6 hop-by-hop options are passed on as they are (RFC 8200, section 4 allows it; RFC 1812, section
+//!   5.2.4.1 would have recorded routes filled in). A packet at the end of a source route counts as this router's own.
+//! * The rate of ICMP errors is limited by packets seen, not by time: a service has no clock. Errors that the limit
+//!   suppresses are not counted; the packets they would have been about are, by the reason for their drop.
+//! * IP is found behind Ethernet II and VLAN tags alone: in LLC/SNAP, MPLS or PPPoE it counts as `not_ip`.
+//! * With `checksum=fill`, an IPv4 header checksum of zero is filled in before the checks: in a capture taken on the
+//!   sender, its network card had yet to do so. Any other wrong one is a reason to drop.
+
+mod icmp;
+mod ipv4;
+mod ipv6;
+mod parameter;
+mod route;
+
+use alloc::sync::Arc;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use humpyard_core::frame::Frame;
+
+use self::icmp::{Problem, Reporter};
+pub use self::parameter::{Checksum, ForwardParams, Host, Routes};
+pub use self::route::{Next, RouteError, RouteTable};
+use crate::link::{self, IpVersion, Mac, Network};
+use crate::service::{Build, DropReason, Generated, Info, Service, ServiceError, Verdict};
+
+/// Who the router is.
+#[derive(Clone, Copy, Debug)]
+struct Router {
+    v4: Ipv4Addr,
+    v6: Ipv6Addr,
+    mac: Mac,
+}
+
+impl Router {
+    const fn new(params: &ForwardParams) -> Self {
+        Self { v4: params.router_v4.0, v6: params.router_v6.0, mac: params.router_mac }
+    }
+}
+
+/// IPv4 and IPv6 forwarding. See the [module](self) for what it does.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    table: Arc<RouteTable>,
+    router: Router,
+    checksum: Checksum,
+    reporter: Reporter,
+}
+
+impl Build for Forward {
+    type Params = ForwardParams;
+
+    const INFO: Info = Info {
+        name: "forward",
+        summary: "IPv4 and IPv6 forwarding: header checks, longest prefix match, time to live, ICMP errors",
+        source: "RFC 1812 sections 4.3.2, 5.2, 5.3; RFC 1624; RFC 8200; RFC 4291; RFC 4443",
+    };
+
+    fn new(params: &ForwardParams) -> Result<Self, ServiceError> {
+        let table = RouteTable::parse(&params.routes.0)
+            .map_err(|why| ServiceError::new(format!("{}: `routes`: {why}", Self::INFO.name)))?;
+        Ok(Self::with_table(Arc::new(table), params))
+    }
+}
+
+impl Forward {
+    /// A router with this table instead of the one in `params`.
+    pub fn with_table(table: Arc<RouteTable>, params: &ForwardParams) -> Self {
+        Self { table, router: Router::new(params), checksum: params.checksum, reporter: Reporter::new(params) }
+    }
+
+    /// The checks and the lookup. What does not pass the checks is dropped without a word to its sender.
+    #[inline]
+    fn decide(&self, frame: &Frame, network: Network) -> Result<Decision, DropReason> {
+        if network.group {
+            // RFC 1812, section 5.3.4: a link-layer broadcast or multicast is not forwarded.
+            return Err(DropReason::LinkGroup);
+        }
+        let packet = &frame.data[network.offset..];
+        let room = (frame.wire_length as usize).max(frame.data.len()) - network.offset;
+        let (next, hops_left) = match network.version {
+            IpVersion::V4 => {
+                let header = ipv4::read(packet, room)?;
+                (self.next_v4(header.destination), header.time_to_live)
+            }
+            IpVersion::V6 => {
+                let header = ipv6::read(packet, room)?;
+                (self.next_v6(header.destination), header.hop_limit)
+            }
+        };
+        Ok(Decision::of(next, hops_left))
+    }
+
+    #[inline]
+    fn next_v4(&self, destination: Ipv4Addr) -> Option<Next> {
+        if destination == self.router.v4 { Some(Next::Local) } else { self.table.lookup_v4(destination) }
+    }
+
+    #[inline]
+    fn next_v6(&self, destination: Ipv6Addr) -> Option<Next> {
+        if destination == self.router.v6 { Some(Next::Local) } else { self.table.lookup_v6(destination) }
+    }
+
+    #[inline]
+    fn send(&self, frame: &mut Frame, network: Network, station: Option<Mac>) {
+        let packet = &mut frame.data[network.offset..];
+        match network.version {
+            IpVersion::V4 => ipv4::count_down(packet),
+            IpVersion::V6 => ipv6::count_down(packet),
+        }
+        if let Some(station) = station {
+            link::readdress(frame, station, self.router.mac);
+        }
+    }
+}
+
+impl Service for Forward {
+    fn process(&mut self, frame: &mut Frame, generated: &mut Generated) -> Verdict {
+        self.reporter.on_packet();
+        let network = match Network::find(frame) {
+            Ok(network) => network,
+            Err(reason) => return Verdict::Drop(reason),
+        };
+        if self.checksum == Checksum::Fill && network.version == IpVersion::V4 {
+            ipv4::fill_checksum(&mut frame.data[network.offset..]);
+        }
+        match self.decide(frame, network) {
+            Ok(Decision::Send(station)) => {
+                self.send(frame, network, station);
+                Verdict::Forward
+            }
+            Ok(Decision::Deliver) => Verdict::Consume,
+            Ok(Decision::Report(reason, problem)) => {
+                self.reporter.report(problem, frame, network, generated);
+                Verdict::Drop(reason)
+            }
+            Err(reason) | Ok(Decision::Discard(reason)) => Verdict::Drop(reason),
+        }
+    }
+}
+
+/// What to do with a packet that is in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Decision {
+    /// Pass it on, to this station if one is named.
+    Send(Option<Mac>),
+    /// It is for this router.
+    Deliver,
+    /// Drop it silently.
+    Discard(DropReason),
+    /// Drop it and tell its sender.
+    Report(DropReason, Problem),
+}
+
+impl Decision {
+    #[inline]
+    const fn of(next: Option<Next>, hops_left: u8) -> Self {
+        let station = match next {
+            Some(Next::Out) => None,
+            Some(Next::Station(mac)) => Some(mac),
+            // Before the time to live is looked at: what is delivered is not forwarded (RFC 1812, section 5.3.1).
+            Some(Next::Local) => return Self::Deliver,
+            Some(Next::Discard) => return Self::Discard(DropReason::RouteDiscard),
+            Some(Next::Unreachable) => return Self::Report(DropReason::RouteUnreachable, Problem::Unreachable),
+            None => return Self::Report(DropReason::NoRoute, Problem::NoRoute),
+        };
+        if hops_left <= 1 {
+            return Self::Report(DropReason::TtlExpired, Problem::TimeExceeded);
+        }
+        Self::Send(station)
+    }
+}

@@ -1,0 +1,163 @@
+//! Every service by name, in reading order: from this list derive lookup, help, JSON and error messages.
+//!
+//! A specification reads like that of a policy: `forward`, or `forward:icmp-burst=8,routes=10.0.0.0/8=out;::/0=discard`.
+
+use alloc::sync::Arc;
+use core::fmt;
+
+use humpyard_core::name::{Named, unknown};
+use humpyard_core::policy::{Parameter, Params};
+use serde::Serialize;
+
+use crate::forward::Forward;
+use crate::service::{Build, Info, Service, ServiceError};
+
+/// What the registry knows of one service. Serialised, it has the shape of a policy's entry.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Entry {
+    /// The name to build it by, in kebab case.
+    pub name: &'static str,
+    /// Always `service`: the family among everything that can be listed.
+    pub family: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// What it follows: standards, with sections.
+    pub source: &'static str,
+    /// Its parameters, in reading order.
+    pub parameters: Vec<Parameter>,
+}
+
+/// A service of the list.
+struct Registered {
+    info: Info,
+    entry: fn() -> Entry,
+    prepare: Prepare,
+}
+
+type Prepare = fn(&[(String, String)]) -> Result<Factory, ServiceError>;
+
+impl Registered {
+    const fn of<S: Build>() -> Self {
+        Self { info: S::INFO, entry: entry::<S>, prepare: prepare_one::<S> }
+    }
+}
+
+/// All services, in reading order. A new service is one line here.
+const SERVICES: &[Registered] = &[Registered::of::<Forward>()];
+
+fn entry<S: Build>() -> Entry {
+    let Info { name, summary, source } = S::INFO;
+    Entry { name, family: "service", summary, source, parameters: S::Params::parameters() }
+}
+
+fn prepare_one<S: Build>(pairs: &[(String, String)]) -> Result<Factory, ServiceError> {
+    let service = S::new(&S::Params::from_pairs(S::INFO.name, pairs)?)?;
+    Ok(Factory { info: S::INFO, make: Arc::new(move || Box::new(service.clone())) })
+}
+
+/// Every service, in reading order.
+pub fn entries() -> Vec<Entry> {
+    SERVICES.iter().map(|service| (service.entry)()).collect()
+}
+
+/// Prepares a service called for by name; parameters that are not given have their defaults.
+///
+/// # Errors
+/// If there is no such service, it has no parameter of a given name, or a value is not accepted.
+pub fn prepare(named: &Named) -> Result<Factory, ServiceError> {
+    match SERVICES.iter().find(|service| service.info.name == named.name) {
+        Some(service) => (service.prepare)(&named.parameters),
+        None => {
+            let names = SERVICES.iter().map(|service| service.info.name);
+            Err(ServiceError::new(unknown("service", &named.name, names)))
+        }
+    }
+}
+
+/// Makes instances of one service with the same parameters, which share their read-only tables: one for each worker.
+#[derive(Clone)]
+pub struct Factory {
+    info: Info,
+    make: Arc<dyn Fn() -> Box<dyn Service> + Send + Sync>,
+}
+
+impl Factory {
+    /// What is made.
+    pub const fn info(&self) -> Info {
+        self.info
+    }
+
+    /// A new instance.
+    pub fn make(&self) -> Box<dyn Service> {
+        (self.make)()
+    }
+}
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Factory").field(&self.info.name).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages() {
+        for (spec, expected) in [
+            ("forward", "built"),
+            ("forward:icmp-interval=8,routes=0.0.0.0/0=out;::/0=discard", "built"),
+            ("forward:router-v6=2001:db8::9,router_mac=02-00-00-00-00-09,checksum=fill", "built"),
+            ("forwrad", "no service `forwrad`; did you mean `forward`?; there are: forward"),
+            ("transcode", "no service `transcode`; there are: forward"),
+            (
+                "forward:route=10.0.0.0/8=out",
+                "forward: no parameter `route`; did you mean `routes`?; there are: routes, router-v4, router-v6, \
+                 router-mac, checksum, icmp-interval, icmp-burst",
+            ),
+            ("forward:routes", "forward: a parameter reads name=value, not `routes`"),
+            ("forward:icmp-interval=-1", "forward: `icmp-interval` takes 0 to 1000000000 (in packets), not `-1`"),
+            ("forward:checksum=ignore", "forward: `checksum` takes one of check fill, not `ignore`"),
+            ("forward:router-v4=::1", "forward: `router-v4` takes an IPv4 address of one host, not `::1`"),
+            (
+                "forward:routes=10.0.0.0/8=oot",
+                "forward: `routes`: `10.0.0.0/8=oot`: no next hop `oot`; accepted: out, local, discard, unreachable, \
+                 or the MAC address of one station, such as 02:00:00:00:00:01",
+            ),
+        ] {
+            let built = spec.parse().map_err(ServiceError::from).and_then(|named| prepare(&named));
+            let said = built.map_or_else(|error| error.to_string(), |_| "built".into());
+            assert_eq!(said, expected);
+        }
+    }
+
+    #[test]
+    fn every_service_describes_itself_and_builds_from_its_defaults() {
+        for entry in entries() {
+            assert!(!entry.summary.is_empty() && !entry.source.is_empty(), "{}", entry.name);
+            for parameter in &entry.parameters {
+                assert!(!parameter.summary.is_empty() && !parameter.accepts.is_empty(), "{}", parameter.name);
+            }
+            let parameters =
+                entry.parameters.into_iter().map(|parameter| (parameter.name, parameter.default)).collect();
+            let factory = prepare(&Named { name: entry.name.into(), parameters }).unwrap();
+            assert_eq!(factory.info().name, entry.name);
+            factory.make();
+        }
+    }
+
+    #[test]
+    fn entries_as_json() {
+        let json = serde_json::to_value(entries()).unwrap();
+        assert_eq!((&json[0]["name"], &json[0]["family"]), (&"forward".into(), &"service".into()));
+        let parameter = serde_json::json!({
+            "name": "icmp-burst",
+            "summary": "How many ICMP errors may be made in a row.",
+            "default": "64",
+            "accepts": "0 to 1000000000",
+            "unit": "errors",
+        });
+        assert_eq!(json[0]["parameters"][6], parameter);
+    }
+}

@@ -1,0 +1,268 @@
+//! What a service is: work on one frame, in place, and a verdict.
+
+use core::fmt;
+
+use humpyard_core::frame::{Frame, LinkType};
+use humpyard_core::policy::{ParameterError, Params};
+use humpyard_core::unit::Time;
+
+/// A network service: real work done on packets.
+///
+/// There is one instance per worker thread, so that no lock is needed; tables that instances share are read only.
+/// Building a service can fail, running it cannot: whatever the bytes of a frame are, the answer is a [`Verdict`].
+pub trait Service: Send {
+    /// Does the work on one frame, in place. Frames it makes itself (an ICMP error, say) go to `generated`.
+    ///
+    /// A frame that is not forwarded may have been changed; its bytes mean nothing any more.
+    fn process(&mut self, frame: &mut Frame, generated: &mut Generated) -> Verdict;
+}
+
+/// What a service says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Info {
+    /// The name to build it by, in kebab case.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// What it follows: standards, with sections.
+    pub source: &'static str,
+}
+
+/// How a service comes to be. Apart from [`Service`], so that that makes trait objects.
+///
+/// A clone of a service that has seen no frame is another instance of it, which shares its read-only tables.
+pub trait Build: Service + Clone + Sync + 'static {
+    /// Its parameters, self-describing.
+    type Params: Params;
+    /// What it is called and what it does.
+    const INFO: Info;
+
+    /// Makes the service, and the tables that its clones share.
+    ///
+    /// # Errors
+    /// A value that is not accepted; the message says what would be.
+    fn new(params: &Self::Params) -> Result<Self, ServiceError>;
+}
+
+/// Why a service could not be made: what was given, and what is accepted.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ServiceError {
+    message: String,
+}
+
+impl ServiceError {
+    /// An error with this message, one line.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}
+
+impl From<ParameterError> for ServiceError {
+    fn from(error: ParameterError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+/// What becomes of a frame after a service has worked on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It goes on: to the next service, or out.
+    Forward,
+    /// It ends here as it should: it was for this machine, or the service keeps it.
+    Consume,
+    /// It ends here because something is wrong with it, or a rule says so.
+    Drop(DropReason),
+}
+
+macro_rules! drop_reasons {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// Why a service dropped a frame.
+        ///
+        /// Names are stable; indices are dense from 0, for counting in an array of [`DropReason::COUNT`], and may differ
+        /// between versions.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum DropReason {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl DropReason {
+            /// All reasons, by index.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// The stable name, in snake case: a key of result documents.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+drop_reasons! {
+    /// No IP header follows the link header.
+    NotIp = "not_ip",
+    /// The captured bytes end before the last header that the service needs.
+    Truncated = "truncated",
+    /// The link layer addressed it to a group of stations, not to the router alone.
+    LinkGroup = "link_group",
+    /// The version field is not the one that the link header announces.
+    BadVersion = "bad_version",
+    /// The IPv4 header length is less than 20 bytes.
+    BadHeaderLength = "bad_header_length",
+    /// The IP length is less than its header's, or more than there was on the wire.
+    BadTotalLength = "bad_total_length",
+    /// The IPv4 header checksum is wrong.
+    BadChecksum = "bad_checksum",
+    /// The source is 0.0.0.0/8 or `::`.
+    SourceUnspecified = "source_unspecified",
+    /// The source is 127.0.0.0/8 or `::1`.
+    SourceLoopback = "source_loopback",
+    /// The source is 169.254.0.0/16 or fe80::/10.
+    SourceLinkLocal = "source_link_local",
+    /// The source is 224.0.0.0/4 or ff00::/8.
+    SourceMulticast = "source_multicast",
+    /// The source is 255.255.255.255.
+    SourceBroadcast = "source_broadcast",
+    /// The source is in 240.0.0.0/4 or an IPv4-mapped IPv6 address.
+    SourceReserved = "source_reserved",
+    /// The destination is 0.0.0.0/8 or `::`.
+    DestinationUnspecified = "destination_unspecified",
+    /// The destination is 127.0.0.0/8 or `::1`.
+    DestinationLoopback = "destination_loopback",
+    /// The destination is 169.254.0.0/16 or fe80::/10.
+    DestinationLinkLocal = "destination_link_local",
+    /// The destination is 224.0.0.0/4 or ff00::/8.
+    DestinationMulticast = "destination_multicast",
+    /// The destination is 255.255.255.255.
+    DestinationBroadcast = "destination_broadcast",
+    /// The destination is in 240.0.0.0/4 or an IPv4-mapped IPv6 address.
+    DestinationReserved = "destination_reserved",
+    /// No route covers the destination.
+    NoRoute = "no_route",
+    /// Its route says `discard`.
+    RouteDiscard = "route_discard",
+    /// Its route says `unreachable`.
+    RouteUnreachable = "route_unreachable",
+    /// The time to live or hop limit is used up.
+    TtlExpired = "ttl_expired",
+}
+
+impl DropReason {
+    /// Number of reasons: one more than the largest index.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// The index of this reason, from 0 and below [`DropReason::COUNT`].
+    #[inline]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The frames that a service makes itself: a bounded collection that keeps its buffers.
+///
+/// The driver empties it after each call or each batch. When it is full a service does without its frame, as it would
+/// when a queue is full. The driver may swap a frame for an empty one of its own ([`Generated::frames_mut`]); as long as
+/// the frames it puts in have room, the steady state allocates nothing.
+#[derive(Clone, Debug)]
+pub struct Generated {
+    /// Every frame there is: first those in use, then the spare ones.
+    frames: Vec<Frame>,
+    /// How many are in use.
+    used: usize,
+}
+
+impl Generated {
+    /// An empty collection of at most `frames_max` frames, each with room for `frame_bytes` bytes from the start.
+    pub fn new(frames_max: usize, frame_bytes: usize) -> Self {
+        Self { frames: (0..frames_max).map(|_| Frame::with_capacity(frame_bytes)).collect(), used: 0 }
+    }
+
+    /// A cleared frame to fill, which is then part of the collection; or none if the collection is full.
+    pub fn add(&mut self) -> Option<&mut Frame> {
+        let frame = self.frames.get_mut(self.used)?;
+        self.used += 1;
+        frame.time = Time::ZERO;
+        frame.wire_length = 0;
+        frame.link = LinkType::default();
+        frame.data.clear();
+        Some(frame)
+    }
+
+    /// The frames made since the collection was cleared, in order.
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames[..self.used]
+    }
+
+    /// The frames made since the collection was cleared, in order, to change or to swap out.
+    pub fn frames_mut(&mut self) -> &mut [Frame] {
+        &mut self.frames[..self.used]
+    }
+
+    /// How many frames are in use.
+    pub const fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether no frame is in use.
+    pub const fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// The most frames it holds.
+    pub const fn frames_max(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Makes all frames spare again; their buffers stay.
+    pub const fn clear(&mut self) {
+        self.used = 0;
+    }
+}
+
+impl Default for Generated {
+    /// Room for 32 frames (a burst of packets, each answered) of 1,600 bytes (an ICMPv6 error with its link header, and more).
+    fn default() -> Self {
+        Self::new(32, 1600)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_dense_and_their_names_are_distinct_snake_case() {
+        for (index, reason) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(reason.index(), index);
+            assert!(reason.name().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{reason}");
+            assert!(DropReason::ALL[..index].iter().all(|other| other.name() != reason.name()), "{reason}");
+        }
+    }
+
+    #[test]
+    fn generated_is_bounded_and_keeps_its_buffers() {
+        let mut generated = Generated::new(2, 100);
+        for _ in 0..3 {
+            assert!(generated.is_empty());
+            for byte in [1, 2] {
+                let frame = generated.add().unwrap();
+                assert_eq!((frame.data.len(), frame.wire_length), (0, 0));
+                frame.data.extend([byte; 100]);
+                frame.wire_length = 100;
+            }
+            assert!(generated.add().is_none());
+            assert_eq!(generated.frames()[1].data, [2; 100]);
+            assert_eq!(generated.frames()[1].data.capacity(), 100);
+            generated.clear();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The promise that a service allocates nothing once it runs. Alone in its file: it replaces the allocator of the process.
+
+extern crate alloc;
+
+use alloc::alloc::{GlobalAlloc, Layout};
+use core::cell::Cell;
+use std::alloc::System;
+
+use humpyard_core::frame::{Frame, LinkType};
+use humpyard_services::{DropReason, Generated, Verdict, prepare};
+
+thread_local! {
+    /// Of this thread alone: the test harness allocates on its own when it likes.
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting.
+struct Counting;
+
+// SAFETY: every call is passed to the system's allocator as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// An IPv6 packet without payload to 2001:db8::`last`.
+fn frame(last: u8) -> Frame {
+    let mut data = vec![0; 1400];
+    data[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+    data[18..22].copy_from_slice(&[0x05, 0x00, 17, 255]);
+    for at in [22, 38] {
+        data[at..at + 4].copy_from_slice(&[0x20, 0x01, 0x0d, 0xb8]);
+        data[at + 15] = last;
+    }
+    Frame { link: LinkType::Ethernet, data, ..Frame::default() }
+}
+
+#[test]
+fn nothing_is_allocated_per_packet() {
+    let spec = "forward:routes=2001:db8::2=out;2001:db8::3=unreachable,icmp-interval=0";
+    let mut forward = prepare(&spec.parse().unwrap()).unwrap().make();
+    let mut generated = Generated::default();
+    let mut frames = [frame(2), frame(3), frame(4)];
+    let expected = [Verdict::Forward, Verdict::Drop(DropReason::RouteUnreachable), Verdict::Drop(DropReason::NoRoute)];
+    let before = ALLOCATIONS.get();
+    for _ in 0..100 {
+        for (frame, expected) in frames.iter_mut().zip(expected) {
+            assert_eq!(forward.process(frame, &mut generated), expected);
+        }
+        assert_eq!(generated.len(), 2);
+        generated.clear();
+    }
+    assert_eq!(ALLOCATIONS.get(), before);
+    drop(frame(2));
+    assert_eq!(ALLOCATIONS.get(), before + 1, "the counter counts");
+}

@@ -1,0 +1,396 @@
+//! The classifier: from a frame to the packet that policies see.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::str::FromStr;
+
+use humpyard_core::frame::Frame;
+use humpyard_core::id::{ClientId, FlowId, Id, ServiceId};
+use humpyard_core::packet::Packet;
+use humpyard_core::random::Seed;
+use humpyard_core::unit::Time;
+
+use crate::error::TrafficError;
+use crate::flow::FlowTable;
+use crate::header::{Headers, Kind};
+use crate::name;
+
+/// Who the clients are: whatever has a weight and a backlog.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Granularity {
+    /// Each flow is a client, with the flow's number.
+    #[default]
+    Flow,
+    /// Each connection is a client, with a dense number of its own.
+    Connection,
+    /// Each service is a client, with the service's number.
+    Service,
+}
+
+impl Granularity {
+    const NAMES: [(&'static str, Self); 3] =
+        [("flow", Self::Flow), ("connection", Self::Connection), ("service", Self::Service)];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, value)| *value == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl FromStr for Granularity {
+    type Err = TrafficError;
+
+    fn from_str(text: &str) -> Result<Self, TrafficError> {
+        by_name("kind of client", text, &Self::NAMES)
+    }
+}
+
+/// What packets a rule speaks of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Match {
+    /// Every packet.
+    Any,
+    /// TCP over IPv4 or IPv6.
+    Tcp,
+    /// UDP over IPv4 or IPv6.
+    Udp,
+    /// ICMP over IPv4, ICMPv6 over IPv6.
+    Icmp,
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+    /// Whatever is neither TCP nor UDP nor ICMP, IP or not.
+    Other,
+}
+
+impl Match {
+    const NAMES: [(&'static str, Self); 7] = [
+        ("any", Self::Any),
+        ("tcp", Self::Tcp),
+        ("udp", Self::Udp),
+        ("icmp", Self::Icmp),
+        ("ipv4", Self::Ipv4),
+        ("ipv6", Self::Ipv6),
+        ("other", Self::Other),
+    ];
+
+    /// The name in a configuration.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, value)| *value == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether a packet with these headers is meant.
+    pub fn matches(self, headers: &Headers) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Tcp => headers.kind == Kind::Tcp,
+            Self::Udp => headers.kind == Kind::Udp,
+            Self::Icmp => headers.kind == Kind::Icmp,
+            Self::Ipv4 => headers.version() == Some(4),
+            Self::Ipv6 => headers.version() == Some(6),
+            Self::Other => matches!(headers.kind, Kind::OtherIp | Kind::NonIp),
+        }
+    }
+}
+
+impl FromStr for Match {
+    type Err = TrafficError;
+
+    fn from_str(text: &str) -> Result<Self, TrafficError> {
+        by_name("kind of packet", text, &Self::NAMES)
+    }
+}
+
+fn by_name<T: Copy>(what: &str, text: &str, names: &[(&'static str, T)]) -> Result<T, TrafficError> {
+    let found = names.iter().find(|(name, _)| *name == text).map(|&(_, value)| value);
+    found.ok_or_else(|| TrafficError::usage(name::unknown(what, text, names.iter().map(|(name, _)| *name))))
+}
+
+/// A rule: these packets get this service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// The packets.
+    pub matches: Match,
+    /// Their service.
+    pub service: ServiceId,
+}
+
+/// What a classifier is made from.
+#[derive(Clone, Debug)]
+pub struct ClassifierConfig {
+    /// The most flows at a time; all memory is taken for these. Policies need not prepare for more.
+    pub flows: usize,
+    /// Who the clients are.
+    pub granularity: Granularity,
+    /// The services of packets: the first rule that matches counts; the last must be for [`Match::Any`] or
+    /// [`Match::Other`], and gets what no rule matches.
+    pub rules: Vec<Rule>,
+    /// What the keyed hashes are keyed by.
+    pub seed: Seed,
+}
+
+impl Default for ClassifierConfig {
+    fn default() -> Self {
+        Self {
+            flows: 65_536,
+            granularity: Granularity::default(),
+            rules: vec![Rule { matches: Match::Any, service: ServiceId(0) }],
+            seed: Seed::default(),
+        }
+    }
+}
+
+/// What is found out about a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Classified {
+    /// The packet as policies see it. Its arrival is left at zero: the driver knows it.
+    pub packet: Packet,
+    /// What the headers say.
+    pub headers: Headers,
+    /// Whether the packet starts a new flow.
+    pub new_flow: bool,
+    /// A client that ended to make room; its number may already name the new one, so end it first.
+    pub ended_client: Option<ClientId>,
+    /// A flow that ended to make room; its number now names the new one, so end it first.
+    pub ended_flow: Option<FlowId>,
+}
+
+/// Finds flow, client and service of frames.
+#[derive(Clone, Debug)]
+pub struct Classifier {
+    flows: FlowTable,
+    clients: Clients,
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug)]
+enum Clients {
+    Flow,
+    /// The connections, and that of each flow: a flow holds its connection as long as it lives, so that no packet needs
+    /// a second search.
+    Connection(Box<FlowTable>, Vec<FlowId>),
+    Service,
+}
+
+impl Classifier {
+    /// A classifier; all its memory is taken here.
+    ///
+    /// # Errors
+    /// If the limit of flows is not valid, or the last rule does not catch the rest.
+    pub fn new(config: ClassifierConfig) -> Result<Self, TrafficError> {
+        let ClassifierConfig { flows, granularity, rules, seed } = config;
+        check_rules(&rules)?;
+        let clients = match granularity {
+            Granularity::Flow => Clients::Flow,
+            Granularity::Service => Clients::Service,
+            Granularity::Connection => {
+                let connections = FlowTable::of("connections", flows, seed)?;
+                Clients::Connection(Box::new(connections), Vec::with_capacity(flows))
+            }
+        };
+        Ok(Self { flows: FlowTable::new(flows, seed)?, clients, rules })
+    }
+
+    /// Finds out what a frame is, and takes a hold on its flow until [`Self::release`].
+    ///
+    /// # Errors
+    /// If it starts a new flow, the table of flows is full, and every flow in it has packets under way.
+    #[inline]
+    pub fn classify(&mut self, frame: &Frame) -> Result<Classified, TrafficError> {
+        let headers = Headers::parse(frame);
+        let found = self.flows.classify(&headers.key)?;
+        let steering = self.flows.steering(found.flow);
+        let service = self.service(&headers);
+        let (client, ended_client) = match &mut self.clients {
+            Clients::Flow => (ClientId(found.flow.0), found.ended.map(|flow| ClientId(flow.0))),
+            Clients::Service => (ClientId(u32::from(service.0)), None),
+            Clients::Connection(..) if !found.new => (self.connection(found.flow), None),
+            Clients::Connection(connections, of_flow) => {
+                if found.ended.is_some() {
+                    connections.release(of_flow[found.flow.index()]);
+                }
+                // There is room: at most as many connections are held as there are other flows.
+                let connection = connections.classify(&headers.key.connection())?;
+                match of_flow.get_mut(found.flow.index()) {
+                    Some(known) => *known = connection.flow,
+                    None => of_flow.push(connection.flow),
+                }
+                (ClientId(connection.flow.0), connection.ended.map(|ended| ClientId(ended.0)))
+            }
+        };
+        let packet = Packet {
+            arrival: Time::ZERO,
+            key: steering.key,
+            flow: found.flow,
+            client,
+            length: frame.wire_length,
+            rss: steering.rss,
+            service,
+            ..Packet::default()
+        };
+        Ok(Classified { packet, headers, new_flow: found.new, ended_client, ended_flow: found.ended })
+    }
+
+    /// Gives back the hold that classifying this packet took: it has been processed, or dropped.
+    ///
+    /// # Panics
+    /// If it was given back already.
+    #[inline]
+    pub fn release(&mut self, packet: &Packet) {
+        self.flows.release(packet.flow);
+    }
+
+    /// The table of flows.
+    pub fn flows(&self) -> &FlowTable {
+        &self.flows
+    }
+
+    /// One more than the largest client number there can be.
+    pub fn clients_max(&self) -> usize {
+        match &self.clients {
+            Clients::Flow => self.flows.capacity(),
+            Clients::Connection(connections, _) => connections.capacity(),
+            Clients::Service => self.rules.iter().map(|rule| rule.service.index() + 1).max().unwrap_or(0),
+        }
+    }
+
+    fn connection(&self, flow: FlowId) -> ClientId {
+        match &self.clients {
+            Clients::Connection(_, of_flow) => ClientId(of_flow[flow.index()].0),
+            Clients::Flow | Clients::Service => ClientId(flow.0),
+        }
+    }
+
+    #[inline]
+    fn service(&self, headers: &Headers) -> ServiceId {
+        let rule = self.rules.iter().find(|rule| rule.matches.matches(headers));
+        rule.or(self.rules.last()).map_or(ServiceId(0), |rule| rule.service)
+    }
+}
+
+fn check_rules(rules: &[Rule]) -> Result<(), TrafficError> {
+    let found = match rules.last() {
+        Some(Rule { matches: Match::Any | Match::Other, .. }) => return Ok(()),
+        Some(last) => format!("the last service rule is for `{}`", last.matches.name()),
+        None => String::from("there is no service rule"),
+    };
+    Err(TrafficError::usage(format!("{found}; end with one for `any` or `other`, which gets what no rule matches")))
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::PacketBuilder;
+    use humpyard_core::frame::LinkType;
+
+    use super::*;
+
+    fn frame(write: impl FnOnce(&mut Vec<u8>)) -> Frame {
+        let mut data = Vec::new();
+        write(&mut data);
+        Frame { link: LinkType::Ethernet, wire_length: data.len() as u32 + 4, data, ..Frame::default() }
+    }
+
+    fn udp(from: (u8, u16), to: (u8, u16)) -> Frame {
+        let builder = PacketBuilder::ethernet2([2; 6], [2; 6]).ipv4([198, 18, 0, from.0], [198, 18, 0, to.0], 64);
+        frame(|data| builder.udp(from.1, to.1).write(data, b"car").unwrap())
+    }
+
+    fn tcp6(vlan: bool) -> Frame {
+        let builder = PacketBuilder::ethernet2([2; 6], [2; 6]);
+        let (from, to) = ([0xfd; 16], [0xfe; 16]);
+        frame(|data| {
+            if vlan {
+                let vlan = etherparse::VlanId::try_new(7).unwrap();
+                builder.single_vlan(vlan).ipv6(from, to, 64).tcp(1, 2, 3, 4).write(data, b"").unwrap();
+            } else {
+                builder.ipv6(from, to, 64).tcp(1, 2, 3, 4).write(data, b"").unwrap();
+            }
+        })
+    }
+
+    fn classifier(granularity: Granularity, flows: usize) -> Classifier {
+        let rule = |matches, service| Rule { matches, service: ServiceId(service) };
+        let rules = vec![rule(Match::Tcp, 3), rule(Match::Ipv4, 1), rule(Match::Other, 2)];
+        Classifier::new(ClassifierConfig { flows, granularity, rules, seed: Seed(1) }).unwrap()
+    }
+
+    #[test]
+    fn both_directions_are_two_flows_and_one_connection() {
+        let (there, back) = (udp((1, 10), (2, 20)), udp((2, 20), (1, 10)));
+        let mut by_flow = classifier(Granularity::Flow, 8);
+        let (a, b) = (by_flow.classify(&there).unwrap().packet, by_flow.classify(&back).unwrap().packet);
+        assert_eq!((a.flow, b.flow, a.client, b.client), (FlowId(0), FlowId(1), ClientId(0), ClientId(1)));
+        assert_eq!((a.key, a.rss), (b.key, b.rss));
+        assert_eq!(a.length, there.wire_length);
+        let mut by_connection = classifier(Granularity::Connection, 8);
+        let (a, b) = (by_connection.classify(&there).unwrap().packet, by_connection.classify(&back).unwrap().packet);
+        let c = by_connection.classify(&udp((3, 1), (4, 1))).unwrap().packet;
+        let again = by_connection.classify(&back).unwrap().packet;
+        assert_eq!([a.client, b.client, c.client, again.client], [0, 0, 1, 0].map(ClientId));
+        assert_eq!([a.flow, b.flow, c.flow, again.flow], [0, 1, 2, 1].map(FlowId));
+    }
+
+    #[test]
+    fn the_first_matching_rule_gives_the_service() {
+        let mut classifier = classifier(Granularity::Service, 8);
+        let arp = frame(|data| data.extend_from_slice(&[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 8, 6, 0, 1]));
+        for (frame, service) in [(tcp6(false), 3), (tcp6(true), 3), (udp((1, 1), (2, 2)), 1), (arp, 2)] {
+            let packet = classifier.classify(&frame).unwrap().packet;
+            assert_eq!((packet.service, packet.client), (ServiceId(service), ClientId(u32::from(service))));
+        }
+        // A tag does not make another flow.
+        assert_eq!(classifier.flows().seen(), 3);
+        assert_eq!(classifier.clients_max(), 4);
+    }
+
+    #[test]
+    fn rules_must_catch_the_rest() {
+        let rules = vec![Rule { matches: Match::Tcp, service: ServiceId(0) }];
+        let error = Classifier::new(ClassifierConfig { rules, ..ClassifierConfig::default() }).err().unwrap();
+        assert!(error.to_string().contains("end with one for `any`"), "{error}");
+        let error = Classifier::new(ClassifierConfig { rules: vec![], ..ClassifierConfig::default() }).err().unwrap();
+        assert!(error.to_string().contains("no service rule"), "{error}");
+        assert!("tpc".parse::<Match>().unwrap_err().to_string().contains("did you mean `tcp`?"));
+        assert_eq!("connection".parse::<Granularity>().unwrap(), Granularity::Connection);
+    }
+
+    #[test]
+    fn ended_flows_and_clients_are_told() {
+        let mut by_flow = classifier(Granularity::Flow, 2);
+        for n in 0..2 {
+            let packet = by_flow.classify(&udp((n, 1), (9, 1))).unwrap().packet;
+            by_flow.release(&packet);
+        }
+        let third = by_flow.classify(&udp((3, 1), (9, 1))).unwrap();
+        assert_eq!((third.ended_flow, third.ended_client), (Some(FlowId(0)), Some(ClientId(0))));
+        assert!(third.new_flow);
+    }
+
+    #[test]
+    fn a_connection_lives_as_long_as_one_of_its_flows() {
+        let mut random = Seed(3).stream("test");
+        let mut classifier = classifier(Granularity::Connection, 6);
+        let mut client_of = alloc::collections::BTreeMap::new();
+        let mut held: Vec<Packet> = Vec::new();
+        for _ in 0..20_000 {
+            if held.len() == 5 {
+                let packet = held.swap_remove(random.below(5) as usize);
+                classifier.release(&packet);
+            }
+            let (a, b) = (random.below(6) as u8, 100 + random.below(3) as u8);
+            let frame = if random.below(2) == 0 { udp((a, 1), (b, 1)) } else { udp((b, 1), (a, 1)) };
+            let found = classifier.classify(&frame).unwrap();
+            if let Some(ended) = found.ended_client {
+                client_of.retain(|_, client| *client != ended);
+                assert!(held.iter().all(|packet| packet.client != ended), "a client with packets under way ended");
+            }
+            let client = *client_of.entry((a, b)).or_insert(found.packet.client);
+            assert_eq!(client, found.packet.client);
+            assert!(client.index() < classifier.clients_max());
+            held.push(found.packet);
+        }
+    }
+}

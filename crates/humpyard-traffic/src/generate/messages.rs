@@ -1,0 +1,504 @@
+//! `messages`: conversations of requests and answers over UDP and TCP, with bursts, heavy tails and one heavy flow.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use etherparse::TcpHeader;
+use humpyard_core::frame::Frame;
+use humpyard_core::random::{Random, Seed};
+use humpyard_core::unit::Time;
+
+use super::packet::{Endpoint, HOPS, Parts, Side, Version};
+use super::parameter::{Domain, Parameter, Values};
+use super::text::Application;
+use super::{PoissonClock, Profile, text};
+use crate::error::TrafficError;
+use crate::source::Source;
+
+/// Tail exponent of the number of packets of a conversation, as measured on real links.
+const SIZE_SHAPE: f64 = 1.3;
+/// The most packets of a conversation.
+const SIZE_MAX: f64 = 5_000.0;
+/// Tail exponent and limits of the bytes of an answer.
+const ANSWER_SHAPE: f64 = 1.1;
+const ANSWER_BYTES: (f64, f64) = (120.0, 6_000.0);
+/// Bursts have 1 to this many packets, each number as likely.
+const BURST_MAX: u64 = 6;
+/// Time on the wire of a byte at 10 Gbit/s, in tenths of a ns.
+const BYTE_TENTHS_NS: u64 = 8;
+/// The largest IP packet.
+const IP_BYTES_MAX: usize = 1_500;
+
+pub(super) const PROFILE: Profile = Profile {
+    name: "messages",
+    summary: "short requests and answers over UDP and TCP, IPv4 and IPv6, in bursts, and one heavy flow",
+    description: "Conversations of bounded Pareto length (1.3, up to 5000 packets), always the same number at a time; one \
+                  that ends is followed by a new one. Bursts of 1 to 6 packets start at Poisson instants, and inside a \
+                  burst packets follow each other at the speed of a 10 Gbit/s link. One TCP flow of full packets takes a \
+                  fixed share of them. A few packets expire at the first router. TCP conversations open with a handshake \
+                  and close with FIN; losses do not occur.",
+    parameters: &[
+        Parameter {
+            name: "flows",
+            domain: Domain::Integer { default: 256, minimum: 1, maximum: 1 << 20 },
+            unit: "conversations",
+            doc: "how many conversations go on at a time, besides the heavy flow",
+        },
+        Parameter {
+            name: "packets",
+            domain: Domain::Integer { default: 100_000, minimum: 0, maximum: u64::MAX },
+            unit: "packets",
+            doc: "how many packets there are",
+        },
+        Parameter {
+            name: "pps",
+            domain: Domain::Integer { default: 200_000, minimum: 1, maximum: 100_000_000 },
+            unit: "packets/s",
+            doc: "mean rate of arrivals",
+        },
+        Parameter {
+            name: "elephant",
+            domain: Domain::Real { default: 0.15, minimum: 0.0, maximum: 1.0 },
+            unit: "share of packets",
+            doc: "share of the packets that belong to one heavy flow",
+        },
+        Parameter {
+            name: "udp",
+            domain: Domain::Real { default: 0.4, minimum: 0.0, maximum: 1.0 },
+            unit: "share of conversations",
+            doc: "share of the conversations over UDP; the others are over TCP",
+        },
+        Parameter {
+            name: "ipv6",
+            domain: Domain::Real { default: 0.4, minimum: 0.0, maximum: 1.0 },
+            unit: "share of conversations",
+            doc: "share of the conversations over IPv6",
+        },
+        Parameter {
+            name: "vlan",
+            domain: Domain::Real { default: 0.1, minimum: 0.0, maximum: 1.0 },
+            unit: "share of conversations",
+            doc: "share of the conversations with a VLAN tag",
+        },
+        Parameter {
+            name: "expiring",
+            domain: Domain::Real { default: 0.002, minimum: 0.0, maximum: 1.0 },
+            unit: "share of packets",
+            doc: "share of the packets with one hop left, so that a router answers with ICMP",
+        },
+    ],
+    build: |values, seed, description| Box::new(Messages::new(values, seed, description)),
+};
+
+struct Messages {
+    description: String,
+    arrivals: Random,
+    choices: Random,
+    sizes: Random,
+    expiry: Random,
+    clock: PoissonClock,
+    /// When the packet after the last one can be on the wire at the earliest.
+    free_ns: u64,
+    /// The longest time a packet takes on the wire: a fraction of the mean gap, lest a high rate cannot be kept.
+    wire_ns_max: u64,
+    shares: Shares,
+    packets: u64,
+    made: u64,
+    conversations: Vec<Conversation>,
+    elephant: Conversation,
+    opened: u64,
+    burst: Burst,
+    prose: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+struct Shares {
+    elephant: f64,
+    udp: f64,
+    ipv6: f64,
+    vlan: f64,
+    expiring: f64,
+}
+
+/// The burst that is going on: whose it is (none: the elephant's), and how many packets of it are still to come.
+struct Burst {
+    conversation: Option<usize>,
+    left: u64,
+}
+
+/// Two endpoints that talk.
+struct Conversation {
+    number: u64,
+    version: Version,
+    vlan: Option<u16>,
+    client: Endpoint,
+    server: Endpoint,
+    application: Application,
+    /// State of TCP, or none over UDP.
+    tcp: Option<Tcp>,
+    /// Packets still to come.
+    left: u64,
+    message: Message,
+}
+
+/// A TCP conversation: the next sequence numbers of client and server, and how far it is opened.
+struct Tcp {
+    next: [u32; 2],
+    opened: Opened,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opened {
+    Nothing,
+    Syn,
+    SynAck,
+    All,
+}
+
+/// A message under way.
+#[derive(Default)]
+struct Message {
+    from_server: bool,
+    /// Its number in the conversation, from 1; 0 before the first.
+    number: u32,
+    length: usize,
+    sent: usize,
+    /// Where in the prose its text starts.
+    text: usize,
+}
+
+impl Messages {
+    fn new(values: &Values, seed: Seed, description: String) -> Self {
+        let pps = values.integer("pps");
+        let mean_burst = (BURST_MAX + 1) as f64 / 2.0;
+        let mut source = Self {
+            description,
+            arrivals: seed.stream("traffic/messages/arrivals"),
+            choices: seed.stream("traffic/messages/choices"),
+            sizes: seed.stream("traffic/messages/sizes"),
+            expiry: seed.stream("traffic/messages/expiry"),
+            clock: PoissonClock::new(1e9 / pps as f64 * mean_burst),
+            free_ns: 0,
+            wire_ns_max: 500_000_000 / pps,
+            shares: Shares {
+                elephant: values.real("elephant"),
+                udp: values.real("udp"),
+                ipv6: values.real("ipv6"),
+                vlan: values.real("vlan"),
+                expiring: values.real("expiring"),
+            },
+            packets: values.integer("packets"),
+            made: 0,
+            conversations: Vec::new(),
+            elephant: Conversation::elephant(),
+            opened: 0,
+            burst: Burst { conversation: None, left: 0 },
+            prose: text::prose(PROSE_START_MAX + ANSWER_BYTES.1 as usize),
+            payload: Vec::with_capacity(IP_BYTES_MAX),
+        };
+        source.conversations = (0..values.integer("flows")).map(|_| source.open_conversation()).collect();
+        source
+    }
+
+    fn open_conversation(&mut self) -> Conversation {
+        let number = self.opened;
+        self.opened += 1;
+        let random = &mut self.choices;
+        let udp = random.unit() < self.shares.udp;
+        let version = if random.unit() < self.shares.ipv6 { Version::V6 } else { Version::V4 };
+        let vlan = (random.unit() < self.shares.vlan).then(|| 100 + random.below(4) as u16);
+        let applications = if udp { Application::OVER_UDP } else { Application::OVER_TCP };
+        let application = applications[random.below(applications.len() as u64) as usize];
+        // All hosts first, then the next port: no two conversations at a time are the same.
+        let host = (number % 65_000) as u16 + 1;
+        let port = 1_024 + (number / 65_000 % 64_000) as u16;
+        let server = Endpoint { side: Side::Server, host: random.below(250) as u16 + 1, port: application.port() };
+        let tcp = (!udp).then(|| Tcp { next: [random.bits() as u32, random.bits() as u32], opened: Opened::Nothing });
+        let least = if udp { 1.0 } else { 4.0 };
+        Conversation {
+            number,
+            version,
+            vlan,
+            client: Endpoint { side: Side::Client, host, port },
+            server,
+            application,
+            tcp,
+            left: self.sizes.bounded_pareto(SIZE_SHAPE, least, SIZE_MAX) as u64,
+            message: Message::default(),
+        }
+    }
+
+    /// Whose the next packet is, and when it arrives.
+    fn schedule(&mut self) -> (Option<usize>, u64) {
+        if self.burst.left == 0 {
+            let start_ns = self.clock.tick(&mut self.arrivals);
+            self.free_ns = self.free_ns.max(start_ns);
+            let elephant = self.choices.unit() < self.shares.elephant;
+            let other = self.choices.below(self.conversations.len() as u64) as usize;
+            self.burst.conversation = (!elephant).then_some(other);
+            self.burst.left = 1 + self.arrivals.below(BURST_MAX);
+        }
+        self.burst.left -= 1;
+        (self.burst.conversation, self.free_ns)
+    }
+}
+
+/// The prose of a message starts before this byte.
+const PROSE_START_MAX: usize = 2_000;
+
+impl Source for Messages {
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        if self.made == self.packets {
+            return Ok(false);
+        }
+        self.made += 1;
+        let (whose, time_ns) = self.schedule();
+        frame.time = Time::from_ns(time_ns);
+        let hops = if self.expiry.unit() < self.shares.expiring { 1 } else { HOPS };
+        let conversation = match whose {
+            Some(index) => &mut self.conversations[index],
+            None => &mut self.elephant,
+        };
+        conversation.packet(&mut self.sizes, &self.prose, &mut self.payload, hops, frame)?;
+        let over = conversation.left == 0;
+        if let Some(index) = whose.filter(|_| over) {
+            self.conversations[index] = self.open_conversation();
+        }
+        let wire_ns = u64::from(frame.wire_length) * BYTE_TENTHS_NS / 10;
+        self.free_ns += wire_ns.min(self.wire_ns_max).max(1);
+        Ok(true)
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn progress(&self) -> Option<f64> {
+        Some(if self.packets == 0 { 1.0 } else { self.made as f64 / self.packets as f64 })
+    }
+}
+
+impl Conversation {
+    /// The heavy flow: one endless answer, to a client and a port that no other conversation has.
+    fn elephant() -> Self {
+        let application = Application::Web;
+        Self {
+            number: 0,
+            version: Version::V4,
+            vlan: None,
+            client: Endpoint { side: Side::Client, host: 65_500, port: 1_023 },
+            server: Endpoint { side: Side::Server, host: 251, port: application.port() },
+            application,
+            tcp: Some(Tcp { next: [1, 1], opened: Opened::All }),
+            left: u64::MAX,
+            message: Message { from_server: true, number: 1, ..Message::default() },
+        }
+    }
+
+    /// Makes the next packet.
+    fn packet(
+        &mut self,
+        random: &mut Random,
+        prose: &[u8],
+        payload: &mut Vec<u8>,
+        hops: u8,
+        frame: &mut Frame,
+    ) -> Result<(), TrafficError> {
+        self.left -= 1;
+        payload.clear();
+        let opening = self.tcp.as_mut().and_then(Tcp::open);
+        let (from_server, tcp) = match opening {
+            Some((from_server, header)) => (from_server, Some(header)),
+            None => {
+                self.fill(random, prose, payload);
+                (self.message.from_server, self.data_header(payload.len()))
+            }
+        };
+        let (source, destination) = if from_server { (self.server, self.client) } else { (self.client, self.server) };
+        Parts { source, destination, version: self.version, vlan: self.vlan, hops, tcp, payload }.write(frame)
+    }
+
+    /// The header of a TCP segment with data.
+    fn data_header(&mut self, bytes: usize) -> Option<TcpHeader> {
+        let tcp = self.tcp.as_mut()?;
+        let mut header = tcp.header(self.message.from_server);
+        header.psh = self.message.sent == self.message.length;
+        header.fin = self.left == 0;
+        let sent = bytes as u32 + u32::from(header.fin);
+        let next = &mut tcp.next[usize::from(self.message.from_server)];
+        *next = next.wrapping_add(sent);
+        Some(header)
+    }
+
+    /// Fills the payload with the next part of the message, or with the first of the next message.
+    fn fill(&mut self, random: &mut Random, prose: &[u8], payload: &mut Vec<u8>) {
+        let room = IP_BYTES_MAX - self.version.header_bytes() - if self.tcp.is_some() { 20 } else { 8 };
+        if self.message.sent == self.message.length {
+            self.next_message(random, room, payload);
+        }
+        let message = &mut self.message;
+        let bytes = room.min(message.length - message.sent);
+        self.application.head(payload, message.from_server, self.number, message.number);
+        let head = payload.len();
+        // What lies before this part goes, and what it lacks comes from the prose.
+        payload.drain(..message.sent.min(head));
+        payload.truncate(bytes);
+        let start = message.text + message.sent.saturating_sub(head);
+        payload.extend_from_slice(&prose[start..start + bytes - payload.len()]);
+        message.sent += bytes;
+    }
+
+    fn next_message(&mut self, random: &mut Random, room: usize, scratch: &mut Vec<u8>) {
+        let is_elephant = self.left > SIZE_MAX as u64;
+        let number = self.message.number.wrapping_add(1);
+        let from_server = is_elephant || (self.message.number > 0 && !self.message.from_server);
+        let wanted = if is_elephant {
+            room
+        } else if from_server {
+            random.bounded_pareto(ANSWER_SHAPE, ANSWER_BYTES.0, ANSWER_BYTES.1) as usize
+        } else {
+            20 + random.below(380) as usize
+        };
+        self.application.head(scratch, from_server, self.number, number);
+        let length = wanted.max(scratch.len());
+        // A datagram is one message.
+        let length = if self.tcp.is_some() { length } else { length.min(room) };
+        self.message =
+            Message { from_server, number, length, sent: 0, text: random.below(PROSE_START_MAX as u64) as usize };
+    }
+}
+
+impl Tcp {
+    /// The next segment of the handshake, unless it is over.
+    fn open(&mut self) -> Option<(bool, TcpHeader)> {
+        let from_server = self.opened == Opened::Syn;
+        let mut header = self.header(from_server);
+        self.opened = match self.opened {
+            Opened::Nothing => {
+                header.ack = false;
+                header.acknowledgment_number = 0;
+                Opened::Syn
+            }
+            Opened::Syn => Opened::SynAck,
+            Opened::SynAck => Opened::All,
+            Opened::All => return None,
+        };
+        if self.opened != Opened::All {
+            header.syn = true;
+            let next = &mut self.next[usize::from(from_server)];
+            *next = next.wrapping_add(1);
+        }
+        Some((from_server, header))
+    }
+
+    fn header(&self, from_server: bool) -> TcpHeader {
+        let mut header = TcpHeader::new(0, 0, self.next[usize::from(from_server)], 64_240);
+        header.ack = true;
+        header.acknowledgment_number = self.next[usize::from(!from_server)];
+        header
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+
+    use super::super::packet::tests::assert_sound;
+    use crate::header::{FlowKey, Headers, Kind, Network};
+    use crate::source::{Source, open};
+
+    use super::*;
+
+    fn run(specification: &str, seed: u64) -> Vec<Frame> {
+        let mut source = open(specification, Seed(seed)).unwrap();
+        let mut frames = Vec::new();
+        let mut frame = Frame::default();
+        while source.next(&mut frame).unwrap() {
+            frames.push(frame.clone());
+        }
+        frames
+    }
+
+    fn share(frames: &[Frame], of: impl Fn(&Headers, &Frame) -> bool) -> f64 {
+        frames.iter().filter(|frame| of(&Headers::parse(frame), frame)).count() as f64 / frames.len() as f64
+    }
+
+    #[test]
+    fn packets_are_sound_in_order_and_within_limits() {
+        let frames = run("gen:messages:packets=20000", 1);
+        assert_eq!(frames.len(), 20_000);
+        assert!(frames.windows(2).all(|pair| pair[0].time < pair[1].time));
+        for frame in &frames {
+            assert_sound(frame);
+            assert!((64..=1_518).contains(&frame.data.len()), "{}", frame.data.len());
+        }
+    }
+
+    #[test]
+    fn the_mix_is_as_described() {
+        let frames = run("gen:messages:packets=60000", 2);
+        let mut flows: BTreeMap<FlowKey, u32> = BTreeMap::new();
+        for frame in &frames {
+            *flows.entry(Headers::parse(frame).key).or_default() += 1;
+        }
+        let heaviest = f64::from(*flows.values().max().unwrap()) / frames.len() as f64;
+        assert!((heaviest - 0.15).abs() < 0.01, "{heaviest}");
+        assert!(flows.len() > 1_000, "{}", flows.len());
+        for (name, found) in [
+            ("tcp", share(&frames, |headers, _| headers.kind == Kind::Tcp)),
+            ("udp", share(&frames, |headers, _| headers.kind == Kind::Udp)),
+            ("ipv6", share(&frames, |headers, _| headers.key.network == Network::Ipv6)),
+            ("vlan", share(&frames, |headers, _| headers.ip_offset == Some(18))),
+        ] {
+            assert!((0.04..0.9).contains(&found), "{name} {found}");
+        }
+        let expiring = share(&frames, |headers, frame| {
+            let ip = headers.ip_offset.unwrap() as usize;
+            frame.data[ip + if headers.version() == Some(4) { 8 } else { 7 }] == 1
+        });
+        assert!((expiring - 0.002).abs() < 0.001, "{expiring}");
+        let end_ns = frames.last().unwrap().time.as_ns();
+        assert!((end_ns as f64 / 300e6 - 1.0).abs() < 0.05, "{end_ns}");
+    }
+
+    #[test]
+    fn high_rates_are_kept() {
+        for pps in [5_000_000u64, 100_000_000] {
+            let frames = run(&format!("gen:messages:packets=60000,pps={pps}"), 3);
+            let rate = 60_000.0 * 1e9 / frames.last().unwrap().time.as_ns() as f64;
+            assert!((rate / pps as f64 - 1.0).abs() < 0.06, "{rate} {pps}");
+        }
+    }
+
+    #[test]
+    fn tcp_streams_have_no_gaps() {
+        let mut next: BTreeMap<FlowKey, u32> = BTreeMap::new();
+        for frame in run("gen:messages:packets=20000,udp=0,flows=20", 4) {
+            let headers = Headers::parse(&frame);
+            let packet = etherparse::LaxSlicedPacket::from_ethernet(&frame.data).unwrap();
+            let Some(etherparse::TransportSlice::Tcp(tcp)) = packet.transport else { panic!("no TCP") };
+            let length = tcp.payload().len() as u32 + u32::from(tcp.syn()) + u32::from(tcp.fin());
+            if let Some(&expected) = next.get(&headers.key) {
+                assert_eq!(tcp.sequence_number(), expected, "{}", headers.key);
+            }
+            next.insert(headers.key, tcp.sequence_number().wrapping_add(length));
+            if tcp.fin() {
+                next.remove(&headers.key);
+            }
+        }
+    }
+
+    #[test]
+    fn extreme_shares_work() {
+        for shares in ["elephant=1", "elephant=0,udp=1,ipv6=1,vlan=1,expiring=1,flows=1", "udp=0,ipv6=0,vlan=0"] {
+            assert_eq!(run(&format!("gen:messages:packets=3000,{shares}"), 5).len(), 3_000);
+        }
+    }
+
+    #[test]
+    fn a_seed_gives_one_sequence() {
+        assert_eq!(run("gen:messages:packets=2000", 6), run("gen:messages:packets=2000", 6));
+        assert_ne!(run("gen:messages:packets=2000", 6), run("gen:messages:packets=2000", 7));
+    }
+}

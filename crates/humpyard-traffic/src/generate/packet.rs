@@ -1,0 +1,211 @@
+//! Real packets from their parts: Ethernet, perhaps a VLAN tag, IPv4 or IPv6, UDP or TCP, with right lengths and checksums.
+
+use alloc::string::ToString;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use etherparse::{
+    IpHeaders, Ipv4Extensions, Ipv4Header, Ipv6Extensions, Ipv6FlowLabel, Ipv6Header, PacketBuilder, TcpHeader, VlanId,
+};
+use humpyard_core::frame::{Frame, LinkType};
+
+use crate::error::TrafficError;
+
+/// The shortest frame, in bytes; shorter packets are padded as on a real Ethernet.
+pub(super) const FRAME_BYTES_MIN: usize = 64;
+/// Time to live of packets that do not expire on the way.
+pub(super) const HOPS: u8 = 64;
+
+/// One end of a conversation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Endpoint {
+    pub(super) side: Side,
+    /// Which of the hosts on that side.
+    pub(super) host: u16,
+    pub(super) port: u16,
+}
+
+/// The two sides of the network that benchmarks have between them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Side {
+    Client,
+    Server,
+}
+
+impl Endpoint {
+    /// An address of the prefixes set aside for benchmarks (RFC 2544) and for documentation (RFC 3849).
+    fn address(&self, version: Version) -> IpAddr {
+        let [high, low] = self.host.to_be_bytes();
+        match version {
+            Version::V4 => Ipv4Addr::new(198, if self.side == Side::Client { 18 } else { 19 }, high, low).into(),
+            Version::V6 => {
+                let network = if self.side == Side::Client { 1 } else { 2 };
+                Ipv6Addr::new(0x2001, 0x0db8, 0, network, 0, 0, 0, self.host).into()
+            }
+        }
+    }
+
+    /// A locally administered hardware address.
+    fn hardware(&self) -> [u8; 6] {
+        let [high, low] = self.host.to_be_bytes();
+        [0x02, 0, 0, if self.side == Side::Client { 1 } else { 2 }, high, low]
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Version {
+    V4,
+    V6,
+}
+
+impl Version {
+    /// Bytes of an IP header without options.
+    pub(super) const fn header_bytes(self) -> usize {
+        match self {
+            Self::V4 => 20,
+            Self::V6 => 40,
+        }
+    }
+}
+
+/// What a packet is made of.
+pub(super) struct Parts<'a> {
+    pub(super) source: Endpoint,
+    pub(super) destination: Endpoint,
+    pub(super) version: Version,
+    pub(super) vlan: Option<u16>,
+    pub(super) hops: u8,
+    /// A TCP header (its ports and checksum are set here), or none for UDP.
+    pub(super) tcp: Option<TcpHeader>,
+    pub(super) payload: &'a [u8],
+}
+
+impl Parts<'_> {
+    /// Fills the frame with the packet; its time is not touched.
+    pub(super) fn write(self, frame: &mut Frame) -> Result<(), TrafficError> {
+        frame.data.clear();
+        let ethernet = PacketBuilder::ethernet2(self.source.hardware(), self.destination.hardware());
+        let ip = self.ip()?;
+        let packet = match self.vlan.and_then(|id| VlanId::try_new(id).ok()) {
+            Some(id) => ethernet.single_vlan(id).ip(ip),
+            None => ethernet.ip(ip),
+        };
+        let (from, to) = (self.source.port, self.destination.port);
+        let written = match self.tcp {
+            None => packet.udp(from, to).write(&mut frame.data, self.payload),
+            Some(mut tcp) => {
+                tcp.source_port = from;
+                tcp.destination_port = to;
+                packet.tcp_header(tcp).write(&mut frame.data, self.payload)
+            }
+        };
+        written.map_err(impossible)?;
+        if frame.data.len() < FRAME_BYTES_MIN {
+            frame.data.resize(FRAME_BYTES_MIN, 0);
+        }
+        frame.link = LinkType::Ethernet;
+        frame.wire_length = frame.data.len() as u32;
+        Ok(())
+    }
+
+    /// The IP header; the builder fills in lengths, protocol and checksum.
+    fn ip(&self) -> Result<IpHeaders, TrafficError> {
+        let addresses = (self.source.address(self.version), self.destination.address(self.version));
+        match addresses {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let protocol = etherparse::IpNumber(0);
+                let header = Ipv4Header::new(0, self.hops, protocol, source.octets(), destination.octets())
+                    .map_err(impossible)?;
+                Ok(IpHeaders::Ipv4(header, Ipv4Extensions::default()))
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let header = Ipv6Header {
+                    traffic_class: 0,
+                    flow_label: Ipv6FlowLabel::ZERO,
+                    payload_length: 0,
+                    next_header: etherparse::IpNumber(0),
+                    hop_limit: self.hops,
+                    source: source.octets(),
+                    destination: destination.octets(),
+                };
+                Ok(IpHeaders::Ipv6(header, Ipv6Extensions::default()))
+            }
+            _ => Err(impossible("its ends have different versions")),
+        }
+    }
+}
+
+/// Profiles keep to lengths that fit; should one not, the generator ends with this.
+fn impossible(error: impl ToString) -> TrafficError {
+    TrafficError::unusable("generator", format!("it made a packet that does not exist: {}", error.to_string()))
+}
+
+/// Tests of what the profiles make.
+#[cfg(test)]
+pub(super) mod tests {
+    use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
+    use humpyard_core::random::Seed;
+
+    use super::*;
+
+    /// Asserts that a frame is a whole packet with right lengths and checksums.
+    pub(in super::super) fn assert_sound(frame: &Frame) {
+        assert_eq!(frame.wire_length as usize, frame.data.len());
+        assert!(frame.data.len() >= FRAME_BYTES_MIN);
+        let packet = LaxSlicedPacket::from_ethernet(&frame.data).unwrap();
+        assert!(packet.stop_err.is_none(), "{:?}", packet.stop_err);
+        let (ip_header_sound, checksum, found) =
+            match (packet.net.as_ref().unwrap(), packet.transport.as_ref().unwrap()) {
+                (LaxNetSlice::Ipv4(ip), transport) => {
+                    let header = ip.header().to_header();
+                    assert!(!ip.payload().incomplete);
+                    let (a, b) = (header.source, header.destination);
+                    let (computed, found) = match transport {
+                        TransportSlice::Udp(udp) => {
+                            (udp.to_header().calc_checksum_ipv4_raw(a, b, udp.payload()).unwrap(), udp.checksum())
+                        }
+                        TransportSlice::Tcp(tcp) => (tcp.calc_checksum_ipv4(a, b).unwrap(), tcp.checksum()),
+                        other => panic!("{other:?}"),
+                    };
+                    (header.calc_header_checksum() == header.header_checksum, computed, found)
+                }
+                (LaxNetSlice::Ipv6(ip), transport) => {
+                    let header = ip.header().to_header();
+                    assert!(!ip.payload().incomplete);
+                    let (a, b) = (header.source, header.destination);
+                    let (computed, found) = match transport {
+                        TransportSlice::Udp(udp) => {
+                            (udp.to_header().calc_checksum_ipv6_raw(a, b, udp.payload()).unwrap(), udp.checksum())
+                        }
+                        TransportSlice::Tcp(tcp) => (tcp.calc_checksum_ipv6(a, b).unwrap(), tcp.checksum()),
+                        other => panic!("{other:?}"),
+                    };
+                    (true, computed, found)
+                }
+                other => panic!("{other:?}"),
+            };
+        assert!(ip_header_sound);
+        assert_eq!(checksum, found);
+    }
+
+    #[test]
+    fn every_combination_is_sound() {
+        let mut frame = Frame::default();
+        let mut random = Seed(1).stream("test");
+        for _ in 0..200 {
+            let payload = vec![b'x'; random.below(1400) as usize];
+            let client = Endpoint { side: Side::Client, host: random.bits() as u16, port: random.bits() as u16 };
+            let server = Endpoint { side: Side::Server, host: random.bits() as u16, port: random.bits() as u16 };
+            let parts = Parts {
+                source: client,
+                destination: server,
+                version: if random.below(2) == 0 { Version::V4 } else { Version::V6 },
+                vlan: (random.below(2) == 0).then_some(7),
+                hops: HOPS,
+                tcp: (random.below(2) == 0).then(TcpHeader::default),
+                payload: &payload,
+            };
+            parts.write(&mut frame).unwrap();
+            assert_sound(&frame);
+        }
+    }
+}

@@ -1,0 +1,645 @@
+//! From the bytes of a frame to its flow: the headers, the flow's key, and the two hashes packets are steered by.
+//!
+//! Parsing never fails. What is not IP, or is cut or broken before its addresses, is a flow of its own by link type,
+//! Ethernet type and hardware addresses.
+
+use core::fmt;
+use core::hash::Hasher;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use etherparse::{LaxIpSlice, ip_number};
+use humpyard_core::frame::{Frame, LinkType};
+use humpyard_core::hash::{TOEPLITZ_KEY, Toeplitz};
+use humpyard_core::random::Seed;
+use siphasher::sip::SipHasher13;
+
+use crate::capture;
+
+/// The network protocol of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Network {
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+    /// Anything else, by what is known of it.
+    Other {
+        /// Number of the link type, as captures have it.
+        link: u16,
+        /// Ethernet type; 0 where there is none.
+        ether_type: u16,
+    },
+}
+
+/// What a flow is known by: its addresses, its ports and its protocol.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FlowKey {
+    /// The network protocol, which says how to read the addresses.
+    pub network: Network,
+    /// IP protocol number behind all extension headers; 0 if this is not IP.
+    pub protocol: u8,
+    /// Source address: 16 bytes for IPv6, else 4 (IPv4) or 6 (hardware) and zeros.
+    pub source: [u8; 16],
+    /// Destination address, as the source.
+    pub destination: [u8; 16],
+    /// Source port; 0 if the protocol has none, or in a fragment.
+    pub source_port: u16,
+    /// Destination port; 0 if the protocol has none, or in a fragment.
+    pub destination_port: u16,
+}
+
+impl FlowKey {
+    /// Longest encoding, in bytes.
+    const BYTES_MAX: usize = 41;
+
+    /// The key of the connection: the two endpoints in ascending order, so the same in both directions.
+    pub fn connection(&self) -> Self {
+        if (self.source, self.source_port) <= (self.destination, self.destination_port) {
+            *self
+        } else {
+            self.reversed()
+        }
+    }
+
+    /// The key of the flow in the other direction.
+    pub fn reversed(&self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            source_port: self.destination_port,
+            destination_port: self.source_port,
+            ..*self
+        }
+    }
+
+    /// The source's IP address, if this is IP.
+    pub fn source_address(&self) -> Option<IpAddr> {
+        self.address(&self.source)
+    }
+
+    /// The destination's IP address, if this is IP.
+    pub fn destination_address(&self) -> Option<IpAddr> {
+        self.address(&self.destination)
+    }
+
+    fn address(&self, bytes: &[u8; 16]) -> Option<IpAddr> {
+        match self.network {
+            Network::Ipv4 => Some(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).into()),
+            Network::Ipv6 => Some(Ipv6Addr::from(*bytes).into()),
+            Network::Other { .. } => None,
+        }
+    }
+
+    /// Bytes of an address that count.
+    const fn address_bytes(&self) -> usize {
+        match self.network {
+            Network::Ipv4 => 4,
+            Network::Ipv6 => 16,
+            Network::Other { .. } => 6,
+        }
+    }
+
+    const fn has_ports(&self) -> bool {
+        self.source_port != 0 || self.destination_port != 0
+    }
+
+    /// Writes source address, destination address and, where there are any, ports as network cards hash them; answers
+    /// the length.
+    fn tuple(&self, out: &mut [u8]) -> usize {
+        let length = self.address_bytes();
+        out[..length].copy_from_slice(&self.source[..length]);
+        out[length..2 * length].copy_from_slice(&self.destination[..length]);
+        if !self.has_ports() {
+            return 2 * length;
+        }
+        out[2 * length..2 * length + 2].copy_from_slice(&self.source_port.to_be_bytes());
+        out[2 * length + 2..2 * length + 4].copy_from_slice(&self.destination_port.to_be_bytes());
+        2 * length + 4
+    }
+
+    /// Writes the whole key, different for different keys; answers the length.
+    fn encode(&self, out: &mut [u8; Self::BYTES_MAX]) -> usize {
+        let length = self.tuple(out);
+        out[length] = self.protocol;
+        let [a, b, c, d] = match self.network {
+            Network::Ipv4 => [4, 0, 0, 0],
+            Network::Ipv6 => [6, 0, 0, 0],
+            Network::Other { link, ether_type } => {
+                let ([a, b], [c, d]) = (link.to_be_bytes(), ether_type.to_be_bytes());
+                [a, b, c, d]
+            }
+        };
+        out[length + 1..length + 5].copy_from_slice(&[a, b, c, d]);
+        length + 5
+    }
+}
+
+impl fmt::Display for FlowKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Some(source), Some(destination)) = (self.source_address(), self.destination_address()) {
+            let name = protocol_name(self.protocol);
+            if !self.has_ports() {
+                return write!(f, "{name} {source} > {destination}");
+            }
+            let (from, to) = (self.source_port, self.destination_port);
+            return match self.network {
+                Network::Ipv6 => write!(f, "{name} [{source}]:{from} > [{destination}]:{to}"),
+                _ => write!(f, "{name} {source}:{from} > {destination}:{to}"),
+            };
+        }
+        if let Network::Other { link, ether_type } = self.network {
+            write!(f, "link {link} type {ether_type:#06x} ")?;
+        }
+        write_hardware(f, &self.source)?;
+        f.write_str(" > ")?;
+        write_hardware(f, &self.destination)
+    }
+}
+
+fn write_hardware(f: &mut fmt::Formatter<'_>, address: &[u8; 16]) -> fmt::Result {
+    let [a, b, c, d, e, g, ..] = address;
+    write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+}
+
+/// The name of an IP protocol: that of the well-known ones, else `ip-` and the number.
+pub fn protocol_name(protocol: u8) -> alloc::borrow::Cow<'static, str> {
+    match etherparse::IpNumber(protocol) {
+        ip_number::TCP => "tcp".into(),
+        ip_number::UDP => "udp".into(),
+        ip_number::ICMP => "icmp".into(),
+        ip_number::IPV6_ICMP => "icmpv6".into(),
+        ip_number::IGMP => "igmp".into(),
+        ip_number::GRE => "gre".into(),
+        ip_number::ENCAP_SEC => "esp".into(),
+        ip_number::SCTP => "sctp".into(),
+        ip_number::UDP_LITE => "udplite".into(),
+        ip_number::DCCP => "dccp".into(),
+        ip_number::OSPFIGP => "ospf".into(),
+        ip_number::PIM => "pim".into(),
+        other => format!("ip-{}", other.0).into(),
+    }
+}
+
+/// The coarse kind of a packet, by which services are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// TCP, over either IP.
+    Tcp,
+    /// UDP, over either IP.
+    Udp,
+    /// ICMP over IPv4, ICMPv6 over IPv6.
+    Icmp,
+    /// Another IP protocol, or an IP packet cut before its protocol.
+    OtherIp,
+    /// Not IP.
+    NonIp,
+}
+
+/// What the headers of one frame say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Headers {
+    /// The coarse kind.
+    pub kind: Kind,
+    /// The flow the frame belongs to.
+    pub key: FlowKey,
+    /// Where the IP header starts in the frame's bytes; none if this is not IP.
+    pub ip_offset: Option<u32>,
+    /// Where the transport header (or a fragment's part of the packet) starts; none if this is not IP.
+    pub transport_offset: Option<u32>,
+    /// Whether this is one fragment, the first or another, of an IP packet.
+    pub fragment: bool,
+}
+
+impl Headers {
+    /// Parses the headers of a frame. Never fails: what cannot be parsed belongs to a flow by link and hardware address.
+    pub fn parse(frame: &Frame) -> Self {
+        let outer = Outer::parse(frame.link, &frame.data);
+        let ip = outer.ip_offset().and_then(|offset| Self::parse_ip(&frame.data, offset));
+        ip.unwrap_or_else(|| outer.non_ip(frame.link))
+    }
+
+    /// The IP version: 4 or 6; none if this is not IP.
+    pub const fn version(&self) -> Option<u8> {
+        match self.key.network {
+            Network::Ipv4 => Some(4),
+            Network::Ipv6 => Some(6),
+            Network::Other { .. } => None,
+        }
+    }
+
+    fn parse_ip(data: &[u8], offset: usize) -> Option<Self> {
+        let packet = data.get(offset..)?;
+        let (ip, cut_extension) = LaxIpSlice::from_slice(packet).ok()?;
+        let (mut source, mut destination) = ([0; 16], [0; 16]);
+        let network = match &ip {
+            LaxIpSlice::Ipv4(ip) => {
+                source[..4].copy_from_slice(&ip.header().source());
+                destination[..4].copy_from_slice(&ip.header().destination());
+                Network::Ipv4
+            }
+            LaxIpSlice::Ipv6(ip) => {
+                source = ip.header().source();
+                destination = ip.header().destination();
+                Network::Ipv6
+            }
+        };
+        let payload = ip.payload();
+        let protocol = payload.ip_number;
+        // A fragment has no ports, not even the first one: all fragments of a packet are one flow.
+        let ports = if payload.fragmented || cut_extension.is_some() { None } else { ports(protocol, payload.payload) };
+        let (source_port, destination_port) = ports.unwrap_or((0, 0));
+        let key = FlowKey { network, protocol: protocol.0, source, destination, source_port, destination_port };
+        Some(Self {
+            kind: kind(network, protocol),
+            key,
+            ip_offset: u32::try_from(offset).ok(),
+            transport_offset: u32::try_from(offset + header_bytes(&ip)).ok(),
+            fragment: payload.fragmented,
+        })
+    }
+}
+
+/// Bytes of the IP header with all its extensions.
+fn header_bytes(ip: &LaxIpSlice<'_>) -> usize {
+    match ip {
+        LaxIpSlice::Ipv4(ip) => {
+            ip.header().slice().len() + ip.extensions().auth.map_or(0, |authentication| authentication.slice().len())
+        }
+        LaxIpSlice::Ipv6(ip) => ip.header().slice().len() + ip.extensions().slice().len(),
+    }
+}
+
+fn kind(network: Network, protocol: etherparse::IpNumber) -> Kind {
+    match (network, protocol) {
+        (_, ip_number::TCP) => Kind::Tcp,
+        (_, ip_number::UDP) => Kind::Udp,
+        (Network::Ipv4, ip_number::ICMP) | (Network::Ipv6, ip_number::IPV6_ICMP) => Kind::Icmp,
+        _ => Kind::OtherIp,
+    }
+}
+
+/// The ports, which all transports that have some put first.
+fn ports(protocol: etherparse::IpNumber, transport: &[u8]) -> Option<(u16, u16)> {
+    match (protocol, transport) {
+        (
+            ip_number::TCP | ip_number::UDP | ip_number::SCTP | ip_number::DCCP | ip_number::UDP_LITE,
+            &[a, b, c, d, ..],
+        ) => Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))),
+        _ => None,
+    }
+}
+
+/// Ethernet types that matter here.
+mod ether_type {
+    pub(super) const IPV4: u16 = 0x0800;
+    pub(super) const IPV6: u16 = 0x86dd;
+    pub(super) const VLAN: u16 = 0x8100;
+    pub(super) const PROVIDER_VLAN: u16 = 0x88a8;
+    /// Stacked tags of before 802.1ad.
+    pub(super) const STACKED_VLAN: u16 = 0x9100;
+    pub(super) const PPPOE_SESSION: u16 = 0x8864;
+    pub(super) const MPLS: u16 = 0x8847;
+    /// Smaller values are lengths (802.3), not types.
+    pub(super) const MINIMUM: u16 = 0x0600;
+}
+
+/// What precedes the network layer.
+#[derive(Default)]
+struct Outer {
+    ether_type: u16,
+    offset: usize,
+    source: [u8; 6],
+    destination: [u8; 6],
+}
+
+impl Outer {
+    fn parse(link: LinkType, data: &[u8]) -> Self {
+        let mut outer = match link {
+            LinkType::Ethernet => Self::ethernet(data),
+            LinkType::LinuxCooked => Self::cooked(data, 14, 6, 16),
+            LinkType::LinuxCooked2 => Self::cooked(data, 0, 12, 20),
+            LinkType::RawIp => Some(Self { ether_type: by_version(data), ..Self::default() }),
+            LinkType::Loopback => Self::loopback(data),
+            LinkType::Other(_) => None,
+        }
+        .unwrap_or_default();
+        outer.unwrap_tags(data);
+        outer
+    }
+
+    fn ethernet(data: &[u8]) -> Option<Self> {
+        let &[d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = data.first_chunk()?;
+        Some(Self {
+            ether_type: u16::from_be_bytes([t0, t1]),
+            offset: 14,
+            source: [s0, s1, s2, s3, s4, s5],
+            destination: [d0, d1, d2, d3, d4, d5],
+        })
+    }
+
+    /// The two Linux cooked headers have the same fields at different places.
+    fn cooked(data: &[u8], type_at: usize, source_at: usize, length: usize) -> Option<Self> {
+        let header = data.get(..length)?;
+        let ether_type = u16::from_be_bytes([header[type_at], header[type_at + 1]]);
+        let source = *header[source_at..].first_chunk()?;
+        Some(Self { ether_type, offset: length, source, destination: [0; 6] })
+    }
+
+    /// The address family is in the byte order of a machine that is not known.
+    fn loopback(data: &[u8]) -> Option<Self> {
+        let family = *data.first_chunk()?;
+        let ether_type = match u32::from_le_bytes(family).min(u32::from_be_bytes(family)) {
+            2 => ether_type::IPV4,
+            // IPv6 on the BSDs and on macOS.
+            10 | 24 | 28 | 30 => ether_type::IPV6,
+            _ => 0,
+        };
+        Some(Self { ether_type, offset: 4, ..Self::default() })
+    }
+
+    /// Steps over VLAN tags, a PPPoE session's header and MPLS labels.
+    fn unwrap_tags(&mut self, data: &[u8]) {
+        // Every step moves forward, so this ends with the data.
+        while let Some(rest) = data.get(self.offset..) {
+            let (ether_type, length) = match (self.ether_type, rest) {
+                (ether_type::VLAN | ether_type::PROVIDER_VLAN | ether_type::STACKED_VLAN, &[_, _, high, low, ..]) => {
+                    (u16::from_be_bytes([high, low]), 4)
+                }
+                (ether_type::PPPOE_SESSION, &[_, _, _, _, _, _, 0x00, 0x21, ..]) => (ether_type::IPV4, 8),
+                (ether_type::PPPOE_SESSION, &[_, _, _, _, _, _, 0x00, 0x57, ..]) => (ether_type::IPV6, 8),
+                (ether_type::MPLS, &[_, _, bottom, _, ref inner @ ..]) => {
+                    let is_bottom = bottom & 1 == 1;
+                    (if is_bottom { by_version(inner) } else { ether_type::MPLS }, 4)
+                }
+                _ => return,
+            };
+            self.ether_type = ether_type;
+            self.offset += length;
+        }
+    }
+
+    /// Where an IP header should start, if one should.
+    fn ip_offset(&self) -> Option<usize> {
+        matches!(self.ether_type, ether_type::IPV4 | ether_type::IPV6).then_some(self.offset)
+    }
+
+    fn non_ip(&self, link: LinkType) -> Headers {
+        let (mut source, mut destination) = ([0; 16], [0; 16]);
+        source[..6].copy_from_slice(&self.source);
+        destination[..6].copy_from_slice(&self.destination);
+        let ether_type = if self.ether_type < ether_type::MINIMUM { 0 } else { self.ether_type };
+        let network = Network::Other { link: capture::link_number(link), ether_type };
+        let key = FlowKey { network, protocol: 0, source, destination, source_port: 0, destination_port: 0 };
+        Headers { kind: Kind::NonIp, key, ip_offset: None, transport_offset: None, fragment: false }
+    }
+}
+
+/// The Ethernet type of an IP packet by its version nibble; 0 if it is no IP packet.
+fn by_version(packet: &[u8]) -> u16 {
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) => ether_type::IPV4,
+        Some(6) => ether_type::IPV6,
+        _ => 0,
+    }
+}
+
+/// The two hashes by which a packet is steered; the same in both directions of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SteeringHashes {
+    /// SipHash-1-3 of the connection under a key drawn from the seed: what nobody outside can aim at.
+    pub key: u64,
+    /// Toeplitz hash of the connection's sorted endpoints, as a network card computes it; for what is not IP, the low
+    /// bits of `key`.
+    pub rss: u32,
+}
+
+/// Hashes flow keys: the same on every machine for a seed.
+#[derive(Clone, Debug)]
+pub struct KeyHasher {
+    sip: SipHasher13,
+    toeplitz: Toeplitz,
+}
+
+impl KeyHasher {
+    /// A hasher under a key drawn from the seed.
+    pub fn new(seed: Seed) -> Self {
+        let mut random = seed.stream("traffic/flow-key");
+        let sip = SipHasher13::new_with_keys(random.bits(), random.bits());
+        Self { sip, toeplitz: Toeplitz::new(&TOEPLITZ_KEY) }
+    }
+
+    /// The hash of exactly this key, its direction included.
+    #[inline]
+    pub fn flow(&self, key: &FlowKey) -> u64 {
+        let mut bytes = [0; FlowKey::BYTES_MAX];
+        let length = key.encode(&mut bytes);
+        let mut sip = self.sip;
+        sip.write(&bytes[..length]);
+        sip.finish()
+    }
+
+    /// The hashes packets of this flow are steered by: those of its connection.
+    pub fn steering(&self, key: &FlowKey) -> SteeringHashes {
+        let connection = key.connection();
+        let key = self.flow(&connection);
+        let rss = match connection.network {
+            Network::Other { .. } => key as u32,
+            Network::Ipv4 | Network::Ipv6 => {
+                let mut bytes = [0; Toeplitz::INPUT_MAX];
+                let length = connection.tuple(&mut bytes);
+                self.toeplitz.hash(&bytes[..length])
+            }
+        };
+        SteeringHashes { key, rss }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use etherparse::{IpFragOffset, Ipv4Header, Ipv6FragmentHeader, PacketBuilder, VlanId};
+
+    use super::*;
+
+    const CLIENT: [u8; 4] = [198, 18, 0, 1];
+    const SERVER: [u8; 4] = [198, 19, 0, 2];
+    const CLIENT6: [u8; 16] = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    const SERVER6: [u8; 16] = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+
+    fn headers(link: LinkType, data: &[u8]) -> Headers {
+        Headers::parse(&Frame { link, wire_length: data.len() as u32, data: data.into(), ..Frame::default() })
+    }
+
+    fn ethernet(ether_type: u16, payload: &[u8]) -> Vec<u8> {
+        [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1][..], &ether_type.to_be_bytes(), payload].concat()
+    }
+
+    fn udp4() -> Vec<u8> {
+        let mut data = Vec::new();
+        PacketBuilder::ipv4(CLIENT, SERVER, 64).udp(5000, 53).write(&mut data, b"hump").unwrap();
+        data
+    }
+
+    fn tcp6() -> Vec<u8> {
+        let mut data = Vec::new();
+        PacketBuilder::ipv6(CLIENT6, SERVER6, 64).tcp(5000, 80, 1, 1024).write(&mut data, b"yard").unwrap();
+        data
+    }
+
+    /// An IPv6 packet with these extension headers, given as type and content after the next-header byte.
+    fn ipv6_with(extensions: &[(u8, &[u8])], last: u8, payload: &[u8]) -> Vec<u8> {
+        let mut content = Vec::new();
+        for (i, (_, bytes)) in extensions.iter().enumerate() {
+            content.push(extensions.get(i + 1).map_or(last, |next| next.0));
+            content.extend_from_slice(bytes);
+        }
+        content.extend_from_slice(payload);
+        let first = extensions.first().map_or(last, |extension| extension.0);
+        let mut packet = vec![0x60, 0, 0, 0];
+        packet.extend_from_slice(&(content.len() as u16).to_be_bytes());
+        packet.extend_from_slice(&[first, 64]);
+        packet.extend_from_slice(&CLIENT6);
+        packet.extend_from_slice(&SERVER6);
+        packet.extend_from_slice(&content);
+        packet
+    }
+
+    fn assert_udp4(found: &Headers, ip_offset: u32) {
+        assert_eq!(found.kind, Kind::Udp);
+        assert_eq!(found.key.to_string(), "udp 198.18.0.1:5000 > 198.19.0.2:53");
+        assert_eq!((found.ip_offset, found.transport_offset), (Some(ip_offset), Some(ip_offset + 20)));
+        assert_eq!(found.version(), Some(4));
+    }
+
+    #[test]
+    fn every_link_type_leads_to_the_same_flow() {
+        let ip = udp4();
+        assert_udp4(&headers(LinkType::Ethernet, &ethernet(0x0800, &ip)), 14);
+        assert_udp4(&headers(LinkType::RawIp, &ip), 0);
+        assert_udp4(&headers(LinkType::Loopback, &[&[2, 0, 0, 0], &ip[..]].concat()), 4);
+        assert_udp4(&headers(LinkType::Loopback, &[&[0, 0, 0, 2], &ip[..]].concat()), 4);
+        let cooked = [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 8, 0], &ip[..]].concat();
+        assert_udp4(&headers(LinkType::LinuxCooked, &cooked), 16);
+        let cooked2 = [&[8, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0], &ip[..]].concat();
+        assert_udp4(&headers(LinkType::LinuxCooked2, &cooked2), 20);
+    }
+
+    #[test]
+    fn tags_and_labels_are_stepped_over() {
+        let ip = udp4();
+        assert_udp4(&headers(LinkType::Ethernet, &ethernet(0x8100, &[&[0, 5, 8, 0], &ip[..]].concat())), 18);
+        let double = [&[0, 5, 0x81, 0, 0, 6, 8, 0], &ip[..]].concat();
+        assert_udp4(&headers(LinkType::Ethernet, &ethernet(0x88a8, &double)), 22);
+        let pppoe = [&[0x11, 0, 0, 1, 0, 34, 0, 0x21], &ip[..]].concat();
+        assert_udp4(&headers(LinkType::Ethernet, &ethernet(0x8864, &pppoe)), 22);
+        let mpls = [&[0, 1, 0, 64, 0, 2, 1, 64], &ip[..]].concat();
+        assert_udp4(&headers(LinkType::Ethernet, &ethernet(0x8847, &mpls)), 22);
+        let mut built = Vec::new();
+        PacketBuilder::ethernet2([2; 6], [2; 6])
+            .single_vlan(VlanId::ZERO)
+            .ipv6(CLIENT6, SERVER6, 1)
+            .udp(1, 2)
+            .write(&mut built, &[])
+            .unwrap();
+        assert_eq!(headers(LinkType::Ethernet, &built).key.to_string(), "udp [2001:db8::1]:1 > [2001:db8::2]:2");
+    }
+
+    #[test]
+    fn ipv6_extension_headers_are_stepped_over() {
+        let udp = [0x13, 0x88, 0, 53, 0, 8, 0, 0];
+        let hop_by_hop: &[u8] = &[0, 1, 4, 0, 0, 0, 0];
+        let destination: &[u8] = &[0, 1, 4, 0, 0, 0, 0];
+        let packet = ipv6_with(&[(0, hop_by_hop), (60, destination)], 17, &udp);
+        let found = headers(LinkType::RawIp, &packet);
+        assert_eq!(found.kind, Kind::Udp);
+        assert_eq!((found.key.source_port, found.key.destination_port), (5000, 53));
+        assert_eq!(found.transport_offset, Some(56));
+    }
+
+    #[test]
+    fn fragments_share_one_key_without_ports() {
+        let fragment = |offset: u16, more: bool| {
+            let mut header = Ipv4Header::new(8, 64, ip_number::UDP, CLIENT, SERVER).unwrap();
+            header.fragment_offset = IpFragOffset::try_new(offset).unwrap();
+            header.more_fragments = more;
+            let mut data = Vec::new();
+            header.write(&mut data).unwrap();
+            data.extend_from_slice(&[0x13, 0x88, 0, 53, 0, 8, 0, 0]);
+            headers(LinkType::RawIp, &data)
+        };
+        let (first, last) = (fragment(0, true), fragment(1, false));
+        assert!(first.fragment && last.fragment);
+        assert_eq!(first.key, last.key);
+        assert_eq!(first.key.to_string(), "udp 198.18.0.1 > 198.19.0.2");
+        assert_eq!(first.kind, Kind::Udp);
+        assert_ne!(first.key, fragment(0, false).key);
+    }
+
+    #[test]
+    fn ipv6_fragments_share_one_key_and_atomic_ones_keep_their_ports() {
+        let fragment = |offset: u16, more: bool| {
+            let header =
+                Ipv6FragmentHeader::new(ip_number::UDP, IpFragOffset::try_new(offset).unwrap(), more, 7).to_bytes();
+            let data = ipv6_with(&[(44, &header[1..])], 17, &[0x13, 0x88, 0, 53, 0, 8, 0, 0]);
+            headers(LinkType::RawIp, &data)
+        };
+        assert_eq!(fragment(0, true).key, fragment(1, false).key);
+        assert_eq!(fragment(0, true).key.source_port, 0);
+        assert_eq!(fragment(0, false).key.source_port, 5000);
+    }
+
+    #[test]
+    fn what_is_not_ip_is_a_flow_by_type_and_address() {
+        let arp = headers(LinkType::Ethernet, &ethernet(0x0806, &[0; 28]));
+        assert_eq!(arp.kind, Kind::NonIp);
+        assert_eq!(arp.key.to_string(), "link 1 type 0x0806 02:00:00:00:00:01 > 02:00:00:00:00:02");
+        assert_ne!(arp.key, headers(LinkType::Ethernet, &ethernet(0x88cc, &[0; 28])).key);
+        // Two 802.3 frames of different lengths are one flow.
+        let llc = |length: u16| headers(LinkType::Ethernet, &ethernet(length, &[0x42; 40])).key;
+        assert_eq!(llc(38), llc(39));
+        assert_eq!(headers(LinkType::Other(104), &udp4()).kind, Kind::NonIp);
+    }
+
+    #[test]
+    fn any_cut_of_a_packet_is_parsed_without_panic() {
+        let tagged = ethernet(0x8100, &[&[0, 5, 0x86, 0xdd], &tcp6()[..]].concat());
+        for length in 0..=tagged.len() {
+            for link in [LinkType::Ethernet, LinkType::LinuxCooked, LinkType::LinuxCooked2, LinkType::Loopback] {
+                headers(link, &tagged[..length]);
+            }
+        }
+        assert_eq!(headers(LinkType::Ethernet, &tagged[..18 + 44]).key.source_port, 5000);
+        assert_eq!(headers(LinkType::Ethernet, &tagged[..18 + 41]).key.source_port, 0);
+    }
+
+    #[test]
+    fn hashes_are_symmetric_keyed_and_pinned() {
+        let hasher = KeyHasher::new(Seed(1));
+        for data in [udp4(), tcp6()] {
+            let key = headers(LinkType::RawIp, &data).key;
+            assert_eq!(key.connection(), key.reversed().connection());
+            assert_eq!(hasher.steering(&key), hasher.steering(&key.reversed()));
+            assert_ne!(hasher.flow(&key), hasher.flow(&key.reversed()));
+            assert_ne!(hasher.steering(&key).key, KeyHasher::new(Seed(2)).steering(&key).key);
+            assert_eq!(hasher.steering(&key).rss, KeyHasher::new(Seed(2)).steering(&key).rss);
+        }
+    }
+
+    #[test]
+    fn rss_is_the_network_cards_hash_of_the_sorted_endpoints() {
+        // Microsoft's verification suite, a tuple whose source is the lower endpoint.
+        let key = FlowKey {
+            network: Network::Ipv4,
+            protocol: 6,
+            source: [66, 9, 149, 187, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            destination: [161, 142, 100, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            source_port: 2794,
+            destination_port: 1766,
+        };
+        let hasher = KeyHasher::new(Seed(0));
+        assert_eq!(hasher.steering(&key).rss, 0x51cc_c178);
+        let without_ports = FlowKey { source_port: 0, destination_port: 0, ..key };
+        assert_eq!(hasher.steering(&without_ports.reversed()).rss, 0x323e_8fc2);
+    }
+}

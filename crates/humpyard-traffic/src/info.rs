@@ -1,0 +1,405 @@
+//! Statistics of a source: what `humpyard trace info` shows.
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use humpyard_core::frame::Frame;
+use humpyard_core::id::Id;
+use humpyard_core::random::Seed;
+use humpyard_core::unit::Time;
+use serde::Serialize;
+
+use crate::capture::link_number;
+use crate::error::TrafficError;
+use crate::flow::FlowTable;
+use crate::header::{FlowKey, Headers, protocol_name};
+use crate::source::Source;
+
+/// How many of the heaviest flows are listed.
+const TOP_FLOWS: usize = 10;
+/// Packets from this length on count as this long in quantiles.
+const LENGTH_MAX: usize = 65_536;
+/// Lower limits of the length classes, in bytes.
+const LENGTH_CLASSES: [u32; 8] = [0, 64, 128, 256, 512, 1_024, 1_519, 9_001];
+
+/// Statistics of a source.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Info {
+    /// What the source is.
+    pub input: String,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// Bytes captured.
+    pub captured_bytes: u64,
+    /// Packets of which less was captured than was on the wire.
+    pub truncated_packets: u64,
+    /// Time of the first packet, in ns (since 1970 in a capture); none without packets.
+    pub first_time_ns: Option<u64>,
+    /// Time of the last packet, in ns; none without packets.
+    pub last_time_ns: Option<u64>,
+    /// From the earliest to the latest time, in ns.
+    pub duration_ns: u64,
+    /// Packets whose time is before that of the packet before.
+    pub backward_jumps: u64,
+    /// The longest way back of these, in ns.
+    pub backward_jump_max_ns: u64,
+    /// Packets per second of the duration; none if that is 0.
+    pub mean_rate_pps: Option<f64>,
+    /// Bits on the wire per second of the duration; none if that is 0.
+    pub mean_rate_bps: Option<f64>,
+    /// Packets by number of the link type.
+    pub link_types: BTreeMap<u16, u64>,
+    /// IPv4 packets.
+    pub ipv4_packets: u64,
+    /// IPv6 packets.
+    pub ipv6_packets: u64,
+    /// Packets that are not IP, or broken.
+    pub other_packets: u64,
+    /// Fragments.
+    pub fragments: u64,
+    /// IP packets by name of the protocol.
+    pub protocols: BTreeMap<String, u64>,
+    /// Flows: 5-tuples, and what is not IP by type and hardware address.
+    pub flows: u64,
+    /// Connections: flows of both directions together.
+    pub connections: u64,
+    /// Whether the numbers of flows and connections, and the list of top flows, are exact. They are not when there were
+    /// more flows than the limit: one that came back after it had made room is then counted again.
+    pub flows_exact: bool,
+    /// The flows with the most packets, heaviest first.
+    pub top_flows: Vec<TopFlow>,
+    /// Lengths of packets on the wire.
+    pub lengths: Lengths,
+    /// Where and how the source is damaged, if it is; all else is of the packets before.
+    pub damage: Option<String>,
+}
+
+/// One of the heaviest flows.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct TopFlow {
+    /// The flow, as text.
+    pub flow: String,
+    /// Its packets.
+    pub packets: u64,
+    /// Its bytes on the wire.
+    pub bytes: u64,
+    /// Its share of all packets.
+    pub packet_share: f64,
+}
+
+/// Lengths of packets on the wire, in bytes; lengths from 65536 on count as that in the quantiles.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Lengths {
+    /// The shortest packet.
+    pub minimum: u32,
+    /// The mean.
+    pub mean: f64,
+    /// Half of the packets are at most this long.
+    pub p50: u32,
+    /// Nine of ten packets are at most this long.
+    pub p90: u32,
+    /// 99 of 100 packets are at most this long.
+    pub p99: u32,
+    /// The longest packet.
+    pub maximum: u32,
+    /// How many packets are how long.
+    pub histogram: Vec<LengthClass>,
+}
+
+/// Packets of one class of lengths.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct LengthClass {
+    /// The shortest length of the class, in bytes.
+    pub from: u32,
+    /// The longest length of the class, in bytes; none if there is no limit.
+    pub to: Option<u32>,
+    /// Packets of the class.
+    pub packets: u64,
+}
+
+/// Reads the source to its end and answers its statistics; `flows_max` flows are told apart at a time.
+///
+/// Damage does not make this fail: it is part of the answer.
+///
+/// # Errors
+/// If the limit of flows is not valid, or the source fails with anything but damage.
+pub fn info(source: &mut dyn Source, flows_max: usize) -> Result<Info, TrafficError> {
+    let mut tally = Tally::new(flows_max)?;
+    let mut frame = Frame::default();
+    let damage = loop {
+        match source.next(&mut frame) {
+            Ok(true) => tally.add(&frame)?,
+            Ok(false) => break None,
+            Err(error) if error.is_damage() => break Some(error.to_string()),
+            Err(error) => return Err(error),
+        }
+    };
+    Ok(tally.finish(source.description(), damage))
+}
+
+/// What one flow has had.
+#[derive(Clone, Copy, Default)]
+struct FlowTally {
+    packets: u64,
+    bytes: u64,
+}
+
+struct Tally {
+    packets: u64,
+    bytes: u64,
+    captured_bytes: u64,
+    truncated: u64,
+    first: Option<Time>,
+    last: Time,
+    earliest: Time,
+    latest: Time,
+    backward_jumps: u64,
+    backward_jump_max: Time,
+    link_types: BTreeMap<u16, u64>,
+    versions: [u64; 3],
+    fragments: u64,
+    protocols: Vec<u64>,
+    flows: FlowTable,
+    connections: FlowTable,
+    of_flow: Vec<FlowTally>,
+    top: Vec<(FlowTally, FlowKey)>,
+    lengths: Vec<u64>,
+    length_min: u32,
+    length_max: u32,
+    classes: [u64; LENGTH_CLASSES.len()],
+}
+
+impl Tally {
+    fn new(flows_max: usize) -> Result<Self, TrafficError> {
+        Ok(Self {
+            packets: 0,
+            bytes: 0,
+            captured_bytes: 0,
+            truncated: 0,
+            first: None,
+            last: Time::ZERO,
+            earliest: Time::MAX,
+            latest: Time::ZERO,
+            backward_jumps: 0,
+            backward_jump_max: Time::ZERO,
+            link_types: BTreeMap::new(),
+            versions: [0; 3],
+            fragments: 0,
+            protocols: vec![0; 256],
+            flows: FlowTable::new(flows_max, Seed(0))?,
+            connections: FlowTable::of("connections", flows_max, Seed(0))?,
+            of_flow: Vec::new(),
+            top: Vec::with_capacity(TOP_FLOWS + 1),
+            lengths: vec![0; LENGTH_MAX + 1],
+            length_min: u32::MAX,
+            length_max: 0,
+            classes: [0; LENGTH_CLASSES.len()],
+        })
+    }
+
+    fn add(&mut self, frame: &Frame) -> Result<(), TrafficError> {
+        self.packets += 1;
+        self.bytes += u64::from(frame.wire_length);
+        self.captured_bytes += frame.data.len() as u64;
+        self.truncated += u64::from((frame.data.len() as u64) < u64::from(frame.wire_length));
+        *self.link_types.entry(link_number(frame.link)).or_default() += 1;
+        self.add_time(frame.time);
+        self.add_length(frame.wire_length);
+        let headers = Headers::parse(frame);
+        let version = headers.version();
+        self.versions[version.map_or(2, |version| usize::from(version == 6))] += 1;
+        self.fragments += u64::from(headers.fragment);
+        if version.is_some() {
+            self.protocols[usize::from(headers.key.protocol)] += 1;
+        }
+        self.add_to_flow(&headers.key, frame.wire_length)
+    }
+
+    fn add_time(&mut self, time: Time) {
+        if self.first.is_none() {
+            self.first = Some(time);
+        } else if time < self.last {
+            self.backward_jumps += 1;
+            self.backward_jump_max = self.backward_jump_max.max(self.last.since(time));
+        }
+        self.last = time;
+        self.earliest = self.earliest.min(time);
+        self.latest = self.latest.max(time);
+    }
+
+    fn add_length(&mut self, length: u32) {
+        self.lengths[(length as usize).min(LENGTH_MAX)] += 1;
+        self.length_min = self.length_min.min(length);
+        self.length_max = self.length_max.max(length);
+        self.classes[LENGTH_CLASSES.partition_point(|&from| from <= length) - 1] += 1;
+    }
+
+    fn add_to_flow(&mut self, key: &FlowKey, length: u32) -> Result<(), TrafficError> {
+        // Known before, lest the key of the flow that ends is overwritten.
+        let found = self.flows.classify_noting(key, |ended, old| {
+            rank(&mut self.top, self.of_flow[ended.index()], old);
+            self.of_flow[ended.index()] = FlowTally::default();
+        })?;
+        self.flows.release(found.flow);
+        let connection = self.connections.classify(&key.connection())?;
+        self.connections.release(connection.flow);
+        if found.flow.index() == self.of_flow.len() {
+            self.of_flow.push(FlowTally::default());
+        }
+        let tally = &mut self.of_flow[found.flow.index()];
+        tally.packets += 1;
+        tally.bytes += u64::from(length);
+        Ok(())
+    }
+
+    fn finish(mut self, input: &str, damage: Option<String>) -> Info {
+        for (flow, key) in self.flows.flows() {
+            rank(&mut self.top, self.of_flow[flow.index()], key);
+        }
+        let duration_ns = self.latest.since(self.earliest).as_ns();
+        let per_second = |amount: u64| (duration_ns > 0).then(|| amount as f64 * 1e9 / duration_ns as f64);
+        let [ipv4_packets, ipv6_packets, other_packets] = self.versions;
+        Info {
+            input: input.to_string(),
+            packets: self.packets,
+            bytes: self.bytes,
+            captured_bytes: self.captured_bytes,
+            truncated_packets: self.truncated,
+            first_time_ns: self.first.map(Time::as_ns),
+            last_time_ns: self.first.map(|_| self.last.as_ns()),
+            duration_ns,
+            backward_jumps: self.backward_jumps,
+            backward_jump_max_ns: self.backward_jump_max.as_ns(),
+            mean_rate_pps: per_second(self.packets),
+            mean_rate_bps: per_second(self.bytes.saturating_mul(8)),
+            lengths: self.lengths(),
+            link_types: self.link_types,
+            ipv4_packets,
+            ipv6_packets,
+            other_packets,
+            fragments: self.fragments,
+            protocols: (0..=u8::MAX)
+                .zip(self.protocols)
+                .filter(|&(_, packets)| packets > 0)
+                .map(|(protocol, packets)| (protocol_name(protocol).into_owned(), packets))
+                .collect(),
+            flows: self.flows.seen(),
+            connections: self.connections.seen(),
+            flows_exact: self.flows.evicted() == 0,
+            top_flows: self
+                .top
+                .iter()
+                .map(|(tally, key)| TopFlow {
+                    flow: key.to_string(),
+                    packets: tally.packets,
+                    bytes: tally.bytes,
+                    packet_share: tally.packets as f64 / self.packets as f64,
+                })
+                .collect(),
+            damage,
+        }
+    }
+
+    fn lengths(&self) -> Lengths {
+        let uppers = LENGTH_CLASSES.iter().skip(1).map(|&next| Some(next - 1)).chain([None]);
+        Lengths {
+            minimum: self.length_min.min(self.length_max),
+            mean: if self.packets == 0 { 0.0 } else { self.bytes as f64 / self.packets as f64 },
+            p50: self.quantile(50),
+            p90: self.quantile(90),
+            p99: self.quantile(99),
+            maximum: self.length_max,
+            histogram: LENGTH_CLASSES
+                .iter()
+                .zip(uppers)
+                .zip(self.classes)
+                .map(|((&from, to), packets)| LengthClass { from, to, packets })
+                .collect(),
+        }
+    }
+
+    /// The smallest length that at least this many percent of the packets do not exceed.
+    fn quantile(&self, percent: u64) -> u32 {
+        let wanted = (u128::from(self.packets) * u128::from(percent)).div_ceil(100);
+        let mut below = 0u128;
+        let found = self.lengths.iter().position(|&packets| {
+            below += u128::from(packets);
+            below >= wanted
+        });
+        found.map_or(0, |length| length as u32)
+    }
+}
+
+/// Enters a flow among the heaviest, if it is one of them; of equally heavy ones the smaller key goes first.
+fn rank(top: &mut Vec<(FlowTally, FlowKey)>, tally: FlowTally, key: &FlowKey) {
+    let heavier = |other: &(FlowTally, FlowKey)| {
+        (other.0.packets, other.0.bytes, core::cmp::Reverse(other.1))
+            > (tally.packets, tally.bytes, core::cmp::Reverse(*key))
+    };
+    let at = top.partition_point(heavier);
+    if at < TOP_FLOWS {
+        top.insert(at, (tally, *key));
+        top.truncate(TOP_FLOWS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::open;
+
+    #[test]
+    fn a_generated_source_is_described_exactly() {
+        let mut source = open("gen:poisson:packets=5000,flows=16,length=200,version=mixed", Seed(1)).unwrap();
+        let info = info(&mut source, 1_000).unwrap();
+        assert_eq!((info.packets, info.bytes, info.captured_bytes), (5_000, 1_000_000, 1_000_000));
+        assert_eq!((info.flows, info.connections, info.flows_exact), (16, 16, true));
+        assert_eq!(info.ipv4_packets + info.ipv6_packets, 5_000);
+        assert_eq!((info.other_packets, info.fragments, info.truncated_packets), (0, 0, 0));
+        assert_eq!(info.protocols, BTreeMap::from([("udp".to_string(), 5_000)]));
+        assert_eq!(info.link_types, BTreeMap::from([(1, 5_000)]));
+        assert_eq!((info.lengths.minimum, info.lengths.p50, info.lengths.maximum), (200, 200, 200));
+        assert_eq!(info.lengths.histogram[2], LengthClass { from: 128, to: Some(255), packets: 5_000 });
+        assert_eq!(info.top_flows.len(), 10);
+        assert!(info.top_flows.windows(2).all(|pair| pair[0].packets >= pair[1].packets));
+        assert!((info.mean_rate_pps.unwrap() / 1e6 - 1.0).abs() < 0.1);
+        assert_eq!(info.backward_jumps, 0);
+    }
+
+    #[test]
+    fn too_many_flows_are_said_and_heavy_ones_still_found() {
+        let mut source = open("gen:messages:packets=20000,elephant=0.3", Seed(1)).unwrap();
+        let info = info(&mut source, 50).unwrap();
+        assert!(!info.flows_exact);
+        assert!(info.top_flows[0].packet_share > 0.25, "{:?}", info.top_flows[0]);
+    }
+
+    #[test]
+    fn nothing_is_described_as_nothing() {
+        let mut source = open("gen:poisson:packets=0", Seed(1)).unwrap();
+        let info = info(&mut source, 10).unwrap();
+        assert_eq!((info.packets, info.first_time_ns, info.mean_rate_pps), (0, None, None));
+        assert_eq!((info.lengths.minimum, info.lengths.p99), (0, 0));
+    }
+
+    #[test]
+    fn clocks_that_jump_back_are_counted() {
+        struct Jumps(Vec<u64>);
+        impl Source for Jumps {
+            fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+                frame.time = Time::from_ns(self.0.pop().unwrap_or_default());
+                Ok(frame.time > Time::ZERO)
+            }
+            fn description(&self) -> &str {
+                "jumps"
+            }
+        }
+        let info = info(&mut Jumps(vec![9, 3, 8, 10]), 10).unwrap();
+        assert_eq!((info.backward_jumps, info.backward_jump_max_ns, info.duration_ns), (2, 5, 7));
+        assert_eq!((info.first_time_ns, info.last_time_ns), (Some(10), Some(9)));
+    }
+}

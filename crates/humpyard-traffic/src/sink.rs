@@ -1,0 +1,76 @@
+//! Where frames go.
+
+use alloc::boxed::Box;
+
+use humpyard_core::frame::Frame;
+
+use crate::capture::CaptureWriter;
+use crate::error::TrafficError;
+use crate::source::refuse_interface;
+
+/// Takes frames, one after the other.
+pub trait Sink {
+    /// Takes a frame; it is copied, not kept.
+    ///
+    /// # Errors
+    /// If the sink cannot hold it.
+    fn write(&mut self, frame: &Frame) -> Result<(), TrafficError>;
+
+    /// Completes what was written and answers how many packets it is. A sink that is dropped instead leaves no file.
+    ///
+    /// # Errors
+    /// If the rest cannot be written.
+    fn finish(self: Box<Self>) -> Result<u64, TrafficError>;
+}
+
+/// Takes frames, counts them, and keeps nothing.
+#[derive(Clone, Debug, Default)]
+pub struct NullSink {
+    packets: u64,
+}
+
+impl Sink for NullSink {
+    fn write(&mut self, _frame: &Frame) -> Result<(), TrafficError> {
+        self.packets += 1;
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<u64, TrafficError> {
+        Ok(self.packets)
+    }
+}
+
+/// Opens a destination: a capture file by its extension, `-` for a pcap on the standard output, or `null:`.
+///
+/// # Errors
+/// If the text names none of these, or the file cannot be made.
+pub fn create(destination: &str) -> Result<Box<dyn Sink + Send>, TrafficError> {
+    if destination == "null:" {
+        return Ok(Box::new(NullSink::default()));
+    }
+    refuse_interface(destination)?;
+    if destination.is_empty() {
+        return Err(TrafficError::usage("the destination is empty; name a capture file, `-`, or `null:`"));
+    }
+    Ok(Box::new(CaptureWriter::create(destination)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_null_sink_counts() {
+        let mut sink = create("null:").unwrap();
+        sink.write(&Frame::default()).unwrap();
+        assert_eq!(sink.finish().unwrap(), 1);
+    }
+
+    #[test]
+    fn interfaces_and_strange_extensions_are_refused_clearly() {
+        let error = create("xdp:eth0").err().unwrap().to_string();
+        assert!(error.contains("live interfaces are not part of this version"), "{error}");
+        let error = create("out.txt").err().unwrap().to_string();
+        assert!(error.contains("use .pcap or .pcapng"), "{error}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Where frames come from.
+
+use alloc::boxed::Box;
+use std::io;
+
+use humpyard_core::frame::Frame;
+use humpyard_core::random::Seed;
+
+use crate::capture::CaptureReader;
+use crate::error::TrafficError;
+use crate::generate;
+
+/// Gives frames, one after the other.
+pub trait Source {
+    /// Fills the frame with the next packet, reusing its buffer; false when there is none left.
+    ///
+    /// # Errors
+    /// If the source is damaged beyond the packets it gave so far. After an error the source is at its end.
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError>;
+
+    /// What the source is, for messages: a file's name, or a generator's full specification.
+    fn description(&self) -> &str;
+
+    /// How much of the source has been given, from 0 to 1; none where that is not known.
+    fn progress(&self) -> Option<f64> {
+        None
+    }
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        (**self).next(frame)
+    }
+
+    fn description(&self) -> &str {
+        (**self).description()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        (**self).progress()
+    }
+}
+
+/// Opens a source: a capture file, `-` for a capture on the standard input, or `gen:PROFILE:name=value,...`.
+///
+/// The seed rules what a generator draws; a capture does not depend on it.
+///
+/// # Errors
+/// If the text names none of these, or the capture is unusable.
+pub fn open(source: &str, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
+    refuse_interface(source)?;
+    if source.is_empty() {
+        return Err(TrafficError::usage("the source is empty; name a capture file, `-`, or `gen:PROFILE`"));
+    }
+    if let Some(specification) = source.strip_prefix("gen:") {
+        return generate::open(specification, seed);
+    }
+    if source == "-" {
+        return Ok(Box::new(CaptureReader::new("standard input", io::stdin())?));
+    }
+    Ok(Box::new(CaptureReader::open(source)?))
+}
+
+/// Says of a live interface that there is none yet.
+pub(crate) fn refuse_interface(text: &str) -> Result<(), TrafficError> {
+    let live = ["iface:", "xdp:", "tun:"].into_iter().find(|prefix| text.starts_with(prefix));
+    live.map_or(Ok(()), |_| {
+        Err(TrafficError::usage(format!(
+            "`{text}`: live interfaces are not part of this version; capture to a file and name that, or pipe a capture \
+             into `-`"
+        )))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn error_of(source: &str) -> TrafficError {
+        open(source, Seed(1)).err().expect("this source must be refused")
+    }
+
+    #[test]
+    fn what_cannot_be_opened_says_why() {
+        let error = error_of("iface:eth0");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("not part of this version"), "{error}");
+        let error = error_of("/no/such/file.pcap");
+        assert_eq!(error.kind(), ErrorKind::Unusable);
+        assert_eq!(error.to_string(), "/no/such/file.pcap: there is no such file");
+        let error = error_of(env!("CARGO_MANIFEST_DIR"));
+        assert!(error.to_string().contains("directory"), "{error}");
+        let error = error_of(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        assert!(error.to_string().contains("no capture"), "{error}");
+    }
+
+    #[test]
+    fn unknown_profiles_and_parameters_answer_with_the_valid_ones() {
+        let error = error_of("gen:poison").to_string();
+        assert!(error.contains("did you mean `poisson`?"), "{error}");
+        let error = error_of("gen:poisson:flow=3").to_string();
+        assert!(error.contains("did you mean `flows`?") && error.contains("packets"), "{error}");
+        let error = error_of("gen:poisson:flows=0").to_string();
+        assert!(error.contains("flows=0") && error.contains('1'), "{error}");
+    }
+}

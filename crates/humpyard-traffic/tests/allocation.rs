@@ -1,0 +1,76 @@
+//! Reading, classifying and writing take no memory per packet: a long capture allocates no more than a short one.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::alloc::{GlobalAlloc, Layout, System};
+
+use humpyard_core::frame::Frame;
+use humpyard_core::random::Seed;
+use humpyard_traffic::{Classifier, ClassifierConfig, Granularity, create, open};
+
+/// The system's allocator, counting.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes unchanged to the system's allocator, which keeps the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promised.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as the caller promised.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Copies a source packet by packet, with classification on the way; answers the allocations after the first packets.
+fn allocations(source: &str, destination: &str) -> u64 {
+    const WARM_UP: u64 = 2_000;
+    let mut source = open(source, Seed(1)).unwrap();
+    let mut sink = create(destination).unwrap();
+    // Fewer flows than there are, so that flows end all the time.
+    let config = ClassifierConfig { flows: 200, granularity: Granularity::Connection, ..ClassifierConfig::default() };
+    let mut classifier = Classifier::new(config).unwrap();
+    let mut frame = Frame::with_capacity(2_000);
+    let (mut packets, mut before) = (0, 0);
+    while source.next(&mut frame).unwrap() {
+        packets += 1;
+        if packets == WARM_UP {
+            before = ALLOCATIONS.load(Ordering::Relaxed);
+        }
+        let packet = classifier.classify(&frame).unwrap().packet;
+        classifier.release(&packet);
+        sink.write(&frame).unwrap();
+    }
+    let after = ALLOCATIONS.load(Ordering::Relaxed);
+    assert!(packets > 2 * WARM_UP);
+    assert!(classifier.flows().evicted() > 1_000);
+    sink.finish().unwrap();
+    after - before
+}
+
+#[test]
+fn nothing_is_allocated_per_packet() {
+    const GENERATED: &str = "gen:messages:packets=20000";
+    let directory = tempfile::tempdir().unwrap();
+    let path = |extension| directory.path().join(format!("a.{extension}")).to_str().unwrap().to_owned();
+    // Generator and writers first, then the readers of what was written.
+    for extension in ["pcap", "pcapng", "pcap.gz", "pcapng.zst"] {
+        assert_eq!(allocations(GENERATED, &path(extension)), 0, "writing {extension}");
+    }
+    for extension in ["pcap", "pcapng", "pcap.gz", "pcapng.zst"] {
+        assert_eq!(allocations(&path(extension), "null:"), 0, "reading {extension}");
+    }
+}

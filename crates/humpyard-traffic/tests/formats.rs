@@ -1,0 +1,277 @@
+//! Captures of every variant of the formats, made by hand.
+
+use std::io::{Cursor, Write};
+
+use flate2::write::GzEncoder;
+use humpyard_core::frame::{Frame, LinkType};
+use humpyard_core::random::Seed;
+use humpyard_traffic::{CaptureReader, ErrorKind, Source, TrafficError};
+
+/// Bytes of words in one byte order.
+#[derive(Clone, Copy)]
+struct Order {
+    big: bool,
+}
+
+const ORDERS: [Order; 2] = [Order { big: false }, Order { big: true }];
+
+impl Order {
+    fn halves(self, halves: &[u16]) -> Vec<u8> {
+        halves.iter().flat_map(|half| if self.big { half.to_be_bytes() } else { half.to_le_bytes() }).collect()
+    }
+
+    fn words(self, words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| if self.big { word.to_be_bytes() } else { word.to_le_bytes() }).collect()
+    }
+
+    fn classic(self, magic: u32, link: u32) -> Vec<u8> {
+        [self.words(&[magic]), self.halves(&[2, 4]), self.words(&[0, 0, 65_535, link])].concat()
+    }
+
+    fn block(self, kind: u32, body: &[u8]) -> Vec<u8> {
+        let length = body.len().next_multiple_of(4) + 12;
+        let mut block = self.words(&[kind, length as u32]);
+        block.extend_from_slice(body);
+        block.resize(length - 4, 0);
+        block.extend(self.words(&[length as u32]));
+        block
+    }
+
+    fn section(self) -> Vec<u8> {
+        self.block(0x0a0d_0d0a, &[self.words(&[0x1a2b_3c4d]), self.halves(&[1, 0]), vec![0xff; 8]].concat())
+    }
+
+    fn interface(self, link: u16, snapshot: u32, options: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut body = [self.halves(&[link, 0]), self.words(&[snapshot])].concat();
+        for (code, value) in options {
+            body.extend(self.halves(&[*code, value.len() as u16]));
+            body.extend_from_slice(value);
+            body.resize(body.len().next_multiple_of(4), 0);
+        }
+        self.block(1, &body)
+    }
+
+    fn packet(self, interface: u32, ticks: u64, wire: u32, data: &[u8]) -> Vec<u8> {
+        let head = self.words(&[interface, (ticks >> 32) as u32, ticks as u32, data.len() as u32, wire]);
+        self.block(6, &[&head, data].concat())
+    }
+}
+
+fn read(bytes: Vec<u8>) -> (Vec<Frame>, Option<TrafficError>) {
+    let mut reader = CaptureReader::new("test.pcap", Cursor::new(bytes)).unwrap();
+    let mut frames = Vec::new();
+    let mut frame = Frame::default();
+    loop {
+        match reader.next(&mut frame) {
+            Ok(true) => frames.push(frame.clone()),
+            Ok(false) => return (frames, None),
+            Err(error) => {
+                // An error comes once, and then the end.
+                assert!(!reader.next(&mut frame).unwrap());
+                return (frames, Some(error));
+            }
+        }
+    }
+}
+
+fn good(bytes: Vec<u8>) -> Vec<Frame> {
+    let (frames, error) = read(bytes);
+    assert!(error.is_none(), "{error:?}");
+    frames
+}
+
+fn unusable(bytes: &[u8]) -> String {
+    let error = CaptureReader::new("test.pcap", Cursor::new(bytes.to_vec())).err().expect("it must be unusable");
+    assert_eq!(error.kind(), ErrorKind::Unusable);
+    assert_eq!(error.packets_before(), None);
+    let text = error.to_string();
+    assert!(text.starts_with("test.pcap: "), "{text}");
+    text
+}
+
+#[test]
+fn classic_captures_of_both_byte_orders_and_all_magics() {
+    for order in ORDERS {
+        for (magic, unit_ns, more) in [(0xa1b2_c3d4, 1_000, 0), (0xa1b2_3c4d, 1, 0), (0xa1b2_cd34, 1_000, 2)] {
+            let mut bytes = order.classic(magic, 1);
+            for n in 0..3u32 {
+                bytes.extend(order.words(&[n, 7, 4, 60]));
+                bytes.extend(order.words(&vec![0xdead_beef; more]));
+                bytes.extend_from_slice(&[n as u8; 4]);
+            }
+            let frames = good(bytes);
+            assert_eq!(frames.len(), 3);
+            assert_eq!(frames[2].time.as_ns(), 2_000_000_000 + 7 * unit_ns);
+            assert_eq!((frames[2].wire_length, &frames[2].data[..]), (60, &[2; 4][..]));
+        }
+    }
+}
+
+#[test]
+fn link_types_are_told_by_their_numbers() {
+    let links = [
+        (1, LinkType::Ethernet),
+        (113, LinkType::LinuxCooked),
+        (276, LinkType::LinuxCooked2),
+        (12, LinkType::RawIp),
+        (14, LinkType::RawIp),
+        (101, LinkType::RawIp),
+        (228, LinkType::RawIp),
+        (229, LinkType::RawIp),
+        (0, LinkType::Loopback),
+        (108, LinkType::Loopback),
+        (192, LinkType::Other(192)),
+        // With a frame checksum of 4 bytes.
+        (0x4400_0001, LinkType::Ethernet),
+    ];
+    for (number, link) in links {
+        let order = ORDERS[0];
+        let bytes = [order.classic(0xa1b2_c3d4, number), order.words(&[1, 2, 0, 0])].concat();
+        assert_eq!(good(bytes)[0].link, link);
+    }
+}
+
+#[test]
+fn sections_interfaces_units_and_kinds_of_packets() {
+    for order in ORDERS {
+        let offset = if order.big { 10i64.to_be_bytes() } else { 10i64.to_le_bytes() };
+        let obsolete_head = [order.halves(&[1, 0]), order.words(&[0, 9, 3, 30])].concat();
+        let bytes = [
+            order.section(),
+            order.interface(1, 0, &[]),
+            order.block(0x0bad, &[1, 2, 3]),
+            order.interface(101, 6, &[(2, b"eth0"), (9, &[9]), (14, &offset), (0, &[])]),
+            order.packet(0, 5_000_000, 70, &[1; 5]),
+            order.packet(1, 6, 0, &[2; 6]),
+            order.block(2, &[&obsolete_head[..], &[3; 3]].concat()),
+            // Another section, in the other byte order, with one interface that limits packets to 4 bytes.
+            Order { big: !order.big }.section(),
+            Order { big: !order.big }.interface(113, 4, &[(9, &[0x80])]),
+            Order { big: !order.big }.packet(0, 3, 2, &[4; 2]),
+            Order { big: !order.big }.block(3, &[&Order { big: !order.big }.words(&[100])[..], &[5; 8]].concat()),
+        ]
+        .concat();
+        let frames = good(bytes);
+        let found: Vec<_> =
+            frames.iter().map(|frame| (frame.time.as_ns(), frame.link, frame.wire_length, frame.data.len())).collect();
+        assert_eq!(
+            found,
+            [
+                (5_000_000_000, LinkType::Ethernet, 70, 5),
+                (10_000_000_006, LinkType::RawIp, 6, 6),
+                (10_000_000_009, LinkType::RawIp, 30, 3),
+                (3_000_000_000, LinkType::LinuxCooked, 2, 2),
+                (3_000_000_000, LinkType::LinuxCooked, 100, 4),
+            ]
+        );
+    }
+}
+
+#[test]
+fn what_is_no_capture_is_unusable() {
+    assert!(unusable(b"").contains("empty"));
+    assert!(unusable(b"\xd4\xc3").contains("ends after 2 bytes"));
+    assert!(unusable(&ORDERS[0].classic(0xa1b2_c3d4, 1)[..23]).contains("header"));
+    assert!(unusable(b"PK\x03\x04 and so on").contains("no capture"));
+    assert!(unusable(&ORDERS[0].section()[..20]).contains("pcapng header"));
+    assert!(unusable(b"\xfd7zXZ\0....").contains("xz"));
+    assert!(unusable(b"BZh91AY").contains("bzip2"));
+    assert!(unusable(b"\x1f\x8b\x08\x00").contains("cannot be read"));
+    let future = [ORDERS[0].words(&[0xa1b2_c3d4]), ORDERS[0].halves(&[3, 0]), vec![0; 16]].concat();
+    assert!(unusable(&future).contains("version 3"));
+    // A compressed file that holds nothing.
+    let nothing = GzEncoder::new(Vec::new(), flate2::Compression::fast()).finish().unwrap();
+    assert!(unusable(&nothing).contains("empty"));
+}
+
+#[test]
+fn damage_is_told_after_the_good_packets() {
+    let order = ORDERS[0];
+    let start = [order.classic(0xa1b2_c3d4, 1), order.words(&[1, 2, 4, 4]), vec![9; 4]].concat();
+    for (rest, reason) in [
+        (order.words(&[1, 2, 300_000, 4]), "300000 bytes"),
+        (order.words(&[1, 2, u32::MAX, 4]), "4294967295 bytes"),
+        (order.words(&[1, 2, 100, 100]), "ends after 16 of the record's 116 bytes"),
+        (vec![1; 15], "ends after 15 of the record's 16 bytes"),
+    ] {
+        let (frames, error) = read([start.clone(), rest].concat());
+        let error = error.unwrap();
+        assert_eq!(frames.len(), 1);
+        assert!(error.is_damage() && error.kind() == ErrorKind::Damaged);
+        assert_eq!((error.packets_before(), error.offset()), (Some(1), Some(44)));
+        let text = error.to_string();
+        assert!(text.starts_with("test.pcap: damaged at byte 44, in record 2: ") && text.contains(reason), "{text}");
+    }
+}
+
+#[test]
+fn damage_of_blocks_is_told_too() {
+    let order = ORDERS[0];
+    let start = [order.section(), order.interface(1, 0, &[]), order.packet(0, 1, 4, &[1; 4])].concat();
+    let mut unequal = order.packet(0, 1, 4, &[1; 4]);
+    *unequal.last_mut().unwrap() = 1;
+    let lying = order.block(6, &order.words(&[0, 0, 0, 100, 100]));
+    for (rest, reason) in [
+        (order.packet(7, 1, 4, &[1; 4]), "interface 7"),
+        (unequal, "at its end"),
+        (lying, "claims 100 captured bytes"),
+        (order.words(&[6, 13, 0]), "multiples of 4"),
+        (order.words(&[6, 1 << 30, 0]), "multiples of 4"),
+        (order.block(6, &[0; 8]), "too short"),
+        (order.words(&[0x0a0d_0d0a, 28, 5, 0, 0, 0, 28]), "byte order"),
+        (order.packet(0, 1, 4, &[1; 4])[..20].to_vec(), "ends after 20"),
+    ] {
+        let (frames, error) = read([start.clone(), rest].concat());
+        let text = error.as_ref().unwrap().to_string();
+        assert_eq!((frames.len(), error.unwrap().offset()), (1, Some(start.len() as u64)), "{text}");
+        assert!(text.contains(reason), "{text}");
+    }
+}
+
+#[test]
+fn compressed_streams_may_have_several_parts() {
+    let order = ORDERS[0];
+    let record = [order.words(&[1, 2, 4, 4]), vec![9; 4]].concat();
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
+    let (header, half) = (order.classic(0xa1b2_c3d4, 1), record.len() / 2);
+    assert_eq!(good([gzip(&header), gzip(&record[..half]), gzip(&record[half..]), gzip(&record)].concat()).len(), 2);
+    assert_eq!(good([zstd(&header), zstd(&record[..half]), zstd(&record[half..]), zstd(&record)].concat()).len(), 2);
+}
+
+#[test]
+fn a_compressed_stream_that_is_cut_gives_what_it_holds() {
+    let order = ORDERS[0];
+    let mut random = Seed(1).stream("test");
+    let mut plain = order.classic(0xa1b2_c3d4, 1);
+    for _ in 0..2_000 {
+        plain.extend(order.words(&[1, 2, 800, 800]));
+        // Bytes that do not compress.
+        plain.extend((0..100).flat_map(|_| random.bits().to_le_bytes()));
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(&plain).unwrap();
+    for mut compressed in [encoder.finish().unwrap(), zstd::encode_all(&plain[..], 1).unwrap()] {
+        compressed.truncate(compressed.len() / 2);
+        let (frames, error) = read(compressed);
+        assert!((800..=1_000).contains(&frames.len()), "{}", frames.len());
+        let error = error.unwrap();
+        assert_eq!(error.offset(), Some(24 + 816 * frames.len() as u64));
+        let text = error.to_string();
+        assert!(text.contains("of the uncompressed data") && text.contains("cannot be read on"), "{text}");
+    }
+}
+
+#[test]
+fn memory_follows_the_largest_record_and_not_the_claims() {
+    let order = ORDERS[0];
+    let big = vec![7; 3 << 20];
+    let bytes =
+        [order.section(), order.interface(1, 0, &[]), order.packet(0, 1, 0, &big), order.packet(0, 2, 4, &[1; 4])];
+    let frames = good(bytes.concat());
+    assert_eq!((frames[0].data.len(), frames[1].data.len()), (3 << 20, 4));
+}

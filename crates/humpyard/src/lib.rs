@@ -1,0 +1,28 @@
+//! humpyard: scheduling policies that share many cores among packets, and three places to run them.
+//!
+//! A policy is a pure state machine; the same code decides in the simulator, in the live data plane, and in your program.
+//!
+//! ```
+//! use core::sync::atomic::AtomicBool;
+//! use humpyard::lab::{Control, Host, RunConfig, run};
+//!
+//! let mut config = RunConfig::new(Host::Sim, "gen:poisson:packets=10000", "drr".parse()?);
+//! config.cores = 4;
+//! let mut control = Control { stop: &AtomicBool::new(false), progress: &mut |_, _| {} };
+//! let result = run(&config, &mut control)?;
+//! assert_eq!(result.packets.processed, 10_000);
+//! assert_eq!(result.summary.order.out_of_order, 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! To schedule your own packets, feed the mechanism yourself: see [`mechanism::Scheduler`] and
+//! `examples/own_packets.rs`.
+#![forbid(unsafe_code)]
+
+pub use humpyard_core::{cost, frame, hash, id, measure, mechanism, packet, policy, random, storage, unit};
+pub use humpyard_lab as lab;
+pub use humpyard_policies as policies;
+pub use humpyard_runtime as runtime;
+pub use humpyard_services as services;
+pub use humpyard_sim as sim;
+pub use humpyard_traffic as traffic;
