@@ -624,6 +624,8 @@ mod tests {
             assert_ne!(hasher.steering(&key).key, KeyHasher::new(Seed(2)).steering(&key).key);
             assert_eq!(hasher.steering(&key).rss, KeyHasher::new(Seed(2)).steering(&key).rss);
         }
+        let pinned = hasher.steering(&headers(LinkType::RawIp, &udp4()).key);
+        assert_eq!(pinned, SteeringHashes { key: 9_196_718_929_703_463_561, rss: 1_670_343_809 });
     }
 
     #[test]

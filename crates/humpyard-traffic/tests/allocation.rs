@@ -1,7 +1,8 @@
 //! Reading, classifying and writing take no memory per packet: a long capture allocates no more than a short one.
 
+use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::System;
 
 use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;

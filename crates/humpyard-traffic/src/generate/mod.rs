@@ -85,6 +85,8 @@ impl PoissonClock {
 
 #[cfg(test)]
 mod tests {
+    use humpyard_core::hash::mix;
+
     use super::*;
 
     #[test]
@@ -101,5 +103,21 @@ mod tests {
             let again = source.description().strip_prefix("gen:").unwrap().to_owned();
             assert_eq!(open(&again, Seed(1)).unwrap().description(), source.description());
         }
+    }
+
+    #[test]
+    fn packets_are_the_same_everywhere() {
+        let digest = |specification: &str| {
+            let mut source = open(specification, Seed(1)).unwrap();
+            let mut frame = humpyard_core::frame::Frame::default();
+            let mut digest = 0;
+            while source.next(&mut frame).unwrap() {
+                digest = mix(digest ^ frame.time.as_ns());
+                digest = frame.data.iter().fold(digest, |digest, &byte| mix(digest ^ u64::from(byte)));
+            }
+            digest
+        };
+        assert_eq!(digest("poisson:packets=1000,version=mixed,length=100"), 0xb351_a02d_9c94_6c5e);
+        assert_eq!(digest("messages:packets=5000"), 0x75a0_f3a6_09b0_2bd5);
     }
 }
