@@ -1,37 +1,47 @@
 //! The demonstration: composed traffic, run live through a real service under several policies.
 
-use core::time::Duration;
-
-use humpyard_policies::spec::PolicySpec;
+use serde::Serialize;
 
 use crate::LabError;
 use crate::compare::{Comparison, compare};
 use crate::config::{Host, Rate, RunConfig};
-use crate::run::Control;
+use crate::run::{Control, run};
+use humpyard_policies::spec::PolicySpec;
+use humpyard_runtime::Overload;
 
 /// What a demonstration does.
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
-    /// Packets of each run.
-    pub packets: u64,
-    /// Packets per second; none is as fast as they are taken.
-    pub rate: Option<f64>,
+    /// Packets of each run; none is as many as come in three seconds.
+    pub packets: Option<u64>,
     /// Worker threads.
     pub workers: usize,
     /// Where all randomness comes from.
     pub seed: u64,
 }
 
-impl Default for DemoOptions {
-    fn default() -> Self {
-        Self { packets: 400_000, rate: None, workers: 2, seed: 1 }
-    }
+/// A demonstration: the same traffic under each of [`DEMO_POLICIES`].
+#[derive(Clone, Debug, Serialize)]
+pub struct Demo {
+    /// Packets per second that this machine took at full speed.
+    pub capacity_pps: f64,
+    /// Packets per second that were offered: [`OFFERED`] of the capacity.
+    pub offered_pps: f64,
+    /// One run per policy.
+    #[serde(flatten)]
+    pub comparison: Comparison,
 }
 
 /// The policies of the demonstration.
 pub const DEMO_POLICIES: [&str; 4] = ["rr", "conn", "hrw", "drr"];
+/// The part of the capacity that is offered: enough for queues, too little for one to grow for ever.
+pub const OFFERED: f64 = 0.6;
+/// Packets by which the capacity is found.
+const PROBE_PACKETS: u64 = 200_000;
+/// Length of each run, unless its packets are given.
+const RUN_SECONDS: f64 = 3.0;
 
-/// Composes the traffic and runs it live under each of [`DEMO_POLICIES`].
+/// Composes traffic, finds out how much of it this machine takes, and runs part of that live under each policy.
 ///
 /// # Errors
 /// As [`compare`].
@@ -39,13 +49,19 @@ pub fn demo(
     options: &DemoOptions,
     control: &mut Control<'_>,
     mut starting: impl FnMut(&str),
-) -> Result<Comparison, LabError> {
+) -> Result<Demo, LabError> {
     let policies = DEMO_POLICIES.iter().map(|name| name.parse()).collect::<Result<Vec<PolicySpec>, _>>()?;
-    let input = format!("gen:messages:packets={}", options.packets);
-    let mut config = RunConfig::new(Host::Live, &input, policies[0].clone());
+    let mut config = RunConfig::new(Host::Live, "", policies[0].clone());
     config.cores = options.workers;
-    config.rate = options.rate.map_or(Rate::Line, Rate::PacketsPerSecond);
-    config.longest = Some(Duration::from_secs(12));
     config.seed.0 = options.seed;
-    compare(&config, &policies, control, |policy| starting(&policy.to_string()))
+    starting("capacity");
+    config.input = format!("gen:messages:packets={PROBE_PACKETS}");
+    let probe = run(&config, control)?;
+    let offered_pps = (OFFERED * probe.summary.throughput_pps).max(1.0).round();
+    let packets = options.packets.unwrap_or((offered_pps * RUN_SECONDS) as u64).max(1);
+    config.input = format!("gen:messages:packets={packets},pps={offered_pps}");
+    config.rate = Rate::Trace;
+    config.overload = Some(Overload::Drop);
+    let comparison = compare(&config, &policies, control, |policy| starting(&policy.to_string()))?;
+    Ok(Demo { capacity_pps: probe.summary.throughput_pps, offered_pps, comparison })
 }

@@ -15,8 +15,8 @@ mod run;
 
 pub use compare::{Comparison, compare};
 pub use config::{Host, Rate, RunConfig, ServiceChoice, parse_duration};
-pub use demo::{DEMO_POLICIES, DemoOptions, demo};
-pub use environment::Environment;
+pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
+pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;
 pub use result::{Damage, DurationSummary, Measured, PacketCounts, RunResult};
 pub use run::{Control, run, run_live, simulate};

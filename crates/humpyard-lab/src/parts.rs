@@ -1,5 +1,7 @@
 //! From a configuration to the parts that a driver takes.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{Id, ServiceId};
@@ -90,19 +92,20 @@ pub(crate) fn source(config: &RunConfig) -> Result<Box<dyn Source + Send>, LabEr
     Ok(Box::new(Repeat::open(&config.input, config.seed, config.rounds)?))
 }
 
-/// The pacer; none where packets come as fast as they are taken. A load is found by reading the input once.
-pub(crate) fn pacer(config: &RunConfig, cores: usize) -> Result<Option<Pacer>, LabError> {
+/// The pacer; none where packets come as fast as they are taken. A load is found by reading the input once, until `stop` is
+/// set.
+pub(crate) fn pacer(config: &RunConfig, cores: usize, stop: &AtomicBool) -> Result<Option<Pacer>, LabError> {
     let pace = match config.rate {
         Rate::Line => return Ok(None),
         Rate::Trace => Pace::Trace,
         Rate::PacketsPerSecond(rate) => Pace::PacketsPerSecond(rate),
-        Rate::Load(load) => Pace::Stretched(stretch(config, cores, load)?),
+        Rate::Load(load) => Pace::Stretched(stretch(config, cores, load, stop)?),
     };
     Ok(Some(Pacer::new(pace)))
 }
 
-/// By how much gaps must be stretched for this load of so many cores.
-fn stretch(config: &RunConfig, cores: usize, load: f64) -> Result<f64, LabError> {
+/// By how much gaps must be stretched for this load of so many cores. If `stop` is set it does not matter: the run is over.
+fn stretch(config: &RunConfig, cores: usize, load: f64, stop: &AtomicBool) -> Result<f64, LabError> {
     if config.input == "-" {
         return Err(LabError::option("--load reads the input twice, which a pipe does not allow: use a file"));
     }
@@ -118,6 +121,9 @@ fn stretch(config: &RunConfig, cores: usize, load: f64) -> Result<f64, LabError>
         classifier.release(&packet);
         work += u128::from(costs[packet.service.index()].work(packet.length));
         duration = pacer.arrival(frame.time);
+        if stop.load(Ordering::Relaxed) {
+            return Ok(1.0);
+        }
     }
     if duration == Time::ZERO {
         return Err(LabError::option(format!(

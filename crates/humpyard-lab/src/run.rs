@@ -46,7 +46,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         measured: parts::measured(config, config.cores, classifier.clients_max())?,
         cores: config.cores,
         costs: IdVec::from_iter(parts::costs(config)?),
-        pacer: parts::pacer(config, config.cores)?.ok_or_else(|| {
+        pacer: parts::pacer(config, config.cores, control.stop)?.ok_or_else(|| {
             LabError::option("a simulation has no line rate: use --rate trace or --rate PPS, or --load")
         })?,
         source: parts::source(config)?,
@@ -89,7 +89,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         workers: config.cores,
         in_flight: config.in_flight,
         services: factories(config)?,
-        pacer: parts::pacer(config, cores)?,
+        pacer: parts::pacer(config, cores, control.stop)?,
         overload: config.overload.unwrap_or(if line { Overload::Wait } else { Overload::Drop }),
         longest: config.longest,
         source: parts::source(config)?,

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::outcome::RunError;
 use crate::placement::{Seat, seats};
 use crate::wait::Bell;
-use crate::worker::{Done, Job, Signals, Workbench, Worker};
+use crate::worker::{BATCH, Done, Job, Signals, Workbench, Worker};
 
 /// Who does the work.
 pub(crate) enum Crew {
@@ -105,17 +105,22 @@ impl Crew {
         }
     }
 
-    /// Ends the workers, once all they had is done.
+    /// Ends the workers, once they have done all they had; results not yet taken are lost.
     pub(crate) fn end(self) -> Result<(), RunError> {
         let Self::Threads(hands) = self else { return Ok(()) };
         for hand in &hands {
             hand.signals.over.store(true, Ordering::Release);
             hand.signals.jobs.ring(hand.thread.thread());
         }
-        for (worker, hand) in hands.into_iter().enumerate() {
-            hand.thread.join().map_err(|_| RunError::WorkerLost(worker))?;
+        let mut lost = None;
+        for (worker, Hand { done, thread, .. }) in hands.into_iter().enumerate() {
+            // A worker waits for room for its results only as long as there is someone to take them.
+            drop(done);
+            if thread.join().is_err() {
+                lost.get_or_insert(worker);
+            }
         }
-        Ok(())
+        lost.map_or(Ok(()), |worker| Err(RunError::WorkerLost(worker)))
     }
 }
 
@@ -127,7 +132,8 @@ impl Hand {
         bench: Workbench,
         bell: &Arc<Bell>,
     ) -> Result<Self, RunError> {
-        let (jobs, jobs_taken) = RingBuffer::new(in_flight);
+        // A worker gives the places of a batch back when the whole batch is done, so they are needed beside those in flight.
+        let (jobs, jobs_taken) = RingBuffer::new(in_flight + BATCH);
         let (done_given, done) = RingBuffer::new(2 * in_flight);
         let signals = Arc::new(Signals::default());
         let worker = Worker {
@@ -144,5 +150,81 @@ impl Hand {
             .spawn(move || worker.work())
             .map_err(RunError::Thread)?;
         Ok(Self { jobs, done, signals, thread })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    use humpyard_core::frame::Frame;
+    use humpyard_core::id::Slot;
+    use humpyard_services::{Generated, Service, Verdict};
+
+    /// Forwards, but panics at a frame whose first byte is 1.
+    struct Fragile;
+
+    impl Service for Fragile {
+        fn process(&mut self, frame: &mut Frame, _: &mut Generated) -> Verdict {
+            assert_ne!(frame.data.first(), Some(&1), "this panic is part of a test");
+            Verdict::Forward
+        }
+    }
+
+    const IN_FLIGHT: usize = 4;
+
+    fn crew(workers: usize) -> Crew {
+        let bell = Arc::new(Bell::default());
+        let clock = Clock::start();
+        let bench = || {
+            let service: Box<dyn Service> = Box::new(Fragile);
+            Workbench::new(IdVec::from_iter([service]), clock)
+        };
+        let seats = seats(workers);
+        let hand = |worker| Hand::start(worker, seats[worker + 1], IN_FLIGHT, bench(), &bell).unwrap();
+        Crew::Threads((0..workers).map(hand).collect())
+    }
+
+    fn job(slot: u32, byte: u8) -> Job {
+        Job { slot: Slot(slot), service: ServiceId(0), frame: Frame { data: vec![byte], ..Frame::default() } }
+    }
+
+    fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
+        let started = Instant::now();
+        while !ready() {
+            assert!(started.elapsed() < Duration::from_secs(20), "{what}: not within 20 s");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_service_that_panics_is_told_as_a_lost_worker() {
+        let mut crew = crew(2);
+        crew.give(CoreId(0), job(0, 0));
+        crew.give(CoreId(1), job(1, 1));
+        crew.wake(CoreId(0));
+        crew.wake(CoreId(1));
+        wait_until("the loss is noticed", || crew.check().is_err());
+        assert!(matches!(crew.check(), Err(RunError::WorkerLost(1))));
+        assert!(matches!(crew.end(), Err(RunError::WorkerLost(1))));
+    }
+
+    #[test]
+    fn an_end_does_not_wait_for_results_to_be_taken() {
+        let mut crew = crew(1);
+        // One more than there is room for among the results, which nobody takes.
+        for slot in 0..=2 * IN_FLIGHT as u32 {
+            crew.give(CoreId(0), job(slot, 0));
+        }
+        crew.wake(CoreId(0));
+        crew.end().unwrap();
+    }
+
+    #[test]
+    fn workers_end_when_their_dispatcher_is_gone() {
+        let Crew::Threads(hands) = crew(2) else { unreachable!("two workers are two threads") };
+        let threads: Vec<JoinHandle<()>> = hands.into_iter().map(|hand| hand.thread).collect();
+        wait_until("they end", || threads.iter().all(JoinHandle::is_finished));
     }
 }

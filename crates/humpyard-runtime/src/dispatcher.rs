@@ -69,7 +69,7 @@ pub struct Live<'a, S, Q, A> {
 const BATCH: usize = 32;
 /// One in so many arrivals has its decisions timed.
 const TIMED_EVERY: u64 = 1 << 6;
-/// How often progress is told, in packets.
+/// How often progress is told, and a look is taken at the workers, in packets.
 const PROGRESS_EVERY: u64 = 1 << 14;
 /// A sleep is never longer, so that an end from outside is noticed.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
@@ -88,10 +88,10 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
     let started = Instant::now();
     let bell = Arc::new(Bell::default());
     let (crew, seats) = Crew::start(live.workers, live.in_flight as usize, &live.services, clock, &bell)?;
-    seats[0].take();
+    let _seated = seats[0].take();
     let mut dispatcher = Dispatcher {
         cores: live.workers.max(1),
-        in_flight: if live.workers == 0 { 1 } else { live.in_flight },
+        in_flight: live.in_flight,
         frames: IdVec::from_fn(live.packets, |_| Frame::default()),
         spare: Vec::new(),
         next: None,
@@ -107,9 +107,11 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         bell,
         live,
     };
-    dispatcher.work()?;
+    let worked = dispatcher.work();
     let Dispatcher { live, out, damage, interrupted, decision, crew, .. } = dispatcher;
-    crew.end()?;
+    // No thread outlives the run, whatever became of it.
+    let ended = crew.end();
+    worked.and(ended)?;
     live.sink.finish()?;
     (live.progress)(live.measured.account().arrived, Some(1.0));
     Ok(Outcome {
@@ -266,6 +268,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
         self.arrivals += 1;
         if self.arrivals.is_multiple_of(PROGRESS_EVERY) {
+            // Where packets come and go all the time, nobody waits and notices that a worker is gone.
+            self.crew.check()?;
             (self.live.progress)(self.arrivals, self.live.source.progress());
         }
         Ok(())

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use core_affinity::CoreId as Processor;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 
 /// A thread of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,9 +37,9 @@ pub struct Seat {
 /// Seats for the dispatcher and so many workers: workers spread over the processors from the second on, the dispatcher on
 /// the first, so that with more threads than processors the dispatcher shares first.
 pub(crate) fn seats(workers: usize) -> Vec<Seat> {
-    // Asked before anything is pinned: it lists only the processors this thread may use.
-    let processors: Vec<usize> =
-        core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|processor| processor.id).collect();
+    let allowed = sched_getaffinity(THIS_THREAD).ok();
+    let may_use = |&processor: &usize| allowed.is_some_and(|set| set.is_set(processor).unwrap_or(false));
+    let processors: Vec<usize> = (0..CpuSet::count()).filter(may_use).collect();
     assign(workers, &processors)
 }
 
@@ -53,14 +54,35 @@ fn assign(workers: usize, processors: &[usize]) -> Vec<Seat> {
         .collect()
 }
 
+/// Undoes a thread's pinning when dropped.
+#[derive(Debug)]
+pub(crate) struct Seated {
+    before: Option<CpuSet>,
+}
+
 impl Seat {
-    /// Pins the calling thread to this seat. Where that is not allowed the thread runs anywhere.
-    pub(crate) fn take(&self) {
-        if let Some(id) = self.processor {
-            core_affinity::set_for_current(Processor { id });
+    /// Pins the calling thread to this seat for as long as the answer lives. Where that is not allowed the thread runs
+    /// anywhere.
+    pub(crate) fn take(&self) -> Seated {
+        let before = sched_getaffinity(THIS_THREAD).ok();
+        let mut seat = CpuSet::new();
+        let pinned = self
+            .processor
+            .is_some_and(|processor| seat.set(processor).and_then(|()| sched_setaffinity(THIS_THREAD, &seat)).is_ok());
+        Seated { before: before.filter(|_| pinned) }
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // A set that was allowed before still is.
+            let _ = sched_setaffinity(THIS_THREAD, before);
         }
     }
 }
+
+const THIS_THREAD: Pid = Pid::from_raw(0);
 
 #[cfg(test)]
 mod tests {
@@ -78,6 +100,13 @@ mod tests {
         let seats = assign(2, &[0, 1]);
         assert_eq!(seats[2], Seat { thread: Thread::Worker(1), processor: Some(0), shared: true });
         assert!(seats[0].shared && !seats[1].shared);
+    }
+
+    #[test]
+    fn a_seat_is_given_back() {
+        let before = seats(1);
+        drop(before[0].take());
+        assert_eq!(seats(1), before);
     }
 
     #[test]

@@ -104,23 +104,27 @@ pub(crate) struct Worker {
 /// A sleep is never longer, so that a dispatcher that is gone is noticed.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// Packets taken from the ring at a time.
-const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 
 impl Worker {
-    /// Serves until told that it is over and the ring is empty.
+    /// Serves until it is over and the ring is empty.
     pub(crate) fn work(mut self) {
-        self.seat.take();
+        let _seated = self.seat.take();
         let mut patience = Patience::new(self.seat.shared);
         loop {
             if self.serve_batch() {
                 patience.reset();
-            } else if self.signals.over.load(Ordering::Acquire) && self.jobs.is_empty() {
+            } else if self.is_over() && self.jobs.is_empty() {
                 return;
             } else if patience.wait() == Next::Sleep {
-                let over = &self.signals.over;
-                self.signals.jobs.sleep(SLEEP_MAX, || !self.jobs.is_empty() || over.load(Ordering::Acquire));
+                self.signals.jobs.sleep(SLEEP_MAX, || !self.jobs.is_empty() || self.is_over());
             }
         }
+    }
+
+    /// Whether no more jobs will come: the dispatcher said so, or is gone.
+    fn is_over(&self) -> bool {
+        self.signals.over.load(Ordering::Acquire) || self.jobs.is_abandoned()
     }
 
     /// Serves what is in the ring, at most a batch; false if there is nothing.

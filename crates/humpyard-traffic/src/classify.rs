@@ -8,6 +8,7 @@ use core::str::FromStr;
 
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{ClientId, FlowId, Id, ServiceId};
+use humpyard_core::name::unknown;
 use humpyard_core::packet::Packet;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
@@ -15,7 +16,6 @@ use humpyard_core::unit::Time;
 use crate::error::TrafficError;
 use crate::flow::FlowTable;
 use crate::header::{Headers, Kind};
-use crate::name;
 
 /// Who the clients are: whatever has a weight and a backlog.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -106,7 +106,7 @@ impl FromStr for Match {
 
 fn by_name<T: Copy>(what: &str, text: &str, names: &[(&'static str, T)]) -> Result<T, TrafficError> {
     let found = names.iter().find(|(name, _)| *name == text).map(|&(_, value)| value);
-    found.ok_or_else(|| TrafficError::usage(name::unknown(what, text, names.iter().map(|(name, _)| *name))))
+    found.ok_or_else(|| TrafficError::usage(unknown(what, text, names.iter().map(|(name, _)| *name))))
 }
 
 /// A rule: these packets get this service.

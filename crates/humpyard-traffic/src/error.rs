@@ -4,6 +4,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use std::io;
 
+use humpyard_core::policy::ParameterError;
+
 /// What kind of thing went wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -117,6 +119,12 @@ impl TrafficError {
 
     pub(crate) fn full(what: &'static str, capacity: usize) -> Self {
         Self(Box::new(Problem::Full { what, capacity }))
+    }
+}
+
+impl From<ParameterError> for TrafficError {
+    fn from(error: ParameterError) -> Self {
+        Self::usage(error.to_string())
     }
 }
 

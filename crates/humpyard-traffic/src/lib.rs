@@ -2,7 +2,8 @@
 //!
 //! A [`Source`] gives frames one after the other, from a capture file or a generator; a [`Classifier`] finds
 //! the flow, the client and the service of each; a [`Sink`] takes frames away. All of them work with a bounded amount of
-//! memory, whatever the length of the traffic, and none allocates per packet.
+//! memory, whatever the length of the traffic. Generating, reading and classifying allocate nothing per packet (but for
+//! options of a pcapng packet); a capture's [`Sink`] does, for the time of a write.
 //!
 //! ```
 //! use humpyard_core::{frame::Frame, random::Seed};
@@ -30,7 +31,6 @@ pub mod flow;
 pub mod generate;
 pub mod header;
 pub mod info;
-mod name;
 pub mod pace;
 pub mod repeat;
 pub mod sink;

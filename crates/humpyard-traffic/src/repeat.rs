@@ -52,7 +52,7 @@ impl Repeat {
         self.round += 1;
         self.source = open(&self.specification, self.seed)?;
         let lasted = self.latest.since(first).as_ns();
-        self.shift = Time::from_ns(lasted + lasted / self.packets.max(1));
+        self.shift = Time::from_ns(lasted.saturating_add(lasted / self.packets.max(1)));
         Ok(true)
     }
 }
@@ -64,7 +64,7 @@ impl Source for Repeat {
                 return Ok(false);
             }
         }
-        frame.time += self.shift;
+        frame.time = Time::from_ns(frame.time.as_ns().saturating_add(self.shift.as_ns()));
         self.first.get_or_insert(frame.time);
         self.latest = self.latest.max(frame.time);
         self.packets += 1;
@@ -99,6 +99,24 @@ mod tests {
         assert_eq!(gap(0, 4), gap(5, 9));
         assert_eq!(gap(5, 9), gap(10, 14));
         assert_eq!(repeat.progress(), Some(1.0));
+    }
+
+    #[test]
+    fn absurd_times_stop_at_the_last_there_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("absurd.pcapng");
+        let mut sink = crate::create(path.to_str().unwrap()).unwrap();
+        for time in [Time::from_ns(7), Time::MAX] {
+            sink.write(&Frame { time, ..Frame::default() }).unwrap();
+        }
+        sink.finish().unwrap();
+        let mut repeat = Repeat::open(path.to_str().unwrap(), Seed(1), 3).unwrap();
+        let mut frame = Frame::default();
+        let mut times = Vec::new();
+        while repeat.next(&mut frame).unwrap() {
+            times.push(frame.time);
+        }
+        assert_eq!(times, [Time::from_ns(7), Time::MAX, Time::MAX, Time::MAX, Time::MAX, Time::MAX]);
     }
 
     #[test]

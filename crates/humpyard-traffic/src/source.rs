@@ -94,14 +94,4 @@ mod tests {
         let error = error_of(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
         assert!(error.to_string().contains("no capture"), "{error}");
     }
-
-    #[test]
-    fn unknown_profiles_and_parameters_answer_with_the_valid_ones() {
-        let error = error_of("gen:poison").to_string();
-        assert!(error.contains("did you mean `poisson`?"), "{error}");
-        let error = error_of("gen:poisson:flow=3").to_string();
-        assert!(error.contains("did you mean `flows`?") && error.contains("packets"), "{error}");
-        let error = error_of("gen:poisson:flows=0").to_string();
-        assert!(error.contains("flows=0") && error.contains('1'), "{error}");
-    }
 }

@@ -1,4 +1,4 @@
-//! All real captures are read, and give what their manifest and an independent reader say.
+//! All real captures are read, and give what their manifest says.
 #![allow(clippy::print_stderr, reason = "a test that skips must say so")]
 
 use std::fs;
@@ -52,8 +52,8 @@ fn every_capture_has_the_packets_of_its_manifest() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The captured bytes of each packet as pcap-parser reads them, up to whatever stops it.
-fn packets_by_another_reader(path: &Path) -> Vec<Vec<u8>> {
+/// The captured bytes of each packet as the own iterator of pcap-parser gives them, up to whatever stops it.
+fn packets_by_iterator(path: &Path) -> Vec<Vec<u8>> {
     let file = fs::File::open(path).unwrap();
     let mut packets = Vec::new();
     let Ok(mut reader) = create_reader(1 << 20, file) else { return packets };
@@ -76,12 +76,12 @@ fn packets_by_another_reader(path: &Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn another_reader_finds_the_same_bytes() {
-    let Some(directory) = captures("another_reader_finds_the_same_bytes") else { return };
+fn the_iterator_of_pcap_parser_finds_the_same_bytes() {
+    let Some(directory) = captures("the_iterator_of_pcap_parser_finds_the_same_bytes") else { return };
     let mut compared = 0;
     for entry in manifest(&directory) {
         let path = directory.join(&entry.file);
-        let theirs = packets_by_another_reader(&path);
+        let theirs = packets_by_iterator(&path);
         let mut reader = CaptureReader::open(&path).unwrap();
         let mut frame = Frame::default();
         for (number, theirs) in theirs.iter().enumerate() {
@@ -90,7 +90,7 @@ fn another_reader_finds_the_same_bytes() {
             compared += 1;
         }
         if (theirs.len() as u64) < entry.packets {
-            eprintln!("{}: pcap-parser reads {} of {} packets", entry.file, theirs.len(), entry.packets);
+            eprintln!("{}: its iterator reads {} of {} packets", entry.file, theirs.len(), entry.packets);
         }
     }
     assert!(compared > 300_000, "{compared}");

@@ -1,4 +1,5 @@
 //! Your own packets under a policy of humpyard: three tenants, weights 3, 2, 1, one core, deficit round robin.
+#![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use humpyard::cost::LinearCost;
 use humpyard::id::{ClientId, CoreId, ServiceId};

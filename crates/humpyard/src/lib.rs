@@ -19,7 +19,7 @@
 //! `examples/own_packets.rs`.
 #![forbid(unsafe_code)]
 
-pub use humpyard_core::{cost, frame, hash, id, measure, mechanism, packet, policy, random, storage, unit};
+pub use humpyard_core::{cost, frame, hash, id, measure, mechanism, name, packet, policy, random, storage, unit};
 pub use humpyard_lab as lab;
 pub use humpyard_policies as policies;
 pub use humpyard_runtime as runtime;

@@ -4,7 +4,7 @@ use super::slab::{NONE, Slab};
 use crate::id::{ClientId, CoreId, IdVec, Slot};
 use crate::packet::Packet;
 use crate::policy::Share;
-use crate::unit::{Time, Work};
+use crate::unit::{Time, Weight, Work};
 
 #[derive(Clone, Copy, Debug)]
 struct Backlog {
@@ -121,6 +121,13 @@ impl<Q: Share> Queue<Q> {
         let backlog = &self.backlogs[client];
         assert!(backlog.waiting == 0 && backlog.in_service == 0, "client {client} ended while it had packets");
         self.share.on_client_end(now, client);
+    }
+
+    /// Merged clients have no weights of their own.
+    pub(super) fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
+        if !self.merged {
+            self.share.set_weight(now, client, weight);
+        }
     }
 
     /// Panics unless the counts agree with the packets.

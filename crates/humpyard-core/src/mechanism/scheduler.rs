@@ -294,7 +294,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     pub fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
         self.advance(now);
         for queue in self.queues.iter_mut() {
-            queue.share.set_weight(now, client, weight);
+            queue.set_weight(now, client, weight);
         }
     }
 

@@ -6,12 +6,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::name::unknown;
 
 /// One parameter of a policy, a generator or a service.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Parameter {
     /// Its name, in kebab case.
     pub name: String,
@@ -22,7 +22,7 @@ pub struct Parameter {
     /// The values it takes.
     pub accepts: String,
     /// The unit of its value, empty if it has none.
-    pub unit: &'static str,
+    pub unit: String,
 }
 
 /// Why a parameter was refused.
@@ -229,7 +229,7 @@ macro_rules! params {
                         #[allow(unused_mut, unused_assignments, reason = "not every parameter has a unit")]
                         let mut unit = "";
                         $(unit = $unit;)?
-                        unit
+                        unit.into()
                     },
                 }),*]
             }

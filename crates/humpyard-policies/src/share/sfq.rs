@@ -13,7 +13,8 @@
 //! **Invariants.** `ready` holds exactly the clients whose head may be served, by start tag. `virtual_time` never decreases.
 //!
 //! **Departures.** Tags for the head alone. Charged the estimate at dispatch and corrected at completion. With k packets in
-//! service at once the bound grows by those packets.
+//! service at once the bound grows by those packets. A new weight holds for the packets in service too: their estimates
+//! are charged anew, so that what is settled at completion is what was charged.
 
 use humpyard_core::id::{ClientId, CoreId, Id, IdVec};
 use humpyard_core::packet::Packet;
@@ -36,6 +37,8 @@ struct Client {
     finish: ExactTag,
     /// The earliest start of its head: the virtual time when it arrived to an empty queue, else 0.
     earliest: Tag,
+    /// Estimated work of its packets in service.
+    in_service: Work,
     weight: Weight,
 }
 
@@ -69,6 +72,7 @@ impl Build for Sfq {
         let clients = IdVec::from_fn(setup.clients, |id| Client {
             finish: ExactTag::default(),
             earliest: 0,
+            in_service: 0,
             weight: setup.weight(id),
         });
         let ready = IndexedHeap::new(setup.clients);
@@ -115,6 +119,7 @@ impl Share for Sfq {
         }
         self.virtual_time = self.virtual_time.max(client.finish.tag);
         client.finish.add(sent.estimate, client.weight);
+        client.in_service += sent.estimate;
         client.earliest = 0;
         self.finish_max = self.finish_max.max(client.finish.tag);
         self.ready.remove(id);
@@ -123,6 +128,7 @@ impl Share for Sfq {
     fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
         let client = &mut self.clients[id];
         client.finish.settle(used, sent.estimate, client.weight);
+        client.in_service -= sent.estimate;
         self.finish_max = self.finish_max.max(client.finish.tag);
         if self.ready.contains(id) {
             self.make_ready(id);
@@ -141,8 +147,13 @@ impl Share for Sfq {
     }
 
     fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
-        self.clients[id].weight = weight;
-        self.clients[id].finish.forget_remainder();
+        let client = &mut self.clients[id];
+        client.finish.reweigh(client.in_service, client.weight, weight);
+        client.weight = weight;
+        self.finish_max = self.finish_max.max(client.finish.tag);
+        if self.ready.contains(id) {
+            self.make_ready(id);
+        }
     }
 }
 

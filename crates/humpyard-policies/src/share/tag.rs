@@ -35,9 +35,13 @@ impl ExactTag {
         }
     }
 
-    /// The remainder was over another weight: it is dropped, less than one unit of the last place.
-    pub(crate) fn forget_remainder(&mut self) {
+    /// From now on grows at weight `to`, and the last `work` that it grew by counts at that weight too.
+    ///
+    /// The remainder is over the weight `from`: what is left of it is dropped, less than one unit of the last place.
+    pub(crate) fn reweigh(&mut self, work: Work, from: Weight, to: Weight) {
+        self.shift(-i128::from(work), from);
         self.remainder = 0;
+        self.shift(i128::from(work), to);
     }
 
     fn shift(&mut self, work: i128, weight: Weight) {
@@ -83,6 +87,17 @@ mod tests {
                 assert_eq!(tag, ExactTag::at(5), "{work} / {divisor}");
             }
         }
+    }
+
+    #[test]
+    fn another_weight_holds_for_work_not_yet_settled() {
+        let mut tag = ExactTag::at(5);
+        tag.add(1000, weight(1000));
+        tag.reweigh(1000, weight(1000), weight(3));
+        tag.settle(1, 1000, weight(3));
+        let mut expected = ExactTag::at(5);
+        expected.add(1, weight(3));
+        assert_eq!(tag, expected);
     }
 
     #[test]

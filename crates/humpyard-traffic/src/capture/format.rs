@@ -9,34 +9,6 @@ pub const RECORD_BYTES_MAX: usize = 16 << 20;
 /// The longest packet of a classic capture that states no longer limit itself, in bytes, as everybody uses it.
 pub(super) const SNAPSHOT_BYTES: u32 = 262_144;
 
-/// Length of the header of a classic capture.
-pub(super) const CLASSIC_HEADER_BYTES: usize = 24;
-/// First word of a classic capture with microseconds.
-pub(super) const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
-/// First word of a classic capture with nanoseconds.
-pub(super) const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// First word of Kuznetzov's variant, with microseconds and eight more bytes per record.
-pub(super) const MAGIC_MODIFIED: u32 = 0xa1b2_cd34;
-
-/// pcapng: the section header, the same in both byte orders.
-pub(super) const BLOCK_SECTION: u32 = 0x0a0d_0d0a;
-/// pcapng: an interface.
-pub(super) const BLOCK_INTERFACE: u32 = 1;
-/// pcapng: a packet, in its obsolete form.
-pub(super) const BLOCK_PACKET: u32 = 2;
-/// pcapng: a packet without a time.
-pub(super) const BLOCK_SIMPLE_PACKET: u32 = 3;
-/// pcapng: a packet.
-pub(super) const BLOCK_ENHANCED_PACKET: u32 = 6;
-/// pcapng: the word by which a section tells its byte order.
-pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-/// pcapng: option that ends the options.
-pub(super) const OPTION_END: u16 = 0;
-/// pcapng: option of an interface, the unit of its times.
-pub(super) const OPTION_RESOLUTION: u16 = 9;
-/// pcapng: option of an interface, seconds to add to its times.
-pub(super) const OPTION_OFFSET: u16 = 14;
-
 /// The link type with this number in a capture.
 pub(super) const fn link_type(number: u16) -> LinkType {
     match number {
@@ -73,9 +45,6 @@ pub(super) enum Resolution {
 }
 
 impl Resolution {
-    /// Microseconds: what an interface uses that does not say.
-    pub(super) const MICROSECONDS: Self = Self::Multiple(1_000);
-
     /// The resolution of an `if_tsresol` option.
     pub(super) const fn from_option(value: u8) -> Self {
         let exponent = (value & 0x7f) as u32;

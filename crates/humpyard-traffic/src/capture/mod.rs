@@ -1,8 +1,8 @@
-//! Capture files: pcap and pcapng, plain or compressed, read and written as streams.
+//! Capture files: pcap and pcapng, plain or compressed, read and written as streams. Both formats are pcap-parser's work.
 
 mod format;
+mod input;
 mod reader;
-mod stream;
 mod writer;
 
 pub use format::RECORD_BYTES_MAX;

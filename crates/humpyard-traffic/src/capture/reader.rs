@@ -1,8 +1,9 @@
 //! The capture reader: pcap and pcapng, told apart by their first bytes.
 //!
-//! Records are parsed in place and copied once, into the caller's frame.
+//! pcap-parser finds and decodes the records in its buffer; each is copied once, into the caller's frame.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,27 +11,40 @@ use std::path::Path;
 
 use humpyard_core::frame::{Frame, LinkType};
 use humpyard_core::unit::Time;
-
-use super::format::{
-    BLOCK_ENHANCED_PACKET, BLOCK_INTERFACE, BLOCK_PACKET, BLOCK_SECTION, BLOCK_SIMPLE_PACKET, BYTE_ORDER_MAGIC,
-    CLASSIC_HEADER_BYTES, MAGIC_MICROSECONDS, MAGIC_MODIFIED, MAGIC_NANOSECONDS, OPTION_END, OPTION_OFFSET,
-    OPTION_RESOLUTION, RECORD_BYTES_MAX, Resolution, SNAPSHOT_BYTES, link_type,
+use pcap_parser::nom::{self, IResult};
+use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
+use pcap_parser::{
+    Block, EPB_MAGIC, IDB_MAGIC, InterfaceDescriptionBlock, LegacyPcapBlock, LegacyPcapReader, PcapBlockOwned,
+    PcapError, PcapNGReader, SHB_MAGIC, SPB_MAGIC, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified,
+    parse_pcap_header, parse_sectionheaderblock, parse_unknownblock_be, parse_unknownblock_le,
 };
-use super::stream::{ByteStream, Compression};
+
+use super::format::{RECORD_BYTES_MAX, Resolution, SNAPSHOT_BYTES, link_type};
+use super::input::{Compression, Input, Watch};
 use crate::error::{Damage, TrafficError};
 use crate::source::Source;
 
+/// Bytes of the buffer while no single record is longer.
+const BUFFER_BYTES: usize = 64 << 10;
 /// The most interfaces of one section: memory stays bounded whatever the file claims.
 const INTERFACES_MAX: usize = 65_536;
+/// pcapng: a packet, in its obsolete form.
+const BLOCK_PACKET: u32 = 2;
 
 /// Reads a capture as a stream: pcap or pcapng, plain, gzip or zstd, all told apart by content.
 ///
 /// Memory does not depend on the length of the capture. When the capture is damaged, every packet before the damage is
 /// delivered first; then comes one error that says where it lies, and from then on the reader is at its end.
+///
+/// What pcap-parser does not read counts as damage, lest it is lost without a word: packets in blocks of the obsolete
+/// kind 2, and interfaces with an `if_tsoffset` in a big-endian section. The big-endian form of Kuznetzov's pcap is
+/// refused as no capture. Reading a packet allocates only if it has options, which nothing here looks at: a list of them
+/// is made all the same, of at most sixteen times their bytes.
 pub struct CaptureReader {
     name: String,
-    stream: ByteStream,
     length_bytes: Option<u64>,
+    compression: Compression,
+    watch: Arc<Watch>,
     format: Format,
     packets: u64,
     ended: bool,
@@ -67,9 +81,10 @@ impl CaptureReader {
     /// # Errors
     /// If it cannot be read, is empty, is no capture, or is cut inside its header.
     pub fn new(name: &str, input: impl Read + Send + 'static) -> Result<Self, TrafficError> {
-        let mut stream = ByteStream::new(input).map_err(|error| TrafficError::unreadable(name, error))?;
-        let format = Format::detect(&mut stream).map_err(|reason| TrafficError::unusable(name, reason))?;
-        Ok(Self { name: name.into(), stream, length_bytes: None, format, packets: 0, ended: false })
+        let input = Input::new(input).map_err(|error| TrafficError::unreadable(name, error))?;
+        let (compression, watch) = (input.compression(), input.watch());
+        let format = Format::open(input).map_err(|reason| TrafficError::unusable(name, reason))?;
+        Ok(Self { name: name.into(), length_bytes: None, compression, watch, format, packets: 0, ended: false })
     }
 
     /// How many packets were delivered so far.
@@ -85,8 +100,8 @@ impl Source for CaptureReader {
             return Ok(false);
         }
         let read = match &mut self.format {
-            Format::Classic(classic) => classic.next(&mut self.stream, frame),
-            Format::Ng(section) => section.next(&mut self.stream, frame),
+            Format::Classic(classic) => classic.next(frame),
+            Format::Ng(section) => section.next(frame),
         };
         match read {
             Ok(true) => {
@@ -99,7 +114,7 @@ impl Source for CaptureReader {
             }
             Err(damage) => {
                 self.ended = true;
-                let compressed = self.stream.compression() != Compression::None;
+                let compressed = self.compression != Compression::None;
                 Err(TrafficError::damaged(&self.name, self.packets, compressed, damage))
             }
         }
@@ -111,66 +126,113 @@ impl Source for CaptureReader {
 
     fn progress(&self) -> Option<f64> {
         let length = self.length_bytes.filter(|&length| length > 0)?;
-        Some((self.stream.consumed_bytes() as f64 / length as f64).min(1.0))
+        Some((self.watch.consumed_bytes() as f64 / length as f64).min(1.0))
     }
 }
+
+/// What pcap-parser reads from: the header, which must come in one piece, then the rest.
+type Whole = io::Chain<io::Cursor<Vec<u8>>, Input>;
 
 impl Format {
     /// Reads the header; the error is the reason why the input is unusable.
-    fn detect(stream: &mut ByteStream) -> Result<Self, String> {
-        if let Compression::Foreign(name) = stream.compression() {
+    fn open(mut input: Input) -> Result<Self, String> {
+        if let Compression::Foreign(name) = input.compression() {
             return Err(format!("this is {name} compressed data; decompress it, or compress it with gzip or zstd"));
         }
-        if !stream.ensure(4) {
-            return Err(header_missing(stream, "any capture's header"));
+        let watch = input.watch();
+        let mut head = Vec::new();
+        if !input.read_on(&mut head, 4) {
+            return Err(header_missing(&head, &watch, "any capture's header"));
         }
-        let first = word(stream.available(), 0, false);
-        if first == BLOCK_SECTION {
-            let mut section = Section::default();
-            return match section.block(stream, None) {
-                Ok(_) => Ok(Self::Ng(section)),
-                Err(damage) => Err(format!("the pcapng header is unusable: {}", damage.reason)),
-            };
+        let ng = head.starts_with(&SHB_MAGIC.to_le_bytes());
+        let what = if ng { "the pcapng header" } else { "the pcap header of 24 bytes" };
+        let missing_bytes = |head: &[u8]| {
+            let failed = if ng { parse_sectionheaderblock(head).err() } else { parse_pcap_header(head).err() };
+            failed.and_then(|failed| missing(&failed))
+        };
+        while let Some(bytes) = missing_bytes(&head) {
+            if bytes > RECORD_BYTES_MAX - head.len() {
+                return Err(format!("{what} claims more than {RECORD_BYTES_MAX} bytes"));
+            }
+            if !input.read_on(&mut head, bytes) {
+                return Err(header_missing(&head, &watch, what));
+            }
         }
-        Classic::open(first, stream).map(Self::Classic)
+        let start = [head[0], head[1], head[2], head[3]];
+        let capacity = head.len().next_power_of_two().max(BUFFER_BYTES);
+        let input = io::Cursor::new(head).chain(input);
+        if ng {
+            let reader = PcapNGReader::new(capacity, input)
+                .map_err(|_| "the pcapng header is unusable: it is too short, or its byte order mark is none")?;
+            return Section::open(Records { reader, offset: 0, watch }).map(Self::Ng);
+        }
+        let reader = LegacyPcapReader::new(capacity, input).map_err(|_| {
+            let [a, b, c, d] = start;
+            format!(
+                "this is no capture: it starts with {a:02x} {b:02x} {c:02x} {d:02x}, as neither pcap nor pcapng does"
+            )
+        })?;
+        Classic::open(Records { reader, offset: 0, watch }).map(Self::Classic)
     }
 }
 
-fn header_missing(stream: &ByteStream, what: &str) -> String {
-    let bytes = stream.available().len();
-    match stream.failure() {
+fn header_missing(head: &[u8], watch: &Watch, what: &str) -> String {
+    match watch.failure() {
         Some(error) => format!("cannot be read: {error}"),
-        None if bytes == 0 => "this is empty; a capture has at least a header".into(),
-        None => format!("this ends after {bytes} bytes, before the end of {what}"),
+        None if head.is_empty() => "this is empty; a capture has at least a header".into(),
+        None => format!("this ends after {} bytes, before the end of {what}", head.len()),
     }
 }
 
-/// Says that a record is cut short, or why it could not be read.
-#[cold]
-fn cut(stream: &ByteStream, offset: u64, wanted: usize) -> Damage {
-    let reason = match stream.failure() {
-        Some(error) => format!("cannot be read on: {error}"),
-        None => {
-            let end = stream.offset() + stream.available().len() as u64;
-            format!("the data ends after {} of the record's {wanted} bytes", end - offset)
+/// What a parser of pcap-parser answers.
+type Parsed<'a, T> = IResult<&'a [u8], T, PcapError<&'a [u8]>>;
+
+/// How many more bytes a parser wants, if that is why it failed.
+fn missing(failed: &nom::Err<PcapError<&[u8]>>) -> Option<usize> {
+    match failed {
+        nom::Err::Incomplete(nom::Needed::Size(bytes)) => Some(bytes.get()),
+        nom::Err::Incomplete(nom::Needed::Unknown) => Some(1),
+        nom::Err::Error(_) | nom::Err::Failure(_) => None,
+    }
+}
+
+/// A reader of pcap-parser, and the offset in the uncompressed data to which it has come.
+struct Records<R> {
+    reader: R,
+    offset: u64,
+    watch: Arc<Watch>,
+}
+
+impl<R: PcapReaderIterator> Records<R> {
+    #[inline]
+    fn consume(&mut self, bytes: usize) {
+        // Refilling moves what is left, and seldom enough.
+        self.reader.consume_noshift(bytes);
+        self.offset += bytes as u64;
+    }
+
+    /// Reads until the next `bytes` are in the buffer; false if the data ends before the first of them.
+    #[cold]
+    fn ensure(&mut self, bytes: usize) -> Result<bool, Damage> {
+        self.reader.grow(bytes.next_power_of_two());
+        while self.reader.data().len() < bytes && !self.reader.reader_exhausted() {
+            // It does not fail: the input keeps its failures to itself.
+            let _ = self.reader.refill();
         }
-    };
-    Damage { offset, reason }
-}
+        let available = self.reader.data().len();
+        match self.watch.failure() {
+            _ if available >= bytes => Ok(true),
+            Some(error) => Err(self.damage(format!("cannot be read on: {error}"))),
+            None if available == 0 => Ok(false),
+            None => Err(self.damage(format!("the data ends after {available} of the record's {bytes} bytes"))),
+        }
+    }
 
-fn word(bytes: &[u8], at: usize, big_endian: bool) -> u32 {
-    let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-    if big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
-}
-
-fn half(bytes: &[u8], at: usize, big_endian: bool) -> u16 {
-    let half = [bytes[at], bytes[at + 1]];
-    if big_endian { u16::from_be_bytes(half) } else { u16::from_le_bytes(half) }
-}
-
-/// Two halves of a count of ticks, the high one first whatever the byte order.
-fn ticks(high: u32, low: u32) -> u64 {
-    u64::from(high) << 32 | u64::from(low)
+    /// Says that the next record is bad.
+    #[cold]
+    fn damage(&self, reason: String) -> Damage {
+        Damage { offset: self.offset, reason }
+    }
 }
 
 fn fill(frame: &mut Frame, time: Time, link: LinkType, wire_length: u32, data: &[u8]) {
@@ -182,80 +244,85 @@ fn fill(frame: &mut Frame, time: Time, link: LinkType, wire_length: u32, data: &
     frame.data.extend_from_slice(data);
 }
 
-/// What the header of a classic capture says of its records.
+/// A parser of one record.
+type ParseRecord = fn(&[u8]) -> Parsed<'_, LegacyPcapBlock<'_>>;
+
+/// A classic capture, and what its header says of the records.
 struct Classic {
-    big_endian: bool,
+    records: Records<LegacyPcapReader<Whole>>,
+    parse: ParseRecord,
+    record_header_bytes: usize,
     /// ns per unit of a time's second word.
     fraction_ns: u64,
-    record_header_bytes: usize,
     packet_bytes_max: u32,
     link: LinkType,
 }
 
 impl Classic {
-    fn open(first: u32, stream: &mut ByteStream) -> Result<Self, String> {
-        let known = |magic| matches!(magic, MAGIC_MICROSECONDS | MAGIC_NANOSECONDS | MAGIC_MODIFIED);
-        let big_endian = known(first.swap_bytes());
-        let magic = if big_endian { first.swap_bytes() } else { first };
-        if !known(magic) {
-            let bytes = first.to_le_bytes();
-            return Err(format!(
-                "this is no capture: it starts with {:02x} {:02x} {:02x} {:02x}, as neither pcap nor pcapng does",
-                bytes[0], bytes[1], bytes[2], bytes[3]
-            ));
-        }
-        if !stream.ensure(CLASSIC_HEADER_BYTES) {
-            return Err(header_missing(stream, "the pcap header of 24 bytes"));
-        }
-        let header = stream.available();
-        let version = half(header, 4, big_endian);
+    fn open(mut records: Records<LegacyPcapReader<Whole>>) -> Result<Self, String> {
+        let Ok((header_bytes, PcapBlockOwned::LegacyHeader(header))) = records.reader.next() else {
+            return Err("this has no pcap header".into());
+        };
+        records.consume(header_bytes);
+        let version = header.version_major;
         if version != 2 {
             return Err(format!("this is a pcap capture of version {version}, and only version 2 is known"));
         }
-        let snapshot = word(header, 16, big_endian);
-        // The upper bits of the link type say whether frames end with a checksum; nothing here looks at that.
-        let link = link_type(word(header, 20, big_endian) as u16);
-        stream.consume(CLASSIC_HEADER_BYTES);
+        let (parse, record_header_bytes): (ParseRecord, _) = if header.is_modified_format() {
+            (parse_pcap_frame_modified, 24)
+        } else if header.is_bigendian() {
+            (parse_pcap_frame_be, 16)
+        } else {
+            (parse_pcap_frame, 16)
+        };
         Ok(Self {
-            big_endian,
-            fraction_ns: if magic == MAGIC_NANOSECONDS { 1 } else { 1_000 },
-            record_header_bytes: if magic == MAGIC_MODIFIED { 24 } else { 16 },
-            packet_bytes_max: snapshot.clamp(SNAPSHOT_BYTES, RECORD_BYTES_MAX as u32),
-            link,
+            records,
+            parse,
+            record_header_bytes,
+            fraction_ns: if header.is_nanosecond_precision() { 1 } else { 1_000 },
+            packet_bytes_max: header.snaplen.clamp(SNAPSHOT_BYTES, RECORD_BYTES_MAX as u32),
+            // The upper bits of the link type say whether frames end with a checksum; nothing here looks at that.
+            link: link_type(header.network.0 as u16),
         })
     }
 
+    /// Reads a record. The reader's own `next` does not say how long a record is that its buffer has no room for; its
+    /// parser does.
     #[inline]
-    fn next(&self, stream: &mut ByteStream, frame: &mut Frame) -> Result<bool, Damage> {
-        let offset = stream.offset();
-        let header_bytes = self.record_header_bytes;
-        if !stream.ensure(header_bytes) {
-            if stream.available().is_empty() && stream.failure().is_none() {
-                return Ok(false);
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, Damage> {
+        loop {
+            let data = self.records.reader.data();
+            match (self.parse)(data) {
+                Ok((rest, packet)) => {
+                    self.check(packet.data.len())?;
+                    // Below 2^32 s + 2^32 us: no overflow.
+                    let ns = u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_usec) * self.fraction_ns;
+                    fill(frame, Time::from_ns(ns), self.link, packet.origlen, packet.data);
+                    let record_bytes = data.len() - rest.len();
+                    self.records.consume(record_bytes);
+                    return Ok(true);
+                }
+                Err(failed) => {
+                    let record_bytes = data.len().saturating_add(missing(&failed).unwrap_or(1));
+                    self.check(record_bytes - self.record_header_bytes)?;
+                    if !self.records.ensure(record_bytes)? {
+                        return Ok(false);
+                    }
+                }
             }
-            return Err(cut(stream, offset, header_bytes));
         }
-        let header = &stream.available()[..header_bytes];
-        let seconds = u64::from(word(header, 0, self.big_endian));
-        let fraction = u64::from(word(header, 4, self.big_endian));
-        let captured = word(header, 8, self.big_endian);
-        let wire_length = word(header, 12, self.big_endian);
-        if captured > self.packet_bytes_max {
-            let reason = format!(
-                "it claims to hold {captured} bytes, more than the {} a packet of this capture can have",
-                self.packet_bytes_max
-            );
-            return Err(Damage { offset, reason });
+    }
+
+    /// Whether a packet may have captured so many bytes.
+    #[inline]
+    fn check(&self, captured: usize) -> Result<(), Damage> {
+        if captured <= self.packet_bytes_max as usize {
+            return Ok(());
         }
-        let record_bytes = header_bytes + captured as usize;
-        if !stream.ensure(record_bytes) {
-            return Err(cut(stream, offset, record_bytes));
-        }
-        // Below 2^32 s + 2^32 us: no overflow.
-        let time = Time::from_ns(seconds * 1_000_000_000 + fraction * self.fraction_ns);
-        fill(frame, time, self.link, wire_length, &stream.available()[header_bytes..record_bytes]);
-        stream.consume(record_bytes);
-        Ok(true)
+        Err(self.records.damage(format!(
+            "it claims to hold {captured} bytes, more than the {} a packet of this capture can have",
+            self.packet_bytes_max
+        )))
     }
 }
 
@@ -267,9 +334,9 @@ struct Interface {
     offset_s: i64,
 }
 
-/// The state of a pcapng section.
-#[derive(Default)]
+/// A pcapng capture, in one of its sections.
 struct Section {
+    records: Records<PcapNGReader<Whole>>,
     big_endian: bool,
     interfaces: Vec<Interface>,
     /// Time of the last packet that had one.
@@ -278,185 +345,166 @@ struct Section {
 
 /// What a block was.
 #[derive(PartialEq, Eq)]
-enum Block {
+enum Found {
     Packet,
     Nothing,
     End,
 }
 
 impl Section {
-    fn next(&mut self, stream: &mut ByteStream, frame: &mut Frame) -> Result<bool, Damage> {
+    fn open(records: Records<PcapNGReader<Whole>>) -> Result<Self, String> {
+        let mut section = Self { records, big_endian: false, interfaces: Vec::new(), last_time: Time::ZERO };
+        match section.block(&mut Frame::default()) {
+            Ok(_) => Ok(section),
+            Err(damage) => Err(format!("the pcapng header is unusable: {}", damage.reason)),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, Damage> {
         loop {
-            match self.block(stream, Some(frame))? {
-                Block::Packet => return Ok(true),
-                Block::End => return Ok(false),
-                Block::Nothing => {}
+            match self.block(frame)? {
+                Found::Packet => return Ok(true),
+                Found::End => return Ok(false),
+                Found::Nothing => {}
             }
         }
     }
 
-    /// Reads one block; a packet only if there is a frame to take it.
+    /// Reads one block. Those of no use here are not decoded: what is wrong inside them does no harm.
     #[inline]
-    fn block(&mut self, stream: &mut ByteStream, frame: Option<&mut Frame>) -> Result<Block, Damage> {
-        let offset = stream.offset();
-        if !stream.ensure(12) {
-            if stream.available().is_empty() && stream.failure().is_none() {
-                return Ok(Block::End);
+    fn block(&mut self, frame: &mut Frame) -> Result<Found, Damage> {
+        let Some((kind, length)) = self.locate()? else { return Ok(Found::End) };
+        let found = match kind {
+            SHB_MAGIC | IDB_MAGIC | EPB_MAGIC | SPB_MAGIC => self.decode(length, frame),
+            BLOCK_PACKET => {
+                Err("a packet is in a block of the obsolete kind 2, which is not read; let a program that \
+                                 reads it, such as editcap, write the capture anew"
+                    .into())
             }
-            return Err(cut(stream, offset, 12));
-        }
-        let bad = |reason| Damage { offset, reason };
-        let start = stream.available();
-        let kind = word(start, 0, self.big_endian);
-        if kind == BLOCK_SECTION {
-            self.big_endian = section_byte_order(start).map_err(bad)?;
-        }
-        let length = word(start, 4, self.big_endian) as usize;
-        if length < 12 || !length.is_multiple_of(4) || length > RECORD_BYTES_MAX {
-            return Err(bad(format!(
-                "a block claims a length of {length} bytes; lengths are multiples of 4 from 12 to {RECORD_BYTES_MAX}"
-            )));
-        }
-        if !stream.ensure(length) {
-            return Err(cut(stream, offset, length));
-        }
-        let block = &stream.available()[..length];
-        let repeated = word(block, length - 4, self.big_endian) as usize;
-        if repeated != length {
-            return Err(bad(format!("a block has length {length} at its start and {repeated} at its end")));
-        }
-        let found = self.body(kind, &block[8..length - 4], frame).map_err(bad)?;
-        stream.consume(length);
-        Ok(found)
-    }
-
-    #[inline]
-    fn body(&mut self, kind: u32, body: &[u8], frame: Option<&mut Frame>) -> Result<Block, String> {
-        match (kind, frame) {
-            (BLOCK_ENHANCED_PACKET, Some(frame)) => self.enhanced_packet(body, frame),
-            (BLOCK_SIMPLE_PACKET, Some(frame)) => self.simple_packet(body, frame),
-            (BLOCK_PACKET, Some(frame)) => self.obsolete_packet(body, frame),
-            (BLOCK_INTERFACE, _) => self.interface(body),
-            (BLOCK_SECTION, _) => self.section(body),
-            _ => Ok(Block::Nothing),
-        }
-    }
-
-    fn section(&mut self, body: &[u8]) -> Result<Block, String> {
-        expect(body, 16, "a section header")?;
-        let version = half(body, 4, self.big_endian);
-        if version != 1 {
-            return Err(format!("a pcapng section has version {version}, and only version 1 is known"));
-        }
-        self.interfaces.clear();
-        self.last_time = Time::ZERO;
-        Ok(Block::Nothing)
-    }
-
-    fn interface(&mut self, body: &[u8]) -> Result<Block, String> {
-        expect(body, 8, "an interface description")?;
-        if self.interfaces.len() == INTERFACES_MAX {
-            return Err(format!("a section has more than {INTERFACES_MAX} interfaces"));
-        }
-        let mut interface = Interface {
-            link: link_type(half(body, 0, self.big_endian)),
-            snapshot: word(body, 4, self.big_endian),
-            resolution: Resolution::MICROSECONDS,
-            offset_s: 0,
+            _ => Ok(Found::Nothing),
         };
-        let mut options = &body[8..];
-        // Options that do not fit the block end the list: they are a description, not worth a capture.
-        while let Some((code, value, rest)) = self.option(options) {
-            match (code, value) {
-                (OPTION_END, _) => break,
-                (OPTION_RESOLUTION, &[resolution]) => interface.resolution = Resolution::from_option(resolution),
-                (OPTION_OFFSET, &[..]) if value.len() == 8 => interface.offset_s = self.signed(value),
-                _ => {}
+        match found {
+            Ok(found) => {
+                self.records.consume(length);
+                Ok(found)
             }
-            options = rest;
+            Err(reason) => Err(self.records.damage(reason)),
         }
-        self.interfaces.push(interface);
-        Ok(Block::Nothing)
     }
 
-    /// The first option of a list: its code, its value, and what follows it.
-    fn option<'a>(&self, options: &'a [u8]) -> Option<(u16, &'a [u8], &'a [u8])> {
-        let (head, tail) = options.split_at_checked(4)?;
-        let length = usize::from(half(head, 2, self.big_endian));
-        let rest = tail.get(length.next_multiple_of(4)..).unwrap_or(&[]);
-        Some((half(head, 0, self.big_endian), tail.get(..length)?, rest))
+    /// Kind and length of the next block, which is then in the buffer as a whole; none at the end.
+    #[inline]
+    fn locate(&mut self) -> Result<Option<(u32, usize)>, Damage> {
+        let bad = |records: &Records<_>, claim: &str| {
+            let lengths = format!("lengths are multiples of 4 from 12 to {RECORD_BYTES_MAX}");
+            Err(records.damage(format!("a block claims a length {claim}; {lengths}")))
+        };
+        loop {
+            let data = self.records.reader.data();
+            match envelope(data, self.big_endian) {
+                Ok((_, (_, length, _))) if !length.is_multiple_of(4) || length as usize > RECORD_BYTES_MAX => {
+                    return bad(&self.records, &format!("of {length} bytes"));
+                }
+                Ok((_, (_, length, repeated))) if repeated != length => {
+                    let reason = format!("a block has length {length} at its start and {repeated} at its end");
+                    return Err(self.records.damage(reason));
+                }
+                Ok((_, (kind, length, _))) => return Ok(Some((kind, length as usize))),
+                Err(failed) => match missing(&failed).map(|missing| data.len().saturating_add(missing)) {
+                    Some(bytes) if bytes > RECORD_BYTES_MAX => {
+                        return bad(&self.records, &format!("of {bytes} bytes or more"));
+                    }
+                    Some(bytes) => {
+                        if !self.records.ensure(bytes)? {
+                            return Ok(None);
+                        }
+                    }
+                    None if data.starts_with(&SHB_MAGIC.to_le_bytes()) => {
+                        let reason = "a section header is too short, or its byte order mark is none";
+                        return Err(self.records.damage(reason.into()));
+                    }
+                    None => return bad(&self.records, "below 12 bytes"),
+                },
+            }
+        }
     }
 
-    /// Eight bytes as a signed number, which unlike a time lies wholly in the section's byte order.
-    fn signed(&self, value: &[u8]) -> i64 {
-        let (first, second) = (word(value, 0, self.big_endian), word(value, 4, self.big_endian));
-        let bits = if self.big_endian { ticks(first, second) } else { ticks(second, first) };
-        bits as i64
+    /// Decodes the next block, which is in the buffer as a whole.
+    #[inline]
+    fn decode(&mut self, length: usize, frame: &mut Frame) -> Result<Found, String> {
+        let Ok((_, PcapBlockOwned::NG(block))) = self.records.reader.next() else {
+            return Err(format!("a block of {length} bytes is too short for what it claims to hold"));
+        };
+        match block {
+            Block::EnhancedPacket(packet) => {
+                let interface = interface_of(&self.interfaces, packet.if_id)?;
+                let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+                self.last_time = interface.resolution.time(ticks, interface.offset_s);
+                fill(frame, self.last_time, interface.link, packet.origlen, packet.packet_data());
+                Ok(Found::Packet)
+            }
+            // It has no time: it gets that of the packet before it.
+            Block::SimplePacket(packet) => {
+                let interface = interface_of(&self.interfaces, 0)?;
+                let limit = if interface.snapshot == 0 { usize::MAX } else { interface.snapshot as usize };
+                let data = packet.packet_data();
+                fill(frame, self.last_time, interface.link, packet.origlen, &data[..data.len().min(limit)]);
+                Ok(Found::Packet)
+            }
+            Block::InterfaceDescription(description) => {
+                if self.interfaces.len() == INTERFACES_MAX {
+                    return Err(format!("a section has more than {INTERFACES_MAX} interfaces"));
+                }
+                self.interfaces.push(Interface::new(&description, self.big_endian)?);
+                Ok(Found::Nothing)
+            }
+            Block::SectionHeader(header) => {
+                let version = header.major_version;
+                if version != 1 {
+                    return Err(format!("a pcapng section has version {version}, and only version 1 is known"));
+                }
+                self.big_endian = header.big_endian();
+                self.interfaces.clear();
+                self.last_time = Time::ZERO;
+                Ok(Found::Nothing)
+            }
+            _ => Ok(Found::Nothing),
+        }
     }
+}
 
-    fn interface_of(&self, index: u32) -> Result<&Interface, String> {
-        self.interfaces.get(index as usize).ok_or_else(|| {
-            format!("a packet names interface {index}, and the section has described {}", self.interfaces.len())
+/// Kind and both lengths of the block that these bytes start with.
+#[inline]
+fn envelope(data: &[u8], big_endian: bool) -> Parsed<'_, (u32, u32, u32)> {
+    // A section says of itself which byte order it has.
+    if data.starts_with(&SHB_MAGIC.to_le_bytes()) {
+        parse_sectionheaderblock(data).map(|(rest, block)| (rest, (SHB_MAGIC, block.block_len1, block.block_len2)))
+    } else if big_endian {
+        let (rest, block) = parse_unknownblock_be(data)?;
+        Ok((rest, (block.block_type.swap_bytes(), block.block_len1, block.block_len2)))
+    } else {
+        let (rest, block) = parse_unknownblock_le(data)?;
+        Ok((rest, (block.block_type, block.block_len1, block.block_len2)))
+    }
+}
+
+impl Interface {
+    fn new(description: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Result<Self, String> {
+        if big_endian && description.if_tsoffset != 0 {
+            return Err("an interface shifts its times, which in big-endian sections is not read".into());
+        }
+        Ok(Self {
+            link: link_type(description.linktype.0 as u16),
+            snapshot: description.snaplen,
+            resolution: Resolution::from_option(description.if_tsresol),
+            offset_s: description.if_tsoffset,
         })
     }
-
-    #[inline]
-    fn enhanced_packet(&mut self, body: &[u8], frame: &mut Frame) -> Result<Block, String> {
-        expect(body, 20, "a packet")?;
-        let read = |at| word(body, at, self.big_endian);
-        self.timed_packet(read(0), ticks(read(4), read(8)), read(12), read(16), &body[20..], frame)
-    }
-
-    fn obsolete_packet(&mut self, body: &[u8], frame: &mut Frame) -> Result<Block, String> {
-        expect(body, 20, "a packet")?;
-        let read = |at| word(body, at, self.big_endian);
-        let index = u32::from(half(body, 0, self.big_endian));
-        self.timed_packet(index, ticks(read(4), read(8)), read(12), read(16), &body[20..], frame)
-    }
-
-    #[inline]
-    fn timed_packet(
-        &mut self,
-        index: u32,
-        ticks: u64,
-        captured: u32,
-        wire_length: u32,
-        data: &[u8],
-        frame: &mut Frame,
-    ) -> Result<Block, String> {
-        let interface = self.interface_of(index)?;
-        let time = interface.resolution.time(ticks, interface.offset_s);
-        let data = data.get(..captured as usize).ok_or_else(|| {
-            format!("a packet claims {captured} captured bytes, and its block has room for {}", data.len())
-        })?;
-        fill(frame, time, interface.link, wire_length, data);
-        self.last_time = time;
-        Ok(Block::Packet)
-    }
-
-    /// A simple packet has no time: it gets that of the packet before it.
-    fn simple_packet(&self, body: &[u8], frame: &mut Frame) -> Result<Block, String> {
-        expect(body, 4, "a simple packet")?;
-        let interface = self.interface_of(0)?;
-        let wire_length = word(body, 0, self.big_endian);
-        let limit = if interface.snapshot == 0 { u32::MAX } else { interface.snapshot };
-        let captured = (wire_length.min(limit) as usize).min(body.len() - 4);
-        fill(frame, self.last_time, interface.link, wire_length, &body[4..4 + captured]);
-        Ok(Block::Packet)
-    }
 }
 
-fn section_byte_order(block: &[u8]) -> Result<bool, String> {
-    match word(block, 8, false) {
-        BYTE_ORDER_MAGIC => Ok(false),
-        magic if magic.swap_bytes() == BYTE_ORDER_MAGIC => Ok(true),
-        magic => Err(format!("a section's byte order mark is {magic:#010x}, which is none")),
-    }
-}
-
-fn expect(body: &[u8], length: usize, what: &str) -> Result<(), String> {
-    if body.len() < length {
-        return Err(format!("a block of {} bytes is too short for {what}", body.len() + 12));
-    }
-    Ok(())
+fn interface_of(interfaces: &[Interface], index: u32) -> Result<&Interface, String> {
+    interfaces
+        .get(index as usize)
+        .ok_or_else(|| format!("a packet names interface {index}, and the section has described {}", interfaces.len()))
 }

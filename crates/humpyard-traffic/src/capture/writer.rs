@@ -8,15 +8,18 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use humpyard_core::frame::{Frame, LinkType};
+use pcap_parser::{
+    BOM_MAGIC, EnhancedPacketBlock, InterfaceDescriptionBlock, LegacyPcapBlock, Linktype, PcapHeader,
+    SectionHeaderBlock, ToVec,
+};
 use tempfile::NamedTempFile;
 
-use super::format::{
-    BLOCK_ENHANCED_PACKET, BLOCK_INTERFACE, BLOCK_SECTION, BYTE_ORDER_MAGIC, MAGIC_NANOSECONDS, OPTION_END,
-    OPTION_RESOLUTION, RECORD_BYTES_MAX, SNAPSHOT_BYTES, link_number,
-};
+use super::format::{RECORD_BYTES_MAX, SNAPSHOT_BYTES, link_number};
 use crate::error::TrafficError;
 use crate::sink::Sink;
 
+/// First word of a classic capture with nanoseconds.
+const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// Bytes gathered before they are compressed and written.
 const PENDING_BYTES: usize = 64 << 10;
 /// Room a pcapng block takes beside the packet, and more than a classic record does.
@@ -90,29 +93,36 @@ impl CaptureWriter {
     /// # Errors
     /// If the frame does not fit the format (the message says which one it fits), or the file cannot be written.
     pub fn write(&mut self, frame: &Frame) -> Result<(), TrafficError> {
-        match &mut self.format {
-            Format::Classic(link) => {
-                let opened = *link.get_or_insert_with(|| {
-                    classic_header(&mut self.pending, frame.link);
-                    frame.link
-                });
-                classic_record(&mut self.pending, opened, frame)
-            }
-            Format::Ng { started, interfaces } => {
-                if !core::mem::replace(started, true) {
-                    section_header(&mut self.pending);
-                }
-                let index = interfaces.iter().position(|&link| link == frame.link).unwrap_or_else(|| {
-                    interface_description(&mut self.pending, frame.link);
-                    interfaces.push(frame.link);
-                    interfaces.len() - 1
-                });
-                packet_block(&mut self.pending, index, frame)
-            }
-        }
-        .map_err(|reason| TrafficError::output(&self.name, format!("packet {}: {reason}", self.packets + 1)))?;
+        self.append(frame)
+            .map_err(|reason| TrafficError::output(&self.name, format!("packet {}: {reason}", self.packets + 1)))?;
         self.packets += 1;
         if self.pending.len() >= PENDING_BYTES { self.flush_pending() } else { Ok(()) }
+    }
+
+    /// Puts a frame to the pending bytes, with whatever headers must come before it.
+    fn append(&mut self, frame: &Frame) -> Result<(), String> {
+        let record = match &mut self.format {
+            Format::Classic(Some(link)) => classic_record(*link, frame)?,
+            Format::Classic(link @ None) => {
+                self.pending.extend(classic_header(frame.link)?);
+                *link = Some(frame.link);
+                classic_record(frame.link, frame)?
+            }
+            Format::Ng { started, interfaces } => {
+                if !*started {
+                    self.pending.extend(section_header()?);
+                    *started = true;
+                }
+                let known = interfaces.iter().position(|&link| link == frame.link);
+                if known.is_none() {
+                    self.pending.extend(interface_description(frame.link)?);
+                    interfaces.push(frame.link);
+                }
+                packet_block(known.unwrap_or(interfaces.len() - 1), frame)?
+            }
+        };
+        self.pending.extend(record);
+        Ok(())
     }
 
     /// Completes the capture, gives it its name, and answers how many packets it has.
@@ -120,7 +130,7 @@ impl CaptureWriter {
     /// # Errors
     /// If the rest cannot be written, or the file cannot be given its name.
     pub fn finish(mut self) -> Result<u64, TrafficError> {
-        self.write_missing_headers();
+        self.append_missing_headers().map_err(|reason| TrafficError::output(&self.name, reason))?;
         self.flush_pending()?;
         let Self { name, encoder, path, packets, .. } = self;
         let target = encoder.finish().map_err(|error| TrafficError::unwritable(&name, error))?;
@@ -131,20 +141,16 @@ impl CaptureWriter {
     }
 
     /// A capture without packets is a capture too; tools want it to name at least one link type.
-    fn write_missing_headers(&mut self) {
-        match &mut self.format {
-            Format::Classic(link @ None) => {
-                classic_header(&mut self.pending, LinkType::Ethernet);
-                *link = Some(LinkType::Ethernet);
+    fn append_missing_headers(&mut self) -> Result<(), String> {
+        match self.format {
+            Format::Classic(None) => self.pending.extend(classic_header(LinkType::Ethernet)?),
+            Format::Ng { started: false, .. } => {
+                self.pending.extend(section_header()?);
+                self.pending.extend(interface_description(LinkType::Ethernet)?);
             }
-            Format::Ng { started: started @ false, interfaces } => {
-                section_header(&mut self.pending);
-                interface_description(&mut self.pending, LinkType::Ethernet);
-                interfaces.push(LinkType::Ethernet);
-                *started = true;
-            }
-            _ => {}
+            Format::Classic(Some(_)) | Format::Ng { started: true, .. } => {}
         }
+        Ok(())
     }
 
     fn flush_pending(&mut self) -> Result<(), TrafficError> {
@@ -251,25 +257,20 @@ impl Write for Target {
     }
 }
 
-fn put16(out: &mut Vec<u8>, halves: &[u16]) {
-    for half in halves {
-        out.extend_from_slice(&half.to_le_bytes());
-    }
+fn encoded(block: &mut impl ToVec) -> Result<Vec<u8>, String> {
+    block.to_vec().map_err(|error| format!("it cannot be encoded: {error:?}"))
 }
 
-fn put32(out: &mut Vec<u8>, words: &[u32]) {
-    for word in words {
-        out.extend_from_slice(&word.to_le_bytes());
-    }
+fn classic_header(link: LinkType) -> Result<Vec<u8>, String> {
+    encoded(&mut PcapHeader {
+        magic_number: MAGIC_NANOSECONDS,
+        snaplen: SNAPSHOT_BYTES,
+        network: linktype(link),
+        ..PcapHeader::new()
+    })
 }
 
-fn classic_header(out: &mut Vec<u8>, link: LinkType) {
-    put32(out, &[MAGIC_NANOSECONDS]);
-    put16(out, &[2, 4]);
-    put32(out, &[0, 0, SNAPSHOT_BYTES, u32::from(link_number(link))]);
-}
-
-fn classic_record(out: &mut Vec<u8>, opened: LinkType, frame: &Frame) -> Result<(), String> {
+fn classic_record(opened: LinkType, frame: &Frame) -> Result<Vec<u8>, String> {
     if frame.link != opened {
         return Err(format!(
             "its link type is {}, and a .pcap has room for one alone, here {}; write a .pcapng",
@@ -286,41 +287,67 @@ fn classic_record(out: &mut Vec<u8>, opened: LinkType, frame: &Frame) -> Result<
     let ns = frame.time.as_ns();
     let seconds = u32::try_from(ns / 1_000_000_000)
         .map_err(|_| "its time is beyond the year 2106, where a .pcap ends; write a .pcapng".to_string())?;
-    put32(out, &[seconds, (ns % 1_000_000_000) as u32, frame.data.len() as u32, frame.wire_length]);
-    out.extend_from_slice(&frame.data);
-    Ok(())
+    encoded(&mut LegacyPcapBlock {
+        ts_sec: seconds,
+        ts_usec: (ns % 1_000_000_000) as u32,
+        caplen: frame.data.len() as u32,
+        origlen: frame.wire_length,
+        data: &frame.data,
+    })
 }
 
-fn section_header(out: &mut Vec<u8>) {
-    put32(out, &[BLOCK_SECTION, 28, BYTE_ORDER_MAGIC]);
-    put16(out, &[1, 0]);
-    // The length of the section is not known beforehand.
-    put32(out, &[u32::MAX, u32::MAX, 28]);
+/// Types and lengths of blocks are left open: the encoder puts them in.
+const OPEN: u32 = 0;
+
+fn section_header() -> Result<Vec<u8>, String> {
+    encoded(&mut SectionHeaderBlock {
+        block_type: OPEN,
+        block_len1: OPEN,
+        bom: BOM_MAGIC,
+        major_version: 1,
+        minor_version: 0,
+        // It is not known beforehand.
+        section_len: -1,
+        options: Vec::new(),
+        block_len2: OPEN,
+    })
 }
 
-fn interface_description(out: &mut Vec<u8>, link: LinkType) {
-    put32(out, &[BLOCK_INTERFACE, 32]);
-    put16(out, &[link_number(link), 0]);
-    put32(out, &[0]);
-    put16(out, &[OPTION_RESOLUTION, 1]);
-    // 10^-9 s, and three bytes to fill the word.
-    out.extend_from_slice(&[9, 0, 0, 0]);
-    put16(out, &[OPTION_END, 0]);
-    put32(out, &[32]);
+fn interface_description(link: LinkType) -> Result<Vec<u8>, String> {
+    encoded(&mut InterfaceDescriptionBlock {
+        block_type: OPEN,
+        block_len1: OPEN,
+        linktype: linktype(link),
+        reserved: 0,
+        snaplen: 0,
+        options: Vec::new(),
+        block_len2: OPEN,
+        // 10^-9 s.
+        if_tsresol: 9,
+        if_tsoffset: 0,
+    })
 }
 
-fn packet_block(out: &mut Vec<u8>, interface: usize, frame: &Frame) -> Result<(), String> {
+fn packet_block(interface: usize, frame: &Frame) -> Result<Vec<u8>, String> {
     let captured = frame.data.len();
     if captured > RECORD_BYTES_MAX - BLOCK_OVERHEAD_BYTES {
         return Err(format!("it has {captured} bytes; {} are the most", RECORD_BYTES_MAX - BLOCK_OVERHEAD_BYTES));
     }
-    let padded = captured.next_multiple_of(4);
-    let length = (32 + padded) as u32;
     let ns = frame.time.as_ns();
-    put32(out, &[BLOCK_ENHANCED_PACKET, length, interface as u32, (ns >> 32) as u32, ns as u32]);
-    put32(out, &[captured as u32, frame.wire_length]);
-    out.extend_from_slice(&frame.data);
-    out.extend_from_slice(&[0; 3][..padded - captured]);
-    put32(out, &[length]);
-    Ok(())
+    encoded(&mut EnhancedPacketBlock {
+        block_type: OPEN,
+        block_len1: OPEN,
+        if_id: interface as u32,
+        ts_high: (ns >> 32) as u32,
+        ts_low: ns as u32,
+        caplen: captured as u32,
+        origlen: frame.wire_length,
+        data: &frame.data,
+        options: Vec::new(),
+        block_len2: OPEN,
+    })
+}
+
+fn linktype(link: LinkType) -> Linktype {
+    Linktype(link_number(link).into())
 }

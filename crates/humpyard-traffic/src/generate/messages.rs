@@ -1,16 +1,15 @@
 //! `messages`: conversations of requests and answers over UDP and TCP, with bursts, heavy tails and one heavy flow.
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use etherparse::TcpHeader;
 use humpyard_core::frame::Frame;
+use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
 
 use super::packet::{Endpoint, HOPS, Parts, Side, Version};
-use super::parameter::{Domain, Parameter, Values};
 use super::text::Application;
 use super::{PoissonClock, Profile, text};
 use crate::error::TrafficError;
@@ -30,68 +29,29 @@ const BYTE_TENTHS_NS: u64 = 8;
 /// The largest IP packet.
 const IP_BYTES_MAX: usize = 1_500;
 
-pub(super) const PROFILE: Profile = Profile {
-    name: "messages",
-    summary: "short requests and answers over UDP and TCP, IPv4 and IPv6, in bursts, and one heavy flow",
-    description: "Conversations of bounded Pareto length (1.3, up to 5000 packets), always the same number at a time; one \
-                  that ends is followed by a new one. Bursts of 1 to 6 packets start at Poisson instants, and inside a \
-                  burst packets follow each other at the speed of a 10 Gbit/s link. One TCP flow of full packets takes a \
-                  fixed share of them. A few packets expire at the first router. TCP conversations open with a handshake \
-                  and close with FIN; losses do not occur.",
-    parameters: &[
-        Parameter {
-            name: "flows",
-            domain: Domain::Integer { default: 256, minimum: 1, maximum: 1 << 20 },
-            unit: "conversations",
-            doc: "how many conversations go on at a time, besides the heavy flow",
-        },
-        Parameter {
-            name: "packets",
-            domain: Domain::Integer { default: 100_000, minimum: 0, maximum: u64::MAX },
-            unit: "packets",
-            doc: "how many packets there are",
-        },
-        Parameter {
-            name: "pps",
-            domain: Domain::Integer { default: 200_000, minimum: 1, maximum: 100_000_000 },
-            unit: "packets/s",
-            doc: "mean rate of arrivals",
-        },
-        Parameter {
-            name: "elephant",
-            domain: Domain::Real { default: 0.15, minimum: 0.0, maximum: 1.0 },
-            unit: "share of packets",
-            doc: "share of the packets that belong to one heavy flow",
-        },
-        Parameter {
-            name: "udp",
-            domain: Domain::Real { default: 0.4, minimum: 0.0, maximum: 1.0 },
-            unit: "share of conversations",
-            doc: "share of the conversations over UDP; the others are over TCP",
-        },
-        Parameter {
-            name: "ipv6",
-            domain: Domain::Real { default: 0.4, minimum: 0.0, maximum: 1.0 },
-            unit: "share of conversations",
-            doc: "share of the conversations over IPv6",
-        },
-        Parameter {
-            name: "vlan",
-            domain: Domain::Real { default: 0.1, minimum: 0.0, maximum: 1.0 },
-            unit: "share of conversations",
-            doc: "share of the conversations with a VLAN tag",
-        },
-        Parameter {
-            name: "expiring",
-            domain: Domain::Real { default: 0.002, minimum: 0.0, maximum: 1.0 },
-            unit: "share of packets",
-            doc: "share of the packets with one hop left, so that a router answers with ICMP",
-        },
-    ],
-    build: |values, seed, description| Box::new(Messages::new(values, seed, description)),
-};
+params! {
+    /// Parameters of conversations.
+    pub(super) struct MessagesParams {
+        /// How many conversations go on at a time, besides the heavy flow.
+        flows: u64 = 256, in 1..=1_048_576, unit "conversations";
+        /// How many packets there are.
+        packets: u64 = 100_000, unit "packets";
+        /// Mean rate of arrivals.
+        pps: u64 = 200_000, in 1..=100_000_000, unit "packets/s";
+        /// Share of the packets that belong to one heavy flow.
+        elephant: f64 = 0.15, in 0.0..=1.0;
+        /// Share of the conversations over UDP; the others are over TCP.
+        udp: f64 = 0.4, in 0.0..=1.0;
+        /// Share of the conversations over IPv6.
+        ipv6: f64 = 0.4, in 0.0..=1.0;
+        /// Share of the conversations with a VLAN tag.
+        vlan: f64 = 0.1, in 0.0..=1.0;
+        /// Share of the packets with one hop left, so that a router answers with ICMP.
+        expiring: f64 = 0.002, in 0.0..=1.0;
+    }
+}
 
-struct Messages {
+pub(super) struct Messages {
     description: String,
     arrivals: Random,
     choices: Random,
@@ -168,9 +128,19 @@ struct Message {
     text: usize,
 }
 
-impl Messages {
-    fn new(values: &Values, seed: Seed, description: String) -> Self {
-        let pps = values.integer("pps");
+impl Profile for Messages {
+    const NAME: &'static str = "messages";
+    const SUMMARY: &'static str =
+        "short requests and answers over UDP and TCP, IPv4 and IPv6, in bursts, and one heavy flow";
+    const SOURCE: &'static str = "Conversations of bounded Pareto length (1.3, up to 5000 packets), always the same number at a time; one that ends \
+         is followed by a new one. Bursts of 1 to 6 packets start at Poisson instants, and inside a burst packets follow \
+         each other at the speed of a 10 Gbit/s link. One TCP flow of full packets takes a fixed share of them. A few \
+         packets expire at the first router. TCP conversations open with a handshake and close with FIN; losses do not \
+         occur.";
+    type Params = MessagesParams;
+
+    fn new(params: &MessagesParams, seed: Seed, description: String) -> Self {
+        let pps = params.pps;
         let mean_burst = (BURST_MAX + 1) as f64 / 2.0;
         let mut source = Self {
             description,
@@ -182,13 +152,13 @@ impl Messages {
             free_ns: 0,
             wire_ns_max: 500_000_000 / pps,
             shares: Shares {
-                elephant: values.real("elephant"),
-                udp: values.real("udp"),
-                ipv6: values.real("ipv6"),
-                vlan: values.real("vlan"),
-                expiring: values.real("expiring"),
+                elephant: params.elephant,
+                udp: params.udp,
+                ipv6: params.ipv6,
+                vlan: params.vlan,
+                expiring: params.expiring,
             },
-            packets: values.integer("packets"),
+            packets: params.packets,
             made: 0,
             conversations: Vec::new(),
             elephant: Conversation::elephant(),
@@ -197,10 +167,12 @@ impl Messages {
             prose: text::prose(PROSE_START_MAX + ANSWER_BYTES.1 as usize),
             payload: Vec::with_capacity(IP_BYTES_MAX),
         };
-        source.conversations = (0..values.integer("flows")).map(|_| source.open_conversation()).collect();
+        source.conversations = (0..params.flows).map(|_| source.open_conversation()).collect();
         source
     }
+}
 
+impl Messages {
     fn open_conversation(&mut self) -> Conversation {
         let number = self.opened;
         self.opened += 1;

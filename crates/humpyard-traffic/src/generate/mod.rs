@@ -1,64 +1,125 @@
 //! Generated traffic: profiles by name, each with parameters that describe themselves.
 //!
-//! A specification is `PROFILE` or `PROFILE:name=value,name=value`. For a seed the packets are the same on every machine,
-//! byte for byte; their times count from 0.
+//! A specification is `PROFILE` or `PROFILE:name=value,name=value`; numbers may be written as `100_000`, `100k`, `2M` or
+//! `1G`. For a seed the packets are the same on every machine, byte for byte; their times count from 0.
 
 mod messages;
 mod packet;
-mod parameter;
 mod poisson;
 mod text;
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 
+use humpyard_core::name::{Named, unknown};
+use humpyard_core::policy::{Parameter, ParameterError, Params};
 use humpyard_core::random::Seed;
+use serde::Serialize;
 
 use crate::error::TrafficError;
-use crate::name;
 use crate::source::Source;
 
-pub use parameter::{Domain, Parameter, Values};
-
-/// A kind of traffic that can be generated.
-pub struct Profile {
-    /// The name in specifications.
+/// What is known of one profile. Serialised, it has the shape of a policy's entry.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Entry {
+    /// The name to open it by, in kebab case.
     pub name: &'static str,
+    /// Always `profile`: the family among everything that can be listed.
+    pub family: &'static str,
     /// What it is, in one line.
     pub summary: &'static str,
-    /// How it works, in a few sentences.
-    pub description: &'static str,
-    /// What can be set.
-    pub parameters: &'static [Parameter],
-    build: fn(&Values, Seed, String) -> Box<dyn Source + Send>,
+    /// What it models, and how.
+    pub source: &'static str,
+    /// Its parameters, in reading order.
+    pub parameters: Vec<Parameter>,
 }
 
-impl Profile {
-    /// The profile with this name.
-    ///
-    /// # Errors
-    /// If there is none; the message lists those there are.
-    pub fn find(name: &str) -> Result<&'static Self, TrafficError> {
-        PROFILES.iter().find(|profile| profile.name == name).ok_or_else(|| {
-            let names = PROFILES.iter().map(|profile| profile.name);
-            TrafficError::usage(name::unknown("traffic profile", name, names))
-        })
+/// A kind of traffic that can be generated.
+trait Profile: Source + Send + Sized + 'static {
+    const NAME: &'static str;
+    /// What it is, in one line.
+    const SUMMARY: &'static str;
+    /// What it models, and how.
+    const SOURCE: &'static str;
+    type Params: Params;
+
+    fn new(params: &Self::Params, seed: Seed, description: String) -> Self;
+}
+
+/// A profile of the list.
+struct Registered {
+    name: &'static str,
+    entry: fn() -> Entry,
+    open: Open,
+}
+
+type Open = fn(&[(String, String)], Seed) -> Result<Box<dyn Source + Send>, ParameterError>;
+
+impl Registered {
+    const fn of<P: Profile>() -> Self {
+        Self { name: P::NAME, entry: entry::<P>, open: open_one::<P> }
     }
 }
 
-/// All profiles.
-pub static PROFILES: &[Profile] = &[poisson::PROFILE, messages::PROFILE];
+/// All profiles, in reading order. A new profile is one line here.
+const PROFILES: &[Registered] = &[Registered::of::<poisson::Poisson>(), Registered::of::<messages::Messages>()];
+
+fn entry<P: Profile>() -> Entry {
+    let parameters = P::Params::parameters();
+    Entry { name: P::NAME, family: "profile", summary: P::SUMMARY, source: P::SOURCE, parameters }
+}
+
+fn open_one<P: Profile>(pairs: &[(String, String)], seed: Seed) -> Result<Box<dyn Source + Send>, ParameterError> {
+    let params = P::Params::from_pairs(P::NAME, pairs)?;
+    let description = format!("gen:{}", Named { name: P::NAME.into(), parameters: in_full::<P>(pairs) });
+    Ok(Box::new(P::new(&params, seed, description)))
+}
+
+/// All parameters with their values, those that are not given with their defaults.
+fn in_full<P: Profile>(pairs: &[(String, String)]) -> Vec<(String, String)> {
+    let value = |parameter: Parameter| {
+        let given = pairs.iter().rfind(|(name, _)| name.replace('_', "-") == parameter.name);
+        (parameter.name, given.map_or(parameter.default, |(_, value)| value.clone()))
+    };
+    P::Params::parameters().into_iter().map(value).collect()
+}
+
+/// Every profile, in reading order.
+pub fn entries() -> Vec<Entry> {
+    PROFILES.iter().map(|profile| (profile.entry)()).collect()
+}
 
 /// Opens a generator by its specification, without the `gen:` before it.
 ///
 /// # Errors
 /// If the profile or a parameter does not exist, or a value is outside its range.
 pub fn open(specification: &str, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
-    let (name, settings) = specification.split_once(':').unwrap_or((specification, ""));
-    let profile = Profile::find(name)?;
-    let values = Values::parse(profile, settings)?;
-    let description = format!("gen:{name}:{values}");
-    Ok((profile.build)(&values, seed, description))
+    let Named { name, mut parameters } = specification.parse()?;
+    for (_, value) in &mut parameters {
+        *value = digits(value).unwrap_or_else(|| value.clone());
+    }
+    match PROFILES.iter().find(|profile| profile.name == name) {
+        Some(profile) => Ok((profile.open)(&parameters, seed)?),
+        None => {
+            let names = PROFILES.iter().map(|profile| profile.name);
+            Err(TrafficError::usage(unknown("traffic profile", &name, names)))
+        }
+    }
+}
+
+/// The digits of a whole number with `_` between them, or `k`, `M` or `G` behind them.
+fn digits(text: &str) -> Option<String> {
+    let (digits, unit) = match text.as_bytes().last()? {
+        b'k' => (&text[..text.len() - 1], 1_000),
+        b'M' => (&text[..text.len() - 1], 1_000_000),
+        b'G' => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1u64),
+    };
+    if !digits.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    Some(digits.replace('_', "").parse::<u64>().ok()?.checked_mul(unit)?.to_string())
 }
 
 /// Arrival instants: exponential gaps, rounded down to whole ns without losing the fractions.
@@ -91,17 +152,78 @@ mod tests {
 
     #[test]
     fn profiles_describe_themselves_and_run_with_their_defaults() {
-        for profile in PROFILES {
-            assert!(!profile.summary.is_empty() && !profile.description.is_empty(), "{}", profile.name);
-            for parameter in profile.parameters {
-                assert!(!parameter.doc.is_empty() && !parameter.unit.is_empty(), "{}", parameter.name);
+        for entry in entries() {
+            assert!(!entry.summary.is_empty() && !entry.source.is_empty(), "{}", entry.name);
+            for parameter in &entry.parameters {
+                assert!(!parameter.summary.is_empty() && !parameter.accepts.is_empty(), "{}", parameter.name);
             }
-            let mut source = open(profile.name, Seed(1)).unwrap();
+            let mut source = open(entry.name, Seed(1)).unwrap();
             let mut frame = humpyard_core::frame::Frame::default();
             assert!(source.next(&mut frame).unwrap());
-            // A description is a specification again.
-            let again = source.description().strip_prefix("gen:").unwrap().to_owned();
-            assert_eq!(open(&again, Seed(1)).unwrap().description(), source.description());
+        }
+    }
+
+    #[test]
+    fn a_description_is_a_specification_in_full() {
+        for (specification, description) in [
+            ("poisson", "gen:poisson:flows=64,pps=1000000,packets=100000,length=64,version=4"),
+            (
+                "poisson:packets=2M, version=mixed,flows=1_000,packets=3k",
+                "gen:poisson:flows=1000,pps=1000000,packets=3000,length=64,version=mixed",
+            ),
+            (
+                "messages:elephant=0.30",
+                "gen:messages:flows=256,packets=100000,pps=200000,elephant=0.30,udp=0.4,ipv6=0.4,vlan=0.1,expiring=0.002",
+            ),
+        ] {
+            assert_eq!(open(specification, Seed(1)).unwrap().description(), description);
+            let again = description.strip_prefix("gen:").unwrap();
+            assert_eq!(open(again, Seed(1)).unwrap().description(), description);
+        }
+    }
+
+    #[test]
+    fn messages_name_what_is_accepted() {
+        for (specification, expected) in [
+            ("poison", "no traffic profile `poison`; did you mean `poisson`?; there are: poisson, messages"),
+            (
+                "poisson:flow=3",
+                "poisson: no parameter `flow`; did you mean `flows`?; there are: flows, pps, packets, length, version",
+            ),
+            ("poisson:flows=0k", "poisson: `flows` takes 1 to 268435456 (in flows), not `0`"),
+            ("poisson:flows=99999999999G", "poisson: `flows` takes 1 to 268435456 (in flows), not `99999999999G`"),
+            ("poisson:version=5", "poisson: `version` takes one of 4 6 mixed, not `5`"),
+            ("messages:udp=1.1", "messages: `udp` takes 0 to 1, not `1.1`"),
+            ("messages:udp=NaN", "messages: `udp` takes 0 to 1, not `NaN`"),
+            ("messages:udp", "messages: a parameter reads name=value, not `udp`"),
+        ] {
+            let error = open(specification, Seed(1)).err().expect(specification);
+            assert_eq!(error.kind(), crate::ErrorKind::Usage);
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn entries_as_json() {
+        let json = serde_json::to_value(entries()).unwrap();
+        assert_eq!((&json[0]["name"], &json[0]["family"]), (&"poisson".into(), &"profile".into()));
+        let parameter = serde_json::json!({
+            "name": "pps",
+            "summary": "Mean rate of arrivals.",
+            "default": "1000000",
+            "accepts": "1 to 1000000000",
+            "unit": "packets/s",
+        });
+        assert_eq!(json[0]["parameters"][1], parameter);
+    }
+
+    #[test]
+    fn whole_numbers_are_read_as_people_write_them() {
+        for (text, expected) in [("100_000", "100000"), ("2k", "2000"), ("3M", "3000000"), ("7", "7")] {
+            assert_eq!(digits(text).as_deref(), Some(expected));
+        }
+        for text in ["", "k", "_1", "-1", "1.5", "+1", "99999999999999999999", "99999999999G", "mixed", "\u{e4}k"] {
+            assert_eq!(digits(text), None, "{text}");
         }
     }
 

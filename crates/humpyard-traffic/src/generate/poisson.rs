@@ -1,15 +1,14 @@
 //! `poisson`: packets of one length at Poisson instants, their flows drawn uniformly.
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use humpyard_core::frame::Frame;
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
+use humpyard_core::{choice, params};
 
 use super::packet::{Endpoint, HOPS, Parts, Side, Version};
-use super::parameter::{Domain, Parameter, Values};
 use super::{PoissonClock, Profile, text};
 use crate::error::TrafficError;
 use crate::source::Source;
@@ -17,47 +16,35 @@ use crate::source::Source;
 /// Ethernet and UDP header.
 const HEADER_BYTES: usize = 14 + 8;
 
-pub(super) const PROFILE: Profile = Profile {
-    name: "poisson",
-    summary: "packets of one length at Poisson instants, flows drawn uniformly",
-    description: "UDP packets over IPv4, IPv6 or both. Gaps are exponential and independent, so is the choice of the flow: \
-                  the baseline with neither bursts nor heavy flows.",
-    parameters: &[
-        Parameter {
-            name: "flows",
-            domain: Domain::Integer { default: 64, minimum: 1, maximum: 1 << 28 },
-            unit: "flows",
-            doc: "how many flows there are, each as likely as any other",
-        },
-        Parameter {
-            name: "pps",
-            domain: Domain::Integer { default: 1_000_000, minimum: 1, maximum: 1_000_000_000 },
-            unit: "packets/s",
-            doc: "mean rate of arrivals",
-        },
-        Parameter {
-            name: "packets",
-            domain: Domain::Integer { default: 100_000, minimum: 0, maximum: u64::MAX },
-            unit: "packets",
-            doc: "how many packets there are",
-        },
-        Parameter {
-            name: "length",
-            domain: Domain::Integer { default: 64, minimum: 64, maximum: 9_000 },
-            unit: "bytes",
-            doc: "length of a packet on the wire, Ethernet header included, frame checksum not",
-        },
-        Parameter {
-            name: "version",
-            domain: Domain::Choice { default: "4", options: &["4", "6", "mixed"] },
-            unit: "IP version",
-            doc: "IPv4, IPv6, or every other flow in IPv6",
-        },
-    ],
-    build: |values, seed, description| Box::new(Poisson::new(values, seed, description)),
-};
+params! {
+    /// Parameters of Poisson traffic.
+    pub(super) struct PoissonParams {
+        /// How many flows there are, each as likely as any other.
+        flows: u64 = 64, in 1..=268_435_456, unit "flows";
+        /// Mean rate of arrivals.
+        pps: u64 = 1_000_000, in 1..=1_000_000_000, unit "packets/s";
+        /// How many packets there are.
+        packets: u64 = 100_000, unit "packets";
+        /// Length of a packet on the wire, Ethernet header included, frame checksum not.
+        length: u64 = 64, in 64..=9_000, unit "bytes";
+        /// IPv4, IPv6, or every other flow in IPv6.
+        version: Versions = Versions::V4;
+    }
+}
 
-struct Poisson {
+choice! {
+    /// The IP versions of the flows.
+    pub(super) enum Versions {
+        /// IPv4 alone.
+        V4 = "4",
+        /// IPv6 alone.
+        V6 = "6",
+        /// Every other flow in IPv6.
+        Mixed = "mixed",
+    }
+}
+
+pub(super) struct Poisson {
     description: String,
     random: Random,
     clock: PoissonClock,
@@ -69,26 +56,35 @@ struct Poisson {
     text: Vec<u8>,
 }
 
-impl Poisson {
-    fn new(values: &Values, seed: Seed, description: String) -> Self {
-        let length = values.integer("length") as usize;
+impl Profile for Poisson {
+    const NAME: &'static str = "poisson";
+    const SUMMARY: &'static str = "packets of one length at Poisson instants, flows drawn uniformly";
+    const SOURCE: &'static str = "The Poisson arrivals of queueing theory: gaps are exponential and independent, and so is \
+                                  the choice of the flow. The baseline with neither bursts nor heavy flows, as UDP packets \
+                                  over IPv4, IPv6 or both.";
+    type Params = PoissonParams;
+
+    fn new(params: &PoissonParams, seed: Seed, description: String) -> Self {
+        let length = params.length as usize;
         Self {
             description,
             random: seed.stream("traffic/poisson"),
-            clock: PoissonClock::new(1e9 / values.integer("pps") as f64),
-            flows: values.integer("flows"),
+            clock: PoissonClock::new(1e9 / params.pps as f64),
+            flows: params.flows,
             length,
-            versions: match values.choice("version") {
-                "6" => [Version::V6; 2],
-                "mixed" => [Version::V4, Version::V6],
-                _ => [Version::V4; 2],
+            versions: match params.version {
+                Versions::V4 => [Version::V4; 2],
+                Versions::V6 => [Version::V6; 2],
+                Versions::Mixed => [Version::V4, Version::V6],
             },
-            packets: values.integer("packets"),
+            packets: params.packets,
             made: 0,
             text: text::prose(2 * length),
         }
     }
+}
 
+impl Poisson {
     /// The endpoints of a flow: as many addresses as fit, then as many ports.
     fn endpoints(flow: u64) -> (Endpoint, Endpoint) {
         let client = Endpoint { side: Side::Client, host: flow as u16, port: 10_000 + (flow >> 16) as u16 };

@@ -1,0 +1,319 @@
+//! The command line, declared.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Share many cores among packets: try policies in a simulator, run them on real threads, use them in your program.
+#[derive(Debug, Parser)]
+#[command(name = "humpyard", version, arg_required_else_help = false, propagate_version = true, after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  humpyard demo
+  humpyard run --input in.pcap --output out.pcap --policy hrw --workers 2
+  humpyard sim --input in.pcap --policy drr --cores 4 --load 0.9
+  humpyard compare --input in.pcap --policy rr --policy hrw --policy steer=hrw/share=drr --cores 8 --load 0.8
+  humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
+  humpyard explain drr
+
+Exit codes: 0 done, 1 it ran but a check failed or the input was damaged, 2 bad usage or input.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Compose traffic, run it live under several policies, and compare them
+    #[command(after_help = "Example:\n  humpyard demo --packets 1000000 --workers 1")]
+    Demo(DemoArguments),
+    /// Run packets through real services on real threads
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArguments),
+    /// Run packets in virtual time, on cores whose work is a cost model
+    #[command(after_help = SIM_EXAMPLES)]
+    Sim(SimArguments),
+    /// Run several policies on identical arrivals and put them side by side
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(CompareArguments),
+    /// Show the bare sequence of a sharing policy on always-ready clients
+    #[command(after_help = SCHEDULE_EXAMPLES)]
+    Schedule(ScheduleArguments),
+    /// Look into captures
+    #[command(after_help = "Example:\n  humpyard trace info in.pcap")]
+    Trace(TraceArguments),
+    /// List what there is: policies, services, traffic profiles, cost tables
+    #[command(after_help = "Examples:\n  humpyard list policies\n  humpyard list services --json")]
+    List(ListArguments),
+    /// Explain a policy, a service or a traffic profile
+    #[command(after_help = "Examples:\n  humpyard explain drr\n  humpyard explain forward\n  humpyard explain poisson")]
+    Explain(ExplainArguments),
+}
+
+const RUN_EXAMPLES: &str = "Examples:
+  humpyard run --input in.pcap --output out.pcap --policy hrw --workers 2 --json
+  humpyard run --input in.pcapng.zst --policy drr --workers 0
+  humpyard run --input gen:messages:packets=1000000 --policy conn --rate 200k --for 5s
+  humpyard run --input in.pcap --output out.pcap --policy rr --services 'forward:routes=10.0.0.0/8=out;0.0.0.0/0=discard'
+
+Without --rate packets come as fast as they are taken, so delay is mostly time in the buffer (--buffer);
+give a rate to measure delay. Ctrl-C ends reading: what is held is served and written, and the summary is printed.";
+
+const SIM_EXAMPLES: &str = "Examples:
+  humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9
+  humpyard sim --input gen:poisson:flows=64,packets=1000000 --policy drr --cores 1 --costs table:predictive --load 0.95
+  humpyard sim --input in.pcap --policy static --services tcp=forward,other=forward --guarantee tcp=0.75 --cores 4
+
+The same input, options and seed give the same result, byte for byte, but for `measured` and `environment`.";
+
+const COMPARE_EXAMPLES: &str = "Examples:
+  humpyard compare --input in.pcap --policy rr --policy conn --policy hrw --cores 8 --load 0.8
+  humpyard compare --live --input in.pcap --policy rr --policy hrw --workers 2";
+
+const SCHEDULE_EXAMPLES: &str = "Examples:
+  humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
+  humpyard schedule --policy drr --weights 3,2,1 --slots 12 --processors 2 --json";
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub(crate) struct CommonOptions {
+    /// Print one JSON document on the standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Seed of all randomness
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// No progress bar
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+/// Options of `run`, `sim` and `compare`.
+#[derive(Debug, Args)]
+pub(crate) struct TrafficOptions {
+    /// Where packets come from: a capture (pcap or pcapng, .gz or .zst), `-`, or gen:PROFILE:name=value,...
+    #[arg(long, value_name = "SRC")]
+    pub(crate) input: String,
+    /// Play the input so many times
+    #[arg(long = "loop", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rounds: u64,
+    /// When packets arrive: `trace` (as captured), `line` (as fast as taken; live only), or packets per second
+    #[arg(long, value_name = "PPS|line|trace", allow_negative_numbers = true)]
+    pub(crate) rate: Option<String>,
+    /// Stretch the captured times so that the offered work is this part of what the cores can do
+    #[arg(long, value_name = "X", conflicts_with = "rate", allow_negative_numbers = true)]
+    pub(crate) load: Option<f64>,
+    /// What is done to packets: forward, or by kind of packet: tcp=forward,udp=forward,other=forward
+    #[arg(long, value_name = "LIST", default_value = "forward")]
+    pub(crate) services: String,
+    /// What services cost: table:NAME (measured, predictive, everest)
+    #[arg(long, value_name = "table:NAME", default_value = "table:measured")]
+    pub(crate) costs: String,
+    /// Delay beyond which a packet is late, for all services or one [default: 2ms]
+    #[arg(long, value_name = "[SERVICE=]TIME")]
+    pub(crate) tolerance: Vec<String>,
+    /// Share of the cores that a service is guaranteed; the rest is divided equally
+    #[arg(long, value_name = "SERVICE=SHARE")]
+    pub(crate) guarantee: Vec<String>,
+    /// Who the clients of a sharing policy are: flow, connection or service
+    #[arg(long, value_name = "KIND", default_value = "flow")]
+    pub(crate) clients: String,
+    /// Weights of the first clients, in order of appearance; the others have 1
+    #[arg(long, value_name = "W,W,...")]
+    pub(crate) weights: Option<String>,
+    /// The unit of work that is shared
+    #[arg(long, value_enum, default_value_t = Unit::Ns)]
+    pub(crate) unit: Unit,
+    /// Whether packets of one client may be on several cores at once [default: keep, but free where clients are services]
+    #[arg(long, value_enum)]
+    pub(crate) flow_order: Option<Order>,
+    /// Most packets held at once
+    #[arg(long, value_name = "PACKETS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub(crate) buffer: u32,
+    /// Most packets waiting in one queue
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) queue_limit: Option<u32>,
+    /// Most packets of one client waiting in one queue
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) client_limit: Option<u32>,
+    /// Most flows known at once; the longest silent makes room
+    #[arg(long, value_name = "FLOWS", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(2..=33_554_432))]
+    pub(crate) flows: u32,
+    /// Which of two equals goes first
+    #[arg(long, value_enum, default_value_t = TiesOption::Lowest)]
+    pub(crate) ties: TiesOption,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+/// Options of live runs.
+#[derive(Debug, Args)]
+pub(crate) struct LiveOptions {
+    /// Packets handed to a worker and not yet done, at most
+    #[arg(long, value_name = "PACKETS", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) in_flight: u32,
+    /// What to do when the buffer is full [default: wait at line rate, else drop]
+    #[arg(long, value_enum)]
+    pub(crate) overload: Option<OverloadOption>,
+    /// End reading after so long, for example 10s
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) longest: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Unit {
+    Ns,
+    Bytes,
+    Packets,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Order {
+    Keep,
+    Free,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum TiesOption {
+    Lowest,
+    Highest,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum OverloadOption {
+    Wait,
+    Drop,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// The policies: NAME, NAME:name=value,... or steer=NAME/share=NAME
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) policy: String,
+    /// Worker threads; 0 does everything on one thread
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    pub(crate) workers: u16,
+    /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), `-`, or null:
+    #[arg(long, value_name = "DST", default_value = "null:")]
+    pub(crate) output: String,
+    #[command(flatten)]
+    pub(crate) traffic: TrafficOptions,
+    #[command(flatten)]
+    pub(crate) live: LiveOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimArguments {
+    /// The policies: NAME, NAME:name=value,... or steer=NAME/share=NAME
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) policy: String,
+    /// Simulated cores
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16_384))]
+    pub(crate) cores: u16,
+    #[command(flatten)]
+    pub(crate) traffic: TrafficOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArguments {
+    /// A policy; give several
+    #[arg(long, value_name = "SPEC", required = true)]
+    pub(crate) policy: Vec<String>,
+    /// Compare on real threads instead of in virtual time
+    #[arg(long)]
+    pub(crate) live: bool,
+    /// Simulated cores
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16_384))]
+    pub(crate) cores: u16,
+    /// Worker threads, with --live
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "live", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    pub(crate) workers: u16,
+    #[command(flatten)]
+    pub(crate) traffic: TrafficOptions,
+    #[command(flatten)]
+    pub(crate) live_options: LiveOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// Packets of each run [default: as many as come in three seconds]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub(crate) packets: Option<u64>,
+    /// Worker threads; 0 does everything on one thread
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    pub(crate) workers: u16,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScheduleArguments {
+    /// A sharing policy
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) policy: String,
+    /// Weights of the clients, numbered from 1
+    #[arg(long, value_name = "W,W,...")]
+    pub(crate) weights: String,
+    /// Steps to show
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub(crate) slots: u32,
+    /// Processors, each of which serves one unit of work per step
+    #[arg(long, value_name = "P", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) processors: u16,
+    /// Clients in order of arrival, for example 2,1,3
+    #[arg(long, value_name = "C,C,...")]
+    pub(crate) order: Option<String>,
+    /// Which of two equals goes first
+    #[arg(long, value_enum, default_value_t = TiesOption::Lowest)]
+    pub(crate) ties: TiesOption,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceArguments {
+    #[command(subcommand)]
+    pub(crate) command: TraceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    /// Say what is in a capture
+    #[command(
+        after_help = "Examples:\n  humpyard trace info in.pcap\n  zcat in.pcap.gz | humpyard trace info - --json"
+    )]
+    Info(TraceInfoArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceInfoArguments {
+    /// A capture, `-`, or gen:PROFILE:name=value,...
+    #[arg(value_name = "SRC")]
+    pub(crate) input: String,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    /// What to list
+    #[arg(value_enum)]
+    pub(crate) what: Listed,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Listed {
+    Policies,
+    Services,
+    Profiles,
+    Costs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArguments {
+    /// A policy, a service or a traffic profile
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}

@@ -1,0 +1,144 @@
+//! From options to a configuration.
+
+use humpyard::lab::{Host, Rate, RunConfig, ServiceChoice, parse_duration};
+use humpyard::mechanism::{FlowOrder, Limits};
+use humpyard::policies::spec::PolicySpec;
+use humpyard::policy::Ties;
+use humpyard::random::Seed;
+use humpyard::runtime::Overload;
+use humpyard::sim::find_table;
+use humpyard::unit::{Weight, WorkUnit};
+
+use crate::arguments::{LiveOptions, Order, OverloadOption, TiesOption, TrafficOptions, Unit};
+use crate::failure::Failure;
+
+/// The configuration of a run on this host.
+pub(crate) fn configuration(
+    host: Host,
+    policy: PolicySpec,
+    cores: u16,
+    options: &TrafficOptions,
+) -> Result<RunConfig, Failure> {
+    let mut config = RunConfig::new(host, &options.input, policy);
+    config.cores = usize::from(cores);
+    config.rounds = options.rounds;
+    if let Some(rate) = &options.rate {
+        config.rate = rate.parse()?;
+    }
+    if let Some(load) = options.load {
+        if !(load > 0.0 && load <= 1000.0) {
+            return Err(Failure::new(format!("--load takes a number above 0, 0.9 for example, not {load}")));
+        }
+        config.rate = Rate::Load(load);
+    }
+    config.services = services(&options.services)?;
+    let table = options.costs.strip_prefix("table:").unwrap_or(&options.costs);
+    config.costs = *find_table(table).map_err(Failure::new)?;
+    config.tolerances = options.tolerance.iter().map(|text| tolerance(text)).collect::<Result<_, _>>()?;
+    config.guarantees = options.guarantee.iter().map(|text| guarantee(text)).collect::<Result<_, _>>()?;
+    config.clients = options.clients.parse()?;
+    config.weights = options.weights.as_deref().map_or(Ok(Vec::new()), weights)?;
+    config.unit = match options.unit {
+        Unit::Ns => WorkUnit::Nanoseconds,
+        Unit::Bytes => WorkUnit::Bytes,
+        Unit::Packets => WorkUnit::Packets,
+    };
+    config.flow_order = options.flow_order.map(|order| match order {
+        Order::Keep => FlowOrder::Keep,
+        Order::Free => FlowOrder::Free,
+    });
+    config.buffer = options.buffer as usize;
+    config.limits =
+        Limits { queue: options.queue_limit.unwrap_or(u32::MAX), client: options.client_limit.unwrap_or(u32::MAX) };
+    config.flows = options.flows as usize;
+    config.ties = ties(options.ties);
+    config.seed = Seed(options.common.seed);
+    Ok(config)
+}
+
+/// Adds what only live runs have.
+pub(crate) fn with_live(config: RunConfig, options: &LiveOptions) -> Result<RunConfig, Failure> {
+    Ok(RunConfig {
+        in_flight: options.in_flight,
+        overload: options.overload.map(|overload| match overload {
+            OverloadOption::Wait => Overload::Wait,
+            OverloadOption::Drop => Overload::Drop,
+        }),
+        longest: options.longest.as_deref().map(parse_duration).transpose()?,
+        ..config
+    })
+}
+
+pub(crate) fn ties(option: TiesOption) -> Ties {
+    match option {
+        TiesOption::Lowest => Ties::Lowest,
+        TiesOption::Highest => Ties::Highest,
+    }
+}
+
+/// Whole numbers from 1, separated by commas.
+pub(crate) fn weights(text: &str) -> Result<Vec<Weight>, Failure> {
+    let weight = |part: &str| part.trim().parse().ok().and_then(Weight::new);
+    let parsed = text.split(',').map(|part| {
+        weight(part).ok_or_else(|| {
+            Failure::new(format!("--weights takes whole numbers from 1, separated by commas, not `{}`", part.trim()))
+        })
+    });
+    parsed.collect()
+}
+
+/// `forward`, or `tcp=forward:name=value,udp=forward`: a part that is no known kind of packet belongs to the service before.
+fn services(text: &str) -> Result<Vec<ServiceChoice>, Failure> {
+    let mut parts: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        let starts = parts.is_empty() || starts_service(part);
+        match parts.last_mut() {
+            Some(last) if !starts => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => parts.push(part.to_owned()),
+        }
+    }
+    Ok(parts.iter().map(|part| part.parse()).collect::<Result<_, _>>()?)
+}
+
+/// Whether this part names a kind of packet and a service, rather than a parameter of the service before.
+fn starts_service(part: &str) -> bool {
+    part.split_once('=').is_some_and(|(kind, _)| kind.parse::<humpyard::traffic::classify::Match>().is_ok())
+}
+
+fn tolerance(text: &str) -> Result<(String, core::time::Duration), Failure> {
+    let (service, time) = text.split_once('=').unwrap_or(("", text));
+    Ok((service.to_owned(), parse_duration(time)?))
+}
+
+fn guarantee(text: &str) -> Result<(String, u32), Failure> {
+    let share = |text: &str| text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    match text.split_once('=').map(|(service, text)| (service, share(text))) {
+        Some((service, Some(share))) => Ok((service.to_owned(), (share * 1e6).round() as u32)),
+        _ => Err(Failure::new(format!("--guarantee reads SERVICE=SHARE with a share from 0 to 1, not `{text}`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_with_parameters_are_told_apart() {
+        let choices = services("tcp=forward:checksum=fill,icmp-burst=8,udp=forward,other=forward").unwrap();
+        let names: Vec<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
+        assert_eq!(names, ["tcp", "udp", "other"]);
+        assert_eq!(choices[0].work.parameters.len(), 2);
+        assert_eq!(services("forward:icmp-burst=8,checksum=fill").unwrap()[0].work.parameters.len(), 2);
+    }
+
+    #[test]
+    fn bad_values_are_refused_in_words() {
+        let said = weights("3,0").unwrap_err().to_string();
+        assert_eq!(said, "--weights takes whole numbers from 1, separated by commas, not `0`");
+        let said = guarantee("tcp=2").unwrap_err().to_string();
+        assert_eq!(said, "--guarantee reads SERVICE=SHARE with a share from 0 to 1, not `tcp=2`");
+    }
+}

@@ -1,0 +1,69 @@
+//! `demo`: composed traffic, live, under several policies.
+
+use std::process::ExitCode;
+
+use humpyard::lab::{Control, Demo, DemoOptions, OFFERED, RunResult, demo as run_demo};
+
+use crate::arguments::DemoArguments;
+use crate::commands::run::verdict;
+use crate::commands::table;
+use crate::failure::Failure;
+use crate::figures::{bit_rate, packet_rate, percent};
+use crate::output;
+use crate::progress::Progress;
+use crate::stop;
+
+/// `humpyard demo`.
+pub(crate) fn demo(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
+    let common = &arguments.common;
+    let options =
+        DemoOptions { packets: arguments.packets, workers: usize::from(arguments.workers), seed: common.seed };
+    let stop = stop::on_signal()?;
+    let progress = Progress::new("", common.quiet);
+    let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
+    let demo = run_demo(&options, &mut control, |step| progress.relabel(step))?;
+    drop(progress);
+    if common.json {
+        output::print_json(&demo)?;
+    } else {
+        output::print(&story(&demo, options.workers))?;
+    }
+    Ok(verdict(&demo.comparison.runs.iter().collect::<Vec<&RunResult>>()))
+}
+
+fn story(demo: &Demo, workers: usize) -> String {
+    let runs = &demo.comparison.runs;
+    let Some(first) = runs.first() else { return String::new() };
+    let hands = match workers {
+        0 => "one thread".to_owned(),
+        1 => "a dispatcher and 1 worker thread".to_owned(),
+        workers => format!("a dispatcher and {workers} worker threads"),
+    };
+    let mut text = format!(
+        "Traffic: {} packets of {} flows, {}: messages of our own over TCP and UDP, IPv4 and IPv6, in bursts,\n\
+         one flow much heavier than the others. Offered at {}, {} of the {} that this machine took at\n\
+         full speed just now. Service: IP forwarding, for real. Hands: {hands}.\n\
+         The same packets under each policy:\n\n{}\n{}\n\nWhat the policies do:\n",
+        first.packets.arrived,
+        first.flows,
+        bit_rate(first.summary.throughput_bps),
+        packet_rate(demo.offered_pps),
+        percent(OFFERED),
+        packet_rate(demo.capacity_pps),
+        table::side_by_side(runs),
+        table::LEGEND,
+    );
+    for run in runs {
+        if let Some(entry) = humpyard::policies::registry::find(&run.policy) {
+            text.push_str(&format!("  {:5} {} ({})\n", run.policy, entry.info.summary, entry.info.family.name()));
+        }
+    }
+    text.push_str("\nWhere the threads sat:\n");
+    text.push_str(&table::threads(first));
+    text.push_str("\nHow to read it: `rr` balances packets and breaks the order of flows; `conn` and `hrw` keep the order and let\n");
+    text.push_str("the heavy flow fill one core's queue; `drr` gives every flow its turn on any core, so light flows pass the heavy one.\n");
+    text.push_str(
+        "\nNext: humpyard run --input YOUR.pcap --policy hrw    humpyard sim --help    humpyard list policies\n",
+    );
+    text
+}

@@ -1,0 +1,108 @@
+//! `list` and `explain`: what there is, from the registries.
+
+use std::process::ExitCode;
+
+use humpyard::name::unknown;
+use humpyard::policies::registry;
+use humpyard::policy::Parameter;
+use humpyard::sim::TABLES;
+use humpyard::{services, traffic};
+use serde_json::{Value, json};
+
+use crate::arguments::{ExplainArguments, ListArguments, Listed};
+use crate::commands::table::table;
+use crate::failure::Failure;
+use crate::output;
+
+/// `humpyard list`.
+pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
+    let entries = match arguments.what {
+        Listed::Policies => values(&registry::entries())?,
+        Listed::Services => values(&services::entries())?,
+        Listed::Profiles => values(&traffic::generate::entries())?,
+        Listed::Costs => costs(),
+    };
+    if arguments.common.json {
+        output::print_json(&entries)?;
+    } else {
+        let mut table = table(&["name", "family", "summary"]);
+        for column in table.column_iter_mut() {
+            column.set_cell_alignment(comfy_table::CellAlignment::Left);
+        }
+        for entry in &entries {
+            table.add_row(["name", "family", "summary"].map(|key| entry[key].as_str().unwrap_or_default().to_owned()));
+        }
+        output::print(&format!("{table}\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `humpyard explain`.
+pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {
+    let mut entries = values(&registry::entries())?;
+    entries.extend(values(&services::entries())?);
+    entries.extend(values(&traffic::generate::entries())?);
+    let names = entries.iter().filter_map(|entry| entry["name"].as_str());
+    let entry = entries.iter().find(|entry| entry["name"] == arguments.name.as_str());
+    let entry = entry.ok_or_else(|| Failure::new(unknown("policy, service or profile", &arguments.name, names)))?;
+    if arguments.common.json {
+        output::print_json(entry)?;
+    } else {
+        output::print(&text(entry)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn values(entries: &[impl serde::Serialize]) -> Result<Vec<Value>, Failure> {
+    Ok(entries.iter().map(serde_json::to_value).collect::<Result<_, _>>()?)
+}
+
+fn costs() -> Vec<Value> {
+    let cost = |(name, cost): &(&str, humpyard::cost::LinearCost)| json!({"service": name, "fixed_ns": cost.fixed, "per_byte_ns": cost.per_byte_milli as f64 / 1e3, "cold_ns": cost.cold});
+    let table = |table: &humpyard::sim::CostTable| {
+        let costs: Vec<Value> = table.costs.iter().map(cost).collect();
+        json!({"name": table.name, "family": "costs", "summary": table.source, "services": costs})
+    };
+    TABLES.iter().map(table).collect()
+}
+
+fn text(entry: &Value) -> Result<String, Failure> {
+    let line = |label: &str, key: &str| match entry[key].as_str() {
+        Some(value) => format!("{label:11} {value}\n"),
+        None => String::new(),
+    };
+    let mut text = format!(
+        "{} ({})\n\n",
+        entry["name"].as_str().unwrap_or_default(),
+        entry["family"].as_str().unwrap_or_default()
+    );
+    text.push_str(&line("does", "summary"));
+    text.push_str(&line("source", "source"));
+    for (index, promise) in entry["promises"].as_array().into_iter().flatten().enumerate() {
+        let label = if index == 0 { "promises" } else { "" };
+        text.push_str(&format!("{label:11} {}\n", promise.as_str().unwrap_or_default()));
+    }
+    text.push_str(&line("cost", "complexity"));
+    let parameters: Vec<Parameter> = serde_json::from_value(entry["parameters"].clone())?;
+    if parameters.is_empty() {
+        text.push_str("parameters  none\n");
+    }
+    for parameter in parameters {
+        let unit = if parameter.unit.is_empty() { String::new() } else { format!(" (in {})", parameter.unit) };
+        text.push_str(&format!(
+            "\n  {}={}\n      {}\n      takes {}{unit}\n",
+            parameter.name, parameter.default, parameter.summary, parameter.accepts
+        ));
+    }
+    text.push_str(&format!("\nUse it as: {}\n", usage(entry)));
+    Ok(text)
+}
+
+fn usage(entry: &Value) -> String {
+    let name = entry["name"].as_str().unwrap_or_default();
+    match entry["family"].as_str() {
+        Some("service") => format!("humpyard run --input in.pcap --policy hrw --services {name}"),
+        Some("profile") => format!("humpyard sim --input gen:{name} --policy drr"),
+        _ => format!("humpyard sim --input in.pcap --policy {name}"),
+    }
+}

@@ -1,0 +1,11 @@
+//! The commands, one file each.
+
+pub(crate) mod compare;
+pub(crate) mod demo;
+pub(crate) mod list;
+pub(crate) mod run;
+pub(crate) mod schedule;
+pub(crate) mod table;
+pub(crate) mod trace;
+
+mod configuration;

@@ -1,0 +1,104 @@
+//! `schedule`: the bare sequence of a sharing policy.
+
+use std::process::ExitCode;
+
+use humpyard::id::{ClientId, Id};
+use humpyard::random::Seed;
+use humpyard::sim::{Schedule, ScheduleRequest, schedule as run_schedule};
+use serde::Serialize;
+
+use crate::arguments::ScheduleArguments;
+use crate::commands::configuration::{ties, weights};
+use crate::failure::Failure;
+use crate::output;
+
+/// The document of `schedule`: clients are numbered from 1, an idle slot is null.
+#[derive(Serialize)]
+struct Document {
+    policy: String,
+    weights: Vec<u32>,
+    processors: u16,
+    slots: Slots,
+    error_min: f64,
+    error_max: f64,
+    error_min_exact: String,
+    error_max_exact: String,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Slots {
+    /// One processor: a client each.
+    One(Vec<Option<u32>>),
+    /// Several: a list each, one entry per processor.
+    Several(Vec<Vec<Option<u32>>>),
+}
+
+/// `humpyard schedule`.
+pub(crate) fn schedule(arguments: &ScheduleArguments) -> Result<ExitCode, Failure> {
+    let weights = weights(&arguments.weights)?;
+    let request = ScheduleRequest {
+        policy: arguments.policy.parse()?,
+        order: order(arguments.order.as_deref(), weights.len())?,
+        processors: usize::from(arguments.processors),
+        slots: arguments.slots as usize,
+        ties: ties(arguments.ties),
+        seed: Seed(arguments.common.seed),
+        weights,
+    };
+    let schedule = run_schedule(&request)?;
+    if arguments.common.json {
+        output::print_json(&document(&request, &schedule))?;
+    } else {
+        output::print(&text(&request, &schedule))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Client numbers from 1, each once, as ids from 0.
+fn order(text: Option<&str>, clients: usize) -> Result<Vec<ClientId>, Failure> {
+    let Some(text) = text else { return Ok((0..clients).map(ClientId::from_index).collect()) };
+    let numbers: Option<Vec<usize>> = text.split(',').map(|part| part.trim().parse().ok()).collect();
+    let mut sorted = numbers.clone().unwrap_or_default();
+    sorted.sort_unstable();
+    if !sorted.into_iter().eq(1..=clients) {
+        return Err(Failure::new(format!("--order takes each client from 1 to {clients} once, not `{text}`")));
+    }
+    Ok(numbers.unwrap_or_default().into_iter().map(|number| ClientId::from_index(number - 1)).collect())
+}
+
+fn number(client: Option<ClientId>) -> Option<u32> {
+    client.map(|client| client.0 + 1)
+}
+
+fn document(request: &ScheduleRequest, schedule: &Schedule) -> Document {
+    let slots = || schedule.slots.iter();
+    Document {
+        policy: request.policy.to_string(),
+        weights: request.weights.iter().map(|weight| weight.get()).collect(),
+        processors: request.processors as u16,
+        slots: if request.processors == 1 {
+            Slots::One(slots().map(|served| number(served[0])).collect())
+        } else {
+            Slots::Several(slots().map(|served| served.iter().copied().map(number).collect()).collect())
+        },
+        error_min: schedule.error_min.value(),
+        error_max: schedule.error_max.value(),
+        error_min_exact: schedule.error_min.to_string(),
+        error_max_exact: schedule.error_max.to_string(),
+    }
+}
+
+/// One line per processor; numbers of one digit stand without gaps.
+fn text(request: &ScheduleRequest, schedule: &Schedule) -> String {
+    let gap = if request.weights.len() < 10 { "" } else { " " };
+    let shown = |client: Option<ClientId>| number(client).map_or("-".to_owned(), |number| number.to_string());
+    let mut text = String::new();
+    for processor in 0..request.processors {
+        let line: Vec<String> = schedule.slots.iter().map(|served| shown(served[processor])).collect();
+        text.push_str(&line.join(gap));
+        text.push('\n');
+    }
+    text.push_str(&format!("service error from {} to {}\n", schedule.error_min, schedule.error_max));
+    text
+}

@@ -1,0 +1,210 @@
+//! What the mechanism promises whatever its policies decide, held against random histories and policies without a purpose.
+
+use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
+use humpyard_core::mechanism::{Completed, Dispatch, DropReason, FlowOrder, Limits, Scheduler};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Allocate, Policy, Promise, Steer, Target, View};
+use humpyard_core::unit::{Time, WorkUnit};
+use humpyard_testkit::reference::Arbitrary;
+use humpyard_testkit::{Checked, CheckedSteer, Event, FlowWatch, History, Log, Observer, Player, Shape, explain};
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+
+/// Steers to the eligible core with the smallest backlog, so that the view matters.
+struct LeastBacklog;
+
+impl Policy for LeastBacklog {}
+
+impl Steer for LeastBacklog {
+    fn steer(&mut self, _: Time, _: &Packet, view: &View<'_>) -> Target {
+        let least = view.eligible.iter().min_by_key(|&&core| (view.cores[core].backlog, core));
+        Target::Core(*least.expect("at least one core is eligible"))
+    }
+}
+
+/// Deals the cores to the services one by one.
+struct Dealt {
+    services: usize,
+}
+
+impl Policy for Dealt {}
+
+impl Allocate for Dealt {
+    fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
+        for (place, service) in allocation.iter_mut().enumerate() {
+            *service = ServiceId::from_index(place % self.services);
+        }
+    }
+}
+
+/// `PROPTEST_CASES` sets how many histories are tried; failures are not kept in files, their histories are printed.
+fn config() -> Config {
+    Config { failure_persistence: None, ..Config::default() }
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let machine = (1..=4usize, 1..=3usize, 1..=3usize, prop_oneof![Just(FlowOrder::Keep), Just(FlowOrder::Free)]);
+    let limits = (
+        prop_oneof![Just(4096usize), 1..=40usize],
+        prop_oneof![Just(u32::MAX), 0..=20u32],
+        prop_oneof![Just(u32::MAX), 0..=10u32],
+    );
+    let unit = prop_oneof![Just(WorkUnit::Nanoseconds), Just(WorkUnit::Bytes), Just(WorkUnit::Packets)];
+    (any::<u64>().no_shrink(), 1..=8usize, 1..=250usize, machine, limits, unit).prop_map(
+        |(seed, clients, events, machine, limits, unit)| Shape {
+            seed,
+            clients,
+            events,
+            weights_change: true,
+            cores: machine.0,
+            services: machine.1.min(machine.0),
+            in_flight: machine.2,
+            flow_order: machine.3,
+            packets: limits.0,
+            limits: Limits { queue: limits.1, client: limits.2 },
+            error_permille: 1000,
+            unit,
+            ..Shape::default()
+        },
+    )
+}
+
+/// How the queues are laid out.
+#[derive(Clone, Copy, Debug)]
+enum Layout {
+    Shared,
+    PerCore,
+    PerService,
+    PerCoreOfService,
+}
+
+const LAYOUTS: [Layout; 4] = [Layout::Shared, Layout::PerCore, Layout::PerService, Layout::PerCoreOfService];
+
+fn play(
+    history: &History,
+    layout: Layout,
+    share: impl Fn() -> Arbitrary,
+    observer: &mut impl Observer,
+) -> Result<Log, TestCaseError> {
+    let steer = match layout {
+        Layout::Shared | Layout::PerService => None,
+        Layout::PerCore | Layout::PerCoreOfService => Some(CheckedSteer::new(LeastBacklog, history.cores)),
+    };
+    let allocate = match layout {
+        Layout::Shared | Layout::PerCore => None,
+        Layout::PerService | Layout::PerCoreOfService => Some(Dealt { services: history.estimates.len() }),
+    };
+    let checked = || Ok(Checked::new(share(), &[Promise::WorkConserving]));
+    let mut scheduler =
+        Scheduler::new(&history.setup(), history.options(), steer, allocate, checked).expect("the set-up is valid");
+    explain(history, || Player::new(history).run(&mut scheduler, observer))
+        .map_err(|error| TestCaseError::fail(format!("{layout:?}: {error}")))
+}
+
+fn packet(history: &History, arrival: usize) -> Packet {
+    match history.events[arrival].1 {
+        Event::Arrive { packet, .. } => packet,
+        _ => unreachable!("only packets are dispatched"),
+    }
+}
+
+/// Counts what waits by the log of a run alone, and holds every drop to its reason.
+struct Room<'h> {
+    history: &'h History,
+    held: usize,
+    waiting: u32,
+    waiting_of: Vec<u32>,
+}
+
+impl Observer for Room<'_> {
+    fn on_accept(&mut self, _: Time, packet: &Packet) {
+        self.held += 1;
+        self.waiting += 1;
+        self.waiting_of[packet.client.index()] += 1;
+        assert!(self.held <= self.history.packets, "more packets are held than the run allows");
+        assert!(self.waiting <= self.history.limits.queue, "more packets wait than the queue allows");
+        let of_client = self.waiting_of[packet.client.index()];
+        assert!(of_client <= self.history.limits.client, "more packets wait than the client may have");
+    }
+
+    fn on_dispatch(&mut self, _: Time, _: CoreId, dispatch: &Dispatch, _: u64) {
+        self.waiting -= 1;
+        self.waiting_of[dispatch.packet.client.index()] -= 1;
+    }
+
+    fn on_completion(&mut self, _: Time, _: CoreId, _: &Completed, _: Time) {
+        self.held -= 1;
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_packet_is_accounted_for(shape in shape()) {
+        let history = History::generate(&shape);
+        for layout in LAYOUTS {
+            let log = play(&history, layout, || Arbitrary::new(shape.seed), &mut ())?;
+            let again = play(&history, layout, || Arbitrary::new(shape.seed), &mut ())?;
+            prop_assert!(log == again, "{layout:?}: the same history gave other decisions\n{history}");
+            play(&history, layout, Arbitrary::merging, &mut ())?;
+        }
+    }
+
+    #[test]
+    fn clients_keep_their_order_on_several_cores_where_told_to(shape in shape()) {
+        let history = History::generate(&Shape { flow_order: FlowOrder::Keep, ..shape });
+        for layout in [Layout::Shared, Layout::PerService] {
+            let mut watch = FlowWatch::new(&history);
+            play(&history, layout, || Arbitrary::new(shape.seed), &mut watch)?;
+            prop_assert_eq!(watch.out_of_order(), 0, "{:?}\n{}", layout, history);
+        }
+    }
+
+    #[test]
+    fn merged_clients_start_in_order_of_arrival(shape in shape()) {
+        let history = History::generate(&shape);
+        let log = play(&history, Layout::Shared, Arbitrary::merging, &mut ())?;
+        prop_assert!(log.decisions.is_sorted_by_key(|decision| decision.arrival), "{history}");
+    }
+
+    #[test]
+    fn a_core_serves_only_its_service(shape in shape()) {
+        let history = History::generate(&shape);
+        for layout in [Layout::PerService, Layout::PerCoreOfService] {
+            let log = play(&history, layout, || Arbitrary::new(shape.seed), &mut ())?;
+            for decision in log.decisions {
+                let service = packet(&history, decision.arrival).service.index();
+                prop_assert_eq!(decision.core.index() % history.estimates.len(), service, "{:?}", layout);
+            }
+        }
+    }
+
+    #[test]
+    fn limits_hold(shape in shape()) {
+        let history = History::generate(&shape);
+        let mut room = Room { history: &history, held: 0, waiting: 0, waiting_of: vec![0; shape.clients] };
+        let log = play(&history, Layout::Shared, || Arbitrary::new(shape.seed), &mut room)?;
+        for reason in DropReason::ALL {
+            let possible = match reason {
+                DropReason::BufferFull => shape.packets < shape.events,
+                DropReason::QueueFull => shape.limits.queue < u32::MAX,
+                DropReason::ClientFull => shape.limits.client < u32::MAX,
+            };
+            let dropped = log.drops.iter().any(|(_, why)| *why == reason);
+            prop_assert!(possible || !dropped, "dropped without a limit: {}\n{history}", reason.name());
+        }
+    }
+}
+
+/// Free order is not kept by accident: packets of a client do overtake each other then.
+#[test]
+fn clients_lose_their_order_where_they_may() {
+    let late = (0..20).map(|seed| {
+        let history = History::generate(&Shape { seed, cores: 4, flow_order: FlowOrder::Free, ..Shape::default() });
+        let mut watch = FlowWatch::new(&history);
+        play(&history, Layout::Shared, || Arbitrary::new(seed), &mut watch).expect("a valid run");
+        watch.out_of_order()
+    });
+    assert!(late.sum::<u64>() > 0);
+}

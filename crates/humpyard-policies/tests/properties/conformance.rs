@@ -1,0 +1,147 @@
+//! Every registered policy keeps the contract of its trait, and the mechanism's account balances over it.
+
+use humpyard_core::id::{ClientId, Id};
+use humpyard_core::mechanism::{Never, Scheduler};
+use humpyard_core::policy::{Build, BuildError, Family, Params, Setup, Steer};
+use humpyard_core::unit::{Time, Weight};
+use humpyard_policies::allocate::r#static::{Static, StaticParams};
+use humpyard_policies::registry::{self, AnyShare};
+use humpyard_policies::spec::PolicySpec;
+use humpyard_policies::steer::conn::Conn;
+use humpyard_policies::steer::hrw::Hrw;
+use humpyard_policies::steer::rr::Rr;
+use humpyard_testkit::{Checked, CheckedSteer, Decision, Event, History, Log, Shape};
+use proptest::prelude::*;
+
+use crate::shapes::{any_shape, cases, play_twice};
+
+/// Variants of registered policies that decide otherwise than their defaults.
+const VARIANTS: [(Family, &str); 3] =
+    [(Family::Share, "drr:surplus=true"), (Family::Share, "drr:quantum=20000"), (Family::Steer, "conn:hash=mix")];
+
+/// The registered policies of a family, with their variants.
+fn specs(family: Family) -> Vec<String> {
+    let named = registry::entries().into_iter().filter(|entry| entry.info.family == family);
+    let variants = VARIANTS.into_iter().filter(|variant| variant.0 == family).map(|variant| variant.1.to_string());
+    named.map(|entry| entry.info.name.to_string()).chain(variants).collect()
+}
+
+/// The sharing policy of this spec, under watch.
+fn checked(spec: &str, setup: &Setup<'_>) -> Result<Checked<AnyShare>, BuildError> {
+    let name = spec.split(':').next().expect("a name");
+    let promises = registry::find(name).expect("registered").info.promises;
+    Ok(Checked::new(spec.parse::<PolicySpec>()?.build_share(setup)?, promises))
+}
+
+fn steered<S: Steer + Build>(parameters: &str, share: &str, history: &History) -> Result<(), TestCaseError> {
+    let pairs: Vec<(String, String)> = parameters
+        .split(',')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect();
+    let params = S::Params::from_pairs(S::INFO.name, &pairs).expect("known parameters");
+    for allocated in [false, true] {
+        play_twice(history, |history| {
+            let setup = history.setup();
+            let steer = CheckedSteer::new(S::new(&params, &setup)?, history.cores);
+            let allocate = if allocated { Some(Static::new(&StaticParams {}, &setup)?) } else { None };
+            Scheduler::new(&setup, history.options(), Some(steer), allocate, || checked(share, &setup))
+        })?;
+    }
+    Ok(())
+}
+
+/// Plays a history to a steering policy by its spec; a registered policy without a line here fails the test.
+fn steered_by(spec: &str, share: &str, history: &History) -> Result<(), TestCaseError> {
+    let (name, parameters) = spec.split_once(':').unwrap_or((spec, ""));
+    match name {
+        "rr" => steered::<Rr>(parameters, share, history),
+        "conn" => steered::<Conn>(parameters, share, history),
+        "hrw" => steered::<Hrw>(parameters, share, history),
+        _ => panic!("steering policy `{name}` is registered, and not held to the contract here"),
+    }
+}
+
+/// Whether the decisions are the same, in histories of which the second has so many events before the first of the other.
+fn same_but_for_numbers(log: &Log, later: &Log, by: usize) -> bool {
+    let moved = log.decisions.iter().map(|decision| Decision { arrival: decision.arrival + by, ..*decision });
+    moved.eq(later.decisions.iter().copied())
+}
+
+/// Every service needs a core of its own where cores are allocated.
+fn with_a_core_for_each_service(shape: Shape) -> Shape {
+    Shape { services: shape.services.min(shape.cores), ..shape }
+}
+
+proptest! {
+    #![proptest_config(cases(150))]
+
+    #[test]
+    fn sharing_policies_keep_the_contract(shape in any_shape()) {
+        let history = History::generate(&shape);
+        for spec in specs(Family::Share) {
+            play_twice(&history, |history| {
+                let setup = history.setup();
+                Scheduler::<Never, _, Never>::new(&setup, history.options(), None, None, || checked(&spec, &setup))
+            })?;
+        }
+    }
+
+    #[test]
+    fn sharing_policies_keep_the_contract_in_a_queue_for_each_service(shape in any_shape()) {
+        let history = History::generate(&with_a_core_for_each_service(shape));
+        for spec in specs(Family::Share) {
+            play_twice(&history, |history| {
+                let setup = history.setup();
+                let allocate = Some(Static::new(&StaticParams {}, &setup)?);
+                Scheduler::<Never, _, _>::new(&setup, history.options(), None, allocate, || checked(&spec, &setup))
+            })?;
+        }
+    }
+
+    #[test]
+    fn weights_given_before_the_first_packet_are_the_weights_of_the_set_up(shape in any_shape()) {
+        let given = History::generate(&shape);
+        let mut told = given.clone();
+        for (client, weight) in given.weights.iter().enumerate().rev() {
+            told.events.insert(0, (Time::ZERO, Event::SetWeight(ClientId::from_index(client), *weight)));
+            told.weights[client] = Weight::ONE;
+        }
+        for spec in specs(Family::Share) {
+            let [given, told] = [&given, &told].map(|history| {
+                play_twice(history, |history| {
+                    let setup = history.setup();
+                    Scheduler::<Never, _, Never>::new(&setup, history.options(), None, None, || checked(&spec, &setup))
+                })
+            });
+            prop_assert!(same_but_for_numbers(&given?, &told?, shape.clients), "{spec}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_registered_runs_by_name(shape in any_shape()) {
+        let history = History::generate(&with_a_core_for_each_service(shape));
+        let mut all = specs(Family::Steer);
+        all.extend(specs(Family::Share));
+        all.extend(specs(Family::Allocate));
+        all.push("allocate=static/steer=hrw/share=drr".into());
+        for spec in all {
+            let spec: PolicySpec = spec.parse().expect("a registered name");
+            play_twice(&history, |history| spec.build(&history.setup(), history.options()))?;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
+
+    #[test]
+    fn steering_policies_keep_the_contract(shape in any_shape()) {
+        let history = History::generate(&with_a_core_for_each_service(shape));
+        for steer in specs(Family::Steer) {
+            for share in specs(Family::Share) {
+                steered_by(&steer, &share, &history)?;
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The bounds of fair policies, over every interval in which two clients are backlogged.
+
+use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
+use humpyard_core::policy::{Auto, Build, Share};
+use humpyard_policies::share::drr::{Drr, DrrParams};
+use humpyard_policies::share::sfq::{Sfq, SfqParams};
+use humpyard_testkit::{Backlog, Bound, Count, Extent, Fairness, History, Shape};
+use proptest::prelude::*;
+
+use crate::shapes::{cases, play, seeds};
+
+/// Theorem 1 of Goyal, Vin, Cheng: l_i/w_i + l_j/w_j, by what packets cost in the end.
+///
+/// At a pick on one core nothing is in service, every tag is settled, and so wrong estimates cost nothing.
+const SFQ: Bound = Bound { fixed: 0, part: |extent| extent.used };
+
+/// A core is handed up to this many packets, or so many cores one each.
+const SERVED_AT_ONCE: u64 = 3;
+
+/// Tags of packets in service still hold estimates: each may be off by its error, in both ends of an interval. With exact
+/// estimates this is theorem 1 again, for the packets that went to cores.
+const SFQ_SEVERAL_STARTED: Bound =
+    Bound { fixed: 0, part: |extent| longest(extent) + 2 * SERVED_AT_ONCE * extent.error };
+
+/// What is complete lags what has started by the packets in service.
+const SFQ_SEVERAL_COMPLETED: Bound =
+    Bound { fixed: 0, part: |extent| longest(extent) + SERVED_AT_ONCE * (2 * extent.error + extent.used) };
+
+fn longest(extent: &Extent) -> u64 {
+    extent.used.max(extent.estimate)
+}
+
+/// A turn ends with less credit left than the head was estimated to cost, and with at most one overrun of debt.
+const fn drr_bound(quantum: u64) -> Bound {
+    Bound { fixed: quantum, part: |extent| extent.estimate + extent.overrun }
+}
+
+/// A turn ends with a debt below the cost of one packet; credit is never left.
+const fn surplus_bound(quantum: u64) -> Bound {
+    Bound { fixed: quantum, part: |extent| extent.used }
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    (seeds(), 2..=6usize, 1..=400usize, prop_oneof![Just(1u32), Just(10u32), Just(1000u32)])
+        .prop_map(|(seed, clients, events, weight_max)| Shape { seed, clients, events, weight_max, ..Shape::default() })
+}
+
+fn errors() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(0u32), Just(300u32), Just(1000u32)]
+}
+
+fn fair<Q: Share + Build>(
+    history: &History,
+    params: &Q::Params,
+    count: Count,
+    backlog: Backlog,
+    bound: Bound,
+) -> Result<f64, TestCaseError> {
+    let mut fairness = Fairness::new(&history.weights, count, backlog, bound);
+    let build = |history: &History| {
+        let setup = history.setup();
+        Scheduler::<Never, _, Never>::new(&setup, history.options(), None, None, || Q::new(params, &setup))
+    };
+    play(history, build, &mut fairness)?;
+    Ok(fairness.tightness())
+}
+
+const ONE_BY_ONE: [(Count, Backlog); 3] =
+    [(Count::Start, Backlog::Held), (Count::Completion, Backlog::Held), (Count::Start, Backlog::Waiting)];
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn sfq_on_one_core(shape in shape(), error_permille in errors(), weights_change: bool) {
+        let history = History::generate(&Shape { error_permille, weights_change, ..shape });
+        for (count, backlog) in ONE_BY_ONE {
+            fair::<Sfq>(&history, &SfqParams {}, count, backlog, SFQ)?;
+        }
+    }
+
+    #[test]
+    fn sfq_with_several_packets_in_service(shape in shape(), error_permille in errors(), one_core: bool) {
+        let several = SERVED_AT_ONCE as usize;
+        let (cores, in_flight) = if one_core { (1, several) } else { (several, 1) };
+        let history = History::generate(&Shape { error_permille, cores, in_flight, flow_order: FlowOrder::Free, ..shape });
+        fair::<Sfq>(&history, &SfqParams {}, Count::Start, Backlog::Waiting, SFQ_SEVERAL_STARTED)?;
+        fair::<Sfq>(&history, &SfqParams {}, Count::Completion, Backlog::Waiting, SFQ_SEVERAL_COMPLETED)?;
+    }
+
+    #[test]
+    fn drr_on_one_core(shape in shape(), error_permille in errors(), quanta in 1..=3u64) {
+        let history = History::generate(&Shape { error_permille, ..shape });
+        let quantum = quanta * history.longest;
+        let params = DrrParams { quantum: Auto::Given(quantum), surplus: false };
+        for (count, backlog) in ONE_BY_ONE {
+            fair::<Drr>(&history, &params, count, backlog, drr_bound(quantum))?;
+        }
+    }
+
+    #[test]
+    fn surplus_round_robin_on_one_core(shape in shape(), error_permille in errors()) {
+        let history = History::generate(&Shape { error_permille, ..shape });
+        let params = DrrParams { quantum: Auto::Auto, surplus: true };
+        for (count, backlog) in ONE_BY_ONE {
+            fair::<Drr>(&history, &params, count, backlog, surplus_bound(history.longest))?;
+        }
+    }
+
+    // Heads are offered at once, so packets start in the order of one core; only a turn that was left open by a last packet
+    // in service may be resumed before its place in the round, and that is one quantum more.
+    #[test]
+    fn drr_on_several_cores(shape in shape()) {
+        let history = History::generate(&Shape { cores: 3, flow_order: FlowOrder::Free, ..shape });
+        let bound = drr_bound(2 * history.longest);
+        fair::<Drr>(&history, &DrrParams::default(), Count::Start, Backlog::Waiting, bound)?;
+    }
+}
+
+/// The bounds are not so wide that anything would pass: random histories use most of them up.
+#[test]
+fn histories_go_to_the_bounds() {
+    let tightest = |play: &dyn Fn(&History) -> f64| {
+        let shape = |seed| Shape { seed, events: 400, weight_max: 10, clients: 3, ..Shape::default() };
+        (0..100).map(|seed| play(&History::generate(&shape(seed)))).fold(0.0, f64::max)
+    };
+    let sfq = tightest(&|history| fair::<Sfq>(history, &SfqParams {}, Count::Start, Backlog::Held, SFQ).expect("fair"));
+    let drr = tightest(&|history| {
+        let bound = drr_bound(history.longest);
+        fair::<Drr>(history, &DrrParams::default(), Count::Start, Backlog::Held, bound).expect("fair")
+    });
+    assert!(sfq > 0.95 && drr > 0.8, "sfq used {sfq} of its bound, drr {drr}");
+}

@@ -1,0 +1,9 @@
+//! What the policies promise, held against random histories.
+
+mod conformance;
+mod fairness;
+mod long_run;
+mod order;
+mod shapes;
+mod steering;
+mod twin;

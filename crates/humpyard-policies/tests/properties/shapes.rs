@@ -1,0 +1,73 @@
+//! Drawing shapes, and playing their histories.
+
+use humpyard_core::mechanism::{FlowOrder, Limits, Scheduler};
+use humpyard_core::policy::{Allocate, BuildError, Share, Steer};
+use humpyard_core::unit::WorkUnit;
+use humpyard_testkit::{History, Log, Observer, Player, Shape, explain};
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+
+/// So many cases, ten times as many with `PROPTEST_CASES=2560`; failures are not kept in files, their histories are printed.
+pub(crate) fn cases(cases: u32) -> Config {
+    let config = Config::default();
+    Config { cases: (cases * config.cases).div_ceil(256), failure_persistence: None, ..config }
+}
+
+/// Everything: cores, limits, units, orders, errors of all sizes.
+pub(crate) fn any_shape() -> impl Strategy<Value = Shape> {
+    let machine = (1..=4usize, 1..=3usize, 1..=3usize, prop_oneof![Just(FlowOrder::Keep), Just(FlowOrder::Free)]);
+    let limits = (
+        prop_oneof![Just(4096usize), 1..=40usize],
+        prop_oneof![Just(u32::MAX), 1..=20u32],
+        prop_oneof![Just(u32::MAX), 1..=10u32],
+    );
+    let work = (
+        prop_oneof![Just(WorkUnit::Nanoseconds), Just(WorkUnit::Bytes), Just(WorkUnit::Packets)],
+        prop_oneof![Just(0u32), Just(500u32), Just(1000u32)],
+        prop_oneof![Just(1u32), Just(10u32), Just(1000u32)],
+    );
+    (seeds(), 1..=8usize, 1..=200usize, any::<bool>(), machine, limits, work).prop_map(
+        |(seed, clients, events, weights_change, machine, limits, work)| Shape {
+            seed,
+            clients,
+            events,
+            weights_change,
+            cores: machine.0,
+            services: machine.1,
+            in_flight: machine.2,
+            flow_order: machine.3,
+            packets: limits.0,
+            limits: Limits { queue: limits.1, client: limits.2 },
+            unit: work.0,
+            error_permille: if work.0 == WorkUnit::Nanoseconds { work.1 } else { 0 },
+            weight_max: work.2,
+            ..Shape::default()
+        },
+    )
+}
+
+/// A seed is as good as any other: smaller is not simpler.
+pub(crate) fn seeds() -> impl Strategy<Value = u64> {
+    any::<u64>().no_shrink()
+}
+
+/// Plays the history twice to fresh schedulers, and expects the same decisions.
+pub(crate) fn play_twice<S: Steer, Q: Share, A: Allocate>(
+    history: &History,
+    build: impl Fn(&History) -> Result<Scheduler<S, Q, A>, BuildError>,
+) -> Result<Log, TestCaseError> {
+    let log = play(history, &build, &mut ())?;
+    let again = play(history, &build, &mut ())?;
+    prop_assert!(log == again, "the same history gave other decisions");
+    Ok(log)
+}
+
+/// Plays the history to a fresh scheduler.
+pub(crate) fn play<S: Steer, Q: Share, A: Allocate>(
+    history: &History,
+    build: impl Fn(&History) -> Result<Scheduler<S, Q, A>, BuildError>,
+    observer: &mut impl Observer,
+) -> Result<Log, TestCaseError> {
+    let mut scheduler = build(history).expect("the set-up is valid");
+    explain(history, || Player::new(history).run(&mut scheduler, observer)).map_err(TestCaseError::fail)
+}

@@ -1,0 +1,92 @@
+//! What steering policies promise of any set of cores.
+
+use humpyard_core::id::{CoreId, Id, IdVec};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Build, CoreView, Steer, Target, View};
+use humpyard_core::unit::Time;
+use humpyard_policies::steer::conn::{Conn, ConnParams, Hash};
+use humpyard_policies::steer::hrw::{Hrw, HrwParams};
+use humpyard_policies::steer::rr::{Rr, RrParams};
+use humpyard_testkit::{History, Shape};
+use proptest::prelude::*;
+use proptest::sample::subsequence;
+
+use crate::shapes::cases;
+
+const CORES: usize = 16;
+
+/// Where a fresh policy on 16 cores sends packets with these keys, and backlogs, if these cores are eligible.
+fn targets<S: Steer + Build>(params: &S::Params, eligible: &[usize], packets: &[(u64, u32)]) -> Vec<CoreId> {
+    let history = History::generate(&Shape { cores: CORES, events: 0, ..Shape::default() });
+    let mut policy = S::new(params, &history.setup()).expect("valid parameters");
+    let eligible: Vec<CoreId> = eligible.iter().copied().map(CoreId::from_index).collect();
+    let steer = |&(key, backlog): &(u64, u32)| {
+        let loaded = |core: CoreId| CoreView { packets: backlog, backlog: u64::from(backlog) * core.index() as u64 };
+        let cores = IdVec::from_fn(CORES, loaded);
+        let packet = Packet { key, rss: key as u32, ..Packet::default() };
+        let Target::Core(core) =
+            policy.steer(Time::ZERO, &packet, &View { as_of: Time::ZERO, cores: &cores, eligible: &eligible });
+        assert!(eligible.contains(&core), "core {core} is not one of {eligible:?}");
+        core
+    };
+    packets.iter().map(steer).collect()
+}
+
+fn packets() -> impl Strategy<Value = Vec<(u64, u32)>> {
+    prop::collection::vec((any::<u64>(), 0..50u32), 1..100)
+}
+
+/// Some of the cores, ascending.
+fn some_cores(at_least: usize) -> impl Strategy<Value = Vec<usize>> {
+    subsequence((0..CORES).collect::<Vec<_>>(), at_least..=CORES)
+}
+
+/// A connection, whatever happens around it, stays on its core.
+fn stays<S: Steer + Build>(
+    params: &S::Params,
+    eligible: &[usize],
+    packets: &[(u64, u32)],
+) -> Result<(), TestCaseError> {
+    let there = targets::<S>(params, eligible, packets);
+    let backwards: Vec<(u64, u32)> = packets.iter().rev().map(|&(key, backlog)| (key, 50 - backlog)).collect();
+    let mut back = targets::<S>(params, eligible, &backwards);
+    back.reverse();
+    prop_assert_eq!(there, back);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    #[test]
+    fn static_steering_depends_on_the_connection_alone(eligible in some_cores(1), packets in packets()) {
+        stays::<Hrw>(&HrwParams {}, &eligible, &packets)?;
+        stays::<Conn>(&ConnParams::default(), &eligible, &packets)?;
+        stays::<Conn>(&ConnParams { hash: Hash::Mix, buckets: 128 }, &eligible, &packets)?;
+    }
+
+    #[test]
+    fn hrw_moves_the_connections_of_the_core_that_goes_and_no_others(
+        eligible in some_cores(2),
+        place in any::<prop::sample::Index>(),
+        packets in packets(),
+    ) {
+        let gone = eligible[place.index(eligible.len())];
+        let left: Vec<usize> = eligible.iter().copied().filter(|&core| core != gone).collect();
+        let before = targets::<Hrw>(&HrwParams {}, &eligible, &packets);
+        let after = targets::<Hrw>(&HrwParams {}, &left, &packets);
+        for (before, after) in before.into_iter().zip(after) {
+            let moved = after != before;
+            prop_assert_eq!(moved, before.index() == gone, "from {} to {}, without {}", before, after, gone);
+        }
+    }
+
+    #[test]
+    fn round_robin_visits_every_core_before_any_twice(eligible in some_cores(1), packets in packets()) {
+        let found = targets::<Rr>(&RrParams {}, &eligible, &packets);
+        for round in found.chunks(eligible.len()) {
+            let expected: Vec<CoreId> = eligible.iter().take(round.len()).copied().map(CoreId::from_index).collect();
+            prop_assert_eq!(round, &expected[..]);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! No packet is lost or counted twice, however many threads there are and however little room.
+
+use humpyard_core::mechanism::{DropReason, Limits};
+use humpyard_policies::registry;
+use humpyard_runtime::{Overload, Thread};
+use humpyard_traffic::pace::Pace;
+
+use crate::support::Run;
+
+/// Far more than any machine takes: everything is due at once.
+const TOO_FAST: Option<Pace> = Some(Pace::PacketsPerSecond(1e9));
+
+#[test]
+fn every_policy_accounts_for_every_packet() {
+    for entry in registry::entries() {
+        for workers in 0..=3 {
+            let (outcome, _) = Run { policy: entry.info.name, workers, ..Run::default() }.go();
+            let account = outcome.measured.account();
+            assert_eq!((account.arrived, account.processed), (20_000, 20_000), "{} {workers}", entry.info.name);
+            assert!(outcome.out.generated > 0, "the traffic has packets that expire, and is answered");
+            assert!(!outcome.interrupted && outcome.damage.is_none());
+        }
+    }
+}
+
+#[test]
+fn what_finds_no_room_is_dropped_and_counted() {
+    for policy in ["rr", "hrw", "drr", "fcfs"] {
+        for workers in [0, 1, 3] {
+            let run = Run { policy, workers, packets: 8, pace: TOO_FAST, overload: Overload::Drop, ..Run::default() };
+            let (outcome, _) = run.go();
+            let account = outcome.measured.account();
+            assert_eq!(account.arrived, 20_000);
+            assert!(account.dropped(DropReason::BufferFull) > 0, "{policy} {workers}: {account:?}");
+            assert!(account.processed > 0, "{policy} {workers}: {account:?}");
+        }
+    }
+}
+
+#[test]
+fn limits_of_queues_and_clients_have_reasons_of_their_own() {
+    let run = Run { workers: 1, pace: TOO_FAST, overload: Overload::Drop, in_flight: 1, ..Run::default() };
+    let (outcome, _) = Run { policy: "drr", limits: Limits { queue: 64, client: 2 }, ..run }.go();
+    let account = outcome.measured.account();
+    assert!(account.dropped(DropReason::ClientFull) > 0, "{account:?}");
+    let (outcome, _) = Run { policy: "fcfs", limits: Limits { queue: 4, client: u32::MAX }, ..run }.go();
+    let account = outcome.measured.account();
+    assert!(account.dropped(DropReason::QueueFull) > 0, "{account:?}");
+    assert_eq!(account.dropped(DropReason::ClientFull), 0, "{account:?}");
+}
+
+#[test]
+fn who_waits_for_room_drops_nothing() {
+    for (policy, workers, packets, in_flight) in
+        [("hrw", 2, 1, 1), ("drr", 3, 2, 7), ("rr", 0, 1, 1), ("fcfs", 1, 5, 1), ("conn", 3, 40, 200)]
+    {
+        let input = "gen:messages:packets=4000";
+        let (outcome, _) = Run { policy, workers, packets, in_flight, input, ..Run::default() }.go();
+        let account = outcome.measured.account();
+        assert_eq!((account.processed, account.dropped_total()), (4_000, 0), "{policy} {workers} {packets}");
+    }
+}
+
+#[test]
+fn one_worker_does_what_the_dispatcher_does_alone() {
+    for service in ["forward", "forward:routes=198.18.0.0/16=local;::/0=unreachable"] {
+        let verdicts = |workers| {
+            let run = Run { policy: "fcfs", workers, service, ..Run::default() };
+            let (outcome, frames) = run.go();
+            let out = outcome.out;
+            let dropped: Vec<_> = out.dropped().collect();
+            (out.processed, out.generated, out.forwarded, out.consumed, dropped, frames)
+        };
+        assert!(verdicts(0) == verdicts(1), "{service}");
+    }
+}
+
+#[test]
+fn more_workers_than_processors_take_turns() {
+    for policy in ["rr", "drr", "static"] {
+        let (outcome, _) = Run { policy, workers: 8, ..Run::default() }.go();
+        assert_eq!(outcome.measured.account().processed, 20_000);
+        let threads: Vec<Thread> = outcome.seats.iter().map(|seat| seat.thread).collect();
+        assert_eq!(threads[0], Thread::Dispatcher);
+        assert_eq!(threads[1..], [0, 1, 2, 3, 4, 5, 6, 7].map(Thread::Worker));
+        let summary = outcome.measured.summary();
+        assert_eq!(summary.cores_detail.len(), 8);
+        if policy == "rr" {
+            assert!(summary.cores_detail.iter().all(|core| core.packets == 2500), "{:?}", summary.cores_detail);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Live runs of every policy on real threads: nothing is lost, flows keep their order, and every end is an orderly one.
+
+mod accounts;
+mod ends;
+mod order;
+mod support;

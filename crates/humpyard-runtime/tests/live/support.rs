@@ -1,0 +1,164 @@
+//! A live run in a few words, and a sink that keeps what it is given.
+
+use core::sync::atomic::AtomicBool;
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::frame::Frame;
+use humpyard_core::measure::{Measured, Measurements};
+use humpyard_core::mechanism::{Account, FlowOrder, Limits, Options};
+use humpyard_core::policy::{ServiceSetup, Setup, Ties};
+use humpyard_core::random::Seed;
+use humpyard_core::unit::{Time, WorkUnit};
+use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+use humpyard_policies::spec::PolicySpec;
+use humpyard_runtime::{Live, OutAccount, Overload, RunError, run};
+use humpyard_services::prepare;
+use humpyard_traffic::pace::{Pace, Pacer};
+use humpyard_traffic::{Classifier, ClassifierConfig, Sink, Source, TrafficError, open};
+
+/// What a run with any policies came to.
+pub(crate) type Outcome = humpyard_runtime::Outcome<AnySteer, AnyShare, AnyAllocate>;
+
+/// A run, described.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    pub(crate) policy: &'a str,
+    pub(crate) input: &'a str,
+    pub(crate) service: &'a str,
+    pub(crate) workers: usize,
+    /// Most packets held.
+    pub(crate) packets: usize,
+    pub(crate) in_flight: u32,
+    pub(crate) flows: usize,
+    pub(crate) limits: Limits,
+    /// None is as fast as packets are taken.
+    pub(crate) pace: Option<Pace>,
+    pub(crate) overload: Overload,
+    pub(crate) longest: Option<Duration>,
+}
+
+impl Default for Run<'_> {
+    fn default() -> Self {
+        Self {
+            policy: "hrw",
+            input: "gen:messages:packets=20000",
+            service: "forward",
+            workers: 2,
+            packets: 1024,
+            in_flight: 32,
+            flows: 8192,
+            limits: Limits::default(),
+            pace: None,
+            overload: Overload::Wait,
+            longest: None,
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Runs it, and gives what came out with what went out.
+    pub(crate) fn go(self) -> (Outcome, Vec<Frame>) {
+        let kept = Kept::default();
+        let outcome = self.to(Box::new(kept.clone())).unwrap_or_else(|error| panic!("{}: {error}", self.policy));
+        assert_balanced(&outcome);
+        let frames = kept.take();
+        assert_eq!(frames.len() as u64, outcome.out.forwarded, "what was forwarded is what went out");
+        (outcome, frames)
+    }
+
+    /// Runs it into this sink.
+    pub(crate) fn to(self, sink: Box<dyn Sink + Send>) -> Result<Outcome, RunError> {
+        self.with(self.source(), sink, &AtomicBool::new(false), &mut |_, _| {})
+    }
+
+    pub(crate) fn source(self) -> Box<dyn Source + Send> {
+        open(self.input, Seed(1)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Runs it with everything from outside.
+    pub(crate) fn with(
+        self,
+        source: Box<dyn Source + Send>,
+        sink: Box<dyn Sink + Send>,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(u64, Option<f64>),
+    ) -> Result<Outcome, RunError> {
+        let classifier = Classifier::new(ClassifierConfig { flows: self.flows, ..ClassifierConfig::default() })?;
+        let services =
+            [ServiceSetup { name: "forward", tolerance: Time::from_ns(2_000_000), guarantee_millionths: 1_000_000 }];
+        let estimate = LinearCost { fixed: 60, per_byte_milli: 20, cold: 0 };
+        let setup = Setup {
+            cores: self.workers.max(1),
+            clients: classifier.clients_max(),
+            packets: self.packets,
+            unit: WorkUnit::Nanoseconds,
+            longest: estimate.work(1514),
+            weights: &[],
+            services: &services,
+            ties: Ties::Lowest,
+            seed: Seed(1),
+        };
+        let options = Options { estimates: vec![estimate], limits: self.limits, flow_order: FlowOrder::Keep };
+        let policy: PolicySpec = self.policy.parse().expect("a registered policy");
+        let scheduler = policy.build(&setup, options).expect("a valid set-up");
+        run(Live {
+            measured: Measured::new(scheduler, Measurements::new(&setup, self.flows)),
+            packets: self.packets,
+            workers: self.workers,
+            in_flight: self.in_flight,
+            services: vec![prepare(&self.service.parse().expect("a name")).expect("a valid service")],
+            classifier,
+            source,
+            sink,
+            pacer: self.pace.map(Pacer::new),
+            overload: self.overload,
+            longest: self.longest,
+            stop,
+            progress,
+        })
+    }
+}
+
+/// Panics unless both accounts balance, agree with each other, and nothing is held.
+pub(crate) fn assert_balanced(outcome: &Outcome) {
+    let (account, out): (&Account, &OutAccount) = (outcome.measured.account(), &outcome.out);
+    assert!(account.balances() && out.balances(), "{account:?} {out:?}");
+    assert_eq!((account.processed, account.held, out.held), (out.processed, 0, 0), "{account:?} {out:?}");
+    let summary = outcome.measured.summary();
+    assert_eq!(summary.cores_detail.iter().map(|core| core.packets).sum::<u64>(), account.processed);
+    assert_eq!(summary.services.iter().map(|service| service.packets).sum::<u64>(), account.processed);
+}
+
+/// A sink that keeps its frames where a test finds them.
+#[derive(Clone, Default)]
+pub(crate) struct Kept(Arc<Mutex<Vec<Frame>>>);
+
+impl Kept {
+    pub(crate) fn take(&self) -> Vec<Frame> {
+        core::mem::take(&mut self.0.lock().expect("no writer panicked"))
+    }
+}
+
+impl Sink for Kept {
+    fn write(&mut self, frame: &Frame) -> Result<(), TrafficError> {
+        self.0.lock().expect("no reader panicked").push(frame.clone());
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<u64, TrafficError> {
+        Ok(self.0.lock().expect("no reader panicked").len() as u64)
+    }
+}
+
+/// Every frame of a source.
+pub(crate) fn frames(input: &str) -> Vec<Frame> {
+    let mut source = Run { input, ..Run::default() }.source();
+    let mut frame = Frame::default();
+    let mut frames = Vec::new();
+    while source.next(&mut frame).expect("a good source") {
+        frames.push(frame.clone());
+    }
+    frames
+}

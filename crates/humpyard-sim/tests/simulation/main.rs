@@ -1,0 +1,7 @@
+//! The simulator against theory, against exact recursions, and against the promises of the policies.
+
+mod cores;
+mod ends;
+mod instants;
+mod queue;
+mod support;

@@ -1,0 +1,138 @@
+//! A simulation in a few words.
+
+use core::sync::atomic::AtomicBool;
+use std::io::Cursor;
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::frame::Frame;
+use humpyard_core::id::{Id, IdVec, ServiceId};
+use humpyard_core::measure::{Measured, Measurements};
+use humpyard_core::mechanism::{FlowOrder, Limits, Options};
+use humpyard_core::policy::{ServiceSetup, Setup, Ties};
+use humpyard_core::random::Seed;
+use humpyard_core::unit::{Time, WorkUnit};
+use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+use humpyard_policies::spec::PolicySpec;
+use humpyard_sim::{Simulation, simulate};
+use humpyard_traffic::pace::{Pace, Pacer};
+use humpyard_traffic::{CaptureReader, Classifier, ClassifierConfig, Match, Rule, Source, open};
+
+/// What a simulation of any policies came to.
+pub(crate) type Outcome = humpyard_sim::Outcome<AnySteer, AnyShare, AnyAllocate>;
+
+/// A service: its packets, its cost, the delay it tolerates in ns, its guarantee in millionths.
+pub(crate) type Service = (Match, LinearCost, u64, u32);
+
+/// A simulation, described.
+#[derive(Clone, Copy)]
+pub(crate) struct Sim<'a> {
+    pub(crate) policy: &'a str,
+    pub(crate) input: &'a str,
+    pub(crate) cores: usize,
+    pub(crate) services: &'a [Service],
+    pub(crate) packets: usize,
+    pub(crate) limits: Limits,
+    pub(crate) flow_order: FlowOrder,
+    pub(crate) pace: Pace,
+}
+
+/// Every packet takes 1000 ns.
+pub(crate) const UNIT: LinearCost = LinearCost { fixed: 1000, per_byte_milli: 0, cold: 0 };
+
+impl Default for Sim<'_> {
+    fn default() -> Self {
+        Self {
+            policy: "fcfs",
+            input: "gen:poisson:packets=100000,pps=900000",
+            cores: 1,
+            services: &[(Match::Any, UNIT, 2_000_000, 1_000_000)],
+            packets: 4096,
+            limits: Limits::default(),
+            flow_order: FlowOrder::Keep,
+            pace: Pace::Trace,
+        }
+    }
+}
+
+impl Sim<'_> {
+    /// Simulates it to its end.
+    pub(crate) fn go(self) -> Outcome {
+        let source = open(self.input, Seed(1)).unwrap_or_else(|error| panic!("{error}"));
+        self.with(source, &AtomicBool::new(false))
+    }
+
+    /// Simulates it with a capture as its input.
+    pub(crate) fn of_capture(self, capture: &[u8]) -> Outcome {
+        let source = CaptureReader::new("test.pcap", Cursor::new(capture.to_vec())).expect("a capture");
+        self.with(Box::new(source), &AtomicBool::new(false))
+    }
+
+    /// Simulates it with everything from outside.
+    pub(crate) fn with(self, source: Box<dyn Source + Send>, stop: &AtomicBool) -> Outcome {
+        let services = || self.services.iter();
+        let rule = |(id, service): (usize, &Service)| Rule { matches: service.0, service: ServiceId::from_index(id) };
+        let rules = services().enumerate().map(rule).collect();
+        let classifier = Classifier::new(ClassifierConfig { flows: 8192, rules, ..ClassifierConfig::default() })
+            .expect("valid rules");
+        let costs: Vec<LinearCost> = services().map(|service| service.1).collect();
+        let setups: Vec<ServiceSetup<'_>> = services()
+            .map(|&(matches, _, tolerance_ns, guarantee_millionths)| ServiceSetup {
+                name: matches.name(),
+                tolerance: Time::from_ns(tolerance_ns),
+                guarantee_millionths,
+            })
+            .collect();
+        let setup = Setup {
+            cores: self.cores,
+            clients: classifier.clients_max(),
+            packets: self.packets,
+            unit: WorkUnit::Nanoseconds,
+            longest: costs.iter().map(|cost| cost.work(1514)).max().expect("a service"),
+            weights: &[],
+            services: &setups,
+            ties: Ties::Lowest,
+            seed: Seed(1),
+        };
+        let options = Options { estimates: costs.clone(), limits: self.limits, flow_order: self.flow_order };
+        let policy: PolicySpec = self.policy.parse().expect("a registered policy");
+        let scheduler = policy.build(&setup, options).expect("a valid set-up");
+        let outcome = simulate(Simulation {
+            measured: Measured::new(scheduler, Measurements::new(&setup, 8192)),
+            cores: self.cores,
+            costs: IdVec::from_iter(costs),
+            classifier,
+            source,
+            pacer: Pacer::new(self.pace),
+            stop,
+            progress: &mut |_, _| {},
+        })
+        .expect("room for every flow");
+        let account = outcome.measured.account();
+        assert!(account.balances() && account.held == 0, "{account:?}");
+        outcome
+    }
+}
+
+/// When the packets of an input arrive, in ns, as the simulator counts.
+pub(crate) fn arrivals(input: &str) -> Vec<u64> {
+    let mut source = open(input, Seed(1)).unwrap_or_else(|error| panic!("{error}"));
+    let mut pacer = Pacer::new(Pace::Trace);
+    let mut frame = Frame::default();
+    let mut arrivals = Vec::new();
+    while source.next(&mut frame).expect("a good source") {
+        arrivals.push(pacer.arrival(frame.time).as_ns());
+    }
+    arrivals
+}
+
+/// A capture of packets at these times in us, each of its own length of bytes on Ethernet, that is no IP.
+pub(crate) fn capture(packets: &[(u32, u8)]) -> Vec<u8> {
+    let mut capture = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+    for &(time_us, length) in packets {
+        capture.extend([0; 4]);
+        capture.extend(time_us.to_le_bytes());
+        capture.extend([length, 0, 0, 0, length, 0, 0, 0]);
+        capture.extend(vec![7; usize::from(length)]);
+    }
+    capture
+}

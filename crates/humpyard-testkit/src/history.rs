@@ -1,0 +1,127 @@
+//! A history: everything that happens to a scheduler from outside.
+
+use core::fmt;
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::id::ClientId;
+use humpyard_core::mechanism::{FlowOrder, Limits, Options};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{ServiceSetup, Setup, Ties};
+use humpyard_core::random::Seed;
+use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
+
+/// Something that happens to a scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A packet arrives; a core will be busy with it for `busy`.
+    Arrive {
+        /// The packet, as the driver hands it over.
+        packet: Packet,
+        /// How long its service takes.
+        busy: Time,
+    },
+    /// A client gets another weight.
+    SetWeight(ClientId, Weight),
+    /// A client ends if it is idle then; its id is used again by what arrives later.
+    EndClient(ClientId),
+}
+
+/// A run as seen from outside: the set-up, and what happens when. Completions follow from the decisions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct History {
+    /// Number of cores.
+    pub cores: usize,
+    /// Most packets that a core is handed before it has finished the first.
+    pub in_flight: usize,
+    /// The weight of every client at the start.
+    pub weights: Vec<Weight>,
+    /// What a packet is believed to cost, by service.
+    pub estimates: Vec<LinearCost>,
+    /// Estimated work of the longest packet.
+    pub longest: Work,
+    /// Most packets held.
+    pub packets: usize,
+    /// Limits of queues and clients.
+    pub limits: Limits,
+    /// Whether clients keep their order on several cores.
+    pub flow_order: FlowOrder,
+    /// The unit of work.
+    pub unit: WorkUnit,
+    /// Number of flow ids.
+    pub flows: usize,
+    /// Where random policies draw from.
+    pub seed: Seed,
+    /// What happens, by ascending time.
+    pub events: Vec<(Time, Event)>,
+    pub(crate) services: Vec<ServiceSetup<'static>>,
+}
+
+impl History {
+    /// The set-up of the run.
+    pub fn setup(&self) -> Setup<'_> {
+        Setup {
+            cores: self.cores,
+            clients: self.weights.len(),
+            packets: self.packets,
+            unit: self.unit,
+            longest: self.longest,
+            weights: &self.weights,
+            services: &self.services,
+            ties: Ties::Lowest,
+            seed: self.seed,
+        }
+    }
+
+    /// What the mechanism is told beside the set-up.
+    pub fn options(&self) -> Options {
+        Options { estimates: self.estimates.clone(), limits: self.limits, flow_order: self.flow_order }
+    }
+
+    /// Number of packets that arrive.
+    pub fn arrivals(&self) -> usize {
+        self.events.iter().filter(|(_, event)| matches!(event, Event::Arrive { .. })).count()
+    }
+
+    /// The same history with every weight replaced.
+    #[must_use]
+    pub fn with_weights(mut self, mut replace: impl FnMut(Weight) -> Weight) -> Self {
+        self.weights.iter_mut().for_each(|weight| *weight = replace(*weight));
+        for (_, event) in &mut self.events {
+            if let Event::SetWeight(_, weight) = event {
+                *weight = replace(*weight);
+            }
+        }
+        self
+    }
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} cores, {} in flight, weights {:?}, {:?}", self.cores, self.in_flight, self.weights, self.unit)?;
+        writeln!(
+            f,
+            "{} packets, {:?}, order {:?}, longest {}",
+            self.packets, self.limits, self.flow_order, self.longest
+        )?;
+        for (service, estimate) in self.estimates.iter().enumerate() {
+            writeln!(f, "service {service}: {} + {}/1000 per byte", estimate.fixed, estimate.per_byte_milli)?;
+        }
+        for (number, (time, event)) in self.events.iter().enumerate() {
+            write!(f, "{number:4} {:>9} ", time.as_ns())?;
+            match event {
+                Event::Arrive { packet, busy } => writeln!(
+                    f,
+                    "client {} flow {} service {}: {} bytes, busy {}",
+                    packet.client,
+                    packet.flow,
+                    packet.service,
+                    packet.length,
+                    busy.as_ns()
+                )?,
+                Event::SetWeight(client, weight) => writeln!(f, "client {client}: weight {weight:?}")?,
+                Event::EndClient(client) => writeln!(f, "client {client}: ends if idle")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,47 @@
+//! What holds policies to their promises: random histories, a driver for them, and models to compare with.
+//!
+//! A [`History`] is drawn from a [`Shape`], and equal shapes draw equal histories; a [`Player`] drives a scheduler
+//! through it in virtual time and verifies the account of every packet. What is promised of the decisions is checked on
+//! the way: [`Checked`] and [`CheckedSteer`] stand around a policy and assert the contract of its trait, observers such
+//! as [`Fairness`] and [`FlowWatch`] look at what was served when.
+//!
+//! ```
+//! use humpyard_core::mechanism::{Never, Scheduler};
+//! use humpyard_core::policy::Promise;
+//! use humpyard_testkit::reference::Arbitrary;
+//! use humpyard_testkit::{Checked, History, Player, Shape};
+//!
+//! let history = History::generate(&Shape { seed: 7, cores: 3, ..Shape::default() });
+//! let share = || Ok(Checked::new(Arbitrary::new(7), &[Promise::WorkConserving]));
+//! let mut scheduler =
+//!     Scheduler::<Never, _, Never>::new(&history.setup(), history.options(), None, None, share).unwrap();
+//! let log = Player::new(&history).run(&mut scheduler, &mut ());
+//! assert_eq!(log.decisions.len() + log.drops.len(), history.arrivals());
+//! ```
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod checked;
+mod checked_steer;
+mod explain;
+mod fairness;
+mod flow_watch;
+mod generate;
+mod history;
+mod observer;
+mod player;
+pub mod reference;
+mod service_count;
+mod shape;
+
+pub use checked::Checked;
+pub use checked_steer::CheckedSteer;
+pub use explain::explain;
+pub use fairness::{Backlog, Bound, Count, Extent, Fairness};
+pub use flow_watch::FlowWatch;
+pub use history::{Event, History};
+pub use observer::Observer;
+pub use player::{Decision, Log, Player};
+pub use service_count::ServiceCount;
+pub use shape::Shape;

@@ -1,0 +1,47 @@
+//! Watching a run.
+
+use humpyard_core::id::{ClientId, CoreId};
+use humpyard_core::mechanism::{Completed, Dispatch};
+use humpyard_core::packet::Packet;
+use humpyard_core::unit::{Time, Weight};
+
+/// Is told what happens in a run, after the scheduler.
+pub trait Observer {
+    /// A packet was accepted.
+    fn on_accept(&mut self, _now: Time, _packet: &Packet) {}
+    /// A packet went to a core, where it will take `used` in the unit of work.
+    fn on_dispatch(&mut self, _now: Time, _core: CoreId, _dispatch: &Dispatch, _used: u64) {}
+    /// A packet is complete, after the core was busy with it for `busy`.
+    fn on_completion(&mut self, _now: Time, _core: CoreId, _completed: &Completed, _busy: Time) {}
+    /// A client has another weight.
+    fn on_weight(&mut self, _now: Time, _client: ClientId, _weight: Weight) {}
+    /// A client has ended.
+    fn on_client_end(&mut self, _now: Time, _client: ClientId) {}
+}
+
+/// Nobody watches.
+impl Observer for () {}
+
+/// Both watch.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn on_accept(&mut self, now: Time, packet: &Packet) {
+        self.0.on_accept(now, packet);
+        self.1.on_accept(now, packet);
+    }
+    fn on_dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, used: u64) {
+        self.0.on_dispatch(now, core, dispatch, used);
+        self.1.on_dispatch(now, core, dispatch, used);
+    }
+    fn on_completion(&mut self, now: Time, core: CoreId, completed: &Completed, busy: Time) {
+        self.0.on_completion(now, core, completed, busy);
+        self.1.on_completion(now, core, completed, busy);
+    }
+    fn on_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
+        self.0.on_weight(now, client, weight);
+        self.1.on_weight(now, client, weight);
+    }
+    fn on_client_end(&mut self, now: Time, client: ClientId) {
+        self.0.on_client_end(now, client);
+        self.1.on_client_end(now, client);
+    }
+}

@@ -1,0 +1,283 @@
+//! The driver: plays a history to a scheduler in virtual time.
+
+use alloc::collections::VecDeque;
+
+use humpyard_core::id::{ClientId, CoreId, Id, Slot};
+use humpyard_core::mechanism::{Arrival, Completed, Dispatch, DropReason, Scheduler};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_core::unit::{Time, Work, WorkUnit};
+
+use crate::history::{Event, History};
+use crate::observer::Observer;
+
+/// A packet went to a core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// When.
+    pub time: Time,
+    /// Which core.
+    pub core: CoreId,
+    /// The arrival: its place among the events of the history.
+    pub arrival: usize,
+}
+
+/// Everything that was decided in a run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Log {
+    /// Which packet went where, in the order of the decisions.
+    pub decisions: Vec<Decision>,
+    /// Which arrivals were dropped, and why.
+    pub drops: Vec<(usize, DropReason)>,
+}
+
+/// Where a packet is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Outside,
+    Waiting(Packet),
+    InService(Packet),
+    Done,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InService {
+    slot: Slot,
+    done: Time,
+}
+
+/// Plays one history. Each instant brings all completions, then arrivals, then the questions of the cores that have room,
+/// in ascending order. All memory is allocated before the first event.
+#[derive(Debug)]
+pub struct Player<'h> {
+    history: &'h History,
+    checks: bool,
+    next_event: usize,
+    accepted: u64,
+    /// By place among the events.
+    places: Vec<Place>,
+    /// The arrival in each slot.
+    slots: Vec<Option<usize>>,
+    /// The packets in service on each core, in the order in which it serves them.
+    cores: Vec<VecDeque<InService>>,
+    held: Vec<u32>,
+    log: Log,
+}
+
+impl<'h> Player<'h> {
+    /// A player of this history that calls [`Scheduler::check`] after every event.
+    pub fn new(history: &'h History) -> Self {
+        let arrivals = history.arrivals();
+        Self {
+            history,
+            checks: true,
+            next_event: 0,
+            accepted: 0,
+            places: vec![Place::Outside; history.events.len()],
+            slots: vec![None; history.packets],
+            cores: (0..history.cores).map(|_| VecDeque::with_capacity(history.in_flight)).collect(),
+            held: vec![0; history.weights.len()],
+            log: Log { decisions: Vec::with_capacity(arrivals), drops: Vec::with_capacity(arrivals) },
+        }
+    }
+
+    /// Does without [`Scheduler::check`], which is slow and may allocate.
+    #[must_use]
+    pub fn without_checks(self) -> Self {
+        Self { checks: false, ..self }
+    }
+
+    /// Plays the history, drains what is left, and verifies that every packet was accounted for.
+    ///
+    /// # Panics
+    /// If the scheduler breaks a rule.
+    pub fn run<S: Steer, Q: Share, A: Allocate>(
+        mut self,
+        scheduler: &mut Scheduler<S, Q, A>,
+        observer: &mut impl Observer,
+    ) -> Log {
+        self.play_until(Time::MAX, scheduler, observer);
+        self.verify_drained(scheduler);
+        self.log
+    }
+
+    /// Plays the history up to `end`, and stops there with packets waiting and in service.
+    ///
+    /// # Panics
+    /// If the scheduler breaks a rule.
+    pub fn run_until<S: Steer, Q: Share, A: Allocate>(
+        mut self,
+        end: Time,
+        scheduler: &mut Scheduler<S, Q, A>,
+        observer: &mut impl Observer,
+    ) -> Log {
+        self.play_until(end, scheduler, observer);
+        self.log
+    }
+
+    fn play_until<S: Steer, Q: Share, A: Allocate>(
+        &mut self,
+        end: Time,
+        scheduler: &mut Scheduler<S, Q, A>,
+        observer: &mut impl Observer,
+    ) {
+        while let Some(now) = self.next_instant().filter(|&now| now <= end) {
+            self.complete(now, scheduler, observer);
+            self.deliver(now, scheduler, observer);
+            self.ask(now, scheduler, observer);
+        }
+    }
+
+    fn next_instant(&self) -> Option<Time> {
+        let completion = self.cores.iter().filter_map(|core| core.front()).map(|packet| packet.done).min();
+        let event = self.history.events.get(self.next_event).map(|(time, _)| *time);
+        completion.into_iter().chain(event).min()
+    }
+
+    fn complete<S: Steer, Q: Share, A: Allocate>(
+        &mut self,
+        now: Time,
+        scheduler: &mut Scheduler<S, Q, A>,
+        observer: &mut impl Observer,
+    ) {
+        for core in (0..self.cores.len()).map(CoreId::from_index) {
+            while let Some(&InService { slot, done }) = self.cores[core.index()].front().filter(|next| next.done <= now)
+            {
+                assert_eq!(done, now, "a completion was missed");
+                self.cores[core.index()].pop_front();
+                let arrival = self.slots[slot.index()].take().expect("a packet is in the slot");
+                let busy = self.busy(arrival);
+                let completed = scheduler.on_completion(now, slot, busy);
+                self.verify_completed(arrival, &completed);
+                observer.on_completion(now, core, &completed, busy);
+                self.check(scheduler);
+            }
+        }
+    }
+
+    fn deliver<S: Steer, Q: Share, A: Allocate>(
+        &mut self,
+        now: Time,
+        scheduler: &mut Scheduler<S, Q, A>,
+        observer: &mut impl Observer,
+    ) {
+        while let Some((_, event)) = self.history.events.get(self.next_event).filter(|(time, _)| *time <= now) {
+            let number = self.next_event;
+            self.next_event += 1;
+            match *event {
+                Event::Arrive { packet, .. } => match scheduler.on_arrival(now, packet) {
+                    Arrival::Queued(slot) => observer.on_accept(now, &self.accept(number, slot, packet)),
+                    Arrival::Dropped(reason) => self.log.drops.push((number, reason)),
+                },
+                Event::SetWeight(client, weight) => {
+                    scheduler.set_weight(now, client, weight);
+                    observer.on_weight(now, client, weight);
+                }
+                Event::EndClient(client) if self.held[client.index()] == 0 => {
+                    scheduler.on_client_end(now, client);
+                    observer.on_client_end(now, client);
+                }
+                Event::EndClient(_) => {}
+            }
+            self.check(scheduler);
+        }
+    }
+
+    fn ask<S: Steer, Q: Share, A: Allocate>(
+        &mut self,
+        now: Time,
+        scheduler: &mut Scheduler<S, Q, A>,
+        observer: &mut impl Observer,
+    ) {
+        for core in (0..self.cores.len()).map(CoreId::from_index) {
+            while self.cores[core.index()].len() < self.history.in_flight {
+                let Some(dispatch) = scheduler.next(now, core) else {
+                    assert!(scheduler.next(now, core).is_none(), "core {core} was refused a packet, then given one");
+                    break;
+                };
+                self.dispatch(now, core, &dispatch);
+                let used = self.used(&dispatch.packet, self.log.decisions.last().expect("just made").arrival);
+                observer.on_dispatch(now, core, &dispatch, used);
+                self.check(scheduler);
+            }
+        }
+    }
+
+    /// Notes that an arrival was accepted, and gives the packet as the mechanism should have completed it.
+    fn accept(&mut self, number: usize, slot: Slot, packet: Packet) -> Packet {
+        let estimate = self.history.estimates[packet.service.index()].work(packet.length);
+        let packet = Packet { sequence: self.accepted, estimate, ..packet };
+        self.accepted += 1;
+        self.held[packet.client.index()] += 1;
+        self.places[number] = Place::Waiting(packet);
+        let before = self.slots[slot.index()].replace(number);
+        assert_eq!(before, None, "slot {slot} was given twice");
+        packet
+    }
+
+    fn dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) {
+        let arrival = self.slots[dispatch.slot.index()].expect("a dispatched packet has a slot");
+        assert_eq!(
+            self.places[arrival],
+            Place::Waiting(dispatch.packet),
+            "only a waiting packet is dispatched, as it is"
+        );
+        self.places[arrival] = Place::InService(dispatch.packet);
+        let busy = self.busy(arrival);
+        let queue = &mut self.cores[core.index()];
+        let start = queue.back().map_or(now, |before| before.done);
+        queue.push_back(InService { slot: dispatch.slot, done: start + busy });
+        self.log.decisions.push(Decision { time: now, core, arrival });
+    }
+
+    fn busy(&self, arrival: usize) -> Time {
+        match self.history.events[arrival].1 {
+            Event::Arrive { busy, .. } => busy,
+            _ => unreachable!("only arrivals have slots"),
+        }
+    }
+
+    fn used(&self, packet: &Packet, arrival: usize) -> Work {
+        match self.history.unit {
+            WorkUnit::Nanoseconds => self.busy(arrival).as_ns(),
+            WorkUnit::Bytes => u64::from(packet.length),
+            WorkUnit::Packets => 1,
+        }
+    }
+
+    fn check<S: Steer, Q: Share, A: Allocate>(&self, scheduler: &Scheduler<S, Q, A>) {
+        if self.checks {
+            scheduler.check();
+            for (core, queue) in self.cores.iter().enumerate() {
+                assert_eq!(
+                    scheduler.in_service(CoreId::from_index(core)) as usize,
+                    queue.len(),
+                    "in service on {core}"
+                );
+            }
+        }
+    }
+
+    fn verify_completed(&mut self, arrival: usize, completed: &Completed) {
+        let packet = completed.packet;
+        assert_eq!(self.places[arrival], Place::InService(packet), "only a packet in service completes, as it is");
+        assert_eq!(completed.used, self.used(&packet, arrival), "what a packet is charged");
+        self.places[arrival] = Place::Done;
+        let ClientId(client) = packet.client;
+        self.held[client as usize] -= 1;
+    }
+
+    fn verify_drained<S: Steer, Q: Share, A: Allocate>(&self, scheduler: &Scheduler<S, Q, A>) {
+        let account = scheduler.account();
+        assert!(account.balances(), "the account does not balance: {account:?}");
+        assert_eq!(account.held, 0, "packets wait and no core is given them");
+        assert_eq!(account.arrived, self.history.arrivals() as u64, "packets that arrived");
+        assert_eq!(account.processed, self.accepted, "packets that were processed");
+        for reason in DropReason::ALL {
+            let dropped = self.log.drops.iter().filter(|(_, why)| *why == reason).count();
+            assert_eq!(account.dropped(reason), dropped as u64, "packets dropped: {}", reason.name());
+        }
+        let done = self.places.iter().filter(|place| **place == Place::Done).count();
+        assert_eq!(done as u64, self.accepted, "accepted packets that completed");
+    }
+}

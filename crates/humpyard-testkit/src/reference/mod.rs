@@ -1,0 +1,7 @@
+//! Policies to compare with: written to be obviously right, not fast.
+
+mod arbitrary;
+mod naive_sfq;
+
+pub use arbitrary::Arbitrary;
+pub use naive_sfq::NaiveSfq;
