@@ -14,7 +14,7 @@ const EXAMPLES: &str = "Examples:
   humpyard demo
   humpyard run --input in.pcap --output out.pcap --policy hrw --workers 2
   humpyard sim --input in.pcap --policy drr --cores 4 --load 0.9
-  humpyard compare --input in.pcap --policy rr --policy hrw --policy steer=hrw/share=drr --cores 8 --load 0.8
+  humpyard compare --input in.pcap --policy rr --policy hrw --policy hrw/drr --cores 8 --load 0.8
   humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
   humpyard explain drr
 
@@ -52,15 +52,15 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcap --output out.pcap --policy hrw --workers 2 --json
   humpyard run --input in.pcapng.zst --policy drr --workers 0
   humpyard run --input gen:messages:packets=1000000 --policy conn --rate 200k --for 5s
-  humpyard run --input in.pcap --output out.pcap --policy rr --services 'forward:routes=10.0.0.0/8=out;0.0.0.0/0=discard'
+  humpyard run --input in.pcap --policy rr --services 'forward:routes=10.0.0.0/8=out;::/0=out'
 
 Without --rate packets come as fast as they are taken, so delay is mostly time in the buffer (--buffer);
 give a rate to measure delay. Ctrl-C ends reading: what is held is served and written, and the summary is printed.";
 
 const SIM_EXAMPLES: &str = "Examples:
   humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9
-  humpyard sim --input gen:poisson:flows=64,packets=1000000 --policy drr --cores 1 --costs table:predictive --load 0.95
-  humpyard sim --input in.pcap --policy static --services tcp=forward,other=forward --guarantee tcp=0.75 --cores 4
+  humpyard sim --input gen:poisson:packets=1M --policy drr --costs table:predictive --load 0.95
+  humpyard sim --input in.pcap --policy static --services tcp=forward,other=forward --cores 4
 
 The same input, options and seed give the same result, byte for byte, but for `measured` and `environment`.";
 

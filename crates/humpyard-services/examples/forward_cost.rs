@@ -5,7 +5,7 @@
 
 extern crate alloc;
 
-use alloc::sync::Arc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use core::net::{Ipv4Addr, Ipv6Addr};

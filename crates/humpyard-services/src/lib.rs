@@ -13,8 +13,6 @@
 //! | [`checksum`] | the Internet checksum |
 #![forbid(unsafe_code)]
 
-extern crate alloc;
-
 pub mod checksum;
 pub mod forward;
 pub mod link;

@@ -2,8 +2,8 @@
 //!
 //! A specification reads like that of a policy: `forward`, or `forward:icmp-burst=8,routes=10.0.0.0/8=out;::/0=discard`.
 
-use alloc::sync::Arc;
 use core::fmt;
+use std::sync::Arc;
 
 use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::{Parameter, Params};

@@ -1,9 +1,5 @@
 //! The classifier: from a frame to the packet that policies see.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::str::FromStr;
 
 use humpyard_core::frame::Frame;
@@ -373,7 +369,7 @@ mod tests {
     fn a_connection_lives_as_long_as_one_of_its_flows() {
         let mut random = Seed(3).stream("test");
         let mut classifier = classifier(Granularity::Connection, 6);
-        let mut client_of = alloc::collections::BTreeMap::new();
+        let mut client_of = std::collections::BTreeMap::new();
         let mut held: Vec<Packet> = Vec::new();
         for _ in 0..20_000 {
             if held.len() == 5 {

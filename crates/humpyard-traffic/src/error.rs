@@ -1,7 +1,5 @@
 //! What can go wrong with traffic, said so that it can be mended.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use std::io;
 
 use humpyard_core::policy::ParameterError;

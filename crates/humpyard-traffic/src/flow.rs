@@ -3,8 +3,6 @@
 //! All memory is taken when the table is made. A flow ends when the table is full and a new one needs its place: the flow
 //! goes that has been without packets under way for the longest time. Every operation is O(1).
 
-use alloc::vec::Vec;
-
 use hashbrown::HashTable;
 use humpyard_core::id::{FlowId, Id};
 use humpyard_core::random::Seed;
@@ -251,7 +249,7 @@ impl FlowTable {
 
 #[cfg(test)]
 mod tests {
-    use alloc::collections::VecDeque;
+    use std::collections::VecDeque;
 
     use super::*;
     use crate::error::ErrorKind;

@@ -162,7 +162,7 @@ fn write_hardware(f: &mut fmt::Formatter<'_>, address: &[u8; 16]) -> fmt::Result
 }
 
 /// The name of an IP protocol: that of the well-known ones, else `ip-` and the number.
-pub fn protocol_name(protocol: u8) -> alloc::borrow::Cow<'static, str> {
+pub fn protocol_name(protocol: u8) -> std::borrow::Cow<'static, str> {
     match etherparse::IpNumber(protocol) {
         ip_number::TCP => "tcp".into(),
         ip_number::UDP => "udp".into(),
@@ -456,7 +456,6 @@ impl KeyHasher {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
 
     use etherparse::{IpFragOffset, Ipv4Header, Ipv6FragmentHeader, PacketBuilder, VlanId};
 

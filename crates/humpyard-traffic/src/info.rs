@@ -1,9 +1,7 @@
 //! Statistics of a source: what `humpyard trace info` shows.
 
-use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
-use alloc::vec;
-use alloc::vec::Vec;
+use std::collections::BTreeMap;
+use std::string::{String, ToString};
 
 use humpyard_core::frame::Frame;
 use humpyard_core::id::Id;

@@ -22,8 +22,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-extern crate alloc;
-
 pub mod capture;
 pub mod classify;
 pub mod error;

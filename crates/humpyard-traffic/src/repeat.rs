@@ -1,7 +1,5 @@
 //! A source played several times, its clock running on.
 
-use alloc::boxed::Box;
-
 use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;

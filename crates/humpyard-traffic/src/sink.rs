@@ -1,7 +1,5 @@
 //! Where frames go.
 
-use alloc::boxed::Box;
-
 use humpyard_core::frame::Frame;
 
 use crate::capture::CaptureWriter;

@@ -1,6 +1,5 @@
 //! Where frames come from.
 
-use alloc::boxed::Box;
 use std::io;
 
 use humpyard_core::frame::Frame;

@@ -26,8 +26,8 @@ mod ipv6;
 mod parameter;
 mod route;
 
-use alloc::sync::Arc;
 use core::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use humpyard_core::frame::Frame;
 

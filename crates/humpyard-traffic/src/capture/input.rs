@@ -1,10 +1,8 @@
 //! The bytes of a capture, decompressed on the way.
 
-use alloc::boxed::Box;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::sync::OnceLock;
 
 /// How an input is compressed, by its first bytes.

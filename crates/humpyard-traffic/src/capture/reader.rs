@@ -2,12 +2,10 @@
 //!
 //! pcap-parser finds and decodes the records in its buffer; each is copied once, into the caller's frame.
 
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use humpyard_core::frame::{Frame, LinkType};
 use humpyard_core::unit::Time;

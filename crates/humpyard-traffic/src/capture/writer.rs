@@ -1,11 +1,9 @@
 //! The capture writer: pcap and pcapng, plain or compressed, never half a file under the final name.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::string::{String, ToString};
 
 use humpyard_core::frame::{Frame, LinkType};
 use pcap_parser::{

@@ -1,8 +1,5 @@
 //! `messages`: conversations of requests and answers over UDP and TCP, with bursts, heavy tails and one heavy flow.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use etherparse::TcpHeader;
 use humpyard_core::frame::Frame;
 use humpyard_core::params;
@@ -374,7 +371,7 @@ impl Tcp {
 
 #[cfg(test)]
 mod tests {
-    use alloc::collections::BTreeMap;
+    use std::collections::BTreeMap;
 
     use super::super::packet::tests::assert_sound;
     use crate::header::{FlowKey, Headers, Kind, Network};

@@ -8,10 +8,6 @@ mod packet;
 mod poisson;
 mod text;
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::{Parameter, ParameterError, Params};
 use humpyard_core::random::Seed;

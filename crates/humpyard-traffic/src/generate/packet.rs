@@ -1,6 +1,5 @@
 //! Real packets from their parts: Ethernet, perhaps a VLAN tag, IPv4 or IPv6, UDP or TCP, with right lengths and checksums.
 
-use alloc::string::ToString;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use etherparse::{

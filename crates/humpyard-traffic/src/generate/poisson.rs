@@ -1,8 +1,5 @@
 //! `poisson`: packets of one length at Poisson instants, their flows drawn uniformly.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use humpyard_core::frame::Frame;
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
@@ -120,7 +117,7 @@ impl Source for Poisson {
 
 #[cfg(test)]
 mod tests {
-    use alloc::collections::BTreeMap;
+    use std::collections::BTreeMap;
 
     use super::super::packet::tests::assert_sound;
     use crate::header::{Headers, Network};

@@ -1,6 +1,5 @@
 //! What generated packets carry: prose and messages of our own writing, about a yard where trains are sorted.
 
-use alloc::vec::Vec;
 use std::io::Write;
 
 /// Prose to fill payloads with.
