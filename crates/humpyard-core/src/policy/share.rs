@@ -47,7 +47,8 @@ pub trait Share: Policy {
     /// The client has nothing waiting and nothing in service.
     fn on_idle(&mut self, now: Time, client: ClientId);
 
-    /// The client, idle, is gone: a client of the same id that wakes later inherits nothing.
+    /// The client, idle, is gone: a client of the same id that wakes later inherits nothing but the weight, which is the id's
+    /// until it is set anew.
     fn on_client_end(&mut self, now: Time, client: ClientId);
 
     /// The client has this weight from now on.

@@ -75,6 +75,22 @@ impl<I: Id> IdRing<I> {
         self.front = Some(id);
     }
 
+    /// Adds `id` just before the member `next`, and as the first if that is the first.
+    ///
+    /// # Panics
+    /// If `id` is a member already, or `next` is none.
+    pub fn insert_before(&mut self, next: I, id: I) {
+        assert!(self.links[next].linked && !self.links[id].linked, "{id:?} before {next:?}");
+        let previous = self.links[next].previous;
+        self.links[id] = Link { previous, next, linked: true };
+        self.links[previous].next = id;
+        self.links[next].previous = id;
+        self.len += 1;
+        if self.front == Some(next) {
+            self.front = Some(id);
+        }
+    }
+
     /// Makes the first member the last.
     #[inline]
     pub fn rotate(&mut self) {
@@ -124,7 +140,7 @@ mod tests {
         let mut random = Seed(7).stream("test");
         for _ in 0..10_000 {
             let id = ClientId(random.below(8) as u32);
-            match random.below(4) {
+            match random.below(5) {
                 0 if !model.contains(&id) => {
                     ring.push_back(id);
                     model.push_back(id);
@@ -133,7 +149,12 @@ mod tests {
                     ring.push_front(id);
                     model.push_front(id);
                 }
-                2 => {
+                2 if !model.contains(&id) && !model.is_empty() => {
+                    let at = random.below(model.len() as u64) as usize;
+                    ring.insert_before(model[at], id);
+                    model.insert(at, id);
+                }
+                3 => {
                     ring.remove(id);
                     model.retain(|&member| member != id);
                 }

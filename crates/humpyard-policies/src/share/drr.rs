@@ -8,13 +8,17 @@
 //!
 //! **Promises.** Work conserving. |W_i/w_i − W_j/w_j| ≤ quantum + 2 longest, while both are backlogged.
 //!
-//! **Cost.** O(1) when quantum ≥ longest packet, which is asked for.
+//! **Cost.** O(1) when quantum ≥ longest packet, which is asked for; on several cores that keep the order of clients, a pick
+//! may pass over the clients in service.
 //!
-//! **Invariants.** `ring` holds exactly the clients whose head may be served; a client outside has no open turn unless a
-//! packet of it is in service.
+//! **Invariants.** `ring` holds exactly the clients that are not idle, `open` those of them whose turn has begun and whose
+//! head may be served.
 //!
 //! **Departures.** Charged the estimate at dispatch and corrected at completion, so a deficit may be negative: it is paid off
-//! over turns. On several cores each may have a turn open; a client returns to the front while its turn lasts.
+//! over turns. On several cores each may have a turn open. A client takes its next place when its turn begins, not when it
+//! ends, or long turns would come round late; a newcomer goes before the turn begun last, so that on one core the order is
+//! that of the paper. The promise is for one core; on several it holds for packets as they start, with one quantum more, if
+//! clients may be served by several at once.
 
 use alloc::format;
 
@@ -42,7 +46,7 @@ struct Client {
     deficit: i64,
     /// Credit of one turn.
     credit: i64,
-    /// Estimated work of its head.
+    /// Estimated work of its head; 0 while it may not be served.
     head: Work,
     /// Whether its turn has begun and is not over.
     in_turn: bool,
@@ -53,8 +57,12 @@ struct Client {
 pub struct Drr {
     quantum: Work,
     surplus: bool,
-    /// The clients whose head may be served, in the order of their turns.
+    /// The clients that are not idle, in the order of their next turns.
     ring: IdRing<ClientId>,
+    /// The clients whose turn has begun and whose head may be served.
+    open: IdRing<ClientId>,
+    /// Whose turn began last.
+    latest: ClientId,
     clients: IdVec<ClientId, Client>,
 }
 
@@ -90,52 +98,59 @@ impl Build for Drr {
             head: 0,
             in_turn: false,
         });
-        Ok(Self { quantum, surplus: params.surplus, ring: IdRing::new(setup.clients), clients })
+        let ring = IdRing::new(setup.clients);
+        Ok(Self { quantum, surplus: params.surplus, open: ring.clone(), ring, latest: ClientId(0), clients })
     }
 }
 
 impl Policy for Drr {
     fn check(&self) {
-        for id in self.ring.iter() {
-            assert!(self.clients[id].head > 0, "client {id} is in the ring without a head");
+        for id in self.open.iter() {
+            let client = &self.clients[id];
+            assert!(client.in_turn && client.head > 0 && self.ring.contains(id), "client {id} has no open turn");
+        }
+        for id in self.clients.ids().filter(|&id| !self.ring.contains(id)) {
+            let client = &self.clients[id];
+            assert!(!client.in_turn && client.head == 0 && client.deficit == 0, "client {id} is idle");
         }
     }
 }
 
 impl Share for Drr {
-    fn on_wake(&mut self, now: Time, client: ClientId, head: &Packet) {
-        self.on_head(now, client, head);
-    }
-
-    fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
-        let client = &mut self.clients[id];
-        client.head = head.estimate;
-        if client.in_turn {
-            self.ring.push_front(id);
+    fn on_wake(&mut self, _: Time, id: ClientId, head: &Packet) {
+        self.clients[id].head = head.estimate;
+        if self.clients[self.latest].in_turn {
+            self.ring.insert_before(self.latest, id);
         } else {
             self.ring.push_back(id);
         }
     }
 
+    fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
+        self.clients[id].head = head.estimate;
+        if self.clients[id].in_turn {
+            self.open.push_back(id);
+        }
+    }
+
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
         loop {
-            let id = self.ring.front()?;
+            let id = match self.open.front() {
+                Some(id) => id,
+                None => self.begin_turn()?,
+            };
             let client = &mut self.clients[id];
-            if !client.in_turn {
-                client.in_turn = true;
-                client.deficit += client.credit;
-            }
             let enough = if self.surplus { client.deficit > 0 } else { client.deficit >= client.head as i64 };
             if enough {
                 return Some(id);
             }
             client.in_turn = false;
-            self.ring.rotate();
+            self.open.remove(id);
         }
     }
 
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
-        self.ring.remove(id);
+        self.open.remove(id);
         self.clients[id].deficit -= sent.estimate as i64;
         self.clients[id].head = 0;
     }
@@ -147,12 +162,29 @@ impl Share for Drr {
     fn on_idle(&mut self, _: Time, id: ClientId) {
         self.clients[id].deficit = 0;
         self.clients[id].in_turn = false;
+        self.ring.remove(id);
     }
 
     fn on_client_end(&mut self, _: Time, _: ClientId) {}
 
     fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
         self.clients[id].credit = credit(self.quantum, weight);
+    }
+}
+
+impl Drr {
+    /// Begins the turn of the first client in the ring that has none and whose head may be served.
+    fn begin_turn(&mut self) -> Option<ClientId> {
+        let clients = &self.clients;
+        let id = self.ring.iter().find(|&id| clients[id].head > 0 && !clients[id].in_turn)?;
+        let client = &mut self.clients[id];
+        client.in_turn = true;
+        client.deficit += client.credit;
+        self.ring.remove(id);
+        self.ring.push_back(id);
+        self.open.push_back(id);
+        self.latest = id;
+        Some(id)
     }
 }
 
