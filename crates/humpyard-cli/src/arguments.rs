@@ -119,6 +119,9 @@ pub(crate) struct TrafficOptions {
     /// Weights of the first clients, in order of appearance; the others have 1
     #[arg(long, value_name = "W,W,...")]
     pub(crate) weights: Option<String>,
+    /// Which cores are near each other: e5355, or fan-outs from the root such as 2x4x2, with costs 2x4:2.0,1.2 [default: flat]
+    #[arg(long, value_name = "TREE")]
+    pub(crate) topology: Option<String>,
     /// The unit of work that is shared
     #[arg(long, value_enum, default_value_t = Unit::Ns)]
     pub(crate) unit: Unit,

@@ -6,7 +6,7 @@ use core::time::Duration;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::mechanism::{FlowOrder, Limits};
 use humpyard_core::name::Named;
-use humpyard_core::policy::Ties;
+use humpyard_core::policy::{Ties, Topology};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Weight, WorkUnit};
 use humpyard_policies::spec::PolicySpec;
@@ -88,6 +88,35 @@ pub fn parse_duration(text: &str) -> Result<Duration, LabError> {
     }
 }
 
+/// The topology that text describes: `e5355` (two sockets of two shared caches of two cores), or fan-outs from the root such
+/// as `2x4x2`, with the costs of their levels if they are not the usual: `2x4:2.0,1.2`.
+///
+/// # Errors
+/// Anything else.
+pub fn parse_topology(text: &str) -> Result<Topology, LabError> {
+    let text = if text == "e5355" { "2x2x2:2.0,1.4,1.1" } else { text };
+    let (fan_outs, costs) = text.split_once(':').map_or((text, None), |(fan_outs, costs)| (fan_outs, Some(costs)));
+    let fan_outs: Option<Vec<usize>> = fan_outs.split('x').map(|part| part.parse().ok()).collect();
+    let depth = fan_outs.as_ref().map_or(0, Vec::len);
+    let permille = |part: &str| part.parse::<f64>().ok().map(|cost| (cost * 1000.0).round() as u32);
+    let costs: Option<Vec<u32>> = match costs {
+        Some(costs) => costs.split(',').map(permille).collect(),
+        None => Some((0..depth).map(|level| LEVEL_COSTS[(depth - 1 - level).min(LEVEL_COSTS.len() - 1)]).collect()),
+    };
+    match (fan_outs, costs) {
+        (Some(fan_outs), Some(costs)) if fan_outs.len() == costs.len() => {
+            Ok(Topology::regular(&fan_outs.into_iter().zip(costs).collect::<Vec<_>>())?)
+        }
+        _ => Err(LabError::option(format!(
+            "a topology is `e5355`, or fan-outs from the root such as 2x4x2, with a cost from 1 for each level if you like \
+             (2x4:2.0,1.2); not `{text}`"
+        ))),
+    }
+}
+
+/// What it costs to cross a level, from the cores up, in thousandths of staying: a shared cache, a socket, beyond.
+const LEVEL_COSTS: [u32; 3] = [1100, 1400, 2000];
+
 /// One service of a run: which packets, and what is done to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceChoice {
@@ -135,6 +164,8 @@ pub struct RunConfig {
     pub policy: PolicySpec,
     /// Cores in the simulator; worker threads in a live run, where 0 does everything on one thread.
     pub cores: usize,
+    /// Which cores are near each other; none is all the same.
+    pub topology: Option<Topology>,
     /// The services, in order of their rules; the last gets what no rule matches.
     pub services: Vec<ServiceChoice>,
     /// What services cost: in the simulator the truth, in a live run the estimate.
@@ -182,6 +213,7 @@ impl RunConfig {
             output: "null:".to_owned(),
             policy,
             cores: 2,
+            topology: None,
             services: vec![ServiceChoice::forward()],
             costs: TABLES[0],
             rate: if host == Host::Live { Rate::Line } else { Rate::Trace },
@@ -244,6 +276,17 @@ mod tests {
         }
         for bad in ["", "2", "-2ms", "2 ms", "ms", "2h", "1e30s"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn topologies_read_as_fan_outs() {
+        let usual = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap();
+        assert_eq!(parse_topology("e5355").unwrap(), usual);
+        assert_eq!(parse_topology("2x2x2").unwrap(), usual);
+        assert_eq!(parse_topology("4:1.5").unwrap(), Topology::regular(&[(4, 1500)]).unwrap());
+        for bad in ["", "2x", "2x2:1", "0", "2:0.5", "e5356"] {
+            assert!(parse_topology(bad).is_err(), "{bad}");
         }
     }
 

@@ -14,7 +14,7 @@ mod result;
 mod run;
 
 pub use compare::{Comparison, compare};
-pub use config::{Host, Rate, RunConfig, ServiceChoice, parse_duration};
+pub use config::{Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_topology};
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;

@@ -69,6 +69,8 @@ pub(crate) fn measured(config: &RunConfig, cores: usize, clients: usize) -> Resu
         .collect();
     let setup = Setup {
         cores,
+        topology: config.topology.as_ref(),
+        flows: config.flows,
         clients,
         packets: config.buffer,
         unit: config.unit,
@@ -84,7 +86,7 @@ pub(crate) fn measured(config: &RunConfig, cores: usize, clients: usize) -> Resu
     });
     let options = Options { estimates, limits: config.limits, flow_order };
     let scheduler = config.policy.build(&setup, options)?;
-    Ok(Measured::new(scheduler, Measurements::new(&setup, config.flows)))
+    Ok(Measured::new(scheduler, Measurements::new(&setup)))
 }
 
 /// The input, played as often as asked.
@@ -115,8 +117,10 @@ fn stretch(config: &RunConfig, cores: usize, load: f64, stop: &AtomicBool) -> Re
     let mut pacer = Pacer::new(Pace::Trace);
     let mut frame = Frame::default();
     let (mut work, mut duration) = (0u128, Time::ZERO);
+    let mut packets = 0u64;
     // Damage ends this reading as it will end the run, which tells of it.
     while let Ok(true) = source.next(&mut frame) {
+        packets += 1;
         let packet = classifier.classify(&frame)?.packet;
         classifier.release(&packet);
         work += u128::from(costs[packet.service.index()].work(packet.length));
@@ -124,6 +128,9 @@ fn stretch(config: &RunConfig, cores: usize, load: f64, stop: &AtomicBool) -> Re
         if stop.load(Ordering::Relaxed) {
             return Ok(1.0);
         }
+    }
+    if packets == 0 {
+        return Ok(1.0);
     }
     if duration == Time::ZERO {
         return Err(LabError::option(format!(

@@ -41,6 +41,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     if config.cores == 0 {
         return Err(LabError::option("a simulation needs at least one core: --cores 1"));
     }
+    check_services(config)?;
     let classifier = parts::classifier(config)?;
     let simulation = Simulation {
         measured: parts::measured(config, config.cores, classifier.clients_max())?,
@@ -81,6 +82,8 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
 /// Whatever keeps the run from starting, and a destination that cannot be written.
 pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
     let cores = config.cores.max(1);
+    // First, for it knows best what is wrong with a service.
+    let services = factories(config)?;
     let classifier = parts::classifier(config)?;
     let line = config.rate == Rate::Line;
     let live = Live {
@@ -88,7 +91,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         packets: config.buffer,
         workers: config.cores,
         in_flight: config.in_flight,
-        services: factories(config)?,
+        services,
         pacer: parts::pacer(config, cores, control.stop)?,
         overload: config.overload.unwrap_or(if line { Overload::Wait } else { Overload::Drop }),
         longest: config.longest,
@@ -125,6 +128,17 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         measured: real,
         environment: Environment::of(&config.input, &outcome.seats),
     })
+}
+
+/// Refuses parameters that a service does not take. A service that is known by its cost alone has none.
+fn check_services(config: &RunConfig) -> Result<(), LabError> {
+    let known = humpyard_services::entries();
+    for choice in &config.services {
+        if !choice.work.parameters.is_empty() || known.iter().any(|entry| entry.name == choice.work.name) {
+            prepare(&choice.work)?;
+        }
+    }
+    Ok(())
 }
 
 fn factories(config: &RunConfig) -> Result<Vec<Factory>, LabError> {

@@ -22,6 +22,8 @@ const SERVICES: &[ServiceSetup<'static>] =
 fn setup(cores: usize, clients: usize, weights: &[Weight]) -> Setup<'_> {
     Setup {
         cores,
+        topology: None,
+        flows: 1024,
         clients,
         packets: clients,
         unit: WorkUnit::Bytes,

@@ -4,7 +4,7 @@ use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use humpyard_core::id::{ClientId, CoreId, IdVec, ServiceId};
+use humpyard_core::id::{ClientId, CoreId, FlowId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
     Allocate, Build, BuildError, Family, Info, Parameter, Params, Policy, Setup, Share, Steer, Target, View,
@@ -120,6 +120,7 @@ family! {
         fn steer(now: Time, packet: &Packet, view: &View<'_>) -> Target;
         fn on_enqueue(now: Time, core: CoreId, packet: &Packet);
         fn on_drop(now: Time, core: CoreId, packet: &Packet);
+        fn on_flow_end(now: Time, flow: FlowId);
         fn on_completion(now: Time, core: CoreId, packet: &Packet, used: Work);
     }
 }

@@ -8,6 +8,8 @@ use humpyard_core::unit::{Time, Weight, WorkUnit};
 pub(crate) fn setup(cores: usize, clients: usize, weights: &[Weight]) -> Setup<'_> {
     Setup {
         cores,
+        topology: None,
+        flows: clients,
         clients,
         packets: 4 * clients.max(16),
         unit: WorkUnit::Bytes,

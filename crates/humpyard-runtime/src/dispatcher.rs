@@ -249,7 +249,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let classified = self.live.classifier.classify(&frame)?;
         let measured = &mut self.live.measured;
         if let Some(flow) = classified.ended_flow {
-            measured.on_flow_end(flow);
+            measured.on_flow_end(now, flow);
         }
         if let Some(client) = classified.ended_client {
             measured.on_client_end(now, client);

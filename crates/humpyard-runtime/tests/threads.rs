@@ -5,6 +5,10 @@
 #[allow(dead_code, reason = "shared with the other tests")]
 mod support;
 
+use core::time::Duration;
+use std::thread::sleep;
+use std::time::Instant;
+
 use humpyard_core::frame::Frame;
 use humpyard_traffic::{Sink, TrafficError, create};
 
@@ -15,6 +19,15 @@ fn workers() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").expect("this is Linux");
     let names = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
     names.filter(|name| name.starts_with("worker")).count()
+}
+
+/// Panics unless all workers are gone; the system lists a thread for a moment after it was joined.
+fn assert_no_workers(when: &str) {
+    let started = Instant::now();
+    while workers() > 0 {
+        assert!(started.elapsed() < Duration::from_secs(10), "{} workers are left {when}", workers());
+        sleep(Duration::from_millis(1));
+    }
 }
 
 /// Takes one frame; notes whether workers are seen at all.
@@ -35,9 +48,9 @@ impl Sink for Failing {
 fn no_worker_outlives_its_run() {
     let run = Run { workers: 3, input: "gen:poisson:packets=1000", ..Run::default() };
     run.to(Box::new(Failing(false))).unwrap();
-    assert_eq!(workers(), 0, "after a good end");
+    assert_no_workers("after a good end");
     Run { input: "gen:poisson:packets=1000000000000", ..run }.to(Box::new(Failing(true))).unwrap_err();
-    assert_eq!(workers(), 0, "after an error of the sink");
+    assert_no_workers("after an error of the sink");
     Run { flows: 4, ..run }.to(Box::new(Kept::default())).unwrap_err();
-    assert_eq!(workers(), 0, "after an error of the classifier");
+    assert_no_workers("after an error of the classifier");
 }

@@ -21,8 +21,8 @@ impl CostTable {
     /// A service that is not in the table; the message names those that are.
     pub fn cost(&self, service: &str) -> Result<LinearCost, String> {
         self.costs.iter().find(|(name, _)| *name == service).map(|&(_, cost)| cost).ok_or_else(|| {
-            let names: Vec<&str> = self.costs.iter().map(|(name, _)| *name).collect();
-            format!("the cost table `{}` has no service `{service}`; it has: {}", self.name, names.join(", "))
+            let names = self.costs.iter().map(|(name, _)| *name);
+            format!("cost table `{}`: {}", self.name, unknown("service", service, names))
         })
     }
 }
@@ -89,6 +89,6 @@ mod tests {
         let error = find_table("everst").unwrap_err();
         assert_eq!(error, "no cost table `everst`; did you mean `everest`?; there are: measured, predictive, everest");
         let error = find_table("measured").unwrap().cost("dpi").unwrap_err();
-        assert_eq!(error, "the cost table `measured` has no service `dpi`; it has: forward");
+        assert_eq!(error, "cost table `measured`: no service `dpi`; there are: forward");
     }
 }

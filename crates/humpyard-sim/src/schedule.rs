@@ -89,6 +89,8 @@ pub fn schedule(request: &ScheduleRequest) -> Result<Schedule, BuildError> {
     let services = [ServiceSetup { name: "unit", tolerance: Time::MAX, guarantee_millionths: 1_000_000 }];
     let setup = Setup {
         cores: request.processors,
+        topology: None,
+        flows: 1,
         clients,
         packets: 3 * clients + request.processors,
         unit: WorkUnit::Bytes,

@@ -137,7 +137,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     fn arrive(&mut self, now: Time) -> Result<(), TrafficError> {
         let classified = self.run.classifier.classify(&self.frame)?;
         if let Some(flow) = classified.ended_flow {
-            self.run.measured.on_flow_end(flow);
+            self.run.measured.on_flow_end(now, flow);
         }
         if let Some(client) = classified.ended_client {
             self.run.measured.on_client_end(now, client);
@@ -181,8 +181,10 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         self.record(timed);
         let cost = &self.run.costs[dispatch.packet.service];
         let busy = cost.work(dispatch.packet.length) + if dispatch.cold { cost.cold } else { 0 };
+        // A time near the end of all time, in a damaged capture for example, must not end the program.
+        let done = Time::from_ns(now.as_ns().saturating_add(busy));
         let busy = Time::from_ns(busy);
-        self.in_service.push(Reverse((now + busy, core, dispatch.slot, busy)));
+        self.in_service.push(Reverse((done, core, dispatch.slot, busy)));
         self.idle[core.index()] = false;
     }
 

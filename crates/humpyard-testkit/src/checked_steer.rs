@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 
-use humpyard_core::id::{CoreId, Id};
+use humpyard_core::id::{CoreId, FlowId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Policy, Steer, Target, View};
 use humpyard_core::unit::{Time, Work};
@@ -73,6 +73,11 @@ impl<S: Steer> Steer for CheckedSteer<S> {
         self.advance(now);
         assert_eq!(self.pending.take(), Some(core), "a packet is dropped at the queue that was chosen");
         self.steer.on_drop(now, core, packet);
+    }
+
+    fn on_flow_end(&mut self, now: Time, flow: FlowId) {
+        self.advance(now);
+        self.steer.on_flow_end(now, flow);
     }
 
     fn on_completion(&mut self, now: Time, core: CoreId, packet: &Packet, used: Work) {

@@ -1,6 +1,6 @@
 //! The order of flows, by humpyard's own measurements.
 
-use humpyard_core::id::{ClientId, CoreId, FlowId, Id};
+use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::measure::Measurements;
 use humpyard_core::mechanism::{Account, Completed, Dispatch};
 use humpyard_core::packet::Packet;
@@ -11,16 +11,15 @@ use crate::observer::Observer;
 
 /// Counts packets that were complete after a later packet of their flow.
 #[derive(Debug)]
-pub struct FlowWatch {
+pub struct FlowWatch<'h> {
     measurements: Measurements,
-    flows_per_client: usize,
+    history: &'h History,
 }
 
-impl FlowWatch {
+impl<'h> FlowWatch<'h> {
     /// For the flows of this history.
-    pub fn new(history: &History) -> Self {
-        let flows_per_client = history.flows / history.weights.len();
-        Self { measurements: Measurements::new(&history.setup(), history.flows), flows_per_client }
+    pub fn new(history: &'h History) -> Self {
+        Self { measurements: Measurements::new(&history.setup()), history }
     }
 
     /// Packets out of order so far.
@@ -29,7 +28,7 @@ impl FlowWatch {
     }
 }
 
-impl Observer for FlowWatch {
+impl Observer for FlowWatch<'_> {
     fn on_accept(&mut self, now: Time, packet: &Packet) {
         self.measurements.on_accept(now, packet.client, packet.service);
     }
@@ -47,9 +46,8 @@ impl Observer for FlowWatch {
     }
 
     fn on_client_end(&mut self, _: Time, client: ClientId) {
-        let first = client.index() * self.flows_per_client;
-        for flow in first..first + self.flows_per_client {
-            self.measurements.on_flow_end(FlowId::from_index(flow));
+        for flow in self.history.flows_of(client) {
+            self.measurements.on_flow_end(flow);
         }
         self.measurements.on_client_end(client);
     }

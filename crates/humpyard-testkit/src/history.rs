@@ -3,7 +3,7 @@
 use core::fmt;
 
 use humpyard_core::cost::LinearCost;
-use humpyard_core::id::ClientId;
+use humpyard_core::id::{ClientId, FlowId, Id};
 use humpyard_core::mechanism::{FlowOrder, Limits, Options};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{ServiceSetup, Setup, Ties};
@@ -61,6 +61,8 @@ impl History {
     pub fn setup(&self) -> Setup<'_> {
         Setup {
             cores: self.cores,
+            topology: None,
+            flows: self.flows,
             clients: self.weights.len(),
             packets: self.packets,
             unit: self.unit,
@@ -70,6 +72,12 @@ impl History {
             ties: Ties::Lowest,
             seed: self.seed,
         }
+    }
+
+    /// The flows of a client: as many for each, in order.
+    pub fn flows_of(&self, client: ClientId) -> impl Iterator<Item = FlowId> + use<> {
+        let each = self.flows / self.weights.len();
+        (client.index() * each..(client.index() + 1) * each).map(FlowId::from_index)
     }
 
     /// What the mechanism is told beside the set-up.

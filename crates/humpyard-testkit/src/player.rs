@@ -175,6 +175,9 @@ impl<'h> Player<'h> {
                 }
                 Event::EndClient(client) if self.held[client.index()] == 0 => {
                     scheduler.on_client_end(now, client);
+                    for flow in self.history.flows_of(client) {
+                        scheduler.on_flow_end(now, flow);
+                    }
                     observer.on_client_end(now, client);
                 }
                 Event::EndClient(_) => {}

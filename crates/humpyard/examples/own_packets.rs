@@ -16,6 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let services = [ServiceSetup { name: "mine", tolerance: Time::MAX, guarantee_millionths: 1_000_000 }];
     let setup = Setup {
         cores: 1,
+        topology: None,
+        flows: 3,
         clients: 3,
         packets: 1000,
         unit: WorkUnit::Bytes,

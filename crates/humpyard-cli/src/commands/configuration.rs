@@ -1,6 +1,6 @@
 //! From options to a configuration.
 
-use humpyard::lab::{Host, Rate, RunConfig, ServiceChoice, parse_duration};
+use humpyard::lab::{Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_topology};
 use humpyard::mechanism::{FlowOrder, Limits};
 use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::Ties;
@@ -31,6 +31,7 @@ pub(crate) fn configuration(
         }
         config.rate = Rate::Load(load);
     }
+    config.topology = options.topology.as_deref().map(parse_topology).transpose()?;
     config.services = services(&options.services)?;
     let table = options.costs.strip_prefix("table:").unwrap_or(&options.costs);
     config.costs = *find_table(table).map_err(Failure::new)?;

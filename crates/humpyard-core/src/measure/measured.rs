@@ -44,7 +44,8 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// A flow is over, and its id may be used for another.
-    pub fn on_flow_end(&mut self, flow: FlowId) {
+    pub fn on_flow_end(&mut self, now: Time, flow: FlowId) {
+        self.scheduler.on_flow_end(now, flow);
         self.measurements.on_flow_end(flow);
     }
 

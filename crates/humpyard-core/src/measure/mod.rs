@@ -53,8 +53,8 @@ pub struct Measurements {
 }
 
 impl Measurements {
-    /// Measurements of a run with this set-up and so many flow ids. All memory is allocated here.
-    pub fn new(setup: &Setup<'_>, flows: usize) -> Self {
+    /// Measurements of a run with this set-up. All memory is allocated here.
+    pub fn new(setup: &Setup<'_>) -> Self {
         let services = setup.services.iter().map(|service| Service {
             name: service.name.to_string(),
             tolerance: service.tolerance,
@@ -67,7 +67,7 @@ impl Measurements {
         Self {
             services: services.collect(),
             cores: IdVec::from_fn(setup.cores, |_| Core::default()),
-            order: Order::new(flows),
+            order: Order::new(setup.flows),
             fairness: Fairness::new(setup.clients, |client| setup.weight(client)),
             first_arrival: None,
             last_completion: Time::ZERO,

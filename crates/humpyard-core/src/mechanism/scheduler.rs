@@ -7,7 +7,7 @@ use super::account::{Account, DropReason};
 use super::queue::Queue;
 use super::slab::Slab;
 use crate::cost::LinearCost;
-use crate::id::{ClientId, CoreId, Id, IdVec, QueueId, ServiceId, Slot};
+use crate::id::{ClientId, CoreId, FlowId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::packet::Packet;
 use crate::policy::{Allocate, BuildError, CoreView, Policy, Setup, Share, Steer, Target, View};
 use crate::unit::{Time, Weight, Work, WorkUnit};
@@ -290,6 +290,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
+    /// The flow is over; none of its packets is held. Its id may be used for another.
+    pub fn on_flow_end(&mut self, now: Time, flow: FlowId) {
+        self.advance(now);
+        if let Some(steer) = &mut self.steer {
+            steer.on_flow_end(now, flow);
+        }
+    }
+
     /// Gives a client another weight, in every queue.
     pub fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
         self.advance(now);
@@ -366,6 +374,9 @@ fn check_setup(setup: &Setup<'_>, options: &Options) -> Result<(), BuildError> {
     let refuse = |message| Err(BuildError::new(message));
     if setup.cores == 0 || setup.cores > usize::from(u16::MAX) {
         return refuse(format!("there must be 1 to {} cores, not {}", u16::MAX, setup.cores));
+    }
+    if let Some(topology) = setup.topology.filter(|topology| topology.cores() != setup.cores) {
+        return refuse(format!("the topology has {} cores, the run {}", topology.cores(), setup.cores));
     }
     if setup.packets == 0 || setup.packets >= u32::MAX as usize {
         return refuse(format!("there must be room for 1 to {} packets, not {}", u32::MAX - 1, setup.packets));

@@ -17,6 +17,7 @@ mod parameter;
 mod setup;
 mod share;
 mod steer;
+mod topology;
 mod view;
 
 pub use allocate::Allocate;
@@ -25,6 +26,7 @@ pub use parameter::{Auto, Parameter, ParameterError, ParameterValue, Params};
 pub use setup::{ServiceSetup, Setup, Ties};
 pub use share::Share;
 pub use steer::{Steer, Target};
+pub use topology::Topology;
 pub use view::{CoreView, View};
 
 use alloc::string::String;

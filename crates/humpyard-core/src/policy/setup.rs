@@ -1,5 +1,6 @@
 //! What a policy is told of the run before it starts.
 
+use super::Topology;
 use crate::id::{ClientId, ServiceId};
 use crate::random::Seed;
 use crate::unit::{Time, Weight, Work, WorkUnit};
@@ -30,6 +31,10 @@ pub struct ServiceSetup<'a> {
 pub struct Setup<'a> {
     /// Number of cores, at least 1.
     pub cores: usize,
+    /// Which cores are near each other; none is all the same.
+    pub topology: Option<&'a Topology>,
+    /// Number of flow ids.
+    pub flows: usize,
     /// Number of client ids.
     pub clients: usize,
     /// Most packets held at once, waiting or in service.

@@ -1,7 +1,7 @@
 //! Push: which queue does an arriving packet join?
 
 use super::{Policy, View};
-use crate::id::CoreId;
+use crate::id::{CoreId, FlowId};
 use crate::packet::Packet;
 use crate::unit::{Time, Work};
 
@@ -22,6 +22,9 @@ pub trait Steer: Policy {
 
     /// The packet found the queue of `core` full, and was dropped.
     fn on_drop(&mut self, _now: Time, _core: CoreId, _packet: &Packet) {}
+
+    /// The flow is over, with no packet left: its id may be used for another.
+    fn on_flow_end(&mut self, _now: Time, _flow: FlowId) {}
 
     /// `core` has finished the packet, which was `used` work.
     fn on_completion(&mut self, _now: Time, _core: CoreId, _packet: &Packet, _used: Work) {}

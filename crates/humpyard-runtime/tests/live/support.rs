@@ -91,6 +91,8 @@ impl Run<'_> {
         let estimate = LinearCost { fixed: 60, per_byte_milli: 20, cold: 0 };
         let setup = Setup {
             cores: self.workers.max(1),
+            topology: None,
+            flows: self.flows,
             clients: classifier.clients_max(),
             packets: self.packets,
             unit: WorkUnit::Nanoseconds,
@@ -104,7 +106,7 @@ impl Run<'_> {
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
         let scheduler = policy.build(&setup, options).expect("a valid set-up");
         run(Live {
-            measured: Measured::new(scheduler, Measurements::new(&setup, self.flows)),
+            measured: Measured::new(scheduler, Measurements::new(&setup)),
             packets: self.packets,
             workers: self.workers,
             in_flight: self.in_flight,

@@ -73,3 +73,13 @@ fn a_pace_moves_arrivals_alone() {
         assert_eq!(outcome.measured.account().processed, 3);
     }
 }
+
+#[test]
+fn the_end_of_all_time_is_survived() {
+    // One packet in 300 years: the third would come after the last ns that can be told.
+    for policy in ["rr", "hrw", "drr", "sfq", "static"] {
+        let outcome = Sim { policy, cores: 2, pace: Pace::PacketsPerSecond(1e-10), ..Sim::default() }.go();
+        assert!(outcome.measured.account().arrived == 100_000, "{policy}");
+        assert!(outcome.measured.account().processed > 4, "{policy}");
+    }
+}

@@ -84,6 +84,8 @@ impl Sim<'_> {
             .collect();
         let setup = Setup {
             cores: self.cores,
+            topology: None,
+            flows: 8192,
             clients: classifier.clients_max(),
             packets: self.packets,
             unit: WorkUnit::Nanoseconds,
@@ -97,7 +99,7 @@ impl Sim<'_> {
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
         let scheduler = policy.build(&setup, options).expect("a valid set-up");
         let outcome = simulate(Simulation {
-            measured: Measured::new(scheduler, Measurements::new(&setup, 8192)),
+            measured: Measured::new(scheduler, Measurements::new(&setup)),
             cores: self.cores,
             costs: IdVec::from_iter(costs),
             classifier,
