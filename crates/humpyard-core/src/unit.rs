@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::num::NonZeroU32;
-use core::ops::{Add, AddAssign, Sub};
+use core::ops::{Add, AddAssign};
 
 /// An instant or a span, in nanoseconds. Instants count from the start of the run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -30,23 +30,17 @@ impl Time {
     }
 }
 
+/// Stops at [`Time::MAX`]: captures may say absurd times.
 impl Add for Time {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
+        Self(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Time {
     fn add_assign(&mut self, other: Self) {
-        self.0 += other.0;
-    }
-}
-
-impl Sub for Time {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(self.0 - other.0)
+        *self = *self + other;
     }
 }
 

@@ -171,9 +171,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         };
         let queues = (0..queue_count)
             .map(|queue| {
+                let share = share()?;
+                check_memory(&share, queue_count, setup.clients)?;
                 let pulling = allocation.ids().filter(|&core| queue_of(core).index() == queue).count();
                 let keep_order = options.flow_order == FlowOrder::Keep && pulling > 1;
-                Ok(Queue::new(share()?, setup.clients, keep_order))
+                Ok(Queue::new(share, setup.clients, keep_order))
             })
             .collect::<Result<_, BuildError>>()?;
         let eligible = IdVec::from_fn(setup.services.len(), |service| {
@@ -369,6 +371,20 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Arrival::Dropped(reason)
     }
 }
+
+/// Queues that tell clients apart have a place for each.
+fn check_memory(share: &impl Share, queues: usize, clients: usize) -> Result<(), BuildError> {
+    if !share.merges_clients() && queues.saturating_mul(clients) > PLACES_MAX {
+        return Err(BuildError::new(format!(
+            "{queues} queues with places for {clients} clients each need too much memory: have fewer clients or cores, or \
+             share by `fcfs`"
+        )));
+    }
+    Ok(())
+}
+
+/// About two gigabytes with the policies' own memory.
+const PLACES_MAX: usize = 1 << 25;
 
 fn check_setup(setup: &Setup<'_>, options: &Options) -> Result<(), BuildError> {
     let refuse = |message| Err(BuildError::new(message));

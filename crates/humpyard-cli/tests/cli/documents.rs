@@ -1,0 +1,122 @@
+//! The shape of the result documents: the keys that DESIGN promises, and that nothing else is on the standard output.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::support::{directory, document, good};
+
+/// Keys of the result of `run`, `sim`, and each run of `compare`: those promised first, then those of this version.
+const RESULT: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "policy",
+            "input",
+            "seed",
+            "cores",
+            "duration_ns",
+            "packets",
+            "bytes",
+            "throughput_pps",
+            "throughput_bps",
+            "delay_ns",
+            "late",
+            "order",
+            "jitter_ns",
+            "fairness",
+            "cores_detail",
+            "services",
+            "cold_fraction",
+            "switches",
+            "measured",
+            "environment",
+            "host",
+            "unit",
+            "flows",
+            "interrupted",
+            "damage",
+        ],
+    ),
+    (
+        "/packets",
+        &["in", "processed", "forwarded", "held", "dropped", "generated", "consumed", "held_out", "dropped_out"],
+    ),
+    ("/delay_ns", &["mean", "p50", "p90", "p99", "p999", "max"]),
+    ("/late", &["count", "fraction"]),
+    ("/order", &["out_of_order", "fraction", "displacement_std"]),
+    ("/fairness", &["jain", "service_error_min", "service_error_max", "clients"]),
+    ("/cores_detail/0", &["utilization", "packets", "switches", "cold"]),
+    ("/services/0", &["name", "packets", "delay_ns", "late", "queue_max", "bytes", "tolerance_ns"]),
+    ("/services/0/delay_ns", &["mean", "p50", "p90", "p99", "p999", "max"]),
+    ("/services/0/late", &["count", "fraction"]),
+    ("/measured", &["wall_ns", "decision_ns", "overhead_fraction", "packets_per_second"]),
+    ("/measured/decision_ns", &["mean", "p50", "p99"]),
+    ("/environment", &["version", "cpu", "kernel", "trace_sha256", "threads"]),
+];
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value.as_object().unwrap_or_else(|| panic!("no object: {value}")).keys().map(String::as_str).collect()
+}
+
+fn assert_shape(result: &Value) {
+    for (path, expected) in RESULT {
+        let found = keys(result.pointer(path).unwrap_or_else(|| panic!("nothing at {path}")));
+        assert_eq!(found, expected.iter().copied().collect(), "{path}");
+    }
+}
+
+#[test]
+fn results_have_their_keys() {
+    let directory = directory();
+    let input = "--input gen:messages:packets=2000 --policy drr --quiet";
+    assert_shape(&document(directory.path(), &format!("run {input}")));
+    assert_shape(&document(directory.path(), &format!("sim {input}")));
+    let comparison = document(directory.path(), &format!("compare {input} --policy rr"));
+    assert_eq!(keys(&comparison), BTreeSet::from(["runs"]));
+    comparison["runs"].as_array().expect("runs").iter().for_each(assert_shape);
+}
+
+#[test]
+fn results_say_what_was_run() {
+    let directory = directory();
+    crate::support::make_capture(directory.path(), "in.pcap", 10);
+    let result =
+        document(directory.path(), "sim --input in.pcap --policy drr:quantum=9999 --cores 3 --seed 77 --unit bytes");
+    assert_eq!(result["policy"], "drr:quantum=9999");
+    assert_eq!((&result["input"], &result["host"]), (&"in.pcap".into(), &"sim".into()));
+    assert_eq!((&result["seed"], &result["cores"], &result["unit"]), (&77.into(), &3.into(), &"bytes".into()));
+    assert_eq!(result["environment"]["trace_sha256"].as_str().map(str::len), Some(64));
+    assert_eq!(result["damage"], Value::Null);
+    let result = document(directory.path(), "run --input gen:poisson:packets=10 --policy hrw --workers 0");
+    assert_eq!((&result["host"], &result["cores"]), (&"live".into(), &0.into()));
+    assert_eq!(result["environment"]["trace_sha256"], Value::Null);
+}
+
+#[test]
+fn lists_describe_themselves() {
+    let directory = directory();
+    let policies = document(directory.path(), "list policies");
+    let names: Vec<&str> = policies.as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
+    assert_eq!(names, ["rr", "conn", "hrw", "fcfs", "drr", "sfq", "static"]);
+    for policy in policies.as_array().expect("a list") {
+        let expected = ["name", "family", "summary", "source", "parameters", "promises", "complexity"];
+        assert_eq!(keys(policy), BTreeSet::from(expected));
+    }
+    for (what, least) in [("policies", 7), ("services", 1), ("profiles", 2), ("costs", 3)] {
+        let entries = document(directory.path(), &format!("list {what}"));
+        let entries = entries.as_array().expect("a list");
+        assert!(entries.len() >= least, "{what}");
+        let table = good(directory.path(), &format!("list {what}")).out;
+        for entry in entries {
+            let name = entry["name"].as_str().expect("a name");
+            assert!(entry["family"].is_string() && entry["summary"].is_string(), "{entry}");
+            assert!(table.contains(name), "{name} is not in\n{table}");
+            if what != "costs" {
+                assert_eq!(&document(directory.path(), &format!("explain {name}")), entry);
+                let text = good(directory.path(), &format!("explain {name}")).out;
+                assert!(text.starts_with(name) && text.contains("Use it as: humpyard"), "{text}");
+            }
+        }
+    }
+}

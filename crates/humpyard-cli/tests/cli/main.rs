@@ -1,0 +1,13 @@
+//! The command line from outside: the real binary, its exit codes, and what it says where.
+#![cfg(unix)]
+
+mod damage;
+mod documents;
+mod help;
+mod live;
+mod memory;
+mod refusals;
+mod schedule;
+mod signals;
+mod simulated;
+mod support;

@@ -1,0 +1,291 @@
+//! Bad usage and bad input: exit code 2, one line that helps, nothing on the standard output, no file left behind.
+
+use std::fs::{self, File};
+use std::io::pipe;
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::support::{Said, captures, directory, files, humpyard, make_capture, run};
+
+/// Panics unless these words are refused with a line that has all of `expected` in it, and no file came or went.
+fn assert_refused(directory: &Path, words: &str, expected: &[&str]) {
+    let before = files(directory);
+    let said = run(directory, &words.split_whitespace().collect::<Vec<_>>());
+    assert!(said.code == Some(2) && said.out.is_empty(), "{words}: {said:?}");
+    said.assert_one_line(expected);
+    assert_eq!(files(directory), before, "{words}");
+}
+
+#[test]
+fn inputs_that_are_none() {
+    let directory = directory();
+    let at = |name: &str| directory.path().join(name);
+    make_capture(directory.path(), "good.pcap", 100);
+    for extension in ["pcap.gz", "pcap.zst", "pcapng"] {
+        make_capture(directory.path(), &format!("good.{extension}"), 100);
+        let whole = fs::read(at(&format!("good.{extension}"))).unwrap();
+        fs::write(at(&format!("header.{extension}")), &whole[..9]).unwrap();
+    }
+    fs::write(at("empty.pcap"), "").unwrap();
+    fs::write(at("text.pcap"), "This is no capture.\n").unwrap();
+    let whole = fs::read(at("good.pcap")).unwrap();
+    fs::write(at("header.pcap"), &whole[..20]).unwrap();
+    fs::write(at("stub.pcap"), &whole[..3]).unwrap();
+    fs::write(at("other.pcap.xz"), [0xfd, b'7', b'z', b'X', b'Z', 0, 0, 0]).unwrap();
+    fs::create_dir(at("folder")).unwrap();
+    for (input, expected) in [
+        ("missing.pcap", "missing.pcap: there is no such file"),
+        ("empty.pcap", "empty.pcap: this is empty"),
+        ("text.pcap", "text.pcap: this is no capture"),
+        ("stub.pcap", "stub.pcap: this ends after 3 bytes"),
+        ("header.pcap", "header.pcap: this ends after 20 bytes"),
+        ("header.pcap.gz", "header.pcap.gz: "),
+        ("header.pcap.zst", "header.pcap.zst: "),
+        ("header.pcapng", "header.pcapng: this ends after 9 bytes"),
+        ("other.pcap.xz", "xz compressed"),
+        ("folder", "folder: this is a directory"),
+        ("iface:eth0", "live interfaces are not part of this version"),
+        ("gen:poison", "did you mean `poisson`?"),
+        ("gen:poisson:flow=3", "did you mean `flows`?"),
+        ("gen:poisson:flows=0", "flows"),
+        ("gen:poisson:flows", "name=value"),
+        ("gen:", "there are: poisson, messages"),
+        ("-", "standard input: this is empty"),
+    ] {
+        for command in [
+            "run --policy hrw --output out.pcap --input",
+            "run --policy hrw --json --quiet --input",
+            "sim --policy drr --input",
+            "compare --policy rr --input",
+            "trace info",
+        ] {
+            assert_refused(directory.path(), &format!("{command} {input}"), &[expected]);
+        }
+    }
+    assert_refused(directory.path(), "trace info", &["SRC", "--help"]);
+}
+
+#[test]
+fn names_and_values_that_are_none() {
+    let directory = directory();
+    for (words, expected) in [
+        ("--policy hrv", &["no policy `hrv`", "did you mean `hrw`?", "static"] as &[&str]),
+        ("--policy share=hrw", &["no share policy `hrw`", "fcfs, drr, sfq"]),
+        ("--policy stear=hrw", &["did you mean `steer`?"]),
+        ("--policy drr/sfq", &["two share policies"]),
+        ("--policy drr:quant=9", &["no parameter `quant`", "did you mean `quantum`?"]),
+        ("--policy drr:quantum=lots", &["`quantum` takes", "not `lots`"]),
+        ("--policy drr:quantum=1", &["`quantum` must be at least the longest packet"]),
+        ("--policy drr:surplus=perhaps", &["true or false", "not `perhaps`"]),
+        ("--policy drr:quantum", &["name=value"]),
+        ("--policy conn:hash=md5", &["`hash`", "not `md5`"]),
+        ("--policy hrw --services forwrad", &["no service `forwrad`", "did you mean `forward`?"]),
+        ("--policy hrw --services forward:route=x", &["did you mean `routes`?"]),
+        ("--policy hrw --services forward:routes=10.0.0.0/33=out", &["10.0.0.0/33"]),
+        ("--policy hrw --services tcp=forward", &["end with one for `any` or `other`"]),
+        ("--policy hrw --services tpc=forward,other=forward", &["tpc"]),
+        ("--policy hrw --services tcp=forward,tcp=forward,other=forward", &["two services are called `tcp`"]),
+        ("--policy hrw --costs table:measure", &["did you mean `measured`?"]),
+        ("--policy hrw --tolerance 5", &["a time has a unit", "`5`"]),
+        ("--policy hrw --tolerance forwrad=5ms", &["no service of this run `forwrad`", "did you mean `forward`?"]),
+        ("--policy hrw --guarantee 0.5", &["SERVICE=SHARE"]),
+        ("--policy hrw --guarantee forward=nan", &["from 0 to 1"]),
+        ("--policy hrw --guarantee forward=1.5", &["from 0 to 1"]),
+        ("--policy hrw --guarantee forwrad=0.5", &["did you mean `forward`?"]),
+        (
+            "--policy hrw --services tcp=forward,other=forward --guarantee tcp=0.7 --guarantee other=0.4",
+            &["add up to 1.1", "lower one"],
+        ),
+        ("--policy hrw --clients floe", &["did you mean `flow`?", "connection"]),
+        ("--policy hrw --weights 0", &["--weights takes whole numbers from 1", "`0`"]),
+        ("--policy hrw --weights 3,,1", &["--weights", "``"]),
+        ("--policy hrw --weights 3,-1", &["--weights", "`-1`"]),
+        ("--policy hrw --weights 99999999999", &["--weights", "`99999999999`"]),
+        ("--policy hrw --load 0", &["--load takes a number above 0"]),
+        ("--policy hrw --load -1", &["--load takes a number above 0", "-1"]),
+        ("--policy hrw --load nan", &["--load takes a number above 0"]),
+        ("--policy hrw --load inf", &["--load takes a number above 0"]),
+        ("--policy hrw --load much", &["--load", "much"]),
+        ("--policy hrw --load 0.5 --rate 100", &["--load", "--rate"]),
+        ("--policy hrw --rate -5", &["packets per second", "`-5`"]),
+        ("--policy hrw --rate 0", &["packets per second", "`0`"]),
+        ("--policy hrw --rate fast", &["packets per second", "`fast`"]),
+        ("--policy hrw --loop 0", &["--loop"]),
+        ("--policy hrw --buffer 0", &["--buffer"]),
+        ("--policy hrw --buffer 100 --flows 100", &["raise --flows (100) above --buffer (100)"]),
+        ("--policy hrw --flows 99999999999", &["--flows"]),
+        ("--policy hrw --unit hours", &["--unit", "bytes"]),
+        ("--policy hrw --seed -1", &["-1"]),
+        (
+            "--policy static --services tcp=forward,udp=forward,other=forward",
+            &["3 services need at least 3 cores, not 2"],
+        ),
+        ("--policy hrw --no-such-option", &["--no-such-option", "--help"]),
+    ] {
+        for command in ["run --output out.pcap", "sim", "compare", "compare --live"] {
+            assert_refused(directory.path(), &format!("{command} --input gen:poisson:packets=10 {words}"), expected);
+        }
+    }
+}
+
+#[test]
+fn usage_of_single_commands() {
+    let directory = directory();
+    for (words, expected) in [
+        ("", &["subcommand", "--help"] as &[&str]),
+        ("rum", &["rum", "run"]),
+        ("run --policy hrw", &["--input <SRC>"]),
+        ("run --input gen:poisson", &["--policy <SPEC>"]),
+        ("run --policy hrw --input gen:poisson --workers 9999999", &["--workers", "9999999"]),
+        ("run --policy hrw --input gen:poisson --workers -1", &["-1"]),
+        ("run --policy hrw --input gen:poisson --in-flight 0", &["--in-flight"]),
+        ("run --policy hrw --input gen:poisson --for soon", &["a time has a unit", "soon"]),
+        ("run --policy hrw --input gen:poisson --overload panic", &["--overload", "wait, drop"]),
+        ("run --policy hrw --input gen:poisson --cores 2", &["--cores"]),
+        ("run --policy hrw --input gen:poisson --output - --json", &["--output - and --json"]),
+        ("run --policy hrw --input - --load 0.5", &["--load reads the input twice"]),
+        ("run --policy hrw --input - --loop 2", &["standard input can be played once"]),
+        ("sim --policy hrw --input - --load 0.5", &["--load reads the input twice"]),
+        ("sim --policy hrw --input gen:poisson --cores 0", &["--cores", "1..=16384"]),
+        ("sim --policy hrw --input gen:poisson --cores 99999", &["--cores"]),
+        ("sim --policy hrw --input gen:poisson --rate line", &["a simulation has no line rate"]),
+        ("sim --policy hrw --input gen:poisson --workers 2", &["--workers"]),
+        ("sim --policy hrw --input gen:poisson:packets=1 --load 0.5", &["all packets", "come at once"]),
+        ("sim --policy hrw --policy rr --input gen:poisson", &["--policy"]),
+        ("compare --input gen:poisson", &["--policy <SPEC>"]),
+        ("compare --policy rr --policy nope --input gen:poisson", &["no policy `nope`"]),
+        ("compare --policy rr --policy hrw --input -", &["once per policy"]),
+        ("compare --policy rr --input gen:poisson --workers 2", &["--live"]),
+        ("schedule --policy hrw --weights 1 --slots 3", &["a sharing policy alone, not `hrw`"]),
+        ("schedule --policy hrw/drr --weights 1 --slots 3", &["a sharing policy alone"]),
+        ("schedule --policy drr --weights 1,0 --slots 3", &["--weights", "`0`"]),
+        ("schedule --policy drr --weights 3,2,1 --slots 0", &["--slots"]),
+        ("schedule --policy drr --weights 3,2,1 --slots 3 --processors 0", &["--processors"]),
+        ("schedule --policy drr --weights 3,2,1 --slots 3 --order 1,2", &["--order", "from 1 to 3 once"]),
+        ("schedule --policy drr --weights 3,2,1 --slots 3 --order 1,2,2", &["--order", "from 1 to 3 once"]),
+        ("schedule --policy drr --weights 3,2,1 --slots 3 --order 0,1,2", &["--order", "from 1 to 3 once"]),
+        ("schedule --policy drr --weights 3,2,1 --slots 3 --order a,b,c", &["--order", "from 1 to 3 once"]),
+        ("list", &["WHAT"]),
+        ("list polices", &["polices", "policies"]),
+        ("explain dr", &["no policy, service or profile `dr`", "did you mean `drr`?"]),
+        ("explain", &["NAME"]),
+        ("trace inf in.pcap", &["inf", "info"]),
+        ("demo --packets 0", &["--packets"]),
+        ("demo --workers 9999999", &["--workers"]),
+    ] {
+        assert_refused(directory.path(), words, expected);
+    }
+}
+
+#[test]
+fn outputs_that_cannot_be() {
+    let directory = directory();
+    fs::write(directory.path().join("file"), "").unwrap();
+    fs::create_dir(directory.path().join("folder.pcap")).unwrap();
+    for (output, expected) in [
+        ("missing/out.pcap", "missing/out.pcap: cannot be written"),
+        ("file/out.pcap", "file/out.pcap: cannot be written"),
+        ("/proc/nope/out.pcap", "/proc/nope/out.pcap: cannot be written"),
+        ("folder.pcap", "folder.pcap: cannot be written"),
+        ("out.txt", "use .pcap or .pcapng"),
+        ("out", "use .pcap or .pcapng"),
+        ("out.pcap.xz", "use .pcap or .pcapng"),
+        ("null", "use .pcap or .pcapng"),
+        ("tun:0", "live interfaces are not part of this version"),
+    ] {
+        for workers in [0, 2] {
+            let words =
+                format!("run --policy hrw --input gen:poisson:packets=1000 --workers {workers} --output {output}");
+            assert_refused(directory.path(), &words, &[expected]);
+        }
+    }
+    let said = run(directory.path(), &["run", "--policy", "hrw", "--input", "gen:poisson", "--output", ""]);
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
+    said.assert_one_line(&["the destination is empty"]);
+}
+
+/// A classic capture has one link type; what does not fit ends the run, and no half of a file stays.
+#[test]
+fn an_output_that_cannot_hold_a_packet() {
+    let Some(traces) = captures("an_output_that_cannot_hold_a_packet") else { return };
+    let directory = directory();
+    // A pcapng of two interfaces: Ethernet packets after raw IP ones.
+    let made = |name: &str, input: &Path| {
+        let words = ["run", "--policy", "fcfs", "--output", name, "--input", input.to_str().expect("a plain path")];
+        assert_eq!(run(directory.path(), &words).code, Some(0), "{name}");
+        fs::read(directory.path().join(name)).unwrap()
+    };
+    let raw = smallest_capture(&traces, "101");
+    let mut both = made("raw.pcapng", &raw);
+    both.extend(made("ethernet.pcapng", &smallest_capture(&traces, "1")));
+    fs::write(directory.path().join("both.pcapng"), both).unwrap();
+    let words = "run --policy fcfs --input both.pcapng --output both.pcap --workers 2";
+    assert_refused(directory.path(), words, &["both.pcap: packet", "write a .pcapng"]);
+}
+
+/// The smallest capture of this link type that has something to forward.
+fn smallest_capture(traces: &Path, link_type: &str) -> std::path::PathBuf {
+    crate::live::by_link_type(traces).into_iter().find(|(link, _)| link == link_type).expect("there is one").1
+}
+
+#[test]
+fn a_reader_that_is_gone() {
+    let directory = directory();
+    make_capture(directory.path(), "good.pcap", 100);
+    for words in [
+        "list policies",
+        "list policies --json",
+        "explain drr",
+        "--help",
+        "run --help",
+        "--version",
+        "run --policy hrw --input good.pcap",
+        "run --policy hrw --input good.pcap --json",
+        "run --policy hrw --input good.pcap --output -",
+        "run --policy hrw --input gen:poisson:packets=100000 --output -",
+        "run --policy hrw --input gen:poisson:packets=100000 --output - --workers 0",
+        "sim --policy drr --input good.pcap --json",
+        "compare --policy drr --policy rr --input good.pcap",
+        "schedule --policy drr --weights 3,2,1 --slots 12",
+        "trace info good.pcap",
+    ] {
+        let (reader, writer) = pipe().unwrap();
+        drop(reader);
+        assert_unwritable_stdout(directory.path(), words, writer.into());
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_device_that_is_full() {
+    let directory = directory();
+    make_capture(directory.path(), "good.pcap", 100);
+    for words in [
+        "list policies",
+        "run --policy hrw --input good.pcap --json",
+        "run --policy hrw --input good.pcap --output -",
+        "run --policy hrw --input gen:poisson:packets=100000 --output -",
+        "sim --policy drr --input good.pcap",
+        "schedule --policy drr --weights 3,2,1 --slots 12 --json",
+    ] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        assert_unwritable_stdout(directory.path(), words, full.into());
+    }
+}
+
+fn assert_unwritable_stdout(directory: &Path, words: &str, stdout: Stdio) {
+    let arguments: Vec<&str> = words.split_whitespace().collect();
+    let said = Said::of(humpyard(directory, &arguments).stdout(stdout).output().unwrap());
+    assert_eq!(said.code, Some(2), "{words}: {said:?}");
+    said.assert_one_line(&["standard output"]);
+    assert_eq!(files(directory), ["good.pcap"], "{words}");
+}
+
+#[test]
+fn a_standard_error_that_is_gone_changes_nothing() {
+    let directory = directory();
+    let (reader, writer) = pipe().unwrap();
+    drop(reader);
+    let output = humpyard(directory.path(), &["explain", "dr"]).stderr(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+}

@@ -1,0 +1,75 @@
+//! `schedule`: the sequences of the specification, and the shape of the document.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{document, good};
+
+fn schedule(words: &str) -> Value {
+    document(Path::new("."), &format!("schedule {words}"))
+}
+
+/// A sequence as a string of digits.
+fn digits(schedule: &Value) -> String {
+    schedule["slots"].as_array().expect("slots").iter().map(Value::to_string).collect()
+}
+
+#[test]
+fn sequences_of_the_specification() {
+    for (policy, weights, expected, least, greatest) in [
+        ("drr", "12,3,3,2,2,2", "111111111111222333445566", "-15/8", "6"),
+        ("drr:surplus=true", "12,3,3,2,2,2", "111111111111222333445566", "-15/8", "6"),
+        ("sfq", "12,3,3,2,2,2", "123456111123114561123111", "-2", "3/4"),
+        ("drr", "3,2,1", "111223111223", "-1", "3/2"),
+        ("sfq", "3,2,1", "123121123121", "-1/2", "1/2"),
+    ] {
+        let document = schedule(&format!("--policy {policy} --weights {weights} --slots {}", expected.len()));
+        assert_eq!(digits(&document), expected, "{policy}");
+        assert_eq!(document["policy"], policy);
+        assert_eq!(document["weights"].to_string(), format!("[{weights}]"));
+        assert_eq!(document["processors"], 1);
+        let exact = (&document["error_min_exact"], &document["error_max_exact"]);
+        assert_eq!(exact, (&json!(least), &json!(greatest)), "{policy} {weights}");
+        for (value, text) in [("error_min", least), ("error_max", greatest)] {
+            let (above, below) = text.split_once('/').unwrap_or((text, "1"));
+            let exact = above.parse::<f64>().unwrap() / below.parse::<f64>().unwrap();
+            assert_eq!(document[value].as_f64(), Some(exact), "{policy}");
+        }
+        let keys = document.as_object().expect("an object").len();
+        assert_eq!(keys, 8, "{document}");
+        let text =
+            good(Path::new("."), &format!("schedule --policy {policy} --weights {weights} --slots {}", expected.len()));
+        assert_eq!(text.out, format!("{expected}\nservice error from {least} to {greatest}\n"));
+    }
+}
+
+#[test]
+fn the_order_of_arrival_and_ties_decide() {
+    assert_eq!(digits(&schedule("--policy drr --weights 1,1,1 --slots 6 --order 3,1,2")), "312312");
+    assert_eq!(digits(&schedule("--policy drr --weights 3,2,1 --slots 6 --order 2,3,1")), "223111");
+    assert_eq!(digits(&schedule("--policy sfq --weights 1,1,1 --slots 6")), "123123");
+    assert_eq!(digits(&schedule("--policy sfq --weights 1,1,1 --slots 6 --ties highest")), "321321");
+}
+
+#[test]
+fn several_processors_have_a_list_each_slot() {
+    let document = schedule("--policy sfq --weights 1,1 --slots 2 --processors 3");
+    assert_eq!((&document["slots"], &document["processors"]), (&json!([[1, 2, null], [1, 2, null]]), &json!(3)));
+    let document = schedule("--policy sfq --weights 1 --slots 3 --processors 2");
+    assert_eq!(document["slots"], json!([[1, null], [1, null], [1, null]]));
+    for policy in ["drr", "sfq"] {
+        let document = schedule(&format!("--policy {policy} --weights 5,3,2,1 --slots 400 --processors 2"));
+        let mut served = [0; 5];
+        for slot in document["slots"].as_array().expect("slots") {
+            let slot: Vec<usize> =
+                slot.as_array().expect("a list").iter().map(|client| client.as_u64().expect("busy") as usize).collect();
+            assert!(slot.len() == 2 && slot[0] != slot[1], "{policy}: {slot:?}");
+            slot.iter().for_each(|&client| served[client] += 1);
+        }
+        assert!(served.is_sorted_by(|a, b| *a == 0 || a >= b), "{policy}: {served:?}");
+        assert_eq!(served.iter().sum::<u32>(), 800);
+    }
+    let text = good(Path::new("."), "schedule --policy sfq --weights 1,1 --slots 2 --processors 3").out;
+    assert!(text.starts_with("11\n22\n--\nservice error from"), "{text}");
+}

@@ -1,0 +1,134 @@
+//! Ctrl-C and SIGTERM: reading ends, what is held is served and written, and the result says so.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Said, assert_balanced, directory, files, humpyard, number, packets_in};
+
+/// More than enough for any machine.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Starts a command that would take for ever, and waits until it takes signals.
+fn start(directory: &Path, words: &str) -> Child {
+    let mut command = humpyard(directory, &words.split_whitespace().collect::<Vec<_>>());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let started = Instant::now();
+    while !takes_signals(child.id()) {
+        assert!(started.elapsed() < LONGEST, "{words}: no handlers for signals");
+        sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+/// Whether SIGINT (2) and SIGTERM (15) have handlers.
+fn takes_signals(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+    let caught = u64::from_str_radix(caught.trim(), 16).expect("a mask");
+    caught & (1 << 1) != 0 && caught & (1 << 14) != 0
+}
+
+fn signal(child: &Child, name: &str) {
+    let kill = format!("kill -s {name} {}", child.id());
+    let status = Command::new("sh").args(["-c", &kill]).status().expect("there is a shell");
+    assert!(status.success());
+}
+
+/// Lets a command run for a while, sends it a signal, and gives its document.
+fn interrupted(directory: &Path, words: &str, name: &str) -> Value {
+    let child = start(directory, &format!("{words} --json"));
+    sleep(Duration::from_millis(500));
+    let sent = Instant::now();
+    signal(&child, name);
+    let said = Said::of(child.wait_with_output().expect("it ends"));
+    assert!(sent.elapsed() < LONGEST, "{words}: {:?} after the signal", sent.elapsed());
+    assert!(said.code == Some(0) && said.err.is_empty(), "{words}: {said:?}");
+    said.json()
+}
+
+#[test]
+fn a_live_run_that_is_interrupted_writes_all_it_forwarded() {
+    for (name, options) in [
+        ("INT", "--policy hrw --workers 2"),
+        ("TERM", "--policy drr --workers 0"),
+        ("INT", "--policy rr --workers 1 --rate 1000"),
+        ("TERM", "--policy fcfs --workers 1 --rate 1G --overload drop"),
+    ] {
+        let directory = directory();
+        let words = format!("run --input gen:poisson:packets=1000000000 --output out.pcap {options}");
+        let result = interrupted(directory.path(), &words, name);
+        assert_balanced(&result);
+        assert_eq!((&result["interrupted"], number(&result, "/packets/held")), (&true.into(), 0), "{words}");
+        let forwarded = number(&result, "/packets/forwarded");
+        assert!(forwarded > 0, "{words}");
+        assert_eq!(files(directory.path()), ["out.pcap"]);
+        assert_eq!(packets_in(directory.path(), "out.pcap"), forwarded, "{words}");
+    }
+}
+
+#[test]
+fn simulations_and_comparisons_that_are_interrupted_give_what_they_have() {
+    let directory = directory();
+    for name in ["INT", "TERM"] {
+        let words = "sim --input gen:poisson:packets=1000000000 --policy drr";
+        let result = interrupted(directory.path(), words, name);
+        assert_balanced(&result);
+        assert_eq!((&result["interrupted"], number(&result, "/packets/held")), (&true.into(), 0));
+        assert!(number(&result, "/packets/processed") > 0);
+    }
+    for words in ["compare --policy rr --policy hrw", "compare --live --policy rr --policy hrw"] {
+        let words = format!("{words} --input gen:poisson:packets=1000000000");
+        let comparison = interrupted(directory.path(), &words, "INT");
+        let runs = comparison["runs"].as_array().expect("runs");
+        assert_eq!(runs.len(), 1, "the others are not begun");
+        assert_balanced(&runs[0]);
+        assert_eq!(runs[0]["interrupted"], true);
+    }
+}
+
+/// The load is found before the run starts, by reading the input once.
+#[test]
+fn finding_the_load_can_be_interrupted() {
+    let directory = directory();
+    for words in ["sim --policy drr", "run --policy drr"] {
+        let words = format!("{words} --load 0.5 --input gen:poisson:packets=1000000000");
+        let result = interrupted(directory.path(), &words, "INT");
+        assert_eq!((&result["interrupted"], number(&result, "/packets/in")), (&true.into(), 0));
+    }
+}
+
+/// A second signal ends a process whose reading blocks, and no file appears under its final name.
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let directory = directory();
+    let mut command = humpyard(directory.path(), &["run", "--policy", "hrw", "--input", "-", "--output", "out.pcap"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    // A header, and then nothing for ever.
+    let header = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+    std::io::Write::write_all(&mut &writer, &header).unwrap();
+    let mut child = command.stdin(reader).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !takes_signals(child.id()) {
+        sleep(Duration::from_millis(5));
+    }
+    // Until it waits for a packet: an end that comes before is noticed at once.
+    sleep(Duration::from_millis(500));
+    let sent = Instant::now();
+    let status = loop {
+        // Signals sent together may come as one, so it is told again until it is heard.
+        signal(&child, "INT");
+        sleep(Duration::from_millis(50));
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None => assert!(sent.elapsed() < LONGEST, "it does not end"),
+        }
+    };
+    assert_eq!(status.code(), Some(128 + 2));
+    assert!(!files(directory.path()).contains(&"out.pcap".to_owned()));
+    drop(writer);
+}
