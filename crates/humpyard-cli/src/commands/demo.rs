@@ -60,8 +60,12 @@ fn story(demo: &Demo, workers: usize) -> String {
     }
     text.push_str("\nWhere the threads sat:\n");
     text.push_str(&table::threads(first));
-    text.push_str("\nHow to read it: `rr` balances packets and breaks the order of flows; `conn` and `hrw` keep the order and let\n");
-    text.push_str("the heavy flow fill one core's queue; `drr` gives every flow its turn on any core, so light flows pass the heavy one.\n");
+    text.push_str(
+        "\nHow to read it: `rr` spreads packets evenly and breaks the order of flows. `conn` and `hrw` keep it; packets \
+         that\nshare a core with the heavy flow wait behind it. `drr` keeps it too, and gives each flow its turn on \
+         whichever core\nis free, so that light flows pass the heavy one. The delays are real: what else this machine does \
+         shows in them.\n",
+    );
     text.push_str(
         "\nNext: humpyard run --input YOUR.pcap --policy hrw    humpyard sim --help    humpyard list policies\n",
     );
