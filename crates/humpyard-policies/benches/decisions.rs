@@ -8,13 +8,20 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use humpyard_core::hash::mix;
-use humpyard_core::id::{ClientId, CoreId, Id, IdVec};
+use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, CoreView, ServiceSetup, Setup, Share, Steer, Ties, View};
+use humpyard_core::policy::{Build, CoreView, ServiceSetup, Setup, Share, Steer, Target, Ties, Topology, View};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
-use humpyard_policies::share::{drr::Drr, sfq::Sfq};
-use humpyard_policies::steer::{conn::Conn, hrw::Hrw, rr::Rr};
+use humpyard_policies::share::{drr::Drr, gr3::Gr3, sfq::Sfq, vtrr::Vtrr, wf2q_plus::Wf2qPlus, wrr::Wrr};
+use humpyard_policies::steer::{
+    ahrw::{Ahrw, AhrwParams, Form},
+    conn::Conn,
+    h_cahrw::{HCahrw, HCahrwParams},
+    hrw::Hrw,
+    ps_hrw::{PsHrw, PsHrwParams},
+    rr::Rr,
+};
 
 const SERVICES: &[ServiceSetup<'static>] =
     &[ServiceSetup { name: "test", tolerance: Time::MAX, guarantee_millionths: 1_000_000 }];
@@ -36,23 +43,104 @@ fn setup(cores: usize, clients: usize, weights: &[Weight]) -> Setup<'_> {
 }
 
 fn steer<S: Steer + Build>(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group(format!("steer/{}", S::INFO.name));
+    for cores in [2, 8, 16] {
+        steer_by::<S>(criterion, &cores.to_string(), &S::Params::default(), &setup(cores, 1, &[]));
+    }
+}
+
+fn steer_by<S: Steer + Build>(criterion: &mut Criterion, name: &str, params: &S::Params, setup: &Setup<'_>) {
     let packets: Vec<Packet> =
         (0..1024).map(|i| Packet { key: mix(i), rss: mix(i) as u32, ..Packet::default() }).collect();
-    for cores in [2, 8, 16] {
-        let mut policy = S::new(&S::Params::default(), &setup(cores, 1, &[])).expect("defaults fit");
-        let views = IdVec::from_fn(cores, |_| CoreView::default());
-        let eligible: Vec<CoreId> = (0..cores).map(CoreId::from_index).collect();
-        let mut next = 0;
-        group.bench_function(BenchmarkId::from_parameter(cores), |bencher| {
-            bencher.iter(|| {
-                next = (next + 1) % packets.len();
-                let view = View { as_of: Time::ZERO, cores: &views, eligible: &eligible };
-                black_box(policy.steer(Time::ZERO, &packets[next], &view))
-            });
+    let mut policy = S::new(params, setup).expect("valid parameters");
+    let views = IdVec::from_fn(setup.cores, |_| CoreView::default());
+    let eligible: Vec<CoreId> = (0..setup.cores).map(CoreId::from_index).collect();
+    let mut next = 0;
+    criterion.bench_function(&format!("steer/{}/{name}", S::INFO.name), |bencher| {
+        bencher.iter(|| {
+            next = (next + 1) % packets.len();
+            let view = View { as_of: Time::ZERO, cores: &views, eligible: &eligible };
+            black_box(policy.steer(Time::ZERO, &packets[next], &view))
         });
+    });
+}
+
+fn steer_by_logarithm(criterion: &mut Criterion) {
+    steer_by::<Ahrw>(criterion, "8, form=log", &AhrwParams { form: Form::Log }, &setup(8, 1, &[]));
+}
+
+/// Trees of two sockets of two caches of two cores, and of four of sixteen of sixteen.
+fn steer_down_a_tree(criterion: &mut Criterion) {
+    for levels in [[(2, 2000), (2, 1400), (2, 1100)], [(4, 2000), (16, 1400), (16, 1100)]] {
+        let tree = Topology::regular(&levels).expect("a tree");
+        let setup = Setup { topology: Some(&tree), ..setup(tree.cores(), 1, &[]) };
+        steer_by::<HCahrw>(criterion, &format!("{} in a tree", tree.cores()), &HCahrwParams::default(), &setup);
     }
-    group.finish();
+}
+
+/// A host in which each of some connections holds eight packets all the time.
+struct Host {
+    policy: PsHrw,
+    views: IdVec<CoreId, CoreView>,
+    eligible: Vec<CoreId>,
+    held: Vec<(CoreId, Packet)>,
+    connections: u64,
+    uneven: bool,
+    next: u64,
+}
+
+impl Host {
+    /// With packets of one length, so that no set is ever built anew, or of many and a new set for each.
+    fn new(cores: usize, connections: u64, uneven: bool) -> Self {
+        let beta = if uneven { 0.0 } else { 0.16 };
+        let params = PsHrwParams { beta, ..PsHrwParams::default() };
+        let mut host = Self {
+            policy: PsHrw::new(&params, &setup(cores, 1, &[])).expect("valid parameters"),
+            views: IdVec::from_fn(cores, |_| CoreView::default()),
+            eligible: (0..cores).map(CoreId::from_index).collect(),
+            held: Vec::new(),
+            connections,
+            uneven,
+            next: 0,
+        };
+        for _ in 0..8 * connections {
+            let joined = host.arrive();
+            host.held.push(joined);
+        }
+        host
+    }
+
+    fn arrive(&mut self) -> (CoreId, Packet) {
+        let flow = self.next % self.connections;
+        let length = if self.uneven { 64 + (mix(self.next) % 1451) as u32 } else { 1000 };
+        let flow_id = FlowId(flow as u32);
+        let packet = Packet { key: mix(flow), flow: flow_id, length, sequence: self.next, ..Packet::default() };
+        let view = View { as_of: Time::ZERO, cores: &self.views, eligible: &self.eligible };
+        let Target::Core(core) = self.policy.steer(Time::ZERO, &packet, &view);
+        self.policy.on_enqueue(Time::ZERO, core, &packet);
+        self.views[core].packets += 1;
+        self.next += 1;
+        (core, packet)
+    }
+
+    /// A packet is steered and joins, and the oldest completes.
+    fn step(&mut self) -> CoreId {
+        let place = (self.next % self.held.len() as u64) as usize;
+        let joined = self.arrive();
+        let (core, oldest) = std::mem::replace(&mut self.held[place], joined);
+        self.policy.on_completion(Time::ZERO, core, &oldest, oldest.estimate);
+        self.views[core].packets -= 1;
+        joined.0
+    }
+}
+
+fn steer_in_proportion(criterion: &mut Criterion) {
+    for (cores, connections) in [(8, 1), (8, 3), (8, 1000), (1024, 128)] {
+        for (uneven, what) in [(false, "steady"), (true, "always anew")] {
+            let mut host = Host::new(cores, connections, uneven);
+            let name = format!("steer/ps-hrw/{cores}, {connections} connections, {what}");
+            criterion.bench_function(&name, |bencher| bencher.iter(|| black_box(host.step())));
+        }
+    }
 }
 
 fn share<Q: Share + Build>(criterion: &mut Criterion) {
@@ -82,5 +170,21 @@ fn share<Q: Share + Build>(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, steer::<Rr>, steer::<Conn>, steer::<Hrw>, share::<Drr>, share::<Sfq>);
+criterion_group!(
+    benches,
+    steer::<Rr>,
+    steer::<Conn>,
+    steer::<Hrw>,
+    steer::<Ahrw>,
+    steer_by_logarithm,
+    steer::<HCahrw>,
+    steer_down_a_tree,
+    steer_in_proportion,
+    share::<Wrr>,
+    share::<Drr>,
+    share::<Sfq>,
+    share::<Wf2qPlus>,
+    share::<Vtrr>,
+    share::<Gr3>
+);
 criterion_main!(benches);

@@ -114,6 +114,9 @@ family! {
         Rr(steer::rr::Rr),
         Conn(steer::conn::Conn),
         Hrw(steer::hrw::Hrw),
+        Ahrw(steer::ahrw::Ahrw),
+        HCahrw(steer::h_cahrw::HCahrw),
+        PsHrw(steer::ps_hrw::PsHrw),
     ]
     asked {}
     told {
@@ -129,8 +132,12 @@ family! {
     /// Any sharing policy.
     AnyShare: Share [
         Fcfs(share::fcfs::Fcfs),
+        Wrr(share::wrr::Wrr),
         Drr(share::drr::Drr),
         Sfq(share::sfq::Sfq),
+        Wf2qPlus(share::wf2q_plus::Wf2qPlus),
+        Vtrr(share::vtrr::Vtrr),
+        Gr3(share::gr3::Gr3),
     ]
     asked {
         fn merges_clients() -> bool;

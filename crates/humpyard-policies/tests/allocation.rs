@@ -88,6 +88,8 @@ fn no_event_allocates() {
     let mut specs: Vec<String> = registry::entries().into_iter().map(|entry| entry.info.name.to_string()).collect();
     specs.push("drr:surplus=true".into());
     specs.push("allocate=static/steer=hrw/share=sfq".into());
+    specs.push("allocate=static/steer=h-cahrw".into());
+    specs.push("allocate=static/steer=ps-hrw:beta=0".into());
     for history in histories() {
         for spec in &specs {
             assert_eq!(allocations(spec, &history), 0, "{spec} on {history}");

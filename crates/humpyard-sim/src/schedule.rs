@@ -179,9 +179,13 @@ mod tests {
     /// PROPORTIONAL_SHARE section 1, error range on B.
     #[test]
     fn error_ranges_of_the_specification() {
+        assert_eq!(range("wrr"), ("-15/8".into(), "6".into()));
         assert_eq!(range("drr"), ("-15/8".into(), "6".into()));
         assert_eq!(range("drr:surplus=true"), ("-15/8".into(), "6".into()));
         assert_eq!(range("sfq"), ("-2".into(), "3/4".into()));
+        assert_eq!(range("wf2q+"), ("-11/12".into(), "3/4".into()));
+        assert_eq!(range("vtrr"), ("-2".into(), "1".into()));
+        assert_eq!(range("gr3"), ("-5/6".into(), "11/8".into()));
     }
 
     #[test]
@@ -197,6 +201,18 @@ mod tests {
         let schedule = schedule(&ScheduleRequest { processors: 2, ..request("sfq", &[3, 2, 1], 60) }).unwrap();
         for slot in &schedule.slots {
             assert_ne!(slot[0], slot[1]);
+        }
+    }
+
+    /// Who is entitled to more than one processor has one to itself, and the others share what is left.
+    #[test]
+    fn a_client_too_heavy_for_a_processor_is_always_served() {
+        for policy in ["wrr", "drr", "sfq", "wf2q+", "vtrr", "gr3"] {
+            let schedule = schedule(&ScheduleRequest { processors: 2, ..request(policy, &[100, 1, 1], 1000) }).unwrap();
+            let served =
+                |client| schedule.slots.iter().flatten().filter(|&&slot| slot == Some(ClientId(client))).count();
+            assert!(served(0) >= 990, "{policy}: {} of 1000", served(0));
+            assert!(served(1).abs_diff(served(2)) <= 20, "{policy}: {} and {}", served(1), served(2));
         }
     }
 

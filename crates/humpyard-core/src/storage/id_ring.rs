@@ -45,6 +45,32 @@ impl<I: Id> IdRing<I> {
         self.front
     }
 
+    /// The last member.
+    #[inline]
+    pub fn back(&self) -> Option<I> {
+        self.front.map(|front| self.links[front].previous)
+    }
+
+    /// The member after the member `id`; none if that is the last.
+    ///
+    /// # Panics
+    /// If `id` is no member.
+    #[inline]
+    pub fn next(&self, id: I) -> Option<I> {
+        assert!(self.links[id].linked, "{id:?} is not in the ring");
+        Some(self.links[id].next).filter(|&next| self.front != Some(next))
+    }
+
+    /// The member before the member `id`; none if that is the first.
+    ///
+    /// # Panics
+    /// If `id` is no member.
+    #[inline]
+    pub fn previous(&self, id: I) -> Option<I> {
+        assert!(self.links[id].linked, "{id:?} is not in the ring");
+        Some(self.links[id].previous).filter(|_| self.front != Some(id))
+    }
+
     /// Adds `id` as the last member.
     ///
     /// # Panics
@@ -166,6 +192,11 @@ mod tests {
                 }
             }
             assert_eq!(ring.front(), model.front().copied());
+            assert_eq!(ring.back(), model.back().copied());
+            for (at, &member) in model.iter().enumerate() {
+                assert_eq!(ring.next(member), model.get(at + 1).copied());
+                assert_eq!(ring.previous(member), at.checked_sub(1).map(|before| model[before]));
+            }
             assert_eq!(ring.contains(id), model.contains(&id));
             assert!(ring.iter().eq(model.iter().copied()), "{:?}", ring.iter().collect::<Vec<_>>());
         }

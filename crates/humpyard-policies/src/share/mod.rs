@@ -2,8 +2,13 @@
 
 pub mod drr;
 pub mod fcfs;
+pub mod gr3;
 pub mod sfq;
+pub mod vtrr;
+pub mod wf2q_plus;
+pub mod wrr;
 
+mod slot;
 mod tag;
 
 #[cfg(test)]

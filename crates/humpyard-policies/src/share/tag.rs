@@ -14,7 +14,7 @@ pub(crate) struct ExactTag {
     /// Rounded down.
     pub(crate) tag: Tag,
     /// What was rounded off, in units of the last place over the weight.
-    remainder: u32,
+    remainder: u64,
 }
 
 impl ExactTag {
@@ -25,13 +25,13 @@ impl ExactTag {
 
     /// Later by `work` at `weight`.
     pub(crate) fn add(&mut self, work: Work, weight: Weight) {
-        self.shift(i128::from(work), weight);
+        self.shift(i128::from(work), weight.get().into());
     }
 
     /// Later by `used - estimate` at `weight`, or earlier if that is negative.
     pub(crate) fn settle(&mut self, used: Work, estimate: Work, weight: Weight) {
         if used != estimate {
-            self.shift(i128::from(used) - i128::from(estimate), weight);
+            self.shift(i128::from(used) - i128::from(estimate), weight.get().into());
         }
     }
 
@@ -39,24 +39,39 @@ impl ExactTag {
     ///
     /// The remainder is over the weight `from`: what is left of it is dropped, less than one unit of the last place.
     pub(crate) fn reweigh(&mut self, work: Work, from: Weight, to: Weight) {
-        self.shift(-i128::from(work), from);
+        self.shift(-i128::from(work), from.get().into());
         self.remainder = 0;
-        self.shift(i128::from(work), to);
+        self.shift(i128::from(work), to.get().into());
     }
 
-    fn shift(&mut self, work: i128, weight: Weight) {
-        let weight = i64::from(weight.get());
+    /// From now on grows at weight `to`, instead of `from`.
+    pub(crate) fn rebase(&mut self, from: u64, to: u64) {
+        if self.remainder > 0 {
+            self.remainder = (u128::from(self.remainder) * u128::from(to) / u128::from(from)) as u64;
+        }
+    }
+
+    /// Later by `work`, or earlier if that is negative, but no earlier than 0.
+    pub(crate) fn shift_down_to_0(&mut self, work: i128, weight: u64) {
+        *self = self.shifted(work, weight).unwrap_or_default();
+    }
+
+    /// Later by `work`, or earlier if that is negative.
+    pub(crate) fn shift(&mut self, work: i128, weight: u64) {
+        *self = self.shifted(work, weight).expect("a tag never leaves its range");
+    }
+
+    fn shifted(self, work: i128, weight: u64) -> Option<Self> {
         // Almost always the quotient fits 64 bits, where division is several times faster.
         let small = i64::try_from(work).ok().filter(|work| work.unsigned_abs() < 1 << (62 - FRACTION));
-        let (quotient, remainder) = if let Some(work) = small {
-            let total = (work << FRACTION) + i64::from(self.remainder);
-            (i128::from(total.div_euclid(weight)), total.rem_euclid(weight))
+        let (quotient, remainder) = if let (Some(work), true) = (small, weight < 1 << 62) {
+            let (total, weight) = ((work << FRACTION) + self.remainder as i64, weight as i64);
+            (i128::from(total.div_euclid(weight)), total.rem_euclid(weight) as u64)
         } else {
-            let total = (work << FRACTION) + i128::from(self.remainder);
-            (total.div_euclid(i128::from(weight)), total.rem_euclid(i128::from(weight)) as i64)
+            let (total, weight) = ((work << FRACTION) + i128::from(self.remainder), i128::from(weight));
+            (total.div_euclid(weight), total.rem_euclid(weight) as u64)
         };
-        self.tag = self.tag.checked_add_signed(quotient).expect("a tag never leaves its range");
-        self.remainder = remainder as u32;
+        Some(Self { tag: self.tag.checked_add_signed(quotient)?, remainder })
     }
 }
 
@@ -98,6 +113,17 @@ mod tests {
         let mut expected = ExactTag::at(5);
         expected.add(1, weight(3));
         assert_eq!(tag, expected);
+    }
+
+    #[test]
+    fn a_remainder_moves_to_another_weight() {
+        let mut tag = ExactTag::at(0);
+        tag.shift(1, 3);
+        tag.rebase(3, 6);
+        tag.shift(4, 6);
+        assert_eq!(tag, ExactTag::at(1 << FRACTION));
+        tag.shift_down_to_0(-7, 6);
+        assert_eq!(tag, ExactTag::at(0));
     }
 
     #[test]

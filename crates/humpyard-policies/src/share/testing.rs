@@ -3,10 +3,12 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use humpyard_core::id::{ClientId, Id};
+use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::mechanism::AlwaysReady;
+use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Build, Setup, Share};
-use humpyard_core::unit::Weight;
+use humpyard_core::random::Seed;
+use humpyard_core::unit::{Time, Weight, Work};
 
 use crate::testing::setup;
 
@@ -50,4 +52,125 @@ pub(crate) fn sequence<Q: Share + Build>(
 /// As [`sequence`], with packets of work 1.
 pub(crate) fn unit_sequence<Q: Share + Build>(params: &Q::Params, weights: &[u32], slots: usize) -> String {
     sequence::<Q>(params, weights, slots, 1, |_, _| 1)
+}
+
+/// A policy served by hand on one processor: clients have a packet waiting from `wake` to `block`. Clients have numbers from 1,
+/// as in the specification.
+pub(crate) struct Desk<Q> {
+    policy: Q,
+    /// Estimated and actual work of the nth packet of a client.
+    work: fn(ClientId, u64) -> (Work, Work),
+    sent: Vec<u64>,
+    /// The client served last, whose next head is not offered yet.
+    served: Option<ClientId>,
+}
+
+impl<Q: Share + Build> Desk<Q> {
+    /// Packets of work 1.
+    pub(crate) fn new(params: &Q::Params, weights: &[u32]) -> Self {
+        Self::with_work(params, weights, 1, |_, _| (1, 1))
+    }
+
+    /// Packets of this work, estimated and actual, of which the longest estimate is given.
+    pub(crate) fn with_work(
+        params: &Q::Params,
+        weights: &[u32],
+        longest: Work,
+        work: fn(ClientId, u64) -> (Work, Work),
+    ) -> Self {
+        let weights = weights_of(weights);
+        let setup = Setup { longest, ..setup(1, weights.len(), &weights) };
+        let policy = Q::new(params, &setup).expect("valid parameters");
+        Self { policy, work, sent: weights.iter().map(|_| 0).collect(), served: None }
+    }
+
+    /// The policy itself.
+    pub(crate) fn policy(&mut self) -> &mut Q {
+        &mut self.policy
+    }
+
+    fn head(&self, client: ClientId) -> Packet {
+        let estimate = (self.work)(client, self.sent[client.index()]).0;
+        Packet { client, estimate, ..Packet::default() }
+    }
+
+    /// These clients have packets from now on.
+    pub(crate) fn wake(&mut self, clients: &[u32]) {
+        for client in clients.iter().map(|client| ClientId(client - 1)) {
+            let head = self.head(client);
+            self.policy.on_arrival(Time::ZERO, client, &head, 0);
+            self.policy.on_wake(Time::ZERO, client, &head);
+            self.policy.check();
+        }
+    }
+
+    /// The client served last has no packets left.
+    pub(crate) fn block(&mut self, client: u32) {
+        let client = ClientId(client - 1);
+        assert_eq!(self.served.take(), Some(client), "only who was served last has become idle");
+        self.policy.on_idle(Time::ZERO, client);
+        self.policy.check();
+    }
+
+    pub(crate) fn set_weight(&mut self, client: u32, weight: u32) {
+        self.offer();
+        let weight = Weight::new(weight).expect("a positive weight");
+        self.policy.set_weight(Time::ZERO, ClientId(client - 1), weight);
+        self.policy.check();
+    }
+
+    fn offer(&mut self) {
+        if let Some(client) = self.served.take() {
+            let head = self.head(client);
+            // It came while the one before it was waiting: clients that are awake never have an empty queue.
+            self.policy.on_arrival(Time::ZERO, client, &head, 1);
+            self.policy.on_head(Time::ZERO, client, &head);
+        }
+    }
+
+    /// Serves one packet; its client and its work.
+    pub(crate) fn step(&mut self) -> (ClientId, Work) {
+        self.offer();
+        let client = self.policy.pick(Time::ZERO, CoreId(0)).expect("work conserving");
+        let sent = self.head(client);
+        let used = (self.work)(client, self.sent[client.index()]).1;
+        self.sent[client.index()] += 1;
+        self.policy.on_dispatch(Time::ZERO, CoreId(0), client, &sent);
+        self.policy.on_completion(Time::ZERO, CoreId(0), client, &sent, used);
+        self.policy.check();
+        self.served = Some(client);
+        (client, used)
+    }
+
+    /// Whom it serves in so many steps.
+    pub(crate) fn serve(&mut self, steps: usize) -> String {
+        (0..steps).map(|_| char::from_digit(self.step().0.0 + 1, 36).expect("few clients")).collect()
+    }
+}
+
+/// Service errors times the sum of the weights, the least and the greatest, over so many packets of work 1.
+pub(crate) fn unit_errors<Q: Share + Build>(params: &Q::Params, weights: &[u32], slots: usize) -> (i128, i128) {
+    let mut desk = Desk::<Q>::new(params, weights);
+    let numbers: Vec<u32> = (1..=weights.len() as u32).collect();
+    desk.wake(&numbers);
+    let total: i128 = weights.iter().map(|&weight| i128::from(weight)).sum();
+    let mut served: Vec<i128> = weights.iter().map(|_| 0).collect();
+    let (mut least, mut greatest) = (0, 0);
+    for slot in 0..slots as i128 {
+        let client = desk.step().0.index();
+        let weight = i128::from(weights[client]);
+        least = least.min(served[client] * total - slot * weight);
+        served[client] += 1;
+        greatest = greatest.max(served[client] * total - (slot + 1) * weight);
+    }
+    (least, greatest)
+}
+
+/// So many random sets of at most so many weights up to a limit.
+pub(crate) fn random_weights(name: &str, sets: u64, clients: u64, weight: u64) -> impl Iterator<Item = Vec<u32>> {
+    let mut random = Seed(1).stream(name);
+    (0..sets).map(move |_| {
+        let weight = 1 + random.below(weight);
+        (0..1 + random.below(clients)).map(|_| 1 + random.below(weight) as u32).collect()
+    })
 }

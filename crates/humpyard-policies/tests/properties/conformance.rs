@@ -2,13 +2,16 @@
 
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::mechanism::{Never, Scheduler};
-use humpyard_core::policy::{Build, BuildError, Family, Params, Setup, Steer};
+use humpyard_core::policy::{Build, BuildError, Family, Params, Setup, Steer, Topology};
 use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::allocate::r#static::{Static, StaticParams};
 use humpyard_policies::registry::{self, AnyShare};
 use humpyard_policies::spec::PolicySpec;
+use humpyard_policies::steer::ahrw::Ahrw;
 use humpyard_policies::steer::conn::Conn;
+use humpyard_policies::steer::h_cahrw::HCahrw;
 use humpyard_policies::steer::hrw::Hrw;
+use humpyard_policies::steer::ps_hrw::PsHrw;
 use humpyard_policies::steer::rr::Rr;
 use humpyard_testkit::{Checked, CheckedSteer, Decision, Event, History, Log, Shape};
 use proptest::prelude::*;
@@ -16,8 +19,20 @@ use proptest::prelude::*;
 use crate::shapes::{any_shape, cases, play_twice};
 
 /// Variants of registered policies that decide otherwise than their defaults.
-const VARIANTS: [(Family, &str); 3] =
-    [(Family::Share, "drr:surplus=true"), (Family::Share, "drr:quantum=20000"), (Family::Steer, "conn:hash=mix")];
+const VARIANTS: [(Family, &str); 12] = [
+    (Family::Share, "drr:surplus=true"),
+    (Family::Share, "drr:quantum=20000"),
+    (Family::Share, "wrr:quantum=20000"),
+    (Family::Share, "vtrr:quantum=20000"),
+    (Family::Share, "gr3:quantum=20000"),
+    (Family::Steer, "conn:hash=mix"),
+    (Family::Steer, "ahrw:form=log"),
+    (Family::Steer, "h-cahrw:distance=cores"),
+    (Family::Steer, "ps-hrw:beta=0"),
+    (Family::Steer, "ps-hrw:residual=literal,guard=true"),
+    (Family::Steer, "ps-hrw:residual=literal,multiplier=log"),
+    (Family::Steer, "ps-hrw:multiplier=log,beta=0.5"),
+];
 
 /// The registered policies of a family, with their variants.
 fn specs(family: Family) -> Vec<String> {
@@ -33,7 +48,12 @@ fn checked(spec: &str, setup: &Setup<'_>) -> Result<Checked<AnyShare>, BuildErro
     Ok(Checked::new(spec.parse::<PolicySpec>()?.build_share(setup)?, promises))
 }
 
-fn steered<S: Steer + Build>(parameters: &str, share: &str, history: &History) -> Result<(), TestCaseError> {
+fn steered<S: Steer + Build>(
+    parameters: &str,
+    share: &str,
+    topology: Option<&Topology>,
+    history: &History,
+) -> Result<(), TestCaseError> {
     let pairs: Vec<(String, String)> = parameters
         .split(',')
         .filter_map(|pair| pair.split_once('='))
@@ -42,7 +62,7 @@ fn steered<S: Steer + Build>(parameters: &str, share: &str, history: &History) -
     let params = S::Params::from_pairs(S::INFO.name, &pairs).expect("known parameters");
     for allocated in [false, true] {
         play_twice(history, |history| {
-            let setup = history.setup();
+            let setup = Setup { topology, ..history.setup() };
             let steer = CheckedSteer::new(S::new(&params, &setup)?, history.cores);
             let allocate = if allocated { Some(Static::new(&StaticParams {}, &setup)?) } else { None };
             Scheduler::new(&setup, history.options(), Some(steer), allocate, || checked(share, &setup))
@@ -52,12 +72,15 @@ fn steered<S: Steer + Build>(parameters: &str, share: &str, history: &History) -
 }
 
 /// Plays a history to a steering policy by its spec; a registered policy without a line here fails the test.
-fn steered_by(spec: &str, share: &str, history: &History) -> Result<(), TestCaseError> {
+fn steered_by(spec: &str, share: &str, topology: Option<&Topology>, history: &History) -> Result<(), TestCaseError> {
     let (name, parameters) = spec.split_once(':').unwrap_or((spec, ""));
     match name {
-        "rr" => steered::<Rr>(parameters, share, history),
-        "conn" => steered::<Conn>(parameters, share, history),
-        "hrw" => steered::<Hrw>(parameters, share, history),
+        "rr" => steered::<Rr>(parameters, share, topology, history),
+        "conn" => steered::<Conn>(parameters, share, topology, history),
+        "hrw" => steered::<Hrw>(parameters, share, topology, history),
+        "ahrw" => steered::<Ahrw>(parameters, share, topology, history),
+        "h-cahrw" => steered::<HCahrw>(parameters, share, topology, history),
+        "ps-hrw" => steered::<PsHrw>(parameters, share, topology, history),
         _ => panic!("steering policy `{name}` is registered, and not held to the contract here"),
     }
 }
@@ -140,8 +163,17 @@ proptest! {
         let history = History::generate(&with_a_core_for_each_service(shape));
         for steer in specs(Family::Steer) {
             for share in specs(Family::Share) {
-                steered_by(&steer, &share, &history)?;
+                steered_by(&steer, &share, None, &history)?;
             }
+        }
+    }
+
+    #[test]
+    fn steering_policies_keep_the_contract_on_a_tree_of_cores(shape in any_shape()) {
+        let history = History::generate(&Shape { cores: 8, ..shape });
+        let tree = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).expect("a small tree");
+        for steer in specs(Family::Steer) {
+            steered_by(&steer, "fcfs", Some(&tree), &history)?;
         }
     }
 }

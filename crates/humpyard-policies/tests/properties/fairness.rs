@@ -4,6 +4,7 @@ use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
 use humpyard_core::policy::{Auto, Build, Share};
 use humpyard_policies::share::drr::{Drr, DrrParams};
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
+use humpyard_policies::share::wrr::{Wrr, WrrParams};
 use humpyard_testkit::{Backlog, Bound, Count, Extent, Fairness, History, Shape};
 use proptest::prelude::*;
 
@@ -104,6 +105,17 @@ proptest! {
         let params = DrrParams { quantum: Auto::Auto, surplus: true };
         for (count, backlog) in ONE_BY_ONE {
             fair::<Drr>(&history, &params, count, backlog, surplus_bound(history.longest))?;
+        }
+    }
+
+    // Weighted round robin by slots is surplus round robin whose debts outlast idleness: that makes no difference here.
+    #[test]
+    fn wrr_on_one_core(shape in shape(), error_permille in errors(), quanta in 1..=3u64) {
+        let history = History::generate(&Shape { error_permille, ..shape });
+        let quantum = quanta * history.longest;
+        let params = WrrParams { quantum: Auto::Given(quantum) };
+        for (count, backlog) in ONE_BY_ONE {
+            fair::<Wrr>(&history, &params, count, backlog, surplus_bound(quantum))?;
         }
     }
 

@@ -6,8 +6,12 @@ use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Build, Share};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight};
-use humpyard_policies::share::drr::{Drr, DrrParams};
+use humpyard_policies::share::drr::Drr;
+use humpyard_policies::share::gr3::Gr3;
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
+use humpyard_policies::share::vtrr::Vtrr;
+use humpyard_policies::share::wf2q_plus::Wf2qPlus;
+use humpyard_policies::share::wrr::Wrr;
 use humpyard_testkit::{Event, History, Player, ServiceCount, Shape};
 
 /// Feasible on three cores: no weight is above a third of the sum, 24.
@@ -60,15 +64,35 @@ fn sfq_is_within_a_thousandth_though_estimates_are_wrong() {
     }
 }
 
-/// Deficits are settled too, whether a client may be on several cores at once or not.
-#[test]
-fn drr_is_within_a_round() {
+/// The greatest deviation with wrong estimates, by chance and always the same way, whether a client may be on several cores
+/// at once or not.
+fn greatest_deviation_of_any<Q: Share + Build>() -> f64 {
+    let mut greatest: f64 = 0.0;
     for (seed, biased) in [(1, false), (2, true), (3, true)] {
         for flow_order in [FlowOrder::Free, FlowOrder::Keep] {
             let mut history = always_backlogged(seed, biased);
             history.flow_order = flow_order;
-            let deviation = greatest_deviation::<Drr>(&history, &DrrParams::default());
-            assert!(deviation < 1.0 / 600.0, "seed {seed}, biased {biased}, {flow_order:?}: {deviation}");
+            greatest = greatest.max(greatest_deviation::<Q>(&history, &Q::Params::default()));
         }
     }
+    greatest
+}
+
+#[test]
+fn wf2q_plus_is_within_a_thousandth() {
+    let deviation = greatest_deviation_of_any::<Wf2qPlus>();
+    assert!(deviation < 1e-3, "{deviation}");
+}
+
+/// What was estimated wrongly is settled, and a turn that comes while the client is in service is not lost.
+#[test]
+fn rounds_are_within_a_round() {
+    let round = 1.0 / 600.0;
+    let deviations = [
+        greatest_deviation_of_any::<Wrr>(),
+        greatest_deviation_of_any::<Drr>(),
+        greatest_deviation_of_any::<Vtrr>(),
+        greatest_deviation_of_any::<Gr3>(),
+    ];
+    assert!(deviations.into_iter().all(|deviation| deviation < round), "{deviations:?}");
 }

@@ -4,6 +4,7 @@ use humpyard_core::id::{CoreId, Id, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Build, CoreView, Steer, Target, View};
 use humpyard_core::unit::Time;
+use humpyard_policies::steer::ahrw::{Ahrw, AhrwParams, Form};
 use humpyard_policies::steer::conn::{Conn, ConnParams, Hash};
 use humpyard_policies::steer::hrw::{Hrw, HrwParams};
 use humpyard_policies::steer::rr::{Rr, RrParams};
@@ -21,7 +22,10 @@ fn targets<S: Steer + Build>(params: &S::Params, eligible: &[usize], packets: &[
     let mut policy = S::new(params, &history.setup()).expect("valid parameters");
     let eligible: Vec<CoreId> = eligible.iter().copied().map(CoreId::from_index).collect();
     let steer = |&(key, backlog): &(u64, u32)| {
-        let loaded = |core: CoreId| CoreView { packets: backlog, backlog: u64::from(backlog) * core.index() as u64 };
+        let loaded = |core: CoreId| {
+            let packets = backlog * (core.index() as u32 % 5);
+            CoreView { packets, backlog: u64::from(packets) * core.index() as u64 }
+        };
         let cores = IdVec::from_fn(CORES, loaded);
         let packet = Packet { key, rss: key as u32, ..Packet::default() };
         let Target::Core(core) =
@@ -55,6 +59,23 @@ fn stays<S: Steer + Build>(
     Ok(())
 }
 
+/// Without one core its connections go elsewhere, and no others.
+fn moves_those_of<S: Steer + Build>(
+    params: &S::Params,
+    gone: usize,
+    eligible: &[usize],
+    packets: &[(u64, u32)],
+) -> Result<(), TestCaseError> {
+    let left: Vec<usize> = eligible.iter().copied().filter(|&core| core != gone).collect();
+    let before = targets::<S>(params, eligible, packets);
+    let after = targets::<S>(params, &left, packets);
+    for (before, after) in before.into_iter().zip(after) {
+        let moved = after != before;
+        prop_assert_eq!(moved, before.index() == gone, "from {} to {}, without {}", before, after, gone);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(cases(256))]
 
@@ -66,19 +87,16 @@ proptest! {
     }
 
     #[test]
-    fn hrw_moves_the_connections_of_the_core_that_goes_and_no_others(
+    fn rendezvous_moves_the_connections_of_the_core_that_goes_and_no_others(
         eligible in some_cores(2),
         place in any::<prop::sample::Index>(),
         packets in packets(),
     ) {
         let gone = eligible[place.index(eligible.len())];
-        let left: Vec<usize> = eligible.iter().copied().filter(|&core| core != gone).collect();
-        let before = targets::<Hrw>(&HrwParams {}, &eligible, &packets);
-        let after = targets::<Hrw>(&HrwParams {}, &left, &packets);
-        for (before, after) in before.into_iter().zip(after) {
-            let moved = after != before;
-            prop_assert_eq!(moved, before.index() == gone, "from {} to {}, without {}", before, after, gone);
-        }
+        moves_those_of::<Hrw>(&HrwParams {}, gone, &eligible, &packets)?;
+        // What has a queue in its bid does so for any queues that stay as they are.
+        moves_those_of::<Ahrw>(&AhrwParams { form: Form::Paper }, gone, &eligible, &packets)?;
+        moves_those_of::<Ahrw>(&AhrwParams { form: Form::Log }, gone, &eligible, &packets)?;
     }
 
     #[test]

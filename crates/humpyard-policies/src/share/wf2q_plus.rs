@@ -1,0 +1,315 @@
+//! Worst-case fair weighted fair queueing: of the clients that are due, the one whose packet would finish first.
+//!
+//! **Idea.** Virtual time grows with the service of all, each client's tag with its own. A client is due while its tag is not
+//! ahead of virtual time: it has had no more than its share. Of those the one is served whose packet would finish first,
+//! by its estimate. So nobody runs ahead, which plain fair queueing lets the heavy do, and nobody falls behind.
+//!
+//! **Source.** Bennett, Zhang. Hierarchical packet fair queueing algorithms. SIGCOMM 1996; worst-case fairness: WF2Q, INFOCOM
+//! 1996. PROPORTIONAL_SHARE section 2.8.
+//!
+//! **Promises.** Work conserving. With packets of one unit and clients that stay, a client is less than one unit behind or
+//! ahead of its share of the service.
+//!
+//! **Cost.** O(log n) in the ready clients; a pick moves those that have become due, each once for a packet.
+//!
+//! **Invariants.** A client whose head may be served is in `early`, by start tag, or in `due`, by finish tag, and not in both.
+//! Tags keep their remainders, so that equal shares meet in equal tags.
+//!
+//! **Departures.** Virtual time grows by work over the weights of the clients that are not idle; the estimate is charged at
+//! dispatch and corrected at completion, of the client and of virtual time, which may go back by as much. Who was due
+//! remains due. When all become idle, nobody owes or is owed. A new weight holds for the packets in service too.
+
+use humpyard_core::id::{ClientId, CoreId, Id, IdVec};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share, Ties};
+use humpyard_core::storage::IndexedHeap;
+use humpyard_core::unit::{Time, Weight, Work};
+
+use super::tag::{ExactTag, Tag};
+
+params! {
+    /// Parameters of worst-case fair weighted fair queueing: none.
+    pub struct Wf2qPlusParams {}
+}
+
+/// What is known of one client.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    /// Finish tag of its last packet.
+    finish: ExactTag,
+    /// The earliest start of its head: the virtual time when it arrived to an empty queue, else 0.
+    earliest: Tag,
+    /// Estimated work of its packets in service.
+    in_service: Work,
+    /// Estimated work of its head.
+    head: Work,
+    weight: Weight,
+    /// Whether it has packets.
+    busy: bool,
+}
+
+impl Client {
+    /// Start tag of its head: S = max(V at its arrival, F of the packet before).
+    fn start(&self) -> ExactTag {
+        if self.earliest > self.finish.tag { ExactTag::at(self.earliest) } else { self.finish }
+    }
+}
+
+/// Worst-case fair weighted fair queueing.
+#[derive(Debug)]
+pub struct Wf2qPlus {
+    /// Service so far over the weights of those that had it.
+    virtual_time: ExactTag,
+    /// Sum of the weights of the clients that are not idle.
+    weight: u64,
+    /// The greatest finish tag of all.
+    finish_max: Tag,
+    /// Clients whose head may be served and is not due yet, by start tag.
+    early: IndexedHeap<ClientId, (Tag, u32)>,
+    /// Clients whose head is due, by the finish tag it would have.
+    due: IndexedHeap<ClientId, (Tag, u32)>,
+    clients: IdVec<ClientId, Client>,
+    ties: Ties,
+}
+
+impl Build for Wf2qPlus {
+    type Params = Wf2qPlusParams;
+    const INFO: Info = Info {
+        name: "wf2q+",
+        family: Family::Share,
+        summary: "of the clients not ahead of their share, the one whose packet would finish first",
+        source: "Bennett, Zhang. Hierarchical packet fair queueing algorithms. SIGCOMM 1996",
+        promises: &[Promise::WorkConserving, Promise::Fair("unit packets: -1 < error < 1")],
+        complexity: "O(log n)",
+    };
+
+    fn new(_: &Wf2qPlusParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let clients = IdVec::from_fn(setup.clients, |id| Client {
+            finish: ExactTag::default(),
+            earliest: 0,
+            in_service: 0,
+            head: 0,
+            weight: setup.weight(id),
+            busy: false,
+        });
+        Ok(Self {
+            virtual_time: ExactTag::default(),
+            weight: 0,
+            finish_max: 0,
+            early: IndexedHeap::new(setup.clients),
+            due: IndexedHeap::new(setup.clients),
+            clients,
+            ties: setup.ties,
+        })
+    }
+}
+
+impl Policy for Wf2qPlus {
+    fn check(&self) {
+        let mut weight = 0;
+        for id in self.clients.ids() {
+            let client = &self.clients[id];
+            weight += if client.busy { u64::from(client.weight.get()) } else { 0 };
+            assert!(!self.early.contains(id) || !self.due.contains(id), "client {id} is early and due");
+            if let Some((start, _)) = self.early.key(id) {
+                assert_eq!(start, client.start().tag, "start tag of client {id}");
+            }
+            if let Some((finish, _)) = self.due.key(id) {
+                assert_eq!(finish, finish_of(client), "finish tag of client {id}");
+            }
+        }
+        assert_eq!(weight, self.weight, "weights of the clients that are not idle");
+    }
+}
+
+impl Share for Wf2qPlus {
+    fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
+        if waiting == 0 {
+            self.clients[id].earliest = self.virtual_time.tag;
+        }
+    }
+
+    fn on_wake(&mut self, _: Time, id: ClientId, head: &Packet) {
+        let weight = self.clients[id].weight.get();
+        self.clients[id].busy = true;
+        self.share_among(self.weight + u64::from(weight));
+        self.offer(id, head);
+    }
+
+    fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
+        self.offer(id, head);
+    }
+
+    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+        if self.due.is_empty() {
+            let ((start, _), _) = self.early.peek()?;
+            if start > self.virtual_time.tag {
+                self.virtual_time = ExactTag::at(start);
+            }
+        }
+        while let Some(((start, tie), id)) = self.early.peek() {
+            if start > self.virtual_time.tag {
+                break;
+            }
+            self.early.remove(id);
+            self.due.set(id, (finish_of(&self.clients[id]), tie));
+        }
+        self.due.peek().map(|(_, id)| id)
+    }
+
+    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
+        let client = &mut self.clients[id];
+        client.finish = client.start();
+        client.finish.add(sent.estimate, client.weight);
+        client.earliest = 0;
+        client.in_service += sent.estimate;
+        self.finish_max = self.finish_max.max(client.finish.tag);
+        self.virtual_time.shift(i128::from(sent.estimate), self.weight);
+        self.due.remove(id);
+    }
+
+    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        let client = &mut self.clients[id];
+        client.in_service -= sent.estimate;
+        if used != sent.estimate {
+            client.finish.settle(used, sent.estimate, client.weight);
+            self.finish_max = self.finish_max.max(client.finish.tag);
+            self.virtual_time.shift_down_to_0(i128::from(used) - i128::from(sent.estimate), self.weight);
+            self.file_again(id);
+        }
+    }
+
+    fn on_idle(&mut self, _: Time, id: ClientId) {
+        let weight = self.clients[id].weight.get();
+        self.clients[id].busy = false;
+        self.share_among(self.weight - u64::from(weight));
+        if self.weight == 0 && self.finish_max > self.virtual_time.tag {
+            self.virtual_time = ExactTag::at(self.finish_max);
+        }
+    }
+
+    fn on_client_end(&mut self, _: Time, id: ClientId) {
+        self.clients[id].finish = ExactTag::default();
+    }
+
+    fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
+        let client = &mut self.clients[id];
+        let before = client.weight;
+        client.finish.reweigh(client.in_service, before, weight);
+        client.weight = weight;
+        self.finish_max = self.finish_max.max(client.finish.tag);
+        if client.busy {
+            self.share_among(self.weight - u64::from(before.get()) + u64::from(weight.get()));
+        }
+        self.file_again(id);
+    }
+}
+
+impl Wf2qPlus {
+    /// The client's head may be served.
+    fn offer(&mut self, id: ClientId, head: &Packet) {
+        self.clients[id].head = head.estimate;
+        self.file(id);
+    }
+
+    /// Files a client whose head may be served.
+    fn file(&mut self, id: ClientId) {
+        let client = &self.clients[id];
+        let start = client.start().tag;
+        let tie = match self.ties {
+            Ties::Lowest => id.index() as u32,
+            Ties::Highest => !(id.index() as u32),
+        };
+        if start > self.virtual_time.tag {
+            self.early.set(id, (start, tie));
+        } else {
+            self.due.set(id, (finish_of(client), tie));
+        }
+    }
+
+    /// Files a client whose tag has changed, if its head may be served.
+    fn file_again(&mut self, id: ClientId) {
+        if self.early.contains(id) || self.due.contains(id) {
+            self.early.remove(id);
+            self.due.remove(id);
+            self.file(id);
+        }
+    }
+
+    /// From now on virtual time grows by work over these weights.
+    fn share_among(&mut self, weight: u64) {
+        self.virtual_time.rebase(self.weight, weight);
+        self.weight = weight;
+    }
+}
+
+/// The finish tag that the head of a client would have.
+fn finish_of(client: &Client) -> Tag {
+    let mut finish = client.start();
+    finish.add(client.head, client.weight);
+    finish.tag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::testing::{A, B, Desk, V, random_weights, sequence, unit_errors, unit_sequence, v_work};
+    use alloc::vec::Vec;
+
+    const WF2Q_PLUS: Wf2qPlusParams = Wf2qPlusParams {};
+
+    #[test]
+    fn vectors_of_the_specification() {
+        assert_eq!(unit_sequence::<Wf2qPlus>(&WF2Q_PLUS, &A, 12), "121213121213");
+        assert_eq!(unit_sequence::<Wf2qPlus>(&WF2Q_PLUS, &B, 48), "121314151612131412131516".repeat(2));
+        assert_eq!(sequence::<Wf2qPlus>(&WF2Q_PLUS, &V, 14, 10, v_work), "12131212113121");
+    }
+
+    /// PROPORTIONAL_SHARE sections 2.8 and 8.
+    #[test]
+    fn unit_errors_are_below_one() {
+        for weights in random_weights("wf2q+/few", 300, 12, 3000).chain(random_weights("wf2q+/many", 100, 200, 60)) {
+            let total: u32 = weights.iter().sum();
+            let (least, greatest) = unit_errors::<Wf2qPlus>(&WF2Q_PLUS, &weights, 2 * total as usize);
+            let total = i128::from(total);
+            assert!(-total < least && greatest < total, "{least} to {greatest} of {total}: {weights:?}");
+        }
+    }
+
+    /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
+    #[test]
+    fn use_of_idle_capacity_is_forgiven() {
+        let mut desk = Desk::<Wf2qPlus>::new(&WF2Q_PLUS, &[1, 1]);
+        desk.wake(&[1]);
+        assert_eq!(desk.serve(10), "1111111111");
+        desk.wake(&[2]);
+        assert_eq!(desk.serve(6), "121212");
+    }
+
+    /// One core: what is charged at dispatch and corrected at completion is charged at completion.
+    #[test]
+    fn wrong_estimates_are_corrected() {
+        let estimated = |client, number| (10, u64::from(v_work(client, number)));
+        let mut desk = Desk::<Wf2qPlus>::with_work(&WF2Q_PLUS, &V, 10, estimated);
+        desk.wake(&[1, 2, 3]);
+        let mut served = [0u64; 3];
+        for _ in 0..3000 {
+            let (client, work) = desk.step();
+            served[client.index()] += work;
+        }
+        let shares: Vec<u64> = served.iter().zip(V).map(|(served, weight)| served / u64::from(weight)).collect();
+        assert!(shares.iter().all(|share| share.abs_diff(shares[0]) <= 20), "{served:?}");
+    }
+
+    #[test]
+    fn ties_may_go_to_the_higher() {
+        let weights = crate::share::testing::weights_of(&[1, 1, 1]);
+        let setup = Setup { ties: Ties::Highest, ..crate::testing::setup(1, 3, &weights) };
+        let mut policy = Wf2qPlus::new(&WF2Q_PLUS, &setup).unwrap();
+        for id in (0..3).map(ClientId) {
+            policy.on_wake(Time::ZERO, id, &Packet { estimate: 1, ..Packet::default() });
+        }
+        assert_eq!(policy.pick(Time::ZERO, CoreId(0)), Some(ClientId(2)));
+    }
+}

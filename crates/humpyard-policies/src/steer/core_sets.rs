@@ -1,0 +1,123 @@
+//! Sets of cores, many of them, in memory that is allocated once.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use humpyard_core::id::{CoreId, Id};
+
+/// Most words of all sets together: 16 MiB.
+const WORDS_MAX: usize = 1 << 21;
+
+/// One set of the pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SetId(u32);
+
+/// A pool of sets of cores, each a bit for every core.
+#[derive(Debug)]
+pub(super) struct CoreSets {
+    /// Words of one set.
+    words: usize,
+    /// The sets, one after the other; those not in use are empty.
+    bits: Vec<u64>,
+    /// Those not in use; the last is taken first.
+    free: Vec<u32>,
+}
+
+impl CoreSets {
+    /// Room for `sets` sets of `cores` cores, or for as many as the memory allows, and at least one.
+    pub(super) fn new(cores: usize, sets: usize) -> Self {
+        let words = cores.div_ceil(64);
+        let sets = sets.min(WORDS_MAX / words).max(1);
+        Self { words, bits: vec![0; sets * words], free: (0..sets as u32).rev().collect() }
+    }
+
+    /// Takes an empty set, if there is one.
+    pub(super) fn take(&mut self) -> Option<SetId> {
+        self.free.pop().map(SetId)
+    }
+
+    /// Empties a set and gives it back.
+    pub(super) fn free(&mut self, set: SetId) {
+        let start = set.0 as usize * self.words;
+        self.bits[start..start + self.words].fill(0);
+        self.free.push(set.0);
+    }
+
+    /// Sets in use.
+    pub(super) fn used(&self) -> usize {
+        self.bits.len() / self.words - self.free.len()
+    }
+
+    /// Adds a core to a set.
+    pub(super) fn insert(&mut self, set: SetId, core: CoreId) {
+        self.bits[set.0 as usize * self.words + core.index() / 64] |= 1 << (core.index() % 64);
+    }
+
+    /// Whether a core is in a set.
+    pub(super) fn contains(&self, set: SetId, core: CoreId) -> bool {
+        self.bits[set.0 as usize * self.words + core.index() / 64] >> (core.index() % 64) & 1 == 1
+    }
+
+    /// The cores of a set, ascending.
+    #[inline]
+    pub(super) fn iter(&self, set: SetId) -> Cores<'_> {
+        let start = set.0 as usize * self.words;
+        let (&first, later) = self.bits[start..start + self.words].split_first().expect("a set has a word");
+        Cores { left: first, first: 0, later }
+    }
+}
+
+/// The cores of a set, ascending.
+#[derive(Clone, Debug)]
+pub(super) struct Cores<'a> {
+    /// Those left of the current word.
+    left: u64,
+    /// The core of that word's first bit.
+    first: usize,
+    /// The words after it.
+    later: &'a [u64],
+}
+
+impl Iterator for Cores<'_> {
+    type Item = CoreId;
+
+    #[inline]
+    fn next(&mut self) -> Option<CoreId> {
+        while self.left == 0 {
+            let (&word, later) = self.later.split_first()?;
+            (self.left, self.first, self.later) = (word, self.first + 64, later);
+        }
+        let core = self.first + self.left.trailing_zeros() as usize;
+        self.left &= self.left - 1;
+        Some(CoreId::from_index(core))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steer::testing::cores_of;
+
+    #[test]
+    fn a_set_holds_its_cores_ascending() {
+        let mut sets = CoreSets::new(200, 3);
+        let (a, b) = (sets.take().unwrap(), sets.take().unwrap());
+        for core in cores_of([199, 0, 63, 64, 128]) {
+            sets.insert(a, core);
+        }
+        assert_eq!(sets.iter(a).collect::<Vec<_>>(), cores_of([0, 63, 64, 128, 199]));
+        assert!(sets.contains(a, CoreId(63)) && !sets.contains(a, CoreId(62)));
+        assert_eq!(sets.iter(b).count(), 0);
+        sets.free(a);
+        assert_eq!((sets.used(), sets.take()), (1, Some(a)));
+        assert_eq!(sets.iter(a).count(), 0);
+    }
+
+    #[test]
+    fn the_pool_has_an_end() {
+        let mut sets = CoreSets::new(8, 2);
+        assert_eq!([sets.take(), sets.take(), sets.take()], [Some(SetId(0)), Some(SetId(1)), None]);
+        assert_eq!(CoreSets::new(1024, 65_536).free.len(), 65_536);
+        assert_eq!(CoreSets::new(65_535, 65_536).free.len(), 2048);
+    }
+}

@@ -1,0 +1,187 @@
+//! Hierarchical, cache-aware adjusted highest random weight: a rendezvous at every level of the machine.
+//!
+//! **Idea.** Sockets bid for the packet, then the caches of the winner, then the cores of the winner: each its hash of the
+//! connection over its mean queue. A bidder that is far from the connection's home counts its queue as longer. So packets stay
+//! near their home unless the queues there are long, and a decision looks at a few nodes instead of all cores.
+//!
+//! **Source.** Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications, section IV. STEERING sections 4, 5.
+//!
+//! **Promises.** If all cores are idle a connection is at its home, and each core is home to 1/N of the connections in the mean.
+//! Without a core, connections leave the groups it was in, and no others. No order.
+//!
+//! **Cost.** Two hashes for each child on the way down, O(log N) if no node has many; O(depth) for a packet that joins
+//! or leaves; a logarithm for each child of a node whose children have unequally many eligible cores.
+//!
+//! **Invariants.** Each node counts the eligible cores below it, and the packets on them.
+//!
+//! **Departures.** The queue of a group, undefined in the paper, is the mean over its cores, the packet in question included.
+//! The home is found by the same descent without queues. Groups of unequal size bid -size / (queue · ln hash), so that each
+//! core has its share. The paper weights queues at the cores alone (`distance=cores`): here at every level. Queues are counted
+//! from what the policy is told, not read from the view, which may be older.
+
+use humpyard_core::id::CoreId;
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::unit::{Time, Work};
+
+pub use super::tree::Distance;
+use super::tree::Forest;
+
+params! {
+    /// Parameters of hierarchical, cache-aware adjusted highest random weight.
+    pub struct HCahrwParams {
+        /// Where leaving home counts: at every level of the machine, or among the cores that share a cache alone.
+        distance: Distance = Distance::Levels;
+    }
+}
+
+/// Hierarchical, cache-aware adjusted highest random weight.
+#[derive(Debug)]
+pub struct HCahrw {
+    forest: Forest,
+}
+
+impl Build for HCahrw {
+    type Params = HCahrwParams;
+    const INFO: Info = Info {
+        name: "h-cahrw",
+        family: Family::Steer,
+        summary: "down the tree of caches, at each step to the child with the highest hash over queue length and distance",
+        source: "Guo, Bhuyan. A QoS aware multicore hash scheduler for network applications (PS-HRW)",
+        promises: &[Promise::Fair("idle cores: each core has 1/N of the connections, in the mean")],
+        complexity: "O(log N)",
+    };
+
+    fn new(params: &HCahrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        Ok(Self { forest: Forest::new(setup, params.distance)? })
+    }
+}
+
+impl Policy for HCahrw {
+    fn check(&self) {
+        self.forest.check();
+    }
+}
+
+impl Steer for HCahrw {
+    #[inline]
+    fn steer(&mut self, _: Time, packet: &Packet, view: &View<'_>) -> Target {
+        let stand = self.forest.stand(packet.service, view.eligible);
+        let home = self.forest.home(stand, packet.key);
+        Target::Core(self.forest.choose(stand, packet.key, home))
+    }
+
+    #[inline]
+    fn on_enqueue(&mut self, _: Time, core: CoreId, _: &Packet) {
+        self.forest.on_enqueue(core);
+    }
+
+    #[inline]
+    fn on_completion(&mut self, _: Time, core: CoreId, _: &Packet, _: Work) {
+        self.forest.on_completion(core);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steer::testing::{cores_of, keys, targets, views};
+    use crate::testing::setup;
+    use alloc::vec::Vec;
+    use humpyard_core::hash::{salt, score};
+    use humpyard_core::id::Id;
+    use humpyard_core::policy::Topology;
+    use humpyard_core::random::Seed;
+
+    const LEVELS: HCahrwParams = HCahrwParams { distance: Distance::Levels };
+
+    /// A policy that was told of so many packets on each core.
+    fn behind(params: &HCahrwParams, topology: Option<&Topology>, lengths: &[u32]) -> HCahrw {
+        let mut policy = HCahrw::new(params, &Setup { topology, ..setup(lengths.len(), 1, &[]) }).unwrap();
+        for (core, &length) in lengths.iter().enumerate() {
+            let join = |_| policy.on_enqueue(Time::ZERO, CoreId::from_index(core), &Packet::default());
+            (0..length).for_each(join);
+        }
+        policy
+    }
+
+    fn steered(policy: &mut HCahrw, eligible: &[CoreId], key: u64) -> CoreId {
+        let cores = views(&[0; 8]);
+        let view = View { as_of: Time::ZERO, cores: &cores, eligible };
+        let Target::Core(core) = policy.steer(Time::ZERO, &Packet { key, ..Packet::default() }, &view);
+        core
+    }
+
+    #[test]
+    fn example_of_the_specification() {
+        let tree = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap();
+        let all = cores_of([0, 1, 2, 3, 4, 5, 6, 7]);
+        let mut policy = behind(&LEVELS, Some(&tree), &[2, 0, 1, 3, 0, 0, 4, 1]);
+        assert_eq!([12345, 1, 2, 3].map(|key| steered(&mut policy, &all, key)), [2, 7, 5, 4].map(CoreId));
+        let mut idle = behind(&LEVELS, Some(&tree), &[0; 8]);
+        assert_eq!([12345, 1, 2, 3].map(|key| steered(&mut idle, &all, key)), [3, 7, 5, 4].map(CoreId));
+    }
+
+    #[test]
+    fn completions_undo_what_packets_that_joined_did() {
+        let tree = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap();
+        let all = cores_of([0, 1, 2, 3, 4, 5, 6, 7]);
+        let mut policy = behind(&LEVELS, Some(&tree), &[2, 0, 1, 3, 0, 0, 4, 1]);
+        for core in cores_of([0, 0, 2, 3, 3, 3, 6, 6, 6, 6, 7]) {
+            policy.on_completion(Time::ZERO, core, &Packet::default(), 1);
+            policy.check();
+        }
+        assert_eq!([12345, 1, 2, 3].map(|key| steered(&mut policy, &all, key)), [3, 7, 5, 4].map(CoreId));
+    }
+
+    #[test]
+    fn a_flat_tree_without_costs_is_ahrw_on_the_salts_of_the_tree() {
+        let mut random = Seed(3).stream("test");
+        for keys in keys(2000).chunks(20) {
+            let lengths: Vec<u32> = (0..8).map(|_| random.below(6) as u32).collect();
+            let eligible: Vec<CoreId> = (0..8).filter(|_| random.below(4) > 0).chain([8]).map(CoreId).collect();
+            let eligible = if eligible.len() > 1 { &eligible[..eligible.len() - 1] } else { &[CoreId(5)] };
+            let mut policy = behind(&LEVELS, None, &lengths);
+            for &key in keys {
+                let bid = |core: CoreId| {
+                    let g = 2 * score(key, salt(1000 + u64::from(core.0))) + 1;
+                    (u128::from(g), u128::from(lengths[core.index()]) + 1)
+                };
+                let better = |best: CoreId, core: CoreId| {
+                    let ((g, length), (highest, least)) = (bid(core), bid(best));
+                    if g * least > highest * length { core } else { best }
+                };
+                let ahrw = eligible.iter().copied().reduce(better).unwrap();
+                assert_eq!(steered(&mut policy, eligible, key), ahrw);
+            }
+        }
+    }
+
+    #[test]
+    fn all_idle_is_hrw_on_the_salts_of_the_tree() {
+        let keys = keys(1000);
+        let home =
+            |&key: &u64| (0..8).map(CoreId).max_by_key(|core| score(key, salt(1000 + u64::from(core.0)))).unwrap();
+        assert_eq!(targets::<HCahrw>(&LEVELS, 8, &keys), keys.iter().map(home).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn distance_among_cores_alone_leaves_home_more_easily() {
+        let tree = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap();
+        let all = cores_of([0, 1, 2, 3, 4, 5, 6, 7]);
+        let left = |distance| {
+            let mut policy = behind(&HCahrwParams { distance }, Some(&tree), &[1, 2, 1, 2, 1, 2, 1, 2]);
+            let mut idle = behind(&HCahrwParams { distance }, Some(&tree), &[0; 8]);
+            let mut left = |&key: &u64| steered(&mut policy, &all, key).0 / 4 != steered(&mut idle, &all, key).0 / 4;
+            keys(4000).iter().filter(|key| left(key)).count()
+        };
+        assert_eq!(left(Distance::Levels), 0, "sockets of equal load");
+        assert_eq!(left(Distance::Cores), 0, "sockets of equal load");
+        let crossed = |distance| {
+            let mut policy = behind(&HCahrwParams { distance }, Some(&tree), &[4, 4, 4, 4, 2, 2, 2, 2]);
+            keys(4000).into_iter().filter(|&key| steered(&mut policy, &all, key).0 >= 4).count()
+        };
+        assert!(crossed(Distance::Levels) < crossed(Distance::Cores));
+    }
+}

@@ -1,0 +1,534 @@
+//! A tree of cores in which every step down is a rendezvous among the children of a node.
+
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use humpyard_core::choice;
+use humpyard_core::hash::{salt, score};
+use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
+use humpyard_core::policy::{BuildError, Setup, Topology};
+
+use super::bid::{Cost, Exact, highest};
+
+choice! {
+    /// Where leaving home costs.
+    pub enum Distance {
+        /// At every level of the tree.
+        Levels = "levels",
+        /// Among the cores of a group alone, as the paper has it.
+        Cores = "cores",
+    }
+}
+
+/// The greatest cost of leaving a group, in thousandths of staying: bids stay below 2^128 when they are compared.
+const COST_PERMILLE_MAX: u32 = 1_000_000;
+
+/// A node: a group of cores that follow each other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Node {
+    /// With which it bids among its siblings.
+    salt: u64,
+    /// What it costs to come here from a sibling, in thousandths of staying.
+    cost_permille: u32,
+    parent: u32,
+    /// Its children among the nodes; none for a core.
+    children: Range<u32>,
+    /// The indices of its cores.
+    cores: Range<u32>,
+}
+
+/// What a stand counts of one node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Tally {
+    /// Its cores that may be chosen.
+    cores: u32,
+    /// Packets on those, waiting and in service.
+    packets: u32,
+}
+
+/// A tree of which some cores may be chosen.
+#[derive(Debug)]
+struct Stand {
+    /// The cores that may be chosen unless they are taken out, ascending.
+    cores: Vec<CoreId>,
+    /// By node.
+    tallies: Vec<Tally>,
+}
+
+/// Names the stand of one set of eligible cores; valid until another set is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct StandId(usize);
+
+/// The tree, and for every set of eligible cores the counts that a descent needs.
+///
+/// The counts are kept from packet to packet, O(depth) each, so that a descent looks at the children on its way and at nothing
+/// else. There is one stand for all cores together, and one for each service that has only some of them.
+#[derive(Debug)]
+pub(super) struct Forest {
+    /// By level, the root first; within a level by core.
+    nodes: Vec<Node>,
+    /// The node of core 0; the others follow.
+    first_leaf: usize,
+    /// Packets on each core, waiting and in service.
+    packets: IdVec<CoreId, u32>,
+    /// The stand of all cores, then one for each service.
+    stands: Vec<Stand>,
+}
+
+impl Forest {
+    /// The tree of the topology, or a flat one.
+    ///
+    /// # Errors
+    /// A topology with too great a cost.
+    pub(super) fn new(setup: &Setup<'_>, distance: Distance) -> Result<Self, BuildError> {
+        let nodes = match setup.topology {
+            Some(topology) => nodes(topology, distance)?,
+            None => nodes(&Topology::flat(setup.cores), distance)?,
+        };
+        let count = nodes.len();
+        let none = || Stand { cores: Vec::with_capacity(setup.cores), tallies: vec![Tally::default(); count] };
+        let mut forest = Self {
+            first_leaf: nodes.len() - setup.cores,
+            nodes,
+            packets: IdVec::from_fn(setup.cores, |_| 0),
+            stands: (0..=setup.services.len()).map(|_| none()).collect(),
+        };
+        let all: Vec<CoreId> = forest.packets.ids().collect();
+        forest.plant(0, &all);
+        Ok(forest)
+    }
+
+    /// Notes that a packet has joined a core.
+    #[inline]
+    pub(super) fn on_enqueue(&mut self, core: CoreId) {
+        self.packets[core] += 1;
+        self.count(core, |packets| *packets += 1);
+    }
+
+    /// Notes that a packet has left a core.
+    #[inline]
+    pub(super) fn on_completion(&mut self, core: CoreId) {
+        self.packets[core] -= 1;
+        self.count(core, |packets| *packets -= 1);
+    }
+
+    /// Changes the packets of every node above a core, in every stand that has the core.
+    #[inline]
+    fn count(&mut self, core: CoreId, change: impl Fn(&mut u32)) {
+        let leaf = self.first_leaf + core.index();
+        for stand in self.stands.iter_mut().filter(|stand| stand.tallies[leaf].cores > 0) {
+            climb(&self.nodes, leaf, |node| change(&mut stand.tallies[node].packets));
+        }
+    }
+
+    /// The stand of a service whose eligible cores are these, ascending.
+    #[inline]
+    pub(super) fn stand(&mut self, service: ServiceId, eligible: &[CoreId]) -> StandId {
+        if eligible.len() == self.packets.len() {
+            return StandId(0);
+        }
+        let stand = 1 + service.index();
+        if !same(&self.stands[stand].cores, eligible) {
+            self.plant(stand, eligible);
+        }
+        StandId(stand)
+    }
+
+    /// Gives a stand these cores.
+    fn plant(&mut self, stand: usize, cores: &[CoreId]) {
+        let Stand { cores: planted, tallies } = &mut self.stands[stand];
+        planted.clear();
+        planted.extend_from_slice(cores);
+        tallies.fill(Tally::default());
+        for &core in cores {
+            self.put_back(StandId(stand), core);
+        }
+    }
+
+    /// Makes a core that was taken out eligible again.
+    pub(super) fn put_back(&mut self, stand: StandId, core: CoreId) {
+        let packets = self.packets[core];
+        let tallies = &mut self.stands[stand.0].tallies;
+        climb(&self.nodes, self.first_leaf + core.index(), |node| {
+            tallies[node].cores += 1;
+            tallies[node].packets += packets;
+        });
+    }
+
+    /// Chooses among the other cores until it is put back, which must be before the next event.
+    pub(super) fn take_out(&mut self, stand: StandId, core: CoreId) {
+        let packets = self.packets[core];
+        let tallies = &mut self.stands[stand.0].tallies;
+        climb(&self.nodes, self.first_leaf + core.index(), |node| {
+            tallies[node].cores -= 1;
+            tallies[node].packets -= packets;
+        });
+    }
+
+    /// The homenode: where the connection goes if all cores are idle. It depends on the connection alone.
+    #[inline]
+    pub(super) fn home(&self, stand: StandId, key: u64) -> CoreId {
+        self.descend(stand, key, |_, _, tally| u64::from(tally.cores))
+    }
+
+    /// Where the next packet of the connection goes: a long queue lowers a node's bid, and so does distance from home.
+    #[inline]
+    pub(super) fn choose(&self, stand: StandId, key: u64, home: CoreId) -> CoreId {
+        self.descend(stand, key, |parent, child, tally| weighted_length(parent, child, tally, home))
+    }
+
+    /// From the root to a core, at every node to the child with the highest bid.
+    ///
+    /// `length` of parent and child is the length of the child's queue, weighted, summed over its cores.
+    #[inline]
+    fn descend(&self, stand: StandId, key: u64, length: impl Fn(&Node, &Node, Tally) -> u64) -> CoreId {
+        let tallies = &self.stands[stand.0].tallies;
+        let mut at = 0;
+        while at < self.first_leaf {
+            let parent = &self.nodes[at];
+            let children = || {
+                let children = parent.children.clone().map(|child| child as usize);
+                children.filter(|&child| tallies[child].cores > 0)
+            };
+            let score = |child: usize| score(key, self.nodes[child].salt);
+            let length = |child: usize| length(parent, &self.nodes[child], tallies[child]);
+            let child = match self.siblings(tallies, at) {
+                Siblings::Only(child) => Some(child),
+                Siblings::Even => highest(children().map(|child| (child, Exact::new(score(child), length(child))))),
+                Siblings::Uneven => highest(children().map(|child| {
+                    let cores = f64::from(tallies[child].cores);
+                    (child, Cost::log(score(child), cores * cores, length(child) as f64))
+                })),
+            };
+            at = child.expect("a stand has at least one core");
+        }
+        CoreId::from_index(at - self.first_leaf)
+    }
+
+    /// How the cores of a node, of which it has at least one, are spread over its children.
+    #[inline]
+    fn siblings(&self, tallies: &[Tally], at: usize) -> Siblings {
+        let Range { start, end } = self.nodes[at].children;
+        let (start, end) = (start as usize, end as usize);
+        if start >= self.first_leaf {
+            return Siblings::Even;
+        }
+        let first = (start..end).find(|&child| tallies[child].cores > 0).expect("a node on the way has a core");
+        let each = tallies[first].cores;
+        if each == tallies[at].cores {
+            Siblings::Only(first)
+        } else if tallies[first..end].iter().all(|tally| tally.cores == 0 || tally.cores == each) {
+            Siblings::Even
+        } else {
+            Siblings::Uneven
+        }
+    }
+
+    /// Panics if a count is not the sum of those below it.
+    pub(super) fn check(&self) {
+        for stand in &self.stands {
+            let mut expected = vec![Tally::default(); self.nodes.len()];
+            for &core in &stand.cores {
+                climb(&self.nodes, self.first_leaf + core.index(), |node| {
+                    expected[node].cores += 1;
+                    expected[node].packets += self.packets[core];
+                });
+            }
+            assert_eq!(stand.tallies, expected, "counts of the tree of cores {:?}", stand.cores);
+        }
+    }
+}
+
+/// The queue of a child, every packet of it counted with those that would come: a thousand times as seen from home, more from
+/// where home is under a sibling.
+#[inline]
+fn weighted_length(parent: &Node, child: &Node, tally: Tally, home: CoreId) -> u64 {
+    let home = u32::from(home.0);
+    let far = parent.cores.contains(&home) && !child.cores.contains(&home);
+    let cost_permille = if far { child.cost_permille } else { 1000 };
+    u64::from(cost_permille) * (u64::from(tally.cores) + u64::from(tally.packets))
+}
+
+/// How the cores that may be chosen are spread over the children of a node.
+enum Siblings {
+    /// All under this child.
+    Only(usize),
+    /// Equally many under each child that has any.
+    Even,
+    /// Some children have more.
+    Uneven,
+}
+
+/// Visits a node and all above it.
+#[inline]
+fn climb(nodes: &[Node], from: usize, mut visit: impl FnMut(usize)) {
+    let mut node = from;
+    visit(node);
+    while node != 0 {
+        node = nodes[node].parent as usize;
+        visit(node);
+    }
+}
+
+/// Whether two sets of cores are the same; without a branch for each, so that it is fast.
+fn same(a: &[CoreId], b: &[CoreId]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a.0 ^ b.0)) == 0
+}
+
+/// The nodes of a topology, level by level.
+fn nodes(topology: &Topology, distance: Distance) -> Result<Vec<Node>, BuildError> {
+    let cores = topology.cores();
+    let stride = cores.next_power_of_two().max(1000);
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut above = 0;
+    for level in 0..=topology.depth() {
+        let costs = level > 0 && (distance == Distance::Levels || level == topology.depth());
+        let cost_permille = if costs { topology.cost_permille(level) } else { 1000 };
+        if cost_permille > COST_PERMILLE_MAX {
+            return Err(BuildError::new(format!(
+                "leaving a group costs at most {COST_PERMILLE_MAX} thousandths of staying, not {cost_permille}"
+            )));
+        }
+        let first = nodes.len();
+        for (core, group) in (0..cores).map(|core| (core, topology.group(level, CoreId::from_index(core)))) {
+            let begins = core == 0 || group != topology.group(level, CoreId::from_index(core - 1));
+            if begins {
+                let salt = salt((stride * level + core) as u64);
+                let parent = match level {
+                    0 => 0,
+                    _ => above + topology.group(level - 1, CoreId::from_index(core)),
+                };
+                let (core, parent) = (core as u32, parent as u32);
+                nodes.push(Node { salt, cost_permille, parent, children: 0..0, cores: core..core });
+            }
+            nodes.last_mut().expect("the first core begins a group").cores.end = core as u32 + 1;
+        }
+        above = first;
+    }
+    for node in 1..nodes.len() {
+        let parent = nodes[node].parent as usize;
+        let children = &mut nodes[parent].children;
+        *children = if children.end == 0 { node as u32 } else { children.start }..node as u32 + 1;
+    }
+    Ok(nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steer::testing::{keys, shares};
+    use crate::testing::setup;
+    use alloc::string::ToString;
+    use humpyard_core::hash::unit_score;
+    use humpyard_core::random::Seed;
+
+    /// Two sockets of two caches of two cores: the machine of the paper, with the costs of the specification.
+    fn e5355() -> Topology {
+        Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap()
+    }
+
+    fn forest(topology: Option<&Topology>, cores: usize) -> Forest {
+        Forest::new(&Setup { topology, ..setup(cores, 1, &[]) }, Distance::Levels).unwrap()
+    }
+
+    fn load(forest: &mut Forest, lengths: &[u32]) {
+        for (core, &length) in lengths.iter().enumerate() {
+            (0..length).for_each(|_| forest.on_enqueue(CoreId::from_index(core)));
+        }
+    }
+
+    /// The bids of the children of a node.
+    fn bids(forest: &Forest, stand: StandId, node: usize, key: u64, home: CoreId) -> Vec<f64> {
+        let parent = &forest.nodes[node];
+        let bid = |child: u32| {
+            let (child, tally) = (&forest.nodes[child as usize], forest.stands[stand.0].tallies[child as usize]);
+            let length = weighted_length(parent, child, tally, home) as f64;
+            unit_score(score(key, child.salt)) * f64::from(tally.cores) * 1000.0 / length
+        };
+        parent.children.clone().map(bid).collect()
+    }
+
+    fn homes(forest: &mut Forest, eligible: &[CoreId], keys: &[u64]) -> Vec<CoreId> {
+        let stand = forest.stand(ServiceId(0), eligible);
+        keys.iter().map(|&key| forest.home(stand, key)).collect()
+    }
+
+    fn without(cores: u16, gone: &[u16]) -> Vec<CoreId> {
+        (0..cores).filter(|core| !gone.contains(core)).map(CoreId).collect()
+    }
+
+    #[test]
+    fn a_topology_becomes_nodes() {
+        let nodes = nodes(&e5355(), Distance::Levels).unwrap();
+        assert_eq!(nodes.len(), 1 + 2 + 4 + 8);
+        assert_eq!(
+            (nodes[0].children.clone(), nodes[2].children.clone(), nodes[6].children.clone()),
+            (1..3, 5..7, 13..15)
+        );
+        assert_eq!((nodes[2].cores.clone(), nodes[5].cores.clone(), nodes[13].cores.clone()), (4..8, 4..6, 6..7));
+        assert_eq!([2, 6, 13].map(|node| nodes[node].parent), [0, 2, 6]);
+        assert_eq!([2, 6, 13].map(|node| nodes[node].cost_permille), [2000, 1400, 1100]);
+        assert_eq!([2, 6, 13].map(|node| nodes[node].salt), [1004, 2006, 3006].map(salt));
+    }
+
+    #[test]
+    fn example_of_the_specification() {
+        let tree = e5355();
+        let mut forest = forest(Some(&tree), 8);
+        load(&mut forest, &[2, 0, 1, 3, 0, 0, 4, 1]);
+        let stand = StandId(0);
+        let ways = [
+            (12345, 3, 2, [(0, [0.3514, 0.1061]), (1, [0.0173, 0.0458]), (4, [0.1110, 0.0869])]),
+            (1, 7, 7, [(0, [0.0253, 0.3125]), (2, [0.1019, 0.1666]), (6, [0.0455, 0.4901])]),
+        ];
+        for (key, home, core, levels) in ways {
+            let home = CoreId(home);
+            assert_eq!(forest.home(stand, key), home);
+            for (node, expected) in levels {
+                for (found, expected) in bids(&forest, stand, node, key, home).iter().zip(expected) {
+                    assert!((found - expected).abs() < 5.1e-5, "key {key}, node {node}: {found}, not {expected}");
+                }
+            }
+            assert_eq!(forest.choose(stand, key, home), CoreId(core));
+        }
+        let chosen = [2, 3].map(|key| forest.choose(stand, key, forest.home(stand, key)));
+        assert_eq!(chosen, [CoreId(5), CoreId(4)]);
+        assert_eq!([12345, 1, 2, 3].map(|key| forest.home(stand, key)), [3, 7, 5, 4].map(CoreId));
+    }
+
+    /// What the specification says in its own words: floats, no counts, every mean taken anew.
+    fn naive(tree: &Topology, lengths: &[u32], eligible: &[CoreId], key: u64, home: Option<CoreId>) -> CoreId {
+        let mut group: Vec<CoreId> = eligible.to_vec();
+        for level in 1..=tree.depth() {
+            let all: Vec<CoreId> = (0..tree.cores()).map(CoreId::from_index).collect();
+            let above = tree.group(level - 1, group[0]);
+            let mut children: Vec<usize> = group.iter().map(|&core| tree.group(level, core)).collect();
+            children.dedup();
+            let members = |child: usize| -> Vec<CoreId> {
+                group.iter().copied().filter(|&core| tree.group(level, core) == child).collect()
+            };
+            let even = children.iter().all(|&child| members(child).len() == members(children[0]).len());
+            let bid = |child: usize| {
+                let first_leaf = all.iter().position(|&core| tree.group(level, core) == child).unwrap();
+                let g = unit_score(score(key, salt((1000 * level + first_leaf) as u64)));
+                let members = members(child);
+                let count = members.len() as f64;
+                let sum: f64 = members.iter().map(|&core| f64::from(lengths[core.index()]) + 1.0).sum();
+                let far =
+                    home.is_some_and(|home| tree.group(level - 1, home) == above && tree.group(level, home) != child);
+                let cost = if far { f64::from(tree.cost_permille(level)) / 1000.0 } else { 1.0 };
+                let mean = if home.is_some() { sum / count } else { 1.0 };
+                if even { g / (cost * mean) } else { -count / libm::log(g) / (cost * mean) }
+            };
+            let bids: Vec<f64> = children.iter().map(|&child| bid(child)).collect();
+            let best = (0..children.len()).fold(0, |best, i| if bids[i] > bids[best] { i } else { best });
+            group = members(children[best]);
+        }
+        group[0]
+    }
+
+    #[test]
+    fn counts_and_exact_bids_decide_as_means_and_floats() {
+        let shapes: [&[(usize, u32)]; 5] = [
+            &[(8, 1300)],
+            &[(2, 2000), (2, 1400), (2, 1100)],
+            &[(3, 1700), (4, 1000)],
+            &[(1, 1500), (5, 1200)],
+            &[(2, 1000); 4],
+        ];
+        let mut random = Seed(9).stream("test");
+        for shape in shapes {
+            let tree = Topology::regular(shape).unwrap();
+            let mut forest = forest(Some(&tree), tree.cores());
+            let lengths: Vec<u32> = (0..tree.cores()).map(|_| random.below(7) as u32).collect();
+            load(&mut forest, &lengths);
+            for key in keys(500) {
+                let mut eligible: Vec<CoreId> = forest.packets.ids().filter(|_| random.below(3) > 0).collect();
+                if eligible.is_empty() || random.below(4) == 0 {
+                    eligible = forest.packets.ids().collect();
+                }
+                let stand = forest.stand(ServiceId(0), &eligible);
+                let home = forest.home(stand, key);
+                assert_eq!(home, naive(&tree, &lengths, &eligible, key, None));
+                assert_eq!(forest.choose(stand, key, home), naive(&tree, &lengths, &eligible, key, Some(home)));
+                forest.check();
+            }
+        }
+    }
+
+    #[test]
+    fn idle_cores_leave_connections_at_home() {
+        let tree = e5355();
+        let mut forest = forest(Some(&tree), 8);
+        for gone in [[].as_slice(), &[3], &[0, 1, 6], &[0, 2, 3, 4, 5, 6, 7]] {
+            let eligible = without(8, gone);
+            let stand = forest.stand(ServiceId(0), &eligible);
+            for key in keys(2000) {
+                let home = forest.home(stand, key);
+                assert!(eligible.contains(&home));
+                assert_eq!(forest.choose(stand, key, home), home);
+            }
+        }
+    }
+
+    #[test]
+    fn every_eligible_core_is_home_to_as_many() {
+        let tree = e5355();
+        let mut forest = forest(Some(&tree), 8);
+        for gone in [[].as_slice(), &[7], &[0, 1, 6]] {
+            let eligible = without(8, gone);
+            let found = shares(&homes(&mut forest, &eligible, &keys(100_000)), 8);
+            for &core in &eligible {
+                let (share, expected) = (found[core.index()], 1.0 / eligible.len() as f64);
+                assert!((share - expected).abs() < 5e-3, "core {core} without {gone:?}: {share}, not {expected}");
+            }
+        }
+    }
+
+    /// A group that loses a core bids less, and no other bids otherwise: who moves leaves a group of the core that goes.
+    #[test]
+    fn without_a_core_connections_leave_its_groups_alone() {
+        let tree = e5355();
+        let mut forest = forest(Some(&tree), 8);
+        let keys = keys(100_000);
+        let before = homes(&mut forest, &without(8, &[]), &keys);
+        let after = homes(&mut forest, &without(8, &[7]), &keys);
+        for (&before, &after) in before.iter().zip(&after).filter(|(before, after)| before != after) {
+            let level = (1..=3).find(|&level| tree.group(level, before) != tree.group(level, after)).unwrap();
+            assert_eq!(tree.group(level, before), tree.group(level, CoreId(7)), "{before} to {after}");
+        }
+        let left = |level| {
+            let other = |&&(before, after): &&(CoreId, CoreId)| tree.group(level, before) != tree.group(level, after);
+            let pairs: Vec<(CoreId, CoreId)> = before.iter().copied().zip(after.iter().copied()).collect();
+            pairs.iter().filter(other).count() as f64 / keys.len() as f64
+        };
+        assert!((left(1) - (1.0 / 2.0 - 3.0 / 7.0)).abs() < 3e-3, "{} changed socket", left(1));
+    }
+
+    #[test]
+    fn a_core_taken_out_is_not_chosen_until_it_is_put_back() {
+        let tree = e5355();
+        let mut forest = forest(Some(&tree), 8);
+        load(&mut forest, &[2, 0, 1, 3, 0, 0, 4, 1]);
+        let stand = forest.stand(ServiceId(0), &without(8, &[5]));
+        let mut order = Vec::new();
+        for _ in 0..7 {
+            let core = forest.choose(stand, 12345, CoreId(3));
+            assert!(!order.contains(&core) && core != CoreId(5));
+            forest.take_out(stand, core);
+            order.push(core);
+        }
+        order.iter().for_each(|&core| forest.put_back(stand, core));
+        forest.check();
+        assert_eq!(forest.choose(stand, 12345, CoreId(3)), order[0]);
+    }
+
+    #[test]
+    fn a_cost_beyond_measure_is_refused() {
+        let tree = Topology::regular(&[(2, 1_000_001)]).unwrap();
+        let error = Forest::new(&Setup { topology: Some(&tree), ..setup(2, 1, &[]) }, Distance::Levels).unwrap_err();
+        assert_eq!(error.to_string(), "leaving a group costs at most 1000000 thousandths of staying, not 1000001");
+    }
+}
