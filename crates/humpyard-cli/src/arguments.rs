@@ -110,6 +110,9 @@ pub(crate) struct TrafficOptions {
     /// Delay beyond which a packet is late, for all services or one [default: 2ms]
     #[arg(long, value_name = "[SERVICE=]TIME")]
     pub(crate) tolerance: Vec<String>,
+    /// What it takes a core to go over to another service
+    #[arg(long, value_name = "TIME", default_value = "50us")]
+    pub(crate) switch_cost: String,
     /// Share of the cores that a service is guaranteed; the rest is divided equally
     #[arg(long, value_name = "SERVICE=SHARE")]
     pub(crate) guarantee: Vec<String>,

@@ -178,6 +178,8 @@ pub struct RunConfig {
     pub longest: Option<Duration>,
     /// Tolerable delay, by service name; the empty name is for all others.
     pub tolerances: Vec<(String, Duration)>,
+    /// What it takes a core to go over to another service.
+    pub switch_cost: Duration,
     /// Guaranteed share of the cores in millionths, by service name.
     pub guarantees: Vec<(String, u32)>,
     /// Who the clients are.
@@ -220,6 +222,7 @@ impl RunConfig {
             rounds: 1,
             longest: None,
             tolerances: Vec::new(),
+            switch_cost: SWITCH_COST,
             guarantees: Vec::new(),
             clients: Granularity::Flow,
             weights: Vec::new(),
@@ -257,6 +260,8 @@ const BUFFER: usize = 4096;
 const FLOWS: usize = 65_536;
 /// Packets in flight per worker, unless told otherwise: enough to keep a worker busy, few enough for the policy to matter.
 const IN_FLIGHT: u32 = 32;
+/// What a switch costs, unless told otherwise.
+const SWITCH_COST: Duration = Duration::from_micros(50);
 /// Delay beyond which a packet is late, unless told otherwise: the Everest paper's.
 const TOLERANCE: Duration = Duration::from_millis(2);
 

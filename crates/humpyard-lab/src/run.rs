@@ -90,7 +90,6 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         measured: parts::measured(config, cores, classifier.clients_max())?,
         packets: config.buffer,
         workers: config.cores,
-        in_flight: config.in_flight,
         services,
         pacer: parts::pacer(config, cores, control.stop)?,
         overload: config.overload.unwrap_or(if line { Overload::Wait } else { Overload::Drop }),

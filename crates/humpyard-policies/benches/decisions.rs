@@ -16,8 +16,13 @@ use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::share::{drr::Drr, sfq::Sfq};
 use humpyard_policies::steer::{conn::Conn, hrw::Hrw, rr::Rr};
 
-const SERVICES: &[ServiceSetup<'static>] =
-    &[ServiceSetup { name: "test", tolerance: Time::MAX, guarantee_millionths: 1_000_000 }];
+const SERVICES: &[ServiceSetup<'static>] = &[ServiceSetup {
+    name: "test",
+    packet_time: Time::ZERO,
+    switch_cost: Time::ZERO,
+    tolerance: Time::MAX,
+    guarantee_millionths: 1_000_000,
+}];
 
 fn setup(cores: usize, clients: usize, weights: &[Weight]) -> Setup<'_> {
     Setup {

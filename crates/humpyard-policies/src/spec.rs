@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(refused("share=dr"), "no share policy `dr`; did you mean `drr`?; there are: fcfs, drr, sfq");
         assert_eq!(
             refused("hrv"),
-            "no policy `hrv`; did you mean `hrw`?; there are: rr, conn, hrw, fcfs, drr, sfq, static"
+            "no policy `hrv`; did you mean `hrw`?; there are: rr, conn, hrw, fcfs, drr, sfq, static, everest"
         );
         assert_eq!(refused("stear=hrw"), "no family `stear`; did you mean `steer`?; there are: steer, share, allocate");
         assert_eq!(
@@ -176,6 +176,6 @@ mod tests {
         assert_eq!(refused("rr:x=1"), "rr: no parameter `x`: it has none");
         assert_eq!(refused("drr:quantum"), "drr: a parameter reads name=value, not `quantum`");
         assert_eq!(refused("drr/sfq"), "`drr/sfq` names two share policies: name one");
-        assert_eq!(refused(""), "no policy ``; there are: rr, conn, hrw, fcfs, drr, sfq, static");
+        assert_eq!(refused(""), "no policy ``; there are: rr, conn, hrw, fcfs, drr, sfq, static, everest");
     }
 }

@@ -11,6 +11,7 @@ use humpyard_core::id::{CoreId, Id, IdVec, Slot};
 use humpyard_core::measure::{Histogram, Measured};
 use humpyard_core::mechanism::Arrival;
 use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 use humpyard_services::Factory;
 use humpyard_traffic::TrafficError;
@@ -43,8 +44,6 @@ pub struct Live<'a, S, Q, A> {
     pub packets: usize,
     /// Worker threads; 0 does everything on the calling thread.
     pub workers: usize,
-    /// Packets handed to a worker and not yet done, at most; from 1.
-    pub in_flight: u32,
     /// Makes each service.
     pub services: Vec<Factory>,
     /// Finds flow, client and service.
@@ -87,11 +86,13 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
     let clock = Clock::start();
     let started = Instant::now();
     let bell = Arc::new(Bell::default());
-    let (crew, seats) = Crew::start(live.workers, live.in_flight as usize, &live.services, clock, &bell)?;
+    let in_flight = live.measured.scheduler().in_flight() as usize;
+    let (crew, seats) = Crew::start(live.workers, in_flight, &live.services, clock, &bell)?;
     let _seated = seats[0].take();
     let mut dispatcher = Dispatcher {
         cores: live.workers.max(1),
-        in_flight: live.in_flight,
+        given: IdSet::new(live.workers.max(1)),
+        switching: Vec::with_capacity(live.workers.max(1)),
         frames: IdVec::from_fn(live.packets, |_| Frame::default()),
         spare: Vec::new(),
         next: None,
@@ -133,7 +134,10 @@ struct Dispatcher<'a, S, Q, A> {
     bell: Arc<Bell>,
     patience: Patience,
     cores: usize,
-    in_flight: u32,
+    /// Cores that were given packets and not yet woken.
+    given: IdSet<CoreId>,
+    /// Cores that go over to another service, with the end of that; room for all.
+    switching: Vec<(Time, CoreId)>,
     /// The frame of each packet waiting.
     frames: IdVec<Slot, Frame>,
     /// Buffers not in use.
@@ -153,12 +157,13 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn work(&mut self) -> Result<(), RunError> {
         loop {
             let completed = self.take_back()?;
+            let moved = self.keep_time();
             let arrived = self.take_in()?;
             let dispatched = self.hand_out();
             if !self.reading && self.live.measured.account().held == 0 {
                 return Ok(());
             }
-            if completed || arrived || dispatched {
+            if completed || moved || arrived || dispatched {
                 self.patience.reset();
             } else {
                 self.wait()?;
@@ -183,6 +188,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let (frame, goes_out) = match done {
             Done::Served { slot, frame, verdict, finished, busy } => {
                 let completed = self.live.measured.on_completion(now, core, slot, finished, busy);
+                self.begin_switches(now);
                 self.live.classifier.release(&completed.packet);
                 (frame, self.out.on_verdict(verdict))
             }
@@ -259,6 +265,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
         let answer = measured.on_arrival(now, packet);
         self.record(timed);
+        self.begin_switches(now);
         match answer {
             Arrival::Queued(slot) => self.frames[slot] = frame,
             Arrival::Dropped(_) => {
@@ -275,26 +282,47 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(())
     }
 
-    /// Gives every core as many packets as it may have in flight, by ascending core.
+    /// Gives every core as many packets as it may have in flight.
     fn hand_out(&mut self) -> bool {
         let now = self.clock.now();
-        let mut any = false;
-        for core in (0..self.cores).map(CoreId::from_index) {
-            let mut given = false;
-            while self.live.measured.scheduler().in_service(core) < self.in_flight {
-                let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
-                let Some(dispatch) = self.live.measured.next(now, core) else { break };
-                self.record(timed);
-                let frame = mem::take(&mut self.frames[dispatch.slot]);
-                self.crew.give(core, Job { slot: dispatch.slot, service: dispatch.packet.service, frame });
-                given = true;
-            }
-            if given {
-                self.crew.wake(core);
-                any = true;
-            }
+        while let Some(core) = self.live.measured.next_core() {
+            let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
+            let Some(dispatch) = self.live.measured.next(now, core) else { continue };
+            self.record(timed);
+            let frame = mem::take(&mut self.frames[dispatch.slot]);
+            self.crew.give(core, Job { slot: dispatch.slot, service: dispatch.packet.service, frame });
+            self.given.insert(core);
+        }
+        let any = !self.given.is_empty();
+        while let Some(core) = self.given.first() {
+            self.given.remove(core);
+            self.crew.wake(core);
         }
         any
+    }
+
+    /// Ends switches whose time is over, and tells the policies the time if they asked for it.
+    fn keep_time(&mut self) -> bool {
+        let now = self.clock.now();
+        let mut any = false;
+        while let Some(at) = self.switching.iter().position(|&(until, _)| until <= now) {
+            let (_, core) = self.switching.swap_remove(at);
+            self.live.measured.on_switched(now, core);
+            any = true;
+        }
+        if self.live.measured.next_timeout().is_some_and(|timeout| timeout <= now) {
+            self.live.measured.on_timeout(now);
+            any = true;
+        }
+        self.begin_switches(now);
+        any
+    }
+
+    /// A switch is emulated: the core is given nothing for as long as it takes.
+    fn begin_switches(&mut self, now: Time) {
+        while let Some(switch) = self.live.measured.next_switch() {
+            self.switching.push((now + switch.cost, switch.core));
+        }
     }
 
     /// Nothing to do: spins, yields, or sleeps until a worker rings or the next frame arrives.
@@ -304,8 +332,11 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
         self.crew.check()?;
         let now = self.clock.now();
-        let until_arrival = self.next.as_ref().map(|&(arrival, _)| Duration::from_nanos(arrival.since(now).as_ns()));
-        let longest = until_arrival.map_or(SLEEP_MAX, |until| until.saturating_sub(WAKE_EARLY).min(SLEEP_MAX));
+        let arrival = self.next.as_ref().map(|&(arrival, _)| arrival);
+        let switch = self.switching.iter().map(|&(until, _)| until).min();
+        let next = [arrival, switch, self.live.measured.next_timeout()].into_iter().flatten().min();
+        let until_next = next.map(|next| Duration::from_nanos(next.since(now).as_ns()));
+        let longest = until_next.map_or(SLEEP_MAX, |until| until.saturating_sub(WAKE_EARLY).min(SLEEP_MAX));
         if !longest.is_zero() {
             self.bell.sleep(longest, || self.crew.has_results());
         }

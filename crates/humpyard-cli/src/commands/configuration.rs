@@ -36,6 +36,7 @@ pub(crate) fn configuration(
     let table = options.costs.strip_prefix("table:").unwrap_or(&options.costs);
     config.costs = *find_table(table).map_err(Failure::new)?;
     config.tolerances = options.tolerance.iter().map(|text| tolerance(text)).collect::<Result<_, _>>()?;
+    config.switch_cost = parse_duration(&options.switch_cost)?;
     config.guarantees = options.guarantee.iter().map(|text| guarantee(text)).collect::<Result<_, _>>()?;
     config.clients = options.clients.parse()?;
     config.weights = options.weights.as_deref().map_or(Ok(Vec::new()), weights)?;

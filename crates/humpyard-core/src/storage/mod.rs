@@ -1,7 +1,9 @@
 //! The structures that policies are made of, each written and tested once. None allocates after construction.
 
 mod id_ring;
+mod id_set;
 mod indexed_heap;
 
 pub use id_ring::IdRing;
+pub use id_set::IdSet;
 pub use indexed_heap::IndexedHeap;
