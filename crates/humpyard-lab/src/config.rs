@@ -2,6 +2,7 @@
 
 use core::str::FromStr;
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::mechanism::{FlowOrder, Limits};
@@ -242,6 +243,52 @@ impl RunConfig {
     pub(crate) fn tolerance(&self, service: &str) -> Duration {
         let given = |name: &str| self.tolerances.iter().rev().find(|(given, _)| given == name).map(|&(_, time)| time);
         given(service).or_else(|| given("")).unwrap_or(TOLERANCE)
+    }
+
+    /// What was asked for beside policy, input, cores and seed, by option, as on the command line.
+    pub(crate) fn options(&self) -> BTreeMap<&'static str, String> {
+        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(",");
+        let limit = |limit: u32| if limit == u32::MAX { "none".to_owned() } else { limit.to_string() };
+        let mut options = BTreeMap::from([
+            ("buffer", self.buffer.to_string()),
+            ("client-limit", limit(self.limits.client)),
+            ("clients", self.clients.name().to_owned()),
+            ("costs", format!("table:{}", self.costs.name)),
+            ("flows", self.flows.to_string()),
+            (
+                "guarantee",
+                list(&mut self.guarantees.iter().map(|(name, share)| format!("{name}={}", f64::from(*share) / 1e6))),
+            ),
+            ("loop", self.rounds.to_string()),
+            ("queue-limit", limit(self.limits.queue)),
+            (
+                "services",
+                list(&mut self.services.iter().map(|choice| format!("{}={}", choice.matches.name(), choice.work))),
+            ),
+            ("switch-cost", format!("{}ns", self.switch_cost.as_nanos())),
+            ("ties", if self.ties == Ties::Lowest { "lowest" } else { "highest" }.to_owned()),
+            (
+                "tolerance",
+                list(
+                    &mut self
+                        .services
+                        .iter()
+                        .map(|choice| format!("{}={}ns", choice.name, self.tolerance(&choice.name).as_nanos())),
+                ),
+            ),
+            ("weights", list(&mut self.weights.iter().map(|weight| weight.get().to_string()))),
+        ]);
+        match self.rate {
+            Rate::Line => options.insert("rate", "line".to_owned()),
+            Rate::Trace => options.insert("rate", "trace".to_owned()),
+            Rate::PacketsPerSecond(rate) => options.insert("rate", rate.to_string()),
+            Rate::Load(load) => options.insert("load", load.to_string()),
+        };
+        if self.host == Host::Live {
+            options.insert("in-flight", self.in_flight.to_string());
+            options.insert("output", self.output.clone());
+        }
+        options
     }
 
     /// What a packet of each service is believed to cost, in the unit of the run.

@@ -4,6 +4,7 @@ use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use humpyard_core::frame::Frame;
@@ -18,7 +19,7 @@ use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::Classifier;
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::sink::Sink;
-use humpyard_traffic::source::Source;
+use humpyard_traffic::source::{Polled, Source};
 
 use crate::clock::Clock;
 use crate::crew::Crew;
@@ -84,11 +85,12 @@ const WAKE_EARLY: Duration = Duration::from_micros(100);
 /// no error: what came before it is processed, and the outcome tells of it.
 pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<Outcome<S, Q, A>, RunError> {
     let clock = Clock::start();
-    let started = Instant::now();
     let bell = Arc::new(Bell::default());
     let in_flight = live.measured.scheduler().in_flight() as usize;
     let (crew, seats) = Crew::start(live.workers, in_flight, &live.services, clock, &bell)?;
     let _seated = seats[0].take();
+    crew.wait_until_ready();
+    let started = Instant::now();
     let mut dispatcher = Dispatcher {
         cores: live.workers.max(1),
         given: IdSet::new(live.workers.max(1)),
@@ -96,20 +98,23 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         frames: IdVec::from_fn(live.packets, |_| Frame::default()),
         spare: Vec::new(),
         next: None,
+        shared: seats[0].shared,
         reading: true,
         out: OutAccount::default(),
         damage: None,
         interrupted: false,
+        overdue_max: Time::ZERO,
         decision: Histogram::new(),
         arrivals: 0,
         patience: Patience::new(seats[0].shared),
         crew,
+        begin: clock.now(),
         clock,
         bell,
         live,
     };
     let worked = dispatcher.work();
-    let Dispatcher { live, out, damage, interrupted, decision, crew, .. } = dispatcher;
+    let Dispatcher { live, out, damage, interrupted, overdue_max, decision, crew, .. } = dispatcher;
     // No thread outlives the run, whatever became of it.
     let ended = crew.end();
     worked.and(ended)?;
@@ -121,6 +126,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         out,
         damage,
         interrupted,
+        overdue_max,
         wall: started.elapsed(),
         decision,
         seats,
@@ -131,6 +137,8 @@ struct Dispatcher<'a, S, Q, A> {
     live: Live<'a, S, Q, A>,
     crew: Crew,
     clock: Clock,
+    /// When everybody was ready: from then arrivals count.
+    begin: Time,
     bell: Arc<Bell>,
     patience: Patience,
     cores: usize,
@@ -144,11 +152,15 @@ struct Dispatcher<'a, S, Q, A> {
     spare: Vec<Frame>,
     /// The frame read and not yet arrived, with its arrival.
     next: Option<(Time, Frame)>,
+    /// Whether a worker shares the dispatcher's processor.
+    shared: bool,
     /// Whether the source may have more.
     reading: bool,
     out: OutAccount,
     damage: Option<TrafficError>,
     interrupted: bool,
+    /// The longest that a frame was due before it was taken in.
+    overdue_max: Time,
     decision: Histogram,
     arrivals: u64,
 }
@@ -163,7 +175,13 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             if !self.reading && self.live.measured.account().held == 0 {
                 return Ok(());
             }
-            if completed || moved || arrived || dispatched {
+            if completed || moved || dispatched {
+                self.patience.reset();
+            } else if arrived {
+                // Every core has what it can have. A worker that shares this processor must get it, or it gets nothing done.
+                if self.shared {
+                    thread::yield_now();
+                }
                 self.patience.reset();
             } else {
                 self.wait()?;
@@ -221,24 +239,29 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                 self.next = Some((arrival, frame));
                 break;
             }
+            self.overdue_max = self.overdue_max.max(now.since(arrival));
             self.arrive(now, arrival, frame)?;
             any = true;
         }
         Ok(any)
     }
 
-    /// Reads the next frame and gives it with its arrival; none when there is no more.
+    /// Reads the next frame and gives it with its arrival; none when there is none now, or no more.
     fn read(&mut self, now: Time) -> Option<(Time, Frame)> {
         if !self.reading {
             return None;
         }
         let mut frame = self.spare.pop().unwrap_or_default();
-        match self.live.source.next(&mut frame) {
-            Ok(true) => {
-                let arrival = self.live.pacer.as_mut().map_or(now, |pacer| pacer.arrival(frame.time));
+        match self.live.source.poll(&mut frame) {
+            Ok(Polled::Frame) => {
+                let arrival = self.live.pacer.as_mut().map_or(now, |pacer| self.begin + pacer.arrival(frame.time));
                 return Some((arrival, frame));
             }
-            Ok(false) => {}
+            Ok(Polled::NotYet) => {
+                self.spare.push(frame);
+                return None;
+            }
+            Ok(Polled::End) => {}
             Err(damage) => self.damage = Some(damage),
         }
         self.reading = false;
@@ -248,7 +271,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// Whether the run is to end before the source does.
     fn is_over(&mut self, now: Time) -> bool {
         self.interrupted |= self.live.stop.load(Ordering::Relaxed);
-        self.interrupted || self.live.longest.is_some_and(|longest| u128::from(now.as_ns()) >= longest.as_nanos())
+        self.interrupted
+            || self.live.longest.is_some_and(|longest| u128::from(now.since(self.begin).as_ns()) >= longest.as_nanos())
     }
 
     fn arrive(&mut self, now: Time, arrival: Time, frame: Frame) -> Result<(), RunError> {
@@ -330,6 +354,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if self.patience.wait() == Next::Look {
             return Ok(());
         }
+        self.live.sink.flush()?;
         self.crew.check()?;
         let now = self.clock.now();
         let arrival = self.next.as_ref().map(|&(arrival, _)| arrival);

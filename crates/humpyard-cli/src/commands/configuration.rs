@@ -61,7 +61,7 @@ pub(crate) fn configuration(
 /// Adds what only live runs have.
 pub(crate) fn with_live(config: RunConfig, options: &LiveOptions) -> Result<RunConfig, Failure> {
     Ok(RunConfig {
-        in_flight: options.in_flight,
+        in_flight: options.in_flight.unwrap_or(config.in_flight),
         overload: options.overload.map(|overload| match overload {
             OverloadOption::Wait => Overload::Wait,
             OverloadOption::Drop => Overload::Drop,

@@ -77,10 +77,14 @@ pub trait Params: Default {
     /// Parameters from `name=value` pairs.
     ///
     /// # Errors
-    /// As [`Params::set`].
+    /// As [`Params::set`], and a name given twice.
     fn from_pairs(owner: &str, pairs: &[(String, String)]) -> Result<Self, ParameterError> {
         let mut params = Self::default();
-        for (name, value) in pairs {
+        for (at, (name, value)) in pairs.iter().enumerate() {
+            let same = |(other, _): &(String, String)| other.replace('_', "-") == name.replace('_', "-");
+            if pairs[..at].iter().any(same) {
+                return Err(ParameterError { message: format!("{owner}: `{name}` is given twice") });
+            }
             params.set(owner, name, value)?;
         }
         Ok(params)
