@@ -98,10 +98,10 @@ pub(crate) struct TrafficOptions {
     /// When packets arrive: `trace` (as captured), `line` (as fast as taken; live only), or packets per second
     #[arg(long, value_name = "PPS|line|trace", allow_negative_numbers = true)]
     pub(crate) rate: Option<String>,
-    /// Stretch the captured times so that the offered work is this part of what the cores can do
+    /// Stretch the captured times so that the offered work, by the cost table, is this part of what the cores can do
     #[arg(long, value_name = "X", conflicts_with = "rate", allow_negative_numbers = true)]
     pub(crate) load: Option<f64>,
-    /// What is done to packets: forward, or by kind of packet: tcp=forward,udp=forward,other=forward
+    /// What is done to packets: forward, or by kind (tcp, udp, icmp, ipv4, ipv6, other): tcp=forward,other=forward
     #[arg(long, value_name = "LIST", default_value = "forward")]
     pub(crate) services: String,
     /// What services cost: table:NAME (measured, predictive, everest)
@@ -110,6 +110,9 @@ pub(crate) struct TrafficOptions {
     /// Delay beyond which a packet is late, for all services or one [default: 2ms]
     #[arg(long, value_name = "[SERVICE=]TIME")]
     pub(crate) tolerance: Vec<String>,
+    /// What it takes a core to go over to another service
+    #[arg(long, value_name = "TIME", default_value = "50us")]
+    pub(crate) switch_cost: String,
     /// Share of the cores that a service is guaranteed; the rest is divided equally
     #[arg(long, value_name = "SERVICE=SHARE")]
     pub(crate) guarantee: Vec<String>,
@@ -150,9 +153,9 @@ pub(crate) struct TrafficOptions {
 /// Options of live runs.
 #[derive(Debug, Args)]
 pub(crate) struct LiveOptions {
-    /// Packets handed to a worker and not yet done, at most
-    #[arg(long, value_name = "PACKETS", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub(crate) in_flight: u32,
+    /// Packets handed to a worker and not yet done, at most [default: 32]
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) in_flight: Option<u32>,
     /// What to do when the buffer is full [default: wait at line rate, else drop]
     #[arg(long, value_enum)]
     pub(crate) overload: Option<OverloadOption>,
@@ -224,7 +227,7 @@ pub(crate) struct CompareArguments {
     #[arg(long)]
     pub(crate) live: bool,
     /// Simulated cores
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16_384))]
+    #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "live", value_parser = clap::value_parser!(u16).range(1..=16_384))]
     pub(crate) cores: u16,
     /// Worker threads, with --live
     #[arg(long, value_name = "N", default_value_t = 2, requires = "live", value_parser = clap::value_parser!(u16).range(0..=1024))]

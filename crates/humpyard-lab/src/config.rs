@@ -2,6 +2,7 @@
 
 use core::str::FromStr;
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::mechanism::{FlowOrder, Limits};
@@ -178,6 +179,8 @@ pub struct RunConfig {
     pub longest: Option<Duration>,
     /// Tolerable delay, by service name; the empty name is for all others.
     pub tolerances: Vec<(String, Duration)>,
+    /// What it takes a core to go over to another service.
+    pub switch_cost: Duration,
     /// Guaranteed share of the cores in millionths, by service name.
     pub guarantees: Vec<(String, u32)>,
     /// Who the clients are.
@@ -220,6 +223,7 @@ impl RunConfig {
             rounds: 1,
             longest: None,
             tolerances: Vec::new(),
+            switch_cost: SWITCH_COST,
             guarantees: Vec::new(),
             clients: Granularity::Flow,
             weights: Vec::new(),
@@ -241,6 +245,52 @@ impl RunConfig {
         given(service).or_else(|| given("")).unwrap_or(TOLERANCE)
     }
 
+    /// What was asked for beside policy, input, cores and seed, by option, as on the command line.
+    pub(crate) fn options(&self) -> BTreeMap<&'static str, String> {
+        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(",");
+        let limit = |limit: u32| if limit == u32::MAX { "none".to_owned() } else { limit.to_string() };
+        let mut options = BTreeMap::from([
+            ("buffer", self.buffer.to_string()),
+            ("client-limit", limit(self.limits.client)),
+            ("clients", self.clients.name().to_owned()),
+            ("costs", format!("table:{}", self.costs.name)),
+            ("flows", self.flows.to_string()),
+            (
+                "guarantee",
+                list(&mut self.guarantees.iter().map(|(name, share)| format!("{name}={}", f64::from(*share) / 1e6))),
+            ),
+            ("loop", self.rounds.to_string()),
+            ("queue-limit", limit(self.limits.queue)),
+            (
+                "services",
+                list(&mut self.services.iter().map(|choice| format!("{}={}", choice.matches.name(), choice.work))),
+            ),
+            ("switch-cost", format!("{}ns", self.switch_cost.as_nanos())),
+            ("ties", if self.ties == Ties::Lowest { "lowest" } else { "highest" }.to_owned()),
+            (
+                "tolerance",
+                list(
+                    &mut self
+                        .services
+                        .iter()
+                        .map(|choice| format!("{}={}ns", choice.name, self.tolerance(&choice.name).as_nanos())),
+                ),
+            ),
+            ("weights", list(&mut self.weights.iter().map(|weight| weight.get().to_string()))),
+        ]);
+        match self.rate {
+            Rate::Line => options.insert("rate", "line".to_owned()),
+            Rate::Trace => options.insert("rate", "trace".to_owned()),
+            Rate::PacketsPerSecond(rate) => options.insert("rate", rate.to_string()),
+            Rate::Load(load) => options.insert("load", load.to_string()),
+        };
+        if self.host == Host::Live {
+            options.insert("in-flight", self.in_flight.to_string());
+            options.insert("output", self.output.clone());
+        }
+        options
+    }
+
     /// What a packet of each service is believed to cost, in the unit of the run.
     pub(crate) fn estimates(&self, costs: &[LinearCost]) -> Vec<LinearCost> {
         match self.unit {
@@ -257,6 +307,8 @@ const BUFFER: usize = 4096;
 const FLOWS: usize = 65_536;
 /// Packets in flight per worker, unless told otherwise: enough to keep a worker busy, few enough for the policy to matter.
 const IN_FLIGHT: u32 = 32;
+/// What a switch costs, unless told otherwise.
+const SWITCH_COST: Duration = Duration::from_micros(50);
 /// Delay beyond which a packet is late, unless told otherwise: the Everest paper's.
 const TOLERANCE: Duration = Duration::from_millis(2);
 

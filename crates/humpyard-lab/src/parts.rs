@@ -17,13 +17,16 @@ use humpyard_traffic::repeat::Repeat;
 use humpyard_traffic::source::Source;
 
 use crate::LabError;
-use crate::config::{Rate, RunConfig};
+use crate::config::{Host, Rate, RunConfig};
 
 /// The mechanism over any policies, measured.
 pub(crate) type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
 
 /// The longest packet that policies prepare for, in bytes: an Ethernet frame.
 const LONGEST_BYTES: u32 = 1514;
+
+/// The typical packet whose work allocations reckon with, in bytes: about the mean of the papers' traces.
+const TYPICAL_BYTES: u32 = 800;
 
 /// The classifier of a run.
 pub(crate) fn classifier(config: &RunConfig) -> Result<Classifier, LabError> {
@@ -60,9 +63,12 @@ pub(crate) fn measured(config: &RunConfig, cores: usize, clients: usize) -> Resu
     let services: Vec<ServiceSetup<'_>> = config
         .services
         .iter()
+        .zip(&costs)
         .zip(guarantees)
-        .map(|(choice, guarantee_millionths)| ServiceSetup {
+        .map(|((choice, cost), guarantee_millionths)| ServiceSetup {
             name: &choice.name,
+            packet_time: Time::from_ns(cost.work(TYPICAL_BYTES)),
+            switch_cost: Time::from_ns(config.switch_cost.as_nanos() as u64),
             tolerance: Time::from_ns(config.tolerance(&choice.name).as_nanos() as u64),
             guarantee_millionths,
         })
@@ -85,7 +91,8 @@ pub(crate) fn measured(config: &RunConfig, cores: usize, clients: usize) -> Resu
         Granularity::Flow | Granularity::Connection => FlowOrder::Keep,
     });
     let options = Options { estimates, limits: config.limits, flow_order };
-    let scheduler = config.policy.build(&setup, options)?;
+    let in_flight = if config.host == Host::Live { config.in_flight } else { 1 };
+    let scheduler = config.policy.build(&setup, options)?.with_in_flight(in_flight);
     Ok(Measured::new(scheduler, Measurements::new(&setup)))
 }
 

@@ -23,6 +23,8 @@ pub struct RunResult {
     pub seed: u64,
     /// Simulated cores, or worker threads (0: the dispatcher did the work).
     pub cores: usize,
+    /// Everything else that was asked for, as on the command line.
+    pub options: BTreeMap<&'static str, String>,
     /// The unit of work, and so of the service errors.
     pub unit: &'static str,
     /// What became of every packet.
@@ -124,6 +126,8 @@ pub struct Measured {
     pub packets_per_second: f64,
     /// Time of one decision of the mechanism and its policies: an arrival, or the question of a core. A sample.
     pub decision_ns: DurationSummary,
+    /// The longest that a packet was due before the dispatcher took it in; 0 in a simulation.
+    pub overdue_max_ns: u64,
     /// Decision time over decision and processing time, from the means: two decisions and one service per packet.
     pub overhead_fraction: f64,
 }
@@ -152,6 +156,7 @@ impl Measured {
                 p50: decision.quantile(0.5),
                 p99: decision.quantile(0.99),
             },
+            overdue_max_ns: 0,
             overhead_fraction: if total > 0.0 { decisions_ns / total } else { 0.0 },
         }
     }

@@ -65,6 +65,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         host: "sim",
         seed: config.seed.0,
         cores: config.cores,
+        options: config.options(),
         unit: config.unit.name(),
         packets: PacketCounts::of(account),
         flows: outcome.flows,
@@ -90,7 +91,6 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         measured: parts::measured(config, cores, classifier.clients_max())?,
         packets: config.buffer,
         workers: config.cores,
-        in_flight: config.in_flight,
         services,
         pacer: parts::pacer(config, cores, control.stop)?,
         overload: config.overload.unwrap_or(if line { Overload::Wait } else { Overload::Drop }),
@@ -104,13 +104,17 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     let outcome = humpyard_runtime::run(live)?;
     let summary = outcome.measured.summary();
     let account = outcome.measured.account();
-    let real = Measured::of(outcome.wall, &outcome.decision, account.arrived, busy_ns(&summary));
+    let real = Measured {
+        overdue_max_ns: outcome.overdue_max.as_ns(),
+        ..Measured::of(outcome.wall, &outcome.decision, account.arrived, busy_ns(&summary))
+    };
     Ok(RunResult {
         policy: config.policy.to_string(),
         input: config.input.clone(),
         host: "live",
         seed: config.seed.0,
         cores: config.cores,
+        options: config.options(),
         unit: config.unit.name(),
         packets: PacketCounts {
             processed: outcome.out.processed,

@@ -23,8 +23,13 @@ use humpyard_policies::steer::{
     rr::Rr,
 };
 
-const SERVICES: &[ServiceSetup<'static>] =
-    &[ServiceSetup { name: "test", tolerance: Time::MAX, guarantee_millionths: 1_000_000 }];
+const SERVICES: &[ServiceSetup<'static>] = &[ServiceSetup {
+    name: "test",
+    packet_time: Time::ZERO,
+    switch_cost: Time::ZERO,
+    tolerance: Time::MAX,
+    guarantee_millionths: 1_000_000,
+}];
 
 fn setup(cores: usize, clients: usize, weights: &[Weight]) -> Setup<'_> {
     Setup {

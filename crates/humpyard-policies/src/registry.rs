@@ -7,8 +7,10 @@ use alloc::vec::Vec;
 use humpyard_core::id::{ClientId, CoreId, FlowId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
-    Allocate, Build, BuildError, Family, Info, Parameter, Params, Policy, Setup, Share, Steer, Target, View,
+    Allocate, Build, BuildError, Cause, Family, Info, Machine, Move, Parameter, Params, Policy, Setup, Share, Steer,
+    Target, View,
 };
+use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 use serde::Serialize;
 
@@ -77,7 +79,7 @@ macro_rules! family {
             }
         }
 
-        delegate! { $any [$($variant)+] Policy asked { fn check(); } told {} }
+        delegate! { $any [$($variant)+] Policy asked { fn check(); fn next_timeout() -> Option<Time>; } told { fn on_timeout(now: Time); } }
         delegate! { $any [$($variant)+] $trait asked { $($asked)* } told { $($told)* } }
     };
 }
@@ -159,10 +161,17 @@ family! {
     /// Any allocation policy.
     AnyAllocate: Allocate [
         Static(allocate::r#static::Static),
+        Everest(allocate::everest::Everest),
     ]
-    asked {}
+    asked {
+        fn moves() -> bool;
+    }
     told {
         fn initial(allocation: &mut IdVec<CoreId, ServiceId>);
+        fn on_arrival(now: Time, service: ServiceId);
+        fn on_completion(now: Time, core: CoreId, service: ServiceId, delay: Time);
+        fn reassign(now: Time, cause: Cause, machine: &Machine<'_>) -> Option<Move>;
+        fn place(service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine<'_>) -> CoreId;
     }
 }
 

@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(refused("share=dr"), format!("no share policy `dr`; did you mean `drr`?; there are: {SHARES}"));
         assert_eq!(
             refused("hrv"),
-            format!("no policy `hrv`; did you mean `hrw`?; there are: {STEERS}, {SHARES}, static")
+            format!("no policy `hrv`; did you mean `hrw`?; there are: {STEERS}, {SHARES}, static, everest")
         );
         assert_eq!(refused("stear=hrw"), "no family `stear`; did you mean `steer`?; there are: steer, share, allocate");
         assert_eq!(
@@ -179,6 +179,6 @@ mod tests {
         assert_eq!(refused("rr:x=1"), "rr: no parameter `x`: it has none");
         assert_eq!(refused("drr:quantum"), "drr: a parameter reads name=value, not `quantum`");
         assert_eq!(refused("drr/sfq"), "`drr/sfq` names two share policies: name one");
-        assert_eq!(refused(""), format!("no policy ``; there are: {STEERS}, {SHARES}, static"));
+        assert_eq!(refused(""), format!("no policy ``; there are: {STEERS}, {SHARES}, static, everest"));
     }
 }

@@ -15,7 +15,13 @@ pub(crate) fn setup(cores: usize, clients: usize, weights: &[Weight]) -> Setup<'
         unit: WorkUnit::Bytes,
         longest: 10,
         weights,
-        services: &[ServiceSetup { name: "test", tolerance: Time::MAX, guarantee_millionths: 1_000_000 }],
+        services: &[ServiceSetup {
+            name: "test",
+            packet_time: Time::ZERO,
+            switch_cost: Time::ZERO,
+            tolerance: Time::MAX,
+            guarantee_millionths: 1_000_000,
+        }],
         ties: Ties::Lowest,
         seed: Seed(1),
     }

@@ -57,6 +57,16 @@ impl Crew {
         Ok((Self::Threads(hands), seats))
     }
 
+    /// Returns when every worker sits in its place, or is gone.
+    pub(crate) fn wait_until_ready(&self) {
+        let Self::Threads(hands) = self else { return };
+        for hand in hands {
+            while !hand.signals.ready.load(Ordering::Acquire) && !hand.thread.is_finished() {
+                thread::yield_now();
+            }
+        }
+    }
+
     /// Gives a core a packet; there is room, for no core ever has more than its packets in flight.
     pub(crate) fn give(&mut self, core: CoreId, job: Job) {
         match self {

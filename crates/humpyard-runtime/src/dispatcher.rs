@@ -4,6 +4,7 @@ use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use humpyard_core::frame::Frame;
@@ -11,13 +12,14 @@ use humpyard_core::id::{CoreId, Id, IdVec, Slot};
 use humpyard_core::measure::{Histogram, Measured};
 use humpyard_core::mechanism::Arrival;
 use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 use humpyard_services::Factory;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::Classifier;
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::sink::Sink;
-use humpyard_traffic::source::Source;
+use humpyard_traffic::source::{Polled, Source};
 
 use crate::clock::Clock;
 use crate::crew::Crew;
@@ -43,8 +45,6 @@ pub struct Live<'a, S, Q, A> {
     pub packets: usize,
     /// Worker threads; 0 does everything on the calling thread.
     pub workers: usize,
-    /// Packets handed to a worker and not yet done, at most; from 1.
-    pub in_flight: u32,
     /// Makes each service.
     pub services: Vec<Factory>,
     /// Finds flow, client and service.
@@ -85,30 +85,36 @@ const WAKE_EARLY: Duration = Duration::from_micros(100);
 /// no error: what came before it is processed, and the outcome tells of it.
 pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<Outcome<S, Q, A>, RunError> {
     let clock = Clock::start();
-    let started = Instant::now();
     let bell = Arc::new(Bell::default());
-    let (crew, seats) = Crew::start(live.workers, live.in_flight as usize, &live.services, clock, &bell)?;
+    let in_flight = live.measured.scheduler().in_flight() as usize;
+    let (crew, seats) = Crew::start(live.workers, in_flight, &live.services, clock, &bell)?;
     let _seated = seats[0].take();
+    crew.wait_until_ready();
+    let started = Instant::now();
     let mut dispatcher = Dispatcher {
         cores: live.workers.max(1),
-        in_flight: live.in_flight,
+        given: IdSet::new(live.workers.max(1)),
+        switching: Vec::with_capacity(live.workers.max(1)),
         frames: IdVec::from_fn(live.packets, |_| Frame::default()),
         spare: Vec::new(),
         next: None,
+        shared: seats[0].shared,
         reading: true,
         out: OutAccount::default(),
         damage: None,
         interrupted: false,
+        overdue_max: Time::ZERO,
         decision: Histogram::new(),
         arrivals: 0,
         patience: Patience::new(seats[0].shared),
         crew,
+        begin: clock.now(),
         clock,
         bell,
         live,
     };
     let worked = dispatcher.work();
-    let Dispatcher { live, out, damage, interrupted, decision, crew, .. } = dispatcher;
+    let Dispatcher { live, out, damage, interrupted, overdue_max, decision, crew, .. } = dispatcher;
     // No thread outlives the run, whatever became of it.
     let ended = crew.end();
     worked.and(ended)?;
@@ -120,6 +126,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         out,
         damage,
         interrupted,
+        overdue_max,
         wall: started.elapsed(),
         decision,
         seats,
@@ -130,21 +137,30 @@ struct Dispatcher<'a, S, Q, A> {
     live: Live<'a, S, Q, A>,
     crew: Crew,
     clock: Clock,
+    /// When everybody was ready: from then arrivals count.
+    begin: Time,
     bell: Arc<Bell>,
     patience: Patience,
     cores: usize,
-    in_flight: u32,
+    /// Cores that were given packets and not yet woken.
+    given: IdSet<CoreId>,
+    /// Cores that go over to another service, with the end of that; room for all.
+    switching: Vec<(Time, CoreId)>,
     /// The frame of each packet waiting.
     frames: IdVec<Slot, Frame>,
     /// Buffers not in use.
     spare: Vec<Frame>,
     /// The frame read and not yet arrived, with its arrival.
     next: Option<(Time, Frame)>,
+    /// Whether a worker shares the dispatcher's processor.
+    shared: bool,
     /// Whether the source may have more.
     reading: bool,
     out: OutAccount,
     damage: Option<TrafficError>,
     interrupted: bool,
+    /// The longest that a frame was due before it was taken in.
+    overdue_max: Time,
     decision: Histogram,
     arrivals: u64,
 }
@@ -153,12 +169,19 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn work(&mut self) -> Result<(), RunError> {
         loop {
             let completed = self.take_back()?;
+            let moved = self.keep_time();
             let arrived = self.take_in()?;
             let dispatched = self.hand_out();
             if !self.reading && self.live.measured.account().held == 0 {
                 return Ok(());
             }
-            if completed || arrived || dispatched {
+            if completed || moved || dispatched {
+                self.patience.reset();
+            } else if arrived {
+                // Every core has what it can have. A worker that shares this processor must get it, or it gets nothing done.
+                if self.shared {
+                    thread::yield_now();
+                }
                 self.patience.reset();
             } else {
                 self.wait()?;
@@ -183,6 +206,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let (frame, goes_out) = match done {
             Done::Served { slot, frame, verdict, finished, busy } => {
                 let completed = self.live.measured.on_completion(now, core, slot, finished, busy);
+                self.begin_switches(now);
                 self.live.classifier.release(&completed.packet);
                 (frame, self.out.on_verdict(verdict))
             }
@@ -215,24 +239,29 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                 self.next = Some((arrival, frame));
                 break;
             }
+            self.overdue_max = self.overdue_max.max(now.since(arrival));
             self.arrive(now, arrival, frame)?;
             any = true;
         }
         Ok(any)
     }
 
-    /// Reads the next frame and gives it with its arrival; none when there is no more.
+    /// Reads the next frame and gives it with its arrival; none when there is none now, or no more.
     fn read(&mut self, now: Time) -> Option<(Time, Frame)> {
         if !self.reading {
             return None;
         }
         let mut frame = self.spare.pop().unwrap_or_default();
-        match self.live.source.next(&mut frame) {
-            Ok(true) => {
-                let arrival = self.live.pacer.as_mut().map_or(now, |pacer| pacer.arrival(frame.time));
+        match self.live.source.poll(&mut frame) {
+            Ok(Polled::Frame) => {
+                let arrival = self.live.pacer.as_mut().map_or(now, |pacer| self.begin + pacer.arrival(frame.time));
                 return Some((arrival, frame));
             }
-            Ok(false) => {}
+            Ok(Polled::NotYet) => {
+                self.spare.push(frame);
+                return None;
+            }
+            Ok(Polled::End) => {}
             Err(damage) => self.damage = Some(damage),
         }
         self.reading = false;
@@ -242,7 +271,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// Whether the run is to end before the source does.
     fn is_over(&mut self, now: Time) -> bool {
         self.interrupted |= self.live.stop.load(Ordering::Relaxed);
-        self.interrupted || self.live.longest.is_some_and(|longest| u128::from(now.as_ns()) >= longest.as_nanos())
+        self.interrupted
+            || self.live.longest.is_some_and(|longest| u128::from(now.since(self.begin).as_ns()) >= longest.as_nanos())
     }
 
     fn arrive(&mut self, now: Time, arrival: Time, frame: Frame) -> Result<(), RunError> {
@@ -259,6 +289,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
         let answer = measured.on_arrival(now, packet);
         self.record(timed);
+        self.begin_switches(now);
         match answer {
             Arrival::Queued(slot) => self.frames[slot] = frame,
             Arrival::Dropped(_) => {
@@ -275,26 +306,47 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(())
     }
 
-    /// Gives every core as many packets as it may have in flight, by ascending core.
+    /// Gives every core as many packets as it may have in flight.
     fn hand_out(&mut self) -> bool {
         let now = self.clock.now();
-        let mut any = false;
-        for core in (0..self.cores).map(CoreId::from_index) {
-            let mut given = false;
-            while self.live.measured.scheduler().in_service(core) < self.in_flight {
-                let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
-                let Some(dispatch) = self.live.measured.next(now, core) else { break };
-                self.record(timed);
-                let frame = mem::take(&mut self.frames[dispatch.slot]);
-                self.crew.give(core, Job { slot: dispatch.slot, service: dispatch.packet.service, frame });
-                given = true;
-            }
-            if given {
-                self.crew.wake(core);
-                any = true;
-            }
+        while let Some(core) = self.live.measured.next_core() {
+            let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
+            let Some(dispatch) = self.live.measured.next(now, core) else { continue };
+            self.record(timed);
+            let frame = mem::take(&mut self.frames[dispatch.slot]);
+            self.crew.give(core, Job { slot: dispatch.slot, service: dispatch.packet.service, frame });
+            self.given.insert(core);
+        }
+        let any = !self.given.is_empty();
+        while let Some(core) = self.given.first() {
+            self.given.remove(core);
+            self.crew.wake(core);
         }
         any
+    }
+
+    /// Ends switches whose time is over, and tells the policies the time if they asked for it.
+    fn keep_time(&mut self) -> bool {
+        let now = self.clock.now();
+        let mut any = false;
+        while let Some(at) = self.switching.iter().position(|&(until, _)| until <= now) {
+            let (_, core) = self.switching.swap_remove(at);
+            self.live.measured.on_switched(now, core);
+            any = true;
+        }
+        if self.live.measured.next_timeout().is_some_and(|timeout| timeout <= now) {
+            self.live.measured.on_timeout(now);
+            any = true;
+        }
+        self.begin_switches(now);
+        any
+    }
+
+    /// A switch is emulated: the core is given nothing for as long as it takes.
+    fn begin_switches(&mut self, now: Time) {
+        while let Some(switch) = self.live.measured.next_switch() {
+            self.switching.push((now + switch.cost, switch.core));
+        }
     }
 
     /// Nothing to do: spins, yields, or sleeps until a worker rings or the next frame arrives.
@@ -302,10 +354,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if self.patience.wait() == Next::Look {
             return Ok(());
         }
+        self.live.sink.flush()?;
         self.crew.check()?;
         let now = self.clock.now();
-        let until_arrival = self.next.as_ref().map(|&(arrival, _)| Duration::from_nanos(arrival.since(now).as_ns()));
-        let longest = until_arrival.map_or(SLEEP_MAX, |until| until.saturating_sub(WAKE_EARLY).min(SLEEP_MAX));
+        let arrival = self.next.as_ref().map(|&(arrival, _)| arrival);
+        let switch = self.switching.iter().map(|&(until, _)| until).min();
+        let next = [arrival, switch, self.live.measured.next_timeout()].into_iter().flatten().min();
+        let until_next = next.map(|next| Duration::from_nanos(next.since(now).as_ns()));
+        let longest = until_next.map_or(SLEEP_MAX, |until| until.saturating_sub(WAKE_EARLY).min(SLEEP_MAX));
         if !longest.is_zero() {
             self.bell.sleep(longest, || self.crew.has_results());
         }

@@ -3,6 +3,7 @@
 use std::io;
 
 use humpyard_core::measure::{Histogram, Measured};
+use humpyard_core::unit::Time;
 use humpyard_services::{DropReason, Verdict};
 use humpyard_traffic::TrafficError;
 
@@ -75,6 +76,8 @@ pub struct Outcome<S, Q, A> {
     pub damage: Option<TrafficError>,
     /// Whether the run was ended from outside.
     pub interrupted: bool,
+    /// The longest that a frame was due before the dispatcher took it in: more than a moment, and it could not keep up.
+    pub overdue_max: Time,
     /// Time from the first frame read to the last written.
     pub wall: core::time::Duration,
     /// Time of decisions (an arrival, or the question of a core), in ns; a sample of them.

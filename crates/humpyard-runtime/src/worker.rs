@@ -85,6 +85,8 @@ impl Workbench {
 pub(crate) struct Signals {
     /// Wakes the worker when there are jobs.
     pub(crate) jobs: Bell,
+    /// Set by the worker when it sits in its place.
+    pub(crate) ready: AtomicBool,
     /// Tells the worker that no more jobs will come.
     pub(crate) over: AtomicBool,
 }
@@ -110,6 +112,7 @@ impl Worker {
     /// Serves until it is over and the ring is empty.
     pub(crate) fn work(mut self) {
         let _seated = self.seat.take();
+        self.signals.ready.store(true, Ordering::Release);
         let mut patience = Patience::new(self.seat.shared);
         loop {
             if self.serve_batch() {

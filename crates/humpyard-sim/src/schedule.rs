@@ -86,7 +86,13 @@ pub fn schedule(request: &ScheduleRequest) -> Result<Schedule, BuildError> {
         )));
     }
     let clients = request.weights.len();
-    let services = [ServiceSetup { name: "unit", tolerance: Time::MAX, guarantee_millionths: 1_000_000 }];
+    let services = [ServiceSetup {
+        name: "unit",
+        packet_time: Time::ZERO,
+        switch_cost: Time::ZERO,
+        tolerance: Time::MAX,
+        guarantee_millionths: 1_000_000,
+    }];
     let setup = Setup {
         cores: request.processors,
         topology: None,

@@ -7,7 +7,7 @@ use std::time::Instant;
 use core::cmp::Reverse;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{CoreId, Id, IdVec, ServiceId, Slot};
+use humpyard_core::id::{CoreId, IdVec, ServiceId, Slot};
 use humpyard_core::measure::{Histogram, Measured};
 use humpyard_core::mechanism::Arrival;
 use humpyard_core::policy::{Allocate, Share, Steer};
@@ -54,13 +54,21 @@ pub struct Outcome<S, Q, A> {
     pub flows: u64,
 }
 
-/// A packet under way, by completion time, then core.
-type InService = Reverse<(Time, CoreId, Slot, Time)>;
+/// What a core will be done with.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Done {
+    /// A packet, in this slot, which keeps the core busy for so long.
+    Packet(Slot, Time),
+    /// Going over to another service.
+    Switch,
+}
+
+/// What is under way, by its end, then core.
+type UnderWay = Reverse<(Time, CoreId, Done)>;
 
 struct State<'a, S, Q, A> {
     run: Simulation<'a, S, Q, A>,
-    in_service: BinaryHeap<InService>,
-    idle: Vec<bool>,
+    under_way: BinaryHeap<UnderWay>,
     frame: Frame,
     damage: Option<TrafficError>,
     interrupted: bool,
@@ -79,8 +87,7 @@ pub fn simulate<S: Steer, Q: Share, A: Allocate>(
     let cores = run.cores;
     let mut state = State {
         run,
-        in_service: BinaryHeap::with_capacity(cores),
-        idle: vec![true; cores],
+        under_way: BinaryHeap::with_capacity(cores),
         frame: Frame::default(),
         damage: None,
         interrupted: false,
@@ -89,14 +96,20 @@ pub fn simulate<S: Steer, Q: Share, A: Allocate>(
     };
     let mut arrival = state.read();
     loop {
-        let completion = state.in_service.peek().map(|&Reverse((time, ..))| time);
-        let Some(now) = [arrival, completion].into_iter().flatten().min() else { break };
+        let done = state.under_way.peek().map(|&Reverse((time, ..))| time);
+        // With nothing to come and nothing under way nobody waits for the time either.
+        let timeout = state.run.measured.next_timeout().filter(|_| arrival.is_some() || state.is_busy());
+        let Some(now) = [arrival, done, timeout].into_iter().flatten().min() else { break };
         state.complete(now);
+        if timeout.is_some_and(|timeout| timeout <= now) {
+            state.run.measured.on_timeout(now);
+            state.begin_switches(now);
+        }
         while arrival == Some(now) {
             state.arrive(now)?;
             arrival = state.read();
         }
-        state.ask_idle_cores(now);
+        state.hand_out(now);
     }
     (state.run.progress)(state.arrivals, Some(1.0));
     Ok(Outcome {
@@ -148,44 +161,52 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         let timed = self.is_timed().then(Instant::now);
         let arrival = self.run.measured.on_arrival(now, packet);
         self.record(timed);
+        self.begin_switches(now);
         if let Arrival::Dropped(_) = arrival {
             self.run.classifier.release(&packet);
         }
         Ok(())
     }
 
-    /// Every completion of this instant, by ascending core.
+    /// Everything that ends at this instant, by ascending core.
     fn complete(&mut self, now: Time) {
-        while let Some(&Reverse((time, core, slot, busy))) = self.in_service.peek() {
+        while let Some(&Reverse((time, core, done))) = self.under_way.peek() {
             if time > now {
                 break;
             }
-            self.in_service.pop();
-            let completed = self.run.measured.on_completion(now, core, slot, now, busy);
-            self.run.classifier.release(&completed.packet);
-            self.idle[core.index()] = true;
-        }
-    }
-
-    fn ask_idle_cores(&mut self, now: Time) {
-        for core in 0..self.idle.len() {
-            if self.idle[core] {
-                self.ask(now, CoreId::from_index(core));
+            self.under_way.pop();
+            match done {
+                Done::Packet(slot, busy) => {
+                    let completed = self.run.measured.on_completion(now, core, slot, now, busy);
+                    self.run.classifier.release(&completed.packet);
+                }
+                Done::Switch => self.run.measured.on_switched(now, core),
             }
+            self.begin_switches(now);
         }
     }
 
-    fn ask(&mut self, now: Time, core: CoreId) {
-        let timed = self.is_timed().then(Instant::now);
-        let Some(dispatch) = self.run.measured.next(now, core) else { return };
-        self.record(timed);
-        let cost = &self.run.costs[dispatch.packet.service];
-        let busy = cost.work(dispatch.packet.length) + if dispatch.cold { cost.cold } else { 0 };
-        // A time near the end of all time, in a damaged capture for example, must not end the program.
-        let done = Time::from_ns(now.as_ns().saturating_add(busy));
-        let busy = Time::from_ns(busy);
-        self.in_service.push(Reverse((done, core, dispatch.slot, busy)));
-        self.idle[core.index()] = false;
+    fn begin_switches(&mut self, now: Time) {
+        while let Some(switch) = self.run.measured.next_switch() {
+            self.under_way.push(Reverse((now + switch.cost, switch.core, Done::Switch)));
+        }
+    }
+
+    /// Gives every core that has room what it can have.
+    fn hand_out(&mut self, now: Time) {
+        while let Some(core) = self.run.measured.next_core() {
+            let timed = self.is_timed().then(Instant::now);
+            let Some(dispatch) = self.run.measured.next(now, core) else { continue };
+            self.record(timed);
+            let cost = &self.run.costs[dispatch.packet.service];
+            let busy = cost.work(dispatch.packet.length).saturating_add(if dispatch.cold { cost.cold } else { 0 });
+            let busy = Time::from_ns(busy);
+            self.under_way.push(Reverse((now + busy, core, Done::Packet(dispatch.slot, busy))));
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.run.measured.account().held > 0 || !self.under_way.is_empty()
     }
 
     fn is_timed(&self) -> bool {

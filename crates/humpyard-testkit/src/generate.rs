@@ -69,11 +69,17 @@ impl History {
             generator.happen();
         }
         generator.events.truncate(shape.events);
-        let service = ServiceSetup {
-            name: "service",
-            tolerance: Time::MAX,
-            guarantee_millionths: 1_000_000 / shape.services as u32,
-        };
+        // Tolerances of some packets, so that queues outgrow them; switches from instant to longer than that.
+        let packet_time = |estimate: &LinearCost| estimate.work(shape.length_max / 2 + 1);
+        let services =
+            generator.estimates.iter().zip([0, 1, 4, 40].into_iter().cycle()).map(|(estimate, packets)| ServiceSetup {
+                name: "service",
+                packet_time: Time::from_ns(packet_time(estimate)),
+                switch_cost: Time::from_ns(packets * packet_time(estimate)),
+                tolerance: Time::from_ns(8 * packet_time(estimate)),
+                guarantee_millionths: 1_000_000 / shape.services as u32,
+            });
+        let services = services.collect();
         Self {
             cores: shape.cores,
             in_flight: shape.in_flight,
@@ -87,7 +93,7 @@ impl History {
             flows: shape.clients * FLOWS_PER_CLIENT,
             seed: Seed(shape.seed),
             events: generator.events,
-            services: vec![service; shape.services],
+            services,
         }
     }
 }

@@ -60,6 +60,8 @@ pub struct Player<'h> {
     slots: Vec<Option<usize>>,
     /// The packets in service on each core, in the order in which it serves them.
     cores: Vec<VecDeque<InService>>,
+    /// When each core has gone over to another service, if it is on its way.
+    switching: Vec<Option<Time>>,
     held: Vec<u32>,
     log: Log,
 }
@@ -76,6 +78,7 @@ impl<'h> Player<'h> {
             places: vec![Place::Outside; history.events.len()],
             slots: vec![None; history.packets],
             cores: (0..history.cores).map(|_| VecDeque::with_capacity(history.in_flight)).collect(),
+            switching: vec![None; history.cores],
             held: vec![0; history.weights.len()],
             log: Log { decisions: Vec::with_capacity(arrivals), drops: Vec::with_capacity(arrivals) },
         }
@@ -121,17 +124,38 @@ impl<'h> Player<'h> {
         scheduler: &mut Scheduler<S, Q, A>,
         observer: &mut impl Observer,
     ) {
-        while let Some(now) = self.next_instant().filter(|&now| now <= end) {
+        while let Some(now) = self.next_instant(scheduler.next_timeout()).filter(|&now| now <= end) {
             self.complete(now, scheduler, observer);
+            if scheduler.next_timeout().is_some_and(|timeout| timeout <= now) {
+                scheduler.on_timeout(now);
+                assert!(
+                    scheduler.next_timeout().is_none_or(|timeout| timeout > now),
+                    "a timeout that stays is no timeout"
+                );
+                self.note_switches(now, scheduler);
+            }
             self.deliver(now, scheduler, observer);
             self.ask(now, scheduler, observer);
         }
     }
 
-    fn next_instant(&self) -> Option<Time> {
+    /// The next instant at which something happens; the time alone is nothing once no packet is held or to come.
+    fn next_instant(&self, timeout: Option<Time>) -> Option<Time> {
         let completion = self.cores.iter().filter_map(|core| core.front()).map(|packet| packet.done).min();
+        let switch = self.switching.iter().flatten().min().copied();
         let event = self.history.events.get(self.next_event).map(|(time, _)| *time);
-        completion.into_iter().chain(event).min()
+        let timeout = timeout.filter(|_| event.is_some() || self.held.iter().any(|&held| held > 0));
+        [completion, switch, event, timeout].into_iter().flatten().min()
+    }
+
+    /// Notes the switches that have begun.
+    fn note_switches<S: Steer, Q: Share, A: Allocate>(&mut self, now: Time, scheduler: &mut Scheduler<S, Q, A>) {
+        while let Some(switch) = scheduler.next_switch() {
+            assert!(self.cores[switch.core.index()].is_empty(), "core {} leaves its packets", switch.core);
+            let before = self.switching[switch.core.index()].replace(now + switch.cost);
+            assert_eq!(before, None, "core {} is switching already", switch.core);
+        }
+        self.check(scheduler);
     }
 
     fn complete<S: Steer, Q: Share, A: Allocate>(
@@ -150,7 +174,12 @@ impl<'h> Player<'h> {
                 let completed = scheduler.on_completion(now, slot, busy);
                 self.verify_completed(arrival, &completed);
                 observer.on_completion(now, core, &completed, busy);
-                self.check(scheduler);
+                self.note_switches(now, scheduler);
+            }
+            while self.switching[core.index()].is_some_and(|done| done <= now) {
+                self.switching[core.index()] = None;
+                scheduler.on_switched(now, core);
+                self.note_switches(now, scheduler);
             }
         }
     }
@@ -182,7 +211,7 @@ impl<'h> Player<'h> {
                 }
                 Event::EndClient(_) => {}
             }
-            self.check(scheduler);
+            self.note_switches(now, scheduler);
         }
     }
 
@@ -192,18 +221,37 @@ impl<'h> Player<'h> {
         scheduler: &mut Scheduler<S, Q, A>,
         observer: &mut impl Observer,
     ) {
+        // Half of the histories ask the cores that the scheduler names, the others every core.
+        while let Some(core) = self.history.seed.0.is_multiple_of(2).then(|| scheduler.next_core()).flatten() {
+            self.ask_core(now, core, scheduler, observer);
+        }
         for core in (0..self.cores.len()).map(CoreId::from_index) {
-            while self.cores[core.index()].len() < self.history.in_flight {
-                let Some(dispatch) = scheduler.next(now, core) else {
-                    assert!(scheduler.next(now, core).is_none(), "core {core} was refused a packet, then given one");
-                    break;
-                };
-                self.dispatch(now, core, &dispatch);
-                let used = self.used(&dispatch.packet, self.log.decisions.last().expect("just made").arrival);
-                observer.on_dispatch(now, core, &dispatch, used);
-                self.check(scheduler);
+            while self.cores[core.index()].len() < self.history.in_flight
+                && self.ask_core(now, core, scheduler, observer)
+            {
+                let named = self.history.seed.0.is_multiple_of(2) && self.history.in_flight == 1;
+                assert!(!named, "core {core} could have more than it was named for");
             }
         }
+    }
+
+    /// Whether the core was given a packet.
+    fn ask_core<S: Steer, Q: Share, A: Allocate>(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        scheduler: &mut Scheduler<S, Q, A>,
+        observer: &mut impl Observer,
+    ) -> bool {
+        let Some(dispatch) = scheduler.next(now, core) else {
+            assert!(scheduler.next(now, core).is_none(), "core {core} was refused a packet, then given one");
+            return false;
+        };
+        self.dispatch(now, core, &dispatch);
+        let used = self.used(&dispatch.packet, self.log.decisions.last().expect("just made").arrival);
+        observer.on_dispatch(now, core, &dispatch, used);
+        self.check(scheduler);
+        true
     }
 
     /// Notes that an arrival was accepted, and gives the packet as the mechanism should have completed it.
@@ -226,6 +274,7 @@ impl<'h> Player<'h> {
             "only a waiting packet is dispatched, as it is"
         );
         self.places[arrival] = Place::InService(dispatch.packet);
+        assert_eq!(self.switching[core.index()], None, "core {core} is switching");
         let busy = self.busy(arrival);
         let queue = &mut self.cores[core.index()];
         let start = queue.back().map_or(now, |before| before.done);

@@ -22,6 +22,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod background;
 pub mod capture;
 pub mod classify;
 pub mod error;
@@ -42,4 +43,4 @@ pub use flow::{FlowTable, Lookup};
 pub use header::{FlowKey, Headers};
 pub use info::{Info, info};
 pub use sink::{NullSink, Sink, create};
-pub use source::{Source, open};
+pub use source::{Polled, Source, open};

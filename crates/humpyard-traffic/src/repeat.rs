@@ -5,7 +5,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 
 use crate::error::TrafficError;
-use crate::source::{Source, open};
+use crate::source::{Polled, Source, open};
 
 /// A source that is opened anew when it ends, so many times in all. Each round starts one mean gap after the one before.
 pub struct Repeat {
@@ -53,6 +53,14 @@ impl Repeat {
         self.shift = Time::from_ns(lasted.saturating_add(lasted / self.packets.max(1)));
         Ok(true)
     }
+
+    /// Puts a frame in its place in time.
+    fn count(&mut self, frame: &mut Frame) {
+        frame.time = Time::from_ns(frame.time.as_ns().saturating_add(self.shift.as_ns()));
+        self.first.get_or_insert(frame.time);
+        self.latest = self.latest.max(frame.time);
+        self.packets += 1;
+    }
 }
 
 impl Source for Repeat {
@@ -62,11 +70,21 @@ impl Source for Repeat {
                 return Ok(false);
             }
         }
-        frame.time = Time::from_ns(frame.time.as_ns().saturating_add(self.shift.as_ns()));
-        self.first.get_or_insert(frame.time);
-        self.latest = self.latest.max(frame.time);
-        self.packets += 1;
+        self.count(frame);
         Ok(true)
+    }
+
+    fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
+        loop {
+            match self.source.poll(frame)? {
+                Polled::End if self.again()? => {}
+                Polled::Frame => {
+                    self.count(frame);
+                    return Ok(Polled::Frame);
+                }
+                other => return Ok(other),
+            }
+        }
     }
 
     fn description(&self) -> &str {

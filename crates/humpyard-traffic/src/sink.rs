@@ -14,6 +14,14 @@ pub trait Sink {
     /// If the sink cannot hold it.
     fn write(&mut self, frame: &Frame) -> Result<(), TrafficError>;
 
+    /// Passes on what was written so far, where somebody may wait for it: on a pipe.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn flush(&mut self) -> Result<(), TrafficError> {
+        Ok(())
+    }
+
     /// Completes what was written and answers how many packets it is. A sink that is dropped instead leaves no file.
     ///
     /// # Errors

@@ -5,9 +5,21 @@ use std::io;
 use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;
 
+use crate::background::Background;
 use crate::capture::CaptureReader;
 use crate::error::TrafficError;
 use crate::generate;
+
+/// What a source has now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Polled {
+    /// A frame.
+    Frame,
+    /// Nothing now; perhaps later.
+    NotYet,
+    /// Nothing any more.
+    End,
+}
 
 /// Gives frames, one after the other.
 pub trait Source {
@@ -16,6 +28,14 @@ pub trait Source {
     /// # Errors
     /// If the source is damaged beyond the packets it gave so far. After an error the source is at its end.
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError>;
+
+    /// As [`Source::next`], without waiting where a frame may be long in coming: on a pipe.
+    ///
+    /// # Errors
+    /// As [`Source::next`].
+    fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
+        Ok(if self.next(frame)? { Polled::Frame } else { Polled::End })
+    }
 
     /// What the source is, for messages: a file's name, or a generator's full specification.
     fn description(&self) -> &str;
@@ -29,6 +49,10 @@ pub trait Source {
 impl<S: Source + ?Sized> Source for Box<S> {
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
         (**self).next(frame)
+    }
+
+    fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
+        (**self).poll(frame)
     }
 
     fn description(&self) -> &str {
@@ -55,9 +79,10 @@ pub fn open(source: &str, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficE
         return generate::open(specification, seed);
     }
     if source == "-" {
-        return Ok(Box::new(CaptureReader::new("standard input", io::stdin())?));
+        return Ok(Box::new(Background::new(CaptureReader::new("standard input", io::stdin())?)));
     }
-    Ok(Box::new(CaptureReader::open(source)?))
+    let reader = CaptureReader::open(source)?;
+    Ok(if reader.is_file() { Box::new(reader) } else { Box::new(Background::new(reader)) })
 }
 
 /// Says of a live interface that there is none yet.

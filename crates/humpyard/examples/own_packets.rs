@@ -13,7 +13,13 @@ use humpyard::unit::{Time, Weight, WorkUnit};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policy: PolicySpec = "drr".parse()?;
     let weights = [3, 2, 1].map(|weight| Weight::new(weight).expect("positive"));
-    let services = [ServiceSetup { name: "mine", tolerance: Time::MAX, guarantee_millionths: 1_000_000 }];
+    let services = [ServiceSetup {
+        name: "mine",
+        packet_time: Time::ZERO,
+        switch_cost: Time::ZERO,
+        tolerance: Time::MAX,
+        guarantee_millionths: 1_000_000,
+    }];
     let setup = Setup {
         cores: 1,
         topology: None,

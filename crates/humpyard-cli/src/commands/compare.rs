@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use humpyard::lab::{self, Control, Host, RunResult};
 use humpyard::policies::spec::PolicySpec;
 
-use crate::arguments::CompareArguments;
+use crate::arguments::{CompareArguments, LiveOptions};
 use crate::commands::configuration::{configuration, with_live};
 use crate::commands::run::verdict;
 use crate::commands::table;
@@ -22,6 +22,10 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
         let config = configuration(Host::Live, policies[0].clone(), arguments.workers, &arguments.traffic)?;
         with_live(config, &arguments.live_options)?
     } else {
+        let LiveOptions { in_flight, overload, longest } = &arguments.live_options;
+        if in_flight.is_some() || overload.is_some() || longest.is_some() {
+            return Err(Failure::new("--in-flight, --overload and --for are of live runs: add --live"));
+        }
         configuration(Host::Sim, policies[0].clone(), arguments.cores, &arguments.traffic)?
     };
     let stop = stop::on_signal()?;
@@ -34,6 +38,13 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
         output::print_json(&comparison)?;
     } else {
         output::print(&format!("{}\n{}\n", table::side_by_side(&comparison.runs), table::LEGEND))?;
+    }
+    if !common.json && comparison.runs.iter().any(|run| run.interrupted) {
+        output::say(&format!(
+            "humpyard: ended early: the last of these runs is not whole, and {} of {} policies were not run",
+            policies.len() - comparison.runs.len(),
+            policies.len()
+        ));
     }
     Ok(verdict(&comparison.runs.iter().collect::<Vec<&RunResult>>()))
 }

@@ -36,6 +36,7 @@ pub(crate) fn configuration(
     let table = options.costs.strip_prefix("table:").unwrap_or(&options.costs);
     config.costs = *find_table(table).map_err(Failure::new)?;
     config.tolerances = options.tolerance.iter().map(|text| tolerance(text)).collect::<Result<_, _>>()?;
+    config.switch_cost = parse_duration(&options.switch_cost)?;
     config.guarantees = options.guarantee.iter().map(|text| guarantee(text)).collect::<Result<_, _>>()?;
     config.clients = options.clients.parse()?;
     config.weights = options.weights.as_deref().map_or(Ok(Vec::new()), weights)?;
@@ -60,7 +61,7 @@ pub(crate) fn configuration(
 /// Adds what only live runs have.
 pub(crate) fn with_live(config: RunConfig, options: &LiveOptions) -> Result<RunConfig, Failure> {
     Ok(RunConfig {
-        in_flight: options.in_flight,
+        in_flight: options.in_flight.unwrap_or(config.in_flight),
         overload: options.overload.map(|overload| match overload {
             OverloadOption::Wait => Overload::Wait,
             OverloadOption::Drop => Overload::Drop,

@@ -8,6 +8,7 @@ use crate::arguments::{RunArguments, SimArguments};
 use crate::commands::configuration::{configuration, with_live};
 use crate::commands::table;
 use crate::failure::Failure;
+use crate::figures::time;
 use crate::output;
 use crate::progress::Progress;
 use crate::stop;
@@ -48,8 +49,17 @@ fn report(result: &RunResult, json: bool, stdout_taken: bool) -> Result<ExitCode
     } else {
         output::print(&format!("{}\n", table::summary(result)))?;
     }
+    if !json && result.measured.overdue_max_ns > OVERDUE {
+        output::say(&format!(
+            "humpyard: packets were due for up to {} before they were taken in: the dispatcher cannot keep up with this rate",
+            time(result.measured.overdue_max_ns as f64)
+        ));
+    }
     Ok(verdict(&[result]))
 }
+
+/// From so many ns on a packet that was due is overdue.
+const OVERDUE: u64 = 20_000_000;
 
 /// Exit code 1, and why, if a result does not add up or its input was damaged.
 pub(crate) fn verdict(results: &[&RunResult]) -> ExitCode {

@@ -68,64 +68,92 @@ fn cores_busy(run: &RunResult) -> String {
 
 /// One run, line by line.
 pub(crate) fn summary(run: &RunResult) -> String {
-    let (summary, packets) = (&run.summary, &run.packets);
+    let live = run.host == "live";
     let mut lines = vec![
-        (
+        line(
             "policy",
-            format!(
-                "{} ({}, {} {})",
-                run.policy,
-                run.host,
-                run.cores,
-                if run.host == "sim" { "cores" } else { "workers" }
-            ),
+            format!("{} ({}, {} {})", run.policy, run.host, run.cores, if live { "workers" } else { "cores" }),
         ),
-        ("input", format!("{}{}", run.input, if run.interrupted { " (ended early)" } else { "" })),
-        (
-            "packets",
-            format!(
-                "{} in = {} processed + {} held + {} dropped",
-                packets.arrived,
-                packets.processed,
-                packets.held,
-                reasons(&packets.dropped)
-            ),
-        ),
-        (
-            "",
-            format!(
-                "{} processed + {} generated = {} forwarded + {} consumed + {} held + {} dropped",
-                packets.processed,
-                packets.generated,
-                packets.forwarded,
-                packets.consumed,
-                packets.held_out,
-                reasons(&packets.dropped_out)
-            ),
-        ),
-        (
+        line("input", format!("{}{}", run.input, how_it_ended(run))),
+    ];
+    lines.extend(packet_lines(run, live));
+    lines.extend(measurement_lines(run));
+    lines.extend(core_lines(run));
+    lines.extend(service_lines(run));
+    lines.push(line("decision", decisions(run, live)));
+    for (index, seat) in threads(run).lines().take(LINES_MAX).enumerate() {
+        lines.push(line(if index == 0 { "threads" } else { "" }, seat.trim_start().to_owned()));
+    }
+    lines.join("\n")
+}
+
+/// Cores and threads beyond this are left to --json.
+const LINES_MAX: usize = 16;
+
+fn line(label: &str, value: String) -> String {
+    format!("{label:11} {value}")
+}
+
+fn how_it_ended(run: &RunResult) -> &'static str {
+    match (run.interrupted, &run.damage) {
+        (_, Some(_)) => " (damaged: up to the damage)",
+        (true, None) => " (ended early)",
+        (false, None) => "",
+    }
+}
+
+fn packet_lines(run: &RunResult, live: bool) -> Vec<String> {
+    let packets = &run.packets;
+    let came = format!(
+        "{} in = {} processed + {} held + {} dropped",
+        packets.arrived,
+        packets.processed,
+        packets.held,
+        reasons(&packets.dropped)
+    );
+    let went = format!(
+        "{} processed + {} generated = {} forwarded + {} consumed + {} held + {} dropped",
+        packets.processed,
+        packets.generated,
+        packets.forwarded,
+        packets.consumed,
+        packets.held_out,
+        reasons(&packets.dropped_out)
+    );
+    let mut lines = vec![line("packets", came)];
+    // A simulation does no service's work, so it knows nothing of what goes out.
+    lines.extend(live.then(|| line("", went)));
+    lines
+}
+
+fn measurement_lines(run: &RunResult) -> [String; 5] {
+    let summary = &run.summary;
+    let delay = &summary.delay_ns;
+    let ns = |ns: u64| time(ns as f64);
+    [
+        line(
             "throughput",
             format!(
                 "{}, {}, for {}",
                 packet_rate(summary.throughput_pps),
                 bit_rate(summary.throughput_bps),
-                time(summary.duration_ns as f64)
+                ns(summary.duration_ns)
             ),
         ),
-        (
+        line(
             "delay",
             format!(
                 "mean {}, p50 {}, p90 {}, p99 {}, p99.9 {}, max {}",
-                time(summary.delay_ns.mean),
-                time(summary.delay_ns.p50 as f64),
-                time(summary.delay_ns.p90 as f64),
-                time(summary.delay_ns.p99 as f64),
-                time(summary.delay_ns.p999 as f64),
-                time(summary.delay_ns.max as f64)
+                time(delay.mean),
+                ns(delay.p50),
+                ns(delay.p90),
+                ns(delay.p99),
+                ns(delay.p999),
+                ns(delay.max)
             ),
         ),
-        ("late", format!("{} ({})", summary.late.count, percent(summary.late.fraction))),
-        (
+        line("late", format!("{} ({})", summary.late.count, percent(summary.late.fraction))),
+        line(
             "order",
             format!(
                 "{} out of order ({}), jitter {}",
@@ -134,16 +162,45 @@ pub(crate) fn summary(run: &RunResult) -> String {
                 time(summary.jitter_ns)
             ),
         ),
-        ("fairness", format!("Jain {:.4} over {} clients", summary.fairness.jain, summary.fairness.clients)),
-    ];
-    for (core, detail) in summary.cores_detail.iter().enumerate() {
-        lines.push((
-            if core == 0 { "cores" } else { "" },
-            format!("{core}: {} busy, {} packets, {} cold", percent(detail.utilization), detail.packets, detail.cold),
-        ));
+        line(
+            "fairness",
+            format!(
+                "Jain {:.4} over {} clients, service error {:.0} to {:.0} {}",
+                summary.fairness.jain,
+                summary.fairness.clients,
+                summary.fairness.service_error_min,
+                summary.fairness.service_error_max,
+                run.unit
+            ),
+        ),
+    ]
+}
+
+fn core_lines(run: &RunResult) -> Vec<String> {
+    let cores = &run.summary.cores_detail;
+    let mut lines: Vec<String> = cores
+        .iter()
+        .take(LINES_MAX)
+        .enumerate()
+        .map(|(core, detail)| {
+            let busy = percent(detail.utilization);
+            let switches = match detail.switches {
+                0 => String::new(),
+                switches => format!(", {switches} switches"),
+            };
+            let label = if core == 0 { "cores" } else { "" };
+            line(label, format!("{core}: {busy} busy, {} packets, {} cold{switches}", detail.packets, detail.cold))
+        })
+        .collect();
+    if cores.len() > LINES_MAX {
+        lines.push(line("", format!("and {} more: see --json", cores.len() - LINES_MAX)));
     }
-    for (index, service) in summary.services.iter().enumerate() {
-        lines.push((
+    lines
+}
+
+fn service_lines(run: &RunResult) -> Vec<String> {
+    let service = |(index, service): (usize, &humpyard::measure::ServiceSummary)| {
+        line(
             if index == 0 { "services" } else { "" },
             format!(
                 "{}: {} packets, delay p99 {}, {} later than {}, at most {} waiting",
@@ -154,23 +211,20 @@ pub(crate) fn summary(run: &RunResult) -> String {
                 time(service.tolerance_ns as f64),
                 service.queue_max
             ),
-        ));
+        )
+    };
+    run.summary.services.iter().enumerate().map(service).collect()
+}
+
+/// Only a live run has work in real time to compare with.
+fn decisions(run: &RunResult, live: bool) -> String {
+    let decision = &run.measured.decision_ns;
+    if decision.p99 == 0 {
+        return "too few packets to time".to_owned();
     }
-    lines.push((
-        "decision",
-        format!(
-            "mean {}, p99 {} (real time; {} of the work)",
-            time(run.measured.decision_ns.mean),
-            time(run.measured.decision_ns.p99 as f64),
-            percent(run.measured.overhead_fraction)
-        ),
-    ));
-    let mut text: String = lines.iter().map(|(label, value)| format!("{label:11} {value}\n")).collect();
-    for (index, line) in threads(run).lines().enumerate() {
-        text.push_str(&format!("{:11} {}\n", if index == 0 { "threads" } else { "" }, line.trim_start()));
-    }
-    text.truncate(text.trim_end().len());
-    text
+    let of_work = format!(", {} of decisions and work", percent(run.measured.overhead_fraction));
+    let of_work = if live { of_work } else { String::new() };
+    format!("mean {}, p99 {} in real time{of_work}", time(decision.mean), time(decision.p99 as f64))
 }
 
 /// Where each thread sat, a line each.

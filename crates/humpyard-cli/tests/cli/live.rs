@@ -18,7 +18,7 @@ fn every_policy_forwards_a_real_capture_with_any_number_of_workers() {
     let capture = traces.join("industrial/right.pcap").display().to_string();
     let policies = document(directory.path(), "list policies");
     let policies = policies.as_array().expect("a list");
-    assert_eq!(policies.len(), 7);
+    assert!(policies.len() >= 7);
     for policy in policies.iter().map(|policy| policy["name"].as_str().expect("a name")) {
         for workers in 0..=3 {
             let words =

@@ -70,7 +70,7 @@ fn names_and_values_that_are_none() {
     let directory = directory();
     for (words, expected) in [
         ("--policy hrv", &["no policy `hrv`", "did you mean `hrw`?", "static"] as &[&str]),
-        ("--policy share=hrw", &["no share policy `hrw`", "fcfs, drr, sfq"]),
+        ("--policy share=hrw", &["no share policy `hrw`", "fcfs, "]),
         ("--policy stear=hrw", &["did you mean `steer`?"]),
         ("--policy drr/sfq", &["two share policies"]),
         ("--policy drr:quant=9", &["no parameter `quant`", "did you mean `quantum`?"]),

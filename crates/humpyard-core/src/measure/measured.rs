@@ -2,7 +2,7 @@
 
 use super::{Measurements, Summary};
 use crate::id::{ClientId, CoreId, FlowId, Slot};
-use crate::mechanism::{Account, Arrival, Completed, Dispatch, Scheduler};
+use crate::mechanism::{Account, Arrival, Completed, Dispatch, Scheduler, Switch};
 use crate::packet::Packet;
 use crate::policy::{Allocate, Share, Steer};
 use crate::unit::Time;
@@ -27,6 +27,33 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
             self.measurements.on_accept(packet.arrival, packet.client, packet.service);
         }
         arrival
+    }
+
+    /// A core that has room, and for which something may wait: [`Scheduler::next_core`].
+    pub fn next_core(&mut self) -> Option<CoreId> {
+        self.scheduler.next_core()
+    }
+
+    /// A core that begins to go over to another service: [`Scheduler::next_switch`].
+    pub fn next_switch(&mut self) -> Option<Switch> {
+        let switch = self.scheduler.next_switch()?;
+        self.measurements.on_switch(switch.core);
+        Some(switch)
+    }
+
+    /// The core has gone over: [`Scheduler::on_switched`].
+    pub fn on_switched(&mut self, now: Time, core: CoreId) {
+        self.scheduler.on_switched(now, core);
+    }
+
+    /// When a policy wants to be told of the time: [`Scheduler::next_timeout`].
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.scheduler.next_timeout()
+    }
+
+    /// That time has come: [`Scheduler::on_timeout`].
+    pub fn on_timeout(&mut self, now: Time) {
+        self.scheduler.on_timeout(now);
     }
 
     /// The packet that `core` serves next: [`Scheduler::next`].

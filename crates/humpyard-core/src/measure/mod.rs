@@ -39,6 +39,7 @@ struct Core {
     busy: Time,
     packets: u64,
     cold: u64,
+    switches: u64,
 }
 
 /// What happened so far.
@@ -105,6 +106,11 @@ impl Measurements {
         self.last_completion = self.last_completion.max(finished);
     }
 
+    /// A core began to go over to another service.
+    pub fn on_switch(&mut self, core: CoreId) {
+        self.cores[core].switches += 1;
+    }
+
     /// A flow is over: its id may be used for another.
     pub fn on_flow_end(&mut self, flow: FlowId) {
         self.order.on_flow_end(flow);
@@ -143,7 +149,7 @@ impl Measurements {
             cores_detail: self.cores.iter().map(|core| core_summary(core, duration)).collect(),
             services: self.services.iter().map(service_summary).collect::<Vec<_>>(),
             cold_fraction: summary::fraction(cold, account.processed),
-            switches: 0,
+            switches: self.cores.iter().map(|core| core.switches).sum(),
         }
     }
 }
@@ -152,7 +158,7 @@ fn core_summary(core: &Core, duration: Time) -> CoreSummary {
     CoreSummary {
         utilization: summary::fraction(core.busy.as_ns(), duration.as_ns()),
         packets: core.packets,
-        switches: 0,
+        switches: core.switches,
         cold: core.cold,
     }
 }

@@ -1,9 +1,10 @@
 //! One queue: a sharing policy, and first-in-first-out packets per client.
 
-use super::slab::{NONE, Slab};
+use super::slab::{Entry, NONE, Slab};
 use crate::id::{ClientId, CoreId, IdVec, Slot};
 use crate::packet::Packet;
 use crate::policy::Share;
+use crate::storage::IdSet;
 use crate::unit::{Time, Weight, Work};
 
 #[derive(Clone, Copy, Debug)]
@@ -21,13 +22,18 @@ pub(super) struct Queue<Q> {
     backlogs: IdVec<ClientId, Backlog>,
     /// Packets waiting.
     pub(super) waiting: u32,
+    /// The waiting packets that arrived first and last.
+    oldest: Slot,
+    newest: Slot,
+    /// The cores that pull from this queue and have room for a packet.
+    pub(super) free: IdSet<CoreId>,
     merged: bool,
     /// Whether a client's next head is offered only when the packet before it is complete.
     one_at_a_time: bool,
 }
 
 impl<Q: Share> Queue<Q> {
-    pub(super) fn new(share: Q, clients: usize, keep_order: bool) -> Self {
+    pub(super) fn new(share: Q, clients: usize, cores: usize, keep_order: bool) -> Self {
         let merged = share.merges_clients();
         let clients = if merged { 1 } else { clients };
         let empty = Backlog { head: NONE, tail: NONE, waiting: 0, in_service: 0 };
@@ -35,6 +41,9 @@ impl<Q: Share> Queue<Q> {
             share,
             backlogs: IdVec::from_fn(clients, |_| empty),
             waiting: 0,
+            oldest: NONE,
+            newest: NONE,
+            free: IdSet::new(cores),
             merged,
             one_at_a_time: keep_order && !merged,
         }
@@ -50,7 +59,34 @@ impl<Q: Share> Queue<Q> {
         self.backlogs[charged].waiting
     }
 
+    /// When the packet arrived that has waited longest.
+    pub(super) fn oldest(&self, slab: &Slab) -> Option<Time> {
+        (self.oldest != NONE).then(|| slab.get(self.oldest).packet.arrival)
+    }
+
+    fn link(&mut self, slot: Slot, slab: &mut Slab) {
+        slab.get_mut(slot).older = self.newest;
+        match self.newest {
+            NONE => self.oldest = slot,
+            newest => slab.get_mut(newest).newer = slot,
+        }
+        self.newest = slot;
+    }
+
+    fn unlink(&mut self, slot: Slot, slab: &mut Slab) {
+        let Entry { older, newer, .. } = *slab.get(slot);
+        match older {
+            NONE => self.oldest = newer,
+            older => slab.get_mut(older).newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => slab.get_mut(newer).older = older,
+        }
+    }
+
     pub(super) fn enqueue(&mut self, now: Time, slot: Slot, slab: &mut Slab) {
+        self.link(slot, slab);
         let client = slab.get(slot).charged;
         let backlog = &mut self.backlogs[client];
         self.share.on_arrival(now, client, &slab.get(slot).packet, backlog.waiting);
@@ -86,6 +122,8 @@ impl<Q: Share> Queue<Q> {
         backlog.waiting -= 1;
         backlog.in_service += 1;
         self.waiting -= 1;
+        self.unlink(slot, slab);
+        let backlog = &self.backlogs[client];
         self.share.on_dispatch(now, core, client, &slab.get(slot).packet);
         if backlog.waiting > 0 && !self.one_at_a_time {
             self.share.on_head(now, client, &slab.get(backlog.head).packet);
@@ -142,6 +180,13 @@ impl<Q: Share> Queue<Q> {
             waiting += backlog.waiting;
         }
         assert_eq!(waiting, self.waiting, "packets waiting in a queue");
+        let mut slot = self.oldest;
+        for _ in 0..waiting {
+            let Entry { packet, newer, .. } = slab.get(slot);
+            assert!(*newer == NONE || slab.get(*newer).packet.sequence > packet.sequence, "waiting packets by arrival");
+            slot = *newer;
+        }
+        assert_eq!(slot, NONE, "more packets linked than wait");
         self.share.check();
     }
 }

@@ -4,12 +4,14 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::account::{Account, DropReason};
+use super::allocation::{Allocation, Switch};
 use super::queue::Queue;
 use super::slab::Slab;
 use crate::cost::LinearCost;
 use crate::id::{ClientId, CoreId, FlowId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::packet::Packet;
-use crate::policy::{Allocate, BuildError, CoreView, Policy, Setup, Share, Steer, Target, View};
+use crate::policy::{Allocate, BuildError, Cause, CoreView, Policy, Setup, Share, Steer, Target, View};
+use crate::storage::IdSet;
 use crate::unit::{Time, Weight, Work, WorkUnit};
 
 /// Stands for the policy of a family that a composition does without.
@@ -109,6 +111,7 @@ enum Layout {
 
 #[derive(Debug)]
 struct Core {
+    /// Where it takes its packets from; where it took them from last while it switches.
     queue: QueueId,
     last_service: Option<ServiceId>,
     in_service: u32,
@@ -127,9 +130,12 @@ pub struct Scheduler<S, Q, A> {
     views: IdVec<CoreId, CoreView>,
     /// The cores that may serve each service.
     eligible: IdVec<ServiceId, Vec<CoreId>>,
-    allocate: Option<A>,
+    allocation: Option<Allocation<A>>,
     estimates: IdVec<ServiceId, LinearCost>,
     slab: Slab,
+    /// Queues in which something may have changed since they were last found to have nothing for a core.
+    candidates: IdSet<QueueId>,
+    in_flight: u32,
     limits: Limits,
     unit: WorkUnit,
     account: Account,
@@ -146,15 +152,19 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         setup: &Setup<'_>,
         options: Options,
         steer: Option<S>,
-        mut allocate: Option<A>,
+        allocate: Option<A>,
         mut share: impl FnMut() -> Result<Q, BuildError>,
     ) -> Result<Self, BuildError> {
         check_setup(setup, &options)?;
-        let mut allocation = IdVec::from_fn(setup.cores, |_| ServiceId(0));
-        if let Some(allocate) = &mut allocate {
-            allocate.initial(&mut allocation);
+        let moves = allocate.as_ref().is_some_and(Allocate::moves);
+        if moves && steer.is_some() {
+            return Err(BuildError::new(
+                "an allocation that moves cores needs one queue per service: it cannot be combined with a steering policy",
+            ));
         }
-        let layout = match (&steer, &allocate) {
+        let allocation = allocate.map(|policy| Allocation::new(policy, setup));
+        let service_of = |core| allocation.as_ref().map_or(ServiceId(0), |allocation| allocation.service_of(core));
+        let layout = match (&steer, &allocation) {
             (Some(_), _) => Layout::PerCore,
             (None, Some(_)) => Layout::PerService,
             (None, None) => Layout::Shared,
@@ -162,45 +172,56 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let queue_of = |core: CoreId| match layout {
             Layout::Shared => QueueId(0),
             Layout::PerCore => QueueId(core.0),
-            Layout::PerService => QueueId(allocation[core].0),
+            Layout::PerService => QueueId(service_of(core).0),
         };
         let queue_count = match layout {
             Layout::Shared => 1,
             Layout::PerCore => setup.cores,
             Layout::PerService => setup.services.len(),
         };
-        let queues = (0..queue_count)
-            .map(|queue| {
-                let share = share()?;
-                check_memory(&share, queue_count, setup.clients)?;
-                let pulling = allocation.ids().filter(|&core| queue_of(core).index() == queue).count();
-                let keep_order = options.flow_order == FlowOrder::Keep && pulling > 1;
-                Ok(Queue::new(share, setup.clients, keep_order))
-            })
-            .collect::<Result<_, BuildError>>()?;
-        let eligible = IdVec::from_fn(setup.services.len(), |service| {
-            allocation.ids().filter(|&core| allocate.is_none() || allocation[core] == service).collect()
+        let cores =
+            IdVec::from_fn(setup.cores, |core| Core { queue: queue_of(core), last_service: None, in_service: 0 });
+        let mut queues = IdVec::new();
+        for queue in (0..queue_count).map(QueueId::from_index) {
+            let share = share()?;
+            check_memory(&share, queue_count, setup.clients)?;
+            let pulling = if moves { setup.cores } else { cores.iter().filter(|core| core.queue == queue).count() };
+            let keep_order = options.flow_order == FlowOrder::Keep && pulling > 1;
+            queues.push(Queue::new(share, setup.clients, setup.cores, keep_order));
+        }
+        for core in cores.ids() {
+            queues[cores[core].queue].free.insert(core);
+        }
+        let eligible = IdVec::from_fn(setup.services.len(), |service| match &allocation {
+            Some(allocation) => allocation.cores_of(service).collect(),
+            None => cores.ids().collect(),
         });
         Ok(Self {
             steer,
             layout,
             queues,
-            cores: IdVec::from_fn(setup.cores, |core| Core {
-                queue: queue_of(core),
-                last_service: None,
-                in_service: 0,
-            }),
+            cores,
             views: IdVec::from_fn(setup.cores, |_| CoreView::default()),
             eligible,
-            allocate,
+            allocation,
             estimates: options.estimates.into_iter().collect(),
             slab: Slab::new(setup.packets),
+            candidates: IdSet::new(queue_count),
+            in_flight: 1,
             limits: options.limits,
             unit: setup.unit,
             account: Account::default(),
             accepted: 0,
             now: Time::ZERO,
         })
+    }
+
+    /// With room for so many packets at a time on each core, from 1, which is what it is without this: see
+    /// [`Scheduler::next_core`].
+    #[must_use]
+    pub fn with_in_flight(mut self, packets: u32) -> Self {
+        self.in_flight = packets.max(1);
+        self
     }
 
     /// A packet arrives: it is steered and queued, or dropped for a named reason.
@@ -229,12 +250,36 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.account.held += 1;
         let slot = self.slab.insert(packet, queue, charged);
         self.queues[queue].enqueue(now, slot, &mut self.slab);
+        self.candidates.insert(queue);
         if let (Some(steer), Some(core)) = (&mut self.steer, core) {
             self.views[core].packets += 1;
             self.views[core].backlog += packet.estimate;
             steer.on_enqueue(now, core, &packet);
         }
+        self.tell_waiting(queue);
+        if let Some(allocation) = &mut self.allocation {
+            allocation.policy.on_arrival(now, packet.service);
+        }
+        self.reassign(now, Cause::Arrival(packet.service));
         Arrival::Queued(slot)
+    }
+
+    /// A core that has room, and for which something may wait; none if there is none. Ask it with [`Scheduler::next`], and
+    /// then this again, until there is none: then every core has what it can have.
+    ///
+    /// Cores come by ascending queue, and within a queue as the allocation places packets, else ascending.
+    pub fn next_core(&mut self) -> Option<CoreId> {
+        while let Some(id) = self.candidates.first() {
+            let queue = &self.queues[id];
+            match (queue.waiting, queue.free.first(), &mut self.allocation) {
+                (1.., Some(_), Some(allocation)) if self.layout == Layout::PerService && queue.free.len() > 1 => {
+                    return Some(allocation.place(ServiceId(id.0), &queue.free));
+                }
+                (1.., Some(core), _) => return Some(core),
+                _ => self.candidates.remove(id),
+            }
+        }
+        None
     }
 
     /// The packet that `core` serves next; none if nothing waits that it may serve.
@@ -242,18 +287,35 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// A driver may ask again before the first packet is complete, and so hand a core several in a row.
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
         self.advance(now);
+        if !self.allocation.as_ref().is_none_or(|allocation| allocation.is_movable(core)) {
+            return None;
+        }
         let state = &mut self.cores[core];
-        let slot = self.queues[state.queue].dispatch(now, core, &mut self.slab)?;
+        let id = state.queue;
+        let Some(slot) = self.queues[id].dispatch(now, core, &mut self.slab) else {
+            self.candidates.remove(id);
+            if let Some(allocation) = self.allocation.as_mut().filter(|_| state.in_service == 0) {
+                allocation.on_idle(now, core);
+            }
+            return None;
+        };
         let entry = self.slab.get_mut(slot);
         entry.core = Some(core);
         let packet = entry.packet;
         let cold = state.last_service != Some(packet.service);
         state.last_service = Some(packet.service);
         state.in_service += 1;
+        if state.in_service >= self.in_flight {
+            self.queues[id].free.remove(core);
+        }
         if self.layout != Layout::PerCore {
             self.views[core].packets += 1;
             self.views[core].backlog += packet.estimate;
         }
+        if let Some(allocation) = &mut self.allocation {
+            allocation.on_dispatch(now, core);
+        }
+        self.tell_waiting(id);
         Some(Dispatch { slot, packet, cold })
     }
 
@@ -274,6 +336,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.slab.remove(slot);
         self.queues[entry.queue].complete(now, core, entry.charged, &packet, used, &self.slab);
         self.cores[core].in_service -= 1;
+        self.candidates.insert(entry.queue);
         self.views[core].packets -= 1;
         self.views[core].backlog -= packet.estimate;
         if let Some(steer) = &mut self.steer {
@@ -281,7 +344,50 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         self.account.processed += 1;
         self.account.held -= 1;
+        self.release(now, core, packet.service, now.since(packet.arrival));
         Completed { packet, used }
+    }
+
+    /// A core that begins to go over to another service; asked again until there is none, after every other call. The driver
+    /// calls [`Scheduler::on_switched`] when the switch is over.
+    pub fn next_switch(&mut self) -> Option<Switch> {
+        self.allocation.as_mut()?.next_switch()
+    }
+
+    /// The core has gone over to its new service, and is ready.
+    ///
+    /// # Panics
+    /// If it was not switching.
+    pub fn on_switched(&mut self, now: Time, core: CoreId) {
+        self.advance(now);
+        let allocation = self.allocation.as_mut().expect("only an allocation moves cores");
+        allocation.on_switched(now, core);
+        let queue = QueueId(allocation.service_of(core).0);
+        self.cores[core].queue = queue;
+        self.queues[queue].free.insert(core);
+        self.candidates.insert(queue);
+        if self.queues[queue].waiting == 0 {
+            self.reassign(now, Cause::Idle(core));
+        }
+    }
+
+    /// When a policy wants to be told of the time; none is never. To be asked after every event.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let steer = self.steer.as_ref().and_then(Policy::next_timeout);
+        let allocate = self.allocation.as_ref().and_then(|allocation| allocation.policy.next_timeout());
+        [steer, allocate].into_iter().flatten().min()
+    }
+
+    /// The time that [`Scheduler::next_timeout`] named has come.
+    pub fn on_timeout(&mut self, now: Time) {
+        self.advance(now);
+        if let Some(steer) = &mut self.steer {
+            steer.on_timeout(now);
+        }
+        if let Some(allocation) = &mut self.allocation {
+            allocation.policy.on_timeout(now);
+        }
+        self.reassign(now, Cause::Timeout);
     }
 
     /// The client is gone; it must be idle. Its id may be used for another.
@@ -306,6 +412,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         for queue in self.queues.iter_mut() {
             queue.set_weight(now, client, weight);
         }
+        self.queues.ids().for_each(|queue| self.candidates.insert(queue));
+    }
+
+    /// Packets that a core may be handed at a time: see [`Scheduler::with_in_flight`].
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
     }
 
     /// What became of every packet so far.
@@ -336,8 +448,49 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if let Some(steer) = &self.steer {
             steer.check();
         }
-        if let Some(allocate) = &self.allocate {
-            allocate.check();
+        if let Some(allocation) = &self.allocation {
+            allocation.check();
+        }
+    }
+
+    /// A core is done with a packet: it has room again, and if it has nothing at all it goes, or is idle.
+    fn release(&mut self, now: Time, core: CoreId, service: ServiceId, delay: Time) {
+        let Core { queue, in_service, .. } = self.cores[core];
+        let Some(allocation) = &mut self.allocation else {
+            self.queues[queue].free.insert(core);
+            return;
+        };
+        allocation.policy.on_completion(now, core, service, delay);
+        if in_service == 0 && allocation.on_empty(core) {
+            return;
+        }
+        if allocation.is_movable(core) {
+            self.queues[queue].free.insert(core);
+        }
+        self.reassign(now, Cause::Completion(core));
+        let allocation = self.allocation.as_mut().expect("there is one");
+        if in_service == 0 && allocation.is_movable(core) && self.queues[queue].waiting == 0 {
+            allocation.on_idle(now, core);
+            self.reassign(now, Cause::Idle(core));
+        }
+    }
+
+    /// Makes the moves of the allocation policy for this cause.
+    fn reassign(&mut self, now: Time, cause: Cause) {
+        let Some(allocation) = &mut self.allocation else { return };
+        for _ in 0..=self.cores.len() {
+            let cores = &self.cores;
+            let Some(core) = allocation.reassign(now, cause, |core| cores[core].in_service == 0) else { return };
+            self.queues[self.cores[core].queue].free.remove(core);
+        }
+        panic!("the allocation policy moves cores without end");
+    }
+
+    /// Tells the allocation of a service's queue.
+    fn tell_waiting(&mut self, queue: QueueId) {
+        if let Some(allocation) = self.allocation.as_mut().filter(|_| self.layout == Layout::PerService) {
+            let state = &self.queues[queue];
+            allocation.set_waiting(ServiceId(queue.0), state.waiting, state.oldest(&self.slab));
         }
     }
 

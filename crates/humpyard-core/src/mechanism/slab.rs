@@ -12,6 +12,9 @@ pub(super) struct Entry {
     pub(super) packet: Packet,
     /// The next slot of the same client's queue, or of the free list.
     pub(super) next: Slot,
+    /// The packets of the same queue that arrived just before and just after, while all wait.
+    pub(super) older: Slot,
+    pub(super) newer: Slot,
     pub(super) queue: QueueId,
     /// Whom the sharing policy charges: the packet's client, or 0 where clients are merged.
     pub(super) charged: ClientId,
@@ -32,6 +35,8 @@ impl Slab {
         let entries = IdVec::from_fn(slots, |slot: Slot| Entry {
             packet: Packet::default(),
             next: if slot.index() + 1 < slots { Slot(slot.0 + 1) } else { NONE },
+            older: NONE,
+            newer: NONE,
             queue: QueueId(0),
             charged: ClientId(0),
             core: None,
@@ -52,7 +57,7 @@ impl Slab {
         let slot = self.free;
         let entry = &mut self.entries[slot];
         self.free = entry.next;
-        *entry = Entry { packet, next: NONE, queue, charged, core: None };
+        *entry = Entry { packet, next: NONE, older: NONE, newer: NONE, queue, charged, core: None };
         self.used += 1;
         slot
     }

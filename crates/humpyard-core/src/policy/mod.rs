@@ -20,7 +20,7 @@ mod steer;
 mod topology;
 mod view;
 
-pub use allocate::Allocate;
+pub use allocate::{Activity, Allocate, Cause, CoreState, Machine, Move, ServiceState};
 pub use info::{Family, Info, Promise};
 pub use parameter::{Auto, Parameter, ParameterError, ParameterValue, Params};
 pub use setup::{ServiceSetup, Setup, Ties};
@@ -32,8 +32,19 @@ pub use view::{CoreView, View};
 use alloc::string::String;
 use core::fmt;
 
+use crate::unit::Time;
+
 /// What all policies share.
 pub trait Policy {
+    /// When the policy wants to be told of the time; none is never. Asked after every event; steering and allocation have
+    /// the time, sharing works without.
+    fn next_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    /// The time that [`Policy::next_timeout`] named has come, or passed. Being told too often does no harm.
+    fn on_timeout(&mut self, _now: Time) {}
+
     /// Panics if a documented invariant is broken. May be slow: tests call it after every event.
     fn check(&self) {}
 }

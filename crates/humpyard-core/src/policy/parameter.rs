@@ -77,10 +77,14 @@ pub trait Params: Default {
     /// Parameters from `name=value` pairs.
     ///
     /// # Errors
-    /// As [`Params::set`].
+    /// As [`Params::set`], and a name given twice.
     fn from_pairs(owner: &str, pairs: &[(String, String)]) -> Result<Self, ParameterError> {
         let mut params = Self::default();
-        for (name, value) in pairs {
+        for (at, (name, value)) in pairs.iter().enumerate() {
+            let same = |(other, _): &(String, String)| other.replace('_', "-") == name.replace('_', "-");
+            if pairs[..at].iter().any(same) {
+                return Err(ParameterError { message: format!("{owner}: `{name}` is given twice") });
+            }
             params.set(owner, name, value)?;
         }
         Ok(params)
@@ -297,6 +301,8 @@ mod tests {
             said(params.set("test", "color", "red").unwrap_err()),
             "test: no parameter `color`; did you mean `colour`?; there are: colour, quantum-size"
         );
+        let twice = ["quantum-size", "quantum_size"].map(|name| (name.to_string(), "1".to_string()));
+        assert_eq!(said(TestParams::from_pairs("test", &twice).unwrap_err()), "test: `quantum_size` is given twice");
         assert_eq!(
             said(params.set("test", "colour", "blue").unwrap_err()),
             "test: `colour` takes one of red green, not `blue`"

@@ -20,6 +20,10 @@ pub enum Ties {
 pub struct ServiceSetup<'a> {
     /// Its name.
     pub name: &'a str,
+    /// What a typical packet takes a core (t).
+    pub packet_time: Time,
+    /// What it takes a core to go over to this service (t_sw), during which it serves nothing.
+    pub switch_cost: Time,
     /// The longest tolerable delay (D); a packet beyond it is late.
     pub tolerance: Time,
     /// The share of the cores it is guaranteed (G), in millionths; all together at most a million.

@@ -1,3 +1,7 @@
 //! Allocation: which service does each core work for?
 
+pub mod everest;
 pub mod r#static;
+
+#[cfg(test)]
+mod testing;

@@ -40,19 +40,8 @@ impl Build for Static {
     };
 
     fn new(_: &StaticParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let services = setup.services.len();
-        if setup.cores < services {
-            return Err(BuildError::new(format!(
-                "static: {services} services need at least {services} cores, not {}",
-                setup.cores
-            )));
-        }
-        let guarantees: Vec<u64> =
-            setup.services.iter().map(|service| u64::from(service.guarantee_millionths)).collect();
-        if guarantees.iter().sum::<u64>() > 1_000_000 {
-            return Err(BuildError::new("static: the guarantees of the services add up to more than 1"));
-        }
-        Ok(Self { shares: integer_shares(&guarantees, setup.cores) })
+        check_cores("static", setup)?;
+        Ok(Self { shares: guaranteed_cores(setup) })
     }
 }
 
@@ -64,10 +53,37 @@ impl Policy for Static {
 
 impl Allocate for Static {
     fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
-        let owners = self.shares.iter().enumerate().flat_map(|(service, &cores)| core::iter::repeat_n(service, cores));
-        for (core, service) in allocation.iter_mut().zip(owners) {
-            *core = ServiceId::from_index(service);
-        }
+        deal(&self.shares, allocation);
+    }
+}
+
+/// Whether there is a core for each service, and guarantees that can be kept.
+pub(crate) fn check_cores(policy: &str, setup: &Setup<'_>) -> Result<(), BuildError> {
+    let services = setup.services.len();
+    if setup.cores < services {
+        return Err(BuildError::new(format!(
+            "{policy}: {services} services need at least {services} cores, not {}",
+            setup.cores
+        )));
+    }
+    let guarantees = setup.services.iter().map(|service| u64::from(service.guarantee_millionths));
+    if guarantees.sum::<u64>() > 1_000_000 {
+        return Err(BuildError::new(format!("{policy}: the guarantees of the services add up to more than 1")));
+    }
+    Ok(())
+}
+
+/// The guarantee of each service in whole cores.
+pub(crate) fn guaranteed_cores(setup: &Setup<'_>) -> Vec<usize> {
+    let guarantees: Vec<u64> = setup.services.iter().map(|service| u64::from(service.guarantee_millionths)).collect();
+    integer_shares(&guarantees, setup.cores)
+}
+
+/// Deals cores to services, in order of both.
+pub(crate) fn deal(shares: &[usize], allocation: &mut IdVec<CoreId, ServiceId>) {
+    let owners = shares.iter().enumerate().flat_map(|(service, &cores)| core::iter::repeat_n(service, cores));
+    for (core, service) in allocation.iter_mut().zip(owners) {
+        *core = ServiceId::from_index(service);
     }
 }
 
@@ -130,7 +146,13 @@ mod tests {
 
     #[test]
     fn cores_are_dealt_in_order() {
-        let service = |name, guarantee_millionths| ServiceSetup { name, tolerance: Time::MAX, guarantee_millionths };
+        let service = |name, guarantee_millionths| ServiceSetup {
+            name,
+            packet_time: Time::ZERO,
+            switch_cost: Time::ZERO,
+            tolerance: Time::MAX,
+            guarantee_millionths,
+        };
         let services = [service("a", 666_667), service("b", 333_333)];
         let mut policy = Static::new(&StaticParams {}, &Setup { services: &services, ..setup(3, 1, &[]) }).unwrap();
         let mut allocation = IdVec::from_fn(3, |_| ServiceId(9));
@@ -140,7 +162,13 @@ mod tests {
 
     #[test]
     fn too_few_cores_are_refused() {
-        let service = ServiceSetup { name: "a", tolerance: Time::MAX, guarantee_millionths: 0 };
+        let service = ServiceSetup {
+            name: "a",
+            packet_time: Time::ZERO,
+            switch_cost: Time::ZERO,
+            tolerance: Time::MAX,
+            guarantee_millionths: 0,
+        };
         let error = Static::new(&StaticParams {}, &Setup { services: &[service; 3], ..setup(2, 1, &[]) }).unwrap_err();
         assert_eq!(error.to_string(), "static: 3 services need at least 3 cores, not 2");
     }

@@ -148,6 +148,10 @@ proptest! {
         all.extend(specs(Family::Share));
         all.extend(specs(Family::Allocate));
         all.push("allocate=static/steer=hrw/share=drr".into());
+        all.push("allocate=everest/share=sfq".into());
+        for reclaim in ["literal", "never"] {
+            all.push(format!("everest:extra-reclaim={reclaim}"));
+        }
         for spec in all {
             let spec: PolicySpec = spec.parse().expect("a registered name");
             play_twice(&history, |history| spec.build(&history.setup(), history.options()))?;

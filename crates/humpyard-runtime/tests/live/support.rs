@@ -86,8 +86,13 @@ impl Run<'_> {
         progress: &mut dyn FnMut(u64, Option<f64>),
     ) -> Result<Outcome, RunError> {
         let classifier = Classifier::new(ClassifierConfig { flows: self.flows, ..ClassifierConfig::default() })?;
-        let services =
-            [ServiceSetup { name: "forward", tolerance: Time::from_ns(2_000_000), guarantee_millionths: 1_000_000 }];
+        let services = [ServiceSetup {
+            name: "forward",
+            packet_time: Time::ZERO,
+            switch_cost: Time::ZERO,
+            tolerance: Time::from_ns(2_000_000),
+            guarantee_millionths: 1_000_000,
+        }];
         let estimate = LinearCost { fixed: 60, per_byte_milli: 20, cold: 0 };
         let setup = Setup {
             cores: self.workers.max(1),
@@ -104,12 +109,11 @@ impl Run<'_> {
         };
         let options = Options { estimates: vec![estimate], limits: self.limits, flow_order: FlowOrder::Keep };
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
-        let scheduler = policy.build(&setup, options).expect("a valid set-up");
+        let scheduler = policy.build(&setup, options).expect("a valid set-up").with_in_flight(self.in_flight);
         run(Live {
             measured: Measured::new(scheduler, Measurements::new(&setup)),
             packets: self.packets,
             workers: self.workers,
-            in_flight: self.in_flight,
             services: vec![prepare(&self.service.parse().expect("a name")).expect("a valid service")],
             classifier,
             source,

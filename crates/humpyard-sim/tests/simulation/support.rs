@@ -78,6 +78,8 @@ impl Sim<'_> {
         let setups: Vec<ServiceSetup<'_>> = services()
             .map(|&(matches, _, tolerance_ns, guarantee_millionths)| ServiceSetup {
                 name: matches.name(),
+                packet_time: Time::ZERO,
+                switch_cost: Time::ZERO,
                 tolerance: Time::from_ns(tolerance_ns),
                 guarantee_millionths,
             })

@@ -91,6 +91,13 @@ impl CaptureReader {
     }
 }
 
+impl CaptureReader {
+    /// Whether it reads a file, which never keeps its reader waiting, and not a pipe.
+    pub fn is_file(&self) -> bool {
+        self.length_bytes.is_some()
+    }
+}
+
 impl Source for CaptureReader {
     #[inline]
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {

@@ -163,6 +163,14 @@ impl Sink for CaptureWriter {
         Self::write(self, frame)
     }
 
+    fn flush(&mut self) -> Result<(), TrafficError> {
+        if self.path.is_some() || self.pending.is_empty() {
+            return Ok(());
+        }
+        self.flush_pending()?;
+        self.encoder.flush().map_err(|error| TrafficError::unwritable(&self.name, error))
+    }
+
     fn finish(self: Box<Self>) -> Result<u64, TrafficError> {
         Self::finish(*self)
     }
@@ -219,6 +227,14 @@ impl Encoder {
             Self::Plain(target) => target.write_all(bytes),
             Self::Gzip(encoder) => encoder.write_all(bytes),
             Self::Zstd(encoder) => encoder.write_all(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(target) => target.flush(),
+            Self::Gzip(encoder) => encoder.flush(),
+            Self::Zstd(encoder) => encoder.flush(),
         }
     }
 

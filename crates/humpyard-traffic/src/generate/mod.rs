@@ -164,7 +164,7 @@ mod tests {
         for (specification, description) in [
             ("poisson", "gen:poisson:flows=64,pps=1000000,packets=100000,length=64,version=4"),
             (
-                "poisson:packets=2M, version=mixed,flows=1_000,packets=3k",
+                "poisson:packets=3k, version=mixed,flows=1_000",
                 "gen:poisson:flows=1000,pps=1000000,packets=3000,length=64,version=mixed",
             ),
             (
