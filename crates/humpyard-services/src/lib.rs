@@ -19,5 +19,5 @@ pub mod link;
 pub mod registry;
 pub mod service;
 
-pub use registry::{Entry, Factory, entries, prepare};
+pub use registry::{Factory, entries, prepare};
 pub use service::{Build, DropReason, Generated, Info, Service, ServiceError, Verdict};

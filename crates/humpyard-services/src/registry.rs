@@ -6,26 +6,10 @@ use core::fmt;
 use std::sync::Arc;
 
 use humpyard_core::name::{Named, unknown};
-use humpyard_core::policy::{Parameter, Params};
-use serde::Serialize;
+use humpyard_core::policy::{Entry, Params};
 
 use crate::forward::Forward;
 use crate::service::{Build, Info, Service, ServiceError};
-
-/// What the registry knows of one service. Serialised, it has the shape of a policy's entry.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Entry {
-    /// The name to build it by, in kebab case.
-    pub name: &'static str,
-    /// Always `service`: the family among everything that can be listed.
-    pub family: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// What it follows: standards, with sections.
-    pub source: &'static str,
-    /// Its parameters, in reading order.
-    pub parameters: Vec<Parameter>,
-}
 
 /// A service of the list.
 struct Registered {

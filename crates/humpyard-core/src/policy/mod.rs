@@ -22,7 +22,7 @@ mod view;
 
 pub use allocate::{Activity, Allocate, Cause, CoreState, Machine, Move, ServiceState};
 pub use info::{Family, Info, Promise};
-pub use parameter::{Auto, Parameter, ParameterError, ParameterValue, Params};
+pub use parameter::{Auto, Entry, Parameter, ParameterError, ParameterValue, Params};
 pub use setup::{ServiceSetup, Setup, Ties};
 pub use share::Share;
 pub use steer::{Steer, Target};

@@ -25,6 +25,21 @@ pub struct Parameter {
     pub unit: String,
 }
 
+/// What a registry says of a service or a traffic profile. Serialised, it has the shape of a policy's entry.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Entry {
+    /// The name it is called for by, in kebab case.
+    pub name: &'static str,
+    /// What it is: `service` or `profile`.
+    pub family: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// What it follows or models.
+    pub source: &'static str,
+    /// Its parameters, in reading order.
+    pub parameters: Vec<Parameter>,
+}
+
 /// Why a parameter was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParameterError {

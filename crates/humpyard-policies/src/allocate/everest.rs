@@ -408,9 +408,9 @@ const ARRIVALS_MAX: u64 = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allocate::testing::{Burst, service, us};
+    use crate::allocate::testing::{Outcome, Scenario, service, us};
     use crate::testing::setup;
-    use humpyard_core::policy::{CoreState, ServiceState};
+    use humpyard_core::policy::{CoreState, ServiceSetup, ServiceState};
 
     /// Packet times of the paper's table 2, in the order of ALLOCATION section 2.
     const TABLE_2: [u64; 6] = [18_220, 13_270, 4_640, 10_090, 9_720, 1_780];
@@ -464,21 +464,49 @@ mod tests {
         assert_eq!(everest.shares, [6, 3, 1]);
     }
 
-    /// ALLOCATION section 6: n packets of A arrive at once; so many are late, the last is done then.
+    const A: ServiceId = ServiceId(0);
+    const B: ServiceId = ServiceId(1);
+
+    /// n packets of A arrive together at 0; A holds two of three cores, B the third.
+    fn burst(packets: usize, tolerance_us: u64, switch_cost_us: u64) -> Outcome {
+        let service =
+            |guarantee| ServiceSetup { switch_cost: us(switch_cost_us), ..service(10_000, tolerance_us, guarantee) };
+        let services = [service(666_667), service(333_333)];
+        Scenario { cores: 3, services: &services, arrivals: &vec![(Time::ZERO, A); packets] }.run::<Everest>()
+    }
+
+    /// ALLOCATION section 6: so many are late, the last is done then.
     #[test]
     fn the_worked_example() {
         for (packets, late, last_us) in [(25, 0, 100), (26, 1, 110), (28, 3, 110), (30, 5, 120)] {
-            let outcome = Burst { packets, tolerance: us(100), switch_cost: us(50) }.run::<Everest>();
-            assert_eq!((outcome.late, outcome.last, outcome.switches), (late, us(last_us), 1), "{packets} packets");
+            let outcome = burst(packets, 100, 50);
+            let last = outcome.completions.last().map(|&(time, _)| time);
+            assert_eq!((outcome.late, last, outcome.switches), (late, Some(us(last_us)), 1), "{packets} packets");
         }
     }
 
     /// Equations 4 and 5: the packet that makes a service fetch a core is in time if and only if D ≥ t_sw + t.
     #[test]
     fn the_last_moment_to_fetch_a_core() {
-        let outcome = Burst { packets: 21, tolerance: us(100), switch_cost: us(90) }.run::<Everest>();
+        let outcome = burst(21, 100, 90);
         assert_eq!((outcome.late, outcome.switches), (0, 1));
-        let outcome = Burst { packets: 18, tolerance: us(100), switch_cost: us(50) }.run::<Everest>();
-        assert_eq!((outcome.late, outcome.switches), (0, 0), "no core is fetched for a short queue");
+        assert_eq!(burst(18, 100, 50).switches, 0, "no core is fetched for a short queue");
+    }
+
+    /// Isolation: B has flooded every core for a while when A, silent so far, needs its two. One switch and one packet later
+    /// they serve it, whatever B still has waiting.
+    #[test]
+    fn a_guarantee_is_there_after_one_switch_and_one_packet() {
+        let services = [service(10_000, 100, 500_000), service(10_000, 100, 500_000)];
+        for (begin_us, packets) in [(200, 19), (205, 40), (333, 25), (1000, 60), (1001, 33)] {
+            let mut arrivals = vec![(Time::ZERO, B); 600];
+            arrivals.extend(vec![(us(begin_us), A); packets]);
+            let outcome = Scenario { cores: 4, services: &services, arrivals: &arrivals }.run::<Everest>();
+            let of_a = outcome.completions.iter().filter(|&&(_, service)| service == A);
+            for (nth, &(time, _)) in of_a.enumerate() {
+                let two_cores = us(begin_us + 50 + 10 + 10 * (nth as u64 / 2 + 1));
+                assert!(time <= two_cores, "packet {nth} of {packets} from {begin_us} us is done at {time:?}");
+            }
+        }
     }
 }

@@ -2,12 +2,13 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec;
+use alloc::vec::Vec;
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{CoreId, ServiceId, Slot};
 use humpyard_core::mechanism::{FlowOrder, Limits, Never, Options, Scheduler};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Allocate, Build, Params, ServiceSetup, Setup};
+use humpyard_core::policy::{Allocate, Build, ServiceSetup, Setup};
 use humpyard_core::unit::{Time, WorkUnit};
 
 use crate::share::fcfs::{Fcfs, FcfsParams};
@@ -28,70 +29,83 @@ pub(crate) fn service(packet_time_ns: u64, tolerance_us: u64, guarantee_milliont
     }
 }
 
-/// Packets of 10 us of the first of two services that arrive together at 0, one after the other; three cores, of which the
-/// first service holds two.
-pub(crate) struct Burst {
-    pub(crate) packets: u64,
-    pub(crate) tolerance: Time,
-    pub(crate) switch_cost: Time,
+/// Packets of 10 us that arrive for services on some cores.
+pub(crate) struct Scenario<'a> {
+    pub(crate) cores: usize,
+    pub(crate) services: &'a [ServiceSetup<'a>],
+    /// In order of time.
+    pub(crate) arrivals: &'a [(Time, ServiceId)],
 }
 
-/// What became of a burst.
+/// What became of a scenario.
+#[derive(Default)]
 pub(crate) struct Outcome {
+    /// The completions, in order: when, and of which service.
+    pub(crate) completions: Vec<(Time, ServiceId)>,
     pub(crate) late: u64,
-    pub(crate) last: Time,
     pub(crate) switches: u64,
 }
 
-const PACKET: Time = Time::from_ns(10_000);
+/// What is under way, by its end: a packet in a slot, or a switch.
+type UnderWay = BTreeSet<(Time, CoreId, Option<Slot>)>;
 
-impl Burst {
+pub(crate) const PACKET: Time = Time::from_ns(10_000);
+
+impl Scenario<'_> {
+    /// Runs it: everything that ends at an instant, then arrivals one by one, each followed by what cores can have.
     pub(crate) fn run<A: Allocate + Build>(&self) -> Outcome {
-        let service = |guarantee_millionths| ServiceSetup {
-            tolerance: self.tolerance,
-            switch_cost: self.switch_cost,
-            ..service(PACKET.as_ns(), 0, guarantee_millionths)
-        };
-        let services = [service(666_667), service(333_333)];
-        let setup = Setup { services: &services, unit: WorkUnit::Nanoseconds, packets: 64, ..setup(3, 1, &[]) };
+        let unit = WorkUnit::Nanoseconds;
+        let setup = Setup { services: self.services, unit, packets: self.arrivals.len(), ..setup(self.cores, 1, &[]) };
+        let estimate = LinearCost { fixed: PACKET.as_ns(), per_byte_milli: 0, cold: 0 };
         let options = Options {
-            estimates: vec![LinearCost { fixed: PACKET.as_ns(), per_byte_milli: 0, cold: 0 }; 2],
+            estimates: vec![estimate; self.services.len()],
             limits: Limits::default(),
             flow_order: FlowOrder::Keep,
         };
-        let policy = A::new(&A::Params::from_pairs("test", &[]).unwrap(), &setup).unwrap();
+        let policy = A::new(&A::Params::default(), &setup).unwrap();
         let mut scheduler: Scheduler<Never, Fcfs, A> =
             Scheduler::new(&setup, options, None, Some(policy), || Fcfs::new(&FcfsParams {}, &setup)).unwrap();
-        let mut outcome = Outcome { late: 0, last: Time::ZERO, switches: 0 };
-        // What is under way, by its end: a packet in a slot, or a switch.
-        let mut under_way: BTreeSet<(Time, CoreId, Option<Slot>)> = BTreeSet::new();
-        for _ in 0..self.packets {
-            scheduler.on_arrival(Time::ZERO, Packet { service: ServiceId(0), ..Packet::default() });
-            hand_out(&mut scheduler, Time::ZERO, &mut under_way, &mut outcome);
-        }
-        while let Some((now, core, slot)) = under_way.pop_first() {
-            match slot {
-                Some(slot) => {
-                    let completed = scheduler.on_completion(now, slot, PACKET);
-                    outcome.late += u64::from(now.since(completed.packet.arrival) > self.tolerance);
-                    outcome.last = now;
-                }
-                None => scheduler.on_switched(now, core),
+        let mut outcome = Outcome::default();
+        let mut under_way = UnderWay::new();
+        let mut arrivals = self.arrivals.iter().peekable();
+        loop {
+            let next = [under_way.first().map(|&(time, ..)| time), arrivals.peek().map(|&&(time, _)| time)];
+            let Some(now) = next.into_iter().flatten().min() else { break };
+            while let Some(&(_, core, slot)) = under_way.first().filter(|&&(time, ..)| time == now) {
+                under_way.pop_first();
+                self.end(now, core, slot, &mut scheduler, &mut outcome);
             }
-            if under_way.first().is_none_or(|&(next, ..)| next > now) {
+            hand_out(&mut scheduler, now, &mut under_way, &mut outcome);
+            while let Some(&(_, service)) = arrivals.next_if(|&&(time, _)| time == now) {
+                scheduler.on_arrival(now, Packet { arrival: now, service, ..Packet::default() });
                 hand_out(&mut scheduler, now, &mut under_way, &mut outcome);
             }
             scheduler.check();
         }
-        assert_eq!(scheduler.account().processed, self.packets);
+        assert_eq!(scheduler.account().processed, self.arrivals.len() as u64);
         outcome
+    }
+
+    fn end<A: Allocate>(
+        &self,
+        now: Time,
+        core: CoreId,
+        slot: Option<Slot>,
+        scheduler: &mut Scheduler<Never, Fcfs, A>,
+        outcome: &mut Outcome,
+    ) {
+        let Some(slot) = slot else { return scheduler.on_switched(now, core) };
+        let packet = scheduler.on_completion(now, slot, PACKET).packet;
+        let tolerance = self.services[usize::from(packet.service.0)].tolerance;
+        outcome.late += u64::from(now.since(packet.arrival) > tolerance);
+        outcome.completions.push((now, packet.service));
     }
 }
 
 fn hand_out<A: Allocate>(
     scheduler: &mut Scheduler<Never, Fcfs, A>,
     now: Time,
-    under_way: &mut BTreeSet<(Time, CoreId, Option<Slot>)>,
+    under_way: &mut UnderWay,
     outcome: &mut Outcome,
 ) {
     while let Some(core) = scheduler.next_core() {

@@ -9,27 +9,11 @@ mod poisson;
 mod text;
 
 use humpyard_core::name::{Named, unknown};
-use humpyard_core::policy::{Parameter, ParameterError, Params};
+use humpyard_core::policy::{Entry, Parameter, ParameterError, Params};
 use humpyard_core::random::Seed;
-use serde::Serialize;
 
 use crate::error::TrafficError;
 use crate::source::Source;
-
-/// What is known of one profile. Serialised, it has the shape of a policy's entry.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Entry {
-    /// The name to open it by, in kebab case.
-    pub name: &'static str,
-    /// Always `profile`: the family among everything that can be listed.
-    pub family: &'static str,
-    /// What it is, in one line.
-    pub summary: &'static str,
-    /// What it models, and how.
-    pub source: &'static str,
-    /// Its parameters, in reading order.
-    pub parameters: Vec<Parameter>,
-}
 
 /// A kind of traffic that can be generated.
 trait Profile: Source + Send + Sized + 'static {
