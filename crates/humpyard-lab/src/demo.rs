@@ -34,8 +34,8 @@ pub struct Demo {
 
 /// The policies of the demonstration.
 pub const DEMO_POLICIES: [&str; 4] = ["rr", "conn", "hrw", "drr"];
-/// The part of the capacity that is offered: enough for queues, too little for one to grow for ever.
-pub const OFFERED: f64 = 0.6;
+/// The part of the capacity that is offered: enough for queues, little enough to catch up when the machine was elsewhere.
+pub const OFFERED: f64 = 0.4;
 /// Packets by which the capacity is found.
 const PROBE_PACKETS: u64 = 200_000;
 /// Length of each run, unless its packets are given.
