@@ -183,9 +183,9 @@ fn outputs_that_cannot_be() {
     fs::write(directory.path().join("file"), "").unwrap();
     fs::create_dir(directory.path().join("folder.pcap")).unwrap();
     for (output, expected) in [
-        ("missing/out.pcap", "missing/out.pcap: cannot be written"),
+        ("missing/out.pcap", "missing/out.pcap: the directory missing does not exist"),
         ("file/out.pcap", "file/out.pcap: cannot be written"),
-        ("/proc/nope/out.pcap", "/proc/nope/out.pcap: cannot be written"),
+        ("/proc/nope/out.pcap", "/proc/nope/out.pcap: the directory /proc/nope does not exist"),
         ("folder.pcap", "folder.pcap: cannot be written"),
         ("out.txt", "use .pcap or .pcapng"),
         ("out", "use .pcap or .pcapng"),

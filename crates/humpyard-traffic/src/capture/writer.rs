@@ -76,7 +76,12 @@ impl CaptureWriter {
         }
         let name = path.display().to_string();
         let (format, compression) = by_extension(path)?;
-        let temporary = temporary_beside(path).map_err(|error| TrafficError::unwritable(&name, error))?;
+        let temporary = temporary_beside(path).map_err(|error| match path.parent() {
+            Some(directory) if error.kind() == io::ErrorKind::NotFound => {
+                TrafficError::output(&name, format!("the directory {} does not exist", directory.display()))
+            }
+            _ => TrafficError::unwritable(&name, error),
+        })?;
         let encoder = Encoder::new(compression, Target::Temporary(temporary))
             .map_err(|error| TrafficError::unwritable(&name, error))?;
         Ok(Self::new(name, format, encoder, Some(path.into())))
