@@ -78,7 +78,8 @@ const WAKE_EARLY: Duration = Duration::from_micros(100);
 
 /// Runs the data plane until the source is dry, or the run is ended, and everything held is served and written.
 ///
-/// Neither account can be wrong without notice: a driver checks both at the end, in every build.
+/// The outcome has two accounts, of what came in and of what went out; whoever runs this checks that both balance, in every
+/// build, as the command line does, which exits with 1 if one does not.
 ///
 /// # Errors
 /// A sink that cannot be written, a lost worker, more flows under way than there is room for. Damage within the source is

@@ -87,7 +87,7 @@ impl<A: Allocate> Allocation<A> {
         leaving
     }
 
-    /// The core has arrived at its service, where it is idle for now.
+    /// The core has arrived at its service, where it is idle until it is given a packet.
     pub(super) fn on_switched(&mut self, now: Time, core: CoreId) {
         assert_eq!(self.cores[core].activity, Activity::Switching, "core {core} was not switching");
         self.cores[core].held_since = now;
