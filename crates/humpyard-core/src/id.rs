@@ -65,6 +65,14 @@ id! {
     ServiceId(u16)
 }
 id! {
+    /// A processing element: consecutive cores that are contexts of one, and take turns computing.
+    ElementId(u16)
+}
+id! {
+    /// A chain of services that packets go through one after the other.
+    ChainId(u16)
+}
+id! {
     /// A place in the packet slab, held by one packet from its arrival to its completion.
     Slot(u32)
 }

@@ -82,15 +82,17 @@ pub(crate) fn measured(config: &RunConfig, cores: usize, clients: usize) -> Resu
         unit: config.unit,
         longest: estimates.iter().map(|cost| cost.work(LONGEST_BYTES)).max().unwrap_or(1),
         weights: &config.weights,
+        estimates: &estimates,
         services: &services,
         ties: config.ties,
         seed: config.seed,
+        ..Setup::default()
     };
     let flow_order = config.flow_order.unwrap_or(match config.clients {
         Granularity::Service => FlowOrder::Free,
         Granularity::Flow | Granularity::Connection => FlowOrder::Keep,
     });
-    let options = Options { estimates, limits: config.limits, flow_order };
+    let options = Options { limits: config.limits, flow_order };
     let in_flight = if config.host == Host::Live { config.in_flight } else { 1 };
     let scheduler = config.policy.build(&setup, options)?.with_in_flight(in_flight);
     Ok(Measured::new(scheduler, Measurements::new(&setup)))

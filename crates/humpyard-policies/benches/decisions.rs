@@ -10,9 +10,8 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, CoreView, ServiceSetup, Setup, Share, Steer, Target, Ties, Topology, View};
-use humpyard_core::random::Seed;
-use humpyard_core::unit::{Time, Weight, WorkUnit};
+use humpyard_core::policy::{Build, CoreView, Setup, Share, Steer, Target, Topology, View};
+use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::share::{drr::Drr, gr3::Gr3, sfq::Sfq, vtrr::Vtrr, wf2q_plus::Wf2qPlus, wrr::Wrr};
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
@@ -23,28 +22,8 @@ use humpyard_policies::steer::{
     rr::Rr,
 };
 
-const SERVICES: &[ServiceSetup<'static>] = &[ServiceSetup {
-    name: "test",
-    packet_time: Time::ZERO,
-    switch_cost: Time::ZERO,
-    tolerance: Time::MAX,
-    guarantee_millionths: 1_000_000,
-}];
-
 fn setup(cores: usize, clients: usize, weights: &[Weight]) -> Setup<'_> {
-    Setup {
-        cores,
-        topology: None,
-        flows: 1024,
-        clients,
-        packets: clients,
-        unit: WorkUnit::Bytes,
-        longest: 1514,
-        weights,
-        services: SERVICES,
-        ties: Ties::Lowest,
-        seed: Seed(1),
-    }
+    Setup { cores, flows: 1024, clients, packets: clients, weights, ..Setup::default() }
 }
 
 fn steer<S: Steer + Build>(criterion: &mut Criterion) {
@@ -120,8 +99,8 @@ impl Host {
         let flow_id = FlowId(flow as u32);
         let packet = Packet { key: mix(flow), flow: flow_id, length, sequence: self.next, ..Packet::default() };
         let view = View { as_of: Time::ZERO, cores: &self.views, eligible: &self.eligible };
-        let Target::Core(core) = self.policy.steer(Time::ZERO, &packet, &view);
-        self.policy.on_enqueue(Time::ZERO, core, &packet);
+        let core = self.policy.steer(Time::ZERO, &packet, &view).core().expect("a core");
+        self.policy.on_enqueue(Time::ZERO, Target::Core(core), &packet);
         self.views[core].packets += 1;
         self.next += 1;
         (core, packet)

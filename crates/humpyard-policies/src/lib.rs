@@ -9,6 +9,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod allocate;
+pub mod estimate;
 pub mod registry;
 pub mod share;
 pub mod spec;

@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 use humpyard_core::id::{ClientId, CoreId, FlowId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
-    Allocate, Build, BuildError, Cause, Family, Info, Machine, Move, Parameter, Params, Policy, Setup, Share, Steer,
-    Target, View,
+    Allocate, Build, BuildError, Cause, Estimate, Family, Info, Machine, Move, Parameter, Params, Policy, Reach, Setup,
+    Share, Steer, Target, View,
 };
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 use serde::Serialize;
 
-use crate::{allocate, share, steer};
+use crate::{allocate, estimate, share, steer};
 
 /// What the registry knows of one policy.
 #[derive(Clone, Debug, Serialize)]
@@ -87,11 +87,11 @@ macro_rules! family {
 /// Implements a trait for an enum of policies: `asked` methods take `&self`, `told` ones `&mut self`.
 macro_rules! delegate {
     ($any:ident $variants:tt $trait:ident
-     asked { $(fn $asked:ident() $(-> $answer:ty)?;)* }
+     asked { $(fn $asked:ident($($given:ident: $given_type:ty),*) $(-> $answer:ty)?;)* }
      told { $(fn $told:ident($($argument:ident: $type:ty),*) $(-> $decision:ty)?;)* }) => {
         impl $trait for $any {
-            $(fn $asked(&self) $(-> $answer)? {
-                inside!(self $variants policy => $trait::$asked(policy))
+            $(fn $asked(&self, $($given: $given_type),*) $(-> $answer)? {
+                inside!(self $variants policy => $trait::$asked(policy, $($given),*))
             })*
             $(#[inline]
             fn $told(&mut self, $($argument: $type),*) $(-> $decision)? {
@@ -120,11 +120,14 @@ family! {
         HCahrw(steer::h_cahrw::HCahrw),
         PsHrw(steer::ps_hrw::PsHrw),
     ]
-    asked {}
+    asked {
+        fn reach() -> Reach;
+    }
     told {
         fn steer(now: Time, packet: &Packet, view: &View<'_>) -> Target;
-        fn on_enqueue(now: Time, core: CoreId, packet: &Packet);
-        fn on_drop(now: Time, core: CoreId, packet: &Packet);
+        fn on_enqueue(now: Time, target: Target, packet: &Packet);
+        fn on_drop(now: Time, target: Target, packet: &Packet);
+        fn on_dispatch(now: Time, core: CoreId, target: Target, packet: &Packet);
         fn on_flow_end(now: Time, flow: FlowId);
         fn on_completion(now: Time, core: CoreId, packet: &Packet, used: Work);
     }
@@ -149,8 +152,11 @@ family! {
         fn on_wake(now: Time, client: ClientId, head: &Packet);
         fn on_head(now: Time, client: ClientId, head: &Packet);
         fn pick(now: Time, core: CoreId) -> Option<ClientId>;
+        fn place(now: Time, idle: &IdSet<CoreId>) -> CoreId;
         fn on_dispatch(now: Time, core: CoreId, client: ClientId, sent: &Packet);
         fn on_completion(now: Time, core: CoreId, client: ClientId, sent: &Packet, used: Work);
+        fn on_push_out(now: Time, client: ClientId, packet: &Packet, waiting: u32);
+        fn on_foreign_completion(now: Time, core: CoreId, client: ClientId, sent: &Packet, used: Work);
         fn on_idle(now: Time, client: ClientId);
         fn on_client_end(now: Time, client: ClientId);
         fn set_weight(now: Time, client: ClientId, weight: Weight);
@@ -175,11 +181,27 @@ family! {
     }
 }
 
+family! {
+    /// Any estimator.
+    AnyEstimate: Estimate [
+        Table(estimate::table::Table),
+        Oracle(estimate::oracle::Oracle),
+        LeastSquares(estimate::least_squares::LeastSquares),
+    ]
+    asked {
+        fn estimate(packet: &Packet) -> Work;
+    }
+    told {
+        fn on_completion(packet: &Packet, used: Work, cold: bool);
+    }
+}
+
 /// Every policy of every family, in reading order.
 pub fn entries() -> Vec<Entry> {
     let mut all = AnySteer::entries();
     all.extend(AnyShare::entries());
     all.extend(AnyAllocate::entries());
+    all.extend(AnyEstimate::entries());
     all
 }
 
@@ -208,7 +230,9 @@ mod tests {
         for entry in entries() {
             assert!(names.insert(entry.info.name), "{} twice", entry.info.name);
             assert!(!entry.info.summary.is_empty() && !entry.info.source.is_empty(), "{}", entry.info.name);
-            assert!(!entry.info.promises.is_empty() && !entry.info.complexity.is_empty(), "{}", entry.info.name);
+            assert!(!entry.info.complexity.is_empty(), "{}", entry.info.name);
+            let decides = entry.info.family != Family::Estimate;
+            assert_eq!(!entry.info.promises.is_empty(), decides, "what {} promises", entry.info.name);
             for parameter in entry.parameters {
                 assert!(!parameter.summary.is_empty(), "{}: {}", entry.info.name, parameter.name);
             }

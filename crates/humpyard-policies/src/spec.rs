@@ -1,6 +1,7 @@
 //! Naming policies: `drr`, `drr:quantum=3000`, `steer=hrw/share=drr`.
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +12,7 @@ use humpyard_core::mechanism::{Options, Scheduler};
 use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::{BuildError, Family, Setup};
 
-use crate::registry::{AnyAllocate, AnyShare, AnySteer, names};
+use crate::registry::{AnyAllocate, AnyEstimate, AnyShare, AnySteer, names};
 
 /// The mechanism over any policies.
 pub type AnyScheduler = Scheduler<AnySteer, AnyShare, AnyAllocate>;
@@ -25,11 +26,14 @@ pub type AnyScheduler = Scheduler<AnySteer, AnyShare, AnyAllocate>;
 /// | a steering policy | it | `fcfs` | – | one per core |
 /// | a sharing policy | – | it | – | one for all cores |
 /// | an allocation policy | – | `fcfs` | it | one per service |
+///
+/// Estimates are the table's unless an estimator is named too: `estimate=least-squares/share=efq`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PolicySpec {
     steer: Option<Named>,
     share: Option<Named>,
     allocate: Option<Named>,
+    estimate: Option<Named>,
 }
 
 impl PolicySpec {
@@ -41,7 +45,14 @@ impl PolicySpec {
         let steer = self.steer.as_ref().map(|named| known(AnySteer::build(&named.name, &named.parameters, setup)));
         let allocate =
             self.allocate.as_ref().map(|named| known(AnyAllocate::build(&named.name, &named.parameters, setup)));
-        Scheduler::new(setup, options, steer.transpose()?, allocate.transpose()?, || self.build_share(setup))
+        let scheduler =
+            Scheduler::new(setup, options, steer.transpose()?, allocate.transpose()?, || self.build_share(setup))?;
+        Ok(match &self.estimate {
+            Some(named) => {
+                scheduler.with_estimate(Box::new(known(AnyEstimate::build(&named.name, &named.parameters, setup))?))
+            }
+            None => scheduler,
+        })
     }
 
     /// Makes the sharing policy alone.
@@ -71,6 +82,7 @@ impl PolicySpec {
             Family::Steer => &mut self.steer,
             Family::Share => &mut self.share,
             Family::Allocate => &mut self.allocate,
+            Family::Estimate => &mut self.estimate,
         }
     }
 }
@@ -80,13 +92,13 @@ fn known<T>(built: Option<Result<T, BuildError>>) -> Result<T, BuildError> {
     built.expect("the name was found in its family when the spec was read")
 }
 
-const FAMILIES: [Family; 3] = [Family::Steer, Family::Share, Family::Allocate];
+const FAMILIES: [Family; 4] = [Family::Steer, Family::Share, Family::Allocate, Family::Estimate];
 
 impl FromStr for PolicySpec {
     type Err = BuildError;
 
     fn from_str(text: &str) -> Result<Self, BuildError> {
-        let mut spec = Self { steer: None, share: None, allocate: None };
+        let mut spec = Self { steer: None, share: None, allocate: None, estimate: None };
         for part in text.split('/') {
             let (named_family, policy) = match part.split_once('=') {
                 Some((family, policy)) if !family.contains(':') => (Some(find_family(family)?), policy),
@@ -107,7 +119,12 @@ impl FromStr for PolicySpec {
 impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts: Vec<String> = Vec::new();
-        let given = [(Family::Allocate, &self.allocate), (Family::Steer, &self.steer), (Family::Share, &self.share)];
+        let given = [
+            (Family::Estimate, &self.estimate),
+            (Family::Allocate, &self.allocate),
+            (Family::Steer, &self.steer),
+            (Family::Share, &self.share),
+        ];
         let bare = given.iter().filter(|(_, named)| named.is_some()).count() == 1;
         for (family, named) in given {
             if let Some(named) = named {
@@ -131,6 +148,7 @@ fn check(named: &Named, family: Option<Family>) -> Result<Family, BuildError> {
             Family::Steer => AnySteer::check_parameters(&named.name, &named.parameters),
             Family::Share => AnyShare::check_parameters(&named.name, &named.parameters),
             Family::Allocate => AnyAllocate::check_parameters(&named.name, &named.parameters),
+            Family::Estimate => AnyEstimate::check_parameters(&named.name, &named.parameters),
         };
         if let Some(result) = checked {
             return result.map(|()| candidate);
@@ -147,6 +165,7 @@ mod tests {
     use alloc::string::ToString;
 
     const STEERS: &str = "rr, conn, hrw, ahrw, h-cahrw, ps-hrw";
+    const REST: &str = "static, everest, table, oracle, least-squares";
     const SHARES: &str = "fcfs, wrr, drr, sfq, wf2q+, vtrr, gr3";
 
     fn refused(text: &str) -> String {
@@ -155,9 +174,13 @@ mod tests {
 
     #[test]
     fn specs_read_back_as_written() {
-        for text in
-            ["drr", "drr:quantum=3000", "allocate=static/steer=hrw/share=drr:quantum=9,surplus=true", "conn:hash=mix"]
-        {
+        for text in [
+            "drr",
+            "estimate=least-squares:forgetting=0.99/share=drr",
+            "drr:quantum=3000",
+            "allocate=static/steer=hrw/share=drr:quantum=9,surplus=true",
+            "conn:hash=mix",
+        ] {
             assert_eq!(text.parse::<PolicySpec>().unwrap().to_string(), text);
         }
         assert_eq!("share=sfq".parse::<PolicySpec>().unwrap().to_string(), "sfq");
@@ -169,9 +192,12 @@ mod tests {
         assert_eq!(refused("share=dr"), format!("no share policy `dr`; did you mean `drr`?; there are: {SHARES}"));
         assert_eq!(
             refused("hrv"),
-            format!("no policy `hrv`; did you mean `hrw`?; there are: {STEERS}, {SHARES}, static, everest")
+            format!("no policy `hrv`; did you mean `hrw`?; there are: {STEERS}, {SHARES}, {REST}")
         );
-        assert_eq!(refused("stear=hrw"), "no family `stear`; did you mean `steer`?; there are: steer, share, allocate");
+        assert_eq!(
+            refused("stear=hrw"),
+            "no family `stear`; did you mean `steer`?; there are: steer, share, allocate, estimate"
+        );
         assert_eq!(
             refused("drr:quant=3"),
             "drr: no parameter `quant`; did you mean `quantum`?; there are: quantum, surplus"
@@ -179,6 +205,6 @@ mod tests {
         assert_eq!(refused("rr:x=1"), "rr: no parameter `x`: it has none");
         assert_eq!(refused("drr:quantum"), "drr: a parameter reads name=value, not `quantum`");
         assert_eq!(refused("drr/sfq"), "`drr/sfq` names two share policies: name one");
-        assert_eq!(refused(""), format!("no policy ``; there are: {STEERS}, {SHARES}, static, everest"));
+        assert_eq!(refused(""), format!("no policy ``; there are: {STEERS}, {SHARES}, {REST}"));
     }
 }

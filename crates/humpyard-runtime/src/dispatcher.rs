@@ -310,7 +310,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// Gives every core as many packets as it may have in flight.
     fn hand_out(&mut self) -> bool {
         let now = self.clock.now();
-        while let Some(core) = self.live.measured.next_core() {
+        while let Some(core) = self.live.measured.next_core(now) {
             let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
             let Some(dispatch) = self.live.measured.next(now, core) else { continue };
             self.record(timed);

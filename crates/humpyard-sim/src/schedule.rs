@@ -2,9 +2,9 @@
 
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::mechanism::AlwaysReady;
-use humpyard_core::policy::{BuildError, ServiceSetup, Setup, Ties};
+use humpyard_core::policy::{BuildError, Setup, Ties};
 use humpyard_core::random::Seed;
-use humpyard_core::unit::{Time, Weight, WorkUnit};
+use humpyard_core::unit::Weight;
 use humpyard_policies::spec::PolicySpec;
 
 /// What is to be scheduled.
@@ -86,25 +86,15 @@ pub fn schedule(request: &ScheduleRequest) -> Result<Schedule, BuildError> {
         )));
     }
     let clients = request.weights.len();
-    let services = [ServiceSetup {
-        name: "unit",
-        packet_time: Time::ZERO,
-        switch_cost: Time::ZERO,
-        tolerance: Time::MAX,
-        guarantee_millionths: 1_000_000,
-    }];
     let setup = Setup {
         cores: request.processors,
-        topology: None,
-        flows: 1,
         clients,
         packets: 3 * clients + request.processors,
-        unit: WorkUnit::Bytes,
         longest: 1,
         weights: &request.weights,
-        services: &services,
         ties: request.ties,
         seed: request.seed,
+        ..Setup::default()
     };
     let mut ready =
         AlwaysReady::new(&setup, request.order.iter().copied(), |_, _| 1, || request.policy.build_share(&setup))?;

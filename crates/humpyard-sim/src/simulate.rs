@@ -194,7 +194,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
 
     /// Gives every core that has room what it can have.
     fn hand_out(&mut self, now: Time) {
-        while let Some(core) = self.run.measured.next_core() {
+        while let Some(core) = self.run.measured.next_core(now) {
             let timed = self.is_timed().then(Instant::now);
             let Some(dispatch) = self.run.measured.next(now, core) else { continue };
             self.record(timed);

@@ -56,23 +56,24 @@ impl<S: Steer> Steer for CheckedSteer<S> {
         assert_eq!(self.pending, None, "the policy was not told of a packet's fate");
         self.verify_view(view);
         let target = self.steer.steer(now, packet, view);
-        let Target::Core(core) = target;
+        let core = target.core().expect("a core");
         assert!(view.eligible.contains(&core), "core {core} is not one of {:?}", view.eligible);
         self.pending = Some(core);
         target
     }
 
-    fn on_enqueue(&mut self, now: Time, core: CoreId, packet: &Packet) {
+    fn on_enqueue(&mut self, now: Time, target: Target, packet: &Packet) {
         self.advance(now);
+        let core = target.core().expect("a core");
         assert_eq!(self.pending.take(), Some(core), "a packet joins the queue that was chosen");
         self.held[core.index()].push_back((packet.sequence, packet.estimate));
-        self.steer.on_enqueue(now, core, packet);
+        self.steer.on_enqueue(now, target, packet);
     }
 
-    fn on_drop(&mut self, now: Time, core: CoreId, packet: &Packet) {
+    fn on_drop(&mut self, now: Time, target: Target, packet: &Packet) {
         self.advance(now);
-        assert_eq!(self.pending.take(), Some(core), "a packet is dropped at the queue that was chosen");
-        self.steer.on_drop(now, core, packet);
+        assert_eq!(self.pending.take(), target.core(), "a packet is dropped at the queue that was chosen");
+        self.steer.on_drop(now, target, packet);
     }
 
     fn on_flow_end(&mut self, now: Time, flow: FlowId) {

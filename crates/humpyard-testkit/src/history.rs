@@ -6,7 +6,7 @@ use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{ClientId, FlowId, Id};
 use humpyard_core::mechanism::{FlowOrder, Limits, Options};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{ServiceSetup, Setup, Ties};
+use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 
@@ -61,16 +61,16 @@ impl History {
     pub fn setup(&self) -> Setup<'_> {
         Setup {
             cores: self.cores,
-            topology: None,
             flows: self.flows,
             clients: self.weights.len(),
             packets: self.packets,
             unit: self.unit,
             longest: self.longest,
             weights: &self.weights,
+            estimates: &self.estimates,
             services: &self.services,
-            ties: Ties::Lowest,
             seed: self.seed,
+            ..Setup::default()
         }
     }
 
@@ -82,7 +82,7 @@ impl History {
 
     /// What the mechanism is told beside the set-up.
     pub fn options(&self) -> Options {
-        Options { estimates: self.estimates.clone(), limits: self.limits, flow_order: self.flow_order }
+        Options { limits: self.limits, flow_order: self.flow_order }
     }
 
     /// Number of packets that arrive.

@@ -222,7 +222,7 @@ impl<'h> Player<'h> {
         observer: &mut impl Observer,
     ) {
         // Half of the histories ask the cores that the scheduler names, the others every core.
-        while let Some(core) = self.history.seed.0.is_multiple_of(2).then(|| scheduler.next_core()).flatten() {
+        while let Some(core) = self.history.seed.0.is_multiple_of(2).then(|| scheduler.next_core(now)).flatten() {
             self.ask_core(now, core, scheduler, observer);
         }
         for core in (0..self.cores.len()).map(CoreId::from_index) {
@@ -257,7 +257,7 @@ impl<'h> Player<'h> {
     /// Notes that an arrival was accepted, and gives the packet as the mechanism should have completed it.
     fn accept(&mut self, number: usize, slot: Slot, packet: Packet) -> Packet {
         let estimate = self.history.estimates[packet.service.index()].work(packet.length);
-        let packet = Packet { sequence: self.accepted, estimate, ..packet };
+        let packet = Packet { sequence: self.accepted, estimate, entered: packet.arrival, ..packet };
         self.accepted += 1;
         self.held[packet.client.index()] += 1;
         self.places[number] = Place::Waiting(packet);

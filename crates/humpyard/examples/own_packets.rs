@@ -1,41 +1,18 @@
 //! Your own packets under a policy of humpyard: three tenants, weights 3, 2, 1, one core, deficit round robin.
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
-use humpyard::cost::LinearCost;
 use humpyard::id::{ClientId, CoreId, ServiceId};
-use humpyard::mechanism::{FlowOrder, Limits, Options};
+use humpyard::mechanism::Options;
 use humpyard::packet::Packet;
 use humpyard::policies::spec::PolicySpec;
-use humpyard::policy::{ServiceSetup, Setup, Ties};
-use humpyard::random::Seed;
-use humpyard::unit::{Time, Weight, WorkUnit};
+use humpyard::policy::Setup;
+use humpyard::unit::{Time, Weight};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policy: PolicySpec = "drr".parse()?;
     let weights = [3, 2, 1].map(|weight| Weight::new(weight).expect("positive"));
-    let services = [ServiceSetup {
-        name: "mine",
-        packet_time: Time::ZERO,
-        switch_cost: Time::ZERO,
-        tolerance: Time::MAX,
-        guarantee_millionths: 1_000_000,
-    }];
-    let setup = Setup {
-        cores: 1,
-        topology: None,
-        flows: 3,
-        clients: 3,
-        packets: 1000,
-        unit: WorkUnit::Bytes,
-        longest: 1500,
-        weights: &weights,
-        services: &services,
-        ties: Ties::Lowest,
-        seed: Seed(1),
-    };
-    let options =
-        Options { estimates: vec![LinearCost::BYTES], limits: Limits::default(), flow_order: FlowOrder::Keep };
-    let mut scheduler = policy.build(&setup, options)?;
+    let setup = Setup { flows: 3, clients: 3, weights: &weights, ..Setup::default() };
+    let mut scheduler = policy.build(&setup, Options::default())?;
 
     // Each tenant has a hundred packets waiting.
     for packet in 0..300 {

@@ -30,8 +30,8 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// A core that has room, and for which something may wait: [`Scheduler::next_core`].
-    pub fn next_core(&mut self) -> Option<CoreId> {
-        self.scheduler.next_core()
+    pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
+        self.scheduler.next_core(now)
     }
 
     /// A core that begins to go over to another service: [`Scheduler::next_switch`].

@@ -3,8 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::scheduler::{Arrival, FlowOrder, Limits, Never, Options, Scheduler};
-use crate::cost::LinearCost;
+use super::scheduler::{Arrival, Never, Options, Scheduler};
 use crate::id::{ClientId, CoreId, Id, Slot};
 use crate::packet::Packet;
 use crate::policy::{BuildError, Setup, Share};
@@ -32,7 +31,7 @@ pub struct AlwaysReady<Q, W> {
 }
 
 impl<Q: Share, W: FnMut(ClientId, u64) -> u32> AlwaysReady<Q, W> {
-    /// Clients that arrive in this order, each with packets of this work.
+    /// Clients that arrive in this order, each with packets of this work, which the set-up must estimate by their length.
     ///
     /// # Errors
     /// What `share` gives.
@@ -42,10 +41,8 @@ impl<Q: Share, W: FnMut(ClientId, u64) -> u32> AlwaysReady<Q, W> {
         work: W,
         share: impl FnMut() -> Result<Q, BuildError>,
     ) -> Result<Self, BuildError> {
-        let options =
-            Options { estimates: vec![LinearCost::BYTES], limits: Limits::default(), flow_order: FlowOrder::Keep };
         let mut ready = Self {
-            scheduler: Scheduler::new(setup, options, None, None, share)?,
+            scheduler: Scheduler::new(setup, Options::default(), None, None, share)?,
             work,
             sent: vec![0; setup.clients],
             in_service: vec![None; setup.cores],

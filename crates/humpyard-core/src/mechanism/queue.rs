@@ -108,6 +108,13 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
+    /// Which of the free cores, of which there are several, is asked first.
+    pub(super) fn place(&mut self, now: Time) -> CoreId {
+        let core = self.share.place(now, &self.free);
+        debug_assert!(self.free.contains(core), "core {core} is not free");
+        core
+    }
+
     /// Takes the packet that `core` should serve now.
     pub(super) fn dispatch(&mut self, now: Time, core: CoreId, slab: &mut Slab) -> Option<Slot> {
         let client = self.share.pick(now, core)?;

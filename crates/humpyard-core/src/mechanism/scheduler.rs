@@ -1,5 +1,6 @@
 //! The scheduler: packets in, decisions out.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -10,7 +11,7 @@ use super::slab::Slab;
 use crate::cost::LinearCost;
 use crate::id::{ClientId, CoreId, FlowId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::packet::Packet;
-use crate::policy::{Allocate, BuildError, Cause, CoreView, Policy, Setup, Share, Steer, Target, View};
+use crate::policy::{Allocate, BuildError, Cause, CoreView, Estimate, Policy, Setup, Share, Steer, Target, View};
 use crate::storage::IdSet;
 use crate::unit::{Time, Weight, Work, WorkUnit};
 
@@ -59,10 +60,8 @@ impl Default for Limits {
 }
 
 /// What the mechanism is told beside the policies' [`Setup`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What a packet is believed to cost, by service, in the unit of the run.
-    pub estimates: Vec<LinearCost>,
     /// Limits of queues and clients.
     pub limits: Limits,
     /// Whether clients keep their order where several cores pull from one queue.
@@ -98,6 +97,31 @@ pub struct Completed {
     pub used: Work,
 }
 
+/// Whom the mechanism asks what a packet costs.
+#[derive(Debug)]
+enum Estimator {
+    /// The table of the set-up, without a detour.
+    Table(IdVec<ServiceId, LinearCost>),
+    Other(Box<dyn Estimate + Send>),
+}
+
+impl Estimator {
+    #[inline]
+    fn of(&self, packet: &Packet) -> Work {
+        match self {
+            Self::Table(lines) => lines[packet.service].work(packet.length),
+            Self::Other(estimate) => estimate.estimate(packet),
+        }
+    }
+
+    #[inline]
+    fn on_completion(&mut self, packet: &Packet, used: Work, cold: bool) {
+        if let Self::Other(estimate) = self {
+            estimate.on_completion(packet, used, cold);
+        }
+    }
+}
+
 /// Which queue a core pulls from, and a packet joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Layout {
@@ -131,7 +155,7 @@ pub struct Scheduler<S, Q, A> {
     /// The cores that may serve each service.
     eligible: IdVec<ServiceId, Vec<CoreId>>,
     allocation: Option<Allocation<A>>,
-    estimates: IdVec<ServiceId, LinearCost>,
+    estimate: Estimator,
     slab: Slab,
     /// Queues in which something may have changed since they were last found to have nothing for a core.
     candidates: IdSet<QueueId>,
@@ -155,7 +179,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         allocate: Option<A>,
         mut share: impl FnMut() -> Result<Q, BuildError>,
     ) -> Result<Self, BuildError> {
-        check_setup(setup, &options)?;
+        check_setup(setup)?;
         let moves = allocate.as_ref().is_some_and(Allocate::moves);
         if moves && steer.is_some() {
             return Err(BuildError::new(
@@ -204,7 +228,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             views: IdVec::from_fn(setup.cores, |_| CoreView::default()),
             eligible,
             allocation,
-            estimates: options.estimates.into_iter().collect(),
+            estimate: Estimator::Table(setup.estimates.iter().copied().collect()),
             slab: Slab::new(setup.packets),
             candidates: IdSet::new(queue_count),
             in_flight: 1,
@@ -224,6 +248,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self
     }
 
+    /// With this estimator instead of the table of the set-up.
+    #[must_use]
+    pub fn with_estimate(mut self, estimate: Box<dyn Estimate + Send>) -> Self {
+        self.estimate = Estimator::Other(estimate);
+        self
+    }
+
     /// A packet arrives: it is steered and queued, or dropped for a named reason.
     pub fn on_arrival(&mut self, now: Time, mut packet: Packet) -> Arrival {
         self.advance(now);
@@ -231,7 +262,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if self.slab.is_full() {
             return self.drop_packet(DropReason::BufferFull);
         }
-        packet.estimate = self.estimates[packet.service].work(packet.length);
+        packet.estimate = self.estimate.of(&packet);
         let core = self.steer(&packet);
         let queue = match (core, self.layout) {
             (Some(core), _) => self.cores[core].queue,
@@ -241,11 +272,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let charged = self.queues[queue].charged(packet.client);
         if let Some(reason) = self.refuse(queue, charged) {
             if let (Some(steer), Some(core)) = (&mut self.steer, core) {
-                steer.on_drop(now, core, &packet);
+                steer.on_drop(now, Target::Core(core), &packet);
             }
             return self.drop_packet(reason);
         }
         packet.sequence = self.accepted;
+        packet.entered = packet.arrival;
         self.accepted += 1;
         self.account.held += 1;
         let slot = self.slab.insert(packet, queue, charged);
@@ -254,7 +286,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if let (Some(steer), Some(core)) = (&mut self.steer, core) {
             self.views[core].packets += 1;
             self.views[core].backlog += packet.estimate;
-            steer.on_enqueue(now, core, &packet);
+            steer.on_enqueue(now, Target::Core(core), &packet);
         }
         self.tell_waiting(queue);
         if let Some(allocation) = &mut self.allocation {
@@ -267,16 +299,17 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// A core that has room, and for which something may wait; none if there is none. Ask it with [`Scheduler::next`], and
     /// then this again, until there is none: then every core has what it can have.
     ///
-    /// Cores come by ascending queue, and within a queue as the allocation places packets, else ascending.
-    pub fn next_core(&mut self) -> Option<CoreId> {
+    /// Cores come by ascending queue, and within a queue as the allocation, else the sharing policy, places packets.
+    pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
         while let Some(id) = self.candidates.first() {
-            let queue = &self.queues[id];
-            match (queue.waiting, queue.free.first(), &mut self.allocation) {
-                (1.., Some(_), Some(allocation)) if self.layout == Layout::PerService && queue.free.len() > 1 => {
+            let queue = &mut self.queues[id];
+            match (queue.waiting, queue.free.len(), &mut self.allocation) {
+                (0, ..) | (_, 0, _) => self.candidates.remove(id),
+                (_, 1, _) => return queue.free.first(),
+                (_, _, Some(allocation)) if self.layout == Layout::PerService => {
                     return Some(allocation.place(ServiceId(id.0), &queue.free));
                 }
-                (1.., Some(core), _) => return Some(core),
-                _ => self.candidates.remove(id),
+                _ => return Some(queue.place(now)),
             }
         }
         None
@@ -303,6 +336,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         entry.core = Some(core);
         let packet = entry.packet;
         let cold = state.last_service != Some(packet.service);
+        entry.cold = cold;
         state.last_service = Some(packet.service);
         state.in_service += 1;
         if state.in_service >= self.in_flight {
@@ -334,6 +368,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             WorkUnit::Packets => 1,
         };
         self.slab.remove(slot);
+        self.estimate.on_completion(&packet, used, entry.cold);
         self.queues[entry.queue].complete(now, core, entry.charged, &packet, used, &self.slab);
         self.cores[core].in_service -= 1;
         self.candidates.insert(entry.queue);
@@ -503,7 +538,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let steer = self.steer.as_mut()?;
         let eligible = &self.eligible[packet.service];
         let view = View { as_of: self.now, cores: &self.views, eligible };
-        let Target::Core(core) = steer.steer(self.now, packet, &view);
+        let core = steer.steer(self.now, packet, &view).core().expect("a core");
         debug_assert!(eligible.contains(&core), "core {core} may not serve the packet");
         Some(core)
     }
@@ -539,7 +574,7 @@ fn check_memory(share: &impl Share, queues: usize, clients: usize) -> Result<(),
 /// About two gigabytes with the policies' own memory.
 const PLACES_MAX: usize = 1 << 25;
 
-fn check_setup(setup: &Setup<'_>, options: &Options) -> Result<(), BuildError> {
+fn check_setup(setup: &Setup<'_>) -> Result<(), BuildError> {
     let refuse = |message| Err(BuildError::new(message));
     if setup.cores == 0 || setup.cores > usize::from(u16::MAX) {
         return refuse(format!("there must be 1 to {} cores, not {}", u16::MAX, setup.cores));
@@ -547,11 +582,14 @@ fn check_setup(setup: &Setup<'_>, options: &Options) -> Result<(), BuildError> {
     if let Some(topology) = setup.topology.filter(|topology| topology.cores() != setup.cores) {
         return refuse(format!("the topology has {} cores, the run {}", topology.cores(), setup.cores));
     }
+    if setup.contexts == 0 || !setup.cores.is_multiple_of(setup.contexts) {
+        return refuse(format!("{} cores are no elements of {} contexts each", setup.cores, setup.contexts));
+    }
     if setup.packets == 0 || setup.packets >= u32::MAX as usize {
         return refuse(format!("there must be room for 1 to {} packets, not {}", u32::MAX - 1, setup.packets));
     }
-    if setup.services.is_empty() || setup.services.len() != options.estimates.len() {
-        return refuse(format!("{} services with {} estimates", setup.services.len(), options.estimates.len()));
+    if setup.services.is_empty() || setup.services.len() != setup.estimates.len() {
+        return refuse(format!("{} services with {} estimates", setup.services.len(), setup.estimates.len()));
     }
     Ok(())
 }

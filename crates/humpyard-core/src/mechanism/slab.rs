@@ -20,6 +20,8 @@ pub(super) struct Entry {
     pub(super) charged: ClientId,
     /// The core that serves it, once dispatched.
     pub(super) core: Option<CoreId>,
+    /// Whether that core's previous packet had another service.
+    pub(super) cold: bool,
 }
 
 /// A fixed number of slots. Taking and giving back are O(1).
@@ -40,6 +42,7 @@ impl Slab {
             queue: QueueId(0),
             charged: ClientId(0),
             core: None,
+            cold: false,
         });
         Self { entries, free: if slots > 0 { Slot(0) } else { NONE }, used: 0 }
     }
@@ -57,7 +60,7 @@ impl Slab {
         let slot = self.free;
         let entry = &mut self.entries[slot];
         self.free = entry.next;
-        *entry = Entry { packet, next: NONE, older: NONE, newer: NONE, queue, charged, core: None };
+        *entry = Entry { packet, next: NONE, older: NONE, newer: NONE, queue, charged, core: None, cold: false };
         self.used += 1;
         slot
     }

@@ -12,6 +12,8 @@ pub enum Family {
     Share,
     /// Which service a core works for.
     Allocate,
+    /// What a packet is believed to cost.
+    Estimate,
 }
 
 impl Family {
@@ -21,6 +23,7 @@ impl Family {
             Self::Steer => "steer",
             Self::Share => "share",
             Self::Allocate => "allocate",
+            Self::Estimate => "estimate",
         }
     }
 }

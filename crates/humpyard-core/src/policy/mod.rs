@@ -12,6 +12,7 @@
 //! * The same events give the same decisions, on every machine.
 
 mod allocate;
+mod estimate;
 mod info;
 mod parameter;
 mod setup;
@@ -21,11 +22,12 @@ mod topology;
 mod view;
 
 pub use allocate::{Activity, Allocate, Cause, CoreState, Machine, Move, ServiceState};
+pub use estimate::Estimate;
 pub use info::{Family, Info, Promise};
 pub use parameter::{Auto, Entry, Parameter, ParameterError, ParameterValue, Params};
 pub use setup::{ServiceSetup, Setup, Ties};
 pub use share::Share;
-pub use steer::{Steer, Target};
+pub use steer::{Reach, Steer, Target};
 pub use topology::Topology;
 pub use view::{CoreView, View};
 

@@ -1,7 +1,8 @@
 //! What a policy is told of the run before it starts.
 
 use super::Topology;
-use crate::id::{ClientId, ServiceId};
+use crate::cost::LinearCost;
+use crate::id::{ClientId, CoreId, ElementId, Id, ServiceId};
 use crate::random::Seed;
 use crate::unit::{Time, Weight, Work, WorkUnit};
 
@@ -30,11 +31,26 @@ pub struct ServiceSetup<'a> {
     pub guarantee_millionths: u32,
 }
 
+impl ServiceSetup<'_> {
+    /// The only service of a run that says nothing of it: no packet is late, and all cores are its own.
+    pub const ONLY: ServiceSetup<'static> = ServiceSetup {
+        name: "service",
+        packet_time: Time::ZERO,
+        switch_cost: Time::ZERO,
+        tolerance: Time::MAX,
+        guarantee_millionths: 1_000_000,
+    };
+}
+
 /// The run a policy is made for. Every limit is known here: nothing is allocated later.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// Number of cores, at least 1.
     pub cores: usize,
+    /// Contexts of each processing element, at least 1: so many consecutive cores are one element, and take turns computing.
+    pub contexts: usize,
+    /// Speed of the first cores, in thousandths of the speed that estimates hold for; the others have 1000.
+    pub speeds: &'a [u32],
     /// Which cores are near each other; none is all the same.
     pub topology: Option<&'a Topology>,
     /// Number of flow ids.
@@ -49,6 +65,8 @@ pub struct Setup<'a> {
     pub longest: Work,
     /// Weights of the first clients; the others have [`Weight::ONE`].
     pub weights: &'a [Weight],
+    /// What a packet of each service is believed to cost before anything was measured, in the unit of the run.
+    pub estimates: &'a [LinearCost],
     /// The services, at least one.
     pub services: &'a [ServiceSetup<'a>],
     /// Which of two equals goes first.
@@ -57,10 +75,47 @@ pub struct Setup<'a> {
     pub seed: Seed,
 }
 
+impl Default for Setup<'_> {
+    /// One core, one client, one service, 1024 packets of at most 1514 bytes, and bytes as the unit of work.
+    fn default() -> Self {
+        Self {
+            cores: 1,
+            contexts: 1,
+            speeds: &[],
+            topology: None,
+            flows: 1,
+            clients: 1,
+            packets: 1024,
+            unit: WorkUnit::Bytes,
+            longest: 1514,
+            weights: &[],
+            estimates: &[LinearCost::BYTES],
+            services: &[ServiceSetup::ONLY],
+            ties: Ties::Lowest,
+            seed: Seed(1),
+        }
+    }
+}
+
 impl Setup<'_> {
     /// The weight of a client at the start.
     pub fn weight(&self, client: ClientId) -> Weight {
         self.weights.get(client.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// The speed of a core, in thousandths.
+    pub fn speed(&self, core: CoreId) -> u32 {
+        self.speeds.get(core.index()).copied().unwrap_or(1000)
+    }
+
+    /// Number of processing elements.
+    pub fn elements(&self) -> usize {
+        self.cores.div_ceil(self.contexts)
+    }
+
+    /// The element of a core.
+    pub fn element(&self, core: CoreId) -> ElementId {
+        ElementId::from_index(core.index() / self.contexts)
     }
 
     /// What is known of a service.

@@ -3,6 +3,7 @@
 use super::Policy;
 use crate::id::{ClientId, CoreId};
 use crate::packet::Packet;
+use crate::storage::IdSet;
 use crate::unit::{Time, Weight, Work};
 
 /// A sharing policy: orders the clients of one queue, from which one or several cores pull.
@@ -38,11 +39,25 @@ pub trait Share: Policy {
     /// Asked again without an event between, it answers the same.
     fn pick(&mut self, now: Time, core: CoreId) -> Option<ClientId>;
 
+    /// Which of several cores that have room is asked first: a member of `idle`, which has two or more. Asked when packets
+    /// wait; asked again without an event between, it answers the same.
+    fn place(&mut self, _now: Time, idle: &IdSet<CoreId>) -> CoreId {
+        idle.first().expect("a core is idle")
+    }
+
     /// The client's head goes to `core`; it is charged the packet's estimate.
     fn on_dispatch(&mut self, now: Time, core: CoreId, client: ClientId, sent: &Packet);
 
     /// The packet is done and was `used` work: settle the difference to its estimate.
     fn on_completion(&mut self, _now: Time, _core: CoreId, _client: ClientId, _sent: &Packet, _used: Work) {}
+
+    /// The client's newest waiting packet, which is not its head, was dropped to make room for another client's; `waiting`
+    /// packets of the client are left.
+    fn on_push_out(&mut self, _now: Time, _client: ClientId, _packet: &Packet, _waiting: u32) {}
+
+    /// A packet is done that this policy did not dispatch: it was in service when the policy took over. A client that had
+    /// packets in service then is not heard of before they are done, where its order is kept.
+    fn on_foreign_completion(&mut self, _now: Time, _core: CoreId, _client: ClientId, _sent: &Packet, _used: Work) {}
 
     /// The client has nothing waiting and nothing in service.
     fn on_idle(&mut self, now: Time, client: ClientId);

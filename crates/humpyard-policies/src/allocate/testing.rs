@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{CoreId, ServiceId, Slot};
-use humpyard_core::mechanism::{FlowOrder, Limits, Never, Options, Scheduler};
+use humpyard_core::mechanism::{Never, Options, Scheduler};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Build, ServiceSetup, Setup};
 use humpyard_core::unit::{Time, WorkUnit};
@@ -55,16 +55,18 @@ impl Scenario<'_> {
     /// Runs it: everything that ends at an instant, then arrivals one by one, each followed by what cores can have.
     pub(crate) fn run<A: Allocate + Build>(&self) -> Outcome {
         let unit = WorkUnit::Nanoseconds;
-        let setup = Setup { services: self.services, unit, packets: self.arrivals.len(), ..setup(self.cores, 1, &[]) };
         let estimate = LinearCost { fixed: PACKET.as_ns(), per_byte_milli: 0, cold: 0 };
-        let options = Options {
-            estimates: vec![estimate; self.services.len()],
-            limits: Limits::default(),
-            flow_order: FlowOrder::Keep,
+        let setup = Setup {
+            services: self.services,
+            estimates: &vec![estimate; self.services.len()],
+            unit,
+            packets: self.arrivals.len(),
+            ..setup(self.cores, 1, &[])
         };
         let policy = A::new(&A::Params::default(), &setup).unwrap();
         let mut scheduler: Scheduler<Never, Fcfs, A> =
-            Scheduler::new(&setup, options, None, Some(policy), || Fcfs::new(&FcfsParams {}, &setup)).unwrap();
+            Scheduler::new(&setup, Options::default(), None, Some(policy), || Fcfs::new(&FcfsParams {}, &setup))
+                .unwrap();
         let mut outcome = Outcome::default();
         let mut under_way = UnderWay::new();
         let mut arrivals = self.arrivals.iter().peekable();
@@ -108,7 +110,7 @@ fn hand_out<A: Allocate>(
     under_way: &mut UnderWay,
     outcome: &mut Outcome,
 ) {
-    while let Some(core) = scheduler.next_core() {
+    while let Some(core) = scheduler.next_core(now) {
         if let Some(dispatch) = scheduler.next(now, core) {
             under_way.insert((now + PACKET, core, Some(dispatch.slot)));
         }

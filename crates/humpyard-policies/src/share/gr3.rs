@@ -515,7 +515,7 @@ impl Gr3 {
         group.weight += change;
         let after = group.weight;
         if before > 0 {
-            let place = self.place(order);
+            let place = self.place_of(order);
             self.list.copy_within(place + 1..self.listed, place);
             self.listed -= 1;
         }
@@ -565,7 +565,7 @@ impl Gr3 {
     }
 
     /// The place of a listed group in the list.
-    fn place(&self, order: u8) -> usize {
+    fn place_of(&self, order: u8) -> usize {
         let place = self.list[..self.listed].iter().position(|&listed| listed == order);
         place.expect("a group that has clients is listed")
     }

@@ -73,8 +73,8 @@ impl Steer for HCahrw {
     }
 
     #[inline]
-    fn on_enqueue(&mut self, _: Time, core: CoreId, _: &Packet) {
-        self.forest.on_enqueue(core);
+    fn on_enqueue(&mut self, _: Time, target: Target, _: &Packet) {
+        self.forest.on_enqueue(target.core().expect("it steers to cores"));
     }
 
     #[inline]
@@ -100,7 +100,7 @@ mod tests {
     fn behind(params: &HCahrwParams, topology: Option<&Topology>, lengths: &[u32]) -> HCahrw {
         let mut policy = HCahrw::new(params, &Setup { topology, ..setup(lengths.len(), 1, &[]) }).unwrap();
         for (core, &length) in lengths.iter().enumerate() {
-            let join = |_| policy.on_enqueue(Time::ZERO, CoreId::from_index(core), &Packet::default());
+            let join = |_| policy.on_enqueue(Time::ZERO, Target::Core(CoreId::from_index(core)), &Packet::default());
             (0..length).for_each(join);
         }
         policy
@@ -109,8 +109,8 @@ mod tests {
     fn steered(policy: &mut HCahrw, eligible: &[CoreId], key: u64) -> CoreId {
         let cores = views(&[0; 8]);
         let view = View { as_of: Time::ZERO, cores: &cores, eligible };
-        let Target::Core(core) = policy.steer(Time::ZERO, &Packet { key, ..Packet::default() }, &view);
-        core
+
+        policy.steer(Time::ZERO, &Packet { key, ..Packet::default() }, &view).core().expect("a core")
     }
 
     #[test]

@@ -233,7 +233,8 @@ impl Steer for PsHrw {
     }
 
     #[inline]
-    fn on_enqueue(&mut self, _: Time, core: CoreId, packet: &Packet) {
+    fn on_enqueue(&mut self, _: Time, target: Target, packet: &Packet) {
+        let core = target.core().expect("it steers to cores");
         let connection = &mut self.connections[packet.flow];
         connection.held += u64::from(packet.length);
         connection.last_core = core;
@@ -453,7 +454,7 @@ mod tests {
         fn dropped(&mut self, flow: u32, length: u32) -> CoreId {
             let packet = self.packet(flow, length);
             let view = View { as_of: Time::ZERO, cores: &self.views, eligible: &self.eligible };
-            let Target::Core(core) = self.policy.steer(Time::ZERO, &packet, &view);
+            let core = self.policy.steer(Time::ZERO, &packet, &view).core().expect("a core");
             assert!(self.eligible.contains(&core), "core {core} is not one of {:?}", self.eligible);
             self.policy.check();
             core
@@ -469,7 +470,7 @@ mod tests {
             let packet = self.packet(flow, length);
             self.accepted += 1;
             self.views[core].packets += 1;
-            self.policy.on_enqueue(Time::ZERO, core, &packet);
+            self.policy.on_enqueue(Time::ZERO, Target::Core(core), &packet);
             self.held.push((core, packet));
             self.policy.check();
         }
@@ -564,12 +565,12 @@ mod tests {
         let mut random = Seed(5).stream("test");
         for flow in 0..400 {
             let view = View { as_of: Time::ZERO, cores: &run.views, eligible: &run.eligible };
-            let Target::Core(expected) = tree.steer(Time::ZERO, &run.packet(flow, 100), &view);
+            let expected = tree.steer(Time::ZERO, &run.packet(flow, 100), &view).core().expect("a core");
             let core = run.arrive(flow, 100);
             if flow > 8 {
                 assert_eq!(core, expected);
             }
-            tree.on_enqueue(Time::ZERO, core, &Packet::default());
+            tree.on_enqueue(Time::ZERO, Target::Core(core), &Packet::default());
             if random.below(8) == 0 {
                 let place = random.below(run.held.len() as u64) as usize;
                 tree.on_completion(Time::ZERO, run.held[place].0, &Packet::default(), 1);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{CoreId, Id, IdVec};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, CoreView, Steer, Target, View};
+use humpyard_core::policy::{Build, CoreView, Steer, View};
 use humpyard_core::unit::Time;
 
 use crate::testing::setup;
@@ -48,8 +48,8 @@ fn targets_in_view<S: Steer + Build>(
         .map(|&key| {
             let packet = Packet { key, rss: key as u32, ..Packet::default() };
             let view = View { as_of: Time::ZERO, cores: views, eligible };
-            let Target::Core(core) = policy.steer(Time::ZERO, &packet, &view);
-            core
+
+            policy.steer(Time::ZERO, &packet, &view).core().expect("a core")
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use humpyard_core::id::{CoreId, Id, IdVec};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, CoreView, Steer, Target, View};
+use humpyard_core::policy::{Build, CoreView, Steer, View};
 use humpyard_core::unit::Time;
 use humpyard_policies::steer::ahrw::{Ahrw, AhrwParams, Form};
 use humpyard_policies::steer::conn::{Conn, ConnParams, Hash};
@@ -28,8 +28,10 @@ fn targets<S: Steer + Build>(params: &S::Params, eligible: &[usize], packets: &[
         };
         let cores = IdVec::from_fn(CORES, loaded);
         let packet = Packet { key, rss: key as u32, ..Packet::default() };
-        let Target::Core(core) =
-            policy.steer(Time::ZERO, &packet, &View { as_of: Time::ZERO, cores: &cores, eligible: &eligible });
+        let core = policy
+            .steer(Time::ZERO, &packet, &View { as_of: Time::ZERO, cores: &cores, eligible: &eligible })
+            .core()
+            .expect("a core");
         assert!(eligible.contains(&core), "core {core} is not one of {eligible:?}");
         core
     };

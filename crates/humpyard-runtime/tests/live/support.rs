@@ -8,7 +8,7 @@ use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
 use humpyard_core::measure::{Measured, Measurements};
 use humpyard_core::mechanism::{Account, FlowOrder, Limits, Options};
-use humpyard_core::policy::{ServiceSetup, Setup, Ties};
+use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
@@ -86,28 +86,20 @@ impl Run<'_> {
         progress: &mut dyn FnMut(u64, Option<f64>),
     ) -> Result<Outcome, RunError> {
         let classifier = Classifier::new(ClassifierConfig { flows: self.flows, ..ClassifierConfig::default() })?;
-        let services = [ServiceSetup {
-            name: "forward",
-            packet_time: Time::ZERO,
-            switch_cost: Time::ZERO,
-            tolerance: Time::from_ns(2_000_000),
-            guarantee_millionths: 1_000_000,
-        }];
+        let services = [ServiceSetup { name: "forward", tolerance: Time::from_ns(2_000_000), ..ServiceSetup::ONLY }];
         let estimate = LinearCost { fixed: 60, per_byte_milli: 20, cold: 0 };
         let setup = Setup {
             cores: self.workers.max(1),
-            topology: None,
             flows: self.flows,
             clients: classifier.clients_max(),
             packets: self.packets,
             unit: WorkUnit::Nanoseconds,
             longest: estimate.work(1514),
-            weights: &[],
+            estimates: &[estimate],
             services: &services,
-            ties: Ties::Lowest,
-            seed: Seed(1),
+            ..Setup::default()
         };
-        let options = Options { estimates: vec![estimate], limits: self.limits, flow_order: FlowOrder::Keep };
+        let options = Options { limits: self.limits, flow_order: FlowOrder::Keep };
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
         let scheduler = policy.build(&setup, options).expect("a valid set-up").with_in_flight(self.in_flight);
         run(Live {

@@ -8,7 +8,7 @@ use humpyard_core::frame::Frame;
 use humpyard_core::id::{Id, IdVec, ServiceId};
 use humpyard_core::measure::{Measured, Measurements};
 use humpyard_core::mechanism::{FlowOrder, Limits, Options};
-use humpyard_core::policy::{ServiceSetup, Setup, Ties};
+use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
@@ -86,24 +86,22 @@ impl Sim<'_> {
             .collect();
         let setup = Setup {
             cores: self.cores,
-            topology: None,
             flows: 8192,
             clients: classifier.clients_max(),
             packets: self.packets,
             unit: WorkUnit::Nanoseconds,
             longest: costs.iter().map(|cost| cost.work(1514)).max().expect("a service"),
-            weights: &[],
+            estimates: &costs,
             services: &setups,
-            ties: Ties::Lowest,
-            seed: Seed(1),
+            ..Setup::default()
         };
-        let options = Options { estimates: costs.clone(), limits: self.limits, flow_order: self.flow_order };
+        let options = Options { limits: self.limits, flow_order: self.flow_order };
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
         let scheduler = policy.build(&setup, options).expect("a valid set-up");
         let outcome = simulate(Simulation {
             measured: Measured::new(scheduler, Measurements::new(&setup)),
             cores: self.cores,
-            costs: IdVec::from_iter(costs),
+            costs: IdVec::from_iter(costs.iter().copied()),
             classifier,
             source,
             pacer: Pacer::new(self.pace),

@@ -1,0 +1,302 @@
+//! Least squares: a straight line in the length, per service, learned from what packets did cost.
+//!
+//! **Idea.** Processing time is a fixed part and a part per byte. Each packet that is done on a warm core is one more point;
+//! older points count less by a factor.
+//!
+//! **Source.** EFQ and LAP paper, section 3 (equations 2 and 3), with the missing 1/n of equation 3 and in centred form:
+//! plain sums lose the slope to rounding after some hundred thousand packets.
+//!
+//! **Promises.** Equal to weighted least squares over all points; neither part is negative; with one length seen, the
+//! estimate at that length is the mean.
+//!
+//! **Cost.** O(1) time and memory per service.
+//!
+//! **Invariants.** Nothing is learned from a packet on a cold core but what cold costs.
+//!
+//! **Departures.** Until two lengths were seen the slope is the table's, and until the first packet all is.
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::id::{IdVec, ServiceId};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Build, BuildError, Estimate, Family, Info, Policy, Setup};
+use humpyard_core::unit::Work;
+
+params! {
+    /// Parameters of least squares.
+    pub struct LeastSquaresParams {
+        /// By what factor a point counts less with each later one; 1 never forgets.
+        forgetting: f64 = 0.999, in 0.5..=1.0;
+    }
+}
+
+/// What part of a new observation of the cold cost counts.
+const COLD_GAIN: f64 = 1.0 / 16.0;
+
+/// The points of one service, as moments about their means.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    table: LinearCost,
+    /// Weight of the points (n).
+    points: f64,
+    /// Mean length (ml) and mean work (mt).
+    length: f64,
+    work: f64,
+    /// Sums of products about the means (Cll, Clt, Ctt).
+    length_length: f64,
+    length_work: f64,
+    work_work: f64,
+    /// What a cold core adds (pi).
+    cold: f64,
+}
+
+impl Line {
+    fn new(table: LinearCost) -> Self {
+        Self {
+            table,
+            points: 0.0,
+            length: 0.0,
+            work: 0.0,
+            length_length: 0.0,
+            length_work: 0.0,
+            work_work: 0.0,
+            cold: table.cold as f64,
+        }
+    }
+
+    fn learn(&mut self, forgetting: f64, length: f64, work: f64) {
+        self.points = forgetting * self.points + 1.0;
+        let (from_length, from_work) = (length - self.length, work - self.work);
+        self.length += from_length / self.points;
+        self.work += from_work / self.points;
+        self.length_length = forgetting * self.length_length + from_length * (length - self.length);
+        self.length_work = forgetting * self.length_work + from_length * (work - self.work);
+        self.work_work = forgetting * self.work_work + from_work * (work - self.work);
+    }
+
+    fn learn_cold(&mut self, length: f64, work: f64) {
+        let added = (work - self.at(length)).max(0.0);
+        self.cold += COLD_GAIN * (added - self.cold);
+    }
+
+    /// Whether the points differ in length by more than rounding.
+    fn has_slope(&self) -> bool {
+        self.length_length > 1e-9 * self.points * (self.length * self.length).max(1.0)
+    }
+
+    /// The fixed part and the part per byte.
+    fn parts(&self) -> (f64, f64) {
+        if self.points == 0.0 {
+            return (self.table.fixed as f64, self.table.per_byte_milli as f64 / 1000.0);
+        }
+        if !self.has_slope() {
+            let per_byte = self.table.per_byte_milli as f64 / 1000.0;
+            return (self.work - per_byte * self.length, per_byte);
+        }
+        let per_byte = (self.length_work / self.length_length).max(0.0);
+        ((self.work - per_byte * self.length).max(0.0), per_byte)
+    }
+
+    fn at(&self, length: f64) -> f64 {
+        let (fixed, per_byte) = self.parts();
+        fixed + per_byte * length
+    }
+
+    fn variance(&self) -> f64 {
+        if self.points == 0.0 {
+            return 0.0;
+        }
+        let (_, per_byte) = self.parts();
+        (self.work_work - per_byte * self.length_work).max(0.0) / self.points
+    }
+}
+
+/// Lines learned from what packets did cost.
+#[derive(Clone, Debug)]
+pub struct LeastSquares {
+    forgetting: f64,
+    lines: IdVec<ServiceId, Line>,
+}
+
+impl LeastSquares {
+    /// What a cold core is believed to add to a packet of this service.
+    pub fn cold(&self, service: ServiceId) -> Work {
+        self.lines[service].cold as Work
+    }
+
+    /// The variance of the work of a service's packets about its line.
+    pub fn variance(&self, service: ServiceId) -> f64 {
+        self.lines[service].variance()
+    }
+}
+
+impl Build for LeastSquares {
+    type Params = LeastSquaresParams;
+    const INFO: Info = Info {
+        name: "least-squares",
+        family: Family::Estimate,
+        summary: "a straight line in the length, per service, learned from what packets did cost",
+        source: "EFQ and LAP paper, section 3",
+        promises: &[],
+        complexity: "O(1)",
+    };
+
+    fn new(params: &LeastSquaresParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let lines = setup.estimates.iter().map(|&table| Line::new(table)).collect();
+        Ok(Self { forgetting: params.forgetting, lines })
+    }
+}
+
+impl Policy for LeastSquares {
+    fn check(&self) {
+        for line in &self.lines {
+            let (fixed, per_byte) = line.parts();
+            assert!(fixed.is_finite() && per_byte >= 0.0 && line.cold >= 0.0, "{line:?}");
+        }
+    }
+}
+
+impl Estimate for LeastSquares {
+    #[inline]
+    fn estimate(&self, packet: &Packet) -> Work {
+        // Rounded to the nearest; a cast of a negative is 0.
+        ((self.lines[packet.service].at(f64::from(packet.length)) + 0.5) as Work).max(1)
+    }
+
+    fn on_completion(&mut self, packet: &Packet, used: Work, cold: bool) {
+        let (length, work) = (f64::from(packet.length), used as f64);
+        let line = &mut self.lines[packet.service];
+        if cold {
+            line.learn_cold(length, work);
+        } else {
+            line.learn(self.forgetting, length, work);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::setup;
+    use alloc::vec::Vec;
+    use humpyard_core::random::Seed;
+
+    fn estimator(forgetting: f64) -> LeastSquares {
+        LeastSquares::new(&LeastSquaresParams { forgetting }, &setup(1, 1, &[])).unwrap()
+    }
+
+    fn packet(length: u32) -> Packet {
+        Packet { length, ..Packet::default() }
+    }
+
+    /// Lengths of 40 to 1,500 bytes with work on a line, off by up to `noise`.
+    fn points(count: usize, fixed: f64, per_byte: f64, noise: f64) -> Vec<(u32, f64)> {
+        let mut random = Seed(3).stream("points");
+        let mut point = || {
+            let length = 40 + random.below(1461) as u32;
+            let off = (random.below(2001) as f64 / 1000.0 - 1.0) * noise;
+            (length, fixed + per_byte * f64::from(length) + off)
+        };
+        (0..count).map(|_| point()).collect()
+    }
+
+    /// PREDICTIVE section 2: ordinary least squares by its definition, in the order of the sums.
+    fn batch(points: &[(u32, f64)], forgetting: f64) -> (f64, f64) {
+        let mut sums = [0.0; 5];
+        let mut weight = 1.0;
+        for &(length, work) in points.iter().rev() {
+            let length = f64::from(length);
+            for (sum, term) in sums.iter_mut().zip([1.0, length, work, length * length, length * work]) {
+                *sum += weight * term;
+            }
+            weight *= forgetting;
+        }
+        let [n, l, t, ll, lt] = sums;
+        let per_byte = (lt - l * t / n) / (ll - l * l / n);
+        ((t - per_byte * l) / n, per_byte)
+    }
+
+    fn learned(forgetting: f64, points: &[(u32, f64)]) -> Line {
+        let mut line = Line::new(LinearCost::BYTES);
+        points.iter().for_each(|&(length, work)| line.learn(forgetting, f64::from(length), work));
+        line
+    }
+
+    #[test]
+    fn equals_batch_least_squares() {
+        let points = points(1000, 320.0, 1.3, 50.0);
+        for forgetting in [1.0, 0.99, 0.999] {
+            let (expected, found) = (batch(&points, forgetting), learned(forgetting, &points).parts());
+            assert!((found.0 / expected.0 - 1.0).abs() < 1e-9, "{found:?}, not {expected:?}");
+            assert!((found.1 / expected.1 - 1.0).abs() < 1e-9, "{found:?}, not {expected:?}");
+        }
+    }
+
+    /// PREDICTIVE section 2: after the jump from (320, 1.3) to (400, 2.0) a thousand packets are enough.
+    #[test]
+    fn recovers_from_a_jump() {
+        let mut line = learned(0.99, &points(2000, 320.0, 1.3, 0.0));
+        points(1000, 400.0, 2.0, 0.0).iter().for_each(|&(length, work)| line.learn(0.99, f64::from(length), work));
+        let (fixed, per_byte) = line.parts();
+        assert!((fixed - 400.0).abs() < 0.1 && (per_byte - 2.0).abs() < 0.01, "({fixed}, {per_byte})");
+    }
+
+    #[test]
+    fn keeps_the_slope_over_many_packets_of_nearly_one_length() {
+        let mut line = Line::new(LinearCost::BYTES);
+        let mut random = Seed(4).stream("points");
+        for _ in 0..200_000 {
+            let length = 1400.0 + random.below(101) as f64;
+            line.learn(1.0, length, 320.0 + 1.3 * length);
+        }
+        let (fixed, per_byte) = line.parts();
+        assert!((per_byte - 1.3).abs() < 1e-9 && (fixed - 320.0).abs() < 1e-6, "({fixed}, {per_byte})");
+    }
+
+    #[test]
+    fn one_length_gives_its_mean() {
+        let mut estimator = estimator(1.0);
+        [900, 1100, 1300].into_iter().for_each(|work| estimator.on_completion(&packet(500), work, false));
+        assert_eq!(estimator.estimate(&packet(500)), 1100);
+        // The table's slope, one unit per byte, until another length was seen.
+        assert_eq!(estimator.estimate(&packet(600)), 1200);
+        estimator.check();
+    }
+
+    #[test]
+    fn the_table_holds_until_something_is_seen() {
+        assert_eq!(estimator(1.0).estimate(&packet(64)), 64);
+    }
+
+    #[test]
+    fn parts_are_never_negative() {
+        let mut estimator = estimator(1.0);
+        for (length, work) in [(100, 1000), (1000, 100), (1500, 1)] {
+            estimator.on_completion(&packet(length), work, false);
+            estimator.check();
+        }
+        assert_eq!(
+            estimator.estimate(&packet(100)),
+            estimator.estimate(&packet(1500)),
+            "a falling line is a level one"
+        );
+    }
+
+    #[test]
+    fn cold_packets_teach_only_what_cold_costs() {
+        let mut estimator = estimator(1.0);
+        estimator.on_completion(&packet(100), 100, false);
+        for _ in 0..200 {
+            estimator.on_completion(&packet(100), 350, true);
+        }
+        assert_eq!(estimator.estimate(&packet(100)), 100);
+        assert!((249..=250).contains(&estimator.cold(ServiceId(0))), "{}", estimator.cold(ServiceId(0)));
+    }
+
+    #[test]
+    fn the_variance_is_that_of_the_noise() {
+        let line = learned(1.0, &points(20_000, 320.0, 1.3, 60.0));
+        // Uniform over ±60: 60² / 3.
+        assert!((line.variance() / 1200.0 - 1.0).abs() < 0.05, "{}", line.variance());
+    }
+}

@@ -1,0 +1,66 @@
+//! Oracle: what a packet will cost a warm core, which only a driver of virtual time knows.
+//!
+//! **Idea.** The bound of what better estimates can bring.
+//!
+//! **Source.** WF2Q+ as the EFQ and LAP paper compares with it.
+//!
+//! **Cost.** O(1).
+//!
+//! **Departures.** A packet whose driver does not know its work (live) is estimated by the table.
+
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Build, BuildError, Estimate, Family, Info, Policy, Setup};
+use humpyard_core::unit::Work;
+
+use super::table::{Table, TableParams};
+
+params! {
+    /// Parameters of the oracle: none.
+    pub struct OracleParams {}
+}
+
+/// What the driver knows.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    unknown: Table,
+}
+
+impl Build for Oracle {
+    type Params = OracleParams;
+    const INFO: Info = Info {
+        name: "oracle",
+        family: Family::Estimate,
+        summary: "what the packet will cost, known beforehand: the simulator only",
+        source: "EFQ and LAP paper",
+        promises: &[],
+        complexity: "O(1)",
+    };
+
+    fn new(_: &OracleParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        Ok(Self { unknown: Table::new(&TableParams {}, setup)? })
+    }
+}
+
+impl Policy for Oracle {}
+
+impl Estimate for Oracle {
+    #[inline]
+    fn estimate(&self, packet: &Packet) -> Work {
+        if packet.estimate > 0 { packet.estimate } else { self.unknown.estimate(packet) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::setup;
+
+    #[test]
+    fn believes_the_driver_and_falls_back_on_the_table() {
+        let oracle = Oracle::new(&OracleParams {}, &setup(1, 1, &[])).unwrap();
+        let packet = Packet { length: 100, ..Packet::default() };
+        assert_eq!(oracle.estimate(&packet), 100);
+        assert_eq!(oracle.estimate(&Packet { estimate: 7, ..packet }), 7);
+    }
+}

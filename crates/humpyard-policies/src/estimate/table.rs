@@ -1,0 +1,50 @@
+//! Table: what the set-up says a packet costs, whatever is seen.
+//!
+//! **Idea.** A straight line in the length, per service.
+//!
+//! **Source.** Table 1 of the EFQ and LAP paper, as a calibration gives it.
+//!
+//! **Cost.** O(1).
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::id::{IdVec, ServiceId};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Build, BuildError, Estimate, Family, Info, Policy, Setup};
+use humpyard_core::unit::Work;
+
+params! {
+    /// Parameters of the table: none.
+    pub struct TableParams {}
+}
+
+/// What the set-up says.
+#[derive(Clone, Debug)]
+pub struct Table {
+    lines: IdVec<ServiceId, LinearCost>,
+}
+
+impl Build for Table {
+    type Params = TableParams;
+    const INFO: Info = Info {
+        name: "table",
+        family: Family::Estimate,
+        summary: "a fixed straight line in the length, per service",
+        source: "EFQ and LAP paper, table 1",
+        promises: &[],
+        complexity: "O(1)",
+    };
+
+    fn new(_: &TableParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        Ok(Self { lines: setup.estimates.iter().copied().collect() })
+    }
+}
+
+impl Policy for Table {}
+
+impl Estimate for Table {
+    #[inline]
+    fn estimate(&self, packet: &Packet) -> Work {
+        self.lines[packet.service].work(packet.length)
+    }
+}
