@@ -268,11 +268,10 @@ impl<'h> Player<'h> {
 
     fn dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) {
         let arrival = self.slots[dispatch.slot.index()].expect("a dispatched packet has a slot");
-        assert_eq!(
-            self.places[arrival],
-            Place::Waiting(dispatch.packet),
-            "only a waiting packet is dispatched, as it is"
-        );
+        let Place::Waiting(accepted) = self.places[arrival] else { panic!("only a waiting packet is dispatched") };
+        // The table's estimate, or that of a scheduler's own estimator.
+        let expected = Packet { estimate: dispatch.packet.estimate, ..accepted };
+        assert_eq!(dispatch.packet, expected, "a packet is dispatched as it is");
         self.places[arrival] = Place::InService(dispatch.packet);
         assert_eq!(self.switching[core.index()], None, "core {core} is switching");
         let busy = self.busy(arrival);
