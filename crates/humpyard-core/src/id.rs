@@ -5,6 +5,8 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Index, IndexMut};
 
+use serde::{Deserialize, Serialize};
+
 /// A small index that names one kind of thing; ids of one kind are dense from 0.
 pub trait Id: Copy + Eq + Ord + fmt::Debug {
     /// The id with this index.
@@ -19,7 +21,7 @@ pub trait Id: Copy + Eq + Ord + fmt::Debug {
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($integer:ty)) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
         pub struct $name(pub $integer);
 
         impl Id for $name {
@@ -75,6 +77,10 @@ id! {
 id! {
     /// A place in the packet slab, held by one packet from its arrival to its completion.
     Slot(u32)
+}
+id! {
+    /// A place in the exit buffer, held by a packet that waits for earlier ones of its flow.
+    ExitSlot(u32)
 }
 id! {
     /// A queue of the mechanism: one sharing policy, and the cores that pull from it.

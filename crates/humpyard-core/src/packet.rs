@@ -1,10 +1,13 @@
 //! A packet as policies see it: what is known of it, without its bytes.
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::{ChainId, ClientId, FlowId, ServiceId};
 use crate::unit::{Time, Work};
 
 /// Which part of a longer unit this packet is: a network card that cuts frames into cells of 64 bytes marks them so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Part {
     /// All of it.
     #[default]
@@ -18,7 +21,7 @@ pub enum Part {
 }
 
 /// What is known of one packet. The bytes stay with the driver.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Packet {
     /// When it arrived at this hop of its chain: at the first hop, when it came in.
     pub arrival: Time,
@@ -47,4 +50,23 @@ pub struct Packet {
     pub hop: u8,
     /// Which part of a longer unit it is.
     pub part: Part,
+}
+
+impl Packet {
+    /// A packet of which nothing is known.
+    pub(crate) const EMPTY: Self = Self {
+        arrival: Time::ZERO,
+        entered: Time::ZERO,
+        sequence: 0,
+        key: 0,
+        estimate: 0,
+        flow: FlowId(0),
+        client: ClientId(0),
+        length: 0,
+        rss: 0,
+        service: ServiceId(0),
+        chain: ChainId(0),
+        hop: 0,
+        part: Part::Whole,
+    };
 }

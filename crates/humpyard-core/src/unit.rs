@@ -4,8 +4,10 @@ use core::fmt;
 use core::num::NonZeroU32;
 use core::ops::{Add, AddAssign};
 
+use serde::{Deserialize, Serialize};
+
 /// An instant or a span, in nanoseconds. Instants count from the start of the run.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Time(u64);
 
 impl Time {
@@ -77,7 +79,7 @@ impl WorkUnit {
 }
 
 /// The relative claim of a client to service: an integer from 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Weight(NonZeroU32);
 
 impl Weight {

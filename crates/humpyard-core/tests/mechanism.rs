@@ -1,7 +1,7 @@
 //! What the mechanism promises whatever its policies decide, held against random histories and policies without a purpose.
 
 use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
-use humpyard_core::mechanism::{Completed, Dispatch, DropReason, FlowOrder, Limits, Scheduler};
+use humpyard_core::mechanism::{Completed, Dispatch, DropReason, ExitOrder, FlowOrder, Limits, Scheduler, WhenFull};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::{Time, WorkUnit};
@@ -49,9 +49,10 @@ fn shape() -> impl Strategy<Value = Shape> {
         prop_oneof![Just(u32::MAX), 0..=20u32],
         prop_oneof![Just(u32::MAX), 0..=10u32],
     );
+    let when_full = prop_oneof![Just(WhenFull::Tail), Just(WhenFull::LongestQueue)];
     let unit = prop_oneof![Just(WorkUnit::Nanoseconds), Just(WorkUnit::Bytes), Just(WorkUnit::Packets)];
-    (any::<u64>().no_shrink(), 1..=8usize, 1..=250usize, machine, limits, unit).prop_map(
-        |(seed, clients, events, machine, limits, unit)| Shape {
+    (any::<u64>().no_shrink(), 1..=8usize, 1..=250usize, machine, limits, (unit, when_full)).prop_map(
+        |(seed, clients, events, machine, limits, (unit, when_full))| Shape {
             seed,
             clients,
             events,
@@ -61,7 +62,7 @@ fn shape() -> impl Strategy<Value = Shape> {
             in_flight: machine.2,
             flow_order: machine.3,
             packets: limits.0,
-            limits: Limits { queue: limits.1, client: limits.2 },
+            limits: Limits { queue: limits.1, client: limits.2, when_full },
             error_permille: 1000,
             unit,
             ..Shape::default()
@@ -135,6 +136,22 @@ impl Observer for Room<'_> {
     fn on_completion(&mut self, _: Time, _: CoreId, _: &Completed, _: Time) {
         self.held -= 1;
     }
+
+    fn on_drop(&mut self, _: Time, packet: &Packet) {
+        self.held -= 1;
+        self.waiting -= 1;
+        self.waiting_of[packet.client.index()] -= 1;
+    }
+}
+
+/// With chains of services, and an exit where packets wait for earlier ones of their flow.
+fn chained() -> impl Strategy<Value = Shape> {
+    let exit = prop_oneof![
+        Just(None),
+        (1..=40u32, 0..=200_000u64)
+            .prop_map(|(packets, timeout)| Some(ExitOrder { packets, timeout: Time::from_ns(timeout) }))
+    ];
+    (shape(), any::<bool>(), exit).prop_map(|(shape, chains, exit)| Shape { chains, exit, ..shape })
 }
 
 proptest! {
@@ -148,6 +165,26 @@ proptest! {
             let again = play(&history, layout, || Arbitrary::new(shape.seed), &mut ())?;
             prop_assert!(log == again, "{layout:?}: the same history gave other decisions\n{history}");
             play(&history, layout, Arbitrary::merging, &mut ())?;
+        }
+    }
+
+    #[test]
+    fn every_packet_is_accounted_for_through_chains_and_the_exit(shape in chained()) {
+        let history = History::generate(&shape);
+        for layout in LAYOUTS {
+            play(&history, layout, || Arbitrary::new(shape.seed), &mut FlowWatch::new(&history))?;
+            play(&history, layout, Arbitrary::merging, &mut FlowWatch::new(&history))?;
+        }
+    }
+
+    #[test]
+    fn packets_leave_in_order_where_the_exit_has_room_and_time(shape in chained()) {
+        let exit = Some(ExitOrder { packets: 4096, timeout: Time::from_ns(1 << 60) });
+        let history = History::generate(&Shape { exit, flow_order: FlowOrder::Free, ..shape });
+        for layout in LAYOUTS {
+            let mut watch = FlowWatch::new(&history);
+            play(&history, layout, || Arbitrary::new(shape.seed), &mut watch)?;
+            prop_assert_eq!(watch.out_of_order(), 0, "{:?}\n{}", layout, history);
         }
     }
 
@@ -190,6 +227,10 @@ proptest! {
                 DropReason::BufferFull => shape.packets < shape.events,
                 DropReason::QueueFull => shape.limits.queue < u32::MAX,
                 DropReason::ClientFull => shape.limits.client < u32::MAX,
+                DropReason::PushedOut => {
+                    let limited = shape.packets < shape.events || shape.limits.queue < u32::MAX;
+                    limited && shape.limits.when_full == WhenFull::LongestQueue
+                }
             };
             let dropped = log.drops.iter().any(|(_, why)| *why == reason);
             prop_assert!(possible || !dropped, "dropped without a limit: {}\n{history}", reason.name());

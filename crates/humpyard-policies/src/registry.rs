@@ -127,6 +127,7 @@ family! {
         fn steer(now: Time, packet: &Packet, view: &View<'_>) -> Target;
         fn on_enqueue(now: Time, target: Target, packet: &Packet);
         fn on_drop(now: Time, target: Target, packet: &Packet);
+        fn on_push_out(now: Time, target: Target, packet: &Packet);
         fn on_dispatch(now: Time, core: CoreId, target: Target, packet: &Packet);
         fn on_flow_end(now: Time, flow: FlowId);
         fn on_completion(now: Time, core: CoreId, packet: &Packet, used: Work);
@@ -146,6 +147,7 @@ family! {
     ]
     asked {
         fn merges_clients() -> bool;
+        fn prefers_cores() -> bool;
     }
     told {
         fn on_arrival(now: Time, client: ClientId, packet: &Packet, waiting: u32);

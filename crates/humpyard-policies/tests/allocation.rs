@@ -5,7 +5,8 @@ use core::cell::Cell;
 use core::hint::black_box;
 use std::alloc::System;
 
-use humpyard_core::mechanism::{FlowOrder, Limits};
+use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, WhenFull};
+use humpyard_core::unit::Time;
 use humpyard_policies::registry;
 use humpyard_policies::spec::PolicySpec;
 use humpyard_testkit::{History, Player, Shape};
@@ -44,7 +45,11 @@ static COUNTING: Counting = Counting;
 
 fn histories() -> impl Iterator<Item = History> {
     (0..20).map(|seed| {
-        let limits = if seed % 2 == 0 { Limits::default() } else { Limits { queue: 12, client: 5 } };
+        let limits = if seed % 2 == 0 {
+            Limits::default()
+        } else {
+            Limits { queue: 12, client: 5, when_full: WhenFull::LongestQueue }
+        };
         let flow_order = if seed % 3 == 0 { FlowOrder::Free } else { FlowOrder::Keep };
         History::generate(&Shape {
             seed,
@@ -57,6 +62,8 @@ fn histories() -> impl Iterator<Item = History> {
             weights_change: true,
             packets: if seed % 4 == 0 { 20 } else { 4096 },
             limits,
+            chains: seed % 5 == 0,
+            exit: (seed % 7 == 0).then_some(ExitOrder { packets: 8, timeout: Time::from_ns(50_000) }),
             flow_order,
             ..Shape::default()
         })

@@ -5,6 +5,7 @@ use alloc::collections::VecDeque;
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Policy, Promise, Share};
+use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 
 /// What is known of one client.
@@ -107,6 +108,10 @@ impl<Q: Share> Share for Checked<Q> {
         self.share.merges_clients()
     }
 
+    fn prefers_cores(&self) -> bool {
+        self.share.prefers_cores()
+    }
+
     fn on_arrival(&mut self, now: Time, id: ClientId, packet: &Packet, waiting: u32) {
         let client = self.event(now, id);
         assert_eq!(client.waiting.len(), waiting as usize, "packets of client {id} waiting");
@@ -141,6 +146,14 @@ impl<Q: Share> Share for Checked<Q> {
         picked
     }
 
+    fn place(&mut self, now: Time, idle: &IdSet<CoreId>) -> CoreId {
+        self.advance(now);
+        let core = self.share.place(now, idle);
+        assert!(idle.contains(core), "core {core} is not idle");
+        assert_eq!(self.share.place(now, idle), core, "asked again, the policy names another core");
+        core
+    }
+
     fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
         assert_eq!(self.picked, Some((core, id)), "what is dispatched was just picked");
         let client = self.event(now, id);
@@ -162,6 +175,19 @@ impl<Q: Share> Share for Checked<Q> {
             self.idle_due = Some(id);
         }
         self.share.on_completion(now, core, id, sent, used);
+    }
+
+    fn on_push_out(&mut self, now: Time, id: ClientId, packet: &Packet, waiting: u32) {
+        let client = self.event(now, id);
+        assert_eq!(client.waiting.pop_back(), Some(packet.sequence), "the newest packet of client {id} is pushed out");
+        assert_eq!(client.waiting.len(), waiting as usize, "packets of client {id} left");
+        assert!(waiting > 0, "the head of client {id} is pushed out");
+        self.share.on_push_out(now, id, packet, waiting);
+    }
+
+    fn on_foreign_completion(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        self.event(now, id);
+        self.share.on_foreign_completion(now, core, id, sent, used);
     }
 
     fn on_idle(&mut self, now: Time, id: ClientId) {

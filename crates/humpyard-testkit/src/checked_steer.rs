@@ -1,31 +1,57 @@
 //! A steering policy under watch.
 
-use alloc::collections::VecDeque;
+use alloc::collections::BTreeMap;
 
-use humpyard_core::id::{CoreId, FlowId, Id};
+use humpyard_core::id::{CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Policy, Steer, Target, View};
+use humpyard_core::policy::{CoreView, Policy, Reach, Steer, Target, View};
 use humpyard_core::unit::{Time, Work};
+
+/// Where a packet is.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    target: Target,
+    /// Where it is in service, once it is.
+    core: Option<CoreId>,
+    estimate: Work,
+}
 
 /// A steering policy and both sides of its contract, asserted at every call.
 ///
 /// Of the mechanism: time never goes back; the view counts what was enqueued and is not complete; the fate of a packet is
-/// told before the next is asked about, and names the core that was chosen; a completion was enqueued there.
-/// Of the policy: it chooses an eligible core.
+/// told before the next is asked about, and names the target that was chosen; a packet is dispatched from where it waits, and
+/// completed where it was dispatched.
+/// Of the policy: it chooses an eligible target, no wider than its reach.
 #[derive(Debug)]
 pub struct CheckedSteer<S> {
     steer: S,
+    cores: usize,
+    contexts: usize,
+    /// Whether it took over from another policy, and so hears of packets that it did not steer.
+    took_over: bool,
     now: Time,
-    /// The packet asked about last, and the answer, until its fate is told.
-    pending: Option<CoreId>,
-    /// Per core the packets enqueued and not complete: sequence number and estimate.
-    held: Vec<VecDeque<(u64, Work)>>,
+    /// The answer to the last question, until the packet's fate is told.
+    pending: Option<Target>,
+    /// The packets enqueued and not complete, by sequence number.
+    held: BTreeMap<u64, Held>,
 }
 
 impl<S: Steer> CheckedSteer<S> {
     /// A policy for so many cores, under watch.
     pub fn new(steer: S, cores: usize) -> Self {
-        Self { steer, now: Time::ZERO, pending: None, held: vec![VecDeque::new(); cores] }
+        Self { steer, cores, contexts: 1, took_over: false, now: Time::ZERO, pending: None, held: BTreeMap::new() }
+    }
+
+    /// For elements of so many contexts.
+    #[must_use]
+    pub fn with_contexts(self, contexts: usize) -> Self {
+        Self { contexts, ..self }
+    }
+
+    /// For a policy that takes over from another.
+    #[must_use]
+    pub fn taking_over(self) -> Self {
+        Self { took_over: true, ..self }
     }
 
     fn advance(&mut self, now: Time) {
@@ -35,15 +61,52 @@ impl<S: Steer> CheckedSteer<S> {
 
     fn verify_view(&self, view: &View<'_>) {
         assert!(!view.eligible.is_empty() && view.eligible.is_sorted(), "eligible cores: {:?}", view.eligible);
-        for (core, (seen, held)) in view.cores.iter().zip(&self.held).enumerate() {
-            assert_eq!(seen.packets as usize, held.len(), "the view of the packets of core {core}");
-            let backlog: Work = held.iter().map(|&(_, estimate)| estimate).sum();
-            assert_eq!(seen.backlog, backlog, "the view of the backlog of core {core}");
+        let mut expected: IdVec<CoreId, CoreView> = IdVec::from_fn(self.cores, |_| CoreView::default());
+        for held in self.held.values() {
+            if let Some(core) = held.core.or(held.target.core()) {
+                expected[core].packets += 1;
+                expected[core].backlog += held.estimate;
+            }
+        }
+        assert_eq!(view.cores, &expected, "the view of the cores");
+    }
+
+    /// The cores that take packets from a target.
+    fn cores_of(&self, target: Target) -> core::ops::Range<usize> {
+        match target {
+            Target::Core(core) => core.index()..core.index() + 1,
+            Target::Element(element) => {
+                let first = element.index() * self.contexts;
+                first..first + self.contexts
+            }
+            Target::Shared => 0..self.cores,
+            Target::Hold => 0..0,
+        }
+    }
+
+    fn verify_target(&self, target: Target, view: &View<'_>) {
+        let reach = match target {
+            Target::Core(_) | Target::Hold => Reach::Core,
+            Target::Element(_) => Reach::Element,
+            Target::Shared => Reach::Shared,
+        };
+        assert!(reach <= self.steer.reach(), "{target:?} is wider than the policy's reach");
+        for core in self.cores_of(target).map(CoreId::from_index) {
+            assert!(view.eligible.contains(&core), "core {core} of {target:?} is not one of {:?}", view.eligible);
         }
     }
 }
 
 impl<S: Steer> Policy for CheckedSteer<S> {
+    fn next_timeout(&self) -> Option<Time> {
+        self.steer.next_timeout()
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        self.advance(now);
+        self.steer.on_timeout(now);
+    }
+
     fn check(&self) {
         assert_eq!(self.pending, None, "the policy was not told of a packet's fate");
         self.steer.check();
@@ -51,29 +114,53 @@ impl<S: Steer> Policy for CheckedSteer<S> {
 }
 
 impl<S: Steer> Steer for CheckedSteer<S> {
+    fn reach(&self) -> Reach {
+        self.steer.reach()
+    }
+
     fn steer(&mut self, now: Time, packet: &Packet, view: &View<'_>) -> Target {
         self.advance(now);
         assert_eq!(self.pending, None, "the policy was not told of a packet's fate");
         self.verify_view(view);
         let target = self.steer.steer(now, packet, view);
-        let core = target.core().expect("a core");
-        assert!(view.eligible.contains(&core), "core {core} is not one of {:?}", view.eligible);
-        self.pending = Some(core);
+        self.verify_target(target, view);
+        self.pending = Some(target).filter(|&target| target != Target::Hold);
         target
     }
 
     fn on_enqueue(&mut self, now: Time, target: Target, packet: &Packet) {
         self.advance(now);
-        let core = target.core().expect("a core");
-        assert_eq!(self.pending.take(), Some(core), "a packet joins the queue that was chosen");
-        self.held[core.index()].push_back((packet.sequence, packet.estimate));
+        let chosen = self.pending.take();
+        assert!(
+            chosen == Some(target) || chosen.is_none() && self.took_over,
+            "a packet joins the queue that was chosen"
+        );
+        let before = self.held.insert(packet.sequence, Held { target, core: None, estimate: packet.estimate });
+        assert!(before.is_none(), "a packet joins two queues");
         self.steer.on_enqueue(now, target, packet);
     }
 
     fn on_drop(&mut self, now: Time, target: Target, packet: &Packet) {
         self.advance(now);
-        assert_eq!(self.pending.take(), target.core(), "a packet is dropped at the queue that was chosen");
+        let chosen = self.pending.take();
+        assert!(chosen == Some(target) || chosen.is_none() && self.took_over, "it is dropped at the queue chosen");
         self.steer.on_drop(now, target, packet);
+    }
+
+    fn on_push_out(&mut self, now: Time, target: Target, packet: &Packet) {
+        self.advance(now);
+        let held = self.held.remove(&packet.sequence).expect("a packet that is pushed out had joined a queue");
+        assert!(held.target == target && held.core.is_none(), "a packet is pushed out of the queue where it waits");
+        self.steer.on_push_out(now, target, packet);
+    }
+
+    fn on_dispatch(&mut self, now: Time, core: CoreId, target: Target, packet: &Packet) {
+        self.advance(now);
+        assert!(self.cores_of(target).contains(&core.index()), "core {core} does not pull from {target:?}");
+        let held = self.held.get_mut(&packet.sequence).expect("a dispatched packet had joined a queue");
+        assert!(held.target == target && held.core.is_none(), "a packet is dispatched from the queue where it waits");
+        held.core = Some(core);
+        self.steer.on_dispatch(now, core, target, packet);
     }
 
     fn on_flow_end(&mut self, now: Time, flow: FlowId) {
@@ -83,9 +170,8 @@ impl<S: Steer> Steer for CheckedSteer<S> {
 
     fn on_completion(&mut self, now: Time, core: CoreId, packet: &Packet, used: Work) {
         self.advance(now);
-        let held = &mut self.held[core.index()];
-        let place = held.iter().position(|&(sequence, _)| sequence == packet.sequence);
-        held.remove(place.unwrap_or_else(|| panic!("core {core} completed a packet that did not join it")));
+        let held = self.held.remove(&packet.sequence).expect("a packet completes that had joined a queue");
+        assert_eq!(held.core.or(held.target.core()), Some(core), "a packet completes where it was dispatched");
         self.steer.on_completion(now, core, packet, used);
     }
 }

@@ -31,6 +31,6 @@ mod tests {
         assert_eq!(explain(&history, || 5), Ok(5));
         let error = explain(&history, || assert!(history.cores == 2, "too few cores: {}", history.cores)).unwrap_err();
         assert!(error.starts_with("too few cores: 1\n1 cores, 1 in flight"), "{error}");
-        assert_eq!(error.lines().count(), 1 + 3 + 3, "{error}");
+        assert_eq!(error.lines().count(), 1 + 4 + 3, "{error}");
     }
 }

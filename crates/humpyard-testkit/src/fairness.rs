@@ -193,7 +193,13 @@ impl Observer for Fairness {
         }
         self.compare(id);
         self.clients[id.index()].in_service -= 1;
+        self.clients[id.index()].waiting += u32::from(completed.onward.is_some());
         self.compare(id);
+    }
+
+    fn on_drop(&mut self, _: Time, packet: &Packet) {
+        self.clients[packet.client.index()].waiting -= 1;
+        self.compare(packet.client);
     }
 
     fn on_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
@@ -229,7 +235,12 @@ mod tests {
     fn serve(fairness: &mut Fairness, client: u32) {
         let packet = packet(client);
         fairness.on_dispatch(Time::ZERO, CORE, &Dispatch { slot: Slot(0), packet, cold: false }, 10);
-        fairness.on_completion(Time::ZERO, CORE, &Completed { packet, used: 10 }, Time::from_ns(10));
+        fairness.on_completion(
+            Time::ZERO,
+            CORE,
+            &Completed { packet, used: 10, onward: None, ends: false, exit: None },
+            Time::from_ns(10),
+        );
     }
 
     /// Two clients with packets of 10 waiting, and who is served.

@@ -41,6 +41,14 @@ impl Observer for FlowWatch<'_> {
         self.measurements.on_completion(core, completed, now, busy);
     }
 
+    fn on_drop(&mut self, _: Time, packet: &Packet) {
+        self.measurements.on_drop(packet);
+    }
+
+    fn on_exit(&mut self, now: Time, packet: &Packet) {
+        self.measurements.on_departure(packet, now);
+    }
+
     fn on_weight(&mut self, _: Time, client: ClientId, weight: Weight) {
         self.measurements.set_weight(client, weight);
     }

@@ -2,8 +2,8 @@
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::hash::mix;
-use humpyard_core::id::{ClientId, FlowId, Id, ServiceId};
-use humpyard_core::packet::Packet;
+use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
+use humpyard_core::packet::{Packet, Part};
 use humpyard_core::policy::ServiceSetup;
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::{Time, Weight, WorkUnit};
@@ -42,6 +42,14 @@ struct Habit {
     services: [ServiceId; FLOWS_PER_CLIENT],
 }
 
+/// Number of chains, where there are any.
+const CHAINS: usize = 3;
+
+/// Up to three services.
+fn chain(shape: &Shape, random: &mut Random) -> Vec<ServiceId> {
+    (0..1 + random.below(3)).map(|_| ServiceId(random.below(shape.services as u64) as u16)).collect()
+}
+
 struct Generator<'a> {
     shape: &'a Shape,
     random: Random,
@@ -49,6 +57,7 @@ struct Generator<'a> {
     events: Vec<(Time, Event)>,
     estimates: Vec<LinearCost>,
     habits: Vec<Habit>,
+    chains: Vec<Vec<ServiceId>>,
     /// How often each kind of event happens, relative to the others; most often some never do.
     swarm: [u64; KINDS.len()],
     hot: ClientId,
@@ -82,6 +91,9 @@ impl History {
         let services = services.collect();
         Self {
             cores: shape.cores,
+            contexts: shape.contexts,
+            chains: generator.chains,
+            exit: shape.exit,
             in_flight: shape.in_flight,
             weights,
             longest: longest(&generator.estimates, shape.length_max),
@@ -114,6 +126,7 @@ impl<'a> Generator<'a> {
             biased: random.below(2) == 0,
             uniform: random.below(3) == 0,
             weight_max: 1 + random.below(u64::from(shape.weight_max)),
+            chains: if shape.chains { (0..CHAINS).map(|_| chain(shape, &mut random)).collect() } else { Vec::new() },
             habits: (0..shape.clients).map(|_| habit(shape, &mut random)).collect(),
             estimates,
             random,
@@ -176,7 +189,9 @@ impl<'a> Generator<'a> {
             flow: FlowId::from_index(flow_id),
             client,
             length,
-            service,
+            service: self.chains.first().map_or(service, |_| self.chains[flow_id % CHAINS][0]),
+            chain: ChainId::from_index(if self.chains.is_empty() { 0 } else { flow_id % CHAINS }),
+            part: [Part::Whole, Part::First, Part::Middle, Part::Last][(key >> 8) as usize % 4],
             ..Packet::default()
         };
         let busy = self.busy(client, self.estimates[service.index()].work(length));

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use humpyard_core::cost::LinearCost;
-use humpyard_core::id::{ClientId, FlowId, Id};
-use humpyard_core::mechanism::{FlowOrder, Limits, Options};
+use humpyard_core::id::{ClientId, FlowId, Id, ServiceId};
+use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Options};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::random::Seed;
@@ -31,6 +31,8 @@ pub enum Event {
 pub struct History {
     /// Number of cores.
     pub cores: usize,
+    /// Contexts of each element.
+    pub contexts: usize,
     /// Most packets that a core is handed before it has finished the first.
     pub in_flight: usize,
     /// The weight of every client at the start.
@@ -43,6 +45,10 @@ pub struct History {
     pub packets: usize,
     /// Limits of queues and clients.
     pub limits: Limits,
+    /// The services that packets go through, by chain; none are no chains.
+    pub chains: Vec<Vec<ServiceId>>,
+    /// Whether packets are put back in order when they leave.
+    pub exit: Option<ExitOrder>,
     /// Whether clients keep their order on several cores.
     pub flow_order: FlowOrder,
     /// The unit of work.
@@ -61,6 +67,7 @@ impl History {
     pub fn setup(&self) -> Setup<'_> {
         Setup {
             cores: self.cores,
+            contexts: self.contexts,
             flows: self.flows,
             clients: self.weights.len(),
             packets: self.packets,
@@ -82,7 +89,7 @@ impl History {
 
     /// What the mechanism is told beside the set-up.
     pub fn options(&self) -> Options {
-        Options { limits: self.limits, flow_order: self.flow_order }
+        Options { limits: self.limits, flow_order: self.flow_order, chains: self.chains.clone(), exit: self.exit }
     }
 
     /// Number of packets that arrive.
@@ -106,6 +113,7 @@ impl History {
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} cores, {} in flight, weights {:?}, {:?}", self.cores, self.in_flight, self.weights, self.unit)?;
+        writeln!(f, "{} contexts, chains {:?}, exit {:?}", self.contexts, self.chains, self.exit)?;
         writeln!(
             f,
             "{} packets, {:?}, order {:?}, longest {}",

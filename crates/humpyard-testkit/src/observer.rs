@@ -13,6 +13,10 @@ pub trait Observer {
     fn on_dispatch(&mut self, _now: Time, _core: CoreId, _dispatch: &Dispatch, _used: u64) {}
     /// A packet is complete, after the core was busy with it for `busy`.
     fn on_completion(&mut self, _now: Time, _core: CoreId, _completed: &Completed, _busy: Time) {}
+    /// A packet that had been accepted was dropped.
+    fn on_drop(&mut self, _now: Time, _packet: &Packet) {}
+    /// A packet leaves that had waited at the exit.
+    fn on_exit(&mut self, _now: Time, _packet: &Packet) {}
     /// A client has another weight.
     fn on_weight(&mut self, _now: Time, _client: ClientId, _weight: Weight) {}
     /// A client has ended.
@@ -35,6 +39,14 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn on_completion(&mut self, now: Time, core: CoreId, completed: &Completed, busy: Time) {
         self.0.on_completion(now, core, completed, busy);
         self.1.on_completion(now, core, completed, busy);
+    }
+    fn on_drop(&mut self, now: Time, packet: &Packet) {
+        self.0.on_drop(now, packet);
+        self.1.on_drop(now, packet);
+    }
+    fn on_exit(&mut self, now: Time, packet: &Packet) {
+        self.0.on_exit(now, packet);
+        self.1.on_exit(now, packet);
     }
     fn on_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
         self.0.on_weight(now, client, weight);

@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 
-use humpyard_core::id::{ClientId, CoreId, Id, Slot};
+use humpyard_core::id::{CoreId, Id, Slot};
 use humpyard_core::mechanism::{Arrival, Completed, Dispatch, DropReason, Scheduler};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Share, Steer};
@@ -37,7 +37,10 @@ enum Place {
     Outside,
     Waiting(Packet),
     InService(Packet),
+    /// It is done, and waits for earlier ones of its flow.
+    AtExit,
     Done,
+    Dropped,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +61,8 @@ pub struct Player<'h> {
     places: Vec<Place>,
     /// The arrival in each slot.
     slots: Vec<Option<usize>>,
+    /// The arrival at each place of the exit.
+    exits: Vec<Option<usize>>,
     /// The packets in service on each core, in the order in which it serves them.
     cores: Vec<VecDeque<InService>>,
     /// When each core has gone over to another service, if it is on its way.
@@ -70,17 +75,19 @@ impl<'h> Player<'h> {
     /// A player of this history that calls [`Scheduler::check`] after every event.
     pub fn new(history: &'h History) -> Self {
         let arrivals = history.arrivals();
+        let hops = history.chains.iter().map(Vec::len).max().unwrap_or(1);
         Self {
             history,
             checks: true,
             next_event: 0,
             accepted: 0,
             places: vec![Place::Outside; history.events.len()],
-            slots: vec![None; history.packets],
+            slots: vec![None; history.packets + 1],
+            exits: vec![None; history.exit.map_or(0, |exit| exit.packets as usize + 1)],
             cores: (0..history.cores).map(|_| VecDeque::with_capacity(history.in_flight)).collect(),
             switching: vec![None; history.cores],
             held: vec![0; history.weights.len()],
-            log: Log { decisions: Vec::with_capacity(arrivals), drops: Vec::with_capacity(arrivals) },
+            log: Log { decisions: Vec::with_capacity(arrivals * hops), drops: Vec::with_capacity(arrivals) },
         }
     }
 
@@ -99,6 +106,28 @@ impl<'h> Player<'h> {
         scheduler: &mut Scheduler<S, Q, A>,
         observer: &mut impl Observer,
     ) -> Log {
+        self.play_until(Time::MAX, scheduler, observer);
+        self.verify_drained(scheduler);
+        self.log
+    }
+
+    /// Plays the history, and after so many of its events does something else to the scheduler, for which the policies must
+    /// need no more room than before.
+    ///
+    /// # Panics
+    /// If the scheduler breaks a rule.
+    pub fn run_with<S: Steer, Q: Share, A: Allocate>(
+        mut self,
+        scheduler: &mut Scheduler<S, Q, A>,
+        observer: &mut impl Observer,
+        events: usize,
+        intervene: impl FnOnce(Time, &mut Scheduler<S, Q, A>),
+    ) -> Log {
+        let (now, _) = self.history.events[events.min(self.history.events.len() - 1)];
+        self.play_until(now, scheduler, observer);
+        intervene(now, scheduler);
+        self.settle(now, scheduler, observer);
+        self.ask(now, scheduler, observer);
         self.play_until(Time::MAX, scheduler, observer);
         self.verify_drained(scheduler);
         self.log
@@ -132,7 +161,7 @@ impl<'h> Player<'h> {
                     scheduler.next_timeout().is_none_or(|timeout| timeout > now),
                     "a timeout that stays is no timeout"
                 );
-                self.note_switches(now, scheduler);
+                self.settle(now, scheduler, observer);
             }
             self.deliver(now, scheduler, observer);
             self.ask(now, scheduler, observer);
@@ -148,8 +177,29 @@ impl<'h> Player<'h> {
         [completion, switch, event, timeout].into_iter().flatten().min()
     }
 
-    /// Notes the switches that have begun.
-    fn note_switches<S: Steer, Q: Share, A: Allocate>(&mut self, now: Time, scheduler: &mut Scheduler<S, Q, A>) {
+    /// Notes everything that follows from the last call: packets dropped, packets that leave, switches that have begun.
+    fn settle<S: Steer, Q: Share, A: Allocate>(
+        &mut self,
+        now: Time,
+        scheduler: &mut Scheduler<S, Q, A>,
+        observer: &mut impl Observer,
+    ) {
+        self.check(scheduler);
+        while let Some(dropped) = scheduler.next_dropped() {
+            let arrival = self.slots[dropped.slot.index()].take().expect("a dropped packet had a slot");
+            let Place::Waiting(_) = self.places[arrival] else { panic!("only a waiting packet is dropped") };
+            self.places[arrival] = Place::Dropped;
+            self.held[dropped.packet.client.index()] -= 1;
+            self.log.drops.push((arrival, dropped.reason));
+            observer.on_drop(now, &dropped.packet);
+        }
+        while let Some(exit) = scheduler.next_exit() {
+            let arrival = self.exits[exit.place.index()].take().expect("a packet leaves its place");
+            assert_eq!(self.places[arrival], Place::AtExit, "only what waits at the exit leaves it");
+            self.places[arrival] = Place::Done;
+            self.held[exit.packet.client.index()] -= 1;
+            observer.on_exit(now, &exit.packet);
+        }
         while let Some(switch) = scheduler.next_switch() {
             assert!(self.cores[switch.core.index()].is_empty(), "core {} leaves its packets", switch.core);
             let before = self.switching[switch.core.index()].replace(now + switch.cost);
@@ -171,15 +221,17 @@ impl<'h> Player<'h> {
                 self.cores[core.index()].pop_front();
                 let arrival = self.slots[slot.index()].take().expect("a packet is in the slot");
                 let busy = self.busy(arrival);
-                let completed = scheduler.on_completion(now, slot, busy);
-                self.verify_completed(arrival, &completed);
+                let ends = self.ends(arrival);
+                let completed =
+                    if ends { scheduler.on_end(now, slot, busy) } else { scheduler.on_completion(now, slot, busy) };
+                self.verify_completed(now, arrival, slot, &completed);
                 observer.on_completion(now, core, &completed, busy);
-                self.note_switches(now, scheduler);
+                self.settle(now, scheduler, observer);
             }
             while self.switching[core.index()].is_some_and(|done| done <= now) {
                 self.switching[core.index()] = None;
                 scheduler.on_switched(now, core);
-                self.note_switches(now, scheduler);
+                self.settle(now, scheduler, observer);
             }
         }
     }
@@ -195,7 +247,11 @@ impl<'h> Player<'h> {
             self.next_event += 1;
             match *event {
                 Event::Arrive { packet, .. } => match scheduler.on_arrival(now, packet) {
-                    Arrival::Queued(slot) => observer.on_accept(now, &self.accept(number, slot, packet)),
+                    Arrival::Queued(slot) => {
+                        // Who was pushed out for it has left the slot that it may have been given.
+                        self.settle(now, scheduler, observer);
+                        observer.on_accept(now, &self.accept(number, slot, packet));
+                    }
                     Arrival::Dropped(reason) => self.log.drops.push((number, reason)),
                 },
                 Event::SetWeight(client, weight) => {
@@ -211,7 +267,7 @@ impl<'h> Player<'h> {
                 }
                 Event::EndClient(_) => {}
             }
-            self.note_switches(now, scheduler);
+            self.settle(now, scheduler, observer);
         }
     }
 
@@ -309,13 +365,31 @@ impl<'h> Player<'h> {
         }
     }
 
-    fn verify_completed(&mut self, arrival: usize, completed: &Completed) {
+    /// Whether a service consumes the packet: some, where that matters.
+    fn ends(&self, arrival: usize) -> bool {
+        let Event::Arrive { packet, .. } = self.history.events[arrival].1 else { unreachable!("only packets end") };
+        packet.length % 5 == 0 && (!self.history.chains.is_empty() || self.history.exit.is_some())
+    }
+
+    fn verify_completed(&mut self, now: Time, arrival: usize, slot: Slot, completed: &Completed) {
         let packet = completed.packet;
         assert_eq!(self.places[arrival], Place::InService(packet), "only a packet in service completes, as it is");
         assert_eq!(completed.used, self.used(&packet, arrival), "what a packet is charged");
-        self.places[arrival] = Place::Done;
-        let ClientId(client) = packet.client;
-        self.held[client as usize] -= 1;
+        let chain = self.history.chains.get(packet.chain.index()).filter(|_| !self.ends(arrival));
+        let onward = chain.and_then(|chain| chain.get(usize::from(packet.hop) + 1)).copied();
+        assert_eq!(completed.onward, onward, "where the packet goes on to");
+        if let Some(service) = onward {
+            self.slots[slot.index()] = Some(arrival);
+            self.places[arrival] = Place::Waiting(Packet { service, hop: packet.hop + 1, arrival: now, ..packet });
+        } else if let Some(place) = completed.exit {
+            assert!(!self.ends(arrival), "what does not leave does not wait at the exit");
+            let before = self.exits[place.index()].replace(arrival);
+            assert_eq!(before, None, "a place at the exit was given twice");
+            self.places[arrival] = Place::AtExit;
+        } else {
+            self.places[arrival] = Place::Done;
+            self.held[packet.client.index()] -= 1;
+        }
     }
 
     fn verify_drained<S: Steer, Q: Share, A: Allocate>(&self, scheduler: &Scheduler<S, Q, A>) {
@@ -323,12 +397,14 @@ impl<'h> Player<'h> {
         assert!(account.balances(), "the account does not balance: {account:?}");
         assert_eq!(account.held, 0, "packets wait and no core is given them");
         assert_eq!(account.arrived, self.history.arrivals() as u64, "packets that arrived");
-        assert_eq!(account.processed, self.accepted, "packets that were processed");
+        assert_eq!(scheduler.exit_account().held, 0, "packets wait at the exit for ever");
         for reason in DropReason::ALL {
             let dropped = self.log.drops.iter().filter(|(_, why)| *why == reason).count();
             assert_eq!(account.dropped(reason), dropped as u64, "packets dropped: {}", reason.name());
         }
         let done = self.places.iter().filter(|place| **place == Place::Done).count();
-        assert_eq!(done as u64, self.accepted, "accepted packets that completed");
+        assert_eq!(account.processed, done as u64, "packets that were processed");
+        let dropped = self.places.iter().filter(|place| **place == Place::Dropped).count();
+        assert_eq!((done + dropped) as u64, self.accepted, "accepted packets that completed, or were dropped");
     }
 }

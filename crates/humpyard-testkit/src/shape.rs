@@ -1,6 +1,6 @@
 //! The few numbers from which a history is drawn.
 
-use humpyard_core::mechanism::{FlowOrder, Limits};
+use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits};
 use humpyard_core::unit::WorkUnit;
 
 /// What a history is drawn from. Small in every number means a small history, so that a failing one can be shrunk; with
@@ -11,6 +11,8 @@ pub struct Shape {
     pub seed: u64,
     /// Number of cores.
     pub cores: usize,
+    /// Contexts of each element; divides the cores.
+    pub contexts: usize,
     /// Number of clients; each has two flows.
     pub clients: usize,
     /// Number of services; each flow has one.
@@ -31,6 +33,10 @@ pub struct Shape {
     pub packets: usize,
     /// Limits of queues and clients.
     pub limits: Limits,
+    /// Whether packets go through chains of services, of up to three each.
+    pub chains: bool,
+    /// Whether packets are put back in order when they leave.
+    pub exit: Option<ExitOrder>,
     /// Whether clients keep their order on several cores.
     pub flow_order: FlowOrder,
     /// The unit of work. Costs differ from estimates only in nanoseconds.
@@ -43,6 +49,7 @@ impl Default for Shape {
         Self {
             seed: 0,
             cores: 1,
+            contexts: 1,
             clients: 4,
             services: 1,
             events: 200,
@@ -53,6 +60,8 @@ impl Default for Shape {
             length_max: 1500,
             packets: 4096,
             limits: Limits::default(),
+            chains: false,
+            exit: None,
             flow_order: FlowOrder::Keep,
             unit: WorkUnit::Nanoseconds,
         }

@@ -74,6 +74,15 @@ impl Fairness {
         }
     }
 
+    /// An accepted packet of the client was dropped.
+    pub fn on_drop(&mut self, id: ClientId) {
+        let client = &mut self.clients[id];
+        client.packets -= 1;
+        if client.packets == 0 {
+            self.weight_active -= u64::from(client.weight.get());
+        }
+    }
+
     /// The client, idle, is gone.
     pub fn on_client_end(&mut self, id: ClientId) {
         let client = &mut self.clients[id];

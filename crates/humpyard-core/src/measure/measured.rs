@@ -2,10 +2,10 @@
 
 use super::{Measurements, Summary};
 use crate::id::{ClientId, CoreId, FlowId, Slot};
-use crate::mechanism::{Account, Arrival, Completed, Dispatch, Scheduler, Switch};
+use crate::mechanism::{Account, Arrival, Completed, Dispatch, Dropped, Exit, Scheduler, Switch};
 use crate::packet::Packet;
 use crate::policy::{Allocate, Share, Steer};
-use crate::unit::Time;
+use crate::unit::{Time, Weight};
 
 /// A scheduler whose every event is measured, so that no driver can measure otherwise than another.
 #[derive(Debug)]
@@ -68,6 +68,38 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         let completed = self.scheduler.on_completion(now, slot, busy);
         self.measurements.on_completion(core, &completed, finished, busy);
         completed
+    }
+
+    /// The same for a packet that its service has consumed or dropped: [`Scheduler::on_end`].
+    pub fn on_end(&mut self, now: Time, core: CoreId, slot: Slot, finished: Time, busy: Time) -> Completed {
+        let completed = self.scheduler.on_end(now, slot, busy);
+        self.measurements.on_completion(core, &completed, finished, busy);
+        completed
+    }
+
+    /// A packet that was dropped after it had a slot: [`Scheduler::next_dropped`].
+    pub fn next_dropped(&mut self) -> Option<Dropped> {
+        let dropped = self.scheduler.next_dropped()?;
+        self.measurements.on_drop(&dropped.packet);
+        Some(dropped)
+    }
+
+    /// A packet that waited at the exit, and leaves at `now`: [`Scheduler::next_exit`].
+    pub fn next_exit(&mut self, now: Time) -> Option<Exit> {
+        let exit = self.scheduler.next_exit()?;
+        self.measurements.on_departure(&exit.packet, now);
+        Some(exit)
+    }
+
+    /// Gives a client another weight.
+    pub fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
+        self.scheduler.set_weight(now, client, weight);
+        self.measurements.set_weight(client, weight);
+    }
+
+    /// The scheduler, for another policy to take over: nothing is measured of that.
+    pub fn scheduler_mut(&mut self) -> &mut Scheduler<S, Q, A> {
+        &mut self.scheduler
     }
 
     /// A flow is over, and its id may be used for another.

@@ -18,8 +18,9 @@ pub use summary::{CoreSummary, Delay, FairnessSummary, Late, OrderSummary, Servi
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::id::{ClientId, CoreId, FlowId, IdVec, ServiceId};
+use crate::id::{ChainId, ClientId, CoreId, FlowId, IdVec, ServiceId};
 use crate::mechanism::{Account, Completed, Dispatch};
+use crate::packet::Packet;
 use crate::policy::Setup;
 use crate::unit::{Time, Weight};
 
@@ -34,6 +35,22 @@ struct Service {
     waiting_max: u32,
 }
 
+impl Service {
+    /// One more packet waits.
+    fn on_wait(&mut self) {
+        self.waiting += 1;
+        self.waiting_max = self.waiting_max.max(self.waiting);
+    }
+
+    /// A packet is done.
+    fn on_service(&mut self, packet: &Packet, finished: Time) {
+        let delay = finished.since(packet.arrival);
+        self.delay.record(delay.as_ns());
+        self.late += u64::from(delay > self.tolerance);
+        self.bytes += u64::from(packet.length);
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Core {
     busy: Time,
@@ -46,11 +63,17 @@ struct Core {
 #[derive(Debug)]
 pub struct Measurements {
     services: IdVec<ServiceId, Service>,
+    /// The longest tolerable delay of each chain of services; empty where there are no chains.
+    chains: IdVec<ChainId, Time>,
+    /// From coming in to leaving.
+    delay: Histogram,
+    late: u64,
+    bytes: u64,
     cores: IdVec<CoreId, Core>,
     order: Order,
     fairness: Fairness,
     first_arrival: Option<Time>,
-    last_completion: Time,
+    last_departure: Time,
 }
 
 impl Measurements {
@@ -67,20 +90,33 @@ impl Measurements {
         });
         Self {
             services: services.collect(),
+            chains: IdVec::new(),
+            delay: Histogram::new(),
+            late: 0,
+            bytes: 0,
             cores: IdVec::from_fn(setup.cores, |_| Core::default()),
             order: Order::new(setup.flows),
             fairness: Fairness::new(setup.clients, |client| setup.weight(client)),
             first_arrival: None,
-            last_completion: Time::ZERO,
+            last_departure: Time::ZERO,
         }
     }
 
-    /// A packet of this client and service was accepted.
+    /// With these chains of services: a packet is late that is longer in all of them than all tolerate together.
+    #[must_use]
+    pub fn with_chains(mut self, chains: &[Vec<ServiceId>]) -> Self {
+        let tolerance = |chain: &Vec<ServiceId>| {
+            let tolerances = chain.iter().map(|&service| self.services[service].tolerance);
+            tolerances.fold(Time::ZERO, |sum, tolerance| sum + tolerance)
+        };
+        self.chains = chains.iter().map(tolerance).collect();
+        self
+    }
+
+    /// A packet of this client was accepted, and waits for this service.
     pub fn on_accept(&mut self, now: Time, client: ClientId, service: ServiceId) {
         self.first_arrival.get_or_insert(now);
-        let service = &mut self.services[service];
-        service.waiting += 1;
-        service.waiting_max = service.waiting_max.max(service.waiting);
+        self.services[service].on_wait();
         self.fairness.on_arrival(client);
     }
 
@@ -88,22 +124,47 @@ impl Measurements {
     pub fn on_dispatch(&mut self, core: CoreId, dispatch: &Dispatch) {
         self.services[dispatch.packet.service].waiting -= 1;
         self.cores[core].cold += u64::from(dispatch.cold);
-        self.order.on_dispatch(dispatch.packet.sequence);
+        if dispatch.packet.hop == 0 {
+            self.order.on_dispatch(dispatch.packet.sequence);
+        }
     }
 
     /// A packet was done at `finished`, after `core` had been busy with it for `busy`.
     pub fn on_completion(&mut self, core: CoreId, completed: &Completed, finished: Time, busy: Time) {
         let packet = &completed.packet;
-        let delay = finished.since(packet.arrival);
-        let service = &mut self.services[packet.service];
-        service.delay.record(delay.as_ns());
-        service.late += u64::from(delay > service.tolerance);
-        service.bytes += u64::from(packet.length);
+        self.services[packet.service].on_service(packet, finished);
         self.cores[core].busy += busy;
         self.cores[core].packets += 1;
-        self.order.on_departure(packet.flow, packet.sequence, finished);
+        if let Some(service) = completed.onward {
+            self.services[service].on_wait();
+            self.fairness.on_arrival(packet.client);
+        } else if completed.ends {
+            self.on_processed(packet, finished);
+        } else if completed.exit.is_none() {
+            self.on_departure(packet, finished);
+        }
         self.fairness.on_service(packet.client, completed.used);
-        self.last_completion = self.last_completion.max(finished);
+    }
+
+    /// A packet leaves, when it is done or after it has waited for earlier ones.
+    pub fn on_departure(&mut self, packet: &Packet, now: Time) {
+        self.on_processed(packet, now);
+        self.order.on_departure(packet.flow, packet.sequence, now);
+    }
+
+    fn on_processed(&mut self, packet: &Packet, now: Time) {
+        let delay = now.since(packet.entered);
+        let tolerance = self.chains.get(packet.chain).copied().unwrap_or(self.services[packet.service].tolerance);
+        self.delay.record(delay.as_ns());
+        self.late += u64::from(delay > tolerance);
+        self.bytes += u64::from(packet.length);
+        self.last_departure = self.last_departure.max(now);
+    }
+
+    /// A packet that had been accepted was dropped.
+    pub fn on_drop(&mut self, packet: &Packet) {
+        self.services[packet.service].waiting -= 1;
+        self.fairness.on_drop(packet.client);
     }
 
     /// A core began to go over to another service.
@@ -128,27 +189,22 @@ impl Measurements {
 
     /// Everything, once the run is over.
     pub fn summary(&self, account: &Account) -> Summary {
-        let mut delay = Histogram::new();
-        for service in &self.services {
-            delay.add(&service.delay);
-        }
-        let duration = self.first_arrival.map_or(Time::ZERO, |first| self.last_completion.since(first));
-        let bytes = self.services.iter().map(|service| service.bytes).sum();
-        let late = self.services.iter().map(|service| service.late).sum();
+        let duration = self.first_arrival.map_or(Time::ZERO, |first| self.last_departure.since(first));
         let cold: u64 = self.cores.iter().map(|core| core.cold).sum();
+        let served: u64 = self.cores.iter().map(|core| core.packets).sum();
         Summary {
             duration_ns: duration.as_ns(),
-            bytes,
+            bytes: self.bytes,
             throughput_pps: summary::per_second(account.processed, duration),
-            throughput_bps: summary::per_second(bytes * 8, duration),
-            delay_ns: Delay::of(&delay),
-            late: Late::of(late, account.processed),
+            throughput_bps: summary::per_second(self.bytes * 8, duration),
+            delay_ns: Delay::of(&self.delay),
+            late: Late::of(self.late, account.processed),
             order: self.order.summary(),
             jitter_ns: self.order.jitter_ns(),
             fairness: self.fairness.summary(),
             cores_detail: self.cores.iter().map(|core| core_summary(core, duration)).collect(),
             services: self.services.iter().map(service_summary).collect::<Vec<_>>(),
-            cold_fraction: summary::fraction(cold, account.processed),
+            cold_fraction: summary::fraction(cold, served),
             switches: self.cores.iter().map(|core| core.switches).sum(),
         }
     }

@@ -1,22 +1,25 @@
 //! The account of every packet.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Why the mechanism dropped a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
+    #[default]
     /// As many packets were held as the run allows.
     BufferFull,
     /// The queue it was to join held as many packets as a queue may.
     QueueFull,
     /// Its client had as many packets waiting as a client may.
     ClientFull,
+    /// Another packet was given its room, because its client had the most packets waiting.
+    PushedOut,
 }
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [Self; 3] = [Self::BufferFull, Self::QueueFull, Self::ClientFull];
+    pub const ALL: [Self; 4] = [Self::BufferFull, Self::QueueFull, Self::ClientFull, Self::PushedOut];
 
     /// The name in results.
     pub const fn name(self) -> &'static str {
@@ -24,6 +27,7 @@ impl DropReason {
             Self::BufferFull => "buffer_full",
             Self::QueueFull => "queue_full",
             Self::ClientFull => "client_full",
+            Self::PushedOut => "pushed_out",
         }
     }
 }

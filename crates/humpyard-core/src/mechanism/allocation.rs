@@ -1,6 +1,9 @@
 //! Cores that belong to services: who has which, what each is doing, and the moves under way.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
 
 use crate::id::{CoreId, IdVec, ServiceId};
 use crate::policy::{Activity, Allocate, Cause, CoreState, Machine, Move, ServiceState, Setup};
@@ -8,7 +11,7 @@ use crate::storage::IdSet;
 use crate::unit::Time;
 
 /// A core that has begun to go over to another service. The driver says when it is done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Switch {
     /// The core, which serves nothing meanwhile.
     pub core: CoreId,
@@ -99,6 +102,34 @@ impl<A: Allocate> Allocation<A> {
     pub(super) fn reassign(&mut self, now: Time, cause: Cause, empty: impl Fn(CoreId) -> bool) -> Option<CoreId> {
         let machine = Machine { cores: &self.cores, services: &self.services };
         let Move { core, to } = self.policy.reassign(now, cause, &machine)?;
+        self.move_core(core, to, empty);
+        Some(core)
+    }
+
+    /// Another policy takes over, and cores move until each service has as many as it would have at the start; `empty` says
+    /// whether a core has no packet in service. The cores that move, with the services they leave.
+    pub(super) fn take_over(&mut self, mut policy: A, empty: impl Fn(CoreId) -> bool) -> Vec<(CoreId, ServiceId)> {
+        let mut initial = self.cores.iter().map(|core| core.service).collect();
+        policy.initial(&mut initial);
+        self.policy = policy;
+        let mut wanted: IdVec<ServiceId, u32> = self.services.iter().map(|_| 0).collect();
+        initial.iter().for_each(|&service| wanted[service] += 1);
+        let mut moved = Vec::new();
+        for core in self.cores.ids() {
+            let from = self.cores[core].service;
+            if !self.is_movable(core) || self.services[from].cores <= wanted[from] {
+                continue;
+            }
+            let to = self.services.ids().find(|&to| self.services[to].cores < wanted[to]);
+            let to = to.expect("what one service has too much another has too little");
+            self.move_core(core, to, &empty);
+            moved.push((core, from));
+        }
+        moved
+    }
+
+    /// The core goes to a service: at once if it is `empty`, else as soon as it is.
+    fn move_core(&mut self, core: CoreId, to: ServiceId, empty: impl Fn(CoreId) -> bool) {
         let from = self.cores[core].service;
         assert!(self.cores[core].is_movable(), "core {core} cannot be moved: {:?}", self.cores[core]);
         assert_ne!(from, to, "core {core} belongs to service {to} already");
@@ -114,7 +145,6 @@ impl<A: Allocate> Allocation<A> {
         } else {
             self.cores[core].leaving = true;
         }
-        Some(core)
     }
 
     /// Which of several cores takes the next packet of a service.

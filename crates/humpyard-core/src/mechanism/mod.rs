@@ -6,11 +6,20 @@
 mod account;
 mod allocation;
 mod always_ready;
+mod estimator;
+mod exit;
+mod journal;
+mod limits;
 mod queue;
 mod scheduler;
 mod slab;
+mod steering;
+mod swap;
 
 pub use account::{Account, DropReason};
 pub use allocation::Switch;
 pub use always_ready::{AlwaysReady, Served};
-pub use scheduler::{Arrival, Completed, Dispatch, FlowOrder, Limits, Never, Options, Scheduler};
+pub use exit::{Exit, ExitAccount, ExitOrder};
+pub use journal::{Divergence, Event, Given, Journal, Record};
+pub use limits::{Limits, WhenFull};
+pub use scheduler::{Arrival, Completed, Dispatch, Dropped, FlowOrder, Never, Options, Scheduler};

@@ -1,10 +1,11 @@
 //! One queue: a sharing policy, and first-in-first-out packets per client.
 
+use core::cmp::Reverse;
+
 use super::slab::{Entry, NONE, Slab};
 use crate::id::{ClientId, CoreId, IdVec, Slot};
-use crate::packet::Packet;
 use crate::policy::Share;
-use crate::storage::IdSet;
+use crate::storage::{IdSet, IndexedHeap};
 use crate::unit::{Time, Weight, Work};
 
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +13,14 @@ struct Backlog {
     head: Slot,
     tail: Slot,
     waiting: u32,
+    /// Packets in service that the sharing policy dispatched.
     in_service: u32,
+    /// Packets in service that a policy before it dispatched.
+    foreign: u32,
+}
+
+impl Backlog {
+    const EMPTY: Self = Self { head: NONE, tail: NONE, waiting: 0, in_service: 0, foreign: 0 };
 }
 
 /// The clients of one queue, in the order that `share` gives them.
@@ -22,34 +30,40 @@ pub(super) struct Queue<Q> {
     backlogs: IdVec<ClientId, Backlog>,
     /// Packets waiting.
     pub(super) waiting: u32,
-    /// The waiting packets that arrived first and last.
+    /// The waiting packets that joined first and last.
     oldest: Slot,
     newest: Slot,
-    /// The cores that pull from this queue and have room for a packet.
+    /// The cores that pull from this queue, have room for a packet, and may find one.
     pub(super) free: IdSet<CoreId>,
+    /// The cores that have room and found nothing, since the queue last changed.
+    refused: IdSet<CoreId>,
     merged: bool,
     /// Whether a client's next head is offered only when the packet before it is complete.
     one_at_a_time: bool,
+    /// The clients by packets waiting, most first, where the longest line gives way.
+    longest: Option<IndexedHeap<ClientId, Reverse<u32>>>,
 }
 
 impl<Q: Share> Queue<Q> {
-    pub(super) fn new(share: Q, clients: usize, cores: usize, keep_order: bool) -> Self {
+    pub(super) fn new(share: Q, clients: usize, cores: usize, keep_order: bool, push_out: bool) -> Self {
         let merged = share.merges_clients();
         let clients = if merged { 1 } else { clients };
-        let empty = Backlog { head: NONE, tail: NONE, waiting: 0, in_service: 0 };
         Self {
             share,
-            backlogs: IdVec::from_fn(clients, |_| empty),
+            backlogs: IdVec::from_fn(clients, |_| Backlog::EMPTY),
             waiting: 0,
             oldest: NONE,
             newest: NONE,
             free: IdSet::new(cores),
+            refused: IdSet::new(cores),
             merged,
             one_at_a_time: keep_order && !merged,
+            longest: push_out.then(|| IndexedHeap::new(clients)),
         }
     }
 
     /// The client that the sharing policy charges for a packet of `client`.
+    #[inline]
     pub(super) fn charged(&self, client: ClientId) -> ClientId {
         if self.merged { ClientId(0) } else { client }
     }
@@ -59,13 +73,254 @@ impl<Q: Share> Queue<Q> {
         self.backlogs[charged].waiting
     }
 
+    /// The client with the most packets waiting, and how many they are.
+    pub(super) fn longest(&self) -> Option<(ClientId, u32)> {
+        let (Reverse(waiting), client) = self.longest.as_ref()?.peek()?;
+        Some((client, waiting))
+    }
+
     /// When the packet arrived that has waited longest.
     pub(super) fn oldest(&self, slab: &Slab) -> Option<Time> {
         (self.oldest != NONE).then(|| slab.get(self.oldest).packet.arrival)
     }
 
+    /// The packets waiting, in the order in which they joined.
+    pub(super) fn waiting_slots<'s>(&self, slab: &'s Slab) -> impl Iterator<Item = Slot> + use<'s, Q> {
+        let some = |slot| (slot != NONE).then_some(slot);
+        core::iter::successors(some(self.oldest), move |&slot| some(slab.get(slot).newer))
+    }
+
+    /// This core has room.
+    #[inline]
+    pub(super) fn offer_core(&mut self, core: CoreId) {
+        self.free.insert(core);
+        if !self.refused.is_empty() {
+            self.refused.remove(core);
+        }
+    }
+
+    /// This core has no room any more, or pulls from here no more.
+    pub(super) fn withdraw_core(&mut self, core: CoreId) {
+        self.free.remove(core);
+        if !self.refused.is_empty() {
+            self.refused.remove(core);
+        }
+    }
+
+    /// This core found nothing that it may serve: it is asked again when the queue has changed.
+    pub(super) fn refuse_core(&mut self, core: CoreId) {
+        if self.free.contains(core) {
+            self.free.remove(core);
+            self.refused.insert(core);
+        }
+    }
+
+    /// Something has changed: whoever found nothing may find something.
+    #[inline]
+    pub(super) fn forgive_cores(&mut self) {
+        while let Some(core) = self.refused.first() {
+            self.refused.remove(core);
+            self.free.insert(core);
+        }
+    }
+
+    /// Puts a packet at the end of its client's line, and tells the sharing policy.
+    pub(super) fn enqueue(&mut self, now: Time, slot: Slot, slab: &mut Slab) {
+        self.append(slot, slab);
+        self.tell_arrival(now, slot, slab);
+    }
+
+    fn append(&mut self, slot: Slot, slab: &mut Slab) {
+        self.link(slot, slab);
+        let client = slab.get(slot).charged;
+        let backlog = &mut self.backlogs[client];
+        slab.get_mut(slot).next = NONE;
+        if backlog.waiting == 0 {
+            slab.get_mut(slot).previous = NONE;
+            backlog.head = slot;
+        } else {
+            slab.get_mut(slot).previous = backlog.tail;
+            slab.get_mut(backlog.tail).next = slot;
+        }
+        backlog.tail = slot;
+        backlog.waiting += 1;
+        self.waiting += 1;
+        self.note_length(client);
+    }
+
+    /// Tells the sharing policy of the packet that was just appended.
+    fn tell_arrival(&mut self, now: Time, slot: Slot, slab: &Slab) {
+        let client = slab.get(slot).charged;
+        let backlog = &self.backlogs[client];
+        if self.is_hidden(backlog) {
+            return;
+        }
+        let packet = &slab.get(slot).packet;
+        self.share.on_arrival(now, client, packet, backlog.waiting - 1);
+        if backlog.waiting == 1 {
+            if backlog.in_service == 0 {
+                self.share.on_wake(now, client, packet);
+            } else if !self.one_at_a_time {
+                self.share.on_head(now, client, packet);
+            }
+        }
+    }
+
+    /// Whether the sharing policy must not know of the client: it would serve its packets too early.
+    fn is_hidden(&self, backlog: &Backlog) -> bool {
+        self.one_at_a_time && backlog.foreign > 0
+    }
+
+    /// Which of the free cores, of which there are several, is asked first.
+    pub(super) fn place(&mut self, now: Time) -> CoreId {
+        let core = self.share.place(now, &self.free);
+        debug_assert!(self.free.contains(core), "core {core} is not free");
+        core
+    }
+
+    /// Takes the packet that `core` should serve now.
+    pub(super) fn dispatch(&mut self, now: Time, core: CoreId, slab: &mut Slab) -> Option<Slot> {
+        let client = self.share.pick(now, core)?;
+        let backlog = &mut self.backlogs[client];
+        assert!(backlog.waiting > 0, "client {client} was picked with nothing waiting");
+        assert!(
+            !self.one_at_a_time || backlog.in_service + backlog.foreign == 0,
+            "client {client} was picked before its head was offered"
+        );
+        let slot = backlog.head;
+        backlog.head = slab.get(slot).next;
+        backlog.waiting -= 1;
+        backlog.in_service += 1;
+        self.waiting -= 1;
+        self.note_length(client);
+        self.unlink(slot, slab);
+        let backlog = &self.backlogs[client];
+        self.share.on_dispatch(now, core, client, &slab.get(slot).packet);
+        if backlog.waiting > 0 && !self.one_at_a_time {
+            self.share.on_head(now, client, &slab.get(backlog.head).packet);
+        }
+        Some(slot)
+    }
+
+    /// A packet of this queue, `entry`, is done at `core`.
+    pub(super) fn complete(&mut self, now: Time, core: CoreId, entry: &Entry, used: Work, slab: &Slab) {
+        let client = entry.charged;
+        if entry.foreign {
+            return self.complete_foreign(now, core, entry, used, slab);
+        }
+        let backlog = &mut self.backlogs[client];
+        backlog.in_service -= 1;
+        self.share.on_completion(now, core, client, &entry.packet, used);
+        if backlog.waiting == 0 {
+            if backlog.in_service == 0 {
+                self.share.on_idle(now, client);
+            }
+        } else if self.one_at_a_time {
+            self.share.on_head(now, client, &slab.get(backlog.head).packet);
+        }
+    }
+
+    fn complete_foreign(&mut self, now: Time, core: CoreId, entry: &Entry, used: Work, slab: &Slab) {
+        let client = entry.charged;
+        self.backlogs[client].foreign -= 1;
+        self.share.on_foreign_completion(now, core, client, &entry.packet, used);
+        let backlog = self.backlogs[client];
+        if !self.one_at_a_time || backlog.foreign > 0 {
+            return;
+        }
+        let mut slot = backlog.head;
+        for waiting in 0..backlog.waiting {
+            let packet = &slab.get(slot).packet;
+            self.share.on_arrival(now, client, packet, waiting);
+            if waiting == 0 {
+                self.share.on_wake(now, client, packet);
+            }
+            slot = slab.get(slot).next;
+        }
+    }
+
+    /// Takes the newest packet of a client, which has two or more waiting.
+    pub(super) fn push_out(&mut self, now: Time, client: ClientId, slab: &mut Slab) -> Slot {
+        let backlog = &mut self.backlogs[client];
+        assert!(backlog.waiting > 1, "client {client} has no packet behind its head");
+        let slot = backlog.tail;
+        backlog.tail = slab.get(slot).previous;
+        slab.get_mut(backlog.tail).next = NONE;
+        backlog.waiting -= 1;
+        self.waiting -= 1;
+        self.note_length(client);
+        self.unlink(slot, slab);
+        let backlog = &self.backlogs[client];
+        if !self.is_hidden(backlog) {
+            self.share.on_push_out(now, client, &slab.get(slot).packet, backlog.waiting);
+        }
+        slot
+    }
+
+    /// Goes over to another sharing policy, in an order of clients of its own: it hears of the waiting packets in the order
+    /// in which they joined, and of those in service when they are done.
+    pub(super) fn take_over(&mut self, now: Time, mut fresh: Self, in_service: &[Slot], slab: &mut Slab) {
+        core::mem::swap(&mut fresh.free, &mut self.free);
+        core::mem::swap(&mut fresh.refused, &mut self.refused);
+        let waiting_first = core::mem::replace(&mut self.oldest, NONE);
+        *self = fresh;
+        for &slot in in_service {
+            let entry = slab.get_mut(slot);
+            entry.charged = self.charged(entry.packet.client);
+            entry.foreign = true;
+            self.backlogs[entry.charged].foreign += 1;
+        }
+        let mut slot = waiting_first;
+        while slot != NONE {
+            let entry = slab.get_mut(slot);
+            let newer = entry.newer;
+            entry.charged = self.charged(entry.packet.client);
+            self.enqueue(now, slot, slab);
+            slot = newer;
+        }
+        self.forgive_cores();
+    }
+
+    pub(super) fn end_client(&mut self, now: Time, client: ClientId) {
+        if self.merged {
+            return;
+        }
+        let Backlog { waiting, in_service, foreign, .. } = self.backlogs[client];
+        assert!(waiting + in_service + foreign == 0, "client {client} ended while it had packets");
+        self.share.on_client_end(now, client);
+    }
+
+    /// Merged clients have no weights of their own.
+    pub(super) fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
+        if !self.merged {
+            self.share.set_weight(now, client, weight);
+        }
+    }
+
+    /// Panics unless the counts agree with the packets.
+    pub(super) fn check(&self, slab: &Slab) {
+        let mut waiting = 0;
+        for backlog in &self.backlogs {
+            let mut slot = backlog.head;
+            for place in 0..backlog.waiting {
+                assert!(slab.get(slot).core.is_none(), "a waiting packet is in service");
+                assert_eq!(place + 1 == backlog.waiting, slot == backlog.tail, "the last packet of a client");
+                slot = slab.get(slot).next;
+            }
+            waiting += backlog.waiting;
+        }
+        assert_eq!(waiting, self.waiting, "packets waiting in a queue");
+        assert_eq!(self.waiting_slots(slab).count(), waiting as usize, "as many packets are linked as wait");
+        if let (Some(longest), Some((client, length))) = (&self.longest, self.longest()) {
+            assert_eq!(length, self.backlogs.iter().map(|backlog| backlog.waiting).max().unwrap_or(0), "longest line");
+            assert!(longest.contains(client) && length > 0, "a client without packets is no longest");
+        }
+        self.share.check();
+    }
+
     fn link(&mut self, slot: Slot, slab: &mut Slab) {
-        slab.get_mut(slot).older = self.newest;
+        let entry = slab.get_mut(slot);
+        (entry.older, entry.newer) = (self.newest, NONE);
         match self.newest {
             NONE => self.oldest = slot,
             newest => slab.get_mut(newest).newer = slot,
@@ -85,115 +340,11 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
-    pub(super) fn enqueue(&mut self, now: Time, slot: Slot, slab: &mut Slab) {
-        self.link(slot, slab);
-        let client = slab.get(slot).charged;
-        let backlog = &mut self.backlogs[client];
-        self.share.on_arrival(now, client, &slab.get(slot).packet, backlog.waiting);
-        if backlog.waiting == 0 {
-            backlog.head = slot;
-        } else {
-            slab.get_mut(backlog.tail).next = slot;
+    fn note_length(&mut self, client: ClientId) {
+        let Some(longest) = &mut self.longest else { return };
+        match self.backlogs[client].waiting {
+            0 => longest.remove(client),
+            waiting => longest.set(client, Reverse(waiting)),
         }
-        backlog.tail = slot;
-        backlog.waiting += 1;
-        self.waiting += 1;
-        if backlog.waiting == 1 {
-            let head = &slab.get(slot).packet;
-            if backlog.in_service == 0 {
-                self.share.on_wake(now, client, head);
-            } else if !self.one_at_a_time {
-                self.share.on_head(now, client, head);
-            }
-        }
-    }
-
-    /// Which of the free cores, of which there are several, is asked first.
-    pub(super) fn place(&mut self, now: Time) -> CoreId {
-        let core = self.share.place(now, &self.free);
-        debug_assert!(self.free.contains(core), "core {core} is not free");
-        core
-    }
-
-    /// Takes the packet that `core` should serve now.
-    pub(super) fn dispatch(&mut self, now: Time, core: CoreId, slab: &mut Slab) -> Option<Slot> {
-        let client = self.share.pick(now, core)?;
-        let backlog = &mut self.backlogs[client];
-        assert!(backlog.waiting > 0, "client {client} was picked with nothing waiting");
-        assert!(
-            !self.one_at_a_time || backlog.in_service == 0,
-            "client {client} was picked before its head was offered"
-        );
-        let slot = backlog.head;
-        backlog.head = slab.get(slot).next;
-        backlog.waiting -= 1;
-        backlog.in_service += 1;
-        self.waiting -= 1;
-        self.unlink(slot, slab);
-        let backlog = &self.backlogs[client];
-        self.share.on_dispatch(now, core, client, &slab.get(slot).packet);
-        if backlog.waiting > 0 && !self.one_at_a_time {
-            self.share.on_head(now, client, &slab.get(backlog.head).packet);
-        }
-        Some(slot)
-    }
-
-    pub(super) fn complete(
-        &mut self,
-        now: Time,
-        core: CoreId,
-        client: ClientId,
-        sent: &Packet,
-        used: Work,
-        slab: &Slab,
-    ) {
-        let backlog = &mut self.backlogs[client];
-        backlog.in_service -= 1;
-        self.share.on_completion(now, core, client, sent, used);
-        if backlog.waiting == 0 {
-            if backlog.in_service == 0 {
-                self.share.on_idle(now, client);
-            }
-        } else if self.one_at_a_time {
-            self.share.on_head(now, client, &slab.get(backlog.head).packet);
-        }
-    }
-
-    pub(super) fn end_client(&mut self, now: Time, client: ClientId) {
-        if self.merged {
-            return;
-        }
-        let backlog = &self.backlogs[client];
-        assert!(backlog.waiting == 0 && backlog.in_service == 0, "client {client} ended while it had packets");
-        self.share.on_client_end(now, client);
-    }
-
-    /// Merged clients have no weights of their own.
-    pub(super) fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
-        if !self.merged {
-            self.share.set_weight(now, client, weight);
-        }
-    }
-
-    /// Panics unless the counts agree with the packets.
-    pub(super) fn check(&self, slab: &Slab) {
-        let mut waiting = 0;
-        for backlog in &self.backlogs {
-            let mut slot = backlog.head;
-            for _ in 0..backlog.waiting {
-                assert!(slab.get(slot).core.is_none(), "a waiting packet is in service");
-                slot = slab.get(slot).next;
-            }
-            waiting += backlog.waiting;
-        }
-        assert_eq!(waiting, self.waiting, "packets waiting in a queue");
-        let mut slot = self.oldest;
-        for _ in 0..waiting {
-            let Entry { packet, newer, .. } = slab.get(slot);
-            assert!(*newer == NONE || slab.get(*newer).packet.sequence > packet.sequence, "waiting packets by arrival");
-            slot = *newer;
-        }
-        assert_eq!(slot, NONE, "more packets linked than wait");
-        self.share.check();
     }
 }

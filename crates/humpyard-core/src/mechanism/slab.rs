@@ -1,5 +1,6 @@
 //! The packets held, each in a slot from arrival to completion.
 
+use super::account::DropReason;
 use crate::id::{ClientId, CoreId, Id, IdVec, QueueId, Slot};
 use crate::packet::Packet;
 
@@ -10,18 +11,43 @@ pub(super) const NONE: Slot = Slot(u32::MAX);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) packet: Packet,
-    /// The next slot of the same client's queue, or of the free list.
+    /// The next slot of the same client's queue, of the packets without a queue, or of the free list.
     pub(super) next: Slot,
-    /// The packets of the same queue that arrived just before and just after, while all wait.
+    /// The slot before it in the same client's queue.
+    pub(super) previous: Slot,
+    /// The packets of the same queue that joined it just before and just after, while all wait.
     pub(super) older: Slot,
     pub(super) newer: Slot,
     pub(super) queue: QueueId,
     /// Whom the sharing policy charges: the packet's client, or 0 where clients are merged.
     pub(super) charged: ClientId,
+    /// Its place in the order of its flow.
+    pub(super) stamp: u32,
     /// The core that serves it, once dispatched.
     pub(super) core: Option<CoreId>,
     /// Whether that core's previous packet had another service.
     pub(super) cold: bool,
+    /// Why it was dropped, once it is.
+    pub(super) reason: DropReason,
+    /// Whether it was dispatched by a sharing policy before the present one.
+    pub(super) foreign: bool,
+}
+
+impl Entry {
+    const EMPTY: Self = Self {
+        packet: Packet::EMPTY,
+        next: NONE,
+        previous: NONE,
+        older: NONE,
+        newer: NONE,
+        queue: QueueId(0),
+        charged: ClientId(0),
+        stamp: 0,
+        core: None,
+        cold: false,
+        reason: DropReason::BufferFull,
+        foreign: false,
+    };
 }
 
 /// A fixed number of slots. Taking and giving back are O(1).
@@ -34,21 +60,9 @@ pub(super) struct Slab {
 
 impl Slab {
     pub(super) fn new(slots: usize) -> Self {
-        let entries = IdVec::from_fn(slots, |slot: Slot| Entry {
-            packet: Packet::default(),
-            next: if slot.index() + 1 < slots { Slot(slot.0 + 1) } else { NONE },
-            older: NONE,
-            newer: NONE,
-            queue: QueueId(0),
-            charged: ClientId(0),
-            core: None,
-            cold: false,
-        });
+        let next = |slot: Slot| if slot.index() + 1 < slots { Slot(slot.0 + 1) } else { NONE };
+        let entries = IdVec::from_fn(slots, |slot| Entry { next: next(slot), ..Entry::EMPTY });
         Self { entries, free: if slots > 0 { Slot(0) } else { NONE }, used: 0 }
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.free == NONE
     }
 
     pub(super) fn used(&self) -> usize {
@@ -56,16 +70,18 @@ impl Slab {
     }
 
     /// Takes a slot; there must be one.
-    pub(super) fn insert(&mut self, packet: Packet, queue: QueueId, charged: ClientId) -> Slot {
+    #[inline]
+    pub(super) fn insert(&mut self, packet: Packet) -> Slot {
         let slot = self.free;
         let entry = &mut self.entries[slot];
         self.free = entry.next;
-        *entry = Entry { packet, next: NONE, older: NONE, newer: NONE, queue, charged, core: None, cold: false };
+        *entry = Entry { packet, ..Entry::EMPTY };
         self.used += 1;
         slot
     }
 
     /// Gives a slot back.
+    #[inline]
     pub(super) fn remove(&mut self, slot: Slot) {
         self.entries[slot].core = None;
         self.entries[slot].next = self.free;
@@ -81,5 +97,54 @@ impl Slab {
     #[inline]
     pub(super) fn get_mut(&mut self, slot: Slot) -> &mut Entry {
         &mut self.entries[slot]
+    }
+
+    /// Every slot with a packet in service, ascending.
+    pub(super) fn in_service(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.entries.ids().filter(|&slot| self.entries[slot].core.is_some())
+    }
+}
+
+/// A line of packets that are in no queue, linked through their slots.
+#[derive(Debug)]
+pub(super) struct Line {
+    head: Slot,
+    tail: Slot,
+    length: u32,
+}
+
+impl Line {
+    pub(super) const EMPTY: Self = Self { head: NONE, tail: NONE, length: 0 };
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    pub(super) fn length(&self) -> u32 {
+        self.length
+    }
+
+    pub(super) fn front(&self) -> Option<Slot> {
+        (self.head != NONE).then_some(self.head)
+    }
+
+    pub(super) fn push(&mut self, slot: Slot, slab: &mut Slab) {
+        slab.get_mut(slot).next = NONE;
+        match self.tail {
+            NONE => self.head = slot,
+            tail => slab.get_mut(tail).next = slot,
+        }
+        self.tail = slot;
+        self.length += 1;
+    }
+
+    pub(super) fn pop(&mut self, slab: &Slab) -> Option<Slot> {
+        let slot = self.front()?;
+        self.head = slab.get(slot).next;
+        if self.head == NONE {
+            self.tail = NONE;
+        }
+        self.length -= 1;
+        Some(slot)
     }
 }

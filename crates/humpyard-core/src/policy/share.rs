@@ -25,6 +25,11 @@ pub trait Share: Policy {
         false
     }
 
+    /// Whether [`Share::pick`] may answer none to one core and a client to another. Asked often: a constant.
+    fn prefers_cores(&self) -> bool {
+        false
+    }
+
     /// A packet has arrived for `client`, behind `waiting` packets of that client.
     fn on_arrival(&mut self, _now: Time, _client: ClientId, _packet: &Packet, _waiting: u32) {}
 

@@ -50,8 +50,11 @@ pub trait Steer: Policy {
     /// The packet has joined the queue of `target`, or was there, or in service on that core, when the policy took over.
     fn on_enqueue(&mut self, _now: Time, _target: Target, _packet: &Packet) {}
 
-    /// The packet found the queue of `target` full, or was pushed out of it, and was dropped.
+    /// The packet, which was steered to `target`, found the queue full, and was dropped.
     fn on_drop(&mut self, _now: Time, _target: Target, _packet: &Packet) {}
+
+    /// The packet, which had joined the queue of `target`, was dropped to make room for another.
+    fn on_push_out(&mut self, _now: Time, _target: Target, _packet: &Packet) {}
 
     /// The packet goes to `core`, from the queue of `target`.
     fn on_dispatch(&mut self, _now: Time, _core: CoreId, _target: Target, _packet: &Packet) {}

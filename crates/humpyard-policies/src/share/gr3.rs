@@ -286,6 +286,10 @@ impl Share for Gr3 {
         }
     }
 
+    fn on_push_out(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
+        self.change(id, |client| client.waiting -= 1);
+    }
+
     fn on_idle(&mut self, _: Time, id: ClientId) {
         let client = &mut self.clients[id];
         let group = &mut self.groups[usize::from(client.order)];

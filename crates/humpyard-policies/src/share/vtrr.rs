@@ -159,6 +159,10 @@ impl Share for Vtrr {
         self.slots.settle(id, used, sent.estimate);
     }
 
+    fn on_push_out(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
+        self.clients[id].waiting -= 1;
+    }
+
     fn on_idle(&mut self, _: Time, id: ClientId) {
         self.slots.block(id);
         self.leave(id);

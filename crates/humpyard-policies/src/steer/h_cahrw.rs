@@ -78,6 +78,10 @@ impl Steer for HCahrw {
     }
 
     #[inline]
+    fn on_push_out(&mut self, _: Time, target: Target, _: &Packet) {
+        self.forest.on_completion(target.core().expect("it steers to cores"));
+    }
+
     fn on_completion(&mut self, _: Time, core: CoreId, _: &Packet, _: Work) {
         self.forest.on_completion(core);
     }

@@ -243,15 +243,13 @@ impl Steer for PsHrw {
         self.forest.on_enqueue(core);
     }
 
+    fn on_push_out(&mut self, _: Time, target: Target, packet: &Packet) {
+        self.leave(target.core().expect("it steers to cores"), packet);
+    }
+
     #[inline]
     fn on_completion(&mut self, _: Time, core: CoreId, packet: &Packet, _: Work) {
-        let connection = &mut self.connections[packet.flow];
-        connection.held -= u64::from(packet.length);
-        if connection.last_packet == packet.sequence {
-            connection.last_packet = NONE;
-        }
-        self.totals[packet.service] -= u64::from(packet.length);
-        self.forest.on_completion(core);
+        self.leave(core, packet);
     }
 
     fn on_flow_end(&mut self, _: Time, flow: FlowId) {
@@ -265,6 +263,18 @@ impl Steer for PsHrw {
 }
 
 impl PsHrw {
+    /// A packet is gone from its core.
+    #[inline]
+    fn leave(&mut self, core: CoreId, packet: &Packet) {
+        let connection = &mut self.connections[packet.flow];
+        connection.held -= u64::from(packet.length);
+        if connection.last_packet == packet.sequence {
+            connection.last_packet = NONE;
+        }
+        self.totals[packet.service] -= u64::from(packet.length);
+        self.forest.on_completion(core);
+    }
+
     /// How many sets were built since the start.
     pub fn built(&self) -> u64 {
         self.built

@@ -16,7 +16,7 @@ use humpyard_policies::steer::rr::Rr;
 use humpyard_testkit::{Checked, CheckedSteer, Decision, Event, History, Log, Shape};
 use proptest::prelude::*;
 
-use crate::shapes::{any_shape, cases, play_twice};
+use crate::shapes::{cases, every_shape, play_twice};
 
 /// Variants of registered policies that decide otherwise than their defaults.
 const VARIANTS: [(Family, &str); 12] = [
@@ -63,7 +63,7 @@ fn steered<S: Steer + Build>(
     for allocated in [false, true] {
         play_twice(history, |history| {
             let setup = Setup { topology, ..history.setup() };
-            let steer = CheckedSteer::new(S::new(&params, &setup)?, history.cores);
+            let steer = CheckedSteer::new(S::new(&params, &setup)?, history.cores).with_contexts(history.contexts);
             let allocate = if allocated { Some(Static::new(&StaticParams {}, &setup)?) } else { None };
             Scheduler::new(&setup, history.options(), Some(steer), allocate, || checked(share, &setup))
         })?;
@@ -100,7 +100,7 @@ proptest! {
     #![proptest_config(cases(150))]
 
     #[test]
-    fn sharing_policies_keep_the_contract(shape in any_shape()) {
+    fn sharing_policies_keep_the_contract(shape in every_shape()) {
         let history = History::generate(&shape);
         for spec in specs(Family::Share) {
             play_twice(&history, |history| {
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn sharing_policies_keep_the_contract_in_a_queue_for_each_service(shape in any_shape()) {
+    fn sharing_policies_keep_the_contract_in_a_queue_for_each_service(shape in every_shape()) {
         let history = History::generate(&with_a_core_for_each_service(shape));
         for spec in specs(Family::Share) {
             play_twice(&history, |history| {
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn weights_given_before_the_first_packet_are_the_weights_of_the_set_up(shape in any_shape()) {
+    fn weights_given_before_the_first_packet_are_the_weights_of_the_set_up(shape in every_shape()) {
         let given = History::generate(&shape);
         let mut told = given.clone();
         for (client, weight) in given.weights.iter().enumerate().rev() {
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_registered_runs_by_name(shape in any_shape()) {
+    fn whatever_is_registered_runs_by_name(shape in every_shape()) {
         let history = History::generate(&with_a_core_for_each_service(shape));
         let mut all = specs(Family::Steer);
         all.extend(specs(Family::Share));
@@ -163,7 +163,7 @@ proptest! {
     #![proptest_config(cases(60))]
 
     #[test]
-    fn steering_policies_keep_the_contract(shape in any_shape()) {
+    fn steering_policies_keep_the_contract(shape in every_shape()) {
         let history = History::generate(&with_a_core_for_each_service(shape));
         for steer in specs(Family::Steer) {
             for share in specs(Family::Share) {
@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn steering_policies_keep_the_contract_on_a_tree_of_cores(shape in any_shape()) {
+    fn steering_policies_keep_the_contract_on_a_tree_of_cores(shape in every_shape()) {
         let history = History::generate(&Shape { cores: 8, ..shape });
         let tree = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).expect("a small tree");
         for steer in specs(Family::Steer) {

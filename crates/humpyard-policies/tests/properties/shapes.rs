@@ -1,8 +1,8 @@
 //! Drawing shapes, and playing their histories.
 
-use humpyard_core::mechanism::{FlowOrder, Limits, Scheduler};
+use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Scheduler, WhenFull};
 use humpyard_core::policy::{Allocate, BuildError, Share, Steer};
-use humpyard_core::unit::WorkUnit;
+use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_testkit::{History, Log, Observer, Player, Shape, explain};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
@@ -13,7 +13,26 @@ pub(crate) fn cases(cases: u32) -> Config {
     Config { cases: (cases * config.cases).div_ceil(256), failure_persistence: None, ..config }
 }
 
-/// Everything: cores, limits, units, orders, errors of all sizes.
+/// Every feature of the mechanism beside what [`any_shape`] has: contexts, chains, exits, packets pushed out.
+pub(crate) fn every_shape() -> impl Strategy<Value = Shape> {
+    let exit = prop_oneof![
+        3 => Just(None),
+        1 => (1..=40u32, 0..=200_000u64)
+            .prop_map(|(packets, timeout)| Some(ExitOrder { packets, timeout: Time::from_ns(timeout) }))
+    ];
+    let when_full = prop_oneof![Just(WhenFull::Tail), Just(WhenFull::LongestQueue)];
+    (any_shape(), 1..=2usize, any::<bool>(), exit, when_full).prop_map(|(shape, contexts, chains, exit, when_full)| {
+        Shape {
+            contexts: if shape.cores % contexts == 0 { contexts } else { 1 },
+            chains,
+            exit,
+            limits: Limits { when_full, ..shape.limits },
+            ..shape
+        }
+    })
+}
+
+/// Cores, limits, units, orders, errors of all sizes.
 pub(crate) fn any_shape() -> impl Strategy<Value = Shape> {
     let machine = (1..=4usize, 1..=3usize, 1..=3usize, prop_oneof![Just(FlowOrder::Keep), Just(FlowOrder::Free)]);
     let limits = (
@@ -37,7 +56,7 @@ pub(crate) fn any_shape() -> impl Strategy<Value = Shape> {
             in_flight: machine.2,
             flow_order: machine.3,
             packets: limits.0,
-            limits: Limits { queue: limits.1, client: limits.2 },
+            limits: Limits { queue: limits.1, client: limits.2, ..Limits::default() },
             unit: work.0,
             error_permille: if work.0 == WorkUnit::Nanoseconds { work.1 } else { 0 },
             weight_max: work.2,

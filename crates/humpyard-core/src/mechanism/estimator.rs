@@ -1,0 +1,40 @@
+//! Whom the mechanism asks what a packet costs.
+
+use alloc::boxed::Box;
+
+use crate::cost::LinearCost;
+use crate::id::{IdVec, ServiceId};
+use crate::packet::Packet;
+use crate::policy::Estimate;
+use crate::unit::Work;
+
+/// The estimator of a run.
+#[derive(Debug)]
+pub(super) enum Estimator {
+    /// The table of the set-up, without a detour.
+    Table(IdVec<ServiceId, LinearCost>),
+    Other(Box<dyn Estimate + Send>),
+}
+
+impl Estimator {
+    #[inline]
+    pub(super) fn of(&self, packet: &Packet) -> Work {
+        match self {
+            Self::Table(lines) => lines[packet.service].work(packet.length),
+            Self::Other(estimate) => estimate.estimate(packet),
+        }
+    }
+
+    #[inline]
+    pub(super) fn on_completion(&mut self, packet: &Packet, used: Work, cold: bool) {
+        if let Self::Other(estimate) = self {
+            estimate.on_completion(packet, used, cold);
+        }
+    }
+
+    pub(super) fn check(&self) {
+        if let Self::Other(estimate) = self {
+            estimate.check();
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! How many packets may be held, and which goes when there is no room.
+
+/// Which packet goes when there is no room for one that arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WhenFull {
+    /// The one that arrives.
+    #[default]
+    Tail,
+    /// The newest of the client with the most packets waiting, if that is not the one that arrives: so a heavy client cannot
+    /// keep the light ones out. A client's head is never pushed out. O(log n) in the clients for every packet.
+    LongestQueue,
+}
+
+impl WhenFull {
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tail => "tail",
+            Self::LongestQueue => "longest-queue",
+        }
+    }
+}
+
+/// How many packets may be held, beyond the [`Setup::packets`](crate::policy::Setup::packets) of the whole run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Most packets waiting in one queue.
+    pub queue: u32,
+    /// Most packets waiting of one client in one queue.
+    pub client: u32,
+    /// Which packet goes when a queue, or the whole run, has no room.
+    pub when_full: WhenFull,
+}
+
+impl Default for Limits {
+    /// No limit but that of the run.
+    fn default() -> Self {
+        Self { queue: u32::MAX, client: u32::MAX, when_full: WhenFull::Tail }
+    }
+}

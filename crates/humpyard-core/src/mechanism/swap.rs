@@ -1,0 +1,157 @@
+//! Hot swap: another policy takes over while packets wait and are in service.
+
+use alloc::vec::Vec;
+
+use super::allocation::Allocation;
+use super::journal::Event;
+use super::scheduler::{Layout, Scheduler};
+use crate::id::{CoreId, Id, IdVec, QueueId, ServiceId, Slot};
+use crate::policy::{Allocate, BuildError, Share, Steer, Target};
+use crate::unit::Time;
+
+/// A swap builds everything before it changes anything, so one that fails leaves the scheduler as it was. What then takes time
+/// grows with the packets held.
+impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
+    /// Other sharing policies take over, one for each queue; `name` is for the journal. They hear of the packets waiting in
+    /// the order in which those joined their queue; where clients keep their order, of a client with packets in service when
+    /// these are done.
+    ///
+    /// # Errors
+    /// What `share` gives; then nothing has changed.
+    pub fn swap_share(
+        &mut self,
+        now: Time,
+        name: &str,
+        share: impl FnMut() -> Result<Q, BuildError>,
+    ) -> Result<(), BuildError> {
+        self.advance(now);
+        let moves = self.allocation.as_ref().is_some_and(|allocation| allocation.policy.moves());
+        self.rebuild_queues(now, moves, share)?;
+        self.note(|| Event::Swap(name.into()));
+        Ok(())
+    }
+
+    /// Another steering policy takes over; `share` makes the sharing policies of queues that it alone needs. Packets stay in
+    /// the queues where they are. With `keep_order` a flow with packets held keeps its core until it has none there: so no
+    /// flow is reordered where both policies keep flows in order.
+    ///
+    /// # Errors
+    /// What `share` gives; then nothing has changed.
+    ///
+    /// # Panics
+    /// Where there is no steering policy to take over from.
+    pub fn swap_steer(
+        &mut self,
+        now: Time,
+        name: &str,
+        steer: S,
+        keep_order: bool,
+        mut share: impl FnMut() -> Result<Q, BuildError>,
+    ) -> Result<(), BuildError> {
+        self.advance(now);
+        assert!(self.steer.is_some(), "there is no steering policy to take over from");
+        self.add_wider_queues(steer.reach(), &mut share)?;
+        let held = self.queued_by_sequence();
+        let flows = self.plan.flows;
+        let steering = self.steer.as_mut().expect("just seen");
+        steering.take_over(steer, flows);
+        for (slot, target) in held {
+            let packet = self.slab.get(slot).packet;
+            let steering = self.steer.as_mut().expect("just seen");
+            steering.policy.on_enqueue(now, target, &packet);
+            if let Some(core) = target.core().filter(|_| keep_order) {
+                steering.pin(packet.flow, core);
+            }
+        }
+        self.release_held(now);
+        self.note(|| Event::Swap(name.into()));
+        Ok(())
+    }
+
+    /// Another allocation takes over; `share` makes the sharing policies of the services' queues anew. Cores move, as few as
+    /// may be, until each service has as many as the policy gives it at the start; those that are switching stay.
+    ///
+    /// # Errors
+    /// What `share` gives, and an allocation that moves cores where packets are steered; then nothing has changed.
+    ///
+    /// # Panics
+    /// Where there is no allocation to take over from.
+    pub fn swap_allocate(
+        &mut self,
+        now: Time,
+        name: &str,
+        allocate: A,
+        share: impl FnMut() -> Result<Q, BuildError>,
+    ) -> Result<(), BuildError> {
+        self.advance(now);
+        assert!(self.allocation.is_some(), "there is no allocation to take over from");
+        let moves = allocate.moves();
+        if moves && self.steer.is_some() {
+            return Err(BuildError::new(
+                "an allocation that moves cores needs one queue per service: it cannot take over where packets are steered",
+            ));
+        }
+        if self.layout == Layout::PerService {
+            self.rebuild_queues(now, moves, share)?;
+        }
+        let cores = &self.cores;
+        let allocation = self.allocation.as_mut().expect("just seen");
+        let moved = allocation.take_over(allocate, |core| cores[core].in_service == 0);
+        if self.layout == Layout::PerService {
+            for (core, from) in moved {
+                self.queues[QueueId(from.0)].withdraw_core(core);
+            }
+        }
+        self.eligible = self.cores_by_service();
+        self.note(|| Event::Swap(name.into()));
+        Ok(())
+    }
+
+    fn rebuild_queues(
+        &mut self,
+        now: Time,
+        moves: bool,
+        mut share: impl FnMut() -> Result<Q, BuildError>,
+    ) -> Result<(), BuildError> {
+        let pulling: Vec<usize> = self.queues.ids().map(|queue| self.pulling_from(queue, moves)).collect();
+        let fresh: Result<Vec<_>, BuildError> =
+            pulling.into_iter().map(|pulling| Ok(self.plan.queue(share()?, pulling))).collect();
+        let mut in_service: Vec<Vec<Slot>> = self.queues.ids().map(|_| Vec::new()).collect();
+        for slot in self.slab.in_service() {
+            in_service[self.slab.get(slot).queue.index()].push(slot);
+        }
+        for ((queue, fresh), in_service) in self.queues.ids().zip(fresh?).zip(in_service) {
+            self.queues[queue].take_over(now, fresh, &in_service, &mut self.slab);
+            self.changed(queue);
+        }
+        Ok(())
+    }
+
+    /// How many cores pull from a queue, or may.
+    fn pulling_from(&self, queue: QueueId, moves: bool) -> usize {
+        if moves {
+            return self.cores.len();
+        }
+        self.cores.iter().filter(|core| core.queues().any(|pulled| pulled == queue)).count()
+    }
+
+    /// The packets in queues and in service, as they came in, each with where it is.
+    fn queued_by_sequence(&self) -> Vec<(Slot, Target)> {
+        let waiting = self.queues.ids().flat_map(|queue| {
+            let target = self.target_of(queue);
+            self.queues[queue].waiting_slots(&self.slab).map(move |slot| (slot, target))
+        });
+        let in_service = self.slab.in_service().map(|slot| {
+            let core = self.slab.get(slot).core.expect("it is in service");
+            (slot, Target::Core(core))
+        });
+        let mut held: Vec<(Slot, Target)> = waiting.chain(in_service).collect();
+        held.sort_by_key(|&(slot, _)| self.slab.get(slot).packet.sequence);
+        held
+    }
+
+    fn cores_by_service(&self) -> IdVec<ServiceId, Vec<CoreId>> {
+        let allocation: &Allocation<A> = self.allocation.as_ref().expect("cores belong to services");
+        self.eligible.ids().map(|service| allocation.cores_of(service).collect()).collect()
+    }
+}
