@@ -92,7 +92,7 @@ pub(crate) fn measured(config: &RunConfig, cores: usize, clients: usize) -> Resu
         Granularity::Service => FlowOrder::Free,
         Granularity::Flow | Granularity::Connection => FlowOrder::Keep,
     });
-    let options = Options { limits: config.limits, flow_order };
+    let options = Options { limits: config.limits, flow_order, ..Options::default() };
     let in_flight = if config.host == Host::Live { config.in_flight } else { 1 };
     let scheduler = config.policy.build(&setup, options)?.with_in_flight(in_flight);
     Ok(Measured::new(scheduler, Measurements::new(&setup)))

@@ -120,6 +120,7 @@ family! {
         Ahrw(steer::ahrw::Ahrw),
         HCahrw(steer::h_cahrw::HCahrw),
         PsHrw(steer::ps_hrw::PsHrw),
+        Ss(steer::ss::Ss),
         Ml(steer::ml::Ml),
     ]
     asked {

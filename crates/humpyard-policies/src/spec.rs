@@ -10,9 +10,10 @@ use core::str::FromStr;
 
 use humpyard_core::mechanism::{Options, Scheduler};
 use humpyard_core::name::{Named, unknown};
-use humpyard_core::policy::{BuildError, Family, Setup};
+use humpyard_core::policy::{BuildError, Family, Promise, Setup};
+use humpyard_core::unit::Time;
 
-use crate::registry::{AnyAllocate, AnyEstimate, AnyShare, AnySteer, names};
+use crate::registry::{AnyAllocate, AnyEstimate, AnyShare, AnySteer, find, names};
 
 /// The mechanism over any policies.
 pub type AnyScheduler = Scheduler<AnySteer, AnyShare, AnyAllocate>;
@@ -42,11 +43,9 @@ impl PolicySpec {
     /// # Errors
     /// What a policy or the mechanism refuses.
     pub fn build(&self, setup: &Setup<'_>, options: Options) -> Result<AnyScheduler, BuildError> {
-        let steer = self.steer.as_ref().map(|named| known(AnySteer::build(&named.name, &named.parameters, setup)));
-        let allocate =
-            self.allocate.as_ref().map(|named| known(AnyAllocate::build(&named.name, &named.parameters, setup)));
-        let scheduler =
-            Scheduler::new(setup, options, steer.transpose()?, allocate.transpose()?, || self.build_share(setup))?;
+        let scheduler = Scheduler::new(setup, options, self.build_steer(setup)?, self.build_allocate(setup)?, || {
+            self.build_share(setup)
+        })?;
         Ok(match &self.estimate {
             Some(named) => {
                 scheduler.with_estimate(Box::new(known(AnyEstimate::build(&named.name, &named.parameters, setup))?))
@@ -67,6 +66,60 @@ impl PolicySpec {
         known(AnyShare::build(name, parameters, setup))
     }
 
+    /// Makes the steering policy alone; none if none is named.
+    ///
+    /// # Errors
+    /// What the policy refuses.
+    pub fn build_steer(&self, setup: &Setup<'_>) -> Result<Option<AnySteer>, BuildError> {
+        self.steer.as_ref().map(|named| known(AnySteer::build(&named.name, &named.parameters, setup))).transpose()
+    }
+
+    /// Makes the allocation policy alone; none if none is named.
+    ///
+    /// # Errors
+    /// What the policy refuses.
+    pub fn build_allocate(&self, setup: &Setup<'_>) -> Result<Option<AnyAllocate>, BuildError> {
+        self.allocate.as_ref().map(|named| known(AnyAllocate::build(&named.name, &named.parameters, setup))).transpose()
+    }
+
+    /// Makes these policies take over from those of `before`, which the scheduler has now, in every family in which they
+    /// differ. What waits and what is in service stays accounted for; no flow is reordered where both keep flows in order.
+    ///
+    /// # Errors
+    /// Policies that need other queues than there are, and what a policy refuses; a family taken over before stays so.
+    pub fn take_over(
+        &self,
+        now: Time,
+        before: &Self,
+        setup: &Setup<'_>,
+        scheduler: &mut AnyScheduler,
+    ) -> Result<(), BuildError> {
+        let families = |spec: &Self| (spec.steer.is_some(), spec.allocate.is_some());
+        if families(self) != families(before) {
+            return Err(BuildError::new(format!(
+                "`{self}` cannot take over from `{before}`: packets would wait in other queues; name policies of the same \
+                 families"
+            )));
+        }
+        if self.estimate != before.estimate {
+            return Err(BuildError::new(format!(
+                "`{self}` cannot take over from `{before}`: estimates stay as they began; name the same estimator"
+            )));
+        }
+        let name = format!("{self}");
+        if self.share != before.share {
+            scheduler.swap_share(now, &name, || self.build_share(setup))?;
+        }
+        if let Some(steer) = self.build_steer(setup)?.filter(|_| self.steer != before.steer) {
+            let keep_order = [&self.steer, &before.steer].into_iter().flatten().all(keeps_flow_order);
+            scheduler.swap_steer(now, &name, steer, keep_order, || self.build_share(setup))?;
+        }
+        if let Some(allocate) = self.build_allocate(setup)?.filter(|_| self.allocate != before.allocate) {
+            scheduler.swap_allocate(now, &name, allocate, || self.build_share(setup))?;
+        }
+        Ok(())
+    }
+
     /// Whether a sharing policy is all that is named.
     pub fn is_share_alone(&self) -> bool {
         self.steer.is_none() && self.allocate.is_none()
@@ -85,6 +138,10 @@ impl PolicySpec {
             Family::Estimate => &mut self.estimate,
         }
     }
+}
+
+fn keeps_flow_order(named: &Named) -> bool {
+    find(&named.name).is_some_and(|entry| entry.info.promises.contains(&Promise::FlowOrder))
 }
 
 /// Names are checked when a spec is read, so here each is known.

@@ -50,8 +50,11 @@ pub(crate) fn configuration(
         Order::Free => FlowOrder::Free,
     });
     config.buffer = options.buffer as usize;
-    config.limits =
-        Limits { queue: options.queue_limit.unwrap_or(u32::MAX), client: options.client_limit.unwrap_or(u32::MAX) };
+    config.limits = Limits {
+        queue: options.queue_limit.unwrap_or(u32::MAX),
+        client: options.client_limit.unwrap_or(u32::MAX),
+        ..Limits::default()
+    };
     config.flows = options.flows as usize;
     config.ties = ties(options.ties);
     config.seed = Seed(options.common.seed);

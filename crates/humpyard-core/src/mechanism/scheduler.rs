@@ -164,6 +164,16 @@ impl Plan {
         let keep_order = self.flow_order == FlowOrder::Keep && pulling > 1;
         Queue::new(share, self.clients, self.cores, keep_order, self.push_out)
     }
+
+    /// The target whose queue this is, where there is a steering policy.
+    pub(super) fn target_of(&self, queue: QueueId) -> Target {
+        let elements = self.cores.div_ceil(self.contexts);
+        match queue.index() {
+            core if core < self.cores => Target::Core(CoreId::from_index(core)),
+            element if element < self.cores + elements => Target::Element(ElementId::from_index(element - self.cores)),
+            _ => Target::Shared,
+        }
+    }
 }
 
 /// The packets, their queues, and the policies that order them.
@@ -613,7 +623,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     fn join(&mut self, now: Time, slot: Slot, target: Option<Target>, queue: QueueId) {
         let entry = self.slab.get_mut(slot);
-        entry.queue = queue;
+        (entry.queue, entry.foreign) = (queue, false);
         entry.charged = self.queues[queue].charged(entry.packet.client);
         let packet = entry.packet;
         self.queues[queue].enqueue(now, slot, &mut self.slab);
@@ -660,10 +670,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             self.views[core].packets += 1;
             self.views[core].backlog += packet.estimate;
         }
-        if self.steer.is_some() {
-            let target = self.target_of(id);
-            let steer = self.steer.as_mut().expect("just seen");
-            steer.policy.on_dispatch(now, core, target, &packet);
+        if let Some(steer) = &mut self.steer {
+            steer.policy.on_dispatch(now, core, self.plan.target_of(id), &packet);
         }
         if let Some(allocation) = &mut self.allocation {
             allocation.on_dispatch(now, core);
@@ -874,17 +882,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// The target whose queue this is, where there is a steering policy.
-    pub(super) fn target_of(&self, queue: QueueId) -> Target {
-        let Plan { cores, contexts, .. } = self.plan;
-        let elements = cores.div_ceil(contexts);
-        match queue.index() {
-            core if core < cores => Target::Core(CoreId::from_index(core)),
-            element if element < cores + elements => Target::Element(ElementId::from_index(element - cores)),
-            _ => Target::Shared,
-        }
-    }
-
     /// The service that a packet goes through after this one.
     fn next_service(&self, packet: &Packet) -> Option<ServiceId> {
         self.chains.get(packet.chain)?.get(usize::from(packet.hop) + 1).copied()
@@ -919,13 +916,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     fn push_out(&mut self, now: Time, queue: QueueId, client: ClientId) {
         let slot = self.queues[queue].push_out(now, client, &mut self.slab);
         let packet = self.slab.get(slot).packet;
-        if self.steer.is_some() {
-            let target = self.target_of(queue);
+        if let Some(steer) = &mut self.steer {
+            let target = self.plan.target_of(queue);
             if let Target::Core(core) = target {
                 self.views[core].packets -= 1;
                 self.views[core].backlog -= packet.estimate;
             }
-            let steer = self.steer.as_mut().expect("just seen");
             steer.policy.on_push_out(now, target, &packet);
             steer.on_gone(packet.flow);
         }

@@ -73,8 +73,6 @@ pub struct Ml {
     elements: IdVec<ElementId, Element>,
     /// Load of the packets of each thread, in its own queue and in service.
     loads: IdVec<CoreId, u64>,
-    /// The packet that was steered last, until its fate is told: if it is dropped, it has never joined.
-    steered: Option<Packet>,
 }
 
 impl Build for Ml {
@@ -95,7 +93,6 @@ impl Build for Ml {
             element_of: IdVec::from_fn(setup.cores, |thread| setup.element(thread)),
             elements: vec![Element::default(); setup.elements()].into_iter().collect(),
             loads: IdVec::from_fn(setup.cores, |_| 0),
-            steered: None,
         })
     }
 }
@@ -116,14 +113,12 @@ impl Steer for Ml {
         if self.params.full == Full::Element { Reach::Element } else { Reach::Core }
     }
 
-    fn steer(&mut self, _: Time, packet: &Packet, view: &View<'_>) -> Target {
-        let target = match self.idle(view) {
+    fn steer(&mut self, _: Time, _: &Packet, view: &View<'_>) -> Target {
+        match self.idle(view) {
             Some(thread) => Target::Core(thread),
             None if self.params.full == Full::Hold => Target::Hold,
             None => self.join(view),
-        };
-        self.steered = (target != Target::Hold).then_some(*packet);
-        target
+        }
     }
 
     fn on_enqueue(&mut self, _: Time, target: Target, packet: &Packet) {
@@ -134,13 +129,9 @@ impl Steer for Ml {
             Target::Core(thread) => self.loads[thread] += load,
             _ => self.elements[id].waiting += 1,
         }
-        self.steered = None;
     }
 
-    fn on_drop(&mut self, _: Time, target: Target, packet: &Packet) {
-        if self.steered.take_if(|steered| steered == packet).is_some() {
-            return;
-        }
+    fn on_push_out(&mut self, _: Time, target: Target, packet: &Packet) {
         let load = self.load_of(packet);
         let id = self.joined(target);
         self.elements[id].load -= load;
@@ -323,7 +314,7 @@ mod tests {
         assert_eq!(loads(&threads), [5, 4]);
         let target = threads.arrive(Part::First);
         let (_, pushed_out) = threads.waiting.pop_front().expect("it waits for its element");
-        threads.policy.on_drop(now, target, &pushed_out);
+        threads.policy.on_push_out(now, target, &pushed_out);
         assert_eq!(loads(&threads), [5, 4]);
     }
 

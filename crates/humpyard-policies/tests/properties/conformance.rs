@@ -2,19 +2,11 @@
 
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::mechanism::{Never, Scheduler};
-use humpyard_core::policy::{Build, BuildError, Family, Params, Setup, Steer, Topology};
+use humpyard_core::policy::{Build, BuildError, Family, Setup, Topology};
 use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::allocate::r#static::{Static, StaticParams};
 use humpyard_policies::registry::{self, AnyShare};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_policies::steer::ahrw::Ahrw;
-use humpyard_policies::steer::conn::Conn;
-use humpyard_policies::steer::h_cahrw::HCahrw;
-use humpyard_policies::steer::hrw::Hrw;
-use humpyard_policies::steer::jsq::Jsq;
-use humpyard_policies::steer::ml::Ml;
-use humpyard_policies::steer::ps_hrw::PsHrw;
-use humpyard_policies::steer::rr::Rr;
 use humpyard_testkit::{Checked, CheckedSteer, Decision, Event, History, Log, Shape};
 use proptest::prelude::*;
 
@@ -50,43 +42,19 @@ fn checked(spec: &str, setup: &Setup<'_>) -> Result<Checked<AnyShare>, BuildErro
     Ok(Checked::new(spec.parse::<PolicySpec>()?.build_share(setup)?, promises))
 }
 
-fn steered<S: Steer + Build>(
-    parameters: &str,
-    share: &str,
-    topology: Option<&Topology>,
-    history: &History,
-) -> Result<(), TestCaseError> {
-    let pairs: Vec<(String, String)> = parameters
-        .split(',')
-        .filter_map(|pair| pair.split_once('='))
-        .map(|(name, value)| (name.to_string(), value.to_string()))
-        .collect();
-    let params = S::Params::from_pairs(S::INFO.name, &pairs).expect("known parameters");
+/// Plays a history to a steering policy under watch, with and without an allocation.
+fn steered_by(steer: &str, share: &str, topology: Option<&Topology>, history: &History) -> Result<(), TestCaseError> {
+    let spec: PolicySpec = steer.parse().expect("a registered policy");
     for allocated in [false, true] {
         play_twice(history, |history| {
             let setup = Setup { topology, ..history.setup() };
-            let steer = CheckedSteer::new(S::new(&params, &setup)?, history.cores).with_contexts(history.contexts);
+            let steer = spec.build_steer(&setup)?.expect("it steers");
+            let steer = CheckedSteer::new(steer, history.cores).with_contexts(history.contexts);
             let allocate = if allocated { Some(Static::new(&StaticParams {}, &setup)?) } else { None };
             Scheduler::new(&setup, history.options(), Some(steer), allocate, || checked(share, &setup))
         })?;
     }
     Ok(())
-}
-
-/// Plays a history to a steering policy by its spec; a registered policy without a line here fails the test.
-fn steered_by(spec: &str, share: &str, topology: Option<&Topology>, history: &History) -> Result<(), TestCaseError> {
-    let (name, parameters) = spec.split_once(':').unwrap_or((spec, ""));
-    match name {
-        "rr" => steered::<Rr>(parameters, share, topology, history),
-        "conn" => steered::<Conn>(parameters, share, topology, history),
-        "jsq" => steered::<Jsq>(parameters, share, topology, history),
-        "hrw" => steered::<Hrw>(parameters, share, topology, history),
-        "ahrw" => steered::<Ahrw>(parameters, share, topology, history),
-        "h-cahrw" => steered::<HCahrw>(parameters, share, topology, history),
-        "ps-hrw" => steered::<PsHrw>(parameters, share, topology, history),
-        "ml" => steered::<Ml>(parameters, share, topology, history),
-        _ => panic!("steering policy `{name}` is registered, and not held to the contract here"),
-    }
 }
 
 /// Whether the decisions are the same, in histories of which the second has so many events before the first of the other.

@@ -6,4 +6,5 @@ mod long_run;
 mod order;
 mod shapes;
 mod steering;
+mod swap;
 mod twin;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
 use humpyard_core::measure::{Measured, Measurements};
-use humpyard_core::mechanism::{Account, FlowOrder, Limits, Options};
+use humpyard_core::mechanism::{Account, Limits, Options};
 use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
@@ -99,7 +99,7 @@ impl Run<'_> {
             services: &services,
             ..Setup::default()
         };
-        let options = Options { limits: self.limits, flow_order: FlowOrder::Keep };
+        let options = Options { limits: self.limits, ..Options::default() };
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
         let scheduler = policy.build(&setup, options).expect("a valid set-up").with_in_flight(self.in_flight);
         run(Live {

@@ -1,0 +1,110 @@
+//! One policy takes over from another while packets wait and are in service: every ordered pair of a family.
+
+use humpyard_core::mechanism::FlowOrder;
+use humpyard_core::policy::{Family, Promise};
+use humpyard_policies::registry;
+use humpyard_policies::spec::PolicySpec;
+use humpyard_testkit::{FlowWatch, History, Player, Shape, explain};
+use proptest::prelude::*;
+
+use crate::shapes::{cases, every_shape};
+
+fn registered(family: Family) -> impl Iterator<Item = registry::Entry> {
+    registry::entries().into_iter().filter(move |entry| entry.info.family == family)
+}
+
+fn names(family: Family) -> Vec<&'static str> {
+    registered(family).map(|entry| entry.info.name).collect()
+}
+
+/// Plays a history in which `after` takes over from `before` half-way; packets that came out of the order of their flow.
+fn swapped(before: &str, after: &str, history: &History) -> Result<u64, TestCaseError> {
+    let spec = |text: &str| text.parse::<PolicySpec>().expect("a registered policy");
+    let (before, after) = (spec(before), spec(after));
+    let mut watch = FlowWatch::new(history);
+    explain(history, || {
+        let setup = history.setup();
+        let mut scheduler = before.build(&setup, history.options()).expect("a valid set-up");
+        let half = history.events.len() / 2;
+        Player::new(history).run_with(&mut scheduler, &mut watch, half, |now, scheduler| {
+            after.take_over(now, &before, &setup, scheduler).expect("it can take over");
+        })
+    })
+    .map_err(|error| TestCaseError::fail(format!("{after} after {before}: {error}")))?;
+    Ok(watch.out_of_order())
+}
+
+proptest! {
+    #![proptest_config(cases(12))]
+
+    #[test]
+    fn any_sharing_policy_takes_over_from_any_other(shape in every_shape()) {
+        let history = History::generate(&Shape { services: shape.services.min(shape.cores), ..shape });
+        let shares = names(Family::Share);
+        for before in &shares {
+            for after in &shares {
+                let late = swapped(before, after, &history)?;
+                let keeps = [before, after].into_iter().all(|&name| name != "fcfs") || history.cores == 1;
+                // A chain is a loop through the queue, in which packets may overtake.
+                if keeps && history.flow_order == FlowOrder::Keep && history.chains.is_empty() {
+                    prop_assert_eq!(late, 0, "{} after {}\n{}", after, before, history);
+                }
+                swapped(&format!("steer=hrw/share={before}"), &format!("steer=hrw/share={after}"), &history)?;
+                swapped(&format!("allocate=everest/share={before}"), &format!("allocate=everest/share={after}"), &history)?;
+            }
+        }
+    }
+
+    #[test]
+    fn any_steering_policy_takes_over_from_any_other(shape in every_shape()) {
+        let history = History::generate(&Shape { services: shape.services.min(shape.cores), ..shape });
+        let keeps: Vec<&str> = registered(Family::Steer)
+            .filter(|entry| entry.info.promises.contains(&Promise::FlowOrder))
+            .map(|entry| entry.info.name)
+            .collect();
+        prop_assert!(keeps.len() > 1);
+        for before in names(Family::Steer) {
+            for after in names(Family::Steer) {
+                let late = swapped(before, after, &history)?;
+                if keeps.contains(&before) && keeps.contains(&after) && history.chains.is_empty() {
+                    prop_assert_eq!(late, 0, "{} after {}\n{}", after, before, history);
+                }
+            }
+        }
+        swapped("ml:full=bind", "ml:full=element", &history)?;
+        swapped("ml:full=element", "ss", &history)?;
+        swapped("ss", "ml:full=hold", &history)?;
+    }
+
+    #[test]
+    fn any_allocation_takes_over_from_any_other(shape in every_shape()) {
+        let history = History::generate(&Shape { services: shape.services.min(shape.cores), ..shape });
+        for before in names(Family::Allocate) {
+            for after in names(Family::Allocate) {
+                swapped(before, after, &history)?;
+                let late = swapped(&format!("allocate={before}/share=drr"), &format!("allocate={after}/share=drr"), &history)?;
+                if history.flow_order == FlowOrder::Keep && history.chains.is_empty() {
+                    prop_assert_eq!(late, 0, "{} after {}\n{}", after, before, history);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn policies_that_need_other_queues_are_refused() {
+    let history = History::generate(&Shape { cores: 2, ..Shape::default() });
+    let spec = |text: &str| text.parse::<PolicySpec>().expect("a registered policy");
+    let refused = |before: &str, after: &str| {
+        let (before, after) = (spec(before), spec(after));
+        let mut scheduler = before.build(&history.setup(), history.options()).expect("a valid set-up");
+        let now = humpyard_core::unit::Time::ZERO;
+        after.take_over(now, &before, &history.setup(), &mut scheduler).unwrap_err().to_string()
+    };
+    assert_eq!(
+        refused("drr", "hrw"),
+        "`hrw` cannot take over from `drr`: packets would wait in other queues; name policies of the same families"
+    );
+    assert!(refused("estimate=oracle/share=drr", "sfq").contains("name the same estimator"));
+    assert!(refused("allocate=static/steer=hrw", "allocate=everest/steer=hrw").contains("cannot take over where"));
+}
