@@ -2,6 +2,7 @@
 
 mod conformance;
 mod fairness;
+mod journal;
 mod long_run;
 mod order;
 mod shapes;

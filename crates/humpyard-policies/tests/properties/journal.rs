@@ -1,0 +1,100 @@
+//! A journal says all that was decided: the same run writes the same, and a fresh scheduler answers to it the same.
+
+use std::sync::{Arc, Mutex};
+
+use humpyard_core::mechanism::{Event, Journal, Record};
+use humpyard_core::policy::Family;
+use humpyard_policies::registry;
+use humpyard_policies::spec::{AnyScheduler, PolicySpec};
+use humpyard_testkit::{History, Player, Shape, explain};
+use proptest::prelude::*;
+
+use crate::shapes::{cases, every_shape};
+
+/// A journal in memory, which the test keeps a hold of.
+#[derive(Clone, Debug, Default)]
+struct Memory(Arc<Mutex<Vec<Record>>>);
+
+impl Journal for Memory {
+    fn record(&mut self, record: Record) {
+        self.0.lock().expect("nobody panicked").push(record);
+    }
+}
+
+fn scheduler(spec: &str, history: &History) -> AnyScheduler {
+    let spec: PolicySpec = spec.parse().expect("a registered policy");
+    let scheduler = spec.build(&history.setup(), history.options()).expect("a valid set-up");
+    scheduler.with_in_flight(history.in_flight as u32)
+}
+
+fn journal(spec: &str, history: &History) -> Result<Vec<Record>, TestCaseError> {
+    let memory = Memory::default();
+    let mut scheduler = scheduler(spec, history).with_journal(Box::new(memory.clone()));
+    explain(history, || Player::new(history).run(&mut scheduler, &mut ())).map_err(TestCaseError::fail)?;
+    drop(scheduler);
+    Ok(Arc::into_inner(memory.0).expect("the scheduler is gone").into_inner().expect("nobody panicked"))
+}
+
+/// Another answer than the record's; none where a record has no answer.
+fn contradicted(record: &Record) -> Option<Record> {
+    let mut other = record.clone();
+    match &mut other.event {
+        Event::Next { answer: Some(given), .. } => given.slot.0 += 1,
+        Event::Completion { used, .. } => *used += 1,
+        Event::Core(core) => core.0 += 1,
+        Event::Exit(place) => place.0 += 1,
+        _ => return None,
+    }
+    Some(other)
+}
+
+proptest! {
+    #![proptest_config(cases(40))]
+
+    #[test]
+    fn the_same_run_writes_the_same_and_replays(shape in every_shape()) {
+        let history = History::generate(&Shape { services: shape.services.min(shape.cores), ..shape });
+        let entries = registry::entries().into_iter().filter(|entry| entry.info.family != Family::Estimate);
+        let mut specs: Vec<String> = entries.map(|entry| entry.info.name.to_string()).collect();
+        specs.push("estimate=least-squares/allocate=static/steer=ps-hrw/share=gr3".into());
+        specs.push("ml:full=hold".into());
+        for spec in specs {
+            let records = journal(&spec, &history)?;
+            prop_assert_eq!(&records, &journal(&spec, &history)?, "{}", spec);
+            let mut fresh = scheduler(&spec, &history);
+            for record in &records {
+                if let Err(divergence) = fresh.replay(record) {
+                    return Err(TestCaseError::fail(format!("{spec}: {divergence:?}\n{history}")));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_false_answer_is_found(shape in every_shape(), place in any::<prop::sample::Index>()) {
+        let history = History::generate(&shape);
+        let records = journal("drr", &history)?;
+        let answered: Vec<usize> = (0..records.len()).filter(|&at| contradicted(&records[at]).is_some()).collect();
+        prop_assume!(!answered.is_empty());
+        let at = *place.get(&answered);
+        let mut fresh = scheduler("drr", &history);
+        for record in &records[..at] {
+            prop_assert!(fresh.replay(record).is_ok());
+        }
+        let divergence = fresh.replay(&contradicted(&records[at]).expect("just seen")).expect_err("a false answer");
+        prop_assert!(divergence.found.contains(&format!("{:?}", records[at].event)), "{divergence:?}");
+    }
+}
+
+#[test]
+fn a_journal_is_text_and_back() {
+    for seed in 0..20 {
+        let history =
+            History::generate(&Shape { seed, cores: 2, chains: true, weights_change: true, ..Shape::default() });
+        for record in journal("drr", &history).expect("a valid run") {
+            let text = serde_json::to_string(&record).expect("a record is text");
+            let back: Record = serde_json::from_str(&text).expect("text is a record");
+            assert_eq!(back, record, "{text}");
+        }
+    }
+}
