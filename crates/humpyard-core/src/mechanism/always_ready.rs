@@ -3,7 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::scheduler::{Arrival, Never, Options, Scheduler};
+use super::answer::Arrival;
+use super::scheduler::{Never, Options, Scheduler};
 use crate::id::{ClientId, CoreId, Id, Slot};
 use crate::packet::Packet;
 use crate::policy::{BuildError, Setup, Share};

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::account::DropReason;
 use super::allocation::Switch;
-use super::scheduler::{Arrival, Scheduler};
+use super::answer::Arrival;
+use super::scheduler::Scheduler;
 use crate::id::{ClientId, CoreId, ExitSlot, FlowId, ServiceId, Slot};
 use crate::packet::Packet;
 use crate::policy::{Allocate, Share, Steer};

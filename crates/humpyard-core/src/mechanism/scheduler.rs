@@ -6,22 +6,24 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::account::{Account, DropReason};
+use super::account::Account;
 use super::allocation::{Allocation, Switch};
+use super::answer::{Arrival, Completed, Dispatch, Dropped};
 use super::estimator::Estimator;
 use super::exit::{Exit, ExitAccount, ExitBuffer, ExitOrder};
 use super::journal::{Event, Given, Journal, Record};
+use super::layout::{Core, Layout, PULLS_MAX, Plan, check_memory};
 use super::limits::{Limits, WhenFull};
 use super::queue::Queue;
 use super::slab::{Line, Slab};
 use super::steering::Steering;
-use crate::id::{ChainId, ClientId, CoreId, ElementId, ExitSlot, FlowId, Id, IdVec, QueueId, ServiceId, Slot};
+use crate::id::{ChainId, ClientId, CoreId, FlowId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::packet::Packet;
 use crate::policy::{
     Allocate, BuildError, Cause, CoreView, Estimate, Policy, Reach, Setup, Share, Steer, Target, View,
 };
 use crate::storage::IdSet;
-use crate::unit::{Time, Weight, Work, WorkUnit};
+use crate::unit::{Time, Weight, WorkUnit};
 
 /// Stands for the policy of a family that a composition does without.
 #[derive(Clone, Copy, Debug)]
@@ -64,118 +66,6 @@ pub struct Options {
     pub exit: Option<ExitOrder>,
 }
 
-/// What became of an arriving packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arrival {
-    /// It waits in this slot.
-    Queued(Slot),
-    /// It is gone.
-    Dropped(DropReason),
-}
-
-/// A packet to be served.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dispatch {
-    /// Its slot, to be named at completion.
-    pub slot: Slot,
-    /// The packet.
-    pub packet: Packet,
-    /// Whether the core's previous packet had another service, or there was none.
-    pub cold: bool,
-}
-
-/// A packet that was served.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Completed {
-    /// The packet.
-    pub packet: Packet,
-    /// What it was charged in the end, in the unit of the run.
-    pub used: Work,
-    /// The next service of its chain, to which it goes on in the same slot; none if this was the last, or it ends here.
-    pub onward: Option<ServiceId>,
-    /// Whether it ends here: it does not leave.
-    pub ends: bool,
-    /// Where it waits for earlier packets of its flow; none if it leaves now, or does not leave now.
-    pub exit: Option<ExitSlot>,
-}
-
-/// A packet that had a slot, and is gone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dropped {
-    /// Its slot until now.
-    pub slot: Slot,
-    /// The packet.
-    pub packet: Packet,
-    /// Why.
-    pub reason: DropReason,
-}
-
-/// Which queue a core pulls from, and a packet joins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Layout {
-    /// One queue for all.
-    Shared,
-    /// One for each core, and as the steering policy reaches further, for each element and for all: there is a steering
-    /// policy.
-    PerCore,
-    /// One for each service: cores are allocated to services.
-    PerService,
-}
-
-/// Queues that a core pulls from, at most.
-const PULLS_MAX: usize = 3;
-
-#[derive(Debug)]
-pub(super) struct Core {
-    /// Where it takes its packets from, first to last; where it took them from last while it switches.
-    queues: [QueueId; PULLS_MAX],
-    /// How many of them there are.
-    pulls: u8,
-    last_service: Option<ServiceId>,
-    pub(super) in_service: u32,
-}
-
-impl Core {
-    pub(super) fn queues(&self) -> impl Iterator<Item = QueueId> + use<> {
-        self.queues.into_iter().take(usize::from(self.pulls))
-    }
-
-    pub(super) fn pull_from(&mut self, queue: QueueId) {
-        self.queues[usize::from(self.pulls)] = queue;
-        self.pulls += 1;
-    }
-}
-
-/// What queues are made by.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    pub(super) cores: usize,
-    pub(super) contexts: usize,
-    pub(super) clients: usize,
-    pub(super) flows: usize,
-    flow_order: FlowOrder,
-    push_out: bool,
-}
-
-impl Plan {
-    /// A queue from which so many cores pull.
-    pub(super) fn queue<Q: Share>(&self, share: Q, pulling: usize) -> Queue<Q> {
-        let keep_order = self.flow_order == FlowOrder::Keep && pulling > 1;
-        Queue::new(share, self.clients, self.cores, keep_order, self.push_out)
-    }
-
-    /// The target whose queue this is, where there is a steering policy.
-    pub(super) fn target_of(&self, queue: QueueId) -> Target {
-        let elements = self.cores.div_ceil(self.contexts);
-        match queue.index() {
-            core if core < self.cores => Target::Core(CoreId::from_index(core)),
-            element if element < self.cores + elements => Target::Element(ElementId::from_index(element - self.cores)),
-            _ => Target::Shared,
-        }
-    }
-}
-
 /// The packets, their queues, and the policies that order them.
 ///
 /// Which policies are there lays out the queues: with a steering policy one for each core, else with an allocation one
@@ -189,27 +79,27 @@ pub struct Scheduler<S, Q, A> {
     pub(super) layout: Layout,
     pub(super) queues: IdVec<QueueId, Queue<Q>>,
     pub(super) cores: IdVec<CoreId, Core>,
-    views: IdVec<CoreId, CoreView>,
+    pub(super) views: IdVec<CoreId, CoreView>,
     /// The cores that may serve each service.
     pub(super) eligible: IdVec<ServiceId, Vec<CoreId>>,
     pub(super) allocation: Option<Allocation<A>>,
-    estimate: Estimator,
-    chains: IdVec<ChainId, Vec<ServiceId>>,
-    exit: Option<ExitBuffer>,
+    pub(super) estimate: Estimator,
+    pub(super) chains: IdVec<ChainId, Vec<ServiceId>>,
+    pub(super) exit: Option<ExitBuffer>,
     pub(super) slab: Slab,
     /// Packets that were dropped after they had a slot, until the driver has asked for them.
-    dropped: Line,
-    packets_max: u64,
+    pub(super) dropped: Line,
+    pub(super) packets_max: u64,
     /// Queues in which something may have changed since they were last found to have nothing for a core.
-    candidates: IdSet<QueueId>,
-    in_flight: u32,
-    limits: Limits,
-    unit: WorkUnit,
+    pub(super) candidates: IdSet<QueueId>,
+    pub(super) in_flight: u32,
+    pub(super) limits: Limits,
+    pub(super) unit: WorkUnit,
     pub(super) plan: Plan,
-    account: Account,
-    accepted: u64,
-    now: Time,
-    journal: Option<Box<dyn Journal + Send>>,
+    pub(super) account: Account,
+    pub(super) accepted: u64,
+    pub(super) now: Time,
+    pub(super) journal: Option<Box<dyn Journal + Send>>,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
@@ -574,261 +464,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Ok(())
     }
 
-    fn accept(&mut self, now: Time, mut packet: Packet) -> Arrival {
-        self.account.arrived += 1;
-        if self.is_full() && !self.plan.push_out {
-            return self.drop_arriving(DropReason::BufferFull);
-        }
-        (packet.entered, packet.hop) = (packet.arrival, 0);
-        if let Some(chain) = self.chains.get(packet.chain) {
-            packet.service = chain[0];
-        }
-        packet.estimate = self.estimate.of(&packet);
-        let target = self.steer(now, &packet, true);
-        if target == Some(Target::Hold) {
-            if self.is_full() {
-                return self.drop_arriving(DropReason::BufferFull);
-            }
-            let slot = self.admit(packet);
-            let steer = self.steer.as_mut().expect("who holds back packets steers");
-            steer.held.push(slot, &mut self.slab);
-            return Arrival::Queued(slot);
-        }
-        let queue = self.queue_of(target, packet.service);
-        if let Some(reason) = self.make_room(now, queue, packet.client, self.is_full()) {
-            if let (Some(steer), Some(target)) = (&mut self.steer, target) {
-                steer.policy.on_drop(now, target, &packet);
-            }
-            return self.drop_arriving(reason);
-        }
-        let slot = self.admit(packet);
-        self.join(now, slot, target, queue);
-        Arrival::Queued(slot)
-    }
-
-    /// Gives an accepted packet its slot.
-    #[inline]
-    fn admit(&mut self, mut packet: Packet) -> Slot {
-        packet.sequence = self.accepted;
-        self.accepted += 1;
-        self.account.held += 1;
-        let slot = self.slab.insert(packet);
-        if let Some(exit) = &mut self.exit {
-            self.slab.get_mut(slot).stamp = exit.on_enter(packet.flow);
-        }
-        slot
-    }
-
-    /// Puts a packet into a queue, and tells everybody.
-    #[inline]
-    fn join(&mut self, now: Time, slot: Slot, target: Option<Target>, queue: QueueId) {
-        let entry = self.slab.get_mut(slot);
-        (entry.queue, entry.foreign) = (queue, false);
-        entry.charged = self.queues[queue].charged(entry.packet.client);
-        let packet = entry.packet;
-        self.queues[queue].enqueue(now, slot, &mut self.slab);
-        self.changed(queue);
-        if let (Some(steer), Some(target)) = (&mut self.steer, target) {
-            if let Target::Core(core) = target {
-                self.views[core].packets += 1;
-                self.views[core].backlog += packet.estimate;
-            }
-            steer.policy.on_enqueue(now, target, &packet);
-            steer.on_enqueue(packet.flow);
-        }
-        self.tell_waiting(queue);
-        if let Some(allocation) = &mut self.allocation {
-            allocation.policy.on_arrival(now, packet.service);
-        }
-        self.reassign(now, Cause::Arrival(packet.service));
-    }
-
-    fn dispatch(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
-        if !self.allocation.as_ref().is_none_or(|allocation| allocation.is_movable(core)) {
-            return None;
-        }
-        let pulled = self.cores[core].queues().find_map(|queue| {
-            let slot = self.queues[queue].dispatch(now, core, &mut self.slab);
-            Some((queue, slot?))
-        });
-        let Some((id, slot)) = pulled else {
-            self.refuse(now, core);
-            return None;
-        };
-        let state = &mut self.cores[core];
-        let entry = self.slab.get_mut(slot);
-        entry.core = Some(core);
-        let packet = entry.packet;
-        let cold = state.last_service != Some(packet.service);
-        entry.cold = cold;
-        state.last_service = Some(packet.service);
-        state.in_service += 1;
-        if state.in_service >= self.in_flight {
-            state.queues().for_each(|queue| self.queues[queue].withdraw_core(core));
-        }
-        if self.layout != Layout::PerCore || id.0 != core.0 {
-            self.views[core].packets += 1;
-            self.views[core].backlog += packet.estimate;
-        }
-        if let Some(steer) = &mut self.steer {
-            steer.policy.on_dispatch(now, core, self.plan.target_of(id), &packet);
-        }
-        if let Some(allocation) = &mut self.allocation {
-            allocation.on_dispatch(now, core);
-        }
-        self.tell_waiting(id);
-        Some(Dispatch { slot, packet, cold })
-    }
-
-    /// Nothing waits that this core may serve: it is not asked again before something has changed.
-    fn refuse(&mut self, now: Time, core: CoreId) {
-        for id in self.cores[core].queues() {
-            if self.queues[id].share.prefers_cores() {
-                self.queues[id].refuse_core(core);
-            } else {
-                self.candidates.remove(id);
-            }
-        }
-        if let Some(allocation) = self.allocation.as_mut().filter(|_| self.cores[core].in_service == 0) {
-            allocation.on_idle(now, core);
-        }
-    }
-
-    fn complete(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
-        self.advance(now);
-        let entry = *self.slab.get(slot);
-        let core = entry.core.expect("a packet must be in service to complete");
-        let packet = entry.packet;
-        let used = match self.unit {
-            WorkUnit::Nanoseconds => busy.as_ns(),
-            WorkUnit::Bytes => u64::from(packet.length),
-            WorkUnit::Packets => 1,
-        };
-        let onward = if ends { None } else { self.next_service(&packet) };
-        self.estimate.on_completion(&packet, used, entry.cold);
-        self.queues[entry.queue].complete(now, core, &entry, used, &self.slab);
-        self.cores[core].in_service -= 1;
-        self.changed(entry.queue);
-        self.views[core].packets -= 1;
-        self.views[core].backlog -= packet.estimate;
-        if let Some(steer) = &mut self.steer {
-            steer.policy.on_completion(now, core, &packet, used);
-            steer.on_gone(packet.flow);
-        }
-        let exit = if onward.is_some() {
-            self.slab.get_mut(slot).core = None;
-            None
-        } else {
-            self.leave(now, slot, &packet, ends)
-        };
-        self.release(now, core, packet.service, now.since(packet.arrival));
-        if let Some(service) = onward {
-            self.go_on(now, slot, service);
-        }
-        self.release_held(now);
-        self.note(|| Event::Completion { slot, busy, ends, used, onward, exit });
-        Completed { packet, used, onward, ends, exit }
-    }
-
-    /// The packet has gone through all its services, or ends. Where it waits for earlier ones, if it must.
-    fn leave(&mut self, now: Time, slot: Slot, packet: &Packet, ends: bool) -> Option<ExitSlot> {
-        let stamp = self.slab.get(slot).stamp;
-        self.slab.remove(slot);
-        self.account.processed += 1;
-        self.account.held -= 1;
-        let exit = self.exit.as_mut()?;
-        if ends {
-            exit.on_gone(now, packet, stamp);
-            return None;
-        }
-        exit.on_done(now, packet, stamp)
-    }
-
-    /// The packet goes on to the next service of its chain, as if it arrived there.
-    fn go_on(&mut self, now: Time, slot: Slot, service: ServiceId) {
-        let before = self.slab.get(slot).packet;
-        let mut packet = Packet { hop: before.hop + 1, arrival: now, service, estimate: 0, ..before };
-        packet.estimate = self.estimate.of(&packet);
-        self.slab.get_mut(slot).packet = packet;
-        match self.steer(now, &packet, true) {
-            Some(Target::Hold) => {
-                let steer = self.steer.as_mut().expect("who holds back packets steers");
-                steer.held.push(slot, &mut self.slab);
-            }
-            target => self.join_or_drop(now, slot, target),
-        }
-    }
-
-    /// Asks again about the packets held back, in their order, until one must wait.
-    pub(super) fn release_held(&mut self, now: Time) {
-        while let Some(slot) = self.steer.as_ref().and_then(|steer| steer.held.front()) {
-            let packet = self.slab.get(slot).packet;
-            let target = self.steer(now, &packet, false);
-            if target == Some(Target::Hold) {
-                return;
-            }
-            self.steer.as_mut().expect("it holds back a packet").held.pop(&self.slab);
-            self.join_or_drop(now, slot, target);
-        }
-    }
-
-    /// Puts a packet that has a slot into the queue of its target, if there is room.
-    fn join_or_drop(&mut self, now: Time, slot: Slot, target: Option<Target>) {
-        let packet = self.slab.get(slot).packet;
-        let queue = self.queue_of(target, packet.service);
-        match self.make_room(now, queue, packet.client, false) {
-            None => self.join(now, slot, target, queue),
-            Some(reason) => {
-                if let (Some(steer), Some(target)) = (&mut self.steer, target) {
-                    steer.policy.on_drop(now, target, &packet);
-                }
-                self.drop_held(now, slot, reason);
-            }
-        }
-    }
-
-    /// A core is done with a packet: it has room again, and if it has nothing at all it goes, or is idle.
-    fn release(&mut self, now: Time, core: CoreId, service: ServiceId, delay: Time) {
-        let Core { in_service, .. } = self.cores[core];
-        let Some(allocation) = &mut self.allocation else {
-            return self.offer(core);
-        };
-        allocation.policy.on_completion(now, core, service, delay);
-        if in_service == 0 && allocation.on_empty(core) {
-            return;
-        }
-        if allocation.is_movable(core) {
-            self.offer(core);
-        }
-        self.reassign(now, Cause::Completion(core));
-        let allocation = self.allocation.as_mut().expect("there is one");
-        if in_service == 0 && allocation.is_movable(core) && self.queues[self.cores[core].queues[0]].waiting == 0 {
-            allocation.on_idle(now, core);
-            self.reassign(now, Cause::Idle(core));
-        }
-    }
-
-    /// The core has room.
-    #[inline]
-    fn offer(&mut self, core: CoreId) {
-        for queue in self.cores[core].queues() {
-            self.queues[queue].offer_core(core);
-            self.candidates.insert(queue);
-        }
-    }
-
-    /// Makes the moves of the allocation policy for this cause.
-    #[inline]
-    fn reassign(&mut self, now: Time, cause: Cause) {
-        let Some(allocation) = &mut self.allocation else { return };
-        for _ in 0..=self.cores.len() {
-            let cores = &self.cores;
-            let Some(core) = allocation.reassign(now, cause, |core| cores[core].in_service == 0) else { return };
-            self.queues[self.cores[core].queues[0]].withdraw_core(core);
-        }
-        panic!("the allocation policy moves cores without end");
-    }
-
     /// Tells the allocation of a service's queue.
     #[inline]
     pub(super) fn tell_waiting(&mut self, queue: QueueId) {
@@ -857,110 +492,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             journal.record(Record { now: self.now, event: event() });
         }
     }
-
-    /// Where the packet goes; none where nothing steers. A packet that comes in, or to its next service, waits behind those
-    /// held back.
-    #[inline]
-    fn steer(&mut self, now: Time, packet: &Packet, behind: bool) -> Option<Target> {
-        let steer = self.steer.as_mut()?;
-        if behind && !steer.held.is_empty() {
-            return Some(Target::Hold);
-        }
-        let view = View { as_of: self.now, cores: &self.views, eligible: &self.eligible[packet.service] };
-        Some(steer.ask(now, packet, &view))
-    }
-
-    #[inline]
-    fn queue_of(&self, target: Option<Target>, service: ServiceId) -> QueueId {
-        match (target, self.layout) {
-            (Some(Target::Core(core)), _) => QueueId(core.0),
-            (Some(Target::Element(element)), _) => QueueId::from_index(self.plan.cores + element.index()),
-            (Some(Target::Shared), _) => QueueId::from_index(self.queues.len() - 1),
-            (Some(Target::Hold), _) => unreachable!("a packet that is held back joins no queue"),
-            (None, Layout::PerService) => QueueId(service.0),
-            (None, _) => QueueId(0),
-        }
-    }
-
-    /// The service that a packet goes through after this one.
-    fn next_service(&self, packet: &Packet) -> Option<ServiceId> {
-        self.chains.get(packet.chain)?.get(usize::from(packet.hop) + 1).copied()
-    }
-
-    /// Finds room for a packet of this client in this queue, by pushing out another where that is how it is done; `full` says
-    /// whether the run has no room for it either. Why there is none, if there is none.
-    #[inline]
-    fn make_room(&mut self, now: Time, queue: QueueId, client: ClientId, full: bool) -> Option<DropReason> {
-        let state = &self.queues[queue];
-        let charged = state.charged(client);
-        if self.limits.client != u32::MAX && state.waiting_of(charged) >= self.limits.client {
-            return Some(DropReason::ClientFull);
-        }
-        if state.waiting >= self.limits.queue {
-            let own = state.waiting_of(charged);
-            let victim = state.longest().filter(|&(_, length)| length > own.max(1));
-            let Some((victim, _)) = victim else { return Some(DropReason::QueueFull) };
-            self.push_out(now, queue, victim);
-        } else if full {
-            let own = state.waiting_of(charged);
-            let longest = |id: QueueId| self.queues[id].longest().map(|(client, length)| (length, id, client));
-            let victim = self.queues.ids().rev().filter_map(longest).max_by_key(|&(length, ..)| length);
-            let victim = victim.filter(|&(length, ..)| length > own.max(1));
-            let Some((_, id, victim)) = victim else { return Some(DropReason::BufferFull) };
-            self.push_out(now, id, victim);
-        }
-        None
-    }
-
-    /// Drops the newest packet of a client.
-    fn push_out(&mut self, now: Time, queue: QueueId, client: ClientId) {
-        let slot = self.queues[queue].push_out(now, client, &mut self.slab);
-        let packet = self.slab.get(slot).packet;
-        if let Some(steer) = &mut self.steer {
-            let target = self.plan.target_of(queue);
-            if let Target::Core(core) = target {
-                self.views[core].packets -= 1;
-                self.views[core].backlog -= packet.estimate;
-            }
-            steer.policy.on_push_out(now, target, &packet);
-            steer.on_gone(packet.flow);
-        }
-        self.tell_waiting(queue);
-        self.drop_held(now, slot, DropReason::PushedOut);
-    }
-
-    /// Drops a packet that has a slot, and is in no queue.
-    fn drop_held(&mut self, now: Time, slot: Slot, reason: DropReason) {
-        let entry = self.slab.get_mut(slot);
-        entry.reason = reason;
-        let (packet, stamp) = (entry.packet, entry.stamp);
-        self.account.on_drop(reason);
-        self.account.held -= 1;
-        if let Some(exit) = &mut self.exit {
-            exit.on_gone(now, &packet, stamp);
-        }
-        self.dropped.push(slot, &mut self.slab);
-    }
-
-    fn drop_arriving(&mut self, reason: DropReason) -> Arrival {
-        self.account.on_drop(reason);
-        Arrival::Dropped(reason)
-    }
 }
-
-/// Queues that tell clients apart have a place for each.
-fn check_memory(share: &impl Share, queues: usize, clients: usize) -> Result<(), BuildError> {
-    if !share.merges_clients() && queues.saturating_mul(clients) > PLACES_MAX {
-        return Err(BuildError::new(format!(
-            "{queues} queues with places for {clients} clients each need too much memory: have fewer clients or cores, or \
-             share by `fcfs`"
-        )));
-    }
-    Ok(())
-}
-
-/// About two gigabytes with the policies' own memory.
-const PLACES_MAX: usize = 1 << 25;
 
 fn check_setup(setup: &Setup<'_>, options: &Options) -> Result<(), BuildError> {
     let refuse = |message| Err(BuildError::new(message));

@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use super::allocation::Allocation;
 use super::journal::Event;
-use super::scheduler::{Layout, Scheduler};
+use super::layout::Layout;
+use super::scheduler::Scheduler;
 use crate::id::{CoreId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::policy::{Allocate, BuildError, Share, Steer, Target};
 use crate::unit::Time;

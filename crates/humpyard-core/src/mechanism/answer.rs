@@ -1,0 +1,55 @@
+//! What the mechanism answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::account::DropReason;
+use crate::id::{ExitSlot, ServiceId, Slot};
+use crate::packet::Packet;
+use crate::unit::Work;
+
+/// What became of an arriving packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrival {
+    /// It waits in this slot.
+    Queued(Slot),
+    /// It is gone.
+    Dropped(DropReason),
+}
+
+/// A packet to be served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dispatch {
+    /// Its slot, to be named at completion.
+    pub slot: Slot,
+    /// The packet.
+    pub packet: Packet,
+    /// Whether the core's previous packet had another service, or there was none.
+    pub cold: bool,
+}
+
+/// A packet that was served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completed {
+    /// The packet.
+    pub packet: Packet,
+    /// What it was charged in the end, in the unit of the run.
+    pub used: Work,
+    /// The next service of its chain, to which it goes on in the same slot; none if this was the last, or it ends here.
+    pub onward: Option<ServiceId>,
+    /// Whether it ends here: it does not leave.
+    pub ends: bool,
+    /// Where it waits for earlier packets of its flow; none if it leaves now, or does not leave now.
+    pub exit: Option<ExitSlot>,
+}
+
+/// A packet that had a slot, and is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// Its slot until now.
+    pub slot: Slot,
+    /// The packet.
+    pub packet: Packet,
+    /// Why.
+    pub reason: DropReason,
+}

@@ -1,0 +1,297 @@
+//! A packet's way: in, to a queue, to a core, on to the next service, out.
+
+use super::account::DropReason;
+use super::answer::{Arrival, Completed, Dispatch};
+use super::journal::Event;
+use super::layout::{Core, Layout};
+use super::scheduler::Scheduler;
+use crate::id::{CoreId, ExitSlot, Id, QueueId, ServiceId, Slot};
+use crate::packet::Packet;
+use crate::policy::{Allocate, Cause, Share, Steer, Target, View};
+use crate::unit::{Time, WorkUnit};
+
+impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
+    pub(super) fn accept(&mut self, now: Time, mut packet: Packet) -> Arrival {
+        self.account.arrived += 1;
+        if self.is_full() && !self.plan.push_out {
+            return self.drop_arriving(DropReason::BufferFull);
+        }
+        (packet.entered, packet.hop) = (packet.arrival, 0);
+        if let Some(chain) = self.chains.get(packet.chain) {
+            packet.service = chain[0];
+        }
+        packet.estimate = self.estimate.of(&packet);
+        let target = self.steer(now, &packet, true);
+        if target == Some(Target::Hold) {
+            if self.is_full() {
+                return self.drop_arriving(DropReason::BufferFull);
+            }
+            let slot = self.admit(packet);
+            let steer = self.steer.as_mut().expect("who holds back packets steers");
+            steer.held.push(slot, &mut self.slab);
+            return Arrival::Queued(slot);
+        }
+        let queue = self.queue_of(target, packet.service);
+        if let Some(reason) = self.make_room(now, queue, packet.client, self.is_full()) {
+            if let (Some(steer), Some(target)) = (&mut self.steer, target) {
+                steer.policy.on_drop(now, target, &packet);
+            }
+            return self.drop_arriving(reason);
+        }
+        let slot = self.admit(packet);
+        self.join(now, slot, target, queue);
+        Arrival::Queued(slot)
+    }
+
+    /// Gives an accepted packet its slot.
+    #[inline]
+    pub(super) fn admit(&mut self, mut packet: Packet) -> Slot {
+        packet.sequence = self.accepted;
+        self.accepted += 1;
+        self.account.held += 1;
+        let slot = self.slab.insert(packet);
+        if let Some(exit) = &mut self.exit {
+            self.slab.get_mut(slot).stamp = exit.on_enter(packet.flow);
+        }
+        slot
+    }
+
+    /// Puts a packet into a queue, and tells everybody.
+    #[inline]
+    pub(super) fn join(&mut self, now: Time, slot: Slot, target: Option<Target>, queue: QueueId) {
+        let entry = self.slab.get_mut(slot);
+        (entry.queue, entry.foreign) = (queue, false);
+        entry.charged = self.queues[queue].charged(entry.packet.client);
+        let packet = entry.packet;
+        self.queues[queue].enqueue(now, slot, &mut self.slab);
+        self.changed(queue);
+        if let (Some(steer), Some(target)) = (&mut self.steer, target) {
+            if let Target::Core(core) = target {
+                self.views[core].packets += 1;
+                self.views[core].backlog += packet.estimate;
+            }
+            steer.policy.on_enqueue(now, target, &packet);
+            steer.on_enqueue(packet.flow);
+        }
+        self.tell_waiting(queue);
+        if let Some(allocation) = &mut self.allocation {
+            allocation.policy.on_arrival(now, packet.service);
+        }
+        self.reassign(now, Cause::Arrival(packet.service));
+    }
+
+    pub(super) fn dispatch(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
+        if !self.allocation.as_ref().is_none_or(|allocation| allocation.is_movable(core)) {
+            return None;
+        }
+        let pulled = self.cores[core].queues().find_map(|queue| {
+            let slot = self.queues[queue].dispatch(now, core, &mut self.slab);
+            Some((queue, slot?))
+        });
+        let Some((id, slot)) = pulled else {
+            self.refuse(now, core);
+            return None;
+        };
+        let state = &mut self.cores[core];
+        let entry = self.slab.get_mut(slot);
+        entry.core = Some(core);
+        let packet = entry.packet;
+        let cold = state.last_service != Some(packet.service);
+        entry.cold = cold;
+        state.last_service = Some(packet.service);
+        state.in_service += 1;
+        if state.in_service >= self.in_flight {
+            state.queues().for_each(|queue| self.queues[queue].withdraw_core(core));
+        }
+        if self.layout != Layout::PerCore || id.0 != core.0 {
+            self.views[core].packets += 1;
+            self.views[core].backlog += packet.estimate;
+        }
+        if let Some(steer) = &mut self.steer {
+            steer.policy.on_dispatch(now, core, self.plan.target_of(id), &packet);
+        }
+        if let Some(allocation) = &mut self.allocation {
+            allocation.on_dispatch(now, core);
+        }
+        self.tell_waiting(id);
+        Some(Dispatch { slot, packet, cold })
+    }
+
+    /// Nothing waits that this core may serve: it is not asked again before something has changed.
+    pub(super) fn refuse(&mut self, now: Time, core: CoreId) {
+        for id in self.cores[core].queues() {
+            if self.queues[id].share.prefers_cores() {
+                self.queues[id].refuse_core(core);
+            } else {
+                self.candidates.remove(id);
+            }
+        }
+        if let Some(allocation) = self.allocation.as_mut().filter(|_| self.cores[core].in_service == 0) {
+            allocation.on_idle(now, core);
+        }
+    }
+
+    pub(super) fn complete(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
+        self.advance(now);
+        let entry = *self.slab.get(slot);
+        let core = entry.core.expect("a packet must be in service to complete");
+        let packet = entry.packet;
+        let used = match self.unit {
+            WorkUnit::Nanoseconds => busy.as_ns(),
+            WorkUnit::Bytes => u64::from(packet.length),
+            WorkUnit::Packets => 1,
+        };
+        let onward = if ends { None } else { self.next_service(&packet) };
+        self.estimate.on_completion(&packet, used, entry.cold);
+        self.queues[entry.queue].complete(now, core, &entry, used, &self.slab);
+        self.cores[core].in_service -= 1;
+        self.changed(entry.queue);
+        self.views[core].packets -= 1;
+        self.views[core].backlog -= packet.estimate;
+        if let Some(steer) = &mut self.steer {
+            steer.policy.on_completion(now, core, &packet, used);
+            steer.on_gone(packet.flow);
+        }
+        let exit = if onward.is_some() {
+            self.slab.get_mut(slot).core = None;
+            None
+        } else {
+            self.leave(now, slot, &packet, ends)
+        };
+        self.release(now, core, packet.service, now.since(packet.arrival));
+        if let Some(service) = onward {
+            self.go_on(now, slot, service);
+        }
+        self.release_held(now);
+        self.note(|| Event::Completion { slot, busy, ends, used, onward, exit });
+        Completed { packet, used, onward, ends, exit }
+    }
+
+    /// The packet has gone through all its services, or ends. Where it waits for earlier ones, if it must.
+    pub(super) fn leave(&mut self, now: Time, slot: Slot, packet: &Packet, ends: bool) -> Option<ExitSlot> {
+        let stamp = self.slab.get(slot).stamp;
+        self.slab.remove(slot);
+        self.account.processed += 1;
+        self.account.held -= 1;
+        let exit = self.exit.as_mut()?;
+        if ends {
+            exit.on_gone(now, packet, stamp);
+            return None;
+        }
+        exit.on_done(now, packet, stamp)
+    }
+
+    /// The packet goes on to the next service of its chain, as if it arrived there.
+    pub(super) fn go_on(&mut self, now: Time, slot: Slot, service: ServiceId) {
+        let before = self.slab.get(slot).packet;
+        let mut packet = Packet { hop: before.hop + 1, arrival: now, service, estimate: 0, ..before };
+        packet.estimate = self.estimate.of(&packet);
+        self.slab.get_mut(slot).packet = packet;
+        match self.steer(now, &packet, true) {
+            Some(Target::Hold) => {
+                let steer = self.steer.as_mut().expect("who holds back packets steers");
+                steer.held.push(slot, &mut self.slab);
+            }
+            target => self.join_or_drop(now, slot, target),
+        }
+    }
+
+    /// Asks again about the packets held back, in their order, until one must wait.
+    pub(super) fn release_held(&mut self, now: Time) {
+        while let Some(slot) = self.steer.as_ref().and_then(|steer| steer.held.front()) {
+            let packet = self.slab.get(slot).packet;
+            let target = self.steer(now, &packet, false);
+            if target == Some(Target::Hold) {
+                return;
+            }
+            self.steer.as_mut().expect("it holds back a packet").held.pop(&self.slab);
+            self.join_or_drop(now, slot, target);
+        }
+    }
+
+    /// Puts a packet that has a slot into the queue of its target, if there is room.
+    pub(super) fn join_or_drop(&mut self, now: Time, slot: Slot, target: Option<Target>) {
+        let packet = self.slab.get(slot).packet;
+        let queue = self.queue_of(target, packet.service);
+        match self.make_room(now, queue, packet.client, false) {
+            None => self.join(now, slot, target, queue),
+            Some(reason) => {
+                if let (Some(steer), Some(target)) = (&mut self.steer, target) {
+                    steer.policy.on_drop(now, target, &packet);
+                }
+                self.drop_held(now, slot, reason);
+            }
+        }
+    }
+
+    /// A core is done with a packet: it has room again, and if it has nothing at all it goes, or is idle.
+    pub(super) fn release(&mut self, now: Time, core: CoreId, service: ServiceId, delay: Time) {
+        let Core { in_service, .. } = self.cores[core];
+        let Some(allocation) = &mut self.allocation else {
+            return self.offer(core);
+        };
+        allocation.policy.on_completion(now, core, service, delay);
+        if in_service == 0 && allocation.on_empty(core) {
+            return;
+        }
+        if allocation.is_movable(core) {
+            self.offer(core);
+        }
+        self.reassign(now, Cause::Completion(core));
+        let allocation = self.allocation.as_mut().expect("there is one");
+        if in_service == 0 && allocation.is_movable(core) && self.queues[self.cores[core].queues[0]].waiting == 0 {
+            allocation.on_idle(now, core);
+            self.reassign(now, Cause::Idle(core));
+        }
+    }
+
+    /// The core has room.
+    #[inline]
+    pub(super) fn offer(&mut self, core: CoreId) {
+        for queue in self.cores[core].queues() {
+            self.queues[queue].offer_core(core);
+            self.candidates.insert(queue);
+        }
+    }
+
+    /// Makes the moves of the allocation policy for this cause.
+    #[inline]
+    pub(super) fn reassign(&mut self, now: Time, cause: Cause) {
+        let Some(allocation) = &mut self.allocation else { return };
+        for _ in 0..=self.cores.len() {
+            let cores = &self.cores;
+            let Some(core) = allocation.reassign(now, cause, |core| cores[core].in_service == 0) else { return };
+            self.queues[self.cores[core].queues[0]].withdraw_core(core);
+        }
+        panic!("the allocation policy moves cores without end");
+    }
+
+    /// Where the packet goes; none where nothing steers. A packet that comes in, or to its next service, waits behind those
+    /// held back.
+    #[inline]
+    pub(super) fn steer(&mut self, now: Time, packet: &Packet, behind: bool) -> Option<Target> {
+        let steer = self.steer.as_mut()?;
+        if behind && !steer.held.is_empty() {
+            return Some(Target::Hold);
+        }
+        let view = View { as_of: self.now, cores: &self.views, eligible: &self.eligible[packet.service] };
+        Some(steer.ask(now, packet, &view))
+    }
+
+    #[inline]
+    pub(super) fn queue_of(&self, target: Option<Target>, service: ServiceId) -> QueueId {
+        match (target, self.layout) {
+            (Some(Target::Core(core)), _) => QueueId(core.0),
+            (Some(Target::Element(element)), _) => QueueId::from_index(self.plan.cores + element.index()),
+            (Some(Target::Shared), _) => QueueId::from_index(self.queues.len() - 1),
+            (Some(Target::Hold), _) => unreachable!("a packet that is held back joins no queue"),
+            (None, Layout::PerService) => QueueId(service.0),
+            (None, _) => QueueId(0),
+        }
+    }
+
+    /// The service that a packet goes through after this one.
+    pub(super) fn next_service(&self, packet: &Packet) -> Option<ServiceId> {
+        self.chains.get(packet.chain)?.get(usize::from(packet.hop) + 1).copied()
+    }
+}

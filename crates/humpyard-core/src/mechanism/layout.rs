@@ -1,0 +1,87 @@
+//! Which queues there are, and who pulls from which.
+
+use alloc::format;
+
+use super::queue::Queue;
+use super::scheduler::FlowOrder;
+use crate::id::{CoreId, ElementId, Id, QueueId, ServiceId};
+use crate::policy::{BuildError, Share, Target};
+
+/// Which queue a core pulls from, and a packet joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Layout {
+    /// One queue for all.
+    Shared,
+    /// One for each core, and as the steering policy reaches further, for each element and for all: there is a steering
+    /// policy.
+    PerCore,
+    /// One for each service: cores are allocated to services.
+    PerService,
+}
+
+/// Queues that a core pulls from, at most.
+pub(super) const PULLS_MAX: usize = 3;
+
+#[derive(Debug)]
+pub(super) struct Core {
+    /// Where it takes its packets from, first to last; where it took them from last while it switches.
+    pub(super) queues: [QueueId; PULLS_MAX],
+    /// How many of them there are.
+    pub(super) pulls: u8,
+    pub(super) last_service: Option<ServiceId>,
+    pub(super) in_service: u32,
+}
+
+impl Core {
+    pub(super) fn queues(&self) -> impl Iterator<Item = QueueId> + use<> {
+        self.queues.into_iter().take(usize::from(self.pulls))
+    }
+
+    pub(super) fn pull_from(&mut self, queue: QueueId) {
+        self.queues[usize::from(self.pulls)] = queue;
+        self.pulls += 1;
+    }
+}
+
+/// What queues are made by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) cores: usize,
+    pub(super) contexts: usize,
+    pub(super) clients: usize,
+    pub(super) flows: usize,
+    pub(super) flow_order: FlowOrder,
+    pub(super) push_out: bool,
+}
+
+impl Plan {
+    /// A queue from which so many cores pull.
+    pub(super) fn queue<Q: Share>(&self, share: Q, pulling: usize) -> Queue<Q> {
+        let keep_order = self.flow_order == FlowOrder::Keep && pulling > 1;
+        Queue::new(share, self.clients, self.cores, keep_order, self.push_out)
+    }
+
+    /// The target whose queue this is, where there is a steering policy.
+    pub(super) fn target_of(&self, queue: QueueId) -> Target {
+        let elements = self.cores.div_ceil(self.contexts);
+        match queue.index() {
+            core if core < self.cores => Target::Core(CoreId::from_index(core)),
+            element if element < self.cores + elements => Target::Element(ElementId::from_index(element - self.cores)),
+            _ => Target::Shared,
+        }
+    }
+}
+
+/// Queues that tell clients apart have a place for each.
+pub(super) fn check_memory(share: &impl Share, queues: usize, clients: usize) -> Result<(), BuildError> {
+    if !share.merges_clients() && queues.saturating_mul(clients) > PLACES_MAX {
+        return Err(BuildError::new(format!(
+            "{queues} queues with places for {clients} clients each need too much memory: have fewer clients or cores, or \
+             share by `fcfs`"
+        )));
+    }
+    Ok(())
+}
+
+/// About two gigabytes with the policies' own memory.
+const PLACES_MAX: usize = 1 << 25;
