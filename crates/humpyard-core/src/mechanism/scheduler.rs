@@ -4,8 +4,6 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-use serde::{Deserialize, Serialize};
-
 use super::account::Account;
 use super::allocation::{Allocation, Switch};
 use super::answer::{Arrival, Completed, Dispatch, Dropped};
