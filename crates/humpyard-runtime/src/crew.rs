@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
+use humpyard_core::id::{CoreId, Id};
 use humpyard_services::Factory;
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -13,14 +13,21 @@ use crate::clock::Clock;
 use crate::outcome::RunError;
 use crate::placement::{Seat, seats};
 use crate::wait::Bell;
-use crate::worker::{BATCH, Done, Job, Signals, Workbench, Worker};
+use crate::worker::{BATCH, Done, Job, Laps, Signals, Workbench, Worker};
 
 /// Who does the work.
 pub(crate) enum Crew {
     /// The dispatcher itself, packet by packet.
-    Own(Box<Workbench>, VecDeque<Done>),
+    Own(Box<Own>),
     /// One thread per core.
     Threads(Vec<Hand>),
+}
+
+/// The hands of the dispatcher.
+pub(crate) struct Own {
+    bench: Workbench,
+    laps: Laps,
+    done: VecDeque<Done>,
 }
 
 /// One worker thread, from outside.
@@ -33,26 +40,26 @@ pub(crate) struct Hand {
 
 impl Crew {
     /// Starts so many workers, each with at most `in_flight` packets; 0 is the dispatcher alone. Gives the seats, the
-    /// dispatcher's first, which the calling thread takes.
+    /// dispatcher's first, which the calling thread takes. With `keep_originals` frames at which a service panics come back as
+    /// they were before.
     pub(crate) fn start(
         workers: usize,
         in_flight: usize,
         services: &[Factory],
+        keep_originals: bool,
         clock: Clock,
         bell: &Arc<Bell>,
     ) -> Result<(Self, Vec<Seat>), RunError> {
-        let bench = || {
-            let services: IdVec<ServiceId, _> = services.iter().map(Factory::make).collect();
-            Workbench::new(services, clock)
-        };
+        let bench = || Workbench::new(services, keep_originals);
         let seats = seats(workers);
         if workers == 0 {
-            return Ok((Self::Own(Box::new(bench()), VecDeque::with_capacity(64)), seats));
+            let own = Own { bench: bench(), laps: Laps::new(clock), done: VecDeque::with_capacity(64) };
+            return Ok((Self::Own(Box::new(own)), seats));
         }
         let hands = seats[1..]
             .iter()
             .enumerate()
-            .map(|(worker, &seat)| Hand::start(worker, seat, in_flight, bench(), bell))
+            .map(|(worker, &seat)| Hand::start(worker, seat, in_flight, bench(), clock, bell))
             .collect::<Result<_, _>>()?;
         Ok((Self::Threads(hands), seats))
     }
@@ -70,9 +77,10 @@ impl Crew {
     /// Gives a core a packet; there is room, for no core ever has more than its packets in flight.
     pub(crate) fn give(&mut self, core: CoreId, job: Job) {
         match self {
-            Self::Own(bench, done) => {
-                bench.begin();
-                bench.serve(job, |result| done.push_back(result));
+            Self::Own(own) => {
+                let Own { bench, laps, done } = &mut **own;
+                laps.begin();
+                bench.serve(job, || laps.end(), |result| done.push_back(result));
             }
             Self::Threads(hands) => {
                 hands[core.index()].jobs.push(job).expect("a core has at most its packets in flight");
@@ -91,7 +99,7 @@ impl Crew {
     /// Takes back one result of a core.
     pub(crate) fn take(&mut self, core: CoreId) -> Option<Done> {
         match self {
-            Self::Own(_, done) => done.pop_front(),
+            Self::Own(own) => own.done.pop_front(),
             Self::Threads(hands) => hands[core.index()].done.pop().ok(),
         }
     }
@@ -99,7 +107,7 @@ impl Crew {
     /// Whether a result waits to be taken.
     pub(crate) fn has_results(&self) -> bool {
         match self {
-            Self::Own(_, done) => !done.is_empty(),
+            Self::Own(own) => !own.done.is_empty(),
             Self::Threads(hands) => hands.iter().any(|hand| !hand.done.is_empty()),
         }
     }
@@ -140,6 +148,7 @@ impl Hand {
         seat: Seat,
         in_flight: usize,
         bench: Workbench,
+        clock: Clock,
         bell: &Arc<Bell>,
     ) -> Result<Self, RunError> {
         // A worker gives the places of a batch back when the whole batch is done, so they are needed beside those in flight.
@@ -154,6 +163,7 @@ impl Hand {
             dispatcher_bell: Arc::clone(bell),
             dispatcher: thread::current(),
             bench,
+            laps: Laps::new(clock),
         };
         let thread = thread::Builder::new()
             .name(format!("worker {number}"))
@@ -168,8 +178,10 @@ mod tests {
     use super::*;
     use std::time::{Duration, Instant};
 
+    use core::sync::atomic::AtomicUsize;
+
     use humpyard_core::frame::Frame;
-    use humpyard_core::id::Slot;
+    use humpyard_core::id::{ServiceId, Slot};
     use humpyard_services::{Generated, Service, Verdict};
 
     /// Forwards, but panics at a frame whose first byte is 1.
@@ -184,16 +196,19 @@ mod tests {
 
     const IN_FLIGHT: usize = 4;
 
-    fn crew(workers: usize) -> Crew {
-        let bell = Arc::new(Bell::default());
-        let clock = Clock::start();
-        let bench = || {
-            let service: Box<dyn Service> = Box::new(Fragile);
-            Workbench::new(IdVec::from_iter([service]), clock)
+    /// A crew whose service can be made so many times.
+    fn crew_of(workers: usize, instances: usize) -> Crew {
+        let made = AtomicUsize::new(0);
+        let make = move || {
+            assert!(made.fetch_add(1, Ordering::Relaxed) < instances, "this panic is part of a test");
+            Fragile
         };
-        let seats = seats(workers);
-        let hand = |worker| Hand::start(worker, seats[worker + 1], IN_FLIGHT, bench(), &bell).unwrap();
-        Crew::Threads((0..workers).map(hand).collect())
+        let (bell, clock) = (Arc::new(Bell::default()), Clock::start());
+        Crew::start(workers, IN_FLIGHT, &[Factory::new("fragile", make)], false, clock, &bell).unwrap().0
+    }
+
+    fn crew(workers: usize) -> Crew {
+        crew_of(workers, usize::MAX)
     }
 
     fn job(slot: u32, byte: u8) -> Job {
@@ -209,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_panics_is_told_as_a_lost_worker() {
-        let mut crew = crew(2);
+    fn a_service_that_cannot_be_made_anew_is_told_as_a_lost_worker() {
+        let mut crew = crew_of(2, 2);
         crew.give(CoreId(0), job(0, 0));
         crew.give(CoreId(1), job(1, 1));
         crew.wake(CoreId(0));

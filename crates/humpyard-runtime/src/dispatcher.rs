@@ -10,11 +10,12 @@ use std::time::Instant;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, Id, IdVec, Slot};
 use humpyard_core::measure::{Histogram, Measured};
-use humpyard_core::mechanism::Arrival;
+use humpyard_core::mechanism::{Arrival, Completed};
+use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
-use humpyard_services::Factory;
+use humpyard_services::{DropReason, Factory, Verdict};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::Classifier;
 use humpyard_traffic::pace::Pacer;
@@ -23,9 +24,10 @@ use humpyard_traffic::source::{Polled, Source};
 
 use crate::clock::Clock;
 use crate::crew::Crew;
-use crate::outcome::{OutAccount, Outcome, RunError};
+use crate::outcome::{OutAccount, Outcome, RunError, ServicePanic};
+use crate::panic;
 use crate::wait::{Bell, Next, Patience};
-use crate::worker::{Done, Job};
+use crate::worker::{Done, Job, Panicked, Span};
 
 /// What to do when as many packets are held as may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -53,6 +55,8 @@ pub struct Live<'a, S, Q, A> {
     pub source: Box<dyn Source + Send>,
     /// Where they go.
     pub sink: Box<dyn Sink + Send>,
+    /// Takes the packets at which a service panicked, as they came in. Without it they are not kept, and cost nothing.
+    pub quarantine: Option<Box<dyn Sink + Send>>,
     /// When frames arrive; none is as fast as they are taken.
     pub pacer: Option<Pacer>,
     /// What to do when there is no room.
@@ -81,14 +85,21 @@ const WAKE_EARLY: Duration = Duration::from_micros(100);
 /// The outcome has two accounts, of what came in and of what went out; whoever runs this checks that both balance, in every
 /// build, as the command line does, which exits with 1 if one does not.
 ///
+/// A service that panics ends nothing: its packet is dropped for [`DropReason::ServicePanicked`](humpyard_services::DropReason)
+/// and goes to the quarantine, its instance is made anew, and its worker goes on. The first run of a program puts a panic hook
+/// before that of the program, which says nothing of such panics, for the outcome tells of them; all others it passes on. (A
+/// hook that the program sets later is told of them all.) So the program must not be built to abort on panics.
+///
 /// # Errors
 /// A sink that cannot be written, a lost worker, more flows under way than there is room for. Damage within the source is
 /// no error: what came before it is processed, and the outcome tells of it.
 pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<Outcome<S, Q, A>, RunError> {
+    panic::keep_quiet();
     let clock = Clock::start();
     let bell = Arc::new(Bell::default());
     let in_flight = live.measured.scheduler().in_flight() as usize;
-    let (crew, seats) = Crew::start(live.workers, in_flight, &live.services, clock, &bell)?;
+    let quarantined = live.quarantine.is_some();
+    let (crew, seats) = Crew::start(live.workers, in_flight, &live.services, quarantined, clock, &bell)?;
     let _seated = seats[0].take();
     crew.wait_until_ready();
     let started = Instant::now();
@@ -96,12 +107,13 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         cores: live.workers.max(1),
         given: IdSet::new(live.workers.max(1)),
         switching: Vec::with_capacity(live.workers.max(1)),
-        frames: IdVec::from_fn(live.packets, |_| Frame::default()),
+        held: IdVec::from_fn(live.packets, |_| Held::default()),
         spare: Vec::new(),
         next: None,
         shared: seats[0].shared,
         reading: true,
         out: OutAccount::default(),
+        panic: None,
         damage: None,
         interrupted: false,
         overdue_max: Time::ZERO,
@@ -115,16 +127,18 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         live,
     };
     let worked = dispatcher.work();
-    let Dispatcher { live, out, damage, interrupted, overdue_max, decision, crew, .. } = dispatcher;
+    let Dispatcher { live, out, panic, damage, interrupted, overdue_max, decision, crew, .. } = dispatcher;
     // No thread outlives the run, whatever became of it.
     let ended = crew.end();
     worked.and(ended)?;
     live.sink.finish()?;
+    live.quarantine.map_or(Ok(0), Sink::finish)?;
     (live.progress)(live.measured.account().arrived, Some(1.0));
     Ok(Outcome {
         flows: live.classifier.flows().seen(),
         measured: live.measured,
         out,
+        panic,
         damage,
         interrupted,
         overdue_max,
@@ -132,6 +146,15 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         decision,
         seats,
     })
+}
+
+/// A packet held.
+#[derive(Default)]
+struct Held {
+    /// Its number among those that came in, from 1.
+    number: u64,
+    /// Its frame, until it goes to a worker.
+    frame: Frame,
 }
 
 struct Dispatcher<'a, S, Q, A> {
@@ -147,8 +170,7 @@ struct Dispatcher<'a, S, Q, A> {
     given: IdSet<CoreId>,
     /// Cores that go over to another service, with the end of that; room for all.
     switching: Vec<(Time, CoreId)>,
-    /// The frame of each packet waiting.
-    frames: IdVec<Slot, Frame>,
+    held: IdVec<Slot, Held>,
     /// Buffers not in use.
     spare: Vec<Frame>,
     /// The frame read and not yet arrived, with its arrival.
@@ -158,6 +180,7 @@ struct Dispatcher<'a, S, Q, A> {
     /// Whether the source may have more.
     reading: bool,
     out: OutAccount,
+    panic: Option<ServicePanic>,
     damage: Option<TrafficError>,
     interrupted: bool,
     /// The longest that a frame was due before it was taken in.
@@ -205,11 +228,15 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 
     fn settle(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
         let (frame, goes_out) = match done {
-            Done::Served { slot, frame, verdict, finished, busy } => {
-                let completed = self.live.measured.on_completion(now, core, slot, finished, busy);
-                self.begin_switches(now);
-                self.live.classifier.release(&completed.packet);
+            Done::Served { slot, frame, verdict, span } => {
+                self.complete(now, core, slot, span);
                 (frame, self.out.on_verdict(verdict))
+            }
+            Done::Panicked(panicked) => {
+                let Panicked { slot, frame, span, message } = *panicked;
+                let service = self.complete(now, core, slot, span).service;
+                self.on_panic(ServicePanic { packet: self.held[slot].number, service, message }, &frame)?;
+                (frame, false)
             }
             Done::Generated(frame) => {
                 self.out.on_generated();
@@ -220,6 +247,25 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.live.sink.write(&frame)?;
         }
         self.spare.push(frame);
+        Ok(())
+    }
+
+    fn complete(&mut self, now: Time, core: CoreId, slot: Slot, span: Span) -> Packet {
+        let Completed { packet, .. } = self.live.measured.on_completion(now, core, slot, span.finished, span.busy);
+        self.begin_switches(now);
+        self.live.classifier.release(&packet);
+        packet
+    }
+
+    /// The packet is out of the account, but for its name; its bytes may be wanted.
+    fn on_panic(&mut self, panic: ServicePanic, frame: &Frame) -> Result<(), RunError> {
+        self.out.on_verdict(Verdict::Drop(DropReason::ServicePanicked));
+        if let Some(quarantine) = &mut self.live.quarantine {
+            quarantine.write(frame)?;
+        }
+        if self.panic.as_ref().is_none_or(|known| panic.packet < known.packet) {
+            self.panic = Some(panic);
+        }
         Ok(())
     }
 
@@ -291,14 +337,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let answer = measured.on_arrival(now, packet);
         self.record(timed);
         self.begin_switches(now);
+        self.arrivals += 1;
         match answer {
-            Arrival::Queued(slot) => self.frames[slot] = frame,
+            Arrival::Queued(slot) => self.held[slot] = Held { number: self.arrivals, frame },
             Arrival::Dropped(_) => {
                 self.live.classifier.release(&packet);
                 self.spare.push(frame);
             }
         }
-        self.arrivals += 1;
         if self.arrivals.is_multiple_of(PROGRESS_EVERY) {
             // Where packets come and go all the time, nobody waits and notices that a worker is gone.
             self.crew.check()?;
@@ -314,7 +360,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
             let Some(dispatch) = self.live.measured.next(now, core) else { continue };
             self.record(timed);
-            let frame = mem::take(&mut self.frames[dispatch.slot]);
+            let frame = mem::take(&mut self.held[dispatch.slot].frame);
             self.crew.give(core, Job { slot: dispatch.slot, service: dispatch.packet.service, frame });
             self.given.insert(core);
         }
@@ -356,6 +402,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             return Ok(());
         }
         self.live.sink.flush()?;
+        if let Some(quarantine) = &mut self.live.quarantine {
+            quarantine.flush()?;
+        }
         self.crew.check()?;
         let now = self.clock.now();
         let arrival = self.next.as_ref().map(|&(arrival, _)| arrival);

@@ -10,10 +10,11 @@ mod clock;
 mod crew;
 mod dispatcher;
 mod outcome;
+mod panic;
 mod placement;
 mod wait;
 mod worker;
 
 pub use dispatcher::{Live, Overload, run};
-pub use outcome::{OutAccount, Outcome, RunError};
+pub use outcome::{OutAccount, Outcome, RunError, ServicePanic};
 pub use placement::{Seat, Thread};
