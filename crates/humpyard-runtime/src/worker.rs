@@ -12,7 +12,7 @@ use humpyard_core::unit::Time;
 use humpyard_services::{Factory, Generated, Service, Verdict};
 use rtrb::{Consumer, Producer};
 
-use crate::clock::Clock;
+use crate::clock::Stopwatch;
 use crate::panic;
 use crate::placement::Seat;
 use crate::wait::{Bell, Next, Patience};
@@ -43,6 +43,8 @@ pub(crate) enum Done {
     Panicked(Box<Panicked>),
     /// A frame that a service made itself; it comes before the packet that caused it.
     Generated(Frame),
+    /// The core has gone over to another service.
+    Switched,
 }
 
 /// A packet at which its service panicked.
@@ -70,24 +72,24 @@ pub(crate) struct Span {
 /// Measures one piece of work after the other.
 #[derive(Debug)]
 pub(crate) struct Laps {
-    clock: Clock,
+    stopwatch: Stopwatch,
     /// When the previous packet was done: where the next one starts, if it was there already.
     previous: Time,
 }
 
 impl Laps {
-    pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, previous: Time::ZERO }
+    pub(crate) fn new(stopwatch: Stopwatch) -> Self {
+        Self { stopwatch, previous: Time::ZERO }
     }
 
     /// The work to come was not there when the last was done: time starts anew.
     pub(crate) fn begin(&mut self) {
-        self.previous = self.clock.now();
+        self.previous = self.stopwatch.read();
     }
 
     /// Some work is done.
     pub(crate) fn end(&mut self) -> Span {
-        let finished = self.clock.now();
+        let finished = self.stopwatch.read();
         let busy = finished.since(self.previous);
         self.previous = finished;
         Span { finished, busy }

@@ -13,7 +13,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_runtime::{Live, OutAccount, Overload, RunError, run};
+use humpyard_runtime::{Clock, Live, OutAccount, Overload, RunError, run};
 use humpyard_services::{Factory, prepare};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::{Classifier, ClassifierConfig, Sink, Source, TrafficError, open};
@@ -146,6 +146,7 @@ impl Run<'_> {
             quarantine,
             pacer: self.pace.map(Pacer::new),
             overload: self.overload,
+            clock: Clock::Real,
             longest: self.longest,
             stop,
             progress,
