@@ -53,6 +53,7 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcapng.zst --policy drr --workers 0
   humpyard run --input gen:messages:packets=1000000 --policy conn --rate 200k --for 5s
   humpyard run --input in.pcap --policy rr --services 'forward:routes=10.0.0.0/8=out;::/0=out'
+  humpyard run --input in.pcap --policy hrw --output out.pcap --quarantine bad.pcapng
 
 Without --rate packets come as fast as they are taken, so delay is mostly time in the buffer (--buffer);
 give a rate to measure delay. Ctrl-C ends reading: what is held is served and written, and the summary is printed.";
@@ -200,6 +201,9 @@ pub(crate) struct RunArguments {
     /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), `-`, or null:
     #[arg(long, value_name = "DST", default_value = "null:")]
     pub(crate) output: String,
+    /// Where packets go at which a service panicked, as they came in: a capture file; a .pcapng takes all link types
+    #[arg(long, value_name = "FILE")]
+    pub(crate) quarantine: Option<String>,
     #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
     #[command(flatten)]

@@ -161,6 +161,8 @@ pub struct RunConfig {
     pub input: String,
     /// Where they go. Live only.
     pub output: String,
+    /// Where packets go at which a service panicked: a capture file; none keeps none of them. Live only.
+    pub quarantine: Option<String>,
     /// The policies.
     pub policy: PolicySpec,
     /// Cores in the simulator; worker threads in a live run, where 0 does everything on one thread.
@@ -214,6 +216,7 @@ impl RunConfig {
             host,
             input: input.to_owned(),
             output: "null:".to_owned(),
+            quarantine: None,
             policy,
             cores: 2,
             topology: None,
@@ -287,6 +290,7 @@ impl RunConfig {
         if self.host == Host::Live {
             options.insert("in-flight", self.in_flight.to_string());
             options.insert("output", self.output.clone());
+            options.insert("quarantine", self.quarantine.clone().unwrap_or_else(|| "none".to_owned()));
         }
         options
     }

@@ -18,5 +18,5 @@ pub use config::{Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_top
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;
-pub use result::{Damage, DurationSummary, Measured, PacketCounts, RunResult};
+pub use result::{Damage, DurationSummary, Measured, PacketCounts, Panic, RunResult};
 pub use run::{Control, run, run_live, simulate};

@@ -1,6 +1,7 @@
 //! From a configuration to the parts that a driver takes.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::path::absolute;
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
@@ -14,6 +15,7 @@ use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_traffic::classify::{Classifier, ClassifierConfig, Granularity, Rule};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::repeat::Repeat;
+use humpyard_traffic::sink::{Sink, create};
 use humpyard_traffic::source::Source;
 
 use crate::LabError;
@@ -101,6 +103,20 @@ pub(crate) fn measured(config: &RunConfig, cores: usize, clients: usize) -> Resu
 /// The input, played as often as asked.
 pub(crate) fn source(config: &RunConfig) -> Result<Box<dyn Source + Send>, LabError> {
     Ok(Box::new(Repeat::open(&config.input, config.seed, config.rounds)?))
+}
+
+/// The quarantine, if one is asked for.
+pub(crate) fn quarantine(config: &RunConfig) -> Result<Option<Box<dyn Sink + Send>>, LabError> {
+    let Some(quarantine) = &config.quarantine else { return Ok(None) };
+    if quarantine == "-" || quarantine == "null:" {
+        return Err(LabError::option(format!("--quarantine takes the name of a capture file, not `{quarantine}`")));
+    }
+    if quarantine == &config.output || absolute(quarantine).ok() == absolute(&config.output).ok() {
+        return Err(LabError::option(format!(
+            "--quarantine and --output are both `{quarantine}`: name another file for one of them"
+        )));
+    }
+    Ok(Some(create(quarantine)?))
 }
 
 /// The pacer; none where packets come as fast as they are taken. A load is found by reading the input once, until `stop` is

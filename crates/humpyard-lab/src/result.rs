@@ -36,6 +36,9 @@ pub struct RunResult {
     pub summary: Summary,
     /// Whether the run was ended from outside before the input was.
     pub interrupted: bool,
+    /// The panic of a service at the earliest packet, if a service panicked: how many packets, `dropped_out` tells under
+    /// `service_panicked`. Nothing of a simulation, which does no service's work.
+    pub panic: Option<Panic>,
     /// The damage at which the input ended, if it did not end well.
     pub damage: Option<Damage>,
     /// Real times: different in every run.
@@ -98,6 +101,17 @@ impl PacketCounts {
     pub fn dropped_total(&self) -> u64 {
         self.dropped.values().chain(self.dropped_out.values()).sum()
     }
+}
+
+/// A service panicked at a packet: a defect of the service. The packet was dropped and its worker went on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Panic {
+    /// The packet's number in the input, from 1.
+    pub packet: u64,
+    /// Name of the service.
+    pub service: String,
+    /// Why, and where in the source code, in one line.
+    pub message: String,
 }
 
 /// Where and how the input was damaged. What came before was processed.

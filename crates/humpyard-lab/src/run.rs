@@ -2,7 +2,7 @@
 
 use core::sync::atomic::AtomicBool;
 
-use humpyard_core::id::IdVec;
+use humpyard_core::id::{Id, IdVec};
 use humpyard_core::measure::Summary;
 use humpyard_runtime::{Live, Overload};
 use humpyard_services::{Factory, prepare};
@@ -12,7 +12,7 @@ use crate::LabError;
 use crate::config::{Host, Rate, RunConfig};
 use crate::environment::Environment;
 use crate::parts;
-use crate::result::{Damage, Measured, PacketCounts, RunResult};
+use crate::result::{Damage, Measured, PacketCounts, Panic, RunResult};
 
 /// How a run is watched and ended from outside.
 pub struct Control<'a> {
@@ -71,6 +71,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         flows: outcome.flows,
         summary,
         interrupted: outcome.interrupted,
+        panic: None,
         damage: outcome.damage.as_ref().map(Damage::of),
         measured: real,
         environment: Environment::of(&config.input, &[]),
@@ -93,10 +94,12 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         workers: config.cores,
         services,
         pacer: parts::pacer(config, cores, control.stop)?,
+        clock: humpyard_runtime::Clock::Real,
         overload: config.overload.unwrap_or(if line { Overload::Wait } else { Overload::Drop }),
         longest: config.longest,
         source: parts::source(config)?,
         sink: humpyard_traffic::sink::create(&config.output)?,
+        quarantine: parts::quarantine(config)?,
         classifier,
         stop: control.stop,
         progress: control.progress,
@@ -128,6 +131,11 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         flows: outcome.flows,
         summary,
         interrupted: outcome.interrupted,
+        panic: outcome.panic.map(|panic| Panic {
+            packet: panic.packet,
+            service: config.services[panic.service.index()].name.clone(),
+            message: panic.message,
+        }),
         damage: outcome.damage.as_ref().map(Damage::of),
         measured: real,
         environment: Environment::of(&config.input, &outcome.seats),

@@ -43,15 +43,32 @@ impl PolicySpec {
     /// # Errors
     /// What a policy or the mechanism refuses.
     pub fn build(&self, setup: &Setup<'_>, options: Options) -> Result<AnyScheduler, BuildError> {
-        let scheduler = Scheduler::new(setup, options, self.build_steer(setup)?, self.build_allocate(setup)?, || {
-            self.build_share(setup)
-        })?;
+        let (steer, allocate) = (self.build_steer(setup)?, self.build_allocate(setup)?);
+        let scheduler = Scheduler::new(setup, options, steer, allocate, || self.build_share(setup))?;
         Ok(match &self.estimate {
             Some(named) => {
                 scheduler.with_estimate(Box::new(known(AnyEstimate::build(&named.name, &named.parameters, setup))?))
             }
             None => scheduler,
         })
+    }
+
+    /// Makes the steering policy alone, if one is named.
+    ///
+    /// # Errors
+    /// What the policy refuses.
+    pub fn build_steer(&self, setup: &Setup<'_>) -> Result<Option<AnySteer>, BuildError> {
+        let build = |named: &Named| known(AnySteer::build(&named.name, &named.parameters, setup));
+        self.steer.as_ref().map(build).transpose()
+    }
+
+    /// Makes the allocation policy alone, if one is named.
+    ///
+    /// # Errors
+    /// What the policy refuses.
+    pub fn build_allocate(&self, setup: &Setup<'_>) -> Result<Option<AnyAllocate>, BuildError> {
+        let build = |named: &Named| known(AnyAllocate::build(&named.name, &named.parameters, setup));
+        self.allocate.as_ref().map(build).transpose()
     }
 
     /// Makes the sharing policy alone.
@@ -64,22 +81,6 @@ impl PolicySpec {
             None => ("fcfs", [].as_slice()),
         };
         known(AnyShare::build(name, parameters, setup))
-    }
-
-    /// Makes the steering policy alone; none if none is named.
-    ///
-    /// # Errors
-    /// What the policy refuses.
-    pub fn build_steer(&self, setup: &Setup<'_>) -> Result<Option<AnySteer>, BuildError> {
-        self.steer.as_ref().map(|named| known(AnySteer::build(&named.name, &named.parameters, setup))).transpose()
-    }
-
-    /// Makes the allocation policy alone; none if none is named.
-    ///
-    /// # Errors
-    /// What the policy refuses.
-    pub fn build_allocate(&self, setup: &Setup<'_>) -> Result<Option<AnyAllocate>, BuildError> {
-        self.allocate.as_ref().map(|named| known(AnyAllocate::build(&named.name, &named.parameters, setup))).transpose()
     }
 
     /// Makes these policies take over from those of `before`, which the scheduler has now, in every family in which they

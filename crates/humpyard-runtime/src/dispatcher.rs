@@ -8,24 +8,29 @@ use std::thread;
 use std::time::Instant;
 
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{CoreId, Id, IdVec, Slot};
+use humpyard_core::id::{CoreId, IdVec, Slot};
 use humpyard_core::measure::{Histogram, Measured};
-use humpyard_core::mechanism::Arrival;
+use humpyard_core::mechanism::{Arrival, Completed};
+use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
-use humpyard_services::Factory;
+use humpyard_services::{DropReason, Factory, Verdict};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::Classifier;
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::sink::Sink;
 use humpyard_traffic::source::{Polled, Source};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Now, Stopwatch};
 use crate::crew::Crew;
-use crate::outcome::{OutAccount, Outcome, RunError};
+use crate::outcome::{OutAccount, Outcome, RunError, ServicePanic};
+use crate::own::Own;
+use crate::panic;
+use crate::placement::{Seat, seats};
+use crate::threads::Threads;
 use crate::wait::{Bell, Next, Patience};
-use crate::worker::{Done, Job};
+use crate::worker::{Done, Panicked, Span, Workbench};
 
 /// What to do when as many packets are held as may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -43,7 +48,7 @@ pub struct Live<'a, S, Q, A> {
     pub measured: Measured<S, Q, A>,
     /// Most packets held: the mechanism's.
     pub packets: usize,
-    /// Worker threads; 0 does everything on the calling thread.
+    /// Worker threads, one per core; 0 does everything on the calling thread, as one core.
     pub workers: usize,
     /// Makes each service.
     pub services: Vec<Factory>,
@@ -53,11 +58,15 @@ pub struct Live<'a, S, Q, A> {
     pub source: Box<dyn Source + Send>,
     /// Where they go.
     pub sink: Box<dyn Sink + Send>,
+    /// Takes the packets at which a service panicked, as they came in. Without it they are not kept, and cost nothing.
+    pub quarantine: Option<Box<dyn Sink + Send>>,
     /// When frames arrive; none is as fast as they are taken.
     pub pacer: Option<Pacer>,
     /// What to do when there is no room.
     pub overload: Overload,
-    /// Ends reading after so long.
+    /// Which time it goes by. By a virtual one there are no threads.
+    pub clock: Clock,
+    /// Ends reading after so long, by that time.
     pub longest: Option<Duration>,
     /// Set from outside to end reading: what is held is served and written.
     pub stop: &'a AtomicBool,
@@ -81,27 +90,33 @@ const WAKE_EARLY: Duration = Duration::from_micros(100);
 /// The outcome has two accounts, of what came in and of what went out; whoever runs this checks that both balance, in every
 /// build, as the command line does, which exits with 1 if one does not.
 ///
+/// A service that panics ends nothing: its packet is dropped for [`DropReason::ServicePanicked`](humpyard_services::DropReason)
+/// and goes to the quarantine, its instance is made anew, and its worker goes on. The first run of a program puts a panic hook
+/// before that of the program, which says nothing of such panics, for the outcome tells of them; all others it passes on. (A
+/// hook that the program sets later is told of them all.) So the program must not be built to abort on panics.
+///
 /// # Errors
 /// A sink that cannot be written, a lost worker, more flows under way than there is room for. Damage within the source is
 /// no error: what came before it is processed, and the outcome tells of it.
 pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<Outcome<S, Q, A>, RunError> {
-    let clock = Clock::start();
+    panic::keep_quiet();
+    let stopwatch = Stopwatch::start();
     let bell = Arc::new(Bell::default());
-    let in_flight = live.measured.scheduler().in_flight() as usize;
-    let (crew, seats) = Crew::start(live.workers, in_flight, &live.services, clock, &bell)?;
+    let seats = seats(if matches!(live.clock, Clock::Real) { live.workers } else { 0 });
+    let crew = crew(&live, &seats, stopwatch, &bell)?;
+    let now = if matches!(live.clock, Clock::Real) { Now::Real(stopwatch) } else { Now::Virtual(Time::ZERO) };
     let _seated = seats[0].take();
     crew.wait_until_ready();
     let started = Instant::now();
     let mut dispatcher = Dispatcher {
-        cores: live.workers.max(1),
         given: IdSet::new(live.workers.max(1)),
-        switching: Vec::with_capacity(live.workers.max(1)),
-        frames: IdVec::from_fn(live.packets, |_| Frame::default()),
+        held: IdVec::from_fn(live.packets, |_| Held::default()),
         spare: Vec::new(),
         next: None,
         shared: seats[0].shared,
         reading: true,
         out: OutAccount::default(),
+        panic: None,
         damage: None,
         interrupted: false,
         overdue_max: Time::ZERO,
@@ -109,22 +124,24 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         arrivals: 0,
         patience: Patience::new(seats[0].shared),
         crew,
-        begin: clock.now(),
-        clock,
+        begin: now.read(),
+        now,
         bell,
         live,
     };
     let worked = dispatcher.work();
-    let Dispatcher { live, out, damage, interrupted, overdue_max, decision, crew, .. } = dispatcher;
+    let Dispatcher { live, out, panic, damage, interrupted, overdue_max, decision, crew, .. } = dispatcher;
     // No thread outlives the run, whatever became of it.
     let ended = crew.end();
     worked.and(ended)?;
     live.sink.finish()?;
+    live.quarantine.map_or(Ok(0), Sink::finish)?;
     (live.progress)(live.measured.account().arrived, Some(1.0));
     Ok(Outcome {
         flows: live.classifier.flows().seen(),
         measured: live.measured,
         out,
+        panic,
         damage,
         interrupted,
         overdue_max,
@@ -134,21 +151,44 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
     })
 }
 
+/// A packet held.
+#[derive(Default)]
+struct Held {
+    /// Its number among those that came in, from 1.
+    number: u64,
+    /// Its frame, until it goes to a worker.
+    frame: Frame,
+}
+
+/// Whoever does the work of this run: threads in the seats but the first, which is the dispatcher's, or that alone.
+fn crew<S: Steer, Q: Share, A: Allocate>(
+    live: &Live<'_, S, Q, A>,
+    seats: &[Seat],
+    stopwatch: Stopwatch,
+    bell: &Arc<Bell>,
+) -> Result<Crew, RunError> {
+    let bench = || Workbench::new(&live.services, live.quarantine.is_some());
+    Ok(match &live.clock {
+        Clock::Virtual(costs) => Crew::Own(Own::by_table(costs.clone(), live.workers.max(1), bench)),
+        Clock::Real if live.workers == 0 => Crew::Own(Own::measured(stopwatch, bench())),
+        Clock::Real => {
+            let in_flight = live.measured.scheduler().in_flight() as usize;
+            Crew::Threads(Threads::start(&seats[1..], in_flight, stopwatch, bell, bench)?)
+        }
+    })
+}
+
 struct Dispatcher<'a, S, Q, A> {
     live: Live<'a, S, Q, A>,
     crew: Crew,
-    clock: Clock,
+    now: Now,
     /// When everybody was ready: from then arrivals count.
     begin: Time,
     bell: Arc<Bell>,
     patience: Patience,
-    cores: usize,
     /// Cores that were given packets and not yet woken.
     given: IdSet<CoreId>,
-    /// Cores that go over to another service, with the end of that; room for all.
-    switching: Vec<(Time, CoreId)>,
-    /// The frame of each packet waiting.
-    frames: IdVec<Slot, Frame>,
+    held: IdVec<Slot, Held>,
     /// Buffers not in use.
     spare: Vec<Frame>,
     /// The frame read and not yet arrived, with its arrival.
@@ -158,6 +198,7 @@ struct Dispatcher<'a, S, Q, A> {
     /// Whether the source may have more.
     reading: bool,
     out: OutAccount,
+    panic: Option<ServicePanic>,
     damage: Option<TrafficError>,
     interrupted: bool,
     /// The longest that a frame was due before it was taken in.
@@ -167,16 +208,17 @@ struct Dispatcher<'a, S, Q, A> {
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
+    /// What happens at one instant happens in this order: what cores have done, timeouts, arrivals, questions of cores.
     fn work(&mut self) -> Result<(), RunError> {
         loop {
             let completed = self.take_back()?;
-            let moved = self.keep_time();
+            let timed_out = self.keep_time();
             let arrived = self.take_in()?;
             let dispatched = self.hand_out();
             if !self.reading && self.live.measured.account().held == 0 {
                 return Ok(());
             }
-            if completed || moved || dispatched {
+            if completed || timed_out || dispatched {
                 self.patience.reset();
             } else if arrived {
                 // Every core has what it can have. A worker that shares this processor must get it, or it gets nothing done.
@@ -184,36 +226,43 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                     thread::yield_now();
                 }
                 self.patience.reset();
-            } else {
-                self.wait()?;
+            } else if !self.wait()? {
+                return Ok(());
             }
         }
     }
 
-    /// Everything the workers have done, by ascending core.
+    /// Everything that cores have done: packets and switches.
     fn take_back(&mut self) -> Result<bool, RunError> {
-        let now = self.clock.now();
+        let now = self.now.read();
         let mut any = false;
-        for core in (0..self.cores).map(CoreId::from_index) {
-            while let Some(done) = self.crew.take(core) {
-                self.settle(now, core, done)?;
-                any = true;
-            }
+        while let Some((core, done)) = self.crew.take(now) {
+            self.settle(now, core, done)?;
+            any = true;
         }
         Ok(any)
     }
 
     fn settle(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
         let (frame, goes_out) = match done {
-            Done::Served { slot, frame, verdict, finished, busy } => {
-                let completed = self.live.measured.on_completion(now, core, slot, finished, busy);
-                self.begin_switches(now);
-                self.live.classifier.release(&completed.packet);
+            Done::Served { slot, frame, verdict, span } => {
+                self.complete(now, core, slot, span);
                 (frame, self.out.on_verdict(verdict))
+            }
+            Done::Panicked(panicked) => {
+                let Panicked { slot, frame, span, message } = *panicked;
+                let service = self.complete(now, core, slot, span).service;
+                self.on_panic(ServicePanic { packet: self.held[slot].number, service, message }, &frame)?;
+                (frame, false)
             }
             Done::Generated(frame) => {
                 self.out.on_generated();
                 (frame, true)
+            }
+            Done::Switched => {
+                self.live.measured.on_switched(now, core);
+                self.begin_switches(now);
+                return Ok(());
             }
         };
         if goes_out {
@@ -223,57 +272,108 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(())
     }
 
-    /// The frames that have arrived, at most a batch.
+    fn complete(&mut self, now: Time, core: CoreId, slot: Slot, span: Span) -> Packet {
+        let Completed { packet, .. } = self.live.measured.on_completion(now, core, slot, span.finished, span.busy);
+        self.begin_switches(now);
+        self.live.classifier.release(&packet);
+        packet
+    }
+
+    /// The packet is out of the account, but for its name; its bytes may be wanted.
+    fn on_panic(&mut self, panic: ServicePanic, frame: &Frame) -> Result<(), RunError> {
+        self.out.on_verdict(Verdict::Drop(DropReason::ServicePanicked));
+        if let Some(quarantine) = &mut self.live.quarantine {
+            quarantine.write(frame)?;
+        }
+        if self.panic.as_ref().is_none_or(|known| panic.packet < known.packet) {
+            self.panic = Some(panic);
+        }
+        Ok(())
+    }
+
+    /// The frames that have arrived: at most a batch, but in virtual time all of an instant.
     fn take_in(&mut self) -> Result<bool, RunError> {
-        let now = self.clock.now();
+        let now = self.now.read();
+        let mut any = false;
+        loop {
+            let taken = self.take_batch(now)?;
+            any |= taken > 0;
+            if taken < BATCH || !self.now.is_virtual() {
+                return Ok(any);
+            }
+        }
+    }
+
+    fn take_batch(&mut self, now: Time) -> Result<usize, RunError> {
         if self.is_over(now) {
             self.reading = false;
             self.next = None;
         }
-        let mut any = false;
-        for _ in 0..BATCH {
-            if self.live.overload == Overload::Wait && self.live.measured.scheduler().is_full() {
-                break;
+        for taken in 0..BATCH {
+            if self.must_wait() {
+                return Ok(taken);
             }
-            let Some((arrival, frame)) = self.next.take().or_else(|| self.read(now)) else { break };
-            if arrival > now {
-                self.next = Some((arrival, frame));
-                break;
+            if self.next.is_none() {
+                self.next = self.read(now)?;
             }
+            let Some((arrival, frame)) = self.next.take_if(|(arrival, _)| *arrival <= now) else { return Ok(taken) };
             self.overdue_max = self.overdue_max.max(now.since(arrival));
             self.arrive(now, arrival, frame)?;
-            any = true;
         }
-        Ok(any)
+        Ok(BATCH)
+    }
+
+    /// Whether the next frame has to wait until there is room.
+    fn must_wait(&self) -> bool {
+        self.live.overload == Overload::Wait && self.live.measured.scheduler().is_full()
     }
 
     /// Reads the next frame and gives it with its arrival; none when there is none now, or no more.
-    fn read(&mut self, now: Time) -> Option<(Time, Frame)> {
-        if !self.reading {
-            return None;
-        }
+    fn read(&mut self, now: Time) -> Result<Option<(Time, Frame)>, RunError> {
         let mut frame = self.spare.pop().unwrap_or_default();
-        match self.live.source.poll(&mut frame) {
-            Ok(Polled::Frame) => {
-                let arrival = self.live.pacer.as_mut().map_or(now, |pacer| self.begin + pacer.arrival(frame.time));
-                return Some((arrival, frame));
+        while self.reading {
+            match self.live.source.poll(&mut frame) {
+                Ok(Polled::Frame) => {
+                    let arrival = self.live.pacer.as_mut().map_or(now, |pacer| self.begin + pacer.arrival(frame.time));
+                    return Ok(Some((arrival, frame)));
+                }
+                Ok(Polled::NotYet) if self.now.is_virtual() => {
+                    // Time cannot go on until it is known what comes next.
+                    self.wait_for_source()?;
+                    self.reading = !self.is_over(now);
+                }
+                Ok(Polled::NotYet) => break,
+                Ok(Polled::End) => self.reading = false,
+                Err(damage) => {
+                    self.damage = Some(damage);
+                    self.reading = false;
+                }
             }
-            Ok(Polled::NotYet) => {
-                self.spare.push(frame);
-                return None;
-            }
-            Ok(Polled::End) => {}
-            Err(damage) => self.damage = Some(damage),
         }
-        self.reading = false;
-        None
+        self.spare.push(frame);
+        Ok(None)
+    }
+
+    fn wait_for_source(&mut self) -> Result<(), RunError> {
+        if self.patience.wait() == Next::Sleep {
+            self.flush()?;
+            self.bell.sleep(SLEEP_MAX, || false);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), RunError> {
+        self.live.sink.flush()?;
+        if let Some(quarantine) = &mut self.live.quarantine {
+            quarantine.flush()?;
+        }
+        Ok(())
     }
 
     /// Whether the run is to end before the source does.
     fn is_over(&mut self, now: Time) -> bool {
         self.interrupted |= self.live.stop.load(Ordering::Relaxed);
-        self.interrupted
-            || self.live.longest.is_some_and(|longest| u128::from(now.since(self.begin).as_ns()) >= longest.as_nanos())
+        self.interrupted || self.live.longest.is_some_and(|longest| now.since(self.begin).as_ns() >= ns(longest))
     }
 
     fn arrive(&mut self, now: Time, arrival: Time, frame: Frame) -> Result<(), RunError> {
@@ -291,14 +391,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let answer = measured.on_arrival(now, packet);
         self.record(timed);
         self.begin_switches(now);
+        self.arrivals += 1;
         match answer {
-            Arrival::Queued(slot) => self.frames[slot] = frame,
+            Arrival::Queued(slot) => self.held[slot] = Held { number: self.arrivals, frame },
             Arrival::Dropped(_) => {
                 self.live.classifier.release(&packet);
                 self.spare.push(frame);
             }
         }
-        self.arrivals += 1;
         if self.arrivals.is_multiple_of(PROGRESS_EVERY) {
             // Where packets come and go all the time, nobody waits and notices that a worker is gone.
             self.crew.check()?;
@@ -309,13 +409,13 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 
     /// Gives every core as many packets as it may have in flight.
     fn hand_out(&mut self) -> bool {
-        let now = self.clock.now();
+        let now = self.now.read();
         while let Some(core) = self.live.measured.next_core(now) {
             let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
             let Some(dispatch) = self.live.measured.next(now, core) else { continue };
             self.record(timed);
-            let frame = mem::take(&mut self.frames[dispatch.slot]);
-            self.crew.give(core, Job { slot: dispatch.slot, service: dispatch.packet.service, frame });
+            let frame = mem::take(&mut self.held[dispatch.slot].frame);
+            self.crew.give(now, core, &dispatch, frame);
             self.given.insert(core);
         }
         let any = !self.given.is_empty();
@@ -326,42 +426,42 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         any
     }
 
-    /// Ends switches whose time is over, and tells the policies the time if they asked for it.
+    /// Tells the policies the time, if they asked for it.
     fn keep_time(&mut self) -> bool {
-        let now = self.clock.now();
-        let mut any = false;
-        while let Some(at) = self.switching.iter().position(|&(until, _)| until <= now) {
-            let (_, core) = self.switching.swap_remove(at);
-            self.live.measured.on_switched(now, core);
-            any = true;
-        }
-        if self.live.measured.next_timeout().is_some_and(|timeout| timeout <= now) {
+        let now = self.now.read();
+        let due = self.live.measured.next_timeout().is_some_and(|timeout| timeout <= now);
+        if due {
             self.live.measured.on_timeout(now);
-            any = true;
+            self.begin_switches(now);
         }
-        self.begin_switches(now);
-        any
+        due
     }
 
-    /// A switch is emulated: the core is given nothing for as long as it takes.
     fn begin_switches(&mut self, now: Time) {
         while let Some(switch) = self.live.measured.next_switch() {
-            self.switching.push((now + switch.cost, switch.core));
+            self.crew.switch(switch.core, now + switch.cost);
         }
     }
 
-    /// Nothing to do: spins, yields, or sleeps until a worker rings or the next frame arrives.
-    fn wait(&mut self) -> Result<(), RunError> {
-        if self.patience.wait() == Next::Look {
-            return Ok(());
+    /// Nothing to do now: time passes. False if nothing will ever come.
+    fn wait(&mut self) -> Result<bool, RunError> {
+        if let Now::Virtual(now) = self.now {
+            let next = self.next_event();
+            self.now = Now::Virtual(next.map_or(now, |next| next.max(now)));
+            return Ok(next.is_some());
         }
-        self.live.sink.flush()?;
+        if self.patience.wait() == Next::Sleep {
+            self.sleep()?;
+        }
+        Ok(true)
+    }
+
+    /// Sleeps until a worker rings or something is due.
+    fn sleep(&mut self) -> Result<(), RunError> {
+        self.flush()?;
         self.crew.check()?;
-        let now = self.clock.now();
-        let arrival = self.next.as_ref().map(|&(arrival, _)| arrival);
-        let switch = self.switching.iter().map(|&(until, _)| until).min();
-        let next = [arrival, switch, self.live.measured.next_timeout()].into_iter().flatten().min();
-        let until_next = next.map(|next| Duration::from_nanos(next.since(now).as_ns()));
+        let now = self.now.read();
+        let until_next = self.next_event().map(|next| Duration::from_nanos(next.since(now).as_ns()));
         let longest = until_next.map_or(SLEEP_MAX, |until| until.saturating_sub(WAKE_EARLY).min(SLEEP_MAX));
         if !longest.is_zero() {
             self.bell.sleep(longest, || self.crew.has_results());
@@ -369,9 +469,21 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(())
     }
 
+    /// When the next thing happens of which nobody tells.
+    fn next_event(&self) -> Option<Time> {
+        let arrival = self.next.as_ref().map(|&(arrival, _)| arrival).filter(|_| !self.must_wait());
+        let end = self.live.longest.filter(|_| self.reading).map(|longest| self.begin + Time::from_ns(ns(longest)));
+        [arrival, end, self.crew.next_time(), self.live.measured.next_timeout()].into_iter().flatten().min()
+    }
+
     fn record(&mut self, timed: Option<Instant>) {
         if let Some(started) = timed {
             self.decision.record(started.elapsed().as_nanos() as u64);
         }
     }
+}
+
+/// In nanoseconds, at most as many as can be told.
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -3,17 +3,21 @@
 //! [`run`] is the dispatcher, on the calling thread: it reads and classifies frames, asks the mechanism, and hands packets
 //! to worker threads over single-producer single-consumer rings; workers do the services' work and hand the frames back,
 //! which go out. In flight are at most so many packets per worker, so the policy decides late. A run can also do everything
-//! on the calling thread.
+//! on the calling thread, and by a [`Clock`] of its own.
 #![forbid(unsafe_code)]
 
 mod clock;
 mod crew;
 mod dispatcher;
 mod outcome;
+mod own;
+mod panic;
 mod placement;
+mod threads;
 mod wait;
 mod worker;
 
+pub use clock::Clock;
 pub use dispatcher::{Live, Overload, run};
-pub use outcome::{OutAccount, Outcome, RunError};
+pub use outcome::{OutAccount, Outcome, RunError, ServicePanic};
 pub use placement::{Seat, Thread};

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use humpyard_core::id::ServiceId;
 use humpyard_core::measure::{Histogram, Measured};
 use humpyard_core::unit::Time;
 use humpyard_services::{DropReason, Verdict};
@@ -72,6 +73,8 @@ pub struct Outcome<S, Q, A> {
     pub measured: Measured<S, Q, A>,
     /// The account of what went out.
     pub out: OutAccount,
+    /// The panic of a service at the earliest packet, if a service panicked.
+    pub panic: Option<ServicePanic>,
     /// The damage at which the source ended, if it did not end well.
     pub damage: Option<TrafficError>,
     /// Whether the run was ended from outside.
@@ -88,6 +91,17 @@ pub struct Outcome<S, Q, A> {
     pub seats: Vec<Seat>,
 }
 
+/// A service panicked at a packet, which was dropped for [`DropReason::ServicePanicked`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServicePanic {
+    /// The packet's number among those that came in, from 1.
+    pub packet: u64,
+    /// The service.
+    pub service: ServiceId,
+    /// Why, and where in the source code, in one line.
+    pub message: String,
+}
+
 /// Why a live run failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -99,6 +113,6 @@ pub enum RunError {
     #[error("cannot start a worker thread: {0}; use fewer workers")]
     Thread(io::Error),
     /// A worker thread ended before its time.
-    #[error("worker {0} panicked: this is a defect of a service")]
+    #[error("worker {0} is gone: a service panicked while it was made anew")]
     WorkerLost(usize),
 }

@@ -1,5 +1,6 @@
 //! One worker: takes packets from its ring, does the services' work, gives the frames back.
 
+use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
@@ -8,10 +9,11 @@ use std::thread;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{IdVec, ServiceId, Slot};
 use humpyard_core::unit::Time;
-use humpyard_services::{Generated, Service, Verdict};
+use humpyard_services::{Factory, Generated, Service, Verdict};
 use rtrb::{Consumer, Producer};
 
-use crate::clock::Clock;
+use crate::clock::Stopwatch;
+use crate::panic;
 use crate::placement::Seat;
 use crate::wait::{Bell, Next, Patience};
 
@@ -34,50 +36,133 @@ pub(crate) enum Done {
         frame: Frame,
         /// What becomes of it.
         verdict: Verdict,
-        /// When the work was done.
-        finished: Time,
-        /// How long the work took.
-        busy: Time,
+        /// The time it took.
+        span: Span,
     },
+    /// A packet at which its service panicked.
+    Panicked(Box<Panicked>),
     /// A frame that a service made itself; it comes before the packet that caused it.
     Generated(Frame),
+    /// The core has gone over to another service.
+    Switched,
 }
 
-/// The services of one thread, each an instance of its own.
-pub(crate) struct Workbench {
-    services: IdVec<ServiceId, Box<dyn Service>>,
-    generated: Generated,
-    clock: Clock,
+/// A packet at which its service panicked.
+#[derive(Debug)]
+pub(crate) struct Panicked {
+    /// Its slot.
+    pub(crate) slot: Slot,
+    /// The frame: where originals are kept, as it was before the service touched it.
+    pub(crate) frame: Frame,
+    /// The time it took, with that for another instance of the service.
+    pub(crate) span: Span,
+    /// Why and where, in one line.
+    pub(crate) message: String,
+}
+
+/// The time of some work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// When it was done.
+    pub(crate) finished: Time,
+    /// How long it kept its core busy.
+    pub(crate) busy: Time,
+}
+
+/// Measures one piece of work after the other.
+#[derive(Debug)]
+pub(crate) struct Laps {
+    stopwatch: Stopwatch,
     /// When the previous packet was done: where the next one starts, if it was there already.
     previous: Time,
 }
 
-impl Workbench {
-    pub(crate) fn new(services: IdVec<ServiceId, Box<dyn Service>>, clock: Clock) -> Self {
-        Self { services, generated: Generated::default(), clock, previous: Time::ZERO }
+impl Laps {
+    pub(crate) fn new(stopwatch: Stopwatch) -> Self {
+        Self { stopwatch, previous: Time::ZERO }
     }
 
     /// The work to come was not there when the last was done: time starts anew.
     pub(crate) fn begin(&mut self) {
-        self.previous = self.clock.now();
+        self.previous = self.stopwatch.read();
     }
 
-    /// Does the work of one packet; `give` takes what comes of it.
-    pub(crate) fn serve(&mut self, job: Job, mut give: impl FnMut(Done)) {
-        let Job { slot, service, mut frame } = job;
-        let verdict = self.services[service].process(&mut frame, &mut self.generated);
-        let finished = self.clock.now();
+    /// Some work is done.
+    pub(crate) fn end(&mut self) -> Span {
+        let finished = self.stopwatch.read();
         let busy = finished.since(self.previous);
         self.previous = finished;
-        if !self.generated.is_empty() {
-            for made in self.generated.frames_mut() {
-                // Errors are few and their number is limited, so a new buffer each is no cost.
-                give(Done::Generated(core::mem::replace(made, Frame::with_capacity(made.data.capacity()))));
-            }
-            self.generated.clear();
-        }
-        give(Done::Served { slot, frame, verdict, finished, busy });
+        Span { finished, busy }
     }
+}
+
+/// One service of one core, and how to make it anew.
+struct Station {
+    factory: Factory,
+    service: Box<dyn Service>,
+}
+
+/// The services of one core, each an instance of its own.
+pub(crate) struct Workbench {
+    stations: IdVec<ServiceId, Station>,
+    generated: Generated,
+    /// The frame in work as it was before, if that is asked for.
+    original: Option<Frame>,
+}
+
+impl Workbench {
+    /// With `keep_originals` a frame at which a service panics is given back as it came.
+    pub(crate) fn new(services: &[Factory], keep_originals: bool) -> Self {
+        let station = |factory: &Factory| Station { factory: factory.clone(), service: factory.make() };
+        Self {
+            stations: services.iter().map(station).collect(),
+            generated: Generated::default(),
+            original: keep_originals.then(Frame::default),
+        }
+    }
+
+    /// Does the work of one packet; `end` measures it when it is done, and `give` takes what comes of it.
+    pub(crate) fn serve(&mut self, job: Job, end: impl FnOnce() -> Span, mut give: impl FnMut(Done)) {
+        let Job { slot, service, mut frame } = job;
+        if let Some(original) = &mut self.original {
+            copy(&frame, original);
+        }
+        let Station { service, factory } = &mut self.stations[service];
+        match panic::catch(|| service.process(&mut frame, &mut self.generated)) {
+            Ok(verdict) => {
+                let span = end();
+                self.give_generated(&mut give);
+                give(Done::Served { slot, frame, verdict, span });
+            }
+            Err(message) => {
+                // What it was in the middle of is not to be trusted, neither frames nor itself.
+                self.generated.clear();
+                *service = factory.make();
+                if let Some(original) = &mut self.original {
+                    mem::swap(original, &mut frame);
+                }
+                give(Done::Panicked(Box::new(Panicked { slot, frame, span: end(), message })));
+            }
+        }
+    }
+
+    fn give_generated(&mut self, give: &mut impl FnMut(Done)) {
+        if self.generated.is_empty() {
+            return;
+        }
+        for made in self.generated.frames_mut() {
+            // Errors are few and their number is limited, so a new buffer each is no cost.
+            give(Done::Generated(mem::replace(made, Frame::with_capacity(made.data.capacity()))));
+        }
+        self.generated.clear();
+    }
+}
+
+/// Makes `copy` equal to `frame`, in the memory that it has.
+fn copy(frame: &Frame, copy: &mut Frame) {
+    let Frame { time, wire_length, link, data } = frame;
+    (copy.time, copy.wire_length, copy.link) = (*time, *wire_length, *link);
+    copy.data.clone_from(data);
 }
 
 /// What a worker and the dispatcher share beside their rings.
@@ -101,6 +186,7 @@ pub(crate) struct Worker {
     pub(crate) dispatcher_bell: Arc<Bell>,
     pub(crate) dispatcher: thread::Thread,
     pub(crate) bench: Workbench,
+    pub(crate) laps: Laps,
 }
 
 /// A sleep is never longer, so that a dispatcher that is gone is noticed.
@@ -137,10 +223,10 @@ impl Worker {
         if waiting == 0 {
             return false;
         }
-        self.bench.begin();
+        self.laps.begin();
         for job in batch {
-            let done = &mut self.done;
-            self.bench.serve(job, |result| give(done, result));
+            let (laps, done) = (&mut self.laps, &mut self.done);
+            self.bench.serve(job, || laps.end(), |result| give(done, result));
         }
         self.dispatcher_bell.ring(&self.dispatcher);
         true

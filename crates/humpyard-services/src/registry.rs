@@ -36,7 +36,7 @@ fn entry<S: Build>() -> Entry {
 
 fn prepare_one<S: Build>(pairs: &[(String, String)]) -> Result<Factory, ServiceError> {
     let service = S::new(&S::Params::from_pairs(S::INFO.name, pairs)?)?;
-    Ok(Factory { info: S::INFO, make: Arc::new(move || Box::new(service.clone())) })
+    Ok(Factory::with_info(S::INFO, move || service.clone()))
 }
 
 /// Every service, in reading order.
@@ -66,7 +66,44 @@ pub struct Factory {
 }
 
 impl Factory {
-    /// What is made.
+    /// Makes instances of a service that is not of the list: each driver that takes factories takes it like any other.
+    ///
+    /// `make` gives an instance that has seen no frame. It is called once for each worker, and again where an instance
+    /// panicked; what instances share, it captures.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use humpyard_core::frame::Frame;
+    /// use humpyard_services::{DropReason, Factory, Generated, Service, Verdict};
+    ///
+    /// /// Lets frames up to a length pass.
+    /// struct Police {
+    ///     longest: Arc<u32>,
+    /// }
+    ///
+    /// impl Service for Police {
+    ///     fn process(&mut self, frame: &mut Frame, _: &mut Generated) -> Verdict {
+    ///         if frame.wire_length <= *self.longest { Verdict::Forward } else { Verdict::Drop(DropReason::BadTotalLength) }
+    ///     }
+    /// }
+    ///
+    /// let longest = Arc::new(1514);
+    /// let factory = Factory::new("police", move || Police { longest: Arc::clone(&longest) });
+    /// assert_eq!(factory.info().name, "police");
+    /// let mut frame = Frame { wire_length: 9000, ..Frame::default() };
+    /// let verdict = factory.make().process(&mut frame, &mut Generated::default());
+    /// assert_eq!(verdict, Verdict::Drop(DropReason::BadTotalLength));
+    /// ```
+    pub fn new<S: Service + 'static>(name: &'static str, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
+        Self::with_info(Info { name, summary: "", source: "" }, make)
+    }
+
+    fn with_info<S: Service + 'static>(info: Info, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
+        Self { info, make: Arc::new(move || Box::new(make())) }
+    }
+
+    /// What is made; of a service that is not of the list no more than its name is known.
     pub const fn info(&self) -> Info {
         self.info
     }

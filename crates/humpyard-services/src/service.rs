@@ -9,7 +9,9 @@ use humpyard_core::unit::Time;
 /// A network service: real work done on packets.
 ///
 /// There is one instance per worker thread, so that no lock is needed; tables that instances share are read only.
-/// Building a service can fail, running it cannot: whatever the bytes of a frame are, the answer is a [`Verdict`].
+/// Building a service can fail, running it cannot: whatever the bytes of a frame are, the answer is a [`Verdict`]. A service
+/// that panics all the same has a defect: a driver that catches that drops the frame for [`DropReason::ServicePanicked`] and
+/// goes on with another instance, for this one may have been left in the middle of something.
 pub trait Service: Send {
     /// Does the work on one frame, in place. Frames it makes itself (an ICMP error, say) go to `generated`.
     ///
@@ -148,6 +150,8 @@ drop_reasons! {
     RouteUnreachable = "route_unreachable",
     /// The time to live or hop limit is used up.
     TtlExpired = "ttl_expired",
+    /// The service panicked at it. For drivers to say, not for services.
+    ServicePanicked = "service_panicked",
 }
 
 impl DropReason {

@@ -1,16 +1,15 @@
 //! The discrete-event driver.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::collections::BinaryHeap;
 use std::time::Instant;
 
-use core::cmp::Reverse;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, IdVec, ServiceId, Slot};
 use humpyard_core::measure::{Histogram, Measured};
 use humpyard_core::mechanism::Arrival;
 use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::Time;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::Classifier;
@@ -19,7 +18,7 @@ use humpyard_traffic::source::Source;
 
 /// One run of the simulator, ready to start.
 pub struct Simulation<'a, S, Q, A> {
-    /// The mechanism.
+    /// The mechanism, with one packet in flight on each core.
     pub measured: Measured<S, Q, A>,
     /// Number of cores.
     pub cores: usize,
@@ -54,21 +53,21 @@ pub struct Outcome<S, Q, A> {
     pub flows: u64,
 }
 
-/// What a core will be done with.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Done {
-    /// A packet, in this slot, which keeps the core busy for so long.
+/// What a core is doing.
+#[derive(Clone, Copy)]
+enum Work {
+    /// Serving the packet in this slot, which keeps it busy for so long.
     Packet(Slot, Time),
     /// Going over to another service.
     Switch,
 }
 
-/// What is under way, by its end, then core.
-type UnderWay = Reverse<(Time, CoreId, Done)>;
-
 struct State<'a, S, Q, A> {
     run: Simulation<'a, S, Q, A>,
-    under_way: BinaryHeap<UnderWay>,
+    /// What each core is doing, while it is under way.
+    work: IdVec<CoreId, Work>,
+    /// The cores that are doing something, by the end of it.
+    under_way: IndexedHeap<CoreId, Time>,
     frame: Frame,
     damage: Option<TrafficError>,
     interrupted: bool,
@@ -78,16 +77,23 @@ struct State<'a, S, Q, A> {
 
 /// Runs a simulation to its end: until the source is dry and every packet is served.
 ///
+/// What happens at one instant happens in this order: what cores are done with, by ascending core; timeouts; arrivals, all of
+/// them; questions of cores.
+///
 /// # Errors
 /// If more flows have packets under way than the classifier has room for.
+///
+/// # Panics
+/// If the mechanism hands a core several packets at a time: a simulated core has one.
 pub fn simulate<S: Steer, Q: Share, A: Allocate>(
     run: Simulation<'_, S, Q, A>,
 ) -> Result<Outcome<S, Q, A>, TrafficError> {
+    assert_eq!(run.measured.scheduler().in_flight(), 1, "packets in flight on each core");
     let started = Instant::now();
-    let cores = run.cores;
     let mut state = State {
+        work: IdVec::from_fn(run.cores, |_| Work::Switch),
+        under_way: IndexedHeap::new(run.cores),
         run,
-        under_way: BinaryHeap::with_capacity(cores),
         frame: Frame::default(),
         damage: None,
         interrupted: false,
@@ -95,16 +101,14 @@ pub fn simulate<S: Steer, Q: Share, A: Allocate>(
         arrivals: 0,
     };
     let mut arrival = state.read();
-    loop {
-        let done = state.under_way.peek().map(|&Reverse((time, ..))| time);
-        // With nothing to come and nothing under way nobody waits for the time either.
-        let timeout = state.run.measured.next_timeout().filter(|_| arrival.is_some() || state.is_busy());
-        let Some(now) = [arrival, done, timeout].into_iter().flatten().min() else { break };
+    let mut now = Time::ZERO;
+    while arrival.is_some() || state.run.measured.account().held > 0 {
+        let done = state.under_way.peek().map(|(time, _)| time);
+        let timeout = state.run.measured.next_timeout();
+        let Some(next) = [arrival, done, timeout].into_iter().flatten().min() else { break };
+        now = next.max(now);
         state.complete(now);
-        if timeout.is_some_and(|timeout| timeout <= now) {
-            state.run.measured.on_timeout(now);
-            state.begin_switches(now);
-        }
+        state.keep_time(now);
         while arrival == Some(now) {
             state.arrive(now)?;
             arrival = state.read();
@@ -168,27 +172,32 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         Ok(())
     }
 
-    /// Everything that ends at this instant, by ascending core.
+    /// Everything that cores are done with at this instant, by ascending core.
     fn complete(&mut self, now: Time) {
-        while let Some(&Reverse((time, core, done))) = self.under_way.peek() {
-            if time > now {
-                break;
-            }
-            self.under_way.pop();
-            match done {
-                Done::Packet(slot, busy) => {
+        while let Some((_, core)) = self.under_way.peek().filter(|&(time, _)| time <= now) {
+            self.under_way.remove(core);
+            match self.work[core] {
+                Work::Packet(slot, busy) => {
                     let completed = self.run.measured.on_completion(now, core, slot, now, busy);
                     self.run.classifier.release(&completed.packet);
                 }
-                Done::Switch => self.run.measured.on_switched(now, core),
+                Work::Switch => self.run.measured.on_switched(now, core),
             }
+            self.begin_switches(now);
+        }
+    }
+
+    /// Tells the policies the time, if they asked for it.
+    fn keep_time(&mut self, now: Time) {
+        if self.run.measured.next_timeout().is_some_and(|timeout| timeout <= now) {
+            self.run.measured.on_timeout(now);
             self.begin_switches(now);
         }
     }
 
     fn begin_switches(&mut self, now: Time) {
         while let Some(switch) = self.run.measured.next_switch() {
-            self.under_way.push(Reverse((now + switch.cost, switch.core, Done::Switch)));
+            self.begin(switch.core, now + switch.cost, Work::Switch);
         }
     }
 
@@ -199,14 +208,14 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             let Some(dispatch) = self.run.measured.next(now, core) else { continue };
             self.record(timed);
             let cost = &self.run.costs[dispatch.packet.service];
-            let busy = cost.work(dispatch.packet.length).saturating_add(if dispatch.cold { cost.cold } else { 0 });
-            let busy = Time::from_ns(busy);
-            self.under_way.push(Reverse((now + busy, core, Done::Packet(dispatch.slot, busy))));
+            let busy = Time::from_ns(cost.total(dispatch.packet.length, dispatch.cold));
+            self.begin(core, now + busy, Work::Packet(dispatch.slot, busy));
         }
     }
 
-    fn is_busy(&self) -> bool {
-        self.run.measured.account().held > 0 || !self.under_way.is_empty()
+    fn begin(&mut self, core: CoreId, until: Time, work: Work) {
+        self.work[core] = work;
+        self.under_way.set(core, until);
     }
 
     fn is_timed(&self) -> bool {

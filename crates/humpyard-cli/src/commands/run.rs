@@ -20,7 +20,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
         return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
     }
     let config = configuration(Host::Live, arguments.policy.parse()?, arguments.workers, &arguments.traffic)?;
-    let config = RunConfig { output: arguments.output.clone(), ..with_live(config, &arguments.live)? };
+    let (output, quarantine) = (arguments.output.clone(), arguments.quarantine.clone());
+    let config = RunConfig { output, quarantine, ..with_live(config, &arguments.live)? };
     let result = watched(&config, common.quiet)?;
     report(&result, common.json, arguments.output == "-")
 }
@@ -61,10 +62,14 @@ fn report(result: &RunResult, json: bool, stdout_taken: bool) -> Result<ExitCode
 /// From so many ns on a packet that was due is overdue.
 const OVERDUE: u64 = 20_000_000;
 
-/// Exit code 1, and why, if a result does not add up or its input was damaged.
+/// Exit code 1, and why, if a result does not add up or its input was damaged. Panics of services are told too, but their
+/// packets have a name in the result like all that services drop.
 pub(crate) fn verdict(results: &[&RunResult]) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for result in results {
+        if let Some(line) = panics(result) {
+            output::say(&format!("humpyard: {line}"));
+        }
         if !result.packets.balance() {
             output::say(&format!("humpyard: {}: packets are unaccounted for: {:?}", result.policy, result.packets));
             code = ExitCode::from(1);
@@ -75,4 +80,43 @@ pub(crate) fn verdict(results: &[&RunResult]) -> ExitCode {
         code = ExitCode::from(1);
     }
     code
+}
+
+/// What there is to say of a run in which a service panicked.
+fn panics(result: &RunResult) -> Option<String> {
+    let panic = result.panic.as_ref()?;
+    let count = result.packets.dropped_out.get("service_panicked").copied().unwrap_or(0);
+    let kept = match result.options.get("quarantine").map(String::as_str) {
+        None | Some("none") => "--quarantine FILE keeps such packets".to_owned(),
+        Some(file) => format!("such packets are in {file}"),
+    };
+    Some(format!(
+        "{}: a service panicked at {count} packets, which were dropped; `{}` at packet {}: {}; {kept}",
+        result.policy, panic.service, panic.packet, panic.message
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicBool;
+
+    use humpyard::lab::Panic;
+
+    use super::*;
+
+    #[test]
+    fn panics_of_services_are_told_in_one_line() {
+        let mut config = RunConfig::new(Host::Live, "gen:poisson:packets=10", "hrw".parse().unwrap());
+        config.cores = 0;
+        let mut control = Control { stop: &AtomicBool::new(false), progress: &mut |_, _| {} };
+        let mut result = lab::run(&config, &mut control).unwrap();
+        assert_eq!(panics(&result), None);
+        result.packets.dropped_out.insert("service_panicked", 3);
+        result.panic = Some(Panic { packet: 7, service: "tcp".into(), message: "no room (at dpi.rs:1:2)".into() });
+        let said =
+            "hrw: a service panicked at 3 packets, which were dropped; `tcp` at packet 7: no room (at dpi.rs:1:2); ";
+        assert_eq!(panics(&result).unwrap(), format!("{said}--quarantine FILE keeps such packets"));
+        result.options.insert("quarantine", "bad.pcapng".into());
+        assert_eq!(panics(&result).unwrap(), format!("{said}such packets are in bad.pcapng"));
+    }
 }

@@ -36,6 +36,7 @@ const RESULT: &[(&str, &[&str])] = &[
             "unit",
             "flows",
             "interrupted",
+            "panic",
             "damage",
         ],
     ),
@@ -91,6 +92,7 @@ fn results_say_what_was_run() {
     assert_eq!(result["damage"], Value::Null);
     let result = document(directory.path(), "run --input gen:poisson:packets=10 --policy hrw --workers 0");
     assert_eq!((&result["host"], &result["cores"]), (&"live".into(), &0.into()));
+    assert_eq!((&result["panic"], &result["options"]["quarantine"]), (&Value::Null, &"none".into()));
     assert_eq!(result["environment"]["trace_sha256"], Value::Null);
 }
 

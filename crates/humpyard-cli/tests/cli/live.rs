@@ -110,6 +110,20 @@ fn what_is_dropped_has_its_reason() {
     assert_eq!(number(&result, "/packets/forwarded"), 0);
 }
 
+/// `forward` does not panic, so the quarantine is a capture of nothing; the tests of the live driver fill it.
+#[test]
+fn a_quarantine_is_a_capture() {
+    let directory = directory();
+    for quarantine in ["bad.pcap", "bad.pcapng", "bad.pcapng.zst"] {
+        let words = "run --input gen:messages:packets=2000 --policy hrw --output out.pcap --quarantine";
+        let result = document(directory.path(), &format!("{words} {quarantine}"));
+        assert_balanced(&result);
+        assert_eq!((&result["options"]["quarantine"], &result["panic"]), (&quarantine.into(), &Value::Null));
+        assert_eq!(packets_in(directory.path(), quarantine), 0);
+    }
+    assert_eq!(files(directory.path()), ["bad.pcap", "bad.pcapng", "bad.pcapng.zst", "out.pcap"]);
+}
+
 #[test]
 fn services_by_kind_of_packet_are_counted_apart() {
     let directory = directory();

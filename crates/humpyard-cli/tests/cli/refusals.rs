@@ -199,9 +199,32 @@ fn outputs_that_cannot_be() {
             assert_refused(directory.path(), &words, &[expected]);
         }
     }
-    let said = run(directory.path(), &["run", "--policy", "hrw", "--input", "gen:poisson", "--output", ""]);
-    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
-    said.assert_one_line(&["the destination is empty"]);
+    for option in ["--output", "--quarantine"] {
+        let said = run(directory.path(), &["run", "--policy", "hrw", "--input", "gen:poisson", option, ""]);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
+        said.assert_one_line(&["the destination is empty"]);
+    }
+}
+
+#[test]
+fn quarantines_that_cannot_be() {
+    let directory = directory();
+    for (quarantine, expected) in [
+        ("missing/bad.pcap", "missing/bad.pcap: the directory missing does not exist"),
+        ("bad.txt", "use .pcap or .pcapng"),
+        ("-", "--quarantine takes the name of a capture file, not `-`"),
+        ("null:", "--quarantine takes the name of a capture file, not `null:`"),
+        ("out.pcap", "--quarantine and --output are both `out.pcap`"),
+        ("./out.pcap", "--quarantine and --output are both `./out.pcap`"),
+        ("tun:0", "live interfaces are not part of this version"),
+    ] {
+        let words = "run --policy hrw --input gen:poisson:packets=1000 --output out.pcap --quarantine";
+        assert_refused(directory.path(), &format!("{words} {quarantine}"), &[expected]);
+    }
+    for command in ["sim --policy hrw", "compare --policy hrw", "compare --live --policy hrw"] {
+        let words = format!("{command} --input gen:poisson:packets=10 --quarantine bad.pcap");
+        assert_refused(directory.path(), &words, &["--quarantine", "--help"]);
+    }
 }
 
 /// A classic capture has one link type; what does not fit ends the run, and no half of a file stays.

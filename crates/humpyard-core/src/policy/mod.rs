@@ -4,8 +4,8 @@
 //! arriving packet joins, [`Share`] which client an idle core serves next, [`Allocate`] which service a core works for.
 //!
 //! # Contract
-//! * `now` never goes back. Events of one instant come in this order: completions, arrivals, questions of idle cores by
-//!   ascending core.
+//! * `now` never goes back. Events of one instant come in this order: completions and ends of switches by ascending core,
+//!   timeouts, arrivals, questions of idle cores.
 //! * A policy has no clock, thread, I/O or global state, allocates nothing after [`Build::new`], and cannot fail there:
 //!   overload is a drop by the mechanism, misuse by a host is an assertion.
 //! * Ties go to the lower id, unless [`Setup::ties`] says otherwise.

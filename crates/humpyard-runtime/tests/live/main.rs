@@ -3,4 +3,5 @@
 mod accounts;
 mod ends;
 mod order;
+mod panics;
 mod support;

@@ -11,7 +11,7 @@ use crate::support::{Run, frames};
 const INPUT: &str = "gen:messages:packets=30000,expiring=0";
 
 /// The packets of each flow, in order, without what forwarding changes.
-fn by_flow(frames: Vec<Frame>) -> BTreeMap<FlowKey, Vec<Vec<u8>>> {
+pub(crate) fn by_flow(frames: Vec<Frame>) -> BTreeMap<FlowKey, Vec<Vec<u8>>> {
     let mut flows: BTreeMap<FlowKey, Vec<Vec<u8>>> = BTreeMap::new();
     for mut frame in frames {
         let headers = Headers::parse(&frame);

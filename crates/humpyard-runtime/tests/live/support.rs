@@ -13,8 +13,8 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_runtime::{Live, OutAccount, Overload, RunError, run};
-use humpyard_services::prepare;
+use humpyard_runtime::{Clock, Live, OutAccount, Overload, RunError, run};
+use humpyard_services::{Factory, prepare};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::{Classifier, ClassifierConfig, Sink, Source, TrafficError, open};
 
@@ -27,6 +27,8 @@ pub(crate) struct Run<'a> {
     pub(crate) policy: &'a str,
     pub(crate) input: &'a str,
     pub(crate) service: &'a str,
+    /// Makes another service than that.
+    pub(crate) factory: Option<fn() -> Factory>,
     pub(crate) workers: usize,
     /// Most packets held.
     pub(crate) packets: usize,
@@ -45,6 +47,7 @@ impl Default for Run<'_> {
             policy: "hrw",
             input: "gen:messages:packets=20000",
             service: "forward",
+            factory: None,
             workers: 2,
             packets: 1024,
             in_flight: 32,
@@ -85,6 +88,33 @@ impl Run<'_> {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(u64, Option<f64>),
     ) -> Result<Outcome, RunError> {
+        self.into(source, sink, None, stop, progress)
+    }
+
+    /// Runs it with a quarantine, and gives what came out with what went out and what went there.
+    pub(crate) fn quarantined(self) -> (Outcome, Vec<Frame>, Vec<Frame>) {
+        let (kept, quarantine) = (Kept::default(), Kept::default());
+        let (sink, aside) = (Box::new(kept.clone()), Box::new(quarantine.clone()));
+        let outcome = self.into(self.source(), sink, Some(aside), &AtomicBool::new(false), &mut |_, _| {});
+        let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", self.policy));
+        assert_balanced(&outcome);
+        (outcome, kept.take(), quarantine.take())
+    }
+
+    /// Runs it with this quarantine.
+    pub(crate) fn aside(self, quarantine: Box<dyn Sink + Send>) -> Result<Outcome, RunError> {
+        let sink = Box::new(Kept::default());
+        self.into(self.source(), sink, Some(quarantine), &AtomicBool::new(false), &mut |_, _| {})
+    }
+
+    fn into(
+        self,
+        source: Box<dyn Source + Send>,
+        sink: Box<dyn Sink + Send>,
+        quarantine: Option<Box<dyn Sink + Send>>,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(u64, Option<f64>),
+    ) -> Result<Outcome, RunError> {
         let classifier = Classifier::new(ClassifierConfig { flows: self.flows, ..ClassifierConfig::default() })?;
         let services = [ServiceSetup { name: "forward", tolerance: Time::from_ns(2_000_000), ..ServiceSetup::ONLY }];
         let estimate = LinearCost { fixed: 60, per_byte_milli: 20, cold: 0 };
@@ -106,12 +136,17 @@ impl Run<'_> {
             measured: Measured::new(scheduler, Measurements::new(&setup)),
             packets: self.packets,
             workers: self.workers,
-            services: vec![prepare(&self.service.parse().expect("a name")).expect("a valid service")],
+            services: vec![match self.factory {
+                Some(make) => make(),
+                None => prepare(&self.service.parse().expect("a name")).expect("a valid service"),
+            }],
             classifier,
             source,
             sink,
+            quarantine,
             pacer: self.pace.map(Pacer::new),
             overload: self.overload,
+            clock: Clock::Real,
             longest: self.longest,
             stop,
             progress,

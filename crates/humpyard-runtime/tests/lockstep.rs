@@ -1,0 +1,592 @@
+//! The live runtime by a virtual clock against the simulator: the same calls to the policies with the same times in the same
+//! order, and the packets that must come of them.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::frame::Frame;
+use humpyard_core::hash::mix;
+use humpyard_core::id::{ClientId, CoreId, Id, IdVec, ServiceId};
+use humpyard_core::measure::{Measured, Measurements, Summary};
+use humpyard_core::mechanism::{Account, Options, Scheduler};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Allocate, Family, Policy, ServiceSetup, Setup, Share, Steer, Target, View};
+use humpyard_core::random::Seed;
+use humpyard_core::storage::IdSet;
+use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
+use humpyard_policies::registry::{self, AnyAllocate, AnyShare, AnySteer};
+use humpyard_policies::spec::PolicySpec;
+use humpyard_runtime::{Clock, Live, Outcome, Overload, run};
+use humpyard_services::{DropReason, Factory, Generated, Service, Verdict, prepare};
+use humpyard_sim::{Simulation, simulate};
+use humpyard_traffic::pace::{Pace, Pacer};
+use humpyard_traffic::source::Polled;
+use humpyard_traffic::{Classifier, ClassifierConfig, Match, Rule, Sink, Source, TrafficError, open};
+
+/// A call to a sharing policy that says which packet was where when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    Dispatched { now: Time, core: CoreId, sequence: u64, service: ServiceId },
+    Completed { now: Time, core: CoreId, sequence: u64, used: Work },
+}
+
+type Log = Arc<Mutex<Vec<Event>>>;
+
+/// A sharing policy that notes what it is told.
+struct Noting {
+    share: AnyShare,
+    log: Log,
+}
+
+impl Noting {
+    fn note(&self, event: Event) {
+        self.log.lock().expect("one thread").push(event);
+    }
+}
+
+impl Policy for Noting {
+    fn check(&self) {
+        self.share.check();
+    }
+}
+
+impl Share for Noting {
+    fn merges_clients(&self) -> bool {
+        self.share.merges_clients()
+    }
+
+    fn on_arrival(&mut self, now: Time, client: ClientId, packet: &Packet, waiting: u32) {
+        self.share.on_arrival(now, client, packet, waiting);
+    }
+
+    fn on_wake(&mut self, now: Time, client: ClientId, head: &Packet) {
+        self.share.on_wake(now, client, head);
+    }
+
+    fn on_head(&mut self, now: Time, client: ClientId, head: &Packet) {
+        self.share.on_head(now, client, head);
+    }
+
+    fn pick(&mut self, now: Time, core: CoreId) -> Option<ClientId> {
+        self.share.pick(now, core)
+    }
+
+    fn place(&mut self, now: Time, idle: &IdSet<CoreId>) -> CoreId {
+        self.share.place(now, idle)
+    }
+
+    fn on_dispatch(&mut self, now: Time, core: CoreId, client: ClientId, sent: &Packet) {
+        self.note(Event::Dispatched { now, core, sequence: sent.sequence, service: sent.service });
+        self.share.on_dispatch(now, core, client, sent);
+    }
+
+    fn on_completion(&mut self, now: Time, core: CoreId, client: ClientId, sent: &Packet, used: Work) {
+        self.note(Event::Completed { now, core, sequence: sent.sequence, used });
+        self.share.on_completion(now, core, client, sent, used);
+    }
+
+    fn on_idle(&mut self, now: Time, client: ClientId) {
+        self.share.on_idle(now, client);
+    }
+
+    fn on_client_end(&mut self, now: Time, client: ClientId) {
+        self.share.on_client_end(now, client);
+    }
+
+    fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
+        self.share.set_weight(now, client, weight);
+    }
+}
+
+/// A run, described for both drivers.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    policy: &'a str,
+    input: &'a str,
+    pace: Option<Pace>,
+    cores: usize,
+    /// One, or one for TCP and one for all else.
+    services: usize,
+    switch_cost_ns: u64,
+    packets: usize,
+    in_flight: u32,
+    overload: Overload,
+    longest: Option<Duration>,
+}
+
+impl Default for Case<'_> {
+    fn default() -> Self {
+        Self {
+            policy: "fcfs",
+            input: "gen:messages:packets=4000",
+            pace: Some(HALF_MICROSECONDS),
+            cores: 3,
+            services: 2,
+            switch_cost_ns: 3000,
+            packets: 5000,
+            in_flight: 1,
+            overload: Overload::Drop,
+            longest: None,
+        }
+    }
+}
+
+/// Arrivals at instants at which something else happens too.
+const HALF_MICROSECONDS: Pace = Pace::PacketsPerSecond(2e6);
+
+/// Whole microseconds, so that instants are shared; the second service has cold packets.
+const COSTS: [LinearCost; 2] =
+    [LinearCost { fixed: 1000, per_byte_milli: 0, cold: 0 }, LinearCost { fixed: 1000, per_byte_milli: 0, cold: 1000 }];
+
+/// What a driver came to.
+struct Ran {
+    summary: Summary,
+    account: Account,
+    log: Vec<Event>,
+    flows: u64,
+}
+
+impl Case<'_> {
+    fn costs(&self) -> &'static [LinearCost] {
+        &COSTS[2 - self.services..]
+    }
+
+    fn classifier(&self) -> Classifier {
+        let kinds = if self.services == 1 { &[Match::Any] as &[Match] } else { &[Match::Tcp, Match::Any] };
+        let rule = |(id, &matches): (usize, &Match)| Rule { matches, service: ServiceId::from_index(id) };
+        let rules = kinds.iter().enumerate().map(rule).collect();
+        Classifier::new(ClassifierConfig { flows: 8192, rules, ..ClassifierConfig::default() }).expect("valid rules")
+    }
+
+    fn source(&self) -> Box<dyn Source + Send> {
+        open(self.input, Seed(1)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The mechanism, and what its sharing policies are told.
+    fn measured(&self) -> (Measured<AnySteer, Noting, AnyAllocate>, Log) {
+        self.steered(|spec, setup| spec.build_steer(setup).expect("a valid set-up"))
+    }
+
+    /// The mechanism with this steering policy.
+    fn steered<S: Steer>(
+        &self,
+        steer: impl FnOnce(&PolicySpec, &Setup<'_>) -> Option<S>,
+    ) -> (Measured<S, Noting, AnyAllocate>, Log) {
+        let weights: Vec<Weight> = (1..=1000).filter_map(Weight::new).collect();
+        let services: Vec<ServiceSetup<'_>> = ["first", "second"][..self.services]
+            .iter()
+            .map(|name| ServiceSetup {
+                name,
+                packet_time: Time::from_ns(1000),
+                switch_cost: Time::from_ns(self.switch_cost_ns),
+                tolerance: Time::from_ns(20_000),
+                guarantee_millionths: 1_000_000 / self.services as u32,
+            })
+            .collect();
+        let setup = Setup {
+            cores: self.cores,
+            flows: 8192,
+            clients: 8192,
+            packets: self.packets,
+            unit: WorkUnit::Nanoseconds,
+            longest: 2000,
+            // Who comes later is worth more, so that it matters who was there when a core was asked.
+            weights: &weights,
+            estimates: self.costs(),
+            services: &services,
+            ..Setup::default()
+        };
+        let log = Log::default();
+        let spec: PolicySpec = self.policy.parse().expect("a registered policy");
+        let share = || Ok(Noting { share: spec.build_share(&setup)?, log: Arc::clone(&log) });
+        let (steer, allocate) = (steer(&spec, &setup), spec.build_allocate(&setup).expect("a valid set-up"));
+        let scheduler = Scheduler::new(&setup, Options::default(), steer, allocate, share).expect("a valid set-up");
+        (Measured::new(scheduler.with_in_flight(self.in_flight), Measurements::new(&setup)), log)
+    }
+
+    fn simulated<S: Steer>(&self, (measured, log): (Measured<S, Noting, AnyAllocate>, Log)) -> Ran {
+        let outcome = simulate(Simulation {
+            measured,
+            cores: self.cores,
+            costs: self.costs().iter().copied().collect(),
+            classifier: self.classifier(),
+            source: self.source(),
+            pacer: Pacer::new(self.pace.expect("a simulation has a pace")),
+            stop: &AtomicBool::new(false),
+            progress: &mut |_, _| {},
+        });
+        let outcome = outcome.expect("room for every flow");
+        ran(&outcome.measured, &log, outcome.flows)
+    }
+
+    /// By a virtual clock, with what went out.
+    fn live(&self) -> (Ran, Vec<Frame>) {
+        self.live_with(self.measured())
+    }
+
+    fn live_with<S: Steer>(&self, (measured, log): (Measured<S, Noting, AnyAllocate>, Log)) -> (Ran, Vec<Frame>) {
+        let kept = Kept::default();
+        let sink = Box::new(kept.clone());
+        let outcome = self.go(measured, self.source(), sink, &AtomicBool::new(false), self.forward());
+        assert_eq!(outcome.seats.len(), 1, "there is no worker");
+        (ran(&outcome.measured, &log, outcome.flows), kept.take())
+    }
+
+    fn forward(&self) -> Vec<Factory> {
+        vec![prepare(&"forward".parse().expect("a name")).expect("a service"); self.services]
+    }
+
+    fn go<S: Steer, Q: Share, A: Allocate>(
+        &self,
+        measured: Measured<S, Q, A>,
+        source: Box<dyn Source + Send>,
+        sink: Box<dyn Sink + Send>,
+        stop: &AtomicBool,
+        services: Vec<Factory>,
+    ) -> Outcome<S, Q, A> {
+        let outcome = run(Live {
+            measured,
+            packets: self.packets,
+            workers: self.cores,
+            services,
+            classifier: self.classifier(),
+            source,
+            sink,
+            quarantine: None,
+            pacer: self.pace.map(Pacer::new),
+            overload: self.overload,
+            clock: Clock::Virtual(self.costs().iter().copied().collect()),
+            longest: self.longest,
+            stop,
+            progress: &mut |_, _| {},
+        });
+        let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", self.policy));
+        assert!(outcome.measured.account().balances() && outcome.out.balances(), "{:?}", outcome.out);
+        outcome
+    }
+}
+
+fn ran<S: Steer, Q: Share, A: Allocate>(measured: &Measured<S, Q, A>, log: &Log, flows: u64) -> Ran {
+    let log = core::mem::take(&mut *log.lock().expect("one thread"));
+    Ran { summary: measured.summary(), account: *measured.account(), log, flows }
+}
+
+/// A sink that keeps its frames where a test finds them.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<Frame>>>);
+
+impl Kept {
+    fn take(&self) -> Vec<Frame> {
+        core::mem::take(&mut self.0.lock().expect("one thread"))
+    }
+}
+
+impl Sink for Kept {
+    fn write(&mut self, frame: &Frame) -> Result<(), TrafficError> {
+        self.0.lock().expect("one thread").push(frame.clone());
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<u64, TrafficError> {
+        Ok(0)
+    }
+}
+
+/// Every registered policy that decides something.
+fn policies() -> Vec<&'static str> {
+    let decides = |entry: &registry::Entry| entry.info.family != Family::Estimate;
+    registry::entries().into_iter().filter(decides).map(|entry| entry.info.name).collect()
+}
+
+/// Runs it by both drivers, and gives what the live one came to.
+fn assert_same(case: &Case<'_>, what: &str) -> (Ran, Vec<Frame>) {
+    let (live, frames) = case.live();
+    assert_equal(&live, &case.simulated(case.measured()), what);
+    (live, frames)
+}
+
+fn assert_equal(live: &Ran, simulated: &Ran, what: &str) {
+    let differs = live.log.iter().zip(&simulated.log).position(|(live, simulated)| live != simulated);
+    if let Some(at) = differs {
+        panic!("{what}: event {at} is {:?} live and {:?} simulated", live.log[at], simulated.log[at]);
+    }
+    assert_eq!(live.log.len(), simulated.log.len(), "{what}");
+    assert_eq!(live.account, simulated.account, "{what}");
+    assert_eq!(live.summary, simulated.summary, "{what}");
+    assert_eq!(live.flows, simulated.flows, "{what}");
+}
+
+#[test]
+fn every_policy_is_told_the_same_at_the_same_times() {
+    for policy in policies() {
+        for (cores, services) in [(1, 1), (3, 1), (3, 2)] {
+            for (pace, packets) in [
+                (HALF_MICROSECONDS, 5000),
+                // More than the cores can do, with room for few.
+                (Pace::PacketsPerSecond(5e6), 40),
+                (Pace::Trace, 5000),
+                // All at one instant, with room for some.
+                (Pace::Stretched(0.0), 300),
+            ] {
+                let case = Case { policy, cores, services, pace: Some(pace), packets, ..Case::default() };
+                let what = format!("{policy} on {cores} cores, {services} services, {pace:?}");
+                let (live, _) = assert_same(&case, &what);
+                assert!(live.account.processed >= 300 && live.account.held == 0, "{what}: {:?}", live.account);
+                assert_eq!(live.account.dropped_total() > 0, packets < 5000, "{what}: {:?}", live.account);
+                assert_eq!(live.log.len() as u64, 2 * live.account.processed, "{what}");
+            }
+        }
+    }
+}
+
+/// Cores that go over to another service: for nothing, at once, or so long that packets wait for them.
+#[test]
+fn switches_end_at_the_same_times() {
+    let mut switches = 0;
+    for policy in policies().into_iter().filter(|policy| policy.parse::<PolicySpec>().unwrap().allocates()) {
+        for switch_cost_ns in [0, 500, 1000, 50_000] {
+            for cores in [2, 3, 8] {
+                for input in ["gen:messages:packets=20000", "gen:poisson:packets=3000"] {
+                    let case = Case { policy, cores, input, switch_cost_ns, packets: 30_000, ..Case::default() };
+                    let what = format!("{policy} on {cores} cores, switches of {switch_cost_ns} ns, {input}");
+                    switches += assert_same(&case, &what).0.summary.switches;
+                }
+            }
+        }
+    }
+    assert!(switches > 100, "only {switches} switches");
+}
+
+/// Steers by all that it is told, and by the order in which it is told of it; wants to be told of every microsecond.
+struct Ticking {
+    cores: u64,
+    state: u64,
+    next: Time,
+}
+
+impl Policy for Ticking {
+    fn next_timeout(&self) -> Option<Time> {
+        Some(self.next)
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        self.state = mix(self.state ^ 1);
+        self.next = now + Time::from_ns(1000);
+    }
+}
+
+impl Steer for Ticking {
+    fn steer(&mut self, now: Time, _: &Packet, _: &View<'_>) -> Target {
+        self.state = mix(self.state ^ now.as_ns());
+        Target::Core(CoreId((self.state % self.cores) as u16))
+    }
+
+    fn on_completion(&mut self, _: Time, core: CoreId, _: &Packet, _: Work) {
+        self.state = mix(self.state ^ (2 + u64::from(core.0)));
+    }
+}
+
+#[test]
+fn what_happens_at_one_instant_happens_in_one_order() {
+    for pace in [HALF_MICROSECONDS, Pace::PacketsPerSecond(1e6), Pace::PacketsPerSecond(1e5), Pace::Trace] {
+        let case = Case { pace: Some(pace), ..Case::default() };
+        let measured = || case.steered(|_, _| Some(Ticking { cores: 3, state: 0, next: Time::ZERO }));
+        let (live, _) = case.live_with(measured());
+        assert_equal(&live, &case.simulated(measured()), &format!("{pace:?}"));
+        assert_eq!(live.account.processed, 4000);
+    }
+}
+
+/// What goes out is what services make of the packets: on each core in the order in which it had them, and out in the order
+/// in which they were done, and a service's own frames before the packet that caused them.
+#[test]
+fn frames_go_out_when_they_are_done() {
+    for policy in policies() {
+        let case = Case { policy, ..Case::default() };
+        let (live, frames) = case.live();
+        assert_eq!(live.account.processed, 4000, "{policy}");
+        assert!(frames == expected(&case, &live.log), "{policy}");
+    }
+}
+
+fn expected(case: &Case<'_>, log: &[Event]) -> Vec<Frame> {
+    let mut arrived = Vec::new();
+    let (mut source, mut frame) = (case.source(), Frame::default());
+    while source.next(&mut frame).expect("a good source") {
+        arrived.push(frame.clone());
+    }
+    let mut benches: Vec<Vec<Box<dyn Service>>> =
+        (0..case.cores).map(|_| case.forward().iter().map(Factory::make).collect()).collect();
+    let mut generated = Generated::default();
+    let mut made: Vec<Vec<Frame>> = vec![Vec::new(); arrived.len()];
+    let mut out = Vec::new();
+    for &event in log {
+        match event {
+            Event::Dispatched { core, sequence, service, .. } => {
+                let (mut frame, made) = (arrived[sequence as usize].clone(), &mut made[sequence as usize]);
+                let verdict = benches[core.index()][service.index()].process(&mut frame, &mut generated);
+                made.extend_from_slice(generated.frames());
+                generated.clear();
+                made.extend((verdict == Verdict::Forward).then_some(frame));
+            }
+            Event::Completed { sequence, .. } => out.append(&mut made[sequence as usize]),
+        }
+    }
+    out
+}
+
+/// Says again and again that there is nothing now.
+struct Hesitant {
+    source: Box<dyn Source + Send>,
+    asked: u64,
+}
+
+impl Source for Hesitant {
+    fn next(&mut self, _: &mut Frame) -> Result<bool, TrafficError> {
+        unreachable!("a live run polls")
+    }
+
+    fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
+        self.asked += 1;
+        if self.asked.is_multiple_of(3) { self.source.poll(frame) } else { Ok(Polled::NotYet) }
+    }
+
+    fn description(&self) -> &str {
+        self.source.description()
+    }
+}
+
+#[test]
+fn a_source_that_keeps_silent_stops_time() {
+    for policy in ["drr", "rr", "everest"] {
+        let case = Case { policy, ..Case::default() };
+        let (measured, log) = case.measured();
+        let kept = Kept::default();
+        let source = Box::new(Hesitant { source: case.source(), asked: 0 });
+        let sink = Box::new(kept.clone());
+        let outcome = case.go(measured, source, sink, &AtomicBool::new(false), case.forward());
+        let hesitant = ran(&outcome.measured, &log, outcome.flows);
+        let (plain, frames) = case.live();
+        assert_eq!((hesitant.log, hesitant.summary), (plain.log, plain.summary), "{policy}");
+        assert!(kept.take() == frames, "{policy}");
+    }
+}
+
+/// Gives so many frames, and then nothing for ever; asked often enough, it sets the stop.
+struct Silent {
+    source: Box<dyn Source + Send>,
+    left: u64,
+    asked: u64,
+    stop: Arc<AtomicBool>,
+}
+
+impl Source for Silent {
+    fn next(&mut self, _: &mut Frame) -> Result<bool, TrafficError> {
+        unreachable!("a live run polls")
+    }
+
+    fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
+        if let Some(left) = self.left.checked_sub(1) {
+            self.left = left;
+            return self.source.poll(frame);
+        }
+        self.asked += 1;
+        self.stop.store(self.asked > 2500, Ordering::Relaxed);
+        Ok(Polled::NotYet)
+    }
+
+    fn description(&self) -> &str {
+        self.source.description()
+    }
+}
+
+#[test]
+fn a_stop_is_noticed_while_the_source_keeps_silent() {
+    let case = Case::default();
+    let (measured, _) = case.measured();
+    let stop = Arc::new(AtomicBool::new(false));
+    let source = Silent { source: case.source(), left: 10, asked: 0, stop: Arc::clone(&stop) };
+    let outcome = case.go(measured, Box::new(source), Box::new(Kept::default()), &stop, case.forward());
+    assert!(outcome.interrupted);
+    assert_eq!((outcome.measured.account().arrived, outcome.measured.account().processed), (10, 10));
+}
+
+#[test]
+fn hours_pass_in_no_time_and_end_when_they_are_to() {
+    let started = Instant::now();
+    let pace = Some(Pace::PacketsPerSecond(0.1));
+    let (live, _) = assert_same(&Case { policy: "drr", pace, ..Case::default() }, "hours");
+    assert!(live.summary.duration_ns > 10 * 3600 * 1_000_000_000);
+    let longest = Some(Duration::from_secs(100));
+    let (live, _) = Case { policy: "drr", pace, longest, ..Case::default() }.live();
+    assert_eq!((live.account.arrived, live.account.processed), (10, 10), "nothing arrives at the end itself");
+    let (live, _) = Case { longest: Some(Duration::ZERO), ..Case::default() }.live();
+    assert_eq!(live.account.arrived, 0);
+    assert!(started.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn who_waits_for_room_drops_nothing_in_virtual_time_either() {
+    for pace in [None, Some(Pace::PacketsPerSecond(5e6))] {
+        for (policy, packets) in [("fcfs", 1), ("hrw", 2), ("drr", 40), ("static", 3)] {
+            let case = Case { policy, pace, packets, overload: Overload::Wait, ..Case::default() };
+            let (live, _) = case.live();
+            assert_eq!((live.account.processed, live.account.dropped_total()), (4000, 0), "{policy} {packets}");
+        }
+    }
+}
+
+/// A core that is handed several packets serves one after the other.
+#[test]
+fn packets_in_flight_take_turns() {
+    for (policy, in_flight) in [("fcfs", 2), ("rr", 7), ("drr", 32)] {
+        let pace = Some(Pace::PacketsPerSecond(5e6));
+        let (live, _) = Case { policy, in_flight, pace, services: 1, ..Case::default() }.live();
+        let mut free: IdVec<CoreId, Time> = IdVec::from_fn(3, |_| Time::ZERO);
+        let mut given: IdVec<CoreId, Vec<(u64, Time)>> = IdVec::from_fn(3, |_| Vec::new());
+        let mut most = 0;
+        for event in live.log {
+            match event {
+                Event::Dispatched { now, core, sequence, .. } => {
+                    given[core].push((sequence, now));
+                    most = most.max(given[core].len());
+                }
+                Event::Completed { now, core, sequence, used } => {
+                    let (first, dispatched) = given[core].remove(0);
+                    assert_eq!(sequence, first, "{policy}");
+                    free[core] = free[core].max(dispatched) + Time::from_ns(used);
+                    assert_eq!(now, free[core], "{policy}");
+                }
+            }
+        }
+        assert!(most > 1 && most <= in_flight as usize, "{policy}: {most}");
+    }
+}
+
+/// Panics at every tenth packet it sees.
+#[derive(Default)]
+struct Fragile(u32);
+
+impl Service for Fragile {
+    fn process(&mut self, _: &mut Frame, _: &mut Generated) -> Verdict {
+        self.0 += 1;
+        assert!(!self.0.is_multiple_of(10), "this panic is part of a test");
+        Verdict::Forward
+    }
+}
+
+#[test]
+fn a_panic_takes_the_time_of_its_packet() {
+    let case = Case { policy: "drr", services: 1, ..Case::default() };
+    let (measured, log) = case.measured();
+    let fragile = vec![Factory::new("fragile", Fragile::default)];
+    let outcome = case.go(measured, case.source(), Box::new(Kept::default()), &AtomicBool::new(false), fragile);
+    let (plain, _) = case.live();
+    assert_eq!(ran(&outcome.measured, &log, outcome.flows).log, plain.log);
+    let [(reason, count)] = outcome.out.dropped().collect::<Vec<_>>()[..] else { panic!("{:?}", outcome.out) };
+    assert_eq!(reason, DropReason::ServicePanicked);
+    assert!((398..=400).contains(&count), "every tenth of each core: {count}");
+}
