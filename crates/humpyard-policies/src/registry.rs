@@ -147,6 +147,7 @@ family! {
         Wf2qPlus(share::wf2q_plus::Wf2qPlus),
         Vtrr(share::vtrr::Vtrr),
         Gr3(share::gr3::Gr3),
+        Gr3mp(share::gr3mp::Gr3mp),
     ]
     asked {
         fn merges_clients() -> bool;

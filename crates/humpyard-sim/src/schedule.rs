@@ -203,13 +203,23 @@ mod tests {
     /// Who is entitled to more than one processor has one to itself, and the others share what is left.
     #[test]
     fn a_client_too_heavy_for_a_processor_is_always_served() {
-        for policy in ["wrr", "drr", "sfq", "wf2q+", "vtrr", "gr3"] {
+        for policy in ["wrr", "drr", "sfq", "wf2q+", "vtrr", "gr3", "gr3mp"] {
             let schedule = schedule(&ScheduleRequest { processors: 2, ..request(policy, &[100, 1, 1], 1000) }).unwrap();
             let served =
                 |client| schedule.slots.iter().flatten().filter(|&&slot| slot == Some(ClientId(client))).count();
             assert!(served(0) >= 990, "{policy}: {} of 1000", served(0));
             assert!(served(1).abs_diff(served(2)) <= 20, "{policy}: {} and {}", served(1), served(2));
         }
+    }
+
+    /// PROPORTIONAL_SHARE section 4.1, with client 1 first in its group.
+    #[test]
+    fn the_six_ticks_of_gr3mp() {
+        let schedule = schedule(&ScheduleRequest { processors: 2, ..request("gr3mp", &[3, 2, 1], 6) }).unwrap();
+        let served: Vec<[u32; 2]> =
+            schedule.slots.iter().map(|slot| [0, 1].map(|processor: usize| slot[processor].unwrap().0 + 1)).collect();
+        assert_eq!(served, [[1, 2], [1, 2], [1, 3], [1, 2], [1, 2], [1, 3]]);
+        assert_eq!((schedule.error_min.to_string(), schedule.error_max.to_string()), ("-2/3".into(), "2/3".into()));
     }
 
     #[test]

@@ -3,11 +3,14 @@
 pub mod drr;
 pub mod fcfs;
 pub mod gr3;
+pub mod gr3mp;
 pub mod sfq;
 pub mod vtrr;
 pub mod wf2q_plus;
 pub mod wrr;
 
+mod feasible;
+mod group_ratio;
 mod slot;
 mod tag;
 

@@ -8,6 +8,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::share::drr::Drr;
 use humpyard_policies::share::gr3::Gr3;
+use humpyard_policies::share::gr3mp::Gr3mp;
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
 use humpyard_policies::share::vtrr::Vtrr;
 use humpyard_policies::share::wf2q_plus::Wf2qPlus;
@@ -93,6 +94,7 @@ fn rounds_are_within_a_round() {
         greatest_deviation_of_any::<Drr>(),
         greatest_deviation_of_any::<Vtrr>(),
         greatest_deviation_of_any::<Gr3>(),
+        greatest_deviation_of_any::<Gr3mp>(),
     ];
     assert!(deviations.into_iter().all(|deviation| deviation < round), "{deviations:?}");
 }

@@ -1,0 +1,659 @@
+//! The run queue of group ratio round robin, on one core or several: who is given the next slot?
+//!
+//! Clients whose weights have the same highest bit are a group; the groups share slots in the ratio of their weights, and
+//! within a group clients are visited in a ring, for one slot or two. A slot given to a client that cannot be served goes to
+//! its bank. PROPORTIONAL_SHARE sections 3.2, 3.4 and 3.5.
+
+use alloc::boxed::Box;
+
+use humpyard_core::id::{ClientId, IdVec};
+use humpyard_core::packet::Packet;
+use humpyard_core::storage::IdCircles;
+use humpyard_core::unit::Work;
+
+use super::slot::signed;
+
+/// Balances are kept in this many fraction bits, and so are weights over the least of their order.
+const FRACTION: u32 = 31;
+
+/// As many as a weight has bits: 32 of a whole weight, 16 of a fraction.
+const ORDERS: usize = 48;
+
+/// When the first group has used slots of 2^20 rounds, full rounds are subtracted.
+const MANY_ROUNDS: u32 = 20;
+
+/// What is known of one client.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    /// Credit left, times 2^31; negative is debt, of at most 2^32.
+    balance: i64,
+    /// Work it was given and could not use: paid for by its group and itself.
+    bank: i64,
+    /// Estimated work of its head, at most a slot.
+    head: u32,
+    /// Its weight over the least of its order, times 2^31.
+    quota: u32,
+    /// Its packets waiting.
+    waiting: u32,
+    /// Its group is that of this order.
+    order: u8,
+    /// Whether it is in its group's ring.
+    member: bool,
+    /// Whether it is in the ring and idle: it leaves when the ring comes to it.
+    idle: bool,
+    /// Whether its head may be served.
+    offered: bool,
+    /// Whether only one core may serve its head.
+    held: bool,
+}
+
+impl Client {
+    /// Whether it may be given a slot: to be served, or for its bank of which this is the limit.
+    fn is_able(&self, limit: i64) -> bool {
+        let may_be_served = self.offered && !self.held;
+        self.member && !self.idle && (may_be_served || self.waiting > 0 && self.bank < limit)
+    }
+
+    fn weight(&self) -> i64 {
+        let quota = i64::from(self.quota);
+        let order = u32::from(self.order);
+        if order < FRACTION { quota >> (FRACTION - order) } else { quota << (order - FRACTION) }
+    }
+
+    fn set_weight(&mut self, weight: u64) {
+        let order = weight.ilog2();
+        let quota = if order < FRACTION { weight << (FRACTION - order) } else { weight >> (order - FRACTION) };
+        self.quota = quota as u32;
+        self.order = order as u8;
+    }
+}
+
+/// Clients of weights from 2^order to 2^(order+1) − 1.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    /// Sum of its clients' weights; 0 while it has none.
+    weight: i64,
+    /// Slots used up.
+    slots: i64,
+    /// Work left of its slot; 0 or less between slots.
+    credit: i64,
+    /// The client visited last; before the first visit, the client to be visited first.
+    cursor: ClientId,
+    /// Whether a client was visited.
+    begun: bool,
+    /// Whether that visit goes on.
+    visiting: bool,
+    /// Whether it was passed over, since none of its clients was able.
+    passed: bool,
+    /// Clients that are not idle.
+    busy: u32,
+    /// Clients that may be given a slot.
+    able: u32,
+}
+
+const NO_GROUP: Group = Group {
+    weight: 0,
+    slots: 0,
+    credit: 0,
+    cursor: ClientId(0),
+    begun: false,
+    visiting: false,
+    passed: false,
+    busy: 0,
+    able: 0,
+};
+
+/// What became of a turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Draw {
+    /// The head of this client is to be served: the same answer until it is dispatched.
+    Served(ClientId),
+    /// So much work went to the bank of this client, which may not be served now.
+    Banked(ClientId, i64),
+    /// This client was idle and has left the queue, with so much in its bank.
+    Left(ClientId, i64),
+}
+
+/// The groups, their rings, and the clients of one queue.
+#[derive(Debug)]
+pub(super) struct RunQueue {
+    /// Work of one slot.
+    quantum: i64,
+    /// No work is added to a bank that holds this much.
+    bank_limit: i64,
+    /// Clients whose head may be served.
+    offered: u32,
+    /// Whose turn it is, as a place in `list`.
+    turn: usize,
+    /// Whether that group's slot has begun.
+    in_slot: bool,
+    /// Number of groups that have clients.
+    listed: usize,
+    /// Their orders, by weight of the group, greatest first, equal ones by ascending order.
+    list: [u8; ORDERS],
+    /// By order.
+    groups: Box<[Group; ORDERS]>,
+    /// The rings of the groups.
+    rings: IdCircles<ClientId>,
+    clients: IdVec<ClientId, Client>,
+}
+
+impl RunQueue {
+    /// Clients of these weights, all of them idle. A weight is below 2^48 and has at most 32 significant bits.
+    pub(super) fn new(quantum: i64, bank_limit: i64, clients: usize, weight: impl Fn(ClientId) -> u64) -> Self {
+        let client = |id| {
+            let mut client = Client {
+                balance: 0,
+                bank: 0,
+                head: 0,
+                quota: 0,
+                waiting: 0,
+                order: 0,
+                member: false,
+                idle: false,
+                offered: false,
+                held: false,
+            };
+            client.set_weight(weight(id));
+            client
+        };
+        Self {
+            quantum,
+            bank_limit,
+            offered: 0,
+            turn: 0,
+            in_slot: false,
+            listed: 0,
+            list: [0; ORDERS],
+            groups: Box::new([NO_GROUP; ORDERS]),
+            rings: IdCircles::new(clients),
+            clients: IdVec::from_fn(clients, client),
+        }
+    }
+
+    /// Panics unless groups, rings and counts agree with the clients.
+    pub(super) fn check(&self) {
+        let list = &self.list[..self.listed];
+        let rank = |&order: &u8| (-self.groups[usize::from(order)].weight, order);
+        assert!(list.is_sorted_by_key(rank), "groups by weight");
+        assert!(self.turn == 0 || self.turn < self.listed, "a turn of no group");
+        for (order, group) in (0..).zip(self.groups.iter()) {
+            assert_eq!(list.contains(&order), group.weight > 0, "group {order} is listed");
+            let mut sums = NO_GROUP;
+            for id in self.rings.iter(group.cursor).filter(|_| group.weight > 0) {
+                let client = &self.clients[id];
+                assert!(client.member && client.order == order, "client {id} in the ring of group {order}");
+                sums.weight += client.weight();
+                sums.busy += u32::from(!client.idle);
+                sums.able += u32::from(client.is_able(self.bank_limit));
+            }
+            let found = (sums.weight, sums.busy, sums.able);
+            assert_eq!(found, (group.weight, group.busy, group.able), "group {order}");
+            assert!(group.credit <= self.quantum, "credit of group {order}");
+        }
+        for id in self.clients.ids() {
+            let client = &self.clients[id];
+            assert!(!client.offered || client.member && !client.idle && client.waiting > 0, "head of client {id}");
+            assert!(client.bank >= 0 && client.bank < self.bank_limit + self.quantum, "bank of client {id}");
+        }
+        let offered = self.clients.iter().filter(|client| client.offered).count();
+        assert_eq!(offered, self.offered as usize, "heads on offer");
+    }
+
+    /// All clients, ascending.
+    pub(super) fn ids(&self) -> impl Iterator<Item = ClientId> + use<> {
+        self.clients.ids()
+    }
+
+    /// Clients whose head may be served.
+    pub(super) fn offered(&self) -> u32 {
+        self.offered
+    }
+
+    /// Whether the head of this client may be served.
+    pub(super) fn is_offered(&self, id: ClientId) -> bool {
+        self.clients[id].offered
+    }
+
+    /// Whether the client is in the queue, awake or not.
+    pub(super) fn is_member(&self, id: ClientId) -> bool {
+        self.clients[id].member
+    }
+
+    /// Work in the bank of this client.
+    pub(super) fn bank(&self, id: ClientId) -> i64 {
+        self.clients[id].bank
+    }
+
+    /// No work is added to a bank that holds this much, but as a gift.
+    pub(super) fn bank_limit(&self) -> i64 {
+        self.bank_limit
+    }
+
+    /// The weight of the client, and of all clients in the queue.
+    pub(super) fn weights(&self, id: ClientId) -> (i64, i64) {
+        let groups = self.list[..self.listed].iter().map(|&order| self.groups[usize::from(order)].weight);
+        (self.clients[id].weight(), groups.sum())
+    }
+
+    /// Work of one slot.
+    pub(super) fn quantum(&self) -> i64 {
+        self.quantum
+    }
+
+    /// The client has one more packet waiting.
+    pub(super) fn add_waiting(&mut self, id: ClientId) {
+        self.change(id, |client| client.waiting += 1);
+    }
+
+    /// The client has so many packets waiting.
+    pub(super) fn set_waiting(&mut self, id: ClientId, waiting: u32) {
+        self.change(id, |client| client.waiting = waiting);
+    }
+
+    /// The client is not idle any more. Whether it was not in the queue.
+    pub(super) fn wake(&mut self, id: ClientId) -> bool {
+        if self.clients[id].member {
+            self.groups[usize::from(self.clients[id].order)].busy += 1;
+            self.change(id, |client| client.idle = false);
+            return false;
+        }
+        self.join(id);
+        true
+    }
+
+    /// The client's head may be served.
+    #[inline]
+    pub(super) fn offer(&mut self, id: ClientId, head: &Packet) {
+        let quantum = self.quantum;
+        self.offered += 1;
+        self.change(id, |client| {
+            client.offered = true;
+            client.waiting = client.waiting.max(1);
+            client.head = signed(head.estimate).min(quantum) as u32;
+        });
+    }
+
+    /// Whether the client is held: only one core may serve it.
+    pub(super) fn hold(&mut self, id: ClientId, held: bool) {
+        self.change(id, |client| client.held = held);
+    }
+
+    /// What becomes of the next turn. `is_free` says whether a client whose head is on offer may be served; there is one, whose
+    /// bank is empty, or else there is no end.
+    #[inline]
+    pub(super) fn draw(&mut self, is_free: impl Fn(ClientId) -> bool) -> Draw {
+        loop {
+            let order = self.list[self.turn];
+            let group = &mut self.groups[usize::from(order)];
+            if group.able == 0 && group.busy > 0 {
+                group.passed = true;
+                self.pass();
+            } else if group.credit > 0 {
+                self.in_slot = true;
+                return self.draw_in(order, &is_free);
+            } else if self.in_slot {
+                self.advance();
+            } else {
+                group.credit += self.quantum;
+                self.in_slot = true;
+                group.slots += i64::from(group.credit <= 0);
+            }
+        }
+    }
+
+    /// The client's head goes to a core. The work that its bank paid of the estimate.
+    pub(super) fn dispatch(&mut self, id: ClientId, estimate: Work) -> i64 {
+        let mut paid = 0;
+        self.offered -= 1;
+        self.change(id, |client| {
+            paid = client.bank.min(signed(estimate));
+            client.bank -= paid;
+            client.offered = false;
+            client.waiting -= 1;
+        });
+        self.charge(id, signed(estimate) - paid);
+        paid
+    }
+
+    /// A packet cost this instead of its estimate.
+    #[inline]
+    pub(super) fn settle(&mut self, id: ClientId, used: Work, estimate: Work) {
+        if used != estimate {
+            self.charge(id, signed(used).saturating_sub(signed(estimate)));
+        }
+    }
+
+    /// The client has nothing waiting and nothing in service.
+    pub(super) fn block(&mut self, id: ClientId) {
+        let quantum = self.quantum;
+        self.change(id, |client| {
+            client.idle = true;
+            // What is left of its visit it keeps, up to one slot.
+            client.balance = client.balance.min(quantum << FRACTION);
+        });
+        let group = &mut self.groups[usize::from(self.clients[id].order)];
+        group.visiting &= group.cursor != id;
+        group.busy -= 1;
+    }
+
+    /// The client, idle, is gone and owes nothing any more. What was in its bank.
+    pub(super) fn end(&mut self, id: ClientId) -> i64 {
+        let bank = if self.clients[id].member { self.leave(id) } else { 0 };
+        self.clients[id].balance = 0;
+        bank
+    }
+
+    /// Gives the client another weight. What was in its bank, which it has lost if it is in another group now.
+    pub(super) fn set_weight(&mut self, id: ClientId, weight: u64) -> i64 {
+        let before = self.clients[id];
+        let mut after = before;
+        after.set_weight(weight);
+        let mut bank = 0;
+        if after.order == before.order {
+            self.clients[id].set_weight(weight);
+            if before.member {
+                self.reweigh(before.order, after.weight() - before.weight());
+            }
+            return bank;
+        }
+        if before.member {
+            bank = self.leave(id);
+        }
+        let client = &mut self.clients[id];
+        client.set_weight(weight);
+        // Whole units of work.
+        client.balance = (client.balance >> FRACTION) << FRACTION;
+        if before.member && !before.idle {
+            self.join(id);
+        }
+        bank
+    }
+
+    /// Gives the client another weight; all else it keeps but, in another group, what is left of its visit.
+    pub(super) fn readjust(&mut self, id: ClientId, weight: u64) {
+        let before = self.clients[id];
+        let bank = self.set_weight(id, weight);
+        if before.member && before.idle && !self.clients[id].member {
+            self.join(id);
+            self.change(id, |client| client.idle = true);
+            self.groups[usize::from(self.clients[id].order)].busy -= 1;
+        }
+        if bank > 0 {
+            self.give(id, bank);
+        }
+    }
+
+    /// Adds so much work to the bank of a client, at nobody's expense.
+    pub(super) fn give(&mut self, id: ClientId, work: i64) {
+        self.change(id, |client| client.bank += work);
+    }
+
+    /// The slot of a group: the client to serve, or who was given the slot, or left the group instead.
+    ///
+    /// Some client of the group is able, or all are idle.
+    #[inline]
+    fn draw_in(&mut self, order: u8, is_free: impl Fn(ClientId) -> bool) -> Draw {
+        let group = &mut self.groups[usize::from(order)];
+        loop {
+            let id = group.cursor;
+            let client = &mut self.clients[id];
+            if group.visiting {
+                if client.offered && is_free(id) {
+                    if client.balance >= i64::from(client.head) << FRACTION {
+                        return Draw::Served(id);
+                    }
+                } else if client.balance >= self.quantum << FRACTION && client.is_able(self.bank_limit) {
+                    let work = group.credit;
+                    self.change(id, |client| client.bank += work);
+                    self.charge(id, work);
+                    return Draw::Banked(id, work);
+                }
+                group.visiting = false;
+            }
+            if group.begun {
+                group.cursor = self.rings.next(id);
+            }
+            group.begun = true;
+            let id = group.cursor;
+            let client = &mut self.clients[id];
+            if client.idle {
+                let bank = self.leave(id);
+                return Draw::Left(id, bank);
+            }
+            if client.is_able(self.bank_limit) {
+                group.visiting = true;
+                client.balance = client.balance.saturating_add(self.quantum * i64::from(client.quota));
+            }
+        }
+    }
+
+    /// Ends the slot of the group whose turn it is, and gives the turn on.
+    #[inline]
+    fn advance(&mut self) {
+        self.in_slot = false;
+        let here = &self.groups[usize::from(self.list[self.turn])];
+        let next = self.turn + 1;
+        self.turn = 0;
+        if next < self.listed {
+            let there = &self.groups[usize::from(self.list[next])];
+            let product = |slots: i64, weight: i64| i128::from(slots + 1) * i128::from(weight);
+            if product(here.slots, there.weight) > product(there.slots, here.weight) {
+                self.turn = next;
+            }
+        }
+    }
+
+    /// Gives the turn to the next group that has able clients, or idle ones alone; there is one.
+    fn pass(&mut self) {
+        self.in_slot = false;
+        loop {
+            self.turn = if self.turn + 1 < self.listed { self.turn + 1 } else { 0 };
+            let group = &self.groups[usize::from(self.list[self.turn])];
+            if group.able > 0 || group.busy == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Charges a client and its group so much work; less than 0 gives work back.
+    #[inline]
+    fn charge(&mut self, id: ClientId, work: i64) {
+        let client = &mut self.clients[id];
+        let group = &mut self.groups[usize::from(client.order)];
+        client.balance = client.balance.saturating_sub(work.saturating_mul(1 << FRACTION));
+        let was_in_slot = group.credit > 0;
+        group.credit = group.credit.saturating_sub(work);
+        group.slots += i64::from(was_in_slot) - i64::from(group.credit > 0);
+        while group.credit > self.quantum {
+            group.credit -= self.quantum;
+            group.slots -= 1;
+        }
+    }
+
+    /// Changes a client, and counts it among the able ones of its group if it is one then.
+    #[inline]
+    fn change(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
+        let client = &mut self.clients[id];
+        let before = client.is_able(self.bank_limit);
+        change(client);
+        let after = client.is_able(self.bank_limit);
+        if before != after {
+            let order = client.order;
+            if after {
+                self.add_able(order);
+            } else {
+                self.groups[usize::from(order)].able -= 1;
+            }
+        }
+    }
+
+    /// The group has one more able client.
+    #[inline]
+    fn add_able(&mut self, order: u8) {
+        let group = &mut self.groups[usize::from(order)];
+        group.able += 1;
+        if group.passed {
+            self.resume(order);
+        }
+    }
+
+    /// A group that was passed over has an able client again: it is no further behind than one that comes.
+    fn resume(&mut self, order: u8) {
+        let list = self.list[..self.listed].iter().map(|&other| usize::from(other));
+        let other = list.filter(|&other| other != usize::from(order)).find(|&other| self.groups[other].able > 0);
+        let weight = self.groups[usize::from(order)].weight;
+        let due = other.map(|other| scale(self.groups[other].slots, weight, self.groups[other].weight));
+        let group = &mut self.groups[usize::from(order)];
+        group.passed = false;
+        group.slots = group.slots.max(due.unwrap_or(i64::MIN));
+    }
+
+    /// Takes a client into its group, at the end of the ring's round.
+    fn join(&mut self, id: ClientId) {
+        let client = &mut self.clients[id];
+        client.member = true;
+        client.idle = false;
+        let (order, weight) = (client.order, client.weight());
+        let group = &mut self.groups[usize::from(order)];
+        if group.weight == 0 {
+            *group = Group { cursor: id, ..NO_GROUP };
+        } else {
+            self.rings.insert_before(group.cursor, id);
+        }
+        group.busy += 1;
+        group.able += u32::from(client.is_able(self.bank_limit));
+        self.reweigh(order, weight);
+    }
+
+    /// Takes a client out of its group. What was in its bank, which is taken away.
+    fn leave(&mut self, id: ClientId) -> i64 {
+        let client = &mut self.clients[id];
+        let (order, weight, bank) = (client.order, client.weight(), client.bank);
+        let group = &mut self.groups[usize::from(order)];
+        group.able -= u32::from(client.is_able(self.bank_limit));
+        group.busy -= u32::from(!client.idle);
+        client.member = false;
+        client.idle = false;
+        client.bank = 0;
+        client.balance = client.balance.min(0);
+        if group.cursor == id {
+            group.cursor = if group.begun { self.rings.previous(id) } else { self.rings.next(id) };
+            group.visiting = false;
+        }
+        self.rings.remove(id);
+        self.reweigh(order, -weight);
+        bank
+    }
+
+    /// Adds to the weight of a group: its place in the list and the slots it has used up follow.
+    fn reweigh(&mut self, order: u8, change: i64) {
+        if self.listed > 0 {
+            let first = &self.groups[usize::from(self.list[0])];
+            if first.slots >> MANY_ROUNDS >= first.weight {
+                self.normalise();
+            }
+        }
+        let turn = self.turn_beyond_first();
+        let group = &mut self.groups[usize::from(order)];
+        let before = group.weight;
+        group.weight += change;
+        let after = group.weight;
+        if before > 0 {
+            let place = self.place_of(order);
+            self.list.copy_within(place + 1..self.listed, place);
+            self.listed -= 1;
+        }
+        if after == 0 {
+            self.give_turn(turn);
+            return;
+        }
+        let rank = |&order: &u8| (-self.groups[usize::from(order)].weight, order);
+        let place = self.list[..self.listed].partition_point(|other| rank(other) < rank(&order));
+        self.list.copy_within(place..self.listed, place + 1);
+        self.list[place] = order;
+        self.listed += 1;
+        let (slots, of) = if before > 0 {
+            (self.groups[usize::from(order)].slots, before)
+        } else if self.listed > 1 {
+            let neighbour = &self.groups[usize::from(self.list[if place > 0 { place - 1 } else { 1 }])];
+            (neighbour.slots, neighbour.weight)
+        } else {
+            (0, 1)
+        };
+        self.groups[usize::from(order)].slots = scale(slots, after, of);
+        self.give_turn(turn);
+    }
+
+    /// The group whose turn it is, if that is not the first. The group of a slot that is over has had its turn.
+    fn turn_beyond_first(&mut self) -> Option<u8> {
+        if self.listed > 0 && self.in_slot && self.groups[usize::from(self.list[self.turn])].credit <= 0 {
+            self.advance();
+        }
+        Some(self.list[self.turn]).filter(|_| self.turn > 0)
+    }
+
+    /// Gives the turn to this group, if it is listed, or else to the first.
+    fn give_turn(&mut self, order: Option<u8>) {
+        let place = self.list[..self.listed].iter().position(|&listed| Some(listed) == order);
+        self.in_slot &= place.is_some();
+        self.turn = place.unwrap_or(0);
+    }
+
+    /// Takes as many full rounds from the slots of every group as each has had: no decision depends on it.
+    pub(super) fn normalise(&mut self) {
+        let list = || self.list[..self.listed].iter().map(|&order| usize::from(order));
+        let rounds = list().map(|order| self.groups[order].slots.div_euclid(self.groups[order].weight)).min();
+        for order in list() {
+            self.groups[order].slots -= rounds.unwrap_or(0) * self.groups[order].weight;
+        }
+    }
+
+    /// The place of a listed group in the list.
+    fn place_of(&self, order: u8) -> usize {
+        let place = self.list[..self.listed].iter().position(|&listed| listed == order);
+        place.expect("a group that has clients is listed")
+    }
+}
+
+/// `slots * to / from`, rounded up.
+fn scale(slots: i64, to: i64, from: i64) -> i64 {
+    -(-i128::from(slots) * i128::from(to)).div_euclid(i128::from(from)) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    impl RunQueue {
+        /// Order, weight and slots used of each group, and the numbers of its clients from the cursor.
+        pub(in crate::share) fn state(&self) -> Vec<(u8, i64, i64, Vec<u32>)> {
+            let group = |&order: &u8| {
+                let group = &self.groups[usize::from(order)];
+                let ring = self.rings.iter(group.cursor).map(|id| id.0 + 1).collect();
+                (order, group.weight, group.slots, ring)
+            };
+            self.list[..self.listed].iter().map(group).collect()
+        }
+
+        /// What is left of a client's visits, in slots.
+        pub(in crate::share) fn slots_left(&self, id: ClientId) -> f64 {
+            self.clients[id].balance as f64 / (self.quantum << FRACTION) as f64
+        }
+    }
+
+    #[test]
+    fn a_client_is_small() {
+        let links = 2 * size_of::<(ClientId, ClientId, bool)>();
+        assert!(size_of::<Client>() + links <= 64, "{} bytes", size_of::<Client>() + links);
+    }
+
+    #[test]
+    fn weights_of_32_bits_are_exact() {
+        for weight in [1, 2, 3, 0xffff_ffff, 0xffff_ffff << 16, 0x8000_0001 << 3] {
+            let queue = RunQueue::new(1, 1, 1, |_| weight);
+            assert_eq!(queue.clients[ClientId(0)].weight(), weight as i64);
+        }
+    }
+}
