@@ -18,8 +18,11 @@ use humpyard_policies::steer::{
     conn::Conn,
     h_cahrw::{HCahrw, HCahrwParams},
     hrw::Hrw,
+    jsq::Jsq,
+    ml::Ml,
     ps_hrw::{PsHrw, PsHrwParams},
     rr::Rr,
+    ss::Ss,
 };
 
 fn setup(cores: usize, clients: usize, weights: &[Weight]) -> Setup<'_> {
@@ -158,12 +161,15 @@ criterion_group!(
     benches,
     steer::<Rr>,
     steer::<Conn>,
+    steer::<Jsq>,
     steer::<Hrw>,
     steer::<Ahrw>,
     steer_by_logarithm,
     steer::<HCahrw>,
     steer_down_a_tree,
     steer_in_proportion,
+    steer::<Ss>,
+    steer::<Ml>,
     share::<Wrr>,
     share::<Drr>,
     share::<Sfq>,

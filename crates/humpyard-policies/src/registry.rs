@@ -115,10 +115,12 @@ family! {
     AnySteer: Steer [
         Rr(steer::rr::Rr),
         Conn(steer::conn::Conn),
+        Jsq(steer::jsq::Jsq),
         Hrw(steer::hrw::Hrw),
         Ahrw(steer::ahrw::Ahrw),
         HCahrw(steer::h_cahrw::HCahrw),
         PsHrw(steer::ps_hrw::PsHrw),
+        Ml(steer::ml::Ml),
     ]
     asked {
         fn reach() -> Reach;

@@ -22,3 +22,11 @@ pub struct View<'a> {
     /// The cores that may serve the packet in question, ascending, never empty.
     pub eligible: &'a [CoreId],
 }
+
+impl View<'_> {
+    /// Whether this core may serve the packet in question. O(log N), O(1) if all may.
+    #[inline]
+    pub fn is_eligible(&self, core: CoreId) -> bool {
+        self.eligible.len() == self.cores.len() || self.eligible.binary_search(&core).is_ok()
+    }
+}

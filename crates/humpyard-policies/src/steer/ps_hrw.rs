@@ -296,9 +296,9 @@ impl PsHrw {
     fn choose(&self, packet: &Packet, view: &View<'_>) -> Option<CoreId> {
         let connection = &self.connections[packet.flow];
         let Some(set) = connection.set else {
-            return Some(connection.core).filter(|&core| is_eligible(view, core));
+            return Some(connection.core).filter(|&core| view.is_eligible(core));
         };
-        let cores = self.sets.iter(set).filter(|&core| is_eligible(view, core));
+        let cores = self.sets.iter(set).filter(|&core| view.is_eligible(core));
         let score = |core: CoreId| score(packet.key, self.salts[core.index()]);
         match self.multiplier {
             Multiplier::Carp => highest(
@@ -398,12 +398,6 @@ impl PsHrw {
         });
         highest(bids).expect("at least one core is eligible")
     }
-}
-
-/// Whether a core may serve the packet in question.
-#[inline]
-fn is_eligible(view: &View<'_>, core: CoreId) -> bool {
-    view.eligible.len() == view.cores.len() || view.eligible.binary_search(&core).is_ok()
 }
 
 #[cfg(test)]

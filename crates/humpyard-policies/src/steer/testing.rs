@@ -1,11 +1,12 @@
 //! What the tests of steering policies share.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use humpyard_core::hash::mix;
-use humpyard_core::id::{CoreId, Id, IdVec};
-use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, CoreView, Steer, View};
+use humpyard_core::id::{CoreId, ElementId, Id, IdVec};
+use humpyard_core::packet::{Packet, Part};
+use humpyard_core::policy::{Build, CoreView, Setup, Steer, Target, View};
 use humpyard_core::unit::Time;
 
 use crate::testing::setup;
@@ -69,4 +70,89 @@ pub(crate) fn shares(targets: &[CoreId], cores: usize) -> Vec<f64> {
 pub(crate) fn moved(before: &[CoreId], after: &[CoreId]) -> f64 {
     let moved = before.iter().zip(after).filter(|(a, b)| a != b).count();
     moved as f64 / before.len() as f64
+}
+
+/// Threads of elements, each serving its packets in order, and a policy that steers to them.
+pub(crate) struct Threads<S> {
+    pub(crate) policy: S,
+    pub(crate) eligible: Vec<CoreId>,
+    contexts: usize,
+    views: IdVec<CoreId, CoreView>,
+    /// The packets of each thread, in service or behind it.
+    packets: IdVec<CoreId, VecDeque<Packet>>,
+    /// The packets that wait for an element, as they came.
+    pub(crate) waiting: VecDeque<(ElementId, Packet)>,
+}
+
+impl<S: Steer + Build> Threads<S> {
+    pub(crate) fn new(params: &S::Params, elements: usize, contexts: usize) -> Self {
+        let setup = Setup { contexts, ..setup(elements * contexts, 1, &[]) };
+        Self {
+            policy: S::new(params, &setup).expect("valid parameters"),
+            eligible: (0..setup.cores).map(CoreId::from_index).collect(),
+            contexts,
+            views: IdVec::from_fn(setup.cores, |_| CoreView::default()),
+            packets: IdVec::from_fn(setup.cores, |_| VecDeque::new()),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn steer(&mut self, packet: &Packet) -> Target {
+        let view = View { as_of: Time::ZERO, cores: &self.views, eligible: &self.eligible };
+        self.policy.steer(Time::ZERO, packet, &view)
+    }
+
+    /// A packet arrives, and joins what the policy says; held, it is gone.
+    pub(crate) fn arrive(&mut self, part: Part) -> Target {
+        let packet = Packet { part, ..Packet::default() };
+        let target = self.steer(&packet);
+        match target {
+            Target::Core(core) => self.join(core, packet),
+            Target::Element(element) => self.waiting.push_back((element, packet)),
+            Target::Shared | Target::Hold => return target,
+        }
+        self.policy.on_enqueue(Time::ZERO, target, &packet);
+        target
+    }
+
+    /// As [`Threads::arrive`], for a packet that finds a thread; its element.
+    pub(crate) fn arrive_on_element(&mut self, part: Part) -> usize {
+        self.arrive(part).core().expect("a thread").index() / self.contexts
+    }
+
+    /// The thread takes the first packet that waits for its element, if one does.
+    pub(crate) fn take(&mut self, core: CoreId) {
+        let element = ElementId::from_index(core.index() / self.contexts);
+        if let Some(first) = self.waiting.iter().position(|&(of, _)| of == element) {
+            let (_, packet) = self.waiting.remove(first).expect("found there");
+            self.join(core, packet);
+            self.policy.on_dispatch(Time::ZERO, core, Target::Element(element), &packet);
+        }
+    }
+
+    /// The thread's first packet is done.
+    pub(crate) fn complete(&mut self, core: CoreId) {
+        let packet = self.packets[core].pop_front().expect("a packet is there");
+        self.views[core].packets -= 1;
+        self.policy.on_completion(Time::ZERO, core, &packet, 0);
+    }
+
+    fn join(&mut self, core: CoreId, packet: Packet) {
+        self.packets[core].push_back(packet);
+        self.views[core].packets += 1;
+    }
+
+    /// Every packet that is waiting or in service.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &Packet> {
+        self.packets.iter().flatten().chain(self.waiting.iter().map(|(_, packet)| packet))
+    }
+
+    pub(crate) fn is_idle(&self, core: CoreId) -> bool {
+        self.packets[core].is_empty()
+    }
+
+    /// The first core from this one on that has a packet.
+    pub(crate) fn busy_from(&self, core: CoreId) -> Option<CoreId> {
+        self.packets.ids().find(|&busy| busy >= core && !self.packets[busy].is_empty())
+    }
 }

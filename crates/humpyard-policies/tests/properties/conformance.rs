@@ -11,6 +11,8 @@ use humpyard_policies::steer::ahrw::Ahrw;
 use humpyard_policies::steer::conn::Conn;
 use humpyard_policies::steer::h_cahrw::HCahrw;
 use humpyard_policies::steer::hrw::Hrw;
+use humpyard_policies::steer::jsq::Jsq;
+use humpyard_policies::steer::ml::Ml;
 use humpyard_policies::steer::ps_hrw::PsHrw;
 use humpyard_policies::steer::rr::Rr;
 use humpyard_testkit::{Checked, CheckedSteer, Decision, Event, History, Log, Shape};
@@ -77,10 +79,12 @@ fn steered_by(spec: &str, share: &str, topology: Option<&Topology>, history: &Hi
     match name {
         "rr" => steered::<Rr>(parameters, share, topology, history),
         "conn" => steered::<Conn>(parameters, share, topology, history),
+        "jsq" => steered::<Jsq>(parameters, share, topology, history),
         "hrw" => steered::<Hrw>(parameters, share, topology, history),
         "ahrw" => steered::<Ahrw>(parameters, share, topology, history),
         "h-cahrw" => steered::<HCahrw>(parameters, share, topology, history),
         "ps-hrw" => steered::<PsHrw>(parameters, share, topology, history),
+        "ml" => steered::<Ml>(parameters, share, topology, history),
         _ => panic!("steering policy `{name}` is registered, and not held to the contract here"),
     }
 }

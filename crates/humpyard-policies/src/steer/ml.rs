@@ -1,0 +1,367 @@
+//! Minimum load: each packet to the processing element whose packets weigh least.
+//!
+//! **Idea.** The packets that a card makes of a frame do not cost the same: the first bears the headers, the last the end of the
+//! frame. So each is weighed by its part, and goes to an idle thread of the element with the least weight.
+//!
+//! **Source.** Yim (paper content-based). STEERING section 10.
+//!
+//! **Promises.** While a thread that may serve the packet is idle, it goes to one: to the first of the element that has least load
+//! of those with an idle thread. No order.
+//!
+//! **Cost.** O(N) in the eligible threads.
+//!
+//! **Invariants.** The load of an element is that of its threads and of the packets that wait for any of them.
+//!
+//! **Departures.** The paper gives neither weights, nor what becomes of a packet if no thread is idle. Weights are parameters. With
+//! `full=bind`, the paper's formula, the packet joins the thread with least load of the element with least; with `element` the
+//! first thread of that element that is free takes it; with `hold` all packets wait until a thread is idle. An element of which
+//! other services have threads too is not waited for: there `element` is as `bind`.
+
+use alloc::vec;
+
+use humpyard_core::id::{CoreId, ElementId, Id, IdVec};
+use humpyard_core::packet::{Packet, Part};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Reach, Setup, Steer, Target, View};
+use humpyard_core::unit::{Time, Work};
+use humpyard_core::{choice, params};
+
+choice! {
+    /// What becomes of a packet if no thread is idle.
+    pub enum Full {
+        /// It joins the thread with least load of the element with least load.
+        Bind = "bind",
+        /// It waits for the first free thread of the element with least load.
+        Element = "element",
+        /// It waits, and all after it, for the first free thread.
+        Hold = "hold",
+    }
+}
+
+params! {
+    /// Parameters of minimum load.
+    pub struct MlParams {
+        /// Load of a packet that begins a unit (SOP).
+        first: u64 = 3, in 0..=1_000_000;
+        /// Load of a packet that neither begins nor ends its unit (MOP).
+        middle: u64 = 1, in 0..=1_000_000;
+        /// Load of a packet that ends a unit (EOP).
+        last: u64 = 2, in 0..=1_000_000;
+        /// Load of a packet that is a unit; by default as one that begins it, for it bears the headers.
+        whole: u64 = 3, in 0..=1_000_000;
+        /// What becomes of a packet if no thread is idle: it joins the least thread, waits for its element, or for any thread.
+        full: Full = Full::Bind;
+    }
+}
+
+/// What is known of an element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Element {
+    /// Load of all its packets.
+    load: u64,
+    /// Packets that wait for any of its threads.
+    waiting: u32,
+}
+
+/// Minimum load.
+#[derive(Debug)]
+pub struct Ml {
+    params: MlParams,
+    /// Threads of each element.
+    contexts: usize,
+    /// The element of each thread.
+    element_of: IdVec<CoreId, ElementId>,
+    elements: IdVec<ElementId, Element>,
+    /// Load of the packets of each thread, in its own queue and in service.
+    loads: IdVec<CoreId, u64>,
+    /// The packet that was steered last, until its fate is told: if it is dropped, it has never joined.
+    steered: Option<Packet>,
+}
+
+impl Build for Ml {
+    type Params = MlParams;
+    const INFO: Info = Info {
+        name: "ml",
+        family: Family::Steer,
+        summary: "each packet to an idle thread of the element whose packets weigh least by their parts",
+        source: "Yim (paper content-based): minimum load",
+        promises: &[Promise::Fair("a packet finds no element with an idle thread and less load than its own")],
+        complexity: "O(N)",
+    };
+
+    fn new(params: &MlParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        Ok(Self {
+            params: params.clone(),
+            contexts: setup.contexts,
+            element_of: IdVec::from_fn(setup.cores, |thread| setup.element(thread)),
+            elements: vec![Element::default(); setup.elements()].into_iter().collect(),
+            loads: IdVec::from_fn(setup.cores, |_| 0),
+            steered: None,
+        })
+    }
+}
+
+impl Policy for Ml {
+    fn check(&self) {
+        for id in self.elements.ids() {
+            let Element { load, waiting } = self.elements[id];
+            let first = id.index() * self.contexts;
+            let threads: u64 = self.loads.as_slice()[first..first + self.contexts].iter().sum();
+            assert!(threads <= load && (waiting > 0 || threads == load), "{threads} of the {load} of element {id}");
+        }
+    }
+}
+
+impl Steer for Ml {
+    fn reach(&self) -> Reach {
+        if self.params.full == Full::Element { Reach::Element } else { Reach::Core }
+    }
+
+    fn steer(&mut self, _: Time, packet: &Packet, view: &View<'_>) -> Target {
+        let target = match self.idle(view) {
+            Some(thread) => Target::Core(thread),
+            None if self.params.full == Full::Hold => Target::Hold,
+            None => self.join(view),
+        };
+        self.steered = (target != Target::Hold).then_some(*packet);
+        target
+    }
+
+    fn on_enqueue(&mut self, _: Time, target: Target, packet: &Packet) {
+        let load = self.load_of(packet);
+        let id = self.joined(target);
+        self.elements[id].load += load;
+        match target {
+            Target::Core(thread) => self.loads[thread] += load,
+            _ => self.elements[id].waiting += 1,
+        }
+        self.steered = None;
+    }
+
+    fn on_drop(&mut self, _: Time, target: Target, packet: &Packet) {
+        if self.steered.take_if(|steered| steered == packet).is_some() {
+            return;
+        }
+        let load = self.load_of(packet);
+        let id = self.joined(target);
+        self.elements[id].load -= load;
+        match target {
+            Target::Core(thread) => self.loads[thread] -= load,
+            _ => self.elements[id].waiting -= 1,
+        }
+    }
+
+    fn on_dispatch(&mut self, _: Time, core: CoreId, target: Target, packet: &Packet) {
+        if let Target::Element(element) = target {
+            self.elements[element].waiting -= 1;
+            self.loads[core] += self.load_of(packet);
+        }
+    }
+
+    fn on_completion(&mut self, _: Time, core: CoreId, packet: &Packet, _: Work) {
+        let load = self.load_of(packet);
+        let element = self.element_of[core];
+        self.loads[core] -= load;
+        self.elements[element].load -= load;
+    }
+}
+
+impl Ml {
+    fn load_of(&self, packet: &Packet) -> u64 {
+        match packet.part {
+            Part::First => self.params.first,
+            Part::Middle => self.params.middle,
+            Part::Last => self.params.last,
+            Part::Whole => self.params.whole,
+        }
+    }
+
+    fn joined(&self, target: Target) -> ElementId {
+        match target {
+            Target::Core(thread) => self.element_of[thread],
+            Target::Element(element) => element,
+            Target::Shared | Target::Hold => unreachable!("it steers to threads and elements"),
+        }
+    }
+
+    /// The first idle thread of the least element of those that have one; threads for which packets of the element wait are
+    /// not idle for others.
+    #[inline]
+    fn idle(&self, view: &View<'_>) -> Option<CoreId> {
+        let mut least: Option<(u64, CoreId)> = None;
+        let (mut element, mut taken) = (None, 0);
+        for &thread in view.eligible {
+            let of = self.element_of[thread];
+            if element != Some(of) {
+                (element, taken) = (Some(of), self.elements[of].waiting);
+            }
+            if view.cores[thread].packets > 0 {
+                continue;
+            }
+            let load = self.elements[of].load;
+            if taken > 0 {
+                taken -= 1;
+            } else if least.is_none_or(|(least, _)| load < least) {
+                least = Some((load, thread));
+            }
+        }
+        least.map(|(_, thread)| thread)
+    }
+
+    /// Where a packet joins the least element if no thread is idle.
+    fn join(&self, view: &View<'_>) -> Target {
+        let load = |thread: CoreId| (self.elements[self.element_of[thread]].load, self.element_of[thread]);
+        let eligible = view.eligible.iter().copied();
+        let least = eligible.min_by_key(|&thread| (load(thread), self.loads[thread])).expect("at least one core");
+        let element = self.element_of[least];
+        let own = view.eligible.iter().filter(|&&thread| self.element_of[thread] == element).count();
+        if self.params.full == Full::Element && own == self.contexts {
+            Target::Element(element)
+        } else {
+            Target::Core(least)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steer::testing::{Threads, cores_of};
+    use alloc::vec::Vec;
+    use humpyard_core::random::Seed;
+
+    fn fresh(full: Full, elements: usize, contexts: usize) -> Threads<Ml> {
+        Threads::new(&MlParams { full, ..MlParams::default() }, elements, contexts)
+    }
+
+    fn loads(threads: &Threads<Ml>) -> Vec<u64> {
+        threads.policy.check();
+        threads.policy.elements.iter().map(|element| element.load).collect()
+    }
+
+    /// Two elements, units of two packets: those that begin one do not meet on one element.
+    #[test]
+    fn example_of_the_specification() {
+        let mut threads = fresh(Full::Bind, 2, 4);
+        for (part, element, after) in
+            [(Part::First, 0, [3, 0]), (Part::Last, 1, [3, 2]), (Part::First, 1, [3, 5]), (Part::Last, 0, [5, 5])]
+        {
+            assert_eq!(threads.arrive_on_element(part), element);
+            assert_eq!(loads(&threads), after);
+        }
+    }
+
+    #[test]
+    fn an_idle_thread_comes_before_a_light_element() {
+        let mut threads = fresh(Full::Bind, 2, 2);
+        let [a, b, c] = [Part::First, Part::Middle, Part::Middle].map(|part| threads.arrive(part));
+        assert_eq!(
+            [a, b, c],
+            [0, 2, 3].map(|core| Target::Core(CoreId(core))),
+            "element 1 has load 2 and no idle thread"
+        );
+        assert_eq!(threads.arrive(Part::Middle), Target::Core(CoreId(1)));
+    }
+
+    /// Element 0 has loads 3 and 2, element 1 has 3 and 1.
+    fn full(full: Full) -> Threads<Ml> {
+        let mut threads = fresh(full, 2, 2);
+        for part in [Part::First, Part::Whole, Part::Last, Part::Middle] {
+            threads.arrive(part).core().expect("a thread is idle");
+        }
+        assert_eq!(loads(&threads), [5, 4]);
+        threads
+    }
+
+    #[test]
+    fn bound_packets_join_the_least_thread_of_the_least_element() {
+        let mut threads = full(Full::Bind);
+        assert_eq!(threads.arrive(Part::Last), Target::Core(CoreId(3)));
+        assert_eq!(loads(&threads), [5, 6]);
+        assert_eq!(threads.arrive(Part::Last), Target::Core(CoreId(1)));
+        threads.complete(CoreId(3));
+        assert_eq!(loads(&threads), [7, 5]);
+    }
+
+    #[test]
+    fn packets_wait_for_the_least_element() {
+        let mut threads = full(Full::Element);
+        assert_eq!(threads.policy.reach(), Reach::Element);
+        let element = Target::Element(ElementId(1));
+        assert_eq!(threads.arrive(Part::Middle), element);
+        assert_eq!(loads(&threads), [5, 5]);
+        threads.complete(CoreId(2));
+        assert_eq!(loads(&threads), [5, 2]);
+        assert_eq!(threads.arrive(Part::Last), element, "the idle thread is for the packet that waits");
+        threads.take(CoreId(2));
+        threads.complete(CoreId(2));
+        threads.take(CoreId(2));
+        assert_eq!(loads(&threads), [5, 3]);
+        assert_eq!(threads.policy.elements[ElementId(1)].waiting, 0);
+    }
+
+    #[test]
+    fn an_element_in_part_is_not_waited_for() {
+        let mut threads = full(Full::Element);
+        threads.eligible = cores_of([0, 1, 2]);
+        assert_eq!(threads.arrive(Part::Whole), Target::Core(CoreId(2)));
+    }
+
+    #[test]
+    fn packets_are_held_until_a_thread_is_idle() {
+        let mut threads = full(Full::Hold);
+        assert_eq!(threads.arrive(Part::Whole), Target::Hold);
+        threads.complete(CoreId(1));
+        assert_eq!(threads.arrive(Part::Whole), Target::Core(CoreId(1)));
+    }
+
+    #[test]
+    fn packets_refused_and_pushed_out_weigh_nothing() {
+        let mut threads = full(Full::Element);
+        let (now, refused) = (Time::ZERO, Packet { part: Part::First, ..Packet::default() });
+        let target = threads.steer(&refused);
+        threads.policy.on_drop(now, target, &refused);
+        assert_eq!(loads(&threads), [5, 4]);
+        let target = threads.arrive(Part::First);
+        let (_, pushed_out) = threads.waiting.pop_front().expect("it waits for its element");
+        threads.policy.on_drop(now, target, &pushed_out);
+        assert_eq!(loads(&threads), [5, 4]);
+    }
+
+    fn least_with_an_idle_thread(threads: &Threads<Ml>) -> Option<usize> {
+        let elements = &threads.policy.elements;
+        let idle = |element: usize| {
+            (2 * element..2 * element + 2).filter(|&core| threads.is_idle(CoreId::from_index(core))).count()
+        };
+        let free = |id: &ElementId| idle(id.index()) > elements[*id].waiting as usize;
+        elements.ids().filter(free).min_by_key(|&id| elements[id].load).map(Id::index)
+    }
+
+    /// Loads are sums over the packets that are there, whatever happens.
+    #[test]
+    fn nothing_is_left_of_packets_that_are_done() {
+        let mut random = Seed(5).stream("test");
+        for full in [Full::Bind, Full::Element] {
+            let mut threads = fresh(full, 3, 2);
+            for _ in 0..2000 {
+                if random.below(2) == 0 {
+                    let part = [Part::First, Part::Middle, Part::Last, Part::Whole][random.below(4) as usize];
+                    let least = least_with_an_idle_thread(&threads);
+                    let target = threads.arrive(part);
+                    assert!(least.is_none() || target.core().is_some_and(|core| least == Some(core.index() / 2)));
+                } else if let Some(core) = threads.busy_from(CoreId(random.below(6) as u16)) {
+                    threads.complete(core);
+                    threads.take(core);
+                }
+                assert_eq!(
+                    loads(&threads).iter().sum::<u64>(),
+                    threads.held().map(|packet| threads.policy.load_of(packet)).sum()
+                );
+            }
+            while let Some(core) = threads.busy_from(CoreId(0)) {
+                threads.complete(core);
+                threads.take(core);
+            }
+            assert_eq!(loads(&threads), [0, 0, 0]);
+        }
+    }
+}
