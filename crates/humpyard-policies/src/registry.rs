@@ -174,6 +174,7 @@ family! {
     AnyAllocate: Allocate [
         Static(allocate::r#static::Static),
         Everest(allocate::everest::Everest),
+        EverestEnv(allocate::everest_env::EverestEnv),
     ]
     asked {
         fn moves() -> bool;
@@ -182,8 +183,8 @@ family! {
         fn initial(allocation: &mut IdVec<CoreId, ServiceId>);
         fn on_arrival(now: Time, service: ServiceId);
         fn on_completion(now: Time, core: CoreId, service: ServiceId, delay: Time);
-        fn reassign(now: Time, cause: Cause, machine: &Machine<'_>) -> Option<Move>;
-        fn place(service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine<'_>) -> CoreId;
+        fn reassign(now: Time, cause: Cause, machine: &Machine) -> Option<Move>;
+        fn place(service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine) -> CoreId;
     }
 }
 

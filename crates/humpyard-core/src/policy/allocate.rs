@@ -1,69 +1,9 @@
 //! Allocate: which service does each core work for?
 
-use super::Policy;
+use super::{Machine, Policy};
 use crate::id::{CoreId, IdVec, ServiceId};
 use crate::storage::IdSet;
 use crate::unit::Time;
-
-/// What a core is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Activity {
-    /// Nothing, since then.
-    Idle(Time),
-    /// Serving packets, since then without a pause.
-    Busy(Time),
-    /// Going over to its service.
-    Switching,
-}
-
-/// What an allocation policy sees of a core.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CoreState {
-    /// The service it works for, or will when its switch is over.
-    pub service: ServiceId,
-    /// What it is doing.
-    pub activity: Activity,
-    /// Whether it goes over to its service as soon as its packet is done.
-    pub leaving: bool,
-    /// Since when it has belonged to its service.
-    pub held_since: Time,
-}
-
-impl CoreState {
-    /// Whether it may be moved now: it is neither switching nor about to.
-    pub fn is_movable(&self) -> bool {
-        !self.leaving && self.activity != Activity::Switching
-    }
-}
-
-/// What an allocation policy sees of a service.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ServiceState {
-    /// Packets waiting.
-    pub waiting: u32,
-    /// When the first of them arrived.
-    pub oldest: Option<Time>,
-    /// Cores that belong to it, with those on their way.
-    pub cores: u32,
-    /// Those of them that are idle.
-    pub idle: u32,
-}
-
-impl ServiceState {
-    /// Packets that wait although every idle core of the service takes one.
-    pub fn backlog(&self) -> u32 {
-        self.waiting.saturating_sub(self.idle)
-    }
-}
-
-/// All that an allocation policy may know of the machine.
-#[derive(Clone, Copy, Debug)]
-pub struct Machine<'a> {
-    /// Every core.
-    pub cores: &'a IdVec<CoreId, CoreState>,
-    /// Every service.
-    pub services: &'a IdVec<ServiceId, ServiceState>,
-}
 
 /// What happened that cores might move for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,12 +44,12 @@ pub trait Allocate: Policy {
     fn on_completion(&mut self, _now: Time, _core: CoreId, _service: ServiceId, _delay: Time) {}
 
     /// The next core to move for this cause; asked again, with the move made, until there is none.
-    fn reassign(&mut self, _now: Time, _cause: Cause, _machine: &Machine<'_>) -> Option<Move> {
+    fn reassign(&mut self, _now: Time, _cause: Cause, _machine: &Machine) -> Option<Move> {
         None
     }
 
     /// Which of a service's idle cores takes its next packet: a member of `idle`, which is not empty.
-    fn place(&mut self, _service: ServiceId, idle: &IdSet<CoreId>, _machine: &Machine<'_>) -> CoreId {
+    fn place(&mut self, _service: ServiceId, idle: &IdSet<CoreId>, _machine: &Machine) -> CoreId {
         idle.first().expect("a core is idle")
     }
 }

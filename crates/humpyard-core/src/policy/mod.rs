@@ -14,6 +14,7 @@
 mod allocate;
 mod estimate;
 mod info;
+mod machine;
 mod parameter;
 mod setup;
 mod share;
@@ -21,9 +22,10 @@ mod steer;
 mod topology;
 mod view;
 
-pub use allocate::{Activity, Allocate, Cause, CoreState, Machine, Move, ServiceState};
+pub use allocate::{Allocate, Cause, Move};
 pub use estimate::Estimate;
 pub use info::{Family, Info, Promise};
+pub use machine::{Activity, CoreState, Machine, ServiceState};
 pub use parameter::{Auto, Entry, Parameter, ParameterError, ParameterValue, Params};
 pub use setup::{ServiceSetup, Setup, Ties};
 pub use share::Share;

@@ -60,6 +60,20 @@ impl<I: Id> IdSet<I> {
         Some(I::from_index(at * 64 + self.words[at].trailing_zeros() as usize))
     }
 
+    /// Takes out every member that is not to be kept. O(members + n / 64).
+    pub fn retain(&mut self, mut keep: impl FnMut(I) -> bool) {
+        for at in 0..self.words.len() {
+            let mut left = self.words[at];
+            while left != 0 {
+                let id = I::from_index(at * 64 + left.trailing_zeros() as usize);
+                left &= left - 1;
+                if !keep(id) {
+                    self.remove(id);
+                }
+            }
+        }
+    }
+
     /// The members, ascending.
     pub fn iter(&self) -> impl Iterator<Item = I> + '_ {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
@@ -97,6 +111,10 @@ mod tests {
             assert_eq!((set.first(), set.len()), (model.first().copied(), model.len()));
             assert_eq!(set.contains(id), model.contains(&id));
         }
+        assert!(set.iter().eq(model.iter().copied()));
+        set.retain(|id| id.0 % 3 == 0);
+        model.retain(|id| id.0 % 3 == 0);
+        assert_eq!(set.len(), model.len());
         assert!(set.iter().eq(model.into_iter()));
     }
 }

@@ -2,10 +2,12 @@
 
 mod id_circles;
 mod id_ring;
+mod id_rings;
 mod id_set;
 mod indexed_heap;
 
 pub use id_circles::IdCircles;
 pub use id_ring::IdRing;
+pub use id_rings::IdRings;
 pub use id_set::IdSet;
 pub use indexed_heap::IndexedHeap;

@@ -1,14 +1,13 @@
 //! What the tests of allocation policies share: the smallest driver that knows switches.
 
 use alloc::collections::BTreeSet;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{CoreId, ServiceId, Slot};
 use humpyard_core::mechanism::{Never, Options, Scheduler};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Allocate, Build, ServiceSetup, Setup};
+use humpyard_core::policy::{Allocate, Build, Machine, ServiceSetup, Setup};
 use humpyard_core::unit::{Time, WorkUnit};
 
 use crate::share::fcfs::{Fcfs, FcfsParams};
@@ -29,7 +28,15 @@ pub(crate) fn service(packet_time_ns: u64, tolerance_us: u64, guarantee_milliont
     }
 }
 
-/// Packets of 10 us that arrive for services on some cores.
+/// Packet times of the paper's table 2 in ns, in the order of ALLOCATION section 2.
+pub(crate) const TABLE_2: [u64; 6] = [18_220, 13_270, 4_640, 10_090, 9_720, 1_780];
+
+/// So many packets wait for a service, the first of which arrived then.
+pub(crate) fn packets_wait(machine: &mut Machine, service: ServiceId, waiting: u32, oldest: Time) {
+    machine.set_waiting(service, waiting, (waiting > 0).then_some(oldest));
+}
+
+/// Packets that arrive for services on some cores, each of which takes the packet time of its service.
 pub(crate) struct Scenario<'a> {
     pub(crate) cores: usize,
     pub(crate) services: &'a [ServiceSetup<'a>],
@@ -46,24 +53,28 @@ pub(crate) struct Outcome {
     pub(crate) switches: u64,
 }
 
-/// What is under way, by its end: a packet in a slot, or a switch.
-type UnderWay = BTreeSet<(Time, CoreId, Option<Slot>)>;
-
-pub(crate) const PACKET: Time = Time::from_ns(10_000);
+/// What is under way, by its end: a packet in a slot that keeps the core busy for so long, or a switch.
+type UnderWay = BTreeSet<(Time, CoreId, Option<(Slot, Time)>)>;
 
 impl Scenario<'_> {
-    /// Runs it: everything that ends at an instant, then arrivals one by one, each followed by what cores can have.
+    /// Runs it under a policy with its defaults, and checks the mechanism at every instant.
     pub(crate) fn run<A: Allocate + Build>(&self) -> Outcome {
-        let unit = WorkUnit::Nanoseconds;
-        let estimate = LinearCost { fixed: PACKET.as_ns(), per_byte_milli: 0, cold: 0 };
+        self.run_with::<A>(&A::Params::default(), true)
+    }
+
+    /// Runs it: everything that ends at an instant, then the timeout, then arrivals one by one, each followed by what cores
+    /// can have.
+    pub(crate) fn run_with<A: Allocate + Build>(&self, params: &A::Params, checks: bool) -> Outcome {
+        let estimate =
+            |service: &ServiceSetup<'_>| LinearCost { fixed: service.packet_time.as_ns(), per_byte_milli: 0, cold: 0 };
         let setup = Setup {
             services: self.services,
-            estimates: &vec![estimate; self.services.len()],
-            unit,
+            estimates: &self.services.iter().map(estimate).collect::<Vec<_>>(),
+            unit: WorkUnit::Nanoseconds,
             packets: self.arrivals.len(),
             ..setup(self.cores, 1, &[])
         };
-        let policy = A::new(&A::Params::default(), &setup).unwrap();
+        let policy = A::new(params, &setup).unwrap();
         let mut scheduler: Scheduler<Never, Fcfs, A> =
             Scheduler::new(&setup, Options::default(), None, Some(policy), || Fcfs::new(&FcfsParams {}, &setup))
                 .unwrap();
@@ -71,52 +82,64 @@ impl Scenario<'_> {
         let mut under_way = UnderWay::new();
         let mut arrivals = self.arrivals.iter().peekable();
         loop {
-            let next = [under_way.first().map(|&(time, ..)| time), arrivals.peek().map(|&&(time, _)| time)];
+            let timeout = scheduler.next_timeout().filter(|_| scheduler.account().held > 0);
+            let next = [under_way.first().map(|&(time, ..)| time), arrivals.peek().map(|&&(time, _)| time), timeout];
             let Some(now) = next.into_iter().flatten().min() else { break };
-            while let Some(&(_, core, slot)) = under_way.first().filter(|&&(time, ..)| time == now) {
+            while let Some(&(_, core, packet)) = under_way.first().filter(|&&(time, ..)| time == now) {
                 under_way.pop_first();
-                self.end(now, core, slot, &mut scheduler, &mut outcome);
+                self.end(now, core, packet, &mut scheduler, &mut outcome);
             }
-            hand_out(&mut scheduler, now, &mut under_way, &mut outcome);
+            if scheduler.next_timeout().is_some_and(|timeout| timeout <= now) {
+                scheduler.on_timeout(now);
+            }
+            self.hand_out(&mut scheduler, now, &mut under_way, &mut outcome);
             while let Some(&(_, service)) = arrivals.next_if(|&&(time, _)| time == now) {
                 scheduler.on_arrival(now, Packet { arrival: now, service, ..Packet::default() });
-                hand_out(&mut scheduler, now, &mut under_way, &mut outcome);
+                self.hand_out(&mut scheduler, now, &mut under_way, &mut outcome);
             }
-            scheduler.check();
+            if checks {
+                scheduler.check();
+            }
         }
         assert_eq!(scheduler.account().processed, self.arrivals.len() as u64);
         outcome
+    }
+
+    fn service(&self, id: ServiceId) -> &ServiceSetup<'_> {
+        &self.services[usize::from(id.0)]
     }
 
     fn end<A: Allocate>(
         &self,
         now: Time,
         core: CoreId,
-        slot: Option<Slot>,
+        packet: Option<(Slot, Time)>,
         scheduler: &mut Scheduler<Never, Fcfs, A>,
         outcome: &mut Outcome,
     ) {
-        let Some(slot) = slot else { return scheduler.on_switched(now, core) };
-        let packet = scheduler.on_completion(now, slot, PACKET).packet;
-        let tolerance = self.services[usize::from(packet.service.0)].tolerance;
+        let Some((slot, busy)) = packet else { return scheduler.on_switched(now, core) };
+        let packet = scheduler.on_completion(now, slot, busy).packet;
+        let tolerance = self.service(packet.service).tolerance;
         outcome.late += u64::from(now.since(packet.arrival) > tolerance);
         outcome.completions.push((now, packet.service));
     }
-}
 
-fn hand_out<A: Allocate>(
-    scheduler: &mut Scheduler<Never, Fcfs, A>,
-    now: Time,
-    under_way: &mut UnderWay,
-    outcome: &mut Outcome,
-) {
-    while let Some(core) = scheduler.next_core(now) {
-        if let Some(dispatch) = scheduler.next(now, core) {
-            under_way.insert((now + PACKET, core, Some(dispatch.slot)));
+    fn hand_out<A: Allocate>(
+        &self,
+        scheduler: &mut Scheduler<Never, Fcfs, A>,
+        now: Time,
+        under_way: &mut UnderWay,
+        outcome: &mut Outcome,
+    ) {
+        while let Some(core) = scheduler.next_core(now) {
+            if let Some(dispatch) = scheduler.next(now, core) {
+                let busy = self.service(dispatch.packet.service).packet_time;
+                under_way.insert((now + busy, core, Some((dispatch.slot, busy))));
+            }
         }
-    }
-    while let Some(switch) = scheduler.next_switch() {
-        outcome.switches += 1;
-        under_way.insert((now + switch.cost, switch.core, None));
+        while let Some(switch) = scheduler.next_switch() {
+            outcome.switches += 1;
+            under_way.insert((now + switch.cost, switch.core, None));
+        }
     }
 }

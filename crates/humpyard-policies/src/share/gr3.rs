@@ -129,10 +129,6 @@ impl Share for Gr3 {
         self.run.set_waiting(id, waiting);
     }
 
-    fn on_push_out(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
-        self.change(id, |client| client.waiting -= 1);
-    }
-
     fn on_idle(&mut self, _: Time, id: ClientId) {
         self.run.block(id);
     }

@@ -125,6 +125,9 @@ proptest! {
         for reclaim in ["literal", "never"] {
             all.push(format!("everest:extra-reclaim={reclaim}"));
         }
+        for setting in ["rules=le", "rules=evs", "theta=0,phi=0", "extra-reclaim=literal,theta=0.1"] {
+            all.push(format!("everest-env:{setting}"));
+        }
         for spec in all {
             let spec: PolicySpec = spec.parse().expect("a registered name");
             play_twice(&history, |history| spec.build(&history.setup(), history.options()))?;

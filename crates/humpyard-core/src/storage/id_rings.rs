@@ -1,0 +1,127 @@
+//! Several rings of ids, each id in one of them at most.
+
+use super::IdCircles;
+use crate::id::{Id, IdVec};
+
+/// As many rings as there are ids of `R` over the ids of `I` below a limit. Both ends of every ring and each member are within
+/// reach in O(1); none allocates. Of each id its owner knows in which ring it is, if any.
+#[derive(Clone, Debug)]
+pub struct IdRings<R, I> {
+    circles: IdCircles<I>,
+    fronts: IdVec<R, Option<I>>,
+}
+
+impl<R: Id, I: Id> IdRings<R, I> {
+    /// So many empty rings for ids below `limit`.
+    pub fn new(rings: usize, limit: usize) -> Self {
+        Self { circles: IdCircles::new(limit), fronts: IdVec::from_fn(rings, |_| None) }
+    }
+
+    /// The first member of a ring.
+    #[inline]
+    pub fn front(&self, ring: R) -> Option<I> {
+        self.fronts[ring]
+    }
+
+    /// The last member of a ring.
+    #[inline]
+    pub fn back(&self, ring: R) -> Option<I> {
+        self.fronts[ring].map(|front| self.circles.previous(front))
+    }
+
+    /// Adds `id`, which is in no ring, as the last member.
+    #[inline]
+    pub fn push_back(&mut self, ring: R, id: I) {
+        match self.fronts[ring] {
+            Some(front) => self.circles.insert_before(front, id),
+            None => self.fronts[ring] = Some(id),
+        }
+    }
+
+    /// Adds `id`, which is in no ring, to a ring that ascends by this key, behind those with the same. O(1) if it comes last,
+    /// else as many steps as members come after it.
+    #[inline]
+    pub fn insert_by<K: Ord>(&mut self, ring: R, id: I, key: impl Fn(I) -> K) {
+        let Some(front) = self.fronts[ring] else {
+            self.fronts[ring] = Some(id);
+            return;
+        };
+        let own = key(id);
+        let mut next = front;
+        let mut previous = self.circles.previous(front);
+        while key(previous) > own {
+            next = previous;
+            if next == front {
+                self.fronts[ring] = Some(id);
+                break;
+            }
+            previous = self.circles.previous(next);
+        }
+        self.circles.insert_before(next, id);
+    }
+
+    /// Takes `id` out of its ring, which is this one.
+    #[inline]
+    pub fn remove(&mut self, ring: R, id: I) {
+        if self.fronts[ring] == Some(id) {
+            self.fronts[ring] = Some(self.circles.next(id)).filter(|&next| next != id);
+        }
+        self.circles.remove(id);
+    }
+
+    /// The members of a ring from the front.
+    #[inline]
+    pub fn iter(&self, ring: R) -> impl Iterator<Item = I> + '_ {
+        let front = self.fronts[ring];
+        core::iter::successors(front, move |&id| Some(self.circles.next(id)).filter(|&next| Some(next) != front))
+    }
+
+    /// The members of a ring from the back.
+    #[inline]
+    pub fn iter_back(&self, ring: R) -> impl Iterator<Item = I> + '_ {
+        let back = self.back(ring);
+        core::iter::successors(back, move |&id| Some(self.circles.previous(id)).filter(|&next| Some(next) != back))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{CoreId, ServiceId};
+    use crate::random::Seed;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn behave_like_vectors() {
+        let mut rings: IdRings<ServiceId, CoreId> = IdRings::new(3, 8);
+        let mut model: [Vec<CoreId>; 3] = Default::default();
+        let mut random = Seed(7).stream("test");
+        // Keys that repeat, so that equal ones meet.
+        let key = |id: CoreId| id.0 / 2;
+        for _ in 0..10_000 {
+            let (id, at) = (CoreId(random.below(8) as u16), random.below(3) as usize);
+            let ring = ServiceId::from_index(at);
+            match model.iter().position(|members| members.contains(&id)) {
+                Some(at) => {
+                    rings.remove(ServiceId::from_index(at), id);
+                    model[at].retain(|&member| member != id);
+                }
+                None if at == 0 => {
+                    rings.push_back(ring, id);
+                    model[at].push(id);
+                }
+                None => {
+                    rings.insert_by(ring, id, key);
+                    let place = model[at].iter().position(|&member| key(member) > key(id));
+                    model[at].insert(place.unwrap_or(model[at].len()), id);
+                }
+            }
+            for (at, members) in model.iter().enumerate() {
+                let ring = ServiceId::from_index(at);
+                assert!(rings.iter(ring).eq(members.iter().copied()));
+                assert!(rings.iter_back(ring).eq(members.iter().rev().copied()));
+                assert_eq!((rings.front(ring), rings.back(ring)), (members.first().copied(), members.last().copied()));
+            }
+        }
+    }
+}
