@@ -54,9 +54,11 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input gen:messages:packets=1000000 --policy conn --rate 200k --for 5s
   humpyard run --input in.pcap --policy rr --services 'forward:routes=10.0.0.0/8=out;::/0=out'
   humpyard run --input in.pcap --policy hrw --output out.pcap --quarantine bad.pcapng
+  humpyard run --input in.pcap --policy drr --output out.pcap --clock virtual --load 0.9
 
 Without --rate packets come as fast as they are taken, so delay is mostly time in the buffer (--buffer);
-give a rate to measure delay. Ctrl-C ends reading: what is held is served and written, and the summary is printed.";
+give a rate to measure delay. By a virtual clock services do their work on one thread, each packet keeps its worker busy for as
+long as --costs says, and packets come as captured unless a rate is given: the figures are exactly those of `sim`. Ctrl-C ends reading: what is held is served and written, and the summary is printed.";
 
 const SIM_EXAMPLES: &str = "Examples:
   humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9
@@ -154,7 +156,10 @@ pub(crate) struct TrafficOptions {
 /// Options of live runs.
 #[derive(Debug, Args)]
 pub(crate) struct LiveOptions {
-    /// Packets handed to a worker and not yet done, at most [default: 32]
+    /// Which time the run goes by: that of the machine, or a virtual one in which work takes what --costs says [default: real]
+    #[arg(long, value_enum)]
+    pub(crate) clock: Option<ClockOption>,
+    /// Packets handed to a worker and not yet done, at most [default: 32, by a virtual clock 1]
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) in_flight: Option<u32>,
     /// What to do when the buffer is full [default: wait at line rate, else drop]
@@ -182,6 +187,12 @@ pub(crate) enum Order {
 pub(crate) enum TiesOption {
     Lowest,
     Highest,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ClockOption {
+    Real,
+    Virtual,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

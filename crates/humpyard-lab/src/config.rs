@@ -26,6 +26,26 @@ pub enum Host {
     Live,
 }
 
+/// Which time a live run goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Clock {
+    /// That of the machine.
+    #[default]
+    Real,
+    /// The simulator's: services do their work for real, but it takes what the cost table says, and there are no threads.
+    Virtual,
+}
+
+impl Clock {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Virtual => "virtual",
+        }
+    }
+}
+
 /// When packets arrive.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Rate {
@@ -171,9 +191,11 @@ pub struct RunConfig {
     pub topology: Option<Topology>,
     /// The services, in order of their rules; the last gets what no rule matches.
     pub services: Vec<ServiceChoice>,
-    /// What services cost: in the simulator the truth, in a live run the estimate.
+    /// What services cost: in virtual time the truth, in real time the estimate.
     pub costs: CostTable,
-    /// When packets arrive.
+    /// Which time it goes by. Live only.
+    pub clock: Clock,
+    /// When packets arrive; by a virtual clock not [`Rate::Line`].
     pub rate: Rate,
     /// How often the input is played.
     pub rounds: u64,
@@ -199,7 +221,7 @@ pub struct RunConfig {
     pub limits: Limits,
     /// Most flows known at once.
     pub flows: usize,
-    /// Packets handed to a worker and not yet done, at most. Live only.
+    /// Packets handed to a worker and not yet done, at most. Live only; in the simulator it is one.
     pub in_flight: u32,
     /// What to do when the buffer is full; none is: wait if packets come as fast as they are taken, else drop.
     pub overload: Option<Overload>,
@@ -222,6 +244,7 @@ impl RunConfig {
             topology: None,
             services: vec![ServiceChoice::forward()],
             costs: TABLES[0],
+            clock: Clock::Real,
             rate: if host == Host::Live { Rate::Line } else { Rate::Trace },
             rounds: 1,
             longest: None,
@@ -288,6 +311,7 @@ impl RunConfig {
             Rate::Load(load) => options.insert("load", load.to_string()),
         };
         if self.host == Host::Live {
+            options.insert("clock", self.clock.name().to_owned());
             options.insert("in-flight", self.in_flight.to_string());
             options.insert("output", self.output.clone());
             options.insert("quarantine", self.quarantine.clone().unwrap_or_else(|| "none".to_owned()));

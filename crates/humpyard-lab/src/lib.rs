@@ -1,6 +1,6 @@
 //! Runs, comparisons and results of humpyard: what stands between the command line and the two drivers.
 //!
-//! A [`RunConfig`] says what is to be run; [`simulate`] runs it in virtual time, [`run_live`] on real threads. Both give a
+//! A [`RunConfig`] says what is to be run; [`simulate`] runs it in virtual time, [`run_live`] on real threads, or with a virtual clock on none. Both give a
 //! [`RunResult`], the stable document of every run.
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ mod result;
 mod run;
 
 pub use compare::{Comparison, compare};
-pub use config::{Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_topology};
+pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_topology};
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;

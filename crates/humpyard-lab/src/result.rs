@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::environment::Environment;
 
-/// What a run came to. All but `measured` and `environment` is the same, byte for byte, for a simulation with the same
-/// input, options and seed.
+/// What a run came to. All but `measured` and `environment` is the same, byte for byte, for a run in virtual time with the
+/// same input, options and seed.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunResult {
     /// The policies.

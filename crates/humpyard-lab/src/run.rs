@@ -9,7 +9,7 @@ use humpyard_services::{Factory, prepare};
 use humpyard_sim::Simulation;
 
 use crate::LabError;
-use crate::config::{Host, Rate, RunConfig};
+use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::environment::Environment;
 use crate::parts;
 use crate::result::{Damage, Measured, PacketCounts, Panic, RunResult};
@@ -78,7 +78,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     })
 }
 
-/// Runs a configuration on real threads.
+/// Runs a configuration on real threads, or by a virtual clock on the calling one.
 ///
 /// # Errors
 /// Whatever keeps the run from starting, and a destination that cannot be written.
@@ -86,6 +86,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     let cores = config.cores.max(1);
     // First, for it knows best what is wrong with a service.
     let services = factories(config)?;
+    let clock = clock(config)?;
     let classifier = parts::classifier(config)?;
     let line = config.rate == Rate::Line;
     let live = Live {
@@ -96,6 +97,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         pacer: parts::pacer(config, cores, control.stop)?,
         clock: humpyard_runtime::Clock::Real,
         overload: config.overload.unwrap_or(if line { Overload::Wait } else { Overload::Drop }),
+        clock,
         longest: config.longest,
         source: parts::source(config)?,
         sink: humpyard_traffic::sink::create(&config.output)?,
@@ -151,6 +153,18 @@ fn check_services(config: &RunConfig) -> Result<(), LabError> {
         }
     }
     Ok(())
+}
+
+/// The clock of a live run.
+fn clock(config: &RunConfig) -> Result<humpyard_runtime::Clock, LabError> {
+    match config.clock {
+        Clock::Real => Ok(humpyard_runtime::Clock::Real),
+        Clock::Virtual if config.rate == Rate::Line => Err(LabError::option(
+            "a virtual clock goes by the times at which packets arrive, and a line rate has none: use --rate trace or \
+             --rate PPS, or --load",
+        )),
+        Clock::Virtual => Ok(humpyard_runtime::Clock::Virtual(IdVec::from_iter(parts::costs(config)?))),
+    }
 }
 
 fn factories(config: &RunConfig) -> Result<Vec<Factory>, LabError> {

@@ -279,7 +279,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         packet
     }
 
-    /// The packet is out of the account, but for its name; its bytes may be wanted.
+    /// Counts a packet at which its service panicked, and puts its frame aside.
     fn on_panic(&mut self, panic: ServicePanic, frame: &Frame) -> Result<(), RunError> {
         self.out.on_verdict(Verdict::Drop(DropReason::ServicePanicked));
         if let Some(quarantine) = &mut self.live.quarantine {

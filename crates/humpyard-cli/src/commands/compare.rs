@@ -6,7 +6,7 @@ use humpyard::lab::{self, Control, Host, RunResult};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::{CompareArguments, LiveOptions};
-use crate::commands::configuration::{configuration, with_live};
+use crate::commands::configuration::{configuration, live_configuration};
 use crate::commands::run::verdict;
 use crate::commands::table;
 use crate::failure::Failure;
@@ -19,12 +19,11 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     let common = &arguments.traffic.common;
     let policies = arguments.policy.iter().map(|text| text.parse()).collect::<Result<Vec<PolicySpec>, _>>()?;
     let config = if arguments.live {
-        let config = configuration(Host::Live, policies[0].clone(), arguments.workers, &arguments.traffic)?;
-        with_live(config, &arguments.live_options)?
+        live_configuration(policies[0].clone(), arguments.workers, &arguments.traffic, &arguments.live_options)?
     } else {
-        let LiveOptions { in_flight, overload, longest } = &arguments.live_options;
-        if in_flight.is_some() || overload.is_some() || longest.is_some() {
-            return Err(Failure::new("--in-flight, --overload and --for are of live runs: add --live"));
+        let LiveOptions { clock, in_flight, overload, longest } = &arguments.live_options;
+        if clock.is_some() || in_flight.is_some() || overload.is_some() || longest.is_some() {
+            return Err(Failure::new("--clock, --in-flight, --overload and --for are of live runs: add --live"));
         }
         configuration(Host::Sim, policies[0].clone(), arguments.cores, &arguments.traffic)?
     };

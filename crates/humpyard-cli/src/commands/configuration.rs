@@ -1,6 +1,6 @@
 //! From options to a configuration.
 
-use humpyard::lab::{Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_topology};
+use humpyard::lab::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_topology};
 use humpyard::mechanism::{FlowOrder, Limits};
 use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::Ties;
@@ -9,7 +9,7 @@ use humpyard::runtime::Overload;
 use humpyard::sim::find_table;
 use humpyard::unit::{Weight, WorkUnit};
 
-use crate::arguments::{LiveOptions, Order, OverloadOption, TiesOption, TrafficOptions, Unit};
+use crate::arguments::{ClockOption, LiveOptions, Order, OverloadOption, TiesOption, TrafficOptions, Unit};
 use crate::failure::Failure;
 
 /// The configuration of a run on this host.
@@ -61,17 +61,29 @@ pub(crate) fn configuration(
     Ok(config)
 }
 
-/// Adds what only live runs have.
-pub(crate) fn with_live(config: RunConfig, options: &LiveOptions) -> Result<RunConfig, Failure> {
-    Ok(RunConfig {
-        in_flight: options.in_flight.unwrap_or(config.in_flight),
-        overload: options.overload.map(|overload| match overload {
-            OverloadOption::Wait => Overload::Wait,
-            OverloadOption::Drop => Overload::Drop,
-        }),
-        longest: options.longest.as_deref().map(parse_duration).transpose()?,
-        ..config
-    })
+/// The configuration of a live run.
+pub(crate) fn live_configuration(
+    policy: PolicySpec,
+    workers: u16,
+    traffic: &TrafficOptions,
+    live: &LiveOptions,
+) -> Result<RunConfig, Failure> {
+    let mut config = configuration(Host::Live, policy, workers, traffic)?;
+    if let Some(ClockOption::Virtual) = live.clock {
+        config.clock = Clock::Virtual;
+        // As in the simulator.
+        config.in_flight = 1;
+        if traffic.rate.is_none() && traffic.load.is_none() {
+            config.rate = Rate::Trace;
+        }
+    }
+    config.in_flight = live.in_flight.unwrap_or(config.in_flight);
+    config.overload = live.overload.map(|overload| match overload {
+        OverloadOption::Wait => Overload::Wait,
+        OverloadOption::Drop => Overload::Drop,
+    });
+    config.longest = live.longest.as_deref().map(parse_duration).transpose()?;
+    Ok(config)
 }
 
 pub(crate) fn ties(option: TiesOption) -> Ties {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 
 use crate::arguments::{RunArguments, SimArguments};
-use crate::commands::configuration::{configuration, with_live};
+use crate::commands::configuration::{configuration, live_configuration};
 use crate::commands::table;
 use crate::failure::Failure;
 use crate::figures::time;
@@ -19,9 +19,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     if arguments.output == "-" && common.json {
         return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
     }
-    let config = configuration(Host::Live, arguments.policy.parse()?, arguments.workers, &arguments.traffic)?;
-    let (output, quarantine) = (arguments.output.clone(), arguments.quarantine.clone());
-    let config = RunConfig { output, quarantine, ..with_live(config, &arguments.live)? };
+    let policy = arguments.policy.parse()?;
+    let mut config = live_configuration(policy, arguments.workers, &arguments.traffic, &arguments.live)?;
+    config.output = arguments.output.clone();
+    config.quarantine = arguments.quarantine.clone();
     let result = watched(&config, common.quiet)?;
     report(&result, common.json, arguments.output == "-")
 }

@@ -69,18 +69,17 @@ fn cores_busy(run: &RunResult) -> String {
 /// One run, line by line.
 pub(crate) fn summary(run: &RunResult) -> String {
     let live = run.host == "live";
+    let by_virtual_clock = run.options.get("clock").is_some_and(|clock| clock == "virtual");
+    let host = if by_virtual_clock { "live by a virtual clock" } else { run.host };
     let mut lines = vec![
-        line(
-            "policy",
-            format!("{} ({}, {} {})", run.policy, run.host, run.cores, if live { "workers" } else { "cores" }),
-        ),
+        line("policy", format!("{} ({host}, {} {})", run.policy, run.cores, if live { "workers" } else { "cores" })),
         line("input", format!("{}{}", run.input, how_it_ended(run))),
     ];
     lines.extend(packet_lines(run, live));
     lines.extend(measurement_lines(run));
     lines.extend(core_lines(run));
     lines.extend(service_lines(run));
-    lines.push(line("decision", decisions(run, live)));
+    lines.push(line("decision", decisions(run, live && !by_virtual_clock)));
     for (index, seat) in threads(run).lines().take(LINES_MAX).enumerate() {
         lines.push(line(if index == 0 { "threads" } else { "" }, seat.trim_start().to_owned()));
     }
@@ -216,14 +215,14 @@ fn service_lines(run: &RunResult) -> Vec<String> {
     run.summary.services.iter().enumerate().map(service).collect()
 }
 
-/// Only a live run has work in real time to compare with.
-fn decisions(run: &RunResult, live: bool) -> String {
+/// Only a run in real time has work to compare with.
+fn decisions(run: &RunResult, real_time: bool) -> String {
     let decision = &run.measured.decision_ns;
     if decision.p99 == 0 {
         return "too few packets to time".to_owned();
     }
     let of_work = format!(", {} of decisions and work", percent(run.measured.overhead_fraction));
-    let of_work = if live { of_work } else { String::new() };
+    let of_work = if real_time { of_work } else { String::new() };
     format!("mean {}, p99 {} in real time{of_work}", time(decision.mean), time(decision.p99 as f64))
 }
 

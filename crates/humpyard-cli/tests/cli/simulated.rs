@@ -1,10 +1,11 @@
 //! `sim` and `compare`: the same again is the same, and the load is what was asked for.
 
+use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{assert_balanced, captures, document, good, number, real};
+use crate::support::{assert_balanced, captures, directory, document, good, number, packets_in, real};
 
 /// A result without what differs from run to run.
 fn stable(mut result: Value) -> Value {
@@ -29,6 +30,57 @@ fn a_seed_gives_one_result_byte_for_byte() {
             assert_ne!(text(5).replace("\"seed\": 5", ""), text(6).replace("\"seed\": 6", ""), "{input} {policy}");
         }
     }
+}
+
+/// What is alike, whoever runs it: neither its options, nor what only services know.
+fn figures(result: &Value) -> Value {
+    let mut figures = stable(result.clone());
+    let keys = figures.as_object_mut().expect("an object");
+    for key in ["host", "options", "packets"] {
+        assert!(keys.remove(key).is_some(), "{key}");
+    }
+    for key in ["in", "processed", "held", "dropped"] {
+        keys.insert(key.to_owned(), result["packets"][key].clone());
+    }
+    figures
+}
+
+#[test]
+fn a_run_by_a_virtual_clock_has_the_figures_of_its_simulation() {
+    let directory = directory();
+    let list = document(directory.path(), "list policies");
+    let decides = |policy: &&Value| policy["family"] != "estimate";
+    for policy in list.as_array().expect("a list").iter().filter(decides) {
+        let policy = policy["name"].as_str().expect("a name");
+        for arrivals in ["", "--load 0.95 --costs table:everest", "--rate 2M --buffer 60"] {
+            let words = format!("--input gen:messages:packets=5000 --policy {policy} {arrivals}");
+            let run = format!("run {words} --workers 3 --clock virtual --output out.pcap");
+            let live = document(directory.path(), &run);
+            assert_balanced(&live);
+            assert_eq!((&live["host"], &live["options"]["clock"]), (&"live".into(), &"virtual".into()));
+            assert_eq!(live["environment"]["threads"].as_array().map(Vec::len), Some(1), "there are no workers");
+            assert_eq!(packets_in(directory.path(), "out.pcap"), number(&live, "/packets/forwarded"));
+            let simulated = document(directory.path(), &format!("sim {words} --cores 3"));
+            assert_eq!(figures(&live), figures(&simulated), "{words}");
+            let written = fs::read(directory.path().join("out.pcap")).unwrap();
+            assert_eq!(stable(document(directory.path(), &run)), stable(live), "{run}");
+            assert!(fs::read(directory.path().join("out.pcap")).unwrap() == written, "{run}");
+        }
+    }
+}
+
+#[test]
+fn a_virtual_clock_can_be_told_more() {
+    let directory = directory();
+    let words = "run --input gen:poisson:packets=100000 --policy drr --clock virtual --rate 1k";
+    let result = document(directory.path(), &format!("{words} --for 2s --in-flight 4"));
+    assert_eq!((number(&result, "/packets/processed"), &result["options"]["in-flight"]), (2000, &"4".into()));
+    let said = good(directory.path(), &format!("{words} --for 2s --workers 1")).out;
+    assert!(said.contains("drr (live by a virtual clock, 1 workers)"), "{said}");
+    let words = "compare --live --clock virtual --input gen:messages:packets=5000 --policy rr --policy drr --load 0.5";
+    let comparison = document(directory.path(), words);
+    let alone = document(directory.path(), "sim --input gen:messages:packets=5000 --policy drr --load 0.5");
+    assert_eq!(figures(&comparison["runs"][1]), figures(&alone));
 }
 
 #[test]
