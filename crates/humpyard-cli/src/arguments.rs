@@ -37,6 +37,12 @@ pub(crate) enum Command {
     /// Show the bare sequence of a sharing policy on always-ready clients
     #[command(after_help = SCHEDULE_EXAMPLES)]
     Schedule(ScheduleArguments),
+    /// Play a journal again and say whether the same is decided
+    #[command(
+        after_help = "Examples:\n  humpyard run --input in.pcap --policy hrw --journal hrw.jsonl\n  humpyard replay \
+                      hrw.jsonl\n  humpyard replay hrw.jsonl --policy conn\n\nExits with 1 if something is decided otherwise."
+    )]
+    Replay(ReplayArguments),
     /// Look into captures
     #[command(after_help = "Example:\n  humpyard trace info in.pcap")]
     Trace(TraceArguments),
@@ -128,6 +134,24 @@ pub(crate) struct TrafficOptions {
     /// Which cores are near each other: e5355, or fan-outs from the root such as 2x4x2, with costs 2x4:2.0,1.2 [default: flat]
     #[arg(long, value_name = "TREE")]
     pub(crate) topology: Option<String>,
+    /// So many cores in a row are contexts of one processing element, and take turns computing
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) contexts: u16,
+    /// Speed of the first cores, by which --costs are divided in virtual time; the others have 1
+    #[arg(long, value_name = "X,X,...")]
+    pub(crate) speeds: Option<String>,
+    /// What every packet waits for memory in virtual time, while another context of its element computes
+    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    pub(crate) stall: String,
+    /// Packets of a service go through these services of the run afterwards, one after the other
+    #[arg(long, value_name = "SERVICE=NEXT+NEXT")]
+    pub(crate) chain: Vec<String>,
+    /// Packets of a flow leave in the order in which they came, and wait for earlier ones no longer than this
+    #[arg(long, value_name = "TIME")]
+    pub(crate) reorder: Option<String>,
+    /// Most packets that wait for earlier ones of their flow
+    #[arg(long, value_name = "PACKETS", default_value_t = 1024, requires = "reorder", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub(crate) reorder_buffer: u32,
     /// The unit of work that is shared
     #[arg(long, value_enum, default_value_t = Unit::Ns)]
     pub(crate) unit: Unit,
@@ -143,6 +167,12 @@ pub(crate) struct TrafficOptions {
     /// Most packets of one client waiting in one queue
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) client_limit: Option<u32>,
+    /// Which packet goes when there is no room: the one that comes, or the newest of the client with most packets waiting
+    #[arg(long, value_enum, default_value_t = WhenFullOption::Tail)]
+    pub(crate) when_full: WhenFullOption,
+    /// Other policies of the same families take over at this time of the run; may be given several times
+    #[arg(long, value_name = "TIME=SPEC")]
+    pub(crate) swap: Vec<String>,
     /// Most flows known at once; the longest silent makes room
     #[arg(long, value_name = "FLOWS", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(2..=33_554_432))]
     pub(crate) flows: u32,
@@ -175,6 +205,12 @@ pub(crate) enum Unit {
     Ns,
     Bytes,
     Packets,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum WhenFullOption {
+    Tail,
+    LongestQueue,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -215,6 +251,9 @@ pub(crate) struct RunArguments {
     /// Where packets go at which a service panicked, as they came in: a capture file; a .pcapng takes all link types
     #[arg(long, value_name = "FILE")]
     pub(crate) quarantine: Option<String>,
+    /// Write everything that is told and decided to this file, a line each, for `humpyard replay`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<String>,
     #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
     #[command(flatten)]
@@ -229,8 +268,23 @@ pub(crate) struct SimArguments {
     /// Simulated cores
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16_384))]
     pub(crate) cores: u16,
+    /// Write everything that is told and decided to this file, a line each, for `humpyard replay`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<String>,
     #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArguments {
+    /// A journal, as --journal writes it
+    #[arg(value_name = "FILE")]
+    pub(crate) journal: String,
+    /// Ask these policies instead of those that wrote it: where do they decide otherwise?
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) policy: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
 }
 
 #[derive(Debug, Args)]

@@ -52,6 +52,7 @@ fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {
         Command::Sim(arguments) => commands::run::sim(&arguments),
         Command::Compare(arguments) => commands::compare::compare(&arguments),
         Command::Schedule(arguments) => commands::schedule::schedule(&arguments),
+        Command::Replay(arguments) => commands::replay::replay(&arguments),
         Command::Trace(arguments) => commands::trace::trace(&arguments),
         Command::List(arguments) => commands::list::list(&arguments),
         Command::Explain(arguments) => commands::list::explain(&arguments),

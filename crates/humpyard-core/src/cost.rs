@@ -1,7 +1,14 @@
-//! What a packet costs, as a straight line in its length.
+//! What a packet costs: a straight line in its length, and what the machine makes of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{CoreId, ElementId, Id, IdVec, ServiceId};
+use crate::packet::Packet;
+use crate::policy::Setup;
+use crate::unit::Time;
 
 /// The work of a packet: a fixed part, a part per byte, and what a cold core adds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LinearCost {
     /// Work of a packet of no length.
     pub fixed: u64,
@@ -31,6 +38,75 @@ impl LinearCost {
     }
 }
 
+/// The cores of a machine that is not there: how long each is busy with a packet. For drivers of virtual time.
+///
+/// A packet takes the cost of its service by the speed of its core. The contexts of an element take turns computing, in the
+/// order in which they are given packets; while one waits for memory (its stall) the next computes.
+#[derive(Clone, Debug)]
+pub struct CostModel {
+    costs: IdVec<ServiceId, LinearCost>,
+    /// What a packet of each service waits for memory, after it was computed.
+    stalls: IdVec<ServiceId, Time>,
+    /// In thousandths.
+    speeds: IdVec<CoreId, u32>,
+    element: IdVec<CoreId, ElementId>,
+    /// When each core is done with all that it was given.
+    free: IdVec<CoreId, Time>,
+    /// When each element is done with all that its contexts were given.
+    computed: IdVec<ElementId, Time>,
+}
+
+/// The time that a packet takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// When it is done.
+    pub finished: Time,
+    /// How long it was busy with it.
+    pub busy: Time,
+}
+
+impl CostModel {
+    /// The cores of this set-up, with these costs and stalls by service, in ns; services beyond the last stall not at all.
+    ///
+    /// # Panics
+    /// If a speed is zero.
+    pub fn new(setup: &Setup<'_>, costs: IdVec<ServiceId, LinearCost>, stalls: &[Time]) -> Self {
+        let cores = || IdVec::from_fn(setup.cores, |core: CoreId| core);
+        let speeds: IdVec<CoreId, u32> = cores().iter().map(|&core| setup.speed(core)).collect();
+        assert!(speeds.iter().all(|&speed| speed > 0), "a core without speed is never done");
+        Self {
+            stalls: IdVec::from_fn(costs.len(), |service: ServiceId| {
+                stalls.get(service.index()).copied().unwrap_or_default()
+            }),
+            costs,
+            speeds,
+            element: cores().iter().map(|&core| setup.element(core)).collect(),
+            free: IdVec::from_fn(setup.cores, |_| Time::ZERO),
+            computed: IdVec::from_fn(setup.elements(), |_| Time::ZERO),
+        }
+    }
+
+    /// What the packet would take a warm core of full speed: for an oracle.
+    #[inline]
+    pub fn work(&self, packet: &Packet) -> u64 {
+        self.costs[packet.service].work(packet.length)
+    }
+
+    /// Gives a core a packet, not before `now`.
+    #[inline]
+    pub fn serve(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Span {
+        let work = self.costs[packet.service].total(packet.length, cold);
+        let speed = self.speeds[core];
+        let work = if speed == 1000 { work } else { (u128::from(work) * 1000).div_ceil(u128::from(speed)) as u64 };
+        let start = now.max(self.free[core]);
+        let computed = &mut self.computed[self.element[core]];
+        *computed = start.max(*computed) + Time::from_ns(work);
+        let finished = *computed + self.stalls[packet.service];
+        self.free[core] = finished;
+        Span { finished, busy: finished.since(start) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +121,31 @@ mod tests {
         assert_eq!(LinearCost::BYTES.work(64), 64);
         assert_eq!(LinearCost::PACKETS.work(64), 1);
         assert_eq!(LinearCost::default().work(64), 1);
+    }
+
+    const PACKET: Packet = Packet { length: 100, ..Packet::EMPTY };
+
+    fn model(cores: usize, contexts: usize, speeds: &[u32], stall: u64) -> CostModel {
+        let setup = Setup { cores, contexts, speeds, ..Setup::default() };
+        CostModel::new(&setup, IdVec::from_iter([LinearCost::BYTES]), &[Time::from_ns(stall)])
+    }
+
+    fn finished(model: &mut CostModel, now: u64, core: u16) -> u64 {
+        model.serve(Time::from_ns(now), CoreId(core), &PACKET, true).finished.as_ns()
+    }
+
+    #[test]
+    fn a_core_of_half_the_speed_takes_twice_the_time() {
+        let mut model = model(3, 1, &[1000, 500, 300], 0);
+        assert_eq!([0, 1, 2].map(|core| finished(&mut model, 10, core)), [110, 210, 344]);
+        assert_eq!(model.work(&PACKET), 100);
+    }
+
+    #[test]
+    fn contexts_compute_in_turn_and_wait_for_memory_together() {
+        let mut model = model(4, 2, &[], 30);
+        assert_eq!([0, 1, 2].map(|core| finished(&mut model, 0, core)), [130, 230, 130]);
+        let span = model.serve(Time::from_ns(150), CoreId(0), &PACKET, true);
+        assert_eq!(span, Span { finished: Time::from_ns(330), busy: Time::from_ns(180) }, "after its neighbour");
     }
 }

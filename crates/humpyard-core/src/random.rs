@@ -3,10 +3,12 @@
 //! The generator is xoshiro256++ (Blackman, Vigna. Scrambled linear pseudorandom number generators. 2021), seeded by
 //! SplitMix64. Each component draws from a stream of its own, found by name, so that adding one shifts no other.
 
+use serde::{Deserialize, Serialize};
+
 use crate::hash::mix;
 
 /// The seed of a run, from which every stream derives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Seed(pub u64);
 
 impl Seed {

@@ -56,7 +56,8 @@ impl fmt::Debug for Time {
 pub type Work = u64;
 
 /// What one unit of [`Work`] is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WorkUnit {
     /// Nanoseconds of one core.
     #[default]

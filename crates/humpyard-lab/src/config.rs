@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use humpyard_core::cost::LinearCost;
-use humpyard_core::mechanism::{FlowOrder, Limits};
+use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits};
 use humpyard_core::name::Named;
 use humpyard_core::policy::{Ties, Topology};
 use humpyard_core::random::Seed;
@@ -189,12 +189,26 @@ pub struct RunConfig {
     pub cores: usize,
     /// Which cores are near each other; none is all the same.
     pub topology: Option<Topology>,
+    /// Contexts of each processing element: so many cores in a row take turns computing.
+    pub contexts: usize,
+    /// Speed of the first cores in thousandths of what the costs hold for; the others have 1000. In virtual time.
+    pub speeds: Vec<u32>,
+    /// What every packet waits for memory after it was computed, while another context computes. In virtual time.
+    pub stall: Duration,
     /// The services, in order of their rules; the last gets what no rule matches.
     pub services: Vec<ServiceChoice>,
     /// What services cost: in virtual time the truth, in real time the estimate.
     pub costs: CostTable,
     /// Which time it goes by. Live only.
     pub clock: Clock,
+    /// By name the services that the packets of a service go through afterwards, by name.
+    pub chains: Vec<(String, Vec<String>)>,
+    /// Whether packets are put back in the order of their flow when they leave.
+    pub exit: Option<ExitOrder>,
+    /// Policies that take over on the way, with the time since the start.
+    pub swaps: Vec<(Duration, PolicySpec)>,
+    /// Where everything that is told and decided is written; none writes nothing.
+    pub journal: Option<String>,
     /// When packets arrive; by a virtual clock not [`Rate::Line`].
     pub rate: Rate,
     /// How often the input is played.
@@ -242,6 +256,13 @@ impl RunConfig {
             policy,
             cores: 2,
             topology: None,
+            contexts: 1,
+            speeds: Vec::new(),
+            stall: Duration::ZERO,
+            chains: Vec::new(),
+            exit: None,
+            swaps: Vec::new(),
+            journal: None,
             services: vec![ServiceChoice::forward()],
             costs: TABLES[0],
             clock: Clock::Real,
@@ -278,14 +299,27 @@ impl RunConfig {
         let mut options = BTreeMap::from([
             ("buffer", self.buffer.to_string()),
             ("client-limit", limit(self.limits.client)),
+            ("chain", list(&mut self.chains.iter().map(|(first, then)| format!("{first}={}", then.join("+"))))),
             ("clients", self.clients.name().to_owned()),
             ("costs", format!("table:{}", self.costs.name)),
+            ("contexts", self.contexts.to_string()),
             ("flows", self.flows.to_string()),
             (
                 "guarantee",
                 list(&mut self.guarantees.iter().map(|(name, share)| format!("{name}={}", f64::from(*share) / 1e6))),
             ),
             ("loop", self.rounds.to_string()),
+            (
+                "reorder",
+                self.exit.map_or_else(
+                    || "none".to_owned(),
+                    |exit| format!("{}ns, {} packets", exit.timeout.as_ns(), exit.packets),
+                ),
+            ),
+            ("speeds", list(&mut self.speeds.iter().map(|&speed| (f64::from(speed) / 1000.0).to_string()))),
+            ("stall", format!("{}ns", self.stall.as_nanos())),
+            ("swap", list(&mut self.swaps.iter().map(|(at, policy)| format!("{}ns={policy}", at.as_nanos())))),
+            ("when-full", self.limits.when_full.name().to_owned()),
             ("queue-limit", limit(self.limits.queue)),
             (
                 "services",

@@ -3,6 +3,7 @@
 use humpyard_core::policy::{BuildError, ParameterError};
 use humpyard_runtime::RunError;
 use humpyard_services::ServiceError;
+use humpyard_sim::SimulationError;
 use humpyard_traffic::TrafficError;
 
 /// Why a run cannot be, in one line: what was given, what is accepted, what to do.
@@ -21,6 +22,9 @@ pub enum LabError {
     /// A service.
     #[error(transparent)]
     Service(#[from] ServiceError),
+    /// The simulator.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
     /// The live driver.
     #[error(transparent)]
     Run(#[from] RunError),

@@ -9,6 +9,7 @@ mod config;
 mod demo;
 mod environment;
 mod error;
+mod journal;
 mod parts;
 mod result;
 mod run;
@@ -18,5 +19,6 @@ pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, pa
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;
+pub use journal::{Parting, Replayed, replay};
 pub use result::{Damage, DurationSummary, Measured, PacketCounts, Panic, RunResult};
 pub use run::{Control, run, run_live, simulate};

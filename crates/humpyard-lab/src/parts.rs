@@ -1,17 +1,19 @@
 //! From a configuration to the parts that a driver takes.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::path::absolute;
 
-use humpyard_core::cost::LinearCost;
+use humpyard_core::cost::{CostModel, LinearCost};
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::measure::{Measured, Measurements};
-use humpyard_core::mechanism::{FlowOrder, Options};
+use humpyard_core::mechanism::{FlowOrder, Options, PlannedSwap};
 use humpyard_core::name::unknown;
 use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_traffic::classify::{Classifier, ClassifierConfig, Granularity, Rule};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::repeat::Repeat;
@@ -20,9 +22,13 @@ use humpyard_traffic::source::Source;
 
 use crate::LabError;
 use crate::config::{Host, Rate, RunConfig};
+use crate::journal::JournalFile;
 
 /// The mechanism over any policies, measured.
 pub(crate) type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
+
+/// Policies that take over, whichever they are.
+pub(crate) type AnySwap<'a> = PlannedSwap<'a, AnySteer, AnyShare, AnyAllocate>;
 
 /// The longest packet that policies prepare for, in bytes: an Ethernet frame.
 const LONGEST_BYTES: u32 = 1514;
@@ -56,9 +62,15 @@ pub(crate) fn costs(config: &RunConfig) -> Result<Vec<LinearCost>, LabError> {
     costs.collect::<Result<_, _>>().map_err(LabError::Option)
 }
 
-/// The mechanism with its policies and measurements.
-pub(crate) fn measured(config: &RunConfig, cores: usize, clients: usize) -> Result<AnyMeasured, LabError> {
+/// Makes the set-up of a run of so many cores and clients, and does something with it.
+pub(crate) fn with_setup<T>(
+    config: &RunConfig,
+    cores: usize,
+    clients: usize,
+    body: impl FnOnce(&Setup<'_>, &Options) -> Result<T, LabError>,
+) -> Result<T, LabError> {
     check_names(config)?;
+    check_cores(config, cores)?;
     let costs = costs(config)?;
     let estimates = config.estimates(&costs);
     let guarantees = guarantees(config)?;
@@ -70,13 +82,15 @@ pub(crate) fn measured(config: &RunConfig, cores: usize, clients: usize) -> Resu
         .map(|((choice, cost), guarantee_millionths)| ServiceSetup {
             name: &choice.name,
             packet_time: Time::from_ns(cost.work(TYPICAL_BYTES)),
-            switch_cost: Time::from_ns(config.switch_cost.as_nanos() as u64),
-            tolerance: Time::from_ns(config.tolerance(&choice.name).as_nanos() as u64),
+            switch_cost: time(config.switch_cost),
+            tolerance: time(config.tolerance(&choice.name)),
             guarantee_millionths,
         })
         .collect();
     let setup = Setup {
         cores,
+        contexts: config.contexts,
+        speeds: &config.speeds,
         topology: config.topology.as_ref(),
         flows: config.flows,
         clients,
@@ -88,16 +102,93 @@ pub(crate) fn measured(config: &RunConfig, cores: usize, clients: usize) -> Resu
         services: &services,
         ties: config.ties,
         seed: config.seed,
-        ..Setup::default()
     };
     let flow_order = config.flow_order.unwrap_or(match config.clients {
         Granularity::Service => FlowOrder::Free,
         Granularity::Flow | Granularity::Connection => FlowOrder::Keep,
     });
-    let options = Options { limits: config.limits, flow_order, ..Options::default() };
+    let options = Options { limits: config.limits, flow_order, chains: chains(config)?, exit: config.exit };
+    body(&setup, &options)
+}
+
+/// The mechanism with its policies and measurements, and the journal that it writes.
+pub(crate) fn measured(
+    config: &RunConfig,
+    setup: &Setup<'_>,
+    options: &Options,
+) -> Result<(AnyMeasured, Option<JournalFile>), LabError> {
     let in_flight = if config.host == Host::Live { config.in_flight } else { 1 };
-    let scheduler = config.policy.build(&setup, options)?.with_in_flight(in_flight);
-    Ok(Measured::new(scheduler, Measurements::new(&setup)))
+    let mut scheduler = config.policy.build(setup, options.clone())?.with_in_flight(in_flight);
+    let mut journal = None;
+    if let Some(path) = &config.journal {
+        let file = JournalFile::create(path, &config.policy, setup, options, in_flight)?;
+        scheduler = scheduler.with_journal(Box::new(file.clone()));
+        journal = Some(file);
+    }
+    let measurements = Measurements::new(setup).with_chains(&options.chains);
+    Ok((Measured::new(scheduler, measurements), journal))
+}
+
+/// The cores of a run in virtual time.
+pub(crate) fn cost_model(config: &RunConfig, setup: &Setup<'_>) -> Result<CostModel, LabError> {
+    let stalls = vec![time(config.stall); config.services.len()];
+    Ok(CostModel::new(setup, costs(config)?.into_iter().collect(), &stalls))
+}
+
+/// The policies that take over on the way.
+pub(crate) fn swaps<'a>(config: &'a RunConfig, setup: &'a Setup<'a>) -> Result<Vec<AnySwap<'a>>, LabError> {
+    let mut planned: Vec<&(Duration, PolicySpec)> = config.swaps.iter().collect();
+    planned.sort_by_key(|(at, _)| *at);
+    let mut before = &config.policy;
+    let swaps = planned.into_iter().map(|(at, policy)| {
+        // Tried on an empty scheduler, so that a slip is told before the run.
+        let mut trial = before.build(setup, Options::default())?;
+        policy.take_over(Time::ZERO, before, setup, &mut trial)?;
+        let last = core::mem::replace(&mut before, policy);
+        let take_over =
+            Box::new(move |now, scheduler: &mut AnyScheduler| policy.take_over(now, last, setup, scheduler));
+        Ok(PlannedSwap { at: time(*at), take_over })
+    });
+    swaps.map(|swap| swap.map(|PlannedSwap { at, take_over }| PlannedSwap { at, take_over: take_over as _ })).collect()
+}
+
+/// The services that packets go through, by the service with which they begin; none where no packet goes through several.
+fn chains(config: &RunConfig) -> Result<Vec<Vec<ServiceId>>, LabError> {
+    if config.chains.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names: Vec<&str> = config.services.iter().map(|choice| choice.name.as_str()).collect();
+    let find = |name: &str| {
+        let found = names.iter().position(|known| *known == name).map(ServiceId::from_index);
+        found.ok_or_else(|| LabError::option(unknown("service of this run", name, names.iter().copied())))
+    };
+    let mut chains: Vec<Vec<ServiceId>> = (0..names.len()).map(|id| vec![ServiceId::from_index(id)]).collect();
+    for (first, then) in &config.chains {
+        let chain = &mut chains[find(first)?.index()];
+        chain.truncate(1);
+        for name in then {
+            chain.push(find(name)?);
+        }
+    }
+    Ok(chains)
+}
+
+/// Cores must make whole elements, and there must be a core for each speed.
+fn check_cores(config: &RunConfig, cores: usize) -> Result<(), LabError> {
+    if !cores.is_multiple_of(config.contexts) {
+        return Err(LabError::option(format!(
+            "--contexts {} does not divide {cores} cores: every element has as many",
+            config.contexts
+        )));
+    }
+    if config.speeds.len() > cores {
+        return Err(LabError::option(format!("--speeds names {} cores, and there are {cores}", config.speeds.len())));
+    }
+    Ok(())
+}
+
+fn time(duration: Duration) -> Time {
+    Time::from_ns(duration.as_nanos() as u64)
 }
 
 /// The input, played as often as asked.

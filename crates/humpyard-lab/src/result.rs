@@ -142,6 +142,8 @@ pub struct Measured {
     pub decision_ns: DurationSummary,
     /// The longest that a packet was due before the dispatcher took it in; 0 in a simulation.
     pub overdue_max_ns: u64,
+    /// The longest that everything stood still while a policy took over; 0 where none did.
+    pub swap_pause_max_ns: u64,
     /// Decision time over decision and processing time, from the means: two decisions and one service per packet.
     pub overhead_fraction: f64,
 }
@@ -171,6 +173,7 @@ impl Measured {
                 p99: decision.quantile(0.99),
             },
             overdue_max_ns: 0,
+            swap_pause_max_ns: 0,
             overhead_fraction: if total > 0.0 { decisions_ns / total } else { 0.0 },
         }
     }

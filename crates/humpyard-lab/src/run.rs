@@ -2,8 +2,9 @@
 
 use core::sync::atomic::AtomicBool;
 
-use humpyard_core::id::{Id, IdVec};
+use humpyard_core::id::Id;
 use humpyard_core::measure::Summary;
+use humpyard_core::policy::Setup;
 use humpyard_runtime::{Live, Overload};
 use humpyard_services::{Factory, prepare};
 use humpyard_sim::Simulation;
@@ -11,6 +12,7 @@ use humpyard_sim::Simulation;
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::environment::Environment;
+use crate::journal::JournalFile;
 use crate::parts;
 use crate::result::{Damage, Measured, PacketCounts, Panic, RunResult};
 
@@ -43,22 +45,30 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     }
     check_services(config)?;
     let classifier = parts::classifier(config)?;
-    let simulation = Simulation {
-        measured: parts::measured(config, config.cores, classifier.clients_max())?,
-        cores: config.cores,
-        costs: IdVec::from_iter(parts::costs(config)?),
-        pacer: parts::pacer(config, config.cores, control.stop)?.ok_or_else(|| {
-            LabError::option("a simulation has no line rate: use --rate trace or --rate PPS, or --load")
-        })?,
-        source: parts::source(config)?,
-        classifier,
-        stop: control.stop,
-        progress: control.progress,
-    };
-    let outcome = humpyard_sim::simulate(simulation)?;
+    let outcome = parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
+        let (measured, journal) = parts::measured(config, setup, options)?;
+        let outcome = humpyard_sim::simulate(Simulation {
+            measured,
+            cores: config.cores,
+            costs: parts::cost_model(config, setup)?,
+            swaps: parts::swaps(config, setup)?,
+            pacer: parts::pacer(config, config.cores, control.stop)?.ok_or_else(|| {
+                LabError::option("a simulation has no line rate: use --rate trace or --rate PPS, or --load")
+            })?,
+            source: parts::source(config)?,
+            classifier,
+            stop: control.stop,
+            progress: control.progress,
+        })?;
+        journal.map_or(Ok(()), JournalFile::finish)?;
+        Ok(outcome)
+    })?;
     let summary = outcome.measured.summary();
     let account = outcome.measured.account();
-    let real = Measured::of(outcome.wall, &outcome.decision, account.arrived, busy_ns(&summary));
+    let real = Measured {
+        swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
+        ..Measured::of(outcome.wall, &outcome.decision, account.arrived, busy_ns(&summary))
+    };
     Ok(RunResult {
         policy: config.policy.to_string(),
         input: config.input.clone(),
@@ -86,31 +96,35 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     let cores = config.cores.max(1);
     // First, for it knows best what is wrong with a service.
     let services = factories(config)?;
-    let clock = clock(config)?;
     let classifier = parts::classifier(config)?;
     let line = config.rate == Rate::Line;
-    let live = Live {
-        measured: parts::measured(config, cores, classifier.clients_max())?,
-        packets: config.buffer,
-        workers: config.cores,
-        services,
-        pacer: parts::pacer(config, cores, control.stop)?,
-        clock: humpyard_runtime::Clock::Real,
-        overload: config.overload.unwrap_or(if line { Overload::Wait } else { Overload::Drop }),
-        clock,
-        longest: config.longest,
-        source: parts::source(config)?,
-        sink: humpyard_traffic::sink::create(&config.output)?,
-        quarantine: parts::quarantine(config)?,
-        classifier,
-        stop: control.stop,
-        progress: control.progress,
-    };
-    let outcome = humpyard_runtime::run(live)?;
+    let outcome = parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {
+        let (measured, journal) = parts::measured(config, setup, options)?;
+        let outcome = humpyard_runtime::run(Live {
+            measured,
+            packets: config.buffer,
+            workers: config.cores,
+            services,
+            pacer: parts::pacer(config, cores, control.stop)?,
+            overload: config.overload.unwrap_or(if line { Overload::Wait } else { Overload::Drop }),
+            clock: clock(config, setup)?,
+            swaps: parts::swaps(config, setup)?,
+            longest: config.longest,
+            source: parts::source(config)?,
+            sink: humpyard_traffic::sink::create(&config.output)?,
+            quarantine: parts::quarantine(config)?,
+            classifier,
+            stop: control.stop,
+            progress: control.progress,
+        })?;
+        journal.map_or(Ok(()), JournalFile::finish)?;
+        Ok(outcome)
+    })?;
     let summary = outcome.measured.summary();
     let account = outcome.measured.account();
     let real = Measured {
         overdue_max_ns: outcome.overdue_max.as_ns(),
+        swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
         ..Measured::of(outcome.wall, &outcome.decision, account.arrived, busy_ns(&summary))
     };
     Ok(RunResult {
@@ -156,14 +170,14 @@ fn check_services(config: &RunConfig) -> Result<(), LabError> {
 }
 
 /// The clock of a live run.
-fn clock(config: &RunConfig) -> Result<humpyard_runtime::Clock, LabError> {
+fn clock(config: &RunConfig, setup: &Setup<'_>) -> Result<humpyard_runtime::Clock, LabError> {
     match config.clock {
         Clock::Real => Ok(humpyard_runtime::Clock::Real),
         Clock::Virtual if config.rate == Rate::Line => Err(LabError::option(
             "a virtual clock goes by the times at which packets arrive, and a line rate has none: use --rate trace or \
              --rate PPS, or --load",
         )),
-        Clock::Virtual => Ok(humpyard_runtime::Clock::Virtual(IdVec::from_iter(parts::costs(config)?))),
+        Clock::Virtual => Ok(humpyard_runtime::Clock::Virtual(Box::new(parts::cost_model(config, setup)?))),
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::time::Instant;
 
-use humpyard_core::cost::LinearCost;
-use humpyard_core::id::{IdVec, ServiceId};
+use humpyard_core::cost::CostModel;
 use humpyard_core::unit::Time;
 
 /// Which time a run goes by.
@@ -13,12 +12,11 @@ pub enum Clock {
     #[default]
     Real,
     /// One of its own, which goes from one event to the next as in the simulator. Services do their work for real, on the
-    /// calling thread alone, but a packet keeps its core busy for as long as this table says, in ns: the cost of its length,
-    /// and what a cold core adds. The same input, paced, gives the same run.
+    /// calling thread alone, but a packet keeps its core busy for as long as this model says. The same input, paced, gives the same run.
     ///
     /// Where a core has one packet in flight at a time, the mechanism and its policies see exactly what the simulator lets
     /// them see: the same calls with the same times in the same order.
-    Virtual(IdVec<ServiceId, LinearCost>),
+    Virtual(Box<CostModel>),
 }
 
 /// Real time since the start of the run, the same for all threads.

@@ -3,6 +3,7 @@
 use humpyard_core::frame::Frame;
 use humpyard_core::id::CoreId;
 use humpyard_core::mechanism::Dispatch;
+use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 
 use crate::outcome::RunError;
@@ -56,6 +57,14 @@ impl Crew {
         match self {
             Self::Own(own) => own.take(now),
             Self::Threads(threads) => threads.take(now),
+        }
+    }
+
+    /// What a packet will take a warm core, in ns, where that is known beforehand.
+    pub(crate) fn work(&self, packet: &Packet) -> Option<u64> {
+        match self {
+            Self::Own(own) => own.work(packet),
+            Self::Threads(_) => None,
         }
     }
 

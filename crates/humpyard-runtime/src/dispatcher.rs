@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
+use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{CoreId, IdVec, Slot};
+use humpyard_core::id::{CoreId, Id, IdVec, Slot};
 use humpyard_core::measure::{Histogram, Measured};
-use humpyard_core::mechanism::{Arrival, Completed};
-use humpyard_core::packet::Packet;
+use humpyard_core::mechanism::{Arrival, PlannedSwap};
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
@@ -30,7 +30,7 @@ use crate::panic;
 use crate::placement::{Seat, seats};
 use crate::threads::Threads;
 use crate::wait::{Bell, Next, Patience};
-use crate::worker::{Done, Panicked, Span, Workbench};
+use crate::worker::{Done, Panicked, Workbench};
 
 /// What to do when as many packets are held as may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -66,6 +66,8 @@ pub struct Live<'a, S, Q, A> {
     pub overload: Overload,
     /// Which time it goes by. By a virtual one there are no threads.
     pub clock: Clock,
+    /// Policies that take over on the way, by time since the start, which rises.
+    pub swaps: Vec<PlannedSwap<'a, S, Q, A>>,
     /// Ends reading after so long, by that time.
     pub longest: Option<Duration>,
     /// Set from outside to end reading: what is held is served and written.
@@ -110,7 +112,10 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
     let started = Instant::now();
     let mut dispatcher = Dispatcher {
         given: IdSet::new(live.workers.max(1)),
-        held: IdVec::from_fn(live.packets, |_| Held::default()),
+        // One more, for a packet that is pushed out by another that has its slot already.
+        held: IdVec::from_fn(live.packets + 1, |_| Held::default()),
+        waiting_out: Vec::new(),
+        swap_pause_max: Duration::ZERO,
         spare: Vec::new(),
         next: None,
         shared: seats[0].shared,
@@ -130,7 +135,8 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         live,
     };
     let worked = dispatcher.work();
-    let Dispatcher { live, out, panic, damage, interrupted, overdue_max, decision, crew, .. } = dispatcher;
+    let Dispatcher { live, out, panic, damage, interrupted, overdue_max, swap_pause_max, decision, crew, .. } =
+        dispatcher;
     // No thread outlives the run, whatever became of it.
     let ended = crew.end();
     worked.and(ended)?;
@@ -145,6 +151,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         damage,
         interrupted,
         overdue_max,
+        swap_pause_max,
         wall: started.elapsed(),
         decision,
         seats,
@@ -169,7 +176,7 @@ fn crew<S: Steer, Q: Share, A: Allocate>(
 ) -> Result<Crew, RunError> {
     let bench = || Workbench::new(&live.services, live.quarantine.is_some());
     Ok(match &live.clock {
-        Clock::Virtual(costs) => Crew::Own(Own::by_table(costs.clone(), live.workers.max(1), bench)),
+        Clock::Virtual(costs) => Crew::Own(Own::by_table((**costs).clone(), live.workers.max(1), bench)),
         Clock::Real if live.workers == 0 => Crew::Own(Own::measured(stopwatch, bench())),
         Clock::Real => {
             let in_flight = live.measured.scheduler().in_flight() as usize;
@@ -189,6 +196,10 @@ struct Dispatcher<'a, S, Q, A> {
     /// Cores that were given packets and not yet woken.
     given: IdSet<CoreId>,
     held: IdVec<Slot, Held>,
+    /// The frames of packets that wait at the exit, by place.
+    waiting_out: Vec<Frame>,
+    /// The longest that all stood still while a policy took over.
+    swap_pause_max: Duration,
     /// Buffers not in use.
     spare: Vec<Frame>,
     /// The frame read and not yet arrived, with its arrival.
@@ -212,10 +223,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn work(&mut self) -> Result<(), RunError> {
         loop {
             let completed = self.take_back()?;
-            let timed_out = self.keep_time();
+            let timed_out = self.keep_time()?;
             let arrived = self.take_in()?;
             let dispatched = self.hand_out();
-            if !self.reading && self.live.measured.account().held == 0 {
+            if !self.reading && self.live.measured.account().held + self.out.held == 0 {
                 return Ok(());
             }
             if completed || timed_out || dispatched {
@@ -244,39 +255,84 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     }
 
     fn settle(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
-        let (frame, goes_out) = match done {
-            Done::Served { slot, frame, verdict, span } => {
-                self.complete(now, core, slot, span);
-                (frame, self.out.on_verdict(verdict))
-            }
+        match done {
+            Done::Served { slot, frame, verdict, span } => self.on_served(now, core, slot, frame, verdict, span)?,
             Done::Panicked(panicked) => {
                 let Panicked { slot, frame, span, message } = *panicked;
-                let service = self.complete(now, core, slot, span).service;
-                self.on_panic(ServicePanic { packet: self.held[slot].number, service, message }, &frame)?;
-                (frame, false)
+                let number = self.held[slot].number;
+                let completed = self.live.measured.on_end(now, core, slot, span.finished, span.busy);
+                self.live.classifier.release(&completed.packet);
+                let service = completed.packet.service;
+                self.on_panic(ServicePanic { packet: number, service, message }, &frame)?;
+                self.spare.push(frame);
             }
             Done::Generated(frame) => {
                 self.out.on_generated();
-                (frame, true)
+                self.send(frame)?;
             }
-            Done::Switched => {
-                self.live.measured.on_switched(now, core);
-                self.begin_switches(now);
-                return Ok(());
-            }
-        };
-        if goes_out {
-            self.live.sink.write(&frame)?;
+            Done::Switched => self.live.measured.on_switched(now, core),
         }
+        self.follow_up(now)
+    }
+
+    /// A packet was served: it goes on, out, to wait for earlier ones of its flow, or it ends here.
+    fn on_served(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        slot: Slot,
+        frame: Frame,
+        verdict: Verdict,
+        span: Span,
+    ) -> Result<(), RunError> {
+        let measured = &mut self.live.measured;
+        if verdict != Verdict::Forward {
+            let completed = measured.on_end(now, core, slot, span.finished, span.busy);
+            self.live.classifier.release(&completed.packet);
+            self.out.on_verdict(verdict);
+            self.spare.push(frame);
+            return Ok(());
+        }
+        let completed = measured.on_completion(now, core, slot, span.finished, span.busy);
+        if completed.onward.is_some() {
+            self.held[slot].frame = frame;
+            return Ok(());
+        }
+        if let Some(place) = completed.exit {
+            self.out.on_wait();
+            if self.waiting_out.len() <= place.index() {
+                self.waiting_out.resize_with(place.index() + 1, Frame::default);
+            }
+            self.waiting_out[place.index()] = frame;
+            return Ok(());
+        }
+        self.live.classifier.release(&completed.packet);
+        self.out.on_verdict(verdict);
+        self.send(frame)
+    }
+
+    fn send(&mut self, frame: Frame) -> Result<(), RunError> {
+        self.live.sink.write(&frame)?;
         self.spare.push(frame);
         Ok(())
     }
 
-    fn complete(&mut self, now: Time, core: CoreId, slot: Slot, span: Span) -> Packet {
-        let Completed { packet, .. } = self.live.measured.on_completion(now, core, slot, span.finished, span.busy);
-        self.begin_switches(now);
-        self.live.classifier.release(&packet);
-        packet
+    /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
+    fn follow_up(&mut self, now: Time) -> Result<(), RunError> {
+        while let Some(dropped) = self.live.measured.next_dropped() {
+            self.live.classifier.release(&dropped.packet);
+            self.spare.push(mem::take(&mut self.held[dropped.slot].frame));
+        }
+        while let Some(exit) = self.live.measured.next_exit(now) {
+            self.live.classifier.release(&exit.packet);
+            self.out.on_exit();
+            let frame = mem::take(&mut self.waiting_out[exit.place.index()]);
+            self.send(frame)?;
+        }
+        while let Some(switch) = self.live.measured.next_switch() {
+            self.crew.switch(switch.core, now + switch.cost);
+        }
+        Ok(())
     }
 
     /// Counts a packet at which its service panicked, and puts its frame aside.
@@ -387,11 +443,12 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
         let mut packet = classified.packet;
         packet.arrival = arrival;
+        packet.estimate = self.crew.work(&packet).unwrap_or(0);
         let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
         let answer = measured.on_arrival(now, packet);
         self.record(timed);
-        self.begin_switches(now);
         self.arrivals += 1;
+        self.follow_up(now)?;
         match answer {
             Arrival::Queued(slot) => self.held[slot] = Held { number: self.arrivals, frame },
             Arrival::Dropped(_) => {
@@ -427,20 +484,21 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     }
 
     /// Tells the policies the time, if they asked for it.
-    fn keep_time(&mut self) -> bool {
+    fn keep_time(&mut self) -> Result<bool, RunError> {
         let now = self.now.read();
         let due = self.live.measured.next_timeout().is_some_and(|timeout| timeout <= now);
         if due {
             self.live.measured.on_timeout(now);
-            self.begin_switches(now);
+            self.follow_up(now)?;
         }
-        due
-    }
-
-    fn begin_switches(&mut self, now: Time) {
-        while let Some(switch) = self.live.measured.next_switch() {
-            self.crew.switch(switch.core, now + switch.cost);
+        while self.live.swaps.first().is_some_and(|swap| self.begin + swap.at <= now) {
+            let swap = self.live.swaps.remove(0);
+            let started = Instant::now();
+            (swap.take_over)(now, self.live.measured.scheduler_mut()).map_err(RunError::Swap)?;
+            self.swap_pause_max = self.swap_pause_max.max(started.elapsed());
+            self.follow_up(now)?;
         }
+        Ok(due)
     }
 
     /// Nothing to do now: time passes. False if nothing will ever come.
@@ -473,7 +531,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn next_event(&self) -> Option<Time> {
         let arrival = self.next.as_ref().map(|&(arrival, _)| arrival).filter(|_| !self.must_wait());
         let end = self.live.longest.filter(|_| self.reading).map(|longest| self.begin + Time::from_ns(ns(longest)));
-        [arrival, end, self.crew.next_time(), self.live.measured.next_timeout()].into_iter().flatten().min()
+        let swap = self.live.swaps.first().map(|swap| self.begin + swap.at);
+        [arrival, end, swap, self.crew.next_time(), self.live.measured.next_timeout()].into_iter().flatten().min()
     }
 
     fn record(&mut self, timed: Option<Instant>) {

@@ -4,6 +4,7 @@ use std::io;
 
 use humpyard_core::id::ServiceId;
 use humpyard_core::measure::{Histogram, Measured};
+use humpyard_core::policy::BuildError;
 use humpyard_core::unit::Time;
 use humpyard_services::{DropReason, Verdict};
 use humpyard_traffic::TrafficError;
@@ -59,6 +60,18 @@ impl OutAccount {
         false
     }
 
+    /// A packet was served, and waits for earlier ones of its flow.
+    pub(crate) fn on_wait(&mut self) {
+        self.processed += 1;
+        self.held += 1;
+    }
+
+    /// A packet goes out that has waited.
+    pub(crate) fn on_exit(&mut self) {
+        self.held -= 1;
+        self.forwarded += 1;
+    }
+
     /// A service made a packet, which goes out.
     pub(crate) fn on_generated(&mut self) {
         self.generated += 1;
@@ -81,6 +94,8 @@ pub struct Outcome<S, Q, A> {
     pub interrupted: bool,
     /// The longest that a frame was due before the dispatcher took it in: more than a moment, and it could not keep up.
     pub overdue_max: Time,
+    /// The longest that everything stood still while a policy took over.
+    pub swap_pause_max: core::time::Duration,
     /// Time from the first frame read to the last written.
     pub wall: core::time::Duration,
     /// Time of decisions (an arrival, or the question of a core), in ns; a sample of them.
@@ -112,6 +127,9 @@ pub enum RunError {
     /// A thread could not be started.
     #[error("cannot start a worker thread: {0}; use fewer workers")]
     Thread(io::Error),
+    /// A policy that was to take over could not.
+    #[error(transparent)]
+    Swap(BuildError),
     /// A worker thread ended before its time.
     #[error("worker {0} is gone: a service panicked while it was made anew")]
     WorkerLost(usize),

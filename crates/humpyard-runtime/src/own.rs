@@ -3,15 +3,16 @@
 use core::cell::Cell;
 use std::collections::VecDeque;
 
-use humpyard_core::cost::LinearCost;
+use humpyard_core::cost::CostModel;
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{CoreId, IdVec, ServiceId};
+use humpyard_core::id::{CoreId, IdVec};
 use humpyard_core::mechanism::Dispatch;
+use humpyard_core::packet::Packet;
 use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::Time;
 
 use crate::clock::Stopwatch;
-use crate::worker::{Done, Job, Laps, Span, Workbench};
+use crate::worker::{Done, Job, Laps, Workbench};
 
 /// Cores whose work the dispatcher does itself. What comes of it waits until its time has come: at once if time is measured,
 /// for work is done when it is done; later if a table says what work takes.
@@ -26,14 +27,12 @@ struct Core {
     bench: Workbench,
     /// Results not yet taken, with their times, which rise.
     results: VecDeque<(Time, Done)>,
-    /// When it is done with all it was given.
-    free: Time,
 }
 
 /// How long work takes.
 enum Timing {
     Measured(Laps),
-    Table(IdVec<ServiceId, LinearCost>),
+    Table(CostModel),
 }
 
 impl Own {
@@ -42,24 +41,20 @@ impl Own {
         Self::new(1, Timing::Measured(Laps::new(stopwatch)), [bench])
     }
 
-    /// So many cores whose work takes what these costs say, in ns.
-    pub(crate) fn by_table(
-        costs: IdVec<ServiceId, LinearCost>,
-        cores: usize,
-        bench: impl FnMut() -> Workbench,
-    ) -> Self {
+    /// So many cores whose work takes what this model says.
+    pub(crate) fn by_table(costs: CostModel, cores: usize, bench: impl FnMut() -> Workbench) -> Self {
         Self::new(cores, Timing::Table(costs), core::iter::repeat_with(bench).take(cores))
     }
 
     fn new(cores: usize, timing: Timing, benches: impl IntoIterator<Item = Workbench>) -> Self {
-        let core = |bench| Core { bench, results: VecDeque::new(), free: Time::ZERO };
+        let core = |bench| Core { bench, results: VecDeque::new() };
         Self { cores: benches.into_iter().map(core).collect(), due: IndexedHeap::new(cores), timing }
     }
 
     /// Serves a packet now.
     pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, frame: Frame) {
         let Self { cores, due, timing } = self;
-        let Core { bench, results, free } = &mut cores[core];
+        let Core { bench, results } = &mut cores[core];
         if let Timing::Measured(laps) = timing {
             laps.begin();
         }
@@ -67,11 +62,7 @@ impl Own {
         let end = || {
             let span = match timing {
                 Timing::Measured(laps) => laps.end(),
-                Timing::Table(costs) => {
-                    let cost = costs[dispatch.packet.service].total(dispatch.packet.length, dispatch.cold);
-                    let busy = Time::from_ns(cost);
-                    Span { finished: now.max(*free) + busy, busy }
-                }
+                Timing::Table(costs) => costs.serve(now, core, &dispatch.packet, dispatch.cold),
             };
             finished.set(span.finished);
             span
@@ -79,7 +70,6 @@ impl Own {
         let job = Job { slot: dispatch.slot, service: dispatch.packet.service, frame };
         // What the service made itself is there when the packet is done.
         bench.serve(job, end, |done| results.push_back((finished.get(), done)));
-        *free = finished.get();
         set_due(due, core, results);
     }
 
@@ -97,6 +87,14 @@ impl Own {
         let (_, done) = results.pop_front().expect("a core that is due has a result");
         set_due(&mut self.due, core, results);
         Some((core, done))
+    }
+
+    /// What a packet will take a warm core, where that is known beforehand.
+    pub(crate) fn work(&self, packet: &Packet) -> Option<u64> {
+        match &self.timing {
+            Timing::Measured(_) => None,
+            Timing::Table(costs) => Some(costs.work(packet)),
+        }
     }
 
     /// When the next result is there.

@@ -6,6 +6,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::thread;
 
+use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{IdVec, ServiceId, Slot};
 use humpyard_core::unit::Time;
@@ -58,15 +59,6 @@ pub(crate) struct Panicked {
     pub(crate) span: Span,
     /// Why and where, in one line.
     pub(crate) message: String,
-}
-
-/// The time of some work.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
-    /// When it was done.
-    pub(crate) finished: Time,
-    /// How long it kept its core busy.
-    pub(crate) busy: Time,
 }
 
 /// Measures one piece of work after the other.

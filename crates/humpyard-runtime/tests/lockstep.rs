@@ -6,12 +6,12 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use humpyard_core::cost::LinearCost;
+use humpyard_core::cost::{CostModel, LinearCost};
 use humpyard_core::frame::Frame;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, Id, IdVec, ServiceId};
 use humpyard_core::measure::{Measured, Measurements, Summary};
-use humpyard_core::mechanism::{Account, Options, Scheduler};
+use humpyard_core::mechanism::{self, Account, ExitOrder, Journal, Limits, Options, Record, Scheduler, WhenFull};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Family, Policy, ServiceSetup, Setup, Share, Steer, Target, View};
 use humpyard_core::random::Seed;
@@ -33,7 +33,22 @@ enum Event {
     Completed { now: Time, core: CoreId, sequence: u64, used: Work },
 }
 
-type Log = Arc<Mutex<Vec<Event>>>;
+/// What a run leaves behind: what its sharing policies were told, and the journal of the mechanism.
+#[derive(Clone, Default)]
+struct Log {
+    events: Arc<Mutex<Vec<Event>>>,
+    journal: Written,
+}
+
+/// A journal in memory.
+#[derive(Clone, Debug, Default)]
+struct Written(Arc<Mutex<Vec<Record>>>);
+
+impl Journal for Written {
+    fn record(&mut self, record: Record) {
+        self.0.lock().expect("one thread").push(record);
+    }
+}
 
 /// A sharing policy that notes what it is told.
 struct Noting {
@@ -43,7 +58,7 @@ struct Noting {
 
 impl Noting {
     fn note(&self, event: Event) {
-        self.log.lock().expect("one thread").push(event);
+        self.log.events.lock().expect("one thread").push(event);
     }
 }
 
@@ -72,6 +87,14 @@ impl Share for Noting {
 
     fn pick(&mut self, now: Time, core: CoreId) -> Option<ClientId> {
         self.share.pick(now, core)
+    }
+
+    fn prefers_cores(&self) -> bool {
+        self.share.prefers_cores()
+    }
+
+    fn on_push_out(&mut self, now: Time, client: ClientId, packet: &Packet, waiting: u32) {
+        self.share.on_push_out(now, client, packet, waiting);
     }
 
     fn place(&mut self, now: Time, idle: &IdSet<CoreId>) -> CoreId {
@@ -115,6 +138,12 @@ struct Case<'a> {
     in_flight: u32,
     overload: Overload,
     longest: Option<Duration>,
+    /// Each service's packets go through the other one too.
+    chains: bool,
+    exit: Option<ExitOrder>,
+    limits: Limits,
+    contexts: usize,
+    speeds: &'a [u32],
 }
 
 impl Default for Case<'_> {
@@ -130,6 +159,11 @@ impl Default for Case<'_> {
             in_flight: 1,
             overload: Overload::Drop,
             longest: None,
+            chains: false,
+            exit: None,
+            limits: Limits::default(),
+            contexts: 1,
+            speeds: &[],
         }
     }
 }
@@ -146,12 +180,18 @@ struct Ran {
     summary: Summary,
     account: Account,
     log: Vec<Event>,
+    journal: Vec<Record>,
     flows: u64,
 }
 
 impl Case<'_> {
     fn costs(&self) -> &'static [LinearCost] {
         &COSTS[2 - self.services..]
+    }
+
+    fn cost_model(&self) -> CostModel {
+        let stalls = vec![Time::from_ns(if self.contexts > 1 { 500 } else { 0 }); self.services];
+        self.with_setup(|setup| CostModel::new(setup, self.costs().iter().copied().collect(), &stalls))
     }
 
     fn classifier(&self) -> Classifier {
@@ -175,6 +215,10 @@ impl Case<'_> {
         &self,
         steer: impl FnOnce(&PolicySpec, &Setup<'_>) -> Option<S>,
     ) -> (Measured<S, Noting, AnyAllocate>, Log) {
+        self.with_setup(|setup| self.measured_by(setup, steer))
+    }
+
+    fn with_setup<T>(&self, body: impl FnOnce(&Setup<'_>) -> T) -> T {
         let weights: Vec<Weight> = (1..=1000).filter_map(Weight::new).collect();
         let services: Vec<ServiceSetup<'_>> = ["first", "second"][..self.services]
             .iter()
@@ -186,8 +230,10 @@ impl Case<'_> {
                 guarantee_millionths: 1_000_000 / self.services as u32,
             })
             .collect();
-        let setup = Setup {
+        body(&Setup {
             cores: self.cores,
+            contexts: self.contexts,
+            speeds: self.speeds,
             flows: 8192,
             clients: 8192,
             packets: self.packets,
@@ -198,20 +244,33 @@ impl Case<'_> {
             estimates: self.costs(),
             services: &services,
             ..Setup::default()
-        };
+        })
+    }
+
+    fn measured_by<S: Steer>(
+        &self,
+        setup: &Setup<'_>,
+        steer: impl FnOnce(&PolicySpec, &Setup<'_>) -> Option<S>,
+    ) -> (Measured<S, Noting, AnyAllocate>, Log) {
         let log = Log::default();
         let spec: PolicySpec = self.policy.parse().expect("a registered policy");
-        let share = || Ok(Noting { share: spec.build_share(&setup)?, log: Arc::clone(&log) });
-        let (steer, allocate) = (steer(&spec, &setup), spec.build_allocate(&setup).expect("a valid set-up"));
-        let scheduler = Scheduler::new(&setup, Options::default(), steer, allocate, share).expect("a valid set-up");
-        (Measured::new(scheduler.with_in_flight(self.in_flight), Measurements::new(&setup)), log)
+        let share = || Ok(Noting { share: spec.build_share(setup)?, log: log.clone() });
+        let (steer, allocate) = (steer(&spec, setup), spec.build_allocate(setup).expect("a valid set-up"));
+        let chains: &[[u16; 2]] = if self.chains && self.services == 2 { &[[0, 1], [1, 0]] } else { &[] };
+        let chains: Vec<Vec<ServiceId>> = chains.iter().map(|chain| chain.map(ServiceId).into()).collect();
+        let options = Options { limits: self.limits, exit: self.exit, chains, ..Options::default() };
+        let measurements = Measurements::new(setup).with_chains(&options.chains);
+        let scheduler = Scheduler::new(setup, options, steer, allocate, share).expect("a valid set-up");
+        let scheduler = scheduler.with_in_flight(self.in_flight).with_journal(Box::new(log.journal.clone()));
+        (Measured::new(scheduler, measurements), log)
     }
 
     fn simulated<S: Steer>(&self, (measured, log): (Measured<S, Noting, AnyAllocate>, Log)) -> Ran {
         let outcome = simulate(Simulation {
             measured,
             cores: self.cores,
-            costs: self.costs().iter().copied().collect(),
+            costs: self.cost_model(),
+            swaps: Vec::new(),
             classifier: self.classifier(),
             source: self.source(),
             pacer: Pacer::new(self.pace.expect("a simulation has a pace")),
@@ -236,7 +295,13 @@ impl Case<'_> {
     }
 
     fn forward(&self) -> Vec<Factory> {
-        vec![prepare(&"forward".parse().expect("a name")).expect("a service"); self.services]
+        // The simulator knows no packet that ends before its chain does, so there nothing is dropped.
+        let passes = self.chains || self.exit.is_some();
+        let service = || match passes {
+            true => Factory::new("pass", || Pass),
+            false => prepare(&"forward".parse().expect("a name")).expect("a service"),
+        };
+        (0..self.services).map(|_| service()).collect()
     }
 
     fn go<S: Steer, Q: Share, A: Allocate>(
@@ -258,7 +323,8 @@ impl Case<'_> {
             quarantine: None,
             pacer: self.pace.map(Pacer::new),
             overload: self.overload,
-            clock: Clock::Virtual(self.costs().iter().copied().collect()),
+            clock: Clock::Virtual(Box::new(self.cost_model())),
+            swaps: Vec::new(),
             longest: self.longest,
             stop,
             progress: &mut |_, _| {},
@@ -269,9 +335,19 @@ impl Case<'_> {
     }
 }
 
+/// Lets every packet pass.
+struct Pass;
+
+impl Service for Pass {
+    fn process(&mut self, _: &mut Frame, _: &mut Generated) -> Verdict {
+        Verdict::Forward
+    }
+}
+
 fn ran<S: Steer, Q: Share, A: Allocate>(measured: &Measured<S, Q, A>, log: &Log, flows: u64) -> Ran {
-    let log = core::mem::take(&mut *log.lock().expect("one thread"));
-    Ran { summary: measured.summary(), account: *measured.account(), log, flows }
+    let journal = core::mem::take(&mut *log.journal.0.lock().expect("one thread"));
+    let log = core::mem::take(&mut *log.events.lock().expect("one thread"));
+    Ran { summary: measured.summary(), account: *measured.account(), log, journal, flows }
 }
 
 /// A sink that keeps its frames where a test finds them.
@@ -313,6 +389,11 @@ fn assert_equal(live: &Ran, simulated: &Ran, what: &str) {
     if let Some(at) = differs {
         panic!("{what}: event {at} is {:?} live and {:?} simulated", live.log[at], simulated.log[at]);
     }
+    let differs = live.journal.iter().zip(&simulated.journal).position(|(live, simulated)| live != simulated);
+    if let Some(at) = differs {
+        panic!("{what}: record {at} is {:?} live and {:?} simulated", live.journal[at], simulated.journal[at]);
+    }
+    assert_eq!(live.journal.len(), simulated.journal.len(), "{what}");
     assert_eq!(live.log.len(), simulated.log.len(), "{what}");
     assert_eq!(live.account, simulated.account, "{what}");
     assert_eq!(live.summary, simulated.summary, "{what}");
@@ -340,6 +421,31 @@ fn every_policy_is_told_the_same_at_the_same_times() {
             }
         }
     }
+}
+
+/// Everything that the mechanism does beside: chains, the exit, packets pushed out, contexts, cores of unequal speed.
+#[test]
+fn every_feature_of_the_mechanism_goes_in_lockstep() {
+    let exit = Some(ExitOrder { packets: 8, timeout: Time::from_ns(4000) });
+    let limits = Limits { queue: 12, when_full: WhenFull::LongestQueue, ..Limits::default() };
+    let (mut pushed_out, mut reordered) = (0, 0);
+    for policy in policies() {
+        for (chains, exit, limits, contexts, speeds) in [
+            (true, None, Limits::default(), 1, &[] as &[u32]),
+            (true, exit, limits, 1, &[1000, 500, 2000, 700]),
+            (false, exit, limits, 2, &[]),
+        ] {
+            let pace = Some(Pace::PacketsPerSecond(2.5e6));
+            let case =
+                Case { policy, cores: 4, chains, exit, limits, contexts, speeds, pace, packets: 60, ..Case::default() };
+            let what = format!("{policy}, chains {chains}, exit {exit:?}, {contexts} contexts");
+            let (live, _) = assert_same(&case, &what);
+            assert!(live.account.processed >= 300 && live.account.held == 0, "{what}: {:?}", live.account);
+            pushed_out += live.account.dropped(mechanism::DropReason::PushedOut);
+            reordered += live.journal.iter().filter(|record| matches!(record.event, mechanism::Event::Exit(_))).count();
+        }
+    }
+    assert!(pushed_out > 100 && reordered > 100, "{pushed_out} pushed out, {reordered} reordered");
 }
 
 /// Cores that go over to another service: for nothing, at once, or so long that packets wait for them.

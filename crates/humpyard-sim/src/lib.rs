@@ -11,4 +11,4 @@ mod simulate;
 
 pub use costs::{CostTable, TABLES, find_table};
 pub use schedule::{Schedule, ScheduleRequest, schedule};
-pub use simulate::{Outcome, Simulation, simulate};
+pub use simulate::{Outcome, Simulation, SimulationError, simulate};

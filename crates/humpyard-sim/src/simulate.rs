@@ -1,14 +1,15 @@
 //! The discrete-event driver.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::time::Instant;
 
-use humpyard_core::cost::LinearCost;
+use humpyard_core::cost::CostModel;
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{CoreId, IdVec, ServiceId, Slot};
+use humpyard_core::id::{CoreId, IdVec, Slot};
 use humpyard_core::measure::{Histogram, Measured};
-use humpyard_core::mechanism::Arrival;
-use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_core::mechanism::{Arrival, PlannedSwap};
+use humpyard_core::policy::{Allocate, BuildError, Share, Steer};
 use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::Time;
 use humpyard_traffic::TrafficError;
@@ -22,8 +23,10 @@ pub struct Simulation<'a, S, Q, A> {
     pub measured: Measured<S, Q, A>,
     /// Number of cores.
     pub cores: usize,
-    /// What a packet costs a core, by service, in ns.
-    pub costs: IdVec<ServiceId, LinearCost>,
+    /// How long each core is busy with a packet.
+    pub costs: CostModel,
+    /// Policies that take over on the way, by time, which rises.
+    pub swaps: Vec<PlannedSwap<'a, S, Q, A>>,
     /// Finds flow, client and service.
     pub classifier: Classifier,
     /// Where the frames come from.
@@ -46,11 +49,25 @@ pub struct Outcome<S, Q, A> {
     /// Whether the run was ended from outside.
     pub interrupted: bool,
     /// Time from the start to the end of the run, by a real clock.
-    pub wall: core::time::Duration,
+    pub wall: Duration,
+    /// The longest that everything stood still, by a real clock, while a policy took over.
+    pub swap_pause_max: Duration,
     /// Real time of decisions (an arrival, or the question of an idle core), in ns; a sample of them.
     pub decision: Histogram,
     /// Flows seen.
     pub flows: u64,
+}
+
+/// Why a simulation failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimulationError {
+    /// Packets could not be classified.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    /// A policy that was to take over could not.
+    #[error(transparent)]
+    Swap(BuildError),
 }
 
 /// What a core is doing.
@@ -73,6 +90,7 @@ struct State<'a, S, Q, A> {
     interrupted: bool,
     decision: Histogram,
     arrivals: u64,
+    swap_pause_max: Duration,
 }
 
 /// Runs a simulation to its end: until the source is dry and every packet is served.
@@ -81,13 +99,13 @@ struct State<'a, S, Q, A> {
 /// them; questions of cores.
 ///
 /// # Errors
-/// If more flows have packets under way than the classifier has room for.
+/// If more flows have packets under way than the classifier has room for, or a policy cannot take over.
 ///
 /// # Panics
 /// If the mechanism hands a core several packets at a time: a simulated core has one.
 pub fn simulate<S: Steer, Q: Share, A: Allocate>(
     run: Simulation<'_, S, Q, A>,
-) -> Result<Outcome<S, Q, A>, TrafficError> {
+) -> Result<Outcome<S, Q, A>, SimulationError> {
     assert_eq!(run.measured.scheduler().in_flight(), 1, "packets in flight on each core");
     let started = Instant::now();
     let mut state = State {
@@ -99,16 +117,19 @@ pub fn simulate<S: Steer, Q: Share, A: Allocate>(
         interrupted: false,
         decision: Histogram::new(),
         arrivals: 0,
+        swap_pause_max: Duration::ZERO,
     };
     let mut arrival = state.read();
     let mut now = Time::ZERO;
-    while arrival.is_some() || state.run.measured.account().held > 0 {
+    while arrival.is_some() || state.is_busy() {
         let done = state.under_way.peek().map(|(time, _)| time);
         let timeout = state.run.measured.next_timeout();
-        let Some(next) = [arrival, done, timeout].into_iter().flatten().min() else { break };
+        let swap = state.run.swaps.first().map(|swap| swap.at);
+        let Some(next) = [arrival, done, timeout, swap].into_iter().flatten().min() else { break };
         now = next.max(now);
         state.complete(now);
         state.keep_time(now);
+        state.swap(now)?;
         while arrival == Some(now) {
             state.arrive(now)?;
             arrival = state.read();
@@ -122,6 +143,7 @@ pub fn simulate<S: Steer, Q: Share, A: Allocate>(
         damage: state.damage,
         interrupted: state.interrupted,
         wall: started.elapsed(),
+        swap_pause_max: state.swap_pause_max,
         decision: state.decision,
     })
 }
@@ -161,11 +183,12 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         }
         let mut packet = classified.packet;
         packet.arrival = now;
+        packet.estimate = self.run.costs.work(&packet);
         self.arrivals += 1;
         let timed = self.is_timed().then(Instant::now);
         let arrival = self.run.measured.on_arrival(now, packet);
         self.record(timed);
-        self.begin_switches(now);
+        self.follow_up(now);
         if let Arrival::Dropped(_) = arrival {
             self.run.classifier.release(&packet);
         }
@@ -179,11 +202,13 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             match self.work[core] {
                 Work::Packet(slot, busy) => {
                     let completed = self.run.measured.on_completion(now, core, slot, now, busy);
-                    self.run.classifier.release(&completed.packet);
+                    if completed.onward.is_none() && completed.exit.is_none() {
+                        self.run.classifier.release(&completed.packet);
+                    }
                 }
                 Work::Switch => self.run.measured.on_switched(now, core),
             }
-            self.begin_switches(now);
+            self.follow_up(now);
         }
     }
 
@@ -191,11 +216,30 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     fn keep_time(&mut self, now: Time) {
         if self.run.measured.next_timeout().is_some_and(|timeout| timeout <= now) {
             self.run.measured.on_timeout(now);
-            self.begin_switches(now);
+            self.follow_up(now);
         }
     }
 
-    fn begin_switches(&mut self, now: Time) {
+    /// Makes the policies take over that are to do so by now.
+    fn swap(&mut self, now: Time) -> Result<(), SimulationError> {
+        while self.run.swaps.first().is_some_and(|swap| swap.at <= now) {
+            let swap = self.run.swaps.remove(0);
+            let started = Instant::now();
+            (swap.take_over)(now, self.run.measured.scheduler_mut()).map_err(SimulationError::Swap)?;
+            self.swap_pause_max = self.swap_pause_max.max(started.elapsed());
+            self.follow_up(now);
+        }
+        Ok(())
+    }
+
+    /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
+    fn follow_up(&mut self, now: Time) {
+        while let Some(dropped) = self.run.measured.next_dropped() {
+            self.run.classifier.release(&dropped.packet);
+        }
+        while let Some(exit) = self.run.measured.next_exit(now) {
+            self.run.classifier.release(&exit.packet);
+        }
         while let Some(switch) = self.run.measured.next_switch() {
             self.begin(switch.core, now + switch.cost, Work::Switch);
         }
@@ -207,15 +251,19 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             let timed = self.is_timed().then(Instant::now);
             let Some(dispatch) = self.run.measured.next(now, core) else { continue };
             self.record(timed);
-            let cost = &self.run.costs[dispatch.packet.service];
-            let busy = Time::from_ns(cost.total(dispatch.packet.length, dispatch.cold));
-            self.begin(core, now + busy, Work::Packet(dispatch.slot, busy));
+            let span = self.run.costs.serve(now, core, &dispatch.packet, dispatch.cold);
+            self.begin(core, span.finished, Work::Packet(dispatch.slot, span.busy));
         }
     }
 
     fn begin(&mut self, core: CoreId, until: Time, work: Work) {
         self.work[core] = work;
         self.under_way.set(core, until);
+    }
+
+    fn is_busy(&self) -> bool {
+        let scheduler = self.run.measured.scheduler();
+        scheduler.account().held + scheduler.exit_account().held > 0
     }
 
     fn is_timed(&self) -> bool {

@@ -3,7 +3,7 @@
 use core::str::FromStr;
 
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{ClientId, FlowId, Id, ServiceId};
+use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
 use humpyard_core::name::unknown;
 use humpyard_core::packet::Packet;
 use humpyard_core::random::Seed;
@@ -225,6 +225,8 @@ impl Classifier {
             length: frame.wire_length,
             rss: steering.rss,
             service,
+            // Where packets go through several services, a chain begins with each.
+            chain: ChainId(service.0),
             ..Packet::default()
         };
         Ok(Classified { packet, headers, new_flow: found.new, ended_client, ended_flow: found.ended })

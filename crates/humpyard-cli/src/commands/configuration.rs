@@ -1,15 +1,19 @@
 //! From options to a configuration.
 
+use core::time::Duration;
+
 use humpyard::lab::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_topology};
-use humpyard::mechanism::{FlowOrder, Limits};
+use humpyard::mechanism::{ExitOrder, FlowOrder, Limits, WhenFull};
 use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::Ties;
 use humpyard::random::Seed;
 use humpyard::runtime::Overload;
 use humpyard::sim::find_table;
-use humpyard::unit::{Weight, WorkUnit};
+use humpyard::unit::{Time, Weight, WorkUnit};
 
-use crate::arguments::{ClockOption, LiveOptions, Order, OverloadOption, TiesOption, TrafficOptions, Unit};
+use crate::arguments::{
+    ClockOption, LiveOptions, Order, OverloadOption, TiesOption, TrafficOptions, Unit, WhenFullOption,
+};
 use crate::failure::Failure;
 
 /// The configuration of a run on this host.
@@ -53,8 +57,20 @@ pub(crate) fn configuration(
     config.limits = Limits {
         queue: options.queue_limit.unwrap_or(u32::MAX),
         client: options.client_limit.unwrap_or(u32::MAX),
-        ..Limits::default()
+        when_full: match options.when_full {
+            WhenFullOption::Tail => WhenFull::Tail,
+            WhenFullOption::LongestQueue => WhenFull::LongestQueue,
+        },
     };
+    config.contexts = usize::from(options.contexts);
+    config.speeds = options.speeds.as_deref().map_or(Ok(Vec::new()), speeds)?;
+    config.stall = parse_duration(&options.stall)?;
+    config.chains = options.chain.iter().map(|text| chain(text)).collect::<Result<_, _>>()?;
+    if let Some(longest) = &options.reorder {
+        let timeout = Time::from_ns(parse_duration(longest)?.as_nanos() as u64);
+        config.exit = Some(ExitOrder { packets: options.reorder_buffer, timeout });
+    }
+    config.swaps = options.swap.iter().map(|text| swap(text)).collect::<Result<_, _>>()?;
     config.flows = options.flows as usize;
     config.ties = ties(options.ties);
     config.seed = Seed(options.common.seed);
@@ -93,6 +109,36 @@ pub(crate) fn ties(option: TiesOption) -> Ties {
     }
 }
 
+/// Numbers above 0, separated by commas, in thousandths.
+fn speeds(text: &str) -> Result<Vec<u32>, Failure> {
+    let permille = |part: &str| part.trim().parse::<f64>().ok().map(|speed| (speed * 1000.0).round());
+    let parsed = text.split(',').map(|part| match permille(part) {
+        Some(speed) if (1.0..=1e6).contains(&speed) => Ok(speed as u32),
+        _ => Err(Failure::new(format!(
+            "--speeds takes numbers from 0.001 to 1000, separated by commas, 1,1,0.5 for example; not `{}`",
+            part.trim()
+        ))),
+    });
+    parsed.collect()
+}
+
+/// `SERVICE=NEXT+NEXT`.
+fn chain(text: &str) -> Result<(String, Vec<String>), Failure> {
+    let (first, then) =
+        text.split_once('=').filter(|(first, then)| !first.is_empty() && !then.is_empty()).ok_or_else(|| {
+            Failure::new(format!("--chain takes a service and those after it, tcp=udp+other for example; not `{text}`"))
+        })?;
+    Ok((first.to_owned(), then.split('+').map(str::to_owned).collect()))
+}
+
+/// `TIME=SPEC`.
+fn swap(text: &str) -> Result<(Duration, PolicySpec), Failure> {
+    let (at, policy) = text
+        .split_once('=')
+        .ok_or_else(|| Failure::new(format!("--swap takes a time and policies, 2s=drr for example; not `{text}`")))?;
+    Ok((parse_duration(at)?, policy.parse()?))
+}
+
 /// Whole numbers from 1, separated by commas.
 pub(crate) fn weights(text: &str) -> Result<Vec<Weight>, Failure> {
     let weight = |part: &str| part.trim().parse().ok().and_then(Weight::new);
@@ -125,7 +171,7 @@ fn starts_service(part: &str) -> bool {
     part.split_once('=').is_some_and(|(kind, _)| kind.parse::<humpyard::traffic::classify::Match>().is_ok())
 }
 
-fn tolerance(text: &str) -> Result<(String, core::time::Duration), Failure> {
+fn tolerance(text: &str) -> Result<(String, Duration), Failure> {
     let (service, time) = text.split_once('=').unwrap_or(("", text));
     Ok((service.to_owned(), parse_duration(time)?))
 }

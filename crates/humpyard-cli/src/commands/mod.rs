@@ -3,6 +3,7 @@
 pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod list;
+pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod table;

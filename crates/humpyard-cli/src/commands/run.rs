@@ -23,6 +23,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     let mut config = live_configuration(policy, arguments.workers, &arguments.traffic, &arguments.live)?;
     config.output = arguments.output.clone();
     config.quarantine = arguments.quarantine.clone();
+    config.journal = arguments.journal.clone();
     let result = watched(&config, common.quiet)?;
     report(&result, common.json, arguments.output == "-")
 }
@@ -30,7 +31,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
 /// `humpyard sim`.
 pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
-    let config = configuration(Host::Sim, arguments.policy.parse()?, arguments.cores, &arguments.traffic)?;
+    let mut config = configuration(Host::Sim, arguments.policy.parse()?, arguments.cores, &arguments.traffic)?;
+    config.journal = arguments.journal.clone();
     let result = watched(&config, common.quiet)?;
     report(&result, common.json, false)
 }

@@ -6,12 +6,14 @@
 
 use alloc::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::{ExitSlot, FlowId, Id, IdVec};
 use crate::packet::Packet;
 use crate::unit::Time;
 
 /// How packets are put back in order when they leave.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ExitOrder {
     /// Most packets that wait for earlier ones, from 1.
     pub packets: u32,

@@ -141,6 +141,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             WorkUnit::Bytes => u64::from(packet.length),
             WorkUnit::Packets => 1,
         };
+        let ends = ends && (self.exit.is_some() || !self.chains.is_empty());
         let onward = if ends { None } else { self.next_service(&packet) };
         self.estimate.on_completion(&packet, used, entry.cold);
         self.queues[entry.queue].complete(now, core, &entry, used, &self.slab);

@@ -1,7 +1,10 @@
 //! How many packets may be held, and which goes when there is no room.
 
+use serde::{Deserialize, Serialize};
+
 /// Which packet goes when there is no room for one that arrives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WhenFull {
     /// The one that arrives.
     #[default]
@@ -22,7 +25,7 @@ impl WhenFull {
 }
 
 /// How many packets may be held, beyond the [`Setup::packets`](crate::policy::Setup::packets) of the whole run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Limits {
     /// Most packets waiting in one queue.
     pub queue: u32,

@@ -28,3 +28,4 @@ pub use exit::{Exit, ExitAccount, ExitOrder};
 pub use journal::{Divergence, Event, Given, Journal, Record};
 pub use limits::{Limits, WhenFull};
 pub use scheduler::{FlowOrder, Never, Options, Scheduler};
+pub use swap::{PlannedSwap, TakeOver};

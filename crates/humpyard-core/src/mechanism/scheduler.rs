@@ -4,6 +4,8 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
+
 use super::account::Account;
 use super::allocation::{Allocation, Switch};
 use super::answer::{Arrival, Completed, Dispatch, Dropped};
@@ -42,7 +44,8 @@ impl Allocate for Never {
 }
 
 /// Whether the packets of one client may be in service on several cores at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FlowOrder {
     /// No: its next packet waits until the one before it is complete. Order is kept.
     #[default]
@@ -264,7 +267,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// The packet in `slot` is done, and ends here, though there may be more services in its chain: its service has consumed
-    /// or dropped it.
+    /// or dropped it. Where there are neither chains nor an exit it is all the same.
     ///
     /// # Panics
     /// If it was not in service.

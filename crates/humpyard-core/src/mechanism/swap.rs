@@ -1,5 +1,6 @@
 //! Hot swap: another policy takes over while packets wait and are in service.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::allocation::Allocation;
@@ -9,6 +10,17 @@ use super::scheduler::Scheduler;
 use crate::id::{CoreId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::policy::{Allocate, BuildError, Share, Steer, Target};
 use crate::unit::Time;
+
+/// A policy that takes over at an instant of a run: for drivers.
+pub struct PlannedSwap<'a, S, Q, A> {
+    /// When, since the start.
+    pub at: Time,
+    /// Makes it take over, now.
+    pub take_over: TakeOver<'a, S, Q, A>,
+}
+
+/// What makes another policy take over.
+pub type TakeOver<'a, S, Q, A> = Box<dyn FnOnce(Time, &mut Scheduler<S, Q, A>) -> Result<(), BuildError> + 'a>;
 
 /// A swap builds everything before it changes anything, so one that fails leaves the scheduler as it was. What then takes time
 /// grows with the packets held.

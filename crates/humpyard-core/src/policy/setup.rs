@@ -1,5 +1,7 @@
 //! What a policy is told of the run before it starts.
 
+use serde::{Deserialize, Serialize};
+
 use super::Topology;
 use crate::cost::LinearCost;
 use crate::id::{ClientId, CoreId, ElementId, Id, ServiceId};
@@ -7,7 +9,8 @@ use crate::random::Seed;
 use crate::unit::{Time, Weight, Work, WorkUnit};
 
 /// Which of two equals goes first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Ties {
     /// The lower id.
     #[default]

@@ -4,11 +4,13 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
+
 use super::BuildError;
 use crate::id::{CoreId, Id};
 
 /// One level of a [`Topology`]: how its groups of cores are numbered, and what it costs to leave one.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Level {
     /// The group of each core, dense from 0, ascending with the cores.
     group: Vec<u16>,
@@ -20,7 +22,7 @@ struct Level {
 /// A tree whose leaves are the cores: sockets, the caches they share, the cores themselves.
 ///
 /// Levels count from 1, just below the root, to [`Topology::depth`], where every core is a group of its own.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Topology {
     levels: Vec<Level>,
 }

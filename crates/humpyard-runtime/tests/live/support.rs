@@ -147,6 +147,7 @@ impl Run<'_> {
             pacer: self.pace.map(Pacer::new),
             overload: self.overload,
             clock: Clock::Real,
+            swaps: Vec::new(),
             longest: self.longest,
             stop,
             progress,

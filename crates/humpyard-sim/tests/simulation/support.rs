@@ -3,9 +3,9 @@
 use core::sync::atomic::AtomicBool;
 use std::io::Cursor;
 
-use humpyard_core::cost::LinearCost;
+use humpyard_core::cost::{CostModel, LinearCost};
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{Id, IdVec, ServiceId};
+use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::measure::{Measured, Measurements};
 use humpyard_core::mechanism::{FlowOrder, Limits, Options};
 use humpyard_core::policy::{ServiceSetup, Setup};
@@ -101,7 +101,8 @@ impl Sim<'_> {
         let outcome = simulate(Simulation {
             measured: Measured::new(scheduler, Measurements::new(&setup)),
             cores: self.cores,
-            costs: IdVec::from_iter(costs.iter().copied()),
+            costs: CostModel::new(&setup, costs.iter().copied().collect(), &[]),
+            swaps: Vec::new(),
             classifier,
             source,
             pacer: Pacer::new(self.pace),

@@ -8,4 +8,4 @@ mod writer;
 pub use format::RECORD_BYTES_MAX;
 pub(crate) use format::link_number;
 pub use reader::CaptureReader;
-pub use writer::CaptureWriter;
+pub use writer::{CaptureWriter, temporary_beside};

@@ -203,7 +203,11 @@ fn by_extension(path: &Path) -> Result<(Format, Compression), TrafficError> {
     Ok((format, compression))
 }
 
-fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
+/// A file with a hidden name in the directory of `path`, which goes when it is dropped, unless it is renamed.
+///
+/// # Errors
+/// If it cannot be made there.
+pub fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".humpyard-").suffix(".part");

@@ -1,0 +1,32 @@
+//! `replay`: a journal played again.
+
+use std::process::ExitCode;
+
+use humpyard::lab::{self, Parting, Replayed};
+
+use crate::arguments::ReplayArguments;
+use crate::failure::Failure;
+use crate::output;
+
+/// `humpyard replay`.
+pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode, Failure> {
+    let policy = arguments.policy.as_deref().map(str::parse).transpose()?;
+    let replayed = lab::replay(&arguments.journal, policy)?;
+    if arguments.common.json {
+        output::print_json(&replayed)?;
+    } else {
+        output::print(&said(&replayed))?;
+    }
+    Ok(ExitCode::from(u8::from(replayed.divergence.is_some())))
+}
+
+fn said(replayed: &Replayed) -> String {
+    let Replayed { policy, records, .. } = replayed;
+    match &replayed.divergence {
+        None => format!("{policy}: {records} records played, every answer the same\n"),
+        Some(Parting { line, time_ns, expected, found }) => format!(
+            "{policy}: {records} records played with the same answers, then at {time_ns} ns, line {line}:\n  the journal: \
+             {expected}\n  now:         {found}\n"
+        ),
+    }
+}

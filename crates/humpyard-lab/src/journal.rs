@@ -1,0 +1,283 @@
+//! Journals in files: one JSON document a line, the first of which says of which run the others are.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::id::ServiceId;
+use humpyard_core::mechanism::{Event, ExitOrder, FlowOrder, Journal, Limits, Options, Record};
+use humpyard_core::policy::{ServiceSetup, Setup, Ties, Topology};
+use humpyard_core::random::Seed;
+use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
+use humpyard_policies::spec::{AnyScheduler, PolicySpec};
+use humpyard_traffic::capture::temporary_beside;
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+
+use crate::LabError;
+
+/// What a journal begins with: all that a scheduler is made of.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    humpyard_journal: u32,
+    policy: String,
+    cores: usize,
+    contexts: usize,
+    speeds: Vec<u32>,
+    topology: Option<Topology>,
+    flows: usize,
+    clients: usize,
+    packets: usize,
+    in_flight: u32,
+    unit: WorkUnit,
+    longest: Work,
+    weights: Vec<Weight>,
+    estimates: Vec<LinearCost>,
+    services: Vec<Service>,
+    ties: Ties,
+    seed: Seed,
+    limits: Limits,
+    flow_order: FlowOrder,
+    chains: Vec<Vec<ServiceId>>,
+    exit: Option<ExitOrder>,
+}
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Service {
+    name: String,
+    packet_time: Time,
+    switch_cost: Time,
+    tolerance: Time,
+    guarantee_millionths: u32,
+}
+
+impl Header {
+    fn new(policy: &PolicySpec, setup: &Setup<'_>, options: &Options, in_flight: u32) -> Self {
+        let service = |service: &ServiceSetup<'_>| Service {
+            name: service.name.to_owned(),
+            packet_time: service.packet_time,
+            switch_cost: service.switch_cost,
+            tolerance: service.tolerance,
+            guarantee_millionths: service.guarantee_millionths,
+        };
+        Self {
+            humpyard_journal: VERSION,
+            policy: policy.to_string(),
+            cores: setup.cores,
+            contexts: setup.contexts,
+            speeds: setup.speeds.to_vec(),
+            topology: setup.topology.cloned(),
+            flows: setup.flows,
+            clients: setup.clients,
+            packets: setup.packets,
+            in_flight,
+            unit: setup.unit,
+            longest: setup.longest,
+            weights: setup.weights.to_vec(),
+            estimates: setup.estimates.to_vec(),
+            services: setup.services.iter().map(service).collect(),
+            ties: setup.ties,
+            seed: setup.seed,
+            limits: options.limits,
+            flow_order: options.flow_order,
+            chains: options.chains.clone(),
+            exit: options.exit,
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options { limits: self.limits, flow_order: self.flow_order, chains: self.chains.clone(), exit: self.exit }
+    }
+
+    fn with_setup<T>(&self, body: impl FnOnce(&Setup<'_>) -> T) -> T {
+        let service = |service: &'_ Service| (service.packet_time, service.switch_cost, service.tolerance);
+        let services: Vec<ServiceSetup<'_>> = self
+            .services
+            .iter()
+            .map(|known| {
+                let (packet_time, switch_cost, tolerance) = service(known);
+                let guarantee_millionths = known.guarantee_millionths;
+                ServiceSetup { name: &known.name, packet_time, switch_cost, tolerance, guarantee_millionths }
+            })
+            .collect();
+        body(&Setup {
+            cores: self.cores,
+            contexts: self.contexts,
+            speeds: &self.speeds,
+            topology: self.topology.as_ref(),
+            flows: self.flows,
+            clients: self.clients,
+            packets: self.packets,
+            unit: self.unit,
+            longest: self.longest,
+            weights: &self.weights,
+            estimates: &self.estimates,
+            services: &services,
+            ties: self.ties,
+            seed: self.seed,
+        })
+    }
+}
+
+/// A journal that is written to a file, under a hidden name until it is complete.
+#[derive(Clone, Debug)]
+pub(crate) struct JournalFile {
+    writing: Arc<Mutex<Writing>>,
+    path: String,
+}
+
+#[derive(Debug)]
+struct Writing {
+    /// None once it is complete.
+    file: Option<BufWriter<NamedTempFile>>,
+    /// The first thing that went wrong.
+    error: Option<io::Error>,
+}
+
+impl JournalFile {
+    /// Begins a journal of a run.
+    pub(crate) fn create(
+        path: &str,
+        policy: &PolicySpec,
+        setup: &Setup<'_>,
+        options: &Options,
+        in_flight: u32,
+    ) -> Result<Self, LabError> {
+        let file = temporary_beside(Path::new(path)).map_err(|error| unwritable(path, &error))?;
+        let mut file = BufWriter::with_capacity(1 << 18, file);
+        line(&mut file, &Header::new(policy, setup, options, in_flight)).map_err(|error| unwritable(path, &error))?;
+        let writing = Arc::new(Mutex::new(Writing { file: Some(file), error: None }));
+        Ok(Self { writing, path: path.to_owned() })
+    }
+
+    /// Completes the file, once the scheduler that writes it is gone or done.
+    pub(crate) fn finish(self) -> Result<(), LabError> {
+        let mut writing = self.writing.lock().expect("no writer panicked");
+        let unwritable = |error: io::Error| unwritable(&self.path, &error);
+        if let Some(error) = writing.error.take() {
+            return Err(unwritable(error));
+        }
+        let file = writing.file.take().expect("it is completed once");
+        let file = file.into_inner().map_err(|error| unwritable(error.into_error()))?;
+        file.persist(&self.path).map_err(|error| unwritable(error.error))?;
+        Ok(())
+    }
+}
+
+impl Journal for JournalFile {
+    fn record(&mut self, record: Record) {
+        let mut writing = self.writing.lock().expect("no writer panicked");
+        let Writing { file, error } = &mut *writing;
+        if let (Some(file), None) = (file, &error) {
+            *error = line(file, &record).err();
+        }
+    }
+}
+
+fn line(file: &mut impl Write, document: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *file, document)?;
+    file.write_all(b"\n")
+}
+
+fn unwritable(path: &str, error: &io::Error) -> LabError {
+    LabError::option(format!("cannot write the journal `{path}`: {error}"))
+}
+
+/// What came of playing a journal again.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Replayed {
+    /// The policies that were asked.
+    pub policy: String,
+    /// The policies of the journal.
+    pub recorded: String,
+    /// Records played, the first that was answered otherwise not among them.
+    pub records: u64,
+    /// Where the answers part, if they do.
+    pub divergence: Option<Parting>,
+}
+
+/// Where a replay parts from its journal.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Parting {
+    /// The line of the journal, from 1.
+    pub line: u64,
+    /// When, in ns since the start.
+    pub time_ns: u64,
+    /// What the journal says.
+    pub expected: String,
+    /// What happened now.
+    pub found: String,
+}
+
+/// Plays a journal again, to the policies that wrote it or to others of the same families, and says where they first decide
+/// otherwise.
+///
+/// # Errors
+/// A file that is no journal or is cut, with the line; policies that do not go with it.
+pub fn replay(path: &str, policy: Option<PolicySpec>) -> Result<Replayed, LabError> {
+    let unreadable =
+        |error: &dyn core::fmt::Display| LabError::option(format!("cannot read the journal `{path}`: {error}"));
+    let mut lines = BufReader::with_capacity(1 << 18, File::open(path).map_err(|error| unreadable(&error))?).lines();
+    let first = lines.next().transpose().map_err(|error| unreadable(&error))?.unwrap_or_default();
+    let header: Header = serde_json::from_str(&first)
+        .map_err(|error| LabError::option(format!("`{path}` is no journal of humpyard: line 1: {error}")))?;
+    if header.humpyard_journal != VERSION {
+        return Err(LabError::option(format!(
+            "`{path}` is a journal of version {}, and this is {VERSION}: record it again",
+            header.humpyard_journal
+        )));
+    }
+    let recorded: PolicySpec = header.policy.parse()?;
+    let policy = policy.unwrap_or_else(|| recorded.clone());
+    header.with_setup(|setup| {
+        let scheduler = policy.build(setup, header.options())?.with_in_flight(header.in_flight);
+        let mut playing = Playing { scheduler, setup, present: policy.clone(), records: 0, divergence: None };
+        for (at, line) in (2..).zip(lines) {
+            let line = line.map_err(|error| unreadable(&error))?;
+            let record: Record = serde_json::from_str(&line).map_err(|error| {
+                LabError::option(format!("`{path}`, line {at}: {error}: the journal is cut or damaged"))
+            })?;
+            if !playing.play(at, &record)? {
+                break;
+            }
+        }
+        Ok(Replayed {
+            policy: policy.to_string(),
+            recorded: recorded.to_string(),
+            records: playing.records,
+            divergence: playing.divergence,
+        })
+    })
+}
+
+struct Playing<'a> {
+    scheduler: AnyScheduler,
+    setup: &'a Setup<'a>,
+    /// The policies that the scheduler has now.
+    present: PolicySpec,
+    records: u64,
+    divergence: Option<Parting>,
+}
+
+impl Playing<'_> {
+    /// Whether the answer was that of the journal.
+    fn play(&mut self, line: u64, record: &Record) -> Result<bool, LabError> {
+        if let Event::Swap(name) = &record.event {
+            let next: PolicySpec = name.parse()?;
+            next.take_over(record.now, &self.present, self.setup, &mut self.scheduler)?;
+            self.present = next;
+        } else if let Err(divergence) = self.scheduler.replay(record) {
+            let expected = format!("{:?}", divergence.expected.event);
+            let time_ns = record.now.as_ns();
+            self.divergence = Some(Parting { line, time_ns, expected, found: divergence.found });
+            return Ok(false);
+        }
+        self.records += 1;
+        Ok(true)
+    }
+}
