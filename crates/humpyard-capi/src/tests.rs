@@ -182,12 +182,8 @@ fn cores_go_over_to_the_service_that_needs_them() {
 #[test]
 fn a_scheduler_that_cannot_be_says_why() {
     let config: Config = zero();
-    let shares = "fcfs, wrr, drr, sfq, wf2q+, vtrr, gr3";
-    assert_no_scheduler(
-        c"share=gr",
-        &config,
-        &format!("no share policy `gr`; did you mean `gr3`?; there are: {shares}"),
-    );
+    let words = "gr3: no parameter `quant`; did you mean `quantum`?; there are: quantum";
+    assert_no_scheduler(c"gr3:quant=3", &config, words);
     assert_no_scheduler(
         c"gr3:quantum=x",
         &config,

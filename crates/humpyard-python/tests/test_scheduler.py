@@ -94,8 +94,8 @@ class Refusals(unittest.TestCase):
         self.assertEqual(str(refusal.exception), words)
 
     def test_a_scheduler_that_cannot_be_says_why(self) -> None:
-        shares = "fcfs, wrr, drr, sfq, wf2q+, vtrr, gr3"
-        self.refused(f"no share policy `gr`; did you mean `gr3`?; there are: {shares}", policy="share=gr")
+        words = "gr3: no parameter `quant`; did you mean `quantum`?; there are: quantum"
+        self.refused(words, policy="gr3:quant=3")
         self.refused("a weight is from 1, not 0", weights=[1, 0])
         self.refused("2 weights for 1 clients", weights=[1, 2], clients=1)
         self.refused("there may be 1 to 65535 cores, not 0", cores=0)
