@@ -2,7 +2,11 @@
 
 CARGO ?= cargo
 
-.PHONY: help demo test format lint docs check-no-std bench prerequisites clean
+# Where Python's checks are installed.
+PYTHON_ENVIRONMENT = $(abspath $(or $(CARGO_TARGET_DIR),target))/python
+PYTHON = $(PYTHON_ENVIRONMENT)/bin/python
+
+.PHONY: help demo test format lint docs check-no-std bench prerequisites python clean
 
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them (a minute after the build)"
@@ -15,13 +19,17 @@ demo: prerequisites
 	./target/release/humpyard demo
 
 test: prerequisites format lint docs check-no-std
-	$(CARGO) test --locked --workspace --all-features
+	HUMPYARD_PYTHON=$(PYTHON) $(CARGO) test --locked --workspace --all-features
+	$(or $(CARGO_TARGET_DIR),target)/debug/examples/own_packets
 
-format:
+format: python
 	$(CARGO) fmt --all --check
+	cd crates/humpyard-python && $(PYTHON) -m ruff format --no-cache --check
 
-lint:
+lint: python
 	$(CARGO) clippy --locked --workspace --all-targets --all-features -- --deny warnings
+	cd crates/humpyard-python && $(PYTHON) -m ruff check --no-cache
+	cd crates/humpyard-python && $(PYTHON) -m mypy --cache-dir $(PYTHON_ENVIRONMENT)/cache
 
 docs:
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --locked --workspace --all-features --no-deps
@@ -35,6 +43,11 @@ bench: prerequisites
 
 prerequisites:
 	@scripts/prerequisites
+
+# For the checks of the Python module; the program and its demonstration do without.
+python:
+	@scripts/prerequisites python
+	@scripts/python-environment $(PYTHON_ENVIRONMENT)
 
 clean:
 	$(CARGO) clean

@@ -1,34 +1,60 @@
-//! Your own packets under a policy of humpyard: three tenants, weights 3, 2, 1, one core, deficit round robin.
+//! Your own items under policies of humpyard: print jobs of three tenants shared by `gr3`, and messages of three connections
+//! spread over eight cores by `ps-hrw`. What an item holds is yours; humpyard names the item by its slot.
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
-use humpyard::id::{ClientId, CoreId, ServiceId};
-use humpyard::mechanism::Options;
+use std::collections::{BTreeSet, HashMap};
+
+use humpyard::id::{ClientId, CoreId, FlowId};
+use humpyard::mechanism::{Arrival, Options};
 use humpyard::packet::Packet;
 use humpyard::policies::spec::PolicySpec;
-use humpyard::policy::Setup;
+use humpyard::policy::{BuildError, Setup, Topology};
 use humpyard::unit::{Time, Weight};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let policy: PolicySpec = "drr".parse()?;
-    let weights = [3, 2, 1].map(|weight| Weight::new(weight).expect("positive"));
-    let setup = Setup { flows: 3, clients: 3, weights: &weights, ..Setup::default() };
-    let mut scheduler = policy.build(&setup, Options::default())?;
+/// Whose jobs are among the first 54 of 120 that one printer (a core) does, at weights 5, 3 and 1.
+pub(crate) fn share() -> Result<String, BuildError> {
+    let weights = [5, 3, 1].map(|weight| Weight::new(weight).expect("positive"));
+    let setup = Setup { clients: 3, weights: &weights, ..Setup::default() };
+    let mut printer = "gr3".parse::<PolicySpec>()?.build(&setup, Options::default())?;
+    let (mut jobs, mut done) = (HashMap::new(), [0u32; 3]);
+    for number in 0..120 {
+        let packet = Packet { client: ClientId(number as u32 % 3), length: 1000, ..Packet::default() };
+        let Arrival::Queued(slot) = printer.on_arrival(Time::ZERO, packet) else { panic!("there is room") };
+        jobs.insert(slot, number);
+    }
+    for now in (1..=54).map(Time::from_ns) {
+        let dispatch = printer.next(now, CoreId(0)).expect("jobs are waiting");
+        done[jobs.remove(&dispatch.slot).expect("a job of ours") % 3] += 1; // Your work would stand here.
+        printer.on_completion(now, dispatch.slot, Time::from_ns(1));
+    }
+    assert!((0..3).all(|i| done[i].abs_diff([30, 18, 6][i]) < 5), "not shared by weight");
+    Ok(format!("gr3: {done:?} of 54 jobs"))
+}
 
-    // Each tenant has a hundred packets waiting.
-    for packet in 0..300 {
-        let client = ClientId(packet % 3);
-        let packet = Packet { client, length: 500, service: ServiceId(0), ..Packet::default() };
-        scheduler.on_arrival(Time::ZERO, packet);
+/// Which cores serve connections that hold 60, 30 and 10 of 100 bytes, on two sockets of two caches of two cores.
+pub(crate) fn steer() -> Result<String, BuildError> {
+    let topology = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)])?;
+    let setup = Setup { cores: 8, flows: 3, topology: Some(&topology), ..Setup::default() };
+    let mut server = "ps-hrw".parse::<PolicySpec>()?.build(&setup, Options::default())?;
+    let message = |flow, length| Packet { flow: FlowId(flow), key: 3 + u64::from(flow), length, ..Packet::default() };
+    let messages = [message(0, 600), message(1, 300), message(2, 100)];
+    for number in 0..600 {
+        server.on_arrival(Time::ZERO, messages[number % 3]);
     }
-    // A core serves fifty-four of them; your work would stand between the two calls.
-    let mut served = [0; 3];
-    for step in 1..=54 {
-        let now = Time::from_ns(step * 1000);
-        let dispatch = scheduler.next(now, CoreId(0)).expect("packets are waiting");
-        served[dispatch.packet.client.0 as usize] += 1;
-        scheduler.on_completion(now, dispatch.slot, Time::from_ns(1000));
+    let mut cores = [const { BTreeSet::new() }; 3];
+    for tick in 0..8000 {
+        let (now, core) = (Time::from_ns(tick), CoreId(tick as u16 % 8));
+        let Some(dispatch) = server.next(now, core) else { continue };
+        server.on_completion(now, dispatch.slot, Time::from_ns(1));
+        let connection = dispatch.packet.flow.0 as usize;
+        server.on_arrival(now, messages[connection]); // The connection sends its next.
+        cores[connection].extend((tick >= 4000).then_some(core.0));
     }
-    println!("served of each tenant: {served:?}");
-    assert_eq!(served, [27, 18, 9]);
+    assert!((0..3).all(|i| (1..=[5, 3, 1][i]).contains(&cores[i].len())), "not as many cores as their parts");
+    Ok(format!("ps-hrw: cores {cores:?}"))
+}
+
+fn main() -> Result<(), BuildError> {
+    println!("{}\n{}", share()?, steer()?);
     Ok(())
 }

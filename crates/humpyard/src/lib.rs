@@ -16,8 +16,10 @@
 //! ```
 //!
 //! To schedule your own packets, feed the mechanism yourself: see [`mechanism::Scheduler`] and
-//! `examples/own_packets.rs`.
+//! `examples/own_packets.rs`. Hosts in other languages stand on [`embed`].
 #![forbid(unsafe_code)]
+
+pub mod embed;
 
 pub use humpyard_core::{cost, frame, hash, id, measure, mechanism, name, packet, policy, random, storage, unit};
 pub use humpyard_lab as lab;

@@ -1,0 +1,380 @@
+//! What C and Rust pass to each other. Of a configuration, 0 and NULL are the defaults.
+
+use core::ffi::{CStr, c_char};
+
+use humpyard::cost::LinearCost;
+use humpyard::embed::{self, Refusal};
+use humpyard::id::{ClientId, FlowId, ServiceId};
+use humpyard::mechanism::{self, DropReason, FlowOrder};
+use humpyard::packet;
+use humpyard::policy::Ties;
+use humpyard::unit::{Time, WorkUnit};
+
+use crate::failure::Failure;
+
+/// Why a packet was dropped.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dropped {
+    /// As many packets were held as the scheduler has room for.
+    BufferFull = -1,
+    /// The queue it was to join held as many packets as a queue may.
+    QueueFull = -2,
+    /// Its client had as many packets waiting as a client may.
+    ClientFull = -3,
+    /// Its room was given to another packet: never in this version, in which the packet that comes is the one dropped.
+    PushedOut = -4,
+}
+
+impl From<DropReason> for Dropped {
+    fn from(reason: DropReason) -> Self {
+        match reason {
+            DropReason::BufferFull => Self::BufferFull,
+            DropReason::QueueFull => Self::QueueFull,
+            DropReason::ClientFull => Self::ClientFull,
+            DropReason::PushedOut => Self::PushedOut,
+        }
+    }
+}
+
+/// Why a call was refused; `humpyard_last_error` says more.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// A pointer is NULL that must not be.
+    Null = -100,
+    /// An argument is not what it may be, such as an id out of range.
+    Argument = -101,
+    /// The call does not go with those before: time goes back, or the packet is not in service.
+    Order = -102,
+    /// The scheduler failed inside, now or before: it can only be freed.
+    Broken = -103,
+}
+
+/// The unit of work.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Bytes: a packet is charged its length.
+    Bytes = 0,
+    /// Packets: every packet is charged one.
+    Packets = 1,
+    /// Nanoseconds of one core: a packet is charged what it took.
+    Nanoseconds = 2,
+}
+
+/// Which part of a longer unit a packet is.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// All of it.
+    Whole = 0,
+    /// Its start.
+    First = 1,
+    /// Neither start nor end.
+    Middle = 2,
+    /// Its end.
+    Last = 3,
+}
+
+/// What is known of a service. All 0 is a service that says nothing of itself.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Service {
+    /// What a typical packet takes a core.
+    pub packet_time_ns: u64,
+    /// What it takes a core to go over to this service.
+    pub switch_cost_ns: u64,
+    /// The longest tolerable delay; 0 is any.
+    pub tolerance_ns: u64,
+    /// What a packet of no length is believed to cost, in the unit of work. With `per_byte_milli` and `cold` 0 too, a packet
+    /// costs its bytes, one packet, or a nanosecond for each byte.
+    pub fixed: u32,
+    /// What each byte is believed to cost, in thousandths of the unit of work.
+    pub per_byte_milli: u32,
+    /// What is believed to come on top where a core served another service before.
+    pub cold: u32,
+    /// The share of the cores that it is guaranteed, in millionths; of all services together at most a million.
+    pub guarantee_millionths: u32,
+}
+
+/// What a scheduler is made for. All 0 is one core, one client, one flow, one service, and room for 1024 packets.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Number of cores; 0 is 1.
+    pub cores: u32,
+    /// Contexts of each processing element: so many consecutive cores take turns computing. 0 is 1.
+    pub contexts: u32,
+    /// Which cores are near each other: fan-outs from the root such as "2x2x2" (sockets, caches, cores), with the cost of
+    /// crossing each level from 1 if it is not the usual: "2x4:2.0,1.2". NULL is all the same.
+    pub topology: *const c_char,
+    /// Speeds of the first cores, in thousandths of the speed that estimates hold for; the others have 1000.
+    pub speeds: *const u32,
+    /// How many speeds there are.
+    pub speed_count: usize,
+    /// Number of clients; 0 is 1.
+    pub clients: u32,
+    /// Number of flows; 0 is 1.
+    pub flows: u32,
+    /// Most packets held at once, waiting or in service; 0 is 1024.
+    pub packets: u32,
+    /// Length of the longest packet, in bytes: a longer one is refused. 0 is 1514.
+    pub longest: u32,
+    /// Weights of the first clients, from 1; the others have 1.
+    pub weights: *const u32,
+    /// How many weights there are.
+    pub weight_count: usize,
+    /// The services.
+    pub services: *const Service,
+    /// How many services there are; 0 is one that has all cores.
+    pub service_count: usize,
+    /// Most packets waiting in one queue; 0 is any number.
+    pub queue_limit: u32,
+    /// Most packets waiting of one client in one queue; 0 is any number.
+    pub client_limit: u32,
+    /// Packets that a core may be handed at a time; 0 is 1.
+    pub in_flight: u32,
+    /// The unit of work, a `humpyard_unit`.
+    pub unit: u8,
+    /// Whether several cores may serve one client at once, so that its packets may overtake; 0 is no.
+    pub free_order: u8,
+    /// Whether of two equals the higher id goes first; 0 is no.
+    pub ties_highest: u8,
+    /// Where random policies draw from; 0 is 1.
+    pub seed: u64,
+}
+
+/// What is known of one packet. What it holds stays with the program.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// A hash of its connection, the same in both directions. Policies that steer by hash take this.
+    pub key: u64,
+    /// The work that it is believed to be. Of an arriving packet only `oracle` asks for it.
+    pub estimate: u64,
+    /// Its flow, from 0.
+    pub flow: u32,
+    /// Whose share it is charged to, from 0.
+    pub client: u32,
+    /// Its length in bytes.
+    pub length: u32,
+    /// The Toeplitz hash of its connection.
+    pub rss: u32,
+    /// What is to be done to it, from 0.
+    pub service: u16,
+    /// Which part of a longer unit it is, a `humpyard_part`.
+    pub part: u8,
+}
+
+impl Packet {
+    pub(crate) fn read(&self) -> Result<packet::Packet, Refusal> {
+        let part = match self.part {
+            0 => packet::Part::Whole,
+            1 => packet::Part::First,
+            2 => packet::Part::Middle,
+            3 => packet::Part::Last,
+            part => return Err(Refusal::argument(format!("no part {part}: there are 4, numbered from 0"))),
+        };
+        Ok(packet::Packet {
+            key: self.key,
+            estimate: self.estimate,
+            flow: FlowId(self.flow),
+            client: ClientId(self.client),
+            length: self.length,
+            rss: self.rss,
+            service: ServiceId(self.service),
+            part,
+            ..packet::Packet::default()
+        })
+    }
+}
+
+impl From<&packet::Packet> for Packet {
+    fn from(packet: &packet::Packet) -> Self {
+        let part = match packet.part {
+            packet::Part::Whole => Part::Whole,
+            packet::Part::First => Part::First,
+            packet::Part::Middle => Part::Middle,
+            packet::Part::Last => Part::Last,
+        };
+        Self {
+            key: packet.key,
+            estimate: packet.estimate,
+            flow: packet.flow.0,
+            client: packet.client.0,
+            length: packet.length,
+            rss: packet.rss,
+            service: packet.service.0,
+            part: part as u8,
+        }
+    }
+}
+
+/// A packet to be served.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dispatch {
+    /// When it arrived.
+    pub arrival_ns: u64,
+    /// Its number among the packets that were not dropped, from 0.
+    pub sequence: u64,
+    /// The packet.
+    pub packet: Packet,
+    /// Its slot, to be named when it is complete.
+    pub slot: u32,
+    /// Whether the core's previous packet had another service, or there was none.
+    pub cold: bool,
+}
+
+impl From<&mechanism::Dispatch> for Dispatch {
+    fn from(dispatch: &mechanism::Dispatch) -> Self {
+        Self {
+            arrival_ns: dispatch.packet.arrival.as_ns(),
+            sequence: dispatch.packet.sequence,
+            packet: Packet::from(&dispatch.packet),
+            slot: dispatch.slot.0,
+            cold: dispatch.cold,
+        }
+    }
+}
+
+/// A core that goes over to another service.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Switch {
+    /// How long it takes.
+    pub cost_ns: u64,
+    /// The core, which serves nothing meanwhile.
+    pub core: u16,
+    /// Where it goes.
+    pub to: u16,
+}
+
+impl From<&mechanism::Switch> for Switch {
+    fn from(switch: &mechanism::Switch) -> Self {
+        Self { cost_ns: switch.cost.as_ns(), core: switch.core.0, to: switch.to.0 }
+    }
+}
+
+/// What became of the packets that came: arrived = processed + held + the dropped, always.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Account {
+    /// Packets that arrived.
+    pub arrived: u64,
+    /// Packets that are complete.
+    pub processed: u64,
+    /// Packets waiting or in service now.
+    pub held: u64,
+    /// Packets dropped since the scheduler had no room.
+    pub buffer_full: u64,
+    /// Packets dropped since their queue had no room.
+    pub queue_full: u64,
+    /// Packets dropped since their client had too many waiting.
+    pub client_full: u64,
+}
+
+impl From<&mechanism::Account> for Account {
+    fn from(account: &mechanism::Account) -> Self {
+        Self {
+            arrived: account.arrived,
+            processed: account.processed,
+            held: account.held,
+            buffer_full: account.dropped(DropReason::BufferFull),
+            queue_full: account.dropped(DropReason::QueueFull),
+            client_full: account.dropped(DropReason::ClientFull),
+        }
+    }
+}
+
+/// Reads a string; none if it is NULL.
+///
+/// # Safety
+/// `text` is NULL or a string that stays.
+pub(crate) unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result<Option<&'a str>, Failure> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: it is not NULL, and the caller says that it is a string.
+    let text = unsafe { CStr::from_ptr(text) }.to_str();
+    text.map(Some).map_err(|_| Refusal::argument(format!("`{name}` is not UTF-8")).into())
+}
+
+/// Reads a list.
+///
+/// # Safety
+/// `list` is NULL or points to `count` items that stay.
+unsafe fn list<'a, T>(name: &'static str, list: *const T, count: usize) -> Result<&'a [T], Failure> {
+    if count == 0 {
+        Ok(&[])
+    } else if list.is_null() {
+        Err(Failure::Null(name))
+    } else if count > embed::Config::PLACES_MAX {
+        Err(Refusal::argument(format!("{count} {name} are too many")).into())
+    } else {
+        // SAFETY: it is not NULL, not too long for an object, and the caller says that the items are there.
+        Ok(unsafe { core::slice::from_raw_parts(list, count) })
+    }
+}
+
+/// Reads a configuration; NULL is all defaults.
+///
+/// # Safety
+/// `config` is NULL or a configuration whose pointers are NULL or point to what they say.
+pub(crate) unsafe fn config(config: *const Config) -> Result<embed::Config, Failure> {
+    let default = embed::Config::default();
+    // SAFETY: the caller says that it is NULL or good.
+    let Some(given) = (unsafe { config.as_ref() }) else { return Ok(default) };
+    // SAFETY: the caller says that what the pointers point to is there.
+    let (topology, speeds, weights, services) = unsafe {
+        (
+            text("topology", given.topology)?,
+            list("speeds", given.speeds, given.speed_count)?,
+            list("weights", given.weights, given.weight_count)?,
+            list("services", given.services, given.service_count)?,
+        )
+    };
+    let count = |given: u32, default: usize| if given == 0 { default } else { given as usize };
+    let limit = |given: u32, default: u32| if given == 0 { default } else { given };
+    Ok(embed::Config {
+        cores: count(given.cores, default.cores),
+        contexts: count(given.contexts, default.contexts),
+        speeds: speeds.to_vec(),
+        topology: topology.map(str::to_owned),
+        clients: count(given.clients, default.clients),
+        flows: count(given.flows, default.flows),
+        packets: count(given.packets, default.packets),
+        weights: weights.to_vec(),
+        unit: unit(given.unit)?,
+        longest: limit(given.longest, default.longest),
+        services: services.iter().map(service).collect(),
+        queue_limit: limit(given.queue_limit, default.queue_limit),
+        client_limit: limit(given.client_limit, default.client_limit),
+        flow_order: if given.free_order == 0 { FlowOrder::Keep } else { FlowOrder::Free },
+        in_flight: limit(given.in_flight, default.in_flight),
+        ties: if given.ties_highest == 0 { Ties::Lowest } else { Ties::Highest },
+        seed: if given.seed == 0 { default.seed } else { given.seed },
+    })
+}
+
+fn unit(unit: u8) -> Result<WorkUnit, Refusal> {
+    match unit {
+        0 => Ok(WorkUnit::Bytes),
+        1 => Ok(WorkUnit::Packets),
+        2 => Ok(WorkUnit::Nanoseconds),
+        unit => Err(Refusal::argument(format!("no unit {unit}: there are 3, numbered from 0"))),
+    }
+}
+
+fn service(given: &Service) -> embed::Service {
+    let Service { fixed, per_byte_milli, cold, .. } = *given;
+    let estimate = LinearCost { fixed: fixed.into(), per_byte_milli: per_byte_milli.into(), cold: cold.into() };
+    embed::Service {
+        packet_time: Time::from_ns(given.packet_time_ns),
+        switch_cost: Time::from_ns(given.switch_cost_ns),
+        tolerance: if given.tolerance_ns == 0 { Time::MAX } else { Time::from_ns(given.tolerance_ns) },
+        guarantee_millionths: given.guarantee_millionths,
+        estimate: Some(estimate).filter(|&estimate| estimate != LinearCost::default()),
+    }
+}

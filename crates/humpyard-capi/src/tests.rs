@@ -1,0 +1,289 @@
+//! The library as C sees it: what it answers, and what it refuses.
+
+use core::ffi::CStr;
+use core::mem::MaybeUninit;
+use core::ptr::{null, null_mut};
+
+use super::*;
+
+/// What C's `= {0}` is.
+fn zero<T>() -> T {
+    // SAFETY: only for the structures of this crate, of which all zeros is a value.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+fn last_error() -> String {
+    // SAFETY: it is a string that stays until the next refusal.
+    unsafe { CStr::from_ptr(humpyard_last_error()) }.to_str().expect("UTF-8").to_owned()
+}
+
+/// A scheduler of a test, freed at its end.
+struct Owned(*mut Scheduler);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: it comes from `humpyard_new` and is freed once.
+        unsafe { humpyard_free(self.0) };
+    }
+}
+
+impl Owned {
+    fn new(policy: &CStr, config: &Config) -> Self {
+        // SAFETY: both are good.
+        let scheduler = unsafe { humpyard_new(policy.as_ptr(), config) };
+        assert!(!scheduler.is_null(), "{}", last_error());
+        Self(scheduler)
+    }
+
+    fn arrive(&self, now_ns: u64, packet: Packet) -> i64 {
+        // SAFETY: both are good.
+        unsafe { humpyard_arrive(self.0, now_ns, &packet) }
+    }
+
+    fn next(&self, now_ns: u64, core: u16) -> Result<Dispatch, i32> {
+        answer(|dispatch| {
+            // SAFETY: both are good.
+            unsafe { humpyard_next(self.0, now_ns, core, dispatch) }
+        })
+    }
+
+    fn complete(&self, now_ns: u64, slot: u32) -> i32 {
+        // SAFETY: the scheduler is good.
+        unsafe { humpyard_complete(self.0, now_ns, slot, 1) }
+    }
+
+    fn account(&self) -> Result<Account, i32> {
+        answer(|account| {
+            // SAFETY: both are good.
+            unsafe { humpyard_account(self.0, account) }
+        })
+    }
+}
+
+/// What a question has written if its number is 1; else the number.
+fn answer<T>(question: impl FnOnce(*mut T) -> i32) -> Result<T, i32> {
+    let mut place = MaybeUninit::uninit();
+    match question(place.as_mut_ptr()) {
+        // SAFETY: 1 says that the answer was written.
+        1 => Ok(unsafe { place.assume_init() }),
+        number => Err(number),
+    }
+}
+
+#[track_caller]
+fn assert_refused(code: i32, error: Error, words: &str) {
+    assert_eq!((code, last_error().as_str()), (error as i32, words));
+}
+
+#[track_caller]
+fn assert_no_scheduler(policy: &CStr, config: &Config, words: &str) {
+    // SAFETY: both are good.
+    let scheduler = unsafe { humpyard_new(policy.as_ptr(), config) };
+    assert!(scheduler.is_null());
+    assert_eq!(last_error(), words);
+}
+
+#[test]
+fn a_packet_comes_is_served_and_accounted_for() {
+    let weights = [3, 1];
+    let config = Config { clients: 2, flows: 2, weights: weights.as_ptr(), weight_count: 2, ..zero() };
+    let scheduler = Owned::new(c"gr3", &config);
+    let packet = Packet { client: 1, flow: 1, length: 500, key: 9, part: Part::Last as u8, ..zero() };
+    let slot = scheduler.arrive(5, packet);
+    assert!(slot >= 0);
+    let dispatch = scheduler.next(6, 0).unwrap();
+    assert_eq!((i64::from(dispatch.slot), dispatch.arrival_ns, dispatch.sequence, dispatch.cold), (slot, 5, 0, true));
+    assert_eq!(dispatch.packet, Packet { estimate: 500, ..packet });
+    assert_eq!(scheduler.next(6, 0), Err(0));
+    assert_eq!(scheduler.complete(7, dispatch.slot), 0);
+    assert_eq!(scheduler.account(), Ok(Account { arrived: 1, processed: 1, ..zero() }));
+}
+
+#[test]
+fn null_is_all_defaults_and_the_version_is_that_of_the_crate() {
+    // SAFETY: NULL is allowed.
+    let scheduler = Owned(unsafe { humpyard_new(c"fcfs".as_ptr(), null()) });
+    for _ in 0..1024 {
+        assert!(scheduler.arrive(0, zero()) >= 0);
+    }
+    assert_eq!(scheduler.arrive(0, zero()), Dropped::BufferFull as i64);
+    assert_eq!(scheduler.account(), Ok(Account { arrived: 1025, held: 1024, buffer_full: 1, ..zero() }));
+    // SAFETY: it is a string that stays.
+    assert_eq!(unsafe { CStr::from_ptr(humpyard_version()) }.to_str(), Ok(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn every_limit_has_its_reason() {
+    let scheduler = Owned::new(c"drr", &Config { clients: 2, queue_limit: 3, client_limit: 2, ..zero() });
+    let arrive = |client| scheduler.arrive(0, Packet { client, length: 100, ..zero() });
+    let found = [0, 0, 0, 1, 1].map(arrive);
+    assert_eq!(found, [0, 1, Dropped::ClientFull as i64, 2, Dropped::QueueFull as i64]);
+    assert_eq!(scheduler.account(), Ok(Account { arrived: 5, held: 3, queue_full: 1, client_full: 1, ..zero() }));
+}
+
+#[test]
+fn every_core_gets_its_packet() {
+    let scheduler = Owned::new(c"rr", &Config { cores: 3, ..zero() });
+    let next_core = || {
+        answer(|core| {
+            // SAFETY: both are good.
+            unsafe { humpyard_next_core(scheduler.0, 1, core) }
+        })
+    };
+    assert_eq!(next_core(), Err(0));
+    for _ in 0..5 {
+        assert!(scheduler.arrive(1, Packet { length: 100, ..zero() }) >= 0);
+    }
+    let mut cores = Vec::new();
+    while let Ok(core) = next_core() {
+        scheduler.next(1, core).unwrap();
+        cores.push(core);
+    }
+    assert_eq!(cores, [0, 1, 2]);
+}
+
+#[test]
+fn cores_go_over_to_the_service_that_needs_them() {
+    let service = |guarantee_millionths| Service {
+        packet_time_ns: 1000,
+        switch_cost_ns: 700,
+        tolerance_ns: 10_000,
+        fixed: 1000,
+        guarantee_millionths,
+        ..zero()
+    };
+    let services = [service(500_000), service(500_000)];
+    let unit = Unit::Nanoseconds as u8;
+    let config = Config { cores: 4, services: services.as_ptr(), service_count: 2, unit, ..zero() };
+    let scheduler = Owned::new(c"everest", &config);
+    let next_switch = || {
+        answer(|switch| {
+            // SAFETY: both are good.
+            unsafe { humpyard_next_switch(scheduler.0, switch) }
+        })
+    };
+    // SAFETY: the scheduler is good.
+    let switched = |now_ns, core| unsafe { humpyard_switched(scheduler.0, now_ns, core) };
+    let mut switches = Vec::new();
+    for now_ns in 0..100 {
+        assert!(scheduler.arrive(now_ns, Packet { service: 1, length: 100, ..zero() }) >= 0);
+        while let Ok(switch) = next_switch() {
+            switches.push(switch);
+        }
+    }
+    assert!(!switches.is_empty() && switches.iter().all(|switch| (switch.cost_ns, switch.to) == (700, 1)));
+    let Switch { core, .. } = switches[0];
+    assert_eq!(scheduler.next(100, core), Err(0), "it is on its way");
+    assert_eq!(switched(800, core), 0);
+    assert_eq!(scheduler.next(800, core).unwrap().packet.service, 1);
+    assert_refused(switched(800, core), Error::Order, &format!("core {core} is not switching"));
+}
+
+#[test]
+fn a_scheduler_that_cannot_be_says_why() {
+    let config: Config = zero();
+    let words = "gr3: no parameter `quant`; did you mean `quantum`?; there are: quantum";
+    assert_no_scheduler(c"gr3:quant=3", &config, words);
+    assert_no_scheduler(
+        c"gr3:quantum=x",
+        &config,
+        "gr3: `quantum` takes `auto` or a whole number from 1 (in work), not `x`",
+    );
+    assert_no_scheduler(c"\xff", &config, "`policy` is not UTF-8");
+    assert_no_scheduler(c"gr3", &Config { unit: 9, ..config }, "no unit 9: there are 3, numbered from 0");
+    assert_no_scheduler(c"gr3", &Config { weight_count: 2, ..config }, "`weights` is NULL");
+    assert_no_scheduler(c"gr3", &Config { cores: 70_000, ..config }, "there may be 1 to 65535 cores, not 70000");
+    let weights = [1, 0];
+    let given = Config { weights: weights.as_ptr(), weight_count: 2, ..config };
+    assert_no_scheduler(c"gr3", &given, "2 weights for 1 clients");
+    assert_no_scheduler(c"gr3", &Config { clients: 2, ..given }, "a weight is from 1, not 0");
+    assert_no_scheduler(
+        c"gr3",
+        &Config { weight_count: usize::MAX, ..given },
+        &format!("{} weights are too many", usize::MAX),
+    );
+    // SAFETY: NULL is allowed.
+    assert!(unsafe { humpyard_new(null(), &config) }.is_null());
+    assert_eq!(last_error(), "`policy` is NULL");
+}
+
+#[test]
+fn null_is_refused_everywhere() {
+    let scheduler = Owned::new(c"gr3", &zero());
+    let refused = |code: i32, name| assert_refused(code, Error::Null, &format!("`{name}` is NULL"));
+    let none: *mut Scheduler = null_mut();
+    let (mut core, mut time) = (0, 0);
+    // SAFETY: NULL is allowed, and the rest is good.
+    unsafe {
+        humpyard_free(none);
+        refused(humpyard_arrive(none, 0, &zero()) as i32, "scheduler");
+        refused(humpyard_next_core(none, 0, &mut core), "scheduler");
+        refused(humpyard_next(none, 0, 0, &mut zero()), "scheduler");
+        refused(humpyard_complete(none, 0, 0, 0), "scheduler");
+        refused(humpyard_set_weight(none, 0, 0, 1), "scheduler");
+        refused(humpyard_end_client(none, 0, 0), "scheduler");
+        refused(humpyard_end_flow(none, 0, 0), "scheduler");
+        refused(humpyard_next_timeout(none, &mut time), "scheduler");
+        refused(humpyard_on_timeout(none, 0), "scheduler");
+        refused(humpyard_next_switch(none, &mut zero()), "scheduler");
+        refused(humpyard_switched(none, 0, 0), "scheduler");
+        refused(humpyard_account(none, &mut zero()), "scheduler");
+        refused(humpyard_arrive(scheduler.0, 0, null()) as i32, "packet");
+        refused(humpyard_next_core(scheduler.0, 0, null_mut()), "core");
+        refused(humpyard_next(scheduler.0, 0, 0, null_mut()), "dispatch");
+        refused(humpyard_next_timeout(scheduler.0, null_mut()), "at_ns");
+        refused(humpyard_next_switch(scheduler.0, null_mut()), "core_switch");
+        refused(humpyard_account(scheduler.0, null_mut()), "account");
+    }
+}
+
+#[test]
+fn ids_out_of_range_are_refused_and_change_nothing() {
+    let scheduler = Owned::new(c"gr3", &Config { clients: 3, flows: 2, ..zero() });
+    let arrive = |packet| scheduler.arrive(0, packet) as i32;
+    let refused = |code, words: &str| assert_refused(code, Error::Argument, words);
+    refused(arrive(Packet { client: 3, ..zero() }), "no client 3: there are 3, numbered from 0");
+    refused(arrive(Packet { flow: 2, ..zero() }), "no flow 2: there are 2, numbered from 0");
+    refused(arrive(Packet { service: 1, ..zero() }), "no service 1: there are 1, numbered from 0");
+    refused(arrive(Packet { part: 4, ..zero() }), "no part 4: there are 4, numbered from 0");
+    refused(scheduler.next(0, 1).unwrap_err(), "no core 1: there are 1, numbered from 0");
+    refused(scheduler.complete(0, 1024), "no slot 1024: there are 1024, numbered from 0");
+    refused(scheduler.complete(0, u32::MAX), "no slot 4294967295: there are 1024, numbered from 0");
+    // SAFETY: the scheduler is good.
+    unsafe {
+        refused(humpyard_set_weight(scheduler.0, 0, 3, 1), "no client 3: there are 3, numbered from 0");
+        refused(humpyard_set_weight(scheduler.0, 0, 2, 0), "a weight is from 1, not 0");
+        refused(humpyard_end_client(scheduler.0, 0, 3), "no client 3: there are 3, numbered from 0");
+        refused(humpyard_end_flow(scheduler.0, 0, 2), "no flow 2: there are 2, numbered from 0");
+        refused(humpyard_switched(scheduler.0, 0, 1), "no core 1: there are 1, numbered from 0");
+    }
+    assert_eq!(scheduler.account(), Ok(zero()));
+}
+
+#[test]
+fn calls_out_of_order_are_refused_and_change_nothing() {
+    let scheduler = Owned::new(c"gr3", &Config { clients: 2, ..zero() });
+    let slot = scheduler.arrive(10, Packet { client: 1, length: 100, ..zero() }) as u32;
+    let refused = |code, words: &str| assert_refused(code, Error::Order, words);
+    refused(scheduler.arrive(9, zero()) as i32, "time goes back from 10 ns to 9 ns");
+    refused(scheduler.complete(10, slot), "slot 0 has no packet in service");
+    // SAFETY: the scheduler is good.
+    let (end_client, end_flow) =
+        unsafe { (|| humpyard_end_client(scheduler.0, 10, 1), || humpyard_end_flow(scheduler.0, 10, 0)) };
+    refused(end_client(), "client 1 cannot end: 1 of its packets are here");
+    refused(end_flow(), "flow 0 cannot end: 1 of its packets are here");
+    scheduler.next(10, 0).unwrap();
+    refused(end_client(), "client 1 cannot end: 1 of its packets are here");
+    assert_eq!(scheduler.complete(10, slot), 0);
+    refused(scheduler.complete(10, slot), "slot 0 has no packet in service");
+    assert_eq!((end_client(), end_flow()), (0, 0));
+    assert_eq!(scheduler.account(), Ok(Account { arrived: 1, processed: 1, ..zero() }));
+}
+
+#[test]
+fn each_thread_has_its_own_words() {
+    let scheduler = Owned::new(c"gr3", &zero());
+    scheduler.complete(0, 0);
+    assert_eq!(std::thread::spawn(last_error).join().unwrap(), "");
+    assert_eq!(last_error(), "slot 0 has no packet in service");
+}

@@ -1,0 +1,81 @@
+//! The module in Python: the program that does what the Rust program does, the tests in Python, and the types.
+//!
+//! `HUMPYARD_PYTHON` is the Python to run, by default `python3`. `make test` gives one that has mypy.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+#[path = "../../humpyard/examples/own_packets.rs"]
+#[expect(dead_code, reason = "its `main` prints what is compared here")]
+mod in_rust;
+
+/// A directory from which Python imports `humpyard`: the library that cargo has put beside this test, by its name in Python.
+fn module() -> TempDir {
+    let test = env::current_exe().expect("a test knows where it is");
+    let library = test.with_file_name("libhumpyard_python.so");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    std::os::unix::fs::symlink(&library, directory.path().join("humpyard.abi3.so")).expect("a link to the module");
+    directory
+}
+
+fn interpreter() -> OsString {
+    env::var_os("HUMPYARD_PYTHON").unwrap_or_else(|| "python3".into())
+}
+
+/// Whether the interpreter runs this without complaint.
+///
+/// # Panics
+/// If it does not and the environment variable `CI` is set.
+#[expect(clippy::print_stderr, reason = "says what was skipped")]
+fn has(arguments: &[&str]) -> bool {
+    let interpreter = interpreter();
+    let output = Command::new(&interpreter).args(arguments).output();
+    if output.is_ok_and(|output| output.status.success()) {
+        return true;
+    }
+    let message = format!("{} {} does not run", interpreter.display(), arguments.join(" "));
+    assert!(env::var_os("CI").is_none(), "{message}");
+    eprintln!("skipped: {message}");
+    false
+}
+
+/// What Python says with `humpyard` in reach, run in this crate.
+fn python(arguments: &[&str]) -> String {
+    let module = module();
+    let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut python = Command::new(interpreter());
+    python.args(arguments).current_dir(crate_directory).env("PYTHONPATH", module.path());
+    python.env("MYPYPATH", crate_directory).env("MYPY_CACHE_DIR", module.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+    let Output { status, stdout, stderr } = python.output().expect("Python starts");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    let (stdout, stderr) = (text(stdout), text(stderr));
+    assert!(status.success(), "{status}\n{stdout}{stderr}");
+    stdout
+}
+
+#[test]
+fn the_python_program_finds_what_the_rust_program_finds() {
+    if has(&["--version"]) {
+        let expected =
+            format!("{}\n{}\n", in_rust::share().expect("gr3 is made"), in_rust::steer().expect("ps-hrw is made"));
+        assert_eq!(python(&["examples/own_packets.py"]), expected);
+    }
+}
+
+#[test]
+fn the_tests_in_python_pass() {
+    if has(&["--version"]) {
+        python(&["-m", "unittest", "discover", "--start-directory", "tests"]);
+    }
+}
+
+#[test]
+fn the_stub_says_what_the_module_has() {
+    if has(&["-c", "import mypy.stubtest"]) {
+        python(&["-m", "mypy.stubtest", "humpyard"]);
+    }
+}

@@ -1,0 +1,145 @@
+//! Whatever a host calls, in whatever order, nothing fails inside.
+
+use humpyard::cost::LinearCost;
+use humpyard::embed::{Config, Embedded, Refusal, RefusalKind, Service};
+use humpyard::id::{ClientId, FlowId, ServiceId};
+use humpyard::mechanism::FlowOrder;
+use humpyard::packet::Packet;
+use humpyard::policies::registry::entries;
+use humpyard::policy::Family;
+use humpyard::random::{Random, Seed};
+use humpyard::unit::{Time, WorkUnit};
+
+const CLIENTS: u32 = 5;
+const FLOWS: u32 = 7;
+const CORES: u16 = 4;
+const SERVICES: u16 = 2;
+const PACKETS: u32 = 20;
+
+fn config(seed: u64) -> Config {
+    let service = Service {
+        packet_time: Time::from_ns(1000),
+        switch_cost: Time::from_ns(500),
+        tolerance: Time::from_ns(20_000),
+        guarantee_millionths: 500_000,
+        estimate: Some(LinearCost { fixed: 100, per_byte_milli: 1000, cold: 50 }),
+    };
+    Config {
+        cores: CORES.into(),
+        contexts: 2,
+        topology: Some("2x2".to_owned()),
+        clients: CLIENTS as usize,
+        flows: FLOWS as usize,
+        packets: PACKETS as usize,
+        weights: vec![5, 1000, 1],
+        unit: [WorkUnit::Bytes, WorkUnit::Packets, WorkUnit::Nanoseconds][seed as usize % 3],
+        services: vec![service; SERVICES.into()],
+        queue_limit: 12,
+        client_limit: 6,
+        flow_order: [FlowOrder::Keep, FlowOrder::Free][seed as usize % 2],
+        in_flight: 1 + seed as u32 % 3,
+        seed,
+        ..Config::default()
+    }
+}
+
+/// An id, now and then one that nothing has.
+fn id(random: &mut Random, count: impl Into<u64>) -> u64 {
+    let beyond = u64::from(random.below(20) == 0);
+    random.below(count.into() + beyond)
+}
+
+fn packet(random: &mut Random) -> Packet {
+    let flow = id(random, FLOWS);
+    Packet {
+        client: ClientId(id(random, CLIENTS) as u32),
+        flow: FlowId(flow as u32),
+        key: flow * 0x1234_5678_9ABC,
+        rss: flow as u32 * 77,
+        service: ServiceId(id(random, SERVICES) as u16),
+        length: id(random, 1515u32) as u32,
+        ..Packet::default()
+    }
+}
+
+/// Mostly what it may be; now and then a clock went wrong.
+fn busy(random: &mut Random) -> Time {
+    Time::from_ns(if random.below(100) == 0 { u64::MAX } else { random.below(5000) })
+}
+
+/// One call, and what a host does after every call.
+fn call(scheduler: &mut Embedded, random: &mut Random, now: Time) -> Result<(), Refusal> {
+    match random.below(24) {
+        0..8 => drop(scheduler.arrive(now, packet(random))?),
+        8..14 => drop(scheduler.next(now, id(random, CORES) as u16)?),
+        14..20 => drop(scheduler.complete(now, id(random, PACKETS) as u32, busy(random))?),
+        20 => scheduler.set_weight(now, id(random, CLIENTS) as u32, random.below(2000) as u32)?,
+        21 => scheduler.end_client(now, id(random, CLIENTS) as u32)?,
+        22 => scheduler.end_flow(now, id(random, FLOWS) as u32)?,
+        _ => scheduler.switched(now, id(random, CORES) as u16)?,
+    }
+    while scheduler.next_switch()?.is_some() {}
+    if scheduler.next_timeout()?.is_some_and(|at| at <= now) {
+        scheduler.on_timeout(now)?;
+    }
+    scheduler.next_core(now).map(drop)
+}
+
+fn play(policy: &str, seed: u64) {
+    let mut scheduler = match Embedded::new(policy, &config(seed)) {
+        Ok(scheduler) => scheduler,
+        Err(refusal) => panic!("{policy}: {refusal}"),
+    };
+    let mut random = Seed(seed).stream(policy);
+    let (mut now, mut granted) = (0u64, 0);
+    for _ in 0..2000 {
+        now += random.below(500);
+        let back = if random.below(100) == 0 { 300 } else { 0 };
+        match call(&mut scheduler, &mut random, Time::from_ns(now.saturating_sub(back))) {
+            Ok(()) => granted += 1,
+            Err(refusal) => assert_ne!(refusal.kind, RefusalKind::Broken, "{policy}, seed {seed}: {refusal}"),
+        }
+    }
+    let account = scheduler.account().unwrap();
+    assert!(account.balances() && account.processed > 50 && granted > 500, "{policy}: {granted} granted, {account:?}");
+}
+
+#[test]
+fn no_policy_fails_inside_whatever_is_called() {
+    for entry in entries() {
+        let policy = match entry.info.family {
+            Family::Estimate => format!("estimate={}/share=drr", entry.info.name),
+            _ => entry.info.name.to_owned(),
+        };
+        (0..12).for_each(|seed| play(&policy, seed));
+    }
+    (0..12).for_each(|seed| play("steer=hrw/share=gr3", seed));
+}
+
+#[test]
+fn configurations_that_cannot_be_are_refused() {
+    let refused = |change: &dyn Fn(&mut Config)| {
+        let mut config = config(0);
+        change(&mut config);
+        let refusal = Embedded::new("ps-hrw", &config).unwrap_err();
+        assert_eq!(refusal.kind, RefusalKind::Argument);
+        refusal.to_string()
+    };
+    assert_eq!(refused(&|config| config.cores = 0), "there may be 1 to 65535 cores, not 0");
+    assert_eq!(refused(&|config| config.contexts = 0), "there may be 1 to 4 contexts, not 0");
+    assert_eq!(refused(&|config| config.clients = 1 << 30), "there may be 1 to 16777216 clients, not 1073741824");
+    assert_eq!(refused(&|config| config.flows = 1 << 30), "there may be 1 to 16777216 flows, not 1073741824");
+    assert_eq!(refused(&|config| config.packets = 0), "there may be 1 to 16777216 packets, not 0");
+    assert_eq!(refused(&|config| config.topology = Some("3x1".into())), "the topology has 3 cores, the run 4");
+    assert_eq!(refused(&|config| config.speeds = vec![1; 5]), "5 speeds for 4 cores");
+    assert_eq!(refused(&|config| config.speeds = vec![1000, 0]), "a speed is from 1, not 0");
+    assert_eq!(refused(&|config| config.contexts = 3), "4 cores are no elements of 3 contexts each");
+    let refusal =
+        Embedded::new("gr3", &config(0)).unwrap().arrive(Time::ZERO, Packet { length: 1515, ..Packet::default() });
+    assert_eq!(refusal.unwrap_err().to_string(), "1515 bytes are more than the longest packet's 1514");
+    let services = vec![Service::default(); 70_000];
+    assert_eq!(refused(&|config| config.services.clone_from(&services)), "70000 services on 4 cores are too many");
+    let dear = Some(LinearCost { fixed: 1 << 32, ..LinearCost::BYTES });
+    let message = refused(&|config| config.services[1].estimate = dear);
+    assert!(message.starts_with("the parts of an estimate are at most 4294967295: LinearCost"), "{message}");
+}
