@@ -1,4 +1,4 @@
-//! The cores as the dispatcher sees them: threads, or its own hands.
+//! The cores as the dispatcher sees them: threads, its own hands, or those of a virtual clock.
 
 use humpyard_core::frame::Frame;
 use humpyard_core::id::CoreId;
@@ -9,18 +9,21 @@ use humpyard_core::unit::Time;
 use crate::outcome::RunError;
 use crate::own::Own;
 use crate::threads::Threads;
+use crate::virtual_cores::VirtualCores;
 use crate::worker::{Done, Job};
 
 /// Who does the work.
 pub(crate) enum Crew {
-    /// The dispatcher itself, packet by packet.
-    Own(Own),
     /// One thread per core.
     Threads(Threads),
+    /// The dispatcher, as one core.
+    Own(Own),
+    /// The dispatcher, for every core, in virtual time.
+    Virtual(VirtualCores),
 }
 
 impl Crew {
-    /// Returns when everybody is ready.
+    /// Returns when every worker thread sits in its place, or is gone.
     pub(crate) fn wait_until_ready(&self) {
         if let Self::Threads(threads) = self {
             threads.wait_until_ready();
@@ -29,11 +32,11 @@ impl Crew {
 
     /// Gives a core a packet.
     pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, frame: Frame) {
+        let job = |frame| Job { slot: dispatch.slot, service: dispatch.packet.service, frame };
         match self {
-            Self::Own(own) => own.give(now, core, dispatch, frame),
-            Self::Threads(threads) => {
-                threads.give(core, Job { slot: dispatch.slot, service: dispatch.packet.service, frame });
-            }
+            Self::Threads(threads) => threads.give(core, job(frame)),
+            Self::Own(own) => own.give(job(frame)),
+            Self::Virtual(cores) => cores.give(now, core, dispatch, frame),
         }
     }
 
@@ -47,56 +50,47 @@ impl Crew {
     /// Lets a core that has nothing to serve go over to another service. That is emulated: it takes time, and no work.
     pub(crate) fn switch(&mut self, core: CoreId, until: Time) {
         match self {
-            Self::Own(own) => own.switch(core, until),
             Self::Threads(threads) => threads.switch(core, until),
+            Self::Own(own) => own.switch(until),
+            Self::Virtual(cores) => cores.switch(core, until),
         }
     }
 
     /// Takes the next result there is by now. To be asked until there is none: results come by ascending core.
     pub(crate) fn take(&mut self, now: Time) -> Option<(CoreId, Done)> {
         match self {
-            Self::Own(own) => own.take(now),
             Self::Threads(threads) => threads.take(now),
+            Self::Own(own) => own.take(now).map(|done| (CoreId(0), done)),
+            Self::Virtual(cores) => cores.take(now),
         }
     }
 
     /// What a packet will take a warm core, in ns, where that is known beforehand.
     pub(crate) fn work(&self, packet: &Packet) -> Option<u64> {
-        match self {
-            Self::Own(own) => own.work(packet),
-            Self::Threads(_) => None,
-        }
+        if let Self::Virtual(cores) = self { Some(cores.work(packet)) } else { None }
     }
 
     /// When the next result is there of which nobody tells.
     pub(crate) fn next_time(&self) -> Option<Time> {
         match self {
-            Self::Own(own) => own.next_time(),
             Self::Threads(threads) => threads.next_time(),
+            Self::Own(own) => own.next_time(),
+            Self::Virtual(cores) => cores.next_time(),
         }
     }
 
-    /// Whether somebody else has given a result.
+    /// Whether a worker thread has given a result that was not yet taken.
     pub(crate) fn has_results(&self) -> bool {
-        match self {
-            Self::Own(_) => false,
-            Self::Threads(threads) => threads.has_results(),
-        }
+        if let Self::Threads(threads) = self { threads.has_results() } else { false }
     }
 
-    /// Whether everybody is still there.
+    /// Whether every worker thread is still there.
     pub(crate) fn check(&self) -> Result<(), RunError> {
-        match self {
-            Self::Own(_) => Ok(()),
-            Self::Threads(threads) => threads.check(),
-        }
+        if let Self::Threads(threads) = self { threads.check() } else { Ok(()) }
     }
 
-    /// Ends the work, once all that was handed out is done; results not yet taken are lost.
+    /// Ends the worker threads, once they have done all they had; results not yet taken are lost.
     pub(crate) fn end(self) -> Result<(), RunError> {
-        match self {
-            Self::Own(_) => Ok(()),
-            Self::Threads(threads) => threads.end(),
-        }
+        if let Self::Threads(threads) = self { threads.end() } else { Ok(()) }
     }
 }

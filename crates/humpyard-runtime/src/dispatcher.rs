@@ -29,6 +29,7 @@ use crate::own::Own;
 use crate::panic;
 use crate::placement::{Seat, seats};
 use crate::threads::Threads;
+use crate::virtual_cores::VirtualCores;
 use crate::wait::{Bell, Next, Patience};
 use crate::worker::{Done, Panicked, Workbench};
 
@@ -176,8 +177,8 @@ fn crew<S: Steer, Q: Share, A: Allocate>(
 ) -> Result<Crew, RunError> {
     let bench = || Workbench::new(&live.services, live.quarantine.is_some());
     Ok(match &live.clock {
-        Clock::Virtual(costs) => Crew::Own(Own::by_table((**costs).clone(), live.workers.max(1), bench)),
-        Clock::Real if live.workers == 0 => Crew::Own(Own::measured(stopwatch, bench())),
+        Clock::Virtual(costs) => Crew::Virtual(VirtualCores::new(live.workers.max(1), (**costs).clone(), bench)),
+        Clock::Real if live.workers == 0 => Crew::Own(Own::new(stopwatch, bench())),
         Clock::Real => {
             let in_flight = live.measured.scheduler().in_flight() as usize;
             Crew::Threads(Threads::start(&seats[1..], in_flight, stopwatch, bell, bench)?)
@@ -369,10 +370,12 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             if self.must_wait() {
                 return Ok(taken);
             }
-            if self.next.is_none() {
-                self.next = self.read(now)?;
+            let next = if self.next.is_some() { self.next.take() } else { self.read(now)? };
+            let Some((arrival, frame)) = next else { return Ok(taken) };
+            if arrival > now {
+                self.next = Some((arrival, frame));
+                return Ok(taken);
             }
-            let Some((arrival, frame)) = self.next.take_if(|(arrival, _)| *arrival <= now) else { return Ok(taken) };
             self.overdue_max = self.overdue_max.max(now.since(arrival));
             self.arrive(now, arrival, frame)?;
         }

@@ -14,6 +14,7 @@ mod own;
 mod panic;
 mod placement;
 mod threads;
+mod virtual_cores;
 mod wait;
 mod worker;
 

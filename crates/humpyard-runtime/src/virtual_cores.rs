@@ -1,0 +1,76 @@
+//! Cores by a virtual clock: their work is done when it is handed out, and seen when a table says that it is done.
+
+use std::collections::VecDeque;
+
+use humpyard_core::cost::CostModel;
+use humpyard_core::frame::Frame;
+use humpyard_core::id::{CoreId, IdVec};
+use humpyard_core::mechanism::Dispatch;
+use humpyard_core::packet::Packet;
+use humpyard_core::storage::IndexedHeap;
+use humpyard_core::unit::Time;
+
+use crate::worker::{Done, Job, Workbench};
+
+/// Every core of a run by a virtual clock.
+pub(crate) struct VirtualCores {
+    cores: IdVec<CoreId, Core>,
+    /// How long each core is busy with a packet.
+    costs: CostModel,
+    /// When the next result of each core that has any is there.
+    due: IndexedHeap<CoreId, Time>,
+}
+
+struct Core {
+    bench: Workbench,
+    /// Results not yet taken, with the times at which they are there, which rise.
+    results: VecDeque<(Time, Done)>,
+}
+
+impl VirtualCores {
+    pub(crate) fn new(cores: usize, costs: CostModel, mut bench: impl FnMut() -> Workbench) -> Self {
+        let core = |_| Core { bench: bench(), results: VecDeque::new() };
+        Self { cores: IdVec::from_fn(cores, core), costs, due: IndexedHeap::new(cores) }
+    }
+
+    /// Serves a packet now; the core is busy with it as soon as it is done with those before.
+    pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, frame: Frame) {
+        let span = self.costs.serve(now, core, &dispatch.packet, dispatch.cold);
+        let Core { bench, results } = &mut self.cores[core];
+        let job = Job { slot: dispatch.slot, service: dispatch.packet.service, frame };
+        bench.serve(job, || span, |done| results.push_back((span.finished, done)));
+        self.set_due(core);
+    }
+
+    /// What a packet will take a warm core, in ns.
+    pub(crate) fn work(&self, packet: &Packet) -> u64 {
+        self.costs.work(packet)
+    }
+
+    /// The core, which has no packet, begins to go over to another service.
+    pub(crate) fn switch(&mut self, core: CoreId, until: Time) {
+        self.cores[core].results.push_back((until, Done::Switched));
+        self.set_due(core);
+    }
+
+    /// Takes the next result whose time has come: the earliest, of those at one instant that of the lowest core.
+    pub(crate) fn take(&mut self, now: Time) -> Option<(CoreId, Done)> {
+        let (_, core) = self.due.peek().filter(|&(time, _)| time <= now)?;
+        let (_, done) = self.cores[core].results.pop_front().expect("a core that is due has a result");
+        self.set_due(core);
+        Some((core, done))
+    }
+
+    /// When the next result is there.
+    pub(crate) fn next_time(&self) -> Option<Time> {
+        self.due.peek().map(|(time, _)| time)
+    }
+
+    /// A core is due when its first result is.
+    fn set_due(&mut self, core: CoreId) {
+        match self.cores[core].results.front() {
+            Some(&(time, _)) => self.due.set(core, time),
+            None => self.due.remove(core),
+        }
+    }
+}
