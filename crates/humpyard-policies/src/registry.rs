@@ -143,6 +143,7 @@ family! {
         Wf2qPlus(share::wf2q_plus::Wf2qPlus),
         Vtrr(share::vtrr::Vtrr),
         Gr3(share::gr3::Gr3),
+        Efq(share::efq::Efq),
     ]
     asked {
         fn merges_clients() -> bool;

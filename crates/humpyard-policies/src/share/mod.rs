@@ -1,6 +1,7 @@
 //! Sharing: which client does an idle core serve?
 
 pub mod drr;
+pub mod efq;
 pub mod fcfs;
 pub mod gr3;
 pub mod sfq;
@@ -10,6 +11,7 @@ pub mod wrr;
 
 mod slot;
 mod tag;
+mod tournament;
 
 #[cfg(test)]
 mod testing;
