@@ -19,7 +19,7 @@
 //!
 //! **Departures.** Tags count work per weight, not per share, and virtual time grows by m over the sum of the weights in the
 //! system (`total` reserves a fixed sum): the same, divided by the sum, and right when clients come and go. m is how many
-//! cores have pulled from this queue, so that it holds where each core has its own; where cores leave a queue for good, or
+//! cores have taken packets from this queue, so that it holds where each core has its own; where cores leave a queue for good, or
 //! flow order keeps them idle, time outruns service, and `clock=work` is fairer. When all are idle, nobody owes or is
 //! owed. Ties go to the lower id, whatever the start tags. With `clock=work` virtual time grows by the work done, estimated
 //! at dispatch and corrected at completion. Without `charge-cold` a packet that went to a core which had another
@@ -152,7 +152,7 @@ impl Client {
 /// What is known of one core.
 #[derive(Clone, Copy, Debug, Default)]
 struct Core {
-    /// Whether it ever pulled from this queue.
+    /// Whether it ever took a packet from this queue.
     pulls: bool,
     /// Of which service its last packet was.
     last: Option<ServiceId>,
@@ -299,15 +299,16 @@ impl Share for Efq {
         self.file(id);
     }
 
-    fn pick(&mut self, now: Time, core: CoreId) -> Option<ClientId> {
-        self.elapse(now);
-        let core = &mut self.cores[core];
-        self.pulling += u64::from(!core.pulls);
-        core.pulls = true;
+    fn pick(&mut self, now: Time, _: CoreId) -> Option<ClientId> {
         self.choose(now)
     }
 
-    fn on_dispatch(&mut self, _: Time, core: CoreId, id: ClientId, sent: &Packet) {
+    fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
+        if !self.cores[core].pulls {
+            self.elapse(now);
+            self.cores[core].pulls = true;
+            self.pulling += 1;
+        }
         let client = &mut self.clients[id];
         let due = client.start().tag <= self.virtual_time.tag.tag;
         debug_assert!(due || !self.eligible || !self.wall, "client {id} is served before it is due");

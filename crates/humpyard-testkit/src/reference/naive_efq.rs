@@ -25,14 +25,14 @@ impl Client {
 }
 
 /// Estimation-based fair queueing as PREDICTIVE section 4 has it, with shares of a fixed total, virtual time at the rate of
-/// the cores that have ever asked, tags that are whole numbers, and a pick that looks at every client. Weights divide the
+/// the cores that were ever served, tags that are whole numbers, and a pick that looks at every client. Weights divide the
 /// total, and never change.
 #[derive(Clone, Debug)]
 pub struct NaiveEfq {
     total: i128,
     virtual_time: i128,
     as_of: Time,
-    asked: Vec<CoreId>,
+    served: Vec<CoreId>,
     clients: Vec<Client>,
 }
 
@@ -48,13 +48,13 @@ impl NaiveEfq {
             assert_eq!(total % weight, 0, "weight {weight} does not divide {total}");
             Client { weight, finish: 0, arrived: None, head: None, idle: true }
         });
-        Self { total, virtual_time: 0, as_of: Time::ZERO, asked: Vec::new(), clients: clients.collect() }
+        Self { total, virtual_time: 0, as_of: Time::ZERO, served: Vec::new(), clients: clients.collect() }
     }
 
     /// Tags are seconds of all cores over shares: virtual time has the rate of the cores.
     fn advance(&mut self, now: Time) {
         if self.clients.iter().any(|client| !client.idle) {
-            self.virtual_time += i128::from(now.since(self.as_of).as_ns()) * self.asked.len() as i128;
+            self.virtual_time += i128::from(now.since(self.as_of).as_ns()) * self.served.len() as i128;
         }
         self.as_of = now;
     }
@@ -84,11 +84,8 @@ impl Share for NaiveEfq {
         self.clients[id.index()].head = Some(i128::from(head.estimate));
     }
 
-    fn pick(&mut self, now: Time, core: CoreId) -> Option<ClientId> {
+    fn pick(&mut self, now: Time, _: CoreId) -> Option<ClientId> {
         self.advance(now);
-        if !self.asked.contains(&core) {
-            self.asked.push(core);
-        }
         let ids = || (0..self.clients.len()).map(ClientId::from_index);
         let waiting = || ids().filter(|id| self.clients[id.index()].head.is_some());
         let start = |id: &ClientId| self.clients[id.index()].start();
@@ -100,7 +97,10 @@ impl Share for NaiveEfq {
         waiting().filter(|id| start(id) <= self.virtual_time).min_by_key(finish)
     }
 
-    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
+    fn on_dispatch(&mut self, _: Time, core: CoreId, id: ClientId, sent: &Packet) {
+        if !self.served.contains(&core) {
+            self.served.push(core);
+        }
         let provisional = self.clients[id.index()].start() + self.over_share(id, sent.estimate.into());
         let client = &mut self.clients[id.index()];
         (client.finish, client.arrived, client.head) = (provisional, None, None);
