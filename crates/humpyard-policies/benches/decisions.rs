@@ -13,7 +13,9 @@ use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Build, CoreView, Setup, Share, Steer, Target, Topology, View};
 use humpyard_core::unit::{Time, Weight, WorkUnit};
-use humpyard_policies::share::{drr::Drr, efq::Efq, gr3::Gr3, sfq::Sfq, vtrr::Vtrr, wf2q_plus::Wf2qPlus, wrr::Wrr};
+use humpyard_policies::share::{
+    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, sfq::Sfq, vtrr::Vtrr, wf2q_plus::Wf2qPlus, wrr::Wrr,
+};
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
     conn::Conn,
@@ -206,6 +208,7 @@ criterion_group!(
     share::<Vtrr>,
     share::<Gr3>,
     share::<Efq>,
-    share_by_estimates::<Efq>
+    share_by_estimates::<Efq>,
+    share_by_estimates::<EfqWarm>
 );
 criterion_main!(benches);

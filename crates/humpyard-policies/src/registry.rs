@@ -144,6 +144,7 @@ family! {
         Vtrr(share::vtrr::Vtrr),
         Gr3(share::gr3::Gr3),
         Efq(share::efq::Efq),
+        EfqWarm(share::efq_warm::EfqWarm),
     ]
     asked {
         fn merges_clients() -> bool;

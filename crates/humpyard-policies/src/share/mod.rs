@@ -2,6 +2,7 @@
 
 pub mod drr;
 pub mod efq;
+pub mod efq_warm;
 pub mod fcfs;
 pub mod gr3;
 pub mod sfq;
