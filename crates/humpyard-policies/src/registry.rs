@@ -145,6 +145,7 @@ family! {
         Gr3(share::gr3::Gr3),
         Efq(share::efq::Efq),
         EfqWarm(share::efq_warm::EfqWarm),
+        Lap(share::lap::Lap),
     ]
     asked {
         fn merges_clients() -> bool;

@@ -166,7 +166,7 @@ mod tests {
 
     const STEERS: &str = "rr, conn, hrw, ahrw, h-cahrw, ps-hrw";
     const REST: &str = "static, everest, table, oracle, least-squares";
-    const SHARES: &str = "fcfs, wrr, drr, sfq, wf2q+, vtrr, gr3, efq, efq-warm";
+    const SHARES: &str = "fcfs, wrr, drr, sfq, wf2q+, vtrr, gr3, efq, efq-warm, lap";
 
     fn refused(text: &str) -> String {
         text.parse::<PolicySpec>().unwrap_err().to_string()

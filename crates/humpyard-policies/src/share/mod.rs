@@ -5,6 +5,7 @@ pub mod efq;
 pub mod efq_warm;
 pub mod fcfs;
 pub mod gr3;
+pub mod lap;
 pub mod sfq;
 pub mod vtrr;
 pub mod wf2q_plus;
@@ -13,6 +14,7 @@ pub mod wrr;
 mod slot;
 mod tag;
 mod tournament;
+mod window;
 
 #[cfg(test)]
 mod testing;

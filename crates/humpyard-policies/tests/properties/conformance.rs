@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use crate::shapes::{any_shape, cases, play_twice};
 
 /// Variants of registered policies that decide otherwise than their defaults.
-const VARIANTS: [(Family, &str); 15] = [
+const VARIANTS: [(Family, &str); 17] = [
     (Family::Share, "drr:surplus=true"),
     (Family::Share, "drr:quantum=20000"),
     (Family::Share, "wrr:quantum=20000"),
@@ -28,6 +28,8 @@ const VARIANTS: [(Family, &str); 15] = [
     (Family::Share, "efq:clock=work,charge-cold=false"),
     (Family::Share, "efq:total=7"),
     (Family::Share, "efq:eligible=false"),
+    (Family::Share, "lap:window=3"),
+    (Family::Share, "lap:window=7,hysteresis=0"),
     (Family::Steer, "conn:hash=mix"),
     (Family::Steer, "ahrw:form=log"),
     (Family::Steer, "h-cahrw:distance=cores"),
