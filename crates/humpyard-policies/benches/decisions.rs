@@ -1,9 +1,12 @@
 //! Time of one decision of each policy, through the trait, without the mechanism.
 //!
 //! Steering: one packet of one of 1,024 connections, on idle cores. Sharing: one always-ready client is picked, dispatched,
-//! completed and offered again; packets of 64 to 1,514 bytes, weights 1 to 10, visited in the policy's order. The figures
-//! include the loop that feeds them, some 2 ns.
+//! completed and offered again; packets of 64 to 1,514 bytes, weights 1 to 10, visited in the policy's order. By estimates:
+//! the same in nanoseconds, which pass, and packets that use up to a tenth more or less than estimated. The figures include
+//! the loop that feeds them, some 2 ns. By applications: 16 cores take turns, each packet that goes is followed by another, of an
+//! application that is drawn.
 
+use std::collections::VecDeque;
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -11,8 +14,11 @@ use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Build, CoreView, Setup, Share, Steer, Target, Topology, View};
-use humpyard_core::unit::{Time, Weight};
-use humpyard_policies::share::{drr::Drr, gr3::Gr3, sfq::Sfq, vtrr::Vtrr, wf2q_plus::Wf2qPlus, wrr::Wrr};
+use humpyard_core::unit::{Time, Weight, WorkUnit};
+use humpyard_policies::share::{
+    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, lap::Lap, lap::LapParams, sfq::Sfq, vtrr::Vtrr,
+    wf2q_plus::Wf2qPlus, wrr::Wrr,
+};
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
     conn::Conn,
@@ -157,6 +163,111 @@ fn share<Q: Share + Build>(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// One core that is never idle. Where estimates are wrong, each packet is settled by another tag than it was filed by.
+fn share_by_estimates<Q: Share + Build>(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group(format!("share/{} by estimates", Q::INFO.name));
+    for (clients, exact) in [(64, true), (4096, true), (65_536, true), (64, false), (4096, false), (65_536, false)] {
+        let weights: Vec<Weight> = (0..clients).filter_map(|i| Weight::new(1 + i as u32 % 10)).collect();
+        let setup = Setup { unit: WorkUnit::Nanoseconds, ..setup(1, clients, &weights) };
+        let mut policy = Q::new(&Q::Params::default(), &setup).expect("defaults fit");
+        let head = |client: ClientId| {
+            let estimate = 640 + mix(u64::from(client.0)) % 14_501;
+            Packet { client, length: estimate as u32, estimate, ..Packet::default() }
+        };
+        for client in (0..clients).map(ClientId::from_index) {
+            policy.on_arrival(Time::ZERO, client, &head(client), 0);
+            policy.on_wake(Time::ZERO, client, &head(client));
+        }
+        let mut now = 0;
+        let name = format!("{clients}, {}", if exact { "exact" } else { "settled" });
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let client = policy.pick(Time::from_ns(now), CoreId(0)).expect("always ready");
+                let packet = head(client);
+                policy.on_dispatch(Time::from_ns(now), CoreId(0), client, &packet);
+                policy.on_head(Time::from_ns(now), client, &packet);
+                let error = if exact { 0 } else { mix(now) % (packet.estimate / 5) };
+                let used = packet.estimate - if exact { 0 } else { packet.estimate / 10 } + error;
+                now += used;
+                policy.on_completion(Time::from_ns(now), CoreId(0), client, &packet, used);
+                black_box(client)
+            });
+        });
+    }
+    group.finish();
+}
+
+/// Applications whose packets wait, so many at all times, for 16 cores.
+struct Applications {
+    policy: Lap,
+    waiting: Vec<VecDeque<Packet>>,
+    in_service: Vec<u32>,
+    /// What each core serves.
+    cores: Vec<Option<Packet>>,
+    next: u64,
+}
+
+impl Applications {
+    fn new(params: &LapParams, applications: usize, packets: u64) -> Self {
+        let setup = Setup { packets: packets as usize + 16, ..setup(16, applications, &[]) };
+        let mut all = Self {
+            policy: Lap::new(params, &setup).expect("valid parameters"),
+            waiting: vec![VecDeque::with_capacity(packets as usize); applications],
+            in_service: vec![0; applications],
+            cores: vec![None; 16],
+            next: 0,
+        };
+        (0..packets).for_each(|_| all.arrive());
+        all
+    }
+
+    fn arrive(&mut self) {
+        let id = (mix(self.next) % self.waiting.len() as u64) as usize;
+        let estimate = 1000 + mix(!self.next) % 4000;
+        let packet = Packet { client: ClientId(id as u32), estimate, sequence: self.next, ..Packet::default() };
+        self.policy.on_arrival(Time::ZERO, packet.client, &packet, self.waiting[id].len() as u32);
+        if self.waiting[id].is_empty() {
+            match self.in_service[id] {
+                0 => self.policy.on_wake(Time::ZERO, packet.client, &packet),
+                _ => self.policy.on_head(Time::ZERO, packet.client, &packet),
+            }
+        }
+        self.waiting[id].push_back(packet);
+        self.next += 1;
+    }
+
+    /// A core is done, takes the next packet, and another arrives.
+    fn step(&mut self) -> ClientId {
+        let core = CoreId((self.next % 16) as u16);
+        if let Some(done) = self.cores[core.index()].take() {
+            self.in_service[done.client.index()] -= 1;
+            self.policy.on_completion(Time::ZERO, core, done.client, &done, done.estimate);
+            if self.in_service[done.client.index()] == 0 && self.waiting[done.client.index()].is_empty() {
+                self.policy.on_idle(Time::ZERO, done.client);
+            }
+        }
+        let id = self.policy.pick(Time::ZERO, core).expect("packets wait");
+        let sent = self.waiting[id.index()].pop_front().expect("its head waits");
+        self.in_service[id.index()] += 1;
+        self.policy.on_dispatch(Time::ZERO, core, id, &sent);
+        if let Some(head) = self.waiting[id.index()].front() {
+            self.policy.on_head(Time::ZERO, id, head);
+        }
+        self.cores[core.index()] = Some(sent);
+        self.arrive();
+        id
+    }
+}
+
+fn share_by_applications(criterion: &mut Criterion) {
+    for (applications, window, packets) in [(30, 0, 512), (30, 512, 1024), (1024, 0, 4096), (1024, 512, 4096)] {
+        let params = LapParams { window, ..LapParams::default() };
+        let mut all = Applications::new(&params, applications, packets);
+        let name = format!("share/lap/{applications} applications, {packets} packets, window {window}");
+        criterion.bench_function(&name, |bencher| bencher.iter(|| black_box(all.step())));
+    }
+}
+
 criterion_group!(
     benches,
     steer::<Rr>,
@@ -175,6 +286,10 @@ criterion_group!(
     share::<Sfq>,
     share::<Wf2qPlus>,
     share::<Vtrr>,
-    share::<Gr3>
+    share::<Gr3>,
+    share::<Efq>,
+    share_by_estimates::<Efq>,
+    share_by_estimates::<EfqWarm>,
+    share_by_applications
 );
 criterion_main!(benches);

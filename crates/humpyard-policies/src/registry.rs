@@ -148,6 +148,9 @@ family! {
         Vtrr(share::vtrr::Vtrr),
         Gr3(share::gr3::Gr3),
         Gr3mp(share::gr3mp::Gr3mp),
+        Efq(share::efq::Efq),
+        EfqWarm(share::efq_warm::EfqWarm),
+        Lap(share::lap::Lap),
     ]
     asked {
         fn merges_clients() -> bool;

@@ -5,8 +5,40 @@ use humpyard_core::unit::{Weight, Work};
 /// Fraction bits of a tag. With 128 bits in all, 2^96 units of work per weight fit: no run is that long.
 const FRACTION: u32 = 32;
 
+/// Work below this leaves room for the fraction, and for a remainder, in 64 bits.
+const SHORT: Work = 1 << (63 - FRACTION);
+
 /// A virtual time, in work per weight, with 32 fraction bits.
 pub(crate) type Tag = u128;
+
+/// A weight to divide by, with its reciprocal: a division takes a multiplication.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Divisor {
+    weight: u64,
+    /// 2^64 over the weight, or less by at most 1.
+    reciprocal: u64,
+}
+
+impl Divisor {
+    /// To divide by this weight, from 1 to 2^62.
+    pub(crate) fn new(weight: u64) -> Self {
+        Self { weight, reciprocal: u64::MAX / weight }
+    }
+
+    /// The weight.
+    pub(crate) fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// Quotient and remainder. The estimate of the quotient is short by less than `number` / 2^64 and its rounding: by 1.
+    #[inline]
+    fn divide(&self, number: u64) -> (u64, u64) {
+        let quotient = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
+        let remainder = number - quotient * self.weight;
+        let short = remainder >= self.weight;
+        (quotient + u64::from(short), if short { remainder - self.weight } else { remainder })
+    }
+}
 
 /// A tag that grows by work over weight with nothing lost to rounding: the remainder is carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,7 +79,43 @@ impl ExactTag {
     /// From now on grows at weight `to`, instead of `from`.
     pub(crate) fn rebase(&mut self, from: u64, to: u64) {
         if self.remainder > 0 {
-            self.remainder = (u128::from(self.remainder) * u128::from(to) / u128::from(from)) as u64;
+            self.remainder = match self.remainder.checked_mul(to) {
+                Some(product) => product / from,
+                None => (u128::from(self.remainder) * u128::from(to) / u128::from(from)) as u64,
+            };
+        }
+    }
+
+    /// Later by `work` at the weight of `by`: as [`ExactTag::shift`], faster.
+    #[inline]
+    pub(crate) fn advance(&mut self, work: Work, by: &Divisor) {
+        if work >= SHORT {
+            return self.shift(work.into(), by.weight);
+        }
+        let (quotient, remainder) = by.divide((work << FRACTION) + self.remainder);
+        *self = Self { tag: self.tag + Tag::from(quotient), remainder };
+    }
+
+    /// Earlier by `work` at the weight of `by`, but no earlier than 0: as [`ExactTag::shift_down_to_0`], faster.
+    #[inline]
+    pub(crate) fn retreat(&mut self, work: Work, by: &Divisor) {
+        if work >= SHORT {
+            return self.shift_down_to_0(-i128::from(work), by.weight);
+        }
+        let (quotient, taken) = by.divide(work << FRACTION);
+        let borrowed = self.remainder < taken;
+        let quotient = Tag::from(quotient) + Tag::from(borrowed);
+        let remainder = self.remainder + if borrowed { by.weight } else { 0 } - taken;
+        *self = self.tag.checked_sub(quotient).map_or_else(Self::default, |tag| Self { tag, remainder });
+    }
+
+    /// Later by `used - estimate` at the weight of `by`, or earlier if that is negative, but no earlier than 0.
+    #[inline]
+    pub(crate) fn correct(&mut self, used: Work, estimate: Work, by: &Divisor) {
+        if used >= estimate {
+            self.advance(used - estimate, by);
+        } else {
+            self.retreat(estimate - used, by);
         }
     }
 
@@ -78,6 +146,7 @@ impl ExactTag {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use humpyard_core::random::Seed;
 
     fn weight(value: u32) -> Weight {
         Weight::new(value).expect("positive")
@@ -124,6 +193,32 @@ mod tests {
         assert_eq!(tag, ExactTag::at(1 << FRACTION));
         tag.shift_down_to_0(-7, 6);
         assert_eq!(tag, ExactTag::at(0));
+    }
+
+    #[test]
+    fn a_reciprocal_divides_exactly() {
+        let mut random = Seed(7).stream("test");
+        for _ in 0..100_000 {
+            let (number, weight) = (random.bits() >> random.below(64), 1 + (random.bits() >> (2 + random.below(62))));
+            assert_eq!(Divisor::new(weight).divide(number), (number / weight, number % weight), "{number} / {weight}");
+        }
+        assert_eq!(Divisor::new(1).divide(u64::MAX), (u64::MAX, 0));
+    }
+
+    #[test]
+    fn fast_and_slow_shifts_agree() {
+        let mut random = Seed(7).stream("test");
+        for _ in 0..1000 {
+            let weight = 1 + (random.bits() >> (12 + random.below(52)));
+            let by = Divisor::new(weight);
+            let (mut fast, mut slow) = (ExactTag::at(1 << 70), ExactTag::at(1 << 70));
+            for _ in 0..20 {
+                let [used, estimate] = [0; 2].map(|_| random.bits() >> (24 + random.below(40)));
+                fast.correct(used, estimate, &by);
+                slow.shift_down_to_0(i128::from(used) - i128::from(estimate), weight);
+                assert_eq!(fast, slow, "{used} - {estimate} at {weight}");
+            }
+        }
     }
 
     #[test]

@@ -13,13 +13,18 @@ use proptest::prelude::*;
 use crate::shapes::{cases, every_shape, play_twice};
 
 /// Variants of registered policies that decide otherwise than their defaults.
-const VARIANTS: [(Family, &str); 13] = [
+const VARIANTS: [(Family, &str); 18] = [
     (Family::Share, "drr:surplus=true"),
     (Family::Share, "drr:quantum=20000"),
     (Family::Share, "wrr:quantum=20000"),
     (Family::Share, "vtrr:quantum=20000"),
     (Family::Share, "gr3:quantum=20000"),
     (Family::Share, "gr3mp:quantum=20000"),
+    (Family::Share, "efq:clock=work,charge-cold=false"),
+    (Family::Share, "efq:total=7"),
+    (Family::Share, "efq:eligible=false"),
+    (Family::Share, "lap:window=3"),
+    (Family::Share, "lap:window=7,hysteresis=0"),
     (Family::Steer, "conn:hash=mix"),
     (Family::Steer, "ahrw:form=log"),
     (Family::Steer, "h-cahrw:distance=cores"),

@@ -3,6 +3,7 @@
 use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
 use humpyard_core::policy::{Auto, Build, Share};
 use humpyard_policies::share::drr::{Drr, DrrParams};
+use humpyard_policies::share::efq::{Efq, EfqParams};
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
 use humpyard_policies::share::wrr::{Wrr, WrrParams};
 use humpyard_testkit::{Backlog, Bound, Count, Extent, Fairness, History, Shape};
@@ -29,6 +30,14 @@ const SFQ_SEVERAL_COMPLETED: Bound =
 
 fn longest(extent: &Extent) -> u64 {
     extent.used.max(extent.estimate)
+}
+
+/// Nobody starts ahead of virtual time, and nobody is behind it by more than its own packet, the longest of another, and what
+/// the others used beyond their estimates; the last two over the sum of the weights, which is 2 at least.
+fn efq_bound(history: &History, error_permille: u32) -> Bound {
+    let error = history.longest * u64::from(error_permille) / 1000;
+    let others = history.weights.len() as u64 - 1;
+    Bound { fixed: (history.longest + error + others * error).div_ceil(2), part: longest }
 }
 
 /// A turn ends with less credit left than the head was estimated to cost, and with at most one overrun of debt.
@@ -77,6 +86,14 @@ proptest! {
         let history = History::generate(&Shape { error_permille, weights_change, ..shape });
         for (count, backlog) in ONE_BY_ONE {
             fair::<Sfq>(&history, &SfqParams {}, count, backlog, SFQ)?;
+        }
+    }
+
+    #[test]
+    fn efq_on_one_core(shape in shape(), error_permille in errors()) {
+        let history = History::generate(&Shape { error_permille, ..shape });
+        for (count, backlog) in ONE_BY_ONE {
+            fair::<Efq>(&history, &EfqParams::default(), count, backlog, efq_bound(&history, error_permille))?;
         }
     }
 

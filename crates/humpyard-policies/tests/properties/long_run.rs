@@ -7,6 +7,7 @@ use humpyard_core::policy::{Build, Share};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::share::drr::Drr;
+use humpyard_policies::share::efq::Efq;
 use humpyard_policies::share::gr3::Gr3;
 use humpyard_policies::share::gr3mp::Gr3mp;
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
@@ -80,9 +81,9 @@ fn greatest_deviation_of_any<Q: Share + Build>() -> f64 {
 }
 
 #[test]
-fn wf2q_plus_is_within_a_thousandth() {
-    let deviation = greatest_deviation_of_any::<Wf2qPlus>();
-    assert!(deviation < 1e-3, "{deviation}");
+fn tags_by_estimates_are_within_a_thousandth() {
+    let deviations = [greatest_deviation_of_any::<Wf2qPlus>(), greatest_deviation_of_any::<Efq>()];
+    assert!(deviations.into_iter().all(|deviation| deviation < 1e-3), "{deviations:?}");
 }
 
 /// What was estimated wrongly is settled, and a turn that comes while the client is in service is not lost.

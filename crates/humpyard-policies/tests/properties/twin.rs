@@ -1,10 +1,12 @@
 //! Fast policies decide as their naive twins do.
 
 use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
-use humpyard_core::policy::{Build, BuildError, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Share};
 use humpyard_core::unit::{Time, Weight, WorkUnit};
+use humpyard_policies::share::efq::{Clock, Efq, EfqParams};
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
-use humpyard_testkit::reference::NaiveSfq;
+use humpyard_policies::share::wf2q_plus::{Wf2qPlus, Wf2qPlusParams};
+use humpyard_testkit::reference::{NaiveEfq, NaiveSfq};
 use humpyard_testkit::{Event, History, Log, Shape};
 use proptest::prelude::*;
 
@@ -29,6 +31,11 @@ fn same_as_twin(history: &History) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Powers of two, so that nothing is ever rounded.
+fn binary(weight: Weight) -> Weight {
+    Weight::new(1 << (weight.get() % 5)).expect("a power of two")
+}
+
 proptest! {
     #![proptest_config(cases(200))]
 
@@ -36,7 +43,6 @@ proptest! {
     #[test]
     fn sfq_decides_as_exact_fractions_do(shape in any_shape(), in_flight in 1..=3usize) {
         let shape = Shape { weights_change: false, in_flight, ..shape };
-        let binary = |weight: Weight| Weight::new(1 << (weight.get() % 5)).expect("a power of two");
         same_as_twin(&History::generate(&shape).with_weights(binary))?;
     }
 
@@ -53,5 +59,28 @@ proptest! {
         history.events.retain(|(_, event)| matches!(event, Event::Arrive { .. }));
         history.events.iter_mut().for_each(|(time, _)| *time = Time::ZERO);
         same_as_twin(&history)?;
+    }
+    // Virtual time is the same, however it is rounded, where it is the sum of the reserved weights that shares it.
+    #[test]
+    fn efq_decides_as_exact_fractions_do(shape in any_shape(), error_permille in 0..=1000u32, total in 4..=8u32) {
+        let shape = Shape { weights_change: false, error_permille, unit: WorkUnit::Nanoseconds, ..shape };
+        let history = History::generate(&shape).with_weights(binary);
+        let total = 1 << total;
+        let params = EfqParams { total: Auto::Given(total), ..EfqParams::default() };
+        let efq = decisions(&history, |history| Efq::new(&params, &history.setup()))?;
+        let twin = decisions(&history, |history| Ok(NaiveEfq::new(&history.weights, total)))?;
+        let differs = efq.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
+        prop_assert!(efq == twin, "{:?}\n{}", differs, history);
+    }
+
+    // The difference is the clock alone, whether estimates are right or wrong.
+    #[test]
+    fn efq_by_work_is_wf2q_plus(shape in any_shape()) {
+        let history = History::generate(&shape);
+        let params = EfqParams { clock: Clock::Work, ..EfqParams::default() };
+        let efq = decisions(&history, |history| Efq::new(&params, &history.setup()))?;
+        let wf2q_plus = decisions(&history, |history| Wf2qPlus::new(&Wf2qPlusParams {}, &history.setup()))?;
+        let differs = efq.decisions.iter().zip(&wf2q_plus.decisions).find(|(a, b)| a != b);
+        prop_assert!(efq == wf2q_plus, "{:?}\n{}", differs, history);
     }
 }

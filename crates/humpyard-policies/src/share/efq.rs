@@ -1,0 +1,738 @@
+//! Estimation-based fair queueing: worst-case fair queueing on estimates, corrected once the cost is known.
+//!
+//! **Idea.** What a packet will cost a processor is not known before it is done. Its finish tag is set by an estimate, and when
+//! it is done its client's tag is corrected by what it really used. Only clients that are not ahead of their share by virtual
+//! time may be served, and of those the one whose packet should finish first. So a wrong estimate delays by its error,
+//! where start-time fair queueing, which estimates nothing, delays by whole packets of all others.
+//!
+//! **Source.** The EFQ and LAP paper; PREDICTIVE sections 4, 5 and 8.
+//!
+//! **Promises.** Work conserving. On one core with all shares reserved, a packet finishes later than in the fluid system by no
+//! more than one packet and eq. 18: the errors of the others' estimates, and its own error over its client's share.
+//!
+//! **Cost.** O(log n) in the most heads that ever waited at once: each goes through two tournaments.
+//!
+//! **Invariants.** A head that may be served is in `early`, by start tag, or, if it was due when last looked at, in `due`, by
+//! finish tag. When a head is picked, its start tag is not ahead of virtual time. Tags have 32 fraction bits and carry their
+//! remainders, so nothing drifts; they are compared rightly below 2^64 of work per weight, which takes one client of
+//! weight 1 alone on m cores 584 years over m.
+//!
+//! **Departures.** Tags count work per weight, not per share, and virtual time grows by m over the sum of the weights in the
+//! system (`total` reserves a fixed sum): the same, divided by the sum, and right when clients come and go. m is how many
+//! cores have taken packets from this queue, so that it holds where each core has its own; where cores leave a queue for good, or
+//! flow order keeps them idle, time outruns service, and `clock=work` is fairer. When all are idle, nobody owes or is
+//! owed. Ties go to the lower id, whatever the start tags. With `clock=work` virtual time grows by the work done, estimated
+//! at dispatch and corrected at completion. Without `charge-cold` a packet that went to a core which had another
+//! service before it is charged at most its estimate, which is for a warm core. A new weight holds for the packets in
+//! service too.
+
+use humpyard_core::id::{ClientId, CoreId, IdVec, ServiceId};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
+use humpyard_core::{choice, params};
+
+use super::tag::{Divisor, ExactTag, Tag};
+use super::tournament::Tournament;
+
+choice! {
+    /// What makes virtual time grow.
+    pub enum Clock {
+        /// Time where work is time, else work.
+        Auto = "auto",
+        /// Time, at the rate of the cores, while any client is in the system.
+        Wall = "wall",
+        /// The work that is done.
+        Work = "work",
+    }
+}
+
+params! {
+    /// Parameters of estimation-based fair queueing.
+    pub struct EfqParams {
+        /// What makes virtual time grow: `wall` is time at the rate of the cores, `work` is what they do, `auto` is `wall`
+        /// where work is time.
+        clock: Clock = Clock::Auto;
+        /// Sum of the weights that have a share reserved; `auto` is that of the clients in the system.
+        total: Auto = Auto::Auto, unit "weight";
+        /// Whether a client ahead of its share waits.
+        eligible: bool = true;
+        /// Whether a client pays for what a cold core adds; else such a packet costs at most its estimate.
+        charge_cold: bool = true;
+    }
+}
+
+/// Virtual time.
+#[derive(Debug)]
+struct VirtualTime {
+    /// What it was when all `service` before now was counted.
+    tag: ExactTag,
+    /// Service that is not counted yet.
+    service: Work,
+    /// The sum of weights it is shared among.
+    among: Divisor,
+    /// When `service` was last true.
+    as_of: Time,
+}
+
+impl VirtualTime {
+    fn new(total: u64) -> Self {
+        Self { tag: ExactTag::default(), service: 0, among: Divisor::new(total), as_of: Time::ZERO }
+    }
+
+    /// So many cores were there for the clients since this was last said.
+    #[inline]
+    fn elapse(&mut self, now: Time, cores: u64) {
+        self.service = self.service.saturating_add(now.since(self.as_of).as_ns().saturating_mul(cores));
+        self.as_of = now;
+    }
+
+    /// What it is.
+    #[inline]
+    fn tag(&mut self) -> Tag {
+        if self.service > 0 {
+            self.tag.advance(core::mem::take(&mut self.service), &self.among);
+        }
+        self.tag.tag
+    }
+
+    /// It is at least this.
+    #[inline]
+    fn reach(&mut self, tag: Tag) {
+        if tag > self.tag() {
+            self.tag = ExactTag::at(tag);
+        }
+    }
+
+    /// All are idle, and have not been served beyond this.
+    fn begin_anew(&mut self, finish_max: Tag) {
+        self.tag = ExactTag::at(self.tag().max(finish_max));
+    }
+
+    /// From now on it is shared among these weights.
+    fn share_among(&mut self, weight: u64) {
+        self.tag();
+        self.tag.rebase(self.among.weight(), weight);
+        self.among = Divisor::new(weight);
+    }
+}
+
+/// What is known of one client.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    /// Finish tag of its last packet.
+    finish: ExactTag,
+    /// The earliest start of its head: the virtual time when it arrived to an empty queue, else 0.
+    earliest: Tag,
+    weight: Divisor,
+    /// Estimated work of its packets in service.
+    in_service: Work,
+    /// Estimated work of its head.
+    head: Work,
+    /// Whether it has packets.
+    busy: bool,
+}
+
+impl Client {
+    /// Start tag of its head: S = max(F of the packet before, V at its arrival).
+    #[inline]
+    fn start(&self) -> ExactTag {
+        if self.earliest > self.finish.tag { ExactTag::at(self.earliest) } else { self.finish }
+    }
+
+    /// Finish tag that its head is estimated to have: EF = S + te / w.
+    #[inline]
+    fn estimated_finish(&self) -> ExactTag {
+        let mut finish = self.start();
+        finish.advance(self.head, &self.weight);
+        finish
+    }
+}
+
+/// What is known of one core.
+#[derive(Clone, Copy, Debug, Default)]
+struct Core {
+    /// Whether it ever took a packet from this queue.
+    pulls: bool,
+    /// Of which service its last packet was.
+    last: Option<ServiceId>,
+    /// Packets in service there.
+    in_service: u32,
+    /// Which of them, the oldest lowest, the core was cold for; those beyond 64 count as warm.
+    cold: u64,
+}
+
+impl Core {
+    fn dispatch(&mut self, service: ServiceId) {
+        let cold = u64::from(self.last != Some(service));
+        self.cold |= cold.checked_shl(self.in_service).unwrap_or(0);
+        self.last = Some(service);
+        self.in_service += 1;
+    }
+
+    /// Whether the core was cold for its oldest packet, which is done.
+    fn complete(&mut self) -> bool {
+        let cold = self.cold & 1 == 1;
+        self.cold >>= 1;
+        self.in_service -= 1;
+        cold
+    }
+}
+
+/// Estimation-based fair queueing.
+#[derive(Debug)]
+pub struct Efq {
+    virtual_time: VirtualTime,
+    /// Whether virtual time grows with time.
+    wall: bool,
+    /// Whether the weights that share virtual time are those in the system.
+    shared_by_busy: bool,
+    eligible: bool,
+    charge_cold: bool,
+    /// Sum of the weights of the clients that are not idle.
+    weight: u64,
+    /// The greatest finish tag of all.
+    finish_max: Tag,
+    /// The clients whose head may be served, by start tag, but for those that are known to be due; all, if none has to be.
+    early: Tournament<ClientId>,
+    /// Those that are due, by estimated finish tag; all, if none has to be.
+    due: Tournament<ClientId>,
+    clients: IdVec<ClientId, Client>,
+    cores: IdVec<CoreId, Core>,
+    /// Number of cores that pull from this queue.
+    pulling: u64,
+}
+
+impl Build for Efq {
+    type Params = EfqParams;
+    const INFO: Info = Info {
+        name: "efq",
+        family: Family::Share,
+        summary: "of the clients not ahead of their share, the one whose packet should finish first by an estimate, which is \
+                  corrected when it is done",
+        source: "EFQ and LAP paper",
+        promises: &[
+            Promise::WorkConserving,
+            Promise::Fair("one core: later than fluid by <= longest + sum of errors / cores + own error / share"),
+        ],
+        complexity: "O(log n)",
+    };
+
+    fn new(params: &EfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let time = setup.unit == WorkUnit::Nanoseconds;
+        if params.clock == Clock::Wall && !time {
+            return Err(BuildError::new(
+                "efq: `clock=wall` needs work in ns; where work is bytes or packets, use `clock=work`",
+            ));
+        }
+        let total = match params.total {
+            Auto::Auto => None,
+            Auto::Given(total) if total > TOTAL_MAX => {
+                return Err(BuildError::new(alloc::format!("efq: `total` must be at most {TOTAL_MAX}, not {total}")));
+            }
+            Auto::Given(total) => Some(total),
+        };
+        let clients = IdVec::from_fn(setup.clients, |id| Client {
+            finish: ExactTag::default(),
+            earliest: 0,
+            weight: Divisor::new(setup.weight(id).get().into()),
+            in_service: 0,
+            head: 0,
+            busy: false,
+        });
+        Ok(Self {
+            virtual_time: VirtualTime::new(total.unwrap_or(1)),
+            wall: time && params.clock != Clock::Work,
+            shared_by_busy: total.is_none(),
+            eligible: params.eligible,
+            charge_cold: params.charge_cold,
+            weight: 0,
+            finish_max: 0,
+            early: Tournament::new(setup.clients, setup.ties),
+            due: Tournament::new(setup.clients, setup.ties),
+            clients,
+            cores: IdVec::from_fn(setup.cores, |_| Core::default()),
+            pulling: 0,
+        })
+    }
+}
+
+/// Beyond this a sum of weights leaves no room to count with; more than a million of the greatest weights.
+const TOTAL_MAX: u64 = 1 << 52;
+
+impl Policy for Efq {
+    fn check(&self) {
+        let mut weight = 0;
+        for id in self.clients.ids() {
+            let client = &self.clients[id];
+            weight += if client.busy { client.weight.weight() } else { 0 };
+            let (early, due) = (self.early.tag(id), self.due.tag(id));
+            assert!(early.is_none_or(|start| start == client.start().tag), "start tag of client {id}");
+            assert!(due.is_none_or(|finish| finish == client.estimated_finish().tag), "finish tag of client {id}");
+            assert!(client.busy || (early, due) == (None, None), "client {id} is idle and has a head");
+            assert!(early.is_none() || due.is_none() || !self.eligible, "client {id} is early and due");
+        }
+        assert_eq!(weight, self.weight, "weights of the clients that are not idle");
+        assert_eq!(self.cores.iter().filter(|core| core.pulls).count() as u64, self.pulling, "cores that pull");
+    }
+}
+
+impl Share for Efq {
+    fn on_arrival(&mut self, now: Time, id: ClientId, _: &Packet, waiting: u32) {
+        if waiting == 0 {
+            self.elapse(now);
+            self.clients[id].earliest = self.virtual_time.tag();
+        }
+    }
+
+    fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
+        self.elapse(now);
+        let client = &mut self.clients[id];
+        client.busy = true;
+        let weight = client.weight.weight();
+        self.set_total(self.weight + weight);
+        self.on_head(now, id, head);
+    }
+
+    fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
+        self.clients[id].head = head.estimate;
+        self.file(id);
+    }
+
+    fn pick(&mut self, now: Time, _: CoreId) -> Option<ClientId> {
+        self.choose(now)
+    }
+
+    fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
+        if !self.cores[core].pulls {
+            self.elapse(now);
+            self.cores[core].pulls = true;
+            self.pulling += 1;
+        }
+        let client = &mut self.clients[id];
+        let due = client.start().tag <= self.virtual_time.tag.tag;
+        debug_assert!(due || !self.eligible || !self.wall, "client {id} is served before it is due");
+        client.finish = client.estimated_finish();
+        client.earliest = 0;
+        client.in_service += sent.estimate;
+        self.finish_max = self.finish_max.max(client.finish.tag);
+        self.due.remove(id);
+        if !self.eligible {
+            self.early.remove(id);
+        }
+        if !self.wall {
+            self.virtual_time.tag.advance(sent.estimate, &self.virtual_time.among);
+        }
+        if !self.charge_cold {
+            self.cores[core].dispatch(sent.service);
+        }
+    }
+
+    fn on_completion(&mut self, _: Time, core: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        let cold = !self.charge_cold && self.cores[core].complete();
+        let charged = if cold { used.min(sent.estimate) } else { used };
+        let client = &mut self.clients[id];
+        client.in_service -= sent.estimate;
+        if charged == sent.estimate {
+            return;
+        }
+        client.finish.correct(charged, sent.estimate, &client.weight);
+        self.finish_max = self.finish_max.max(client.finish.tag);
+        if !self.wall {
+            self.virtual_time.tag.correct(charged, sent.estimate, &self.virtual_time.among);
+        }
+        self.file_again(id);
+    }
+
+    fn on_idle(&mut self, now: Time, id: ClientId) {
+        self.elapse(now);
+        let client = &mut self.clients[id];
+        client.busy = false;
+        let weight = client.weight.weight();
+        self.set_total(self.weight - weight);
+        if self.weight == 0 {
+            self.virtual_time.begin_anew(self.finish_max);
+        }
+    }
+
+    fn on_client_end(&mut self, _: Time, id: ClientId) {
+        self.clients[id].finish = ExactTag::default();
+    }
+
+    fn set_weight(&mut self, now: Time, id: ClientId, weight: Weight) {
+        self.elapse(now);
+        let client = &mut self.clients[id];
+        let to = Divisor::new(weight.get().into());
+        client.finish.retreat(client.in_service, &client.weight);
+        client.finish = ExactTag::at(client.finish.tag);
+        client.finish.advance(client.in_service, &to);
+        let before = core::mem::replace(&mut client.weight, to);
+        self.finish_max = self.finish_max.max(client.finish.tag);
+        if client.busy {
+            self.set_total(self.weight - before.weight() + to.weight());
+        }
+        self.file_again(id);
+    }
+}
+
+impl Efq {
+    /// The client that an idle core should serve now; none if no head may be served.
+    pub(super) fn choose(&mut self, now: Time) -> Option<ClientId> {
+        self.elapse(now);
+        if (self.due.is_empty() || !self.eligible)
+            && let Some((start, _)) = self.early.first()
+        {
+            self.virtual_time.reach(start);
+        }
+        let now = self.virtual_time.tag();
+        while self.eligible
+            && let Some((start, id)) = self.early.first()
+            && start <= now
+        {
+            self.early.remove(id);
+            self.due.set(id, self.clients[id].estimated_finish().tag);
+        }
+        self.due.first().map(|(_, id)| id)
+    }
+
+    /// Virtual time goes on up to now.
+    #[inline]
+    fn elapse(&mut self, now: Time) {
+        if self.wall {
+            self.virtual_time.elapse(now, if self.weight > 0 { self.pulling } else { 0 });
+        }
+    }
+
+    /// The weights of the clients that are not idle have this sum from now on.
+    fn set_total(&mut self, weight: u64) {
+        self.weight = weight;
+        if self.shared_by_busy && weight > 0 {
+            self.virtual_time.share_among(weight);
+        }
+    }
+
+    /// Files a client whose head may be served.
+    fn file(&mut self, id: ClientId) {
+        let client = &self.clients[id];
+        let start = client.start().tag;
+        let early = start > self.virtual_time.tag.tag;
+        if early || !self.eligible {
+            self.early.set(id, start);
+        }
+        if !early || !self.eligible {
+            self.due.set(id, client.estimated_finish().tag);
+        }
+    }
+
+    /// Files a client whose tag has changed, if its head may be served.
+    fn file_again(&mut self, id: ClientId) {
+        if self.early.contains(id) || self.due.contains(id) {
+            self.early.remove(id);
+            self.due.remove(id);
+            self.file(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::sfq::{Sfq, SfqParams};
+    use crate::share::testing::{
+        A, B, Desk, V, random_weights, sequence, unit_errors, unit_sequence, v_work, weights_of,
+    };
+    use crate::testing::setup;
+    use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
+    use alloc::{format, vec};
+    use humpyard_core::cost::LinearCost;
+    use humpyard_core::mechanism::{Never, Scheduler};
+    use humpyard_core::policy::Ties;
+    use humpyard_core::random::Seed;
+    use humpyard_testkit::{Event, History, Player, Shape};
+
+    const EFQ: EfqParams = EfqParams { clock: Clock::Auto, total: Auto::Auto, eligible: true, charge_cold: true };
+    const CORE: CoreId = CoreId(0);
+
+    /// A packet that comes at the start: its client, its estimate and what it uses.
+    type Job = (usize, u32, u64);
+    /// A packet that was served: its client, when it was started and when it was done.
+    type Served = (usize, u64, u64);
+
+    /// On one core. A packet is estimated by its length.
+    fn serve<Q: Share + Build>(params: &Q::Params, weights: &[u32], ties: Ties, jobs: &[Job]) -> Vec<Served> {
+        let mut history = History::generate(&Shape { clients: weights.len(), events: 0, ..Shape::default() });
+        history.weights = weights_of(weights);
+        history.estimates = vec![LinearCost::BYTES];
+        history.longest = jobs.iter().map(|&(_, estimate, _)| estimate.into()).max().expect("jobs");
+        let arrive = |&(client, length, used): &Job| {
+            let packet = Packet { client: ClientId(client as u32), length, ..Packet::default() };
+            (Time::ZERO, Event::Arrive { packet, busy: Time::from_ns(used) })
+        };
+        history.events = jobs.iter().map(arrive).collect();
+        let setup = Setup { ties, ..history.setup() };
+        let share = || Q::new(params, &setup);
+        let mut scheduler = Scheduler::<Never, _, Never>::new(&setup, history.options(), None, None, share).unwrap();
+        let log = Player::new(&history).run(&mut scheduler, &mut ());
+        let served = log.decisions.iter().map(|decision| {
+            let (client, _, used) = jobs[decision.arrival];
+            (client, decision.time.as_ns(), decision.time.as_ns() + used)
+        });
+        served.collect()
+    }
+
+    /// The worked example of PREDICTIVE section 4, in half units of its time.
+    fn figure_4_jobs(known: bool) -> Vec<Job> {
+        let jobs = [(0, 20); 5].into_iter().chain((1..6).map(|client| (client, 18 + 2 * client as u64)));
+        jobs.map(|(client, used)| (client, if known { used as u32 } else { 21 }, used)).collect()
+    }
+
+    const FIGURE_4_WEIGHTS: [u32; 6] = [5, 1, 1, 1, 1, 1];
+    const FIGURE_4: EfqParams = EfqParams { total: Auto::Given(10), ..EFQ };
+
+    /// Who is served when, in the units and numbers of the example.
+    fn figure_4<Q: Share + Build>(params: &Q::Params, ties: Ties, known: bool) -> String {
+        let served = serve::<Q>(params, &FIGURE_4_WEIGHTS, ties, &figure_4_jobs(known));
+        assert_eq!(served.last().map(|last| last.2), Some(2 * 110));
+        let words = served.iter().map(|(client, start, _)| format!("{}@{}", client + 1, start / 2));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn worked_example_in_the_spirit_of_figure_4() {
+        const WF2Q_PLUS: &str = "1@0 2@10 1@20 3@30 1@41 4@51 1@63 5@73 1@86 6@96";
+        assert_eq!(figure_4::<Efq>(&FIGURE_4, Ties::Lowest, true), WF2Q_PLUS);
+        assert_eq!(figure_4::<Efq>(&FIGURE_4, Ties::Highest, true), WF2Q_PLUS);
+        assert_eq!(figure_4::<Efq>(&FIGURE_4, Ties::Lowest, false), WF2Q_PLUS);
+        assert_eq!(
+            figure_4::<Efq>(&FIGURE_4, Ties::Highest, false),
+            "1@0 6@10 1@24 5@34 1@47 4@57 1@69 3@79 1@90 2@100"
+        );
+        assert_eq!(
+            figure_4::<Efq>(&EfqParams { eligible: false, ..FIGURE_4 }, Ties::Highest, false),
+            "1@0 1@10 1@20 1@30 1@40 6@50 5@64 4@77 3@89 2@100"
+        );
+        assert_eq!(
+            figure_4::<Sfq>(&SfqParams {}, Ties::Highest, false),
+            "6@0 5@14 4@27 3@39 2@50 1@60 1@70 1@80 1@90 1@100"
+        );
+    }
+
+    /// The tags of the same example, times 2 for half units and over 10 for the sum of the weights.
+    #[test]
+    fn tag_trace_of_the_worked_example() {
+        let weights = weights_of(&FIGURE_4_WEIGHTS);
+        let setup = Setup { ties: Ties::Highest, unit: WorkUnit::Nanoseconds, ..setup(1, 6, &weights) };
+        let mut efq = Efq::new(&FIGURE_4, &setup).unwrap();
+        let jobs = figure_4_jobs(false);
+        let head = Packet { estimate: 21, ..Packet::default() };
+        for client in (0..6).map(ClientId) {
+            efq.on_arrival(Time::ZERO, client, &head, 0);
+            efq.on_wake(Time::ZERO, client, &head);
+        }
+        let spec = |tag: Tag| (tag * 10 / 2 + (1 << 31)) >> 32;
+        assert_eq!([0, 1, 5].map(|id| spec(efq.clients[ClientId(id)].estimated_finish().tag)), [21, 105, 105]);
+        let mut now = Time::ZERO;
+        let mut left = [5, 1, 1, 1, 1, 1];
+        let mut trace = Vec::new();
+        for _ in 0..jobs.len() {
+            let client = efq.pick(now, CORE).unwrap();
+            let virtual_time = spec(efq.virtual_time.tag());
+            let start = spec(efq.clients[client].start().tag);
+            efq.on_dispatch(now, CORE, client, &head);
+            let used = jobs.iter().find(|job| job.0 == client.0 as usize).unwrap().2;
+            now += Time::from_ns(used);
+            efq.on_completion(now, CORE, client, &head, used);
+            efq.check();
+            trace.push((client.0 + 1, virtual_time, start, spec(efq.clients[client].finish.tag)));
+            left[client.0 as usize] -= 1;
+            if left[client.0 as usize] > 0 {
+                efq.on_head(now, client, &head);
+            } else {
+                efq.on_idle(now, client);
+            }
+        }
+        let expected = [
+            (1, 0, 0, 20),
+            (6, 10, 0, 140),
+            (1, 24, 20, 40),
+            (5, 34, 0, 130),
+            (1, 47, 40, 60),
+            (4, 57, 0, 120),
+            (1, 69, 60, 80),
+            (3, 79, 0, 110),
+            (1, 90, 80, 100),
+            (2, 100, 0, 100),
+        ];
+        assert_eq!(trace, expected);
+    }
+
+    /// Eq. 18, times the sum of the weights: how much later than in the fluid system a packet of this client may finish,
+    /// given the greatest error of each.
+    fn equation_18(weights: &[u32], errors: &[u64], client: usize) -> i64 {
+        let total: u32 = weights.iter().sum();
+        let others: u64 = errors.iter().sum::<u64>() - errors[client];
+        let own = errors[client] as i64;
+        (others as i64 - own) * i64::from(total) + own * i64::from(total).pow(2) / i64::from(weights[client])
+    }
+
+    /// The greatest error of each client.
+    fn errors(clients: usize, jobs: &[Job]) -> Vec<u64> {
+        let of = |client| jobs.iter().filter(move |job| job.0 == client).map(|job| job.2.abs_diff(job.1.into())).max();
+        (0..clients).map(|client| of(client).unwrap_or(0)).collect()
+    }
+
+    /// By how much each packet finishes later than the fluid system guarantees, times the weight of its client, and the
+    /// client.
+    fn lateness(weights: &[u32], served: &[Served]) -> impl Iterator<Item = (usize, i64)> {
+        let total: u32 = weights.iter().sum();
+        let mut used = vec![0; weights.len()];
+        served.iter().map(move |&(client, start, end)| {
+            used[client] += end - start;
+            (client, end as i64 * i64::from(weights[client]) - used[client] as i64 * i64::from(total))
+        })
+    }
+
+    #[test]
+    fn equation_18_on_the_worked_example() {
+        let jobs = figure_4_jobs(false);
+        let errors = errors(6, &jobs);
+        assert_eq!(equation_18(&FIGURE_4_WEIGHTS, &errors, 1), 2 * 13 * 10);
+        let served = serve::<Efq>(&FIGURE_4, &FIGURE_4_WEIGHTS, Ties::Highest, &jobs);
+        let mut late = lateness(&FIGURE_4_WEIGHTS, &served).collect::<Vec<_>>();
+        for &(client, late) in &late {
+            let weight = i64::from(FIGURE_4_WEIGHTS[client]);
+            assert!(late * 10 <= equation_18(&FIGURE_4_WEIGHTS, &errors, client) * weight, "client {client}: {late}");
+        }
+        assert_eq!(late.pop(), Some((1, 2 * 10)), "client 2 finishes at 110 instead of 100");
+    }
+
+    /// Eq. 18, and the longest packet of another, which cannot be interrupted: clients that are backlogged from the start,
+    /// with all shares reserved.
+    #[test]
+    fn equation_18_bounds_how_late_packets_finish() {
+        let mut random = Seed(1).stream("efq/equation-18");
+        for weights in random_weights("efq/equation-18", 300, 10, 20) {
+            let total: u32 = weights.iter().sum();
+            let error = [0, 50, 500][random.below(3) as usize];
+            let mut job = |client| {
+                let used = 1000 + random.below(1000);
+                (client, (used - error + random.below(2 * error + 1)) as u32, used)
+            };
+            let jobs: Vec<Job> = (0..5 * weights.len()).map(|number| job(number % weights.len())).collect();
+            let errors = errors(weights.len(), &jobs);
+            let longest = jobs.iter().map(|job| job.2 as i64).max().unwrap();
+            let params = EfqParams { total: Auto::Given(total.into()), ..EFQ };
+            for ties in [Ties::Lowest, Ties::Highest] {
+                for (client, late) in lateness(&weights, &serve::<Efq>(&params, &weights, ties, &jobs)) {
+                    let (weight, total) = (i64::from(weights[client]), i64::from(total));
+                    let allowed = (equation_18(&weights, &errors, client) + longest * total) * weight;
+                    assert!(late * total <= allowed, "client {client} of {weights:?}: {late} with errors {errors:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn vectors_of_the_specification_of_wf2q_plus() {
+        assert_eq!(unit_sequence::<Efq>(&EFQ, &A, 12), "121213121213");
+        assert_eq!(unit_sequence::<Efq>(&EFQ, &B, 48), "121314151612131412131516".repeat(2));
+        assert_eq!(sequence::<Efq>(&EFQ, &V, 14, 10, v_work), "12131212113121");
+    }
+
+    #[test]
+    fn unit_errors_are_below_one() {
+        for weights in random_weights("efq/few", 100, 12, 3000).chain(random_weights("efq/many", 20, 200, 60)) {
+            let total: u32 = weights.iter().sum();
+            let (least, greatest) = unit_errors::<Efq>(&EFQ, &weights, 2 * total as usize);
+            let total = i128::from(total);
+            assert!(-total < least && greatest < total, "{least} to {greatest} of {total}: {weights:?}");
+        }
+    }
+
+    #[test]
+    fn use_of_idle_capacity_is_forgiven() {
+        let mut desk = Desk::<Efq>::new(&EFQ, &[1, 1]);
+        desk.wake(&[1]);
+        assert_eq!(desk.serve(10), "1111111111");
+        desk.wake(&[2]);
+        assert_eq!(desk.serve(6), "121212");
+    }
+
+    /// F after all completions is S of the first packet and all that was used, whatever was estimated, in whatever order
+    /// packets are done.
+    #[test]
+    fn a_backlogged_client_is_charged_what_it_used() {
+        let setup = Setup { unit: WorkUnit::Nanoseconds, ..setup(3, 1, &[]) };
+        let mut efq = Efq::new(&EFQ, &setup).unwrap();
+        let (client, now) = (ClientId(0), Time::from_ns(7));
+        let sent = [10, 20, 30].map(|estimate| Packet { estimate, ..Packet::default() });
+        efq.on_arrival(now, client, &sent[0], 0);
+        efq.on_wake(now, client, &sent[0]);
+        let first = efq.clients[client].start().tag;
+        for (core, packet) in sent.iter().enumerate() {
+            let core = CoreId(core as u16);
+            assert_eq!(efq.pick(now, core), Some(client));
+            efq.on_dispatch(now, core, client, packet);
+            if let Some(next) = sent.get(usize::from(core.0) + 1) {
+                efq.on_head(now, client, next);
+            }
+        }
+        for (core, used) in [(1, 5), (0, 17), (2, 29)] {
+            efq.on_completion(now, CoreId(core), client, &sent[usize::from(core)], used);
+            efq.check();
+        }
+        assert_eq!(efq.clients[client].finish, ExactTag::at(first + (51 << 32)));
+    }
+
+    /// What a packet is charged that was estimated as 10 and used 25, on a core that had another service before, or the same.
+    fn charged(charge_cold: bool, cold: bool) -> Tag {
+        let mut efq = Efq::new(&EfqParams { charge_cold, ..EFQ }, &setup(1, 1, &[])).unwrap();
+        let mut finish = 0;
+        for service in [ServiceId(1), ServiceId(u16::from(!cold))] {
+            let sent = Packet { estimate: 10, service, ..Packet::default() };
+            efq.on_arrival(Time::ZERO, ClientId(0), &sent, 0);
+            efq.on_wake(Time::ZERO, ClientId(0), &sent);
+            finish = efq.clients[ClientId(0)].start().tag;
+            efq.pick(Time::ZERO, CORE).unwrap();
+            efq.on_dispatch(Time::ZERO, CORE, ClientId(0), &sent);
+            efq.on_completion(Time::ZERO, CORE, ClientId(0), &sent, 25);
+            finish = efq.clients[ClientId(0)].finish.tag - finish;
+            efq.on_idle(Time::ZERO, ClientId(0));
+        }
+        finish >> 32
+    }
+
+    #[test]
+    fn what_a_cold_core_adds_may_be_free() {
+        assert_eq!([true, false].map(|cold| charged(true, cold)), [25, 25]);
+        assert_eq!([true, false].map(|cold| charged(false, cold)), [10, 25]);
+    }
+
+    #[test]
+    fn cores_know_which_packets_they_were_cold_for() {
+        let mut core = Core::default();
+        for service in [1, 1, 2, 1] {
+            core.dispatch(ServiceId(service));
+        }
+        assert_eq!([(); 4].map(|()| core.complete()), [true, false, true, true]);
+        for number in 0..70 {
+            core.dispatch(ServiceId(2 + number % 2));
+        }
+        assert_eq!((0..70).filter(|_| core.complete()).count(), 64);
+        assert_eq!((core.in_service, core.cold), (0, 0));
+    }
+
+    #[test]
+    fn parameters_that_cannot_be() {
+        let refused = |params: &EfqParams| Efq::new(params, &setup(1, 1, &[])).unwrap_err().to_string();
+        assert_eq!(
+            refused(&EfqParams { clock: Clock::Wall, ..EFQ }),
+            "efq: `clock=wall` needs work in ns; where work is bytes or packets, use `clock=work`"
+        );
+        assert_eq!(
+            refused(&EfqParams { total: Auto::Given(1 << 60), ..EFQ }),
+            "efq: `total` must be at most 4503599627370496, not 1152921504606846976"
+        );
+    }
+}
