@@ -13,18 +13,18 @@
 //! **Cost.** O(log n) in the most heads that ever waited at once: each goes through two tournaments.
 //!
 //! **Invariants.** A head that may be served is in `early`, by start tag, or, if it was due when last looked at, in `due`, by
-//! finish tag. When a head is picked, its start tag is not ahead of virtual time. Tags have 32 fraction bits and carry their
-//! remainders, so nothing drifts; they are compared rightly below 2^64 of work per weight, which takes one client of
-//! weight 1 alone on m cores 584 years over m.
+//! finish tag. Only heads that are or were due are picked. Tags have 32 fraction bits and carry their remainders, so nothing
+//! drifts; they are compared rightly below 2^64 of work per weight, which takes one client of weight 1 alone on m cores
+//! 584 years over m.
 //!
 //! **Departures.** Tags count work per weight, not per share, and virtual time grows by m over the sum of the weights in the
-//! system (`total` reserves a fixed sum): the same, divided by the sum, and right when clients come and go. m is how many
-//! cores have taken packets from this queue, so that it holds where each core has its own; where cores leave a queue for good, or
-//! flow order keeps them idle, time outruns service, and `clock=work` is fairer. When all are idle, nobody owes or is
-//! owed. Ties go to the lower id, whatever the start tags. With `clock=work` virtual time grows by the work done, estimated
-//! at dispatch and corrected at completion. Without `charge-cold` a packet that went to a core which had another
-//! service before it is charged at most its estimate, which is for a warm core. A new weight holds for the packets in
-//! service too.
+//! system: the same, divided by the sum. `total` reserves a fixed sum: then who leaves with more than its share takes
+//! nothing from those who stay. m is how many cores have taken packets from this queue, so that it holds where each core
+//! has its own; where cores leave a queue for good, or flow order keeps them idle, time outruns service, and `clock=work` is
+//! fairer. When all are idle, nobody owes or is owed. Ties go to the lower id, whatever the start tags. With `clock=work`
+//! virtual time grows by the work done, estimated at dispatch and corrected at completion: then a head that was due may
+//! be served though virtual time went back. Without `charge-cold` a packet that went to a core which had another service
+//! before it is charged at most its estimate, which is for a warm core. A new weight holds for the packets in service too.
 
 use humpyard_core::id::{ClientId, CoreId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
@@ -628,6 +628,41 @@ mod tests {
                     let (weight, total) = (i64::from(weights[client]), i64::from(total));
                     let allowed = (equation_18(&weights, &errors, client) + longest * total) * weight;
                     assert!(late * total <= allowed, "client {client} of {weights:?}: {late} with errors {errors:?}");
+                }
+            }
+        }
+    }
+
+    /// PREDICTIVE section 10: while two are backlogged from the start, their service per weight differs by no more than the
+    /// longest packet of each. Where estimates are wrong, that is the longest estimate too, and eq. 18 adds the errors of all.
+    #[test]
+    fn backlogged_clients_are_served_by_weight() {
+        let mut random = Seed(1).stream("efq/proportional");
+        for weights in random_weights("efq/proportional", 300, 8, 20) {
+            let error = [0, 50, 500][random.below(3) as usize];
+            let mut job = |client| {
+                let used = 1000 + random.below(1000);
+                (client, (used - error + random.below(2 * error + 1)) as u32, used)
+            };
+            let jobs: Vec<Job> = (0..50 * weights.len()).map(|number| job(number % weights.len())).collect();
+            let mut longest = vec![0; weights.len()];
+            for &(client, estimate, used) in &jobs {
+                longest[client] = longest[client].max(used).max(estimate.into());
+            }
+            let errors: u64 = errors(weights.len(), &jobs).iter().sum();
+            let total: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
+            let (mut used, mut packets) = (vec![0; weights.len()], vec![0; weights.len()]);
+            for (client, start, end) in serve::<Efq>(&EFQ, &weights, Ties::Highest, &jobs) {
+                used[client] += end - start;
+                packets[client] += 1;
+                for other in (0..weights.len()).filter(|&other| packets[client] < 50 && packets[other] < 50) {
+                    let [own, others] = [client, other].map(|client| u64::from(weights[client]));
+                    let strayed = (used[client] * others).abs_diff(used[other] * own);
+                    let allowed = longest[client] * others + longest[other] * own;
+                    assert!(
+                        strayed * total <= allowed * total + errors * own * others,
+                        "{client} and {other} of {weights:?}: {strayed}, and {allowed} is allowed, with errors {errors}"
+                    );
                 }
             }
         }

@@ -32,12 +32,16 @@ fn longest(extent: &Extent) -> u64 {
     extent.used.max(extent.estimate)
 }
 
-/// Nobody starts ahead of virtual time, and nobody is behind it by more than its own packet, the longest of another, and what
-/// the others used beyond their estimates; the last two over the sum of the weights, which is 2 at least.
-fn efq_bound(history: &History, error_permille: u32) -> Bound {
+/// Nobody starts ahead of virtual time, so nobody is ahead by more than a packet. Nobody is behind by more than a packet and,
+/// over the total of the weights, the longest packet of another and what each of the others used beyond an estimate. From
+/// one end of an interval to the other a client may go all the way, and both may.
+fn efq_bound(history: &History, error_permille: u32, total: u64) -> Bound {
     let error = history.longest * u64::from(error_permille) / 1000;
     let others = history.weights.len() as u64 - 1;
-    Bound { fixed: (history.longest + error + others * error).div_ceil(2), part: longest }
+    Bound {
+        fixed: (2 * (history.longest + error + others * error)).div_ceil(total),
+        part: |extent| 2 * longest(extent),
+    }
 }
 
 /// A turn ends with less credit left than the head was estimated to cost, and with at most one overrun of debt.
@@ -89,11 +93,14 @@ proptest! {
         }
     }
 
+    // All shares are reserved. Were they of those in the system, who leaves would leave the others behind.
     #[test]
     fn efq_on_one_core(shape in shape(), error_permille in errors()) {
         let history = History::generate(&Shape { error_permille, ..shape });
+        let total = history.weights.iter().map(|weight| u64::from(weight.get())).sum();
+        let params = EfqParams { total: Auto::Given(total), ..EfqParams::default() };
         for (count, backlog) in ONE_BY_ONE {
-            fair::<Efq>(&history, &EfqParams::default(), count, backlog, efq_bound(&history, error_permille))?;
+            fair::<Efq>(&history, &params, count, backlog, efq_bound(&history, error_permille, total))?;
         }
     }
 
