@@ -1,8 +1,10 @@
 //! Every policy by name, in reading order: from this list derive lookup, help, JSON and error messages.
 
 use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::iter;
 
 use humpyard_core::id::{ClientId, CoreId, FlowId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
@@ -24,10 +26,22 @@ pub struct Entry {
     pub info: Info,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
+    /// Parameters with which it decides otherwise than with the defaults: see [`Build::VARIANTS`].
+    #[serde(skip)]
+    pub variants: &'static [&'static str],
+}
+
+impl Entry {
+    /// The policy as a [`PolicySpec`](crate::spec::PolicySpec) names it: with its defaults, then in each of its variants.
+    pub fn specs(&self) -> impl Iterator<Item = String> + use<> {
+        let name = self.info.name;
+        let variants = self.variants.iter().map(move |variant| format!("{name}:{variant}"));
+        iter::once(name.to_owned()).chain(variants)
+    }
 }
 
 fn entry<P: Build>() -> Entry {
-    Entry { info: P::INFO, parameters: P::Params::parameters() }
+    Entry { info: P::INFO, parameters: P::Params::parameters(), variants: P::VARIANTS }
 }
 
 /// Checks the parameters alone, so that a slip is told before the set-up is known.
@@ -232,6 +246,7 @@ pub(crate) fn names(family: Option<Family>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::PolicySpec;
     use alloc::collections::BTreeSet;
 
     #[test]
@@ -243,8 +258,11 @@ mod tests {
             assert!(!entry.info.complexity.is_empty(), "{}", entry.info.name);
             let decides = entry.info.family != Family::Estimate;
             assert_eq!(!entry.info.promises.is_empty(), decides, "what {} promises", entry.info.name);
-            for parameter in entry.parameters {
+            for parameter in &entry.parameters {
                 assert!(!parameter.summary.is_empty(), "{}: {}", entry.info.name, parameter.name);
+            }
+            for spec in entry.specs() {
+                assert!(spec.parse::<PolicySpec>().is_ok(), "{spec}");
             }
         }
     }

@@ -45,12 +45,19 @@ impl PolicySpec {
     pub fn build(&self, setup: &Setup<'_>, options: Options) -> Result<AnyScheduler, BuildError> {
         let (steer, allocate) = (self.build_steer(setup)?, self.build_allocate(setup)?);
         let scheduler = Scheduler::new(setup, options, steer, allocate, || self.build_share(setup))?;
-        Ok(match &self.estimate {
-            Some(named) => {
-                scheduler.with_estimate(Box::new(known(AnyEstimate::build(&named.name, &named.parameters, setup))?))
-            }
+        Ok(match self.build_estimate(setup)? {
+            Some(estimate) => scheduler.with_estimate(Box::new(estimate)),
             None => scheduler,
         })
+    }
+
+    /// Makes the estimator alone; none if none is named.
+    ///
+    /// # Errors
+    /// What the estimator refuses.
+    pub fn build_estimate(&self, setup: &Setup<'_>) -> Result<Option<AnyEstimate>, BuildError> {
+        let build = |named: &Named| known(AnyEstimate::build(&named.name, &named.parameters, setup));
+        self.estimate.as_ref().map(build).transpose()
     }
 
     /// Makes the steering policy alone, if one is named.

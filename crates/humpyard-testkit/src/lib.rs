@@ -23,25 +23,35 @@
 extern crate alloc;
 
 mod checked;
+mod checked_allocate;
+mod checked_estimate;
 mod checked_steer;
 mod explain;
 mod fairness;
 mod flow_watch;
 mod generate;
 mod history;
+mod idle_watch;
+mod memory;
 mod observer;
 mod player;
 pub mod reference;
+mod scenario;
 mod service_count;
 mod shape;
 
 pub use checked::Checked;
+pub use checked_allocate::CheckedAllocate;
+pub use checked_estimate::CheckedEstimate;
 pub use checked_steer::CheckedSteer;
 pub use explain::explain;
 pub use fairness::{Backlog, Bound, Count, Extent, Fairness};
 pub use flow_watch::FlowWatch;
 pub use history::{Event, History};
+pub use idle_watch::IdleWatch;
+pub use memory::Memory;
 pub use observer::Observer;
 pub use player::{Decision, Log, Player};
+pub use scenario::{Scenario, ScenarioError};
 pub use service_count::ServiceCount;
 pub use shape::Shape;

@@ -21,10 +21,40 @@ pub trait Observer {
     fn on_weight(&mut self, _now: Time, _client: ClientId, _weight: Weight) {}
     /// A client has ended.
     fn on_client_end(&mut self, _now: Time, _client: ClientId) {}
+    /// All of this instant has happened: every core has what it can have.
+    fn on_settled(&mut self, _now: Time) {}
 }
 
 /// Nobody watches.
 impl Observer for () {}
+
+/// Watches if there is one.
+impl<A: Observer> Observer for Option<A> {
+    fn on_accept(&mut self, now: Time, packet: &Packet) {
+        self.iter_mut().for_each(|observer| observer.on_accept(now, packet));
+    }
+    fn on_dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, used: u64) {
+        self.iter_mut().for_each(|observer| observer.on_dispatch(now, core, dispatch, used));
+    }
+    fn on_completion(&mut self, now: Time, core: CoreId, completed: &Completed, busy: Time) {
+        self.iter_mut().for_each(|observer| observer.on_completion(now, core, completed, busy));
+    }
+    fn on_drop(&mut self, now: Time, packet: &Packet) {
+        self.iter_mut().for_each(|observer| observer.on_drop(now, packet));
+    }
+    fn on_exit(&mut self, now: Time, packet: &Packet) {
+        self.iter_mut().for_each(|observer| observer.on_exit(now, packet));
+    }
+    fn on_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
+        self.iter_mut().for_each(|observer| observer.on_weight(now, client, weight));
+    }
+    fn on_client_end(&mut self, now: Time, client: ClientId) {
+        self.iter_mut().for_each(|observer| observer.on_client_end(now, client));
+    }
+    fn on_settled(&mut self, now: Time) {
+        self.iter_mut().for_each(|observer| observer.on_settled(now));
+    }
+}
 
 /// Both watch.
 impl<A: Observer, B: Observer> Observer for (A, B) {
@@ -55,5 +85,9 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn on_client_end(&mut self, now: Time, client: ClientId) {
         self.0.on_client_end(now, client);
         self.1.on_client_end(now, client);
+    }
+    fn on_settled(&mut self, now: Time) {
+        self.0.on_settled(now);
+        self.1.on_settled(now);
     }
 }

@@ -165,6 +165,7 @@ impl<'h> Player<'h> {
             }
             self.deliver(now, scheduler, observer);
             self.ask(now, scheduler, observer);
+            observer.on_settled(now);
         }
     }
 

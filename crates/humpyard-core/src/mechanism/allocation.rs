@@ -27,6 +27,8 @@ pub(super) struct Allocation<A> {
     pub(super) policy: A,
     machine: Machine,
     switch_costs: IdVec<ServiceId, Time>,
+    /// Cores that each service had at the start of a policy that took over, until it has them.
+    wanted: Option<IdVec<ServiceId, u32>>,
     /// Switches that have begun and that the driver has not yet been told of.
     begun: VecDeque<Switch>,
 }
@@ -39,6 +41,7 @@ impl<A: Allocate> Allocation<A> {
             policy,
             machine: Machine::new(&initial, setup.services.len()),
             switch_costs: setup.services.iter().map(|service| service.switch_cost).collect(),
+            wanted: None,
             begun: VecDeque::with_capacity(setup.cores),
         }
     }
@@ -98,19 +101,39 @@ impl<A: Allocate> Allocation<A> {
         self.policy = policy;
         let mut wanted: IdVec<ServiceId, u32> = self.machine.services().iter().map(|_| 0).collect();
         initial.iter().for_each(|&service| wanted[service] += 1);
-        let mut moved = Vec::new();
-        for core in initial.ids() {
-            let from = self.service_of(core);
-            let services = self.machine.services();
-            if !self.is_movable(core) || services[from].cores <= wanted[from] {
-                continue;
-            }
-            let to = services.ids().find(|&to| services[to].cores < wanted[to]);
-            let to = to.expect("what one service has too much another has too little");
-            self.move_core(Move { core, to }, &empty);
-            moved.push((core, from));
+        self.wanted = Some(wanted);
+        let cores = initial.ids();
+        cores.filter_map(|core| self.settle(core, &empty).map(|from| (core, from))).collect()
+    }
+
+    /// Moves a core that its service has too many of, as long as the policy that took over has not what it began with. The
+    /// service that it leaves.
+    pub(super) fn settle(&mut self, core: CoreId, empty: impl Fn(CoreId) -> bool) -> Option<ServiceId> {
+        let wanted = self.wanted.as_ref()?;
+        let services = self.machine.services();
+        let Some(to) = services.ids().find(|&to| services[to].cores < wanted[to]) else {
+            self.wanted = None;
+            return None;
+        };
+        let from = self.service_of(core);
+        if !self.is_movable(core) || services[from].cores <= wanted[from] {
+            return None;
         }
-        moved
+        self.move_core(Move { core, to }, empty);
+        Some(from)
+    }
+
+    /// Cores that belong to a service, or will.
+    pub(super) fn cores_coming_to(&self, service: ServiceId) -> usize {
+        let wanted = self.wanted.as_ref().map_or(0, |wanted| wanted[service]);
+        self.machine.service(service).cores.max(wanted) as usize
+    }
+
+    /// The policy moves cores itself from now on, if it moves any.
+    pub(super) fn end_settling(&mut self) {
+        if self.policy.moves() {
+            self.wanted = None;
+        }
     }
 
     /// The core goes to a service: at once if it is empty, else as soon as it is.

@@ -311,10 +311,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         allocation.on_switched(now, core);
         let queue = QueueId(allocation.service_of(core).0);
         self.cores[core].queues[0] = queue;
-        self.queues[queue].offer_core(core);
-        self.candidates.insert(queue);
-        if self.queues[queue].waiting == 0 {
-            self.reassign(now, Cause::Idle(core));
+        if allocation.settle(core, |_| true).is_none() {
+            self.queues[queue].offer_core(core);
+            self.candidates.insert(queue);
+            if self.queues[queue].waiting == 0 {
+                self.reassign(now, Cause::Idle(core));
+            }
         }
         self.note(|| Event::Switched(core));
     }

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use super::allocation::Allocation;
 use super::journal::Event;
-use super::layout::Layout;
+use super::layout::{Core, Layout};
 use super::scheduler::Scheduler;
 use crate::id::{CoreId, Id, IdVec, QueueId, ServiceId, Slot};
-use crate::policy::{Allocate, BuildError, Share, Steer, Target};
+use crate::policy::{Allocate, BuildError, Cause, Share, Steer, Target};
 use crate::unit::Time;
 
 /// A policy that takes over at an instant of a run: for drivers.
@@ -39,7 +39,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     ) -> Result<(), BuildError> {
         self.advance(now);
         let moves = self.allocation.as_ref().is_some_and(|allocation| allocation.policy.moves());
-        self.rebuild_queues(now, moves, share)?;
+        let shares = self.shares(share)?;
+        self.rebuild_queues(now, moves, shares);
         self.note(|| Event::Swap(name.into()));
         Ok(())
     }
@@ -82,7 +83,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// Another allocation takes over; `share` makes the sharing policies of the services' queues anew. Cores move, as few as
-    /// may be, until each service has as many as the policy gives it at the start; those that are switching stay.
+    /// may be, until each service has as many as the policy gives it at the start; those that are switching when they have
+    /// arrived, if the policy moves none itself.
     ///
     /// # Errors
     /// What `share` gives, and an allocation that moves cores where packets are steered; then nothing has changed.
@@ -104,48 +106,65 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
                 "an allocation that moves cores needs one queue per service: it cannot take over where packets are steered",
             ));
         }
-        if self.layout == Layout::PerService {
-            self.rebuild_queues(now, moves, share)?;
-        }
+        let shares = if self.layout == Layout::PerService { self.shares(share)? } else { Vec::new() };
         let cores = &self.cores;
         let allocation = self.allocation.as_mut().expect("just seen");
         let moved = allocation.take_over(allocate, |core| cores[core].in_service == 0);
+        allocation.end_settling();
         if self.layout == Layout::PerService {
             for (core, from) in moved {
                 self.queues[QueueId(from.0)].withdraw_core(core);
             }
+            self.rebuild_queues(now, moves, shares);
         }
         self.eligible = self.cores_by_service();
+        self.tell_of_waiting(now);
         self.note(|| Event::Swap(name.into()));
         Ok(())
     }
 
-    fn rebuild_queues(
-        &mut self,
-        now: Time,
-        moves: bool,
-        mut share: impl FnMut() -> Result<Q, BuildError>,
-    ) -> Result<(), BuildError> {
-        let pulling: Vec<usize> = self.queues.ids().map(|queue| self.pulling_from(queue, moves)).collect();
-        let fresh: Result<Vec<_>, BuildError> =
-            pulling.into_iter().map(|pulling| Ok(self.plan.queue(share()?, pulling))).collect();
+    /// Tells the allocation that took over of the packets that wait, as if they arrived now.
+    fn tell_of_waiting(&mut self, now: Time) {
+        if self.layout != Layout::PerService {
+            return;
+        }
+        for queue in self.queues.ids() {
+            let service = ServiceId(queue.0);
+            for _ in 0..self.queues[queue].waiting {
+                let allocation = self.allocation.as_mut().expect("it took over");
+                allocation.policy.on_arrival(now, service);
+                self.reassign(now, Cause::Arrival(service));
+            }
+        }
+    }
+
+    /// A sharing policy for each queue.
+    fn shares(&self, share: impl FnMut() -> Result<Q, BuildError>) -> Result<Vec<Q>, BuildError> {
+        core::iter::repeat_with(share).take(self.queues.len()).collect()
+    }
+
+    /// Makes these sharing policies take over, one for each queue; `moves` says whether cores will go from queue to queue.
+    fn rebuild_queues(&mut self, now: Time, moves: bool, shares: Vec<Q>) {
         let mut in_service: Vec<Vec<Slot>> = self.queues.ids().map(|_| Vec::new()).collect();
         for slot in self.slab.in_service() {
             in_service[self.slab.get(slot).queue.index()].push(slot);
         }
-        for ((queue, fresh), in_service) in self.queues.ids().zip(fresh?).zip(in_service) {
+        for ((queue, share), in_service) in self.queues.ids().zip(shares).zip(in_service) {
+            let fresh = self.plan.queue(share, self.pulling_from(queue, moves));
             self.queues[queue].take_over(now, fresh, &in_service, &mut self.slab);
             self.changed(queue);
         }
-        Ok(())
     }
 
-    /// How many cores pull from a queue, or may.
+    /// How many cores pull from a queue, or will: those on their way among them.
     fn pulling_from(&self, queue: QueueId, moves: bool) -> usize {
         if moves {
             return self.cores.len();
         }
-        self.cores.iter().filter(|core| core.queues().any(|pulled| pulled == queue)).count()
+        let pulls = |core: &Core| core.queues().any(|pulled| pulled == queue);
+        let pulling = self.cores.iter().filter(|core| pulls(core)).count();
+        let coming = self.allocation.as_ref().filter(|_| self.layout == Layout::PerService);
+        pulling.max(coming.map_or(0, |allocation| allocation.cores_coming_to(ServiceId(queue.0))))
     }
 
     /// The packets in queues and in service, as they came in, each with where it is.

@@ -59,6 +59,9 @@ pub trait Build: Policy + Sized {
     type Params: Params;
     /// What it is called, what it does, and what it promises.
     const INFO: Info;
+    /// Parameters with which it decides otherwise than with the defaults, each as text (`quantum=3000,surplus=true`): tests
+    /// that play every policy play it with these too.
+    const VARIANTS: &'static [&'static str] = &[];
 
     /// Makes the policy: the only call that may allocate or fail.
     ///

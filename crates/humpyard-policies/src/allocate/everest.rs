@@ -57,6 +57,7 @@ impl Build for Everest {
         promises: &[Promise::Isolation],
         complexity: "O(1); O(services) when a core is sought",
     };
+    const VARIANTS: &'static [&'static str] = &["extra-reclaim=literal", "extra-reclaim=never"];
 
     fn new(params: &EverestParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         Ok(Self { engine: Engine::new("everest", params.extra_reclaim, params.window, setup)? })

@@ -105,6 +105,8 @@ impl Build for EverestEnv {
         promises: &[Promise::Isolation],
         complexity: "O(1); O(services) when a core is sought",
     };
+    const VARIANTS: &'static [&'static str] =
+        &["rules=le", "rules=evs", "theta=0,phi=0", "extra-reclaim=literal,theta=0.1"];
 
     fn new(params: &EverestEnvParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         Ok(Self {

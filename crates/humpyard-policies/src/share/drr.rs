@@ -76,6 +76,7 @@ impl Build for Drr {
         promises: &[Promise::WorkConserving, Promise::Fair("|W_i/w_i - W_j/w_j| <= quantum + 2 longest")],
         complexity: "O(1)",
     };
+    const VARIANTS: &'static [&'static str] = &["surplus=true", "quantum=20000"];
 
     fn new(params: &DrrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let quantum = match params.quantum {

@@ -217,6 +217,7 @@ impl Build for Efq {
         ],
         complexity: "O(log n)",
     };
+    const VARIANTS: &'static [&'static str] = &["clock=work,charge-cold=false", "total=7", "eligible=false"];
 
     fn new(params: &EfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let time = setup.unit == WorkUnit::Nanoseconds;

@@ -64,6 +64,7 @@ impl Build for Gr3 {
         ],
         complexity: "O(1)",
     };
+    const VARIANTS: &'static [&'static str] = &["quantum=20000"];
 
     fn new(params: &Gr3Params, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let quantum = quantum(Self::INFO.name, params.quantum, setup)?;

@@ -118,6 +118,7 @@ impl Build for Gr3mp {
         promises: &[Promise::WorkConserving],
         complexity: "O(1) amortised",
     };
+    const VARIANTS: &'static [&'static str] = &["quantum=20000"];
 
     fn new(params: &Gr3mpParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let quantum = quantum(Self::INFO.name, params.quantum, setup)?;

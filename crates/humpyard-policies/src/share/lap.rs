@@ -95,6 +95,7 @@ impl Build for Lap {
         promises: &[Promise::WorkConserving],
         complexity: "O(N + log n)",
     };
+    const VARIANTS: &'static [&'static str] = &["window=3", "window=7,hysteresis=0"];
 
     fn new(params: &LapParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         Ok(Self {

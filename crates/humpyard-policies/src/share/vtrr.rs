@@ -86,6 +86,7 @@ impl Build for Vtrr {
         promises: &[Promise::WorkConserving, Promise::Fair("unit packets: error = 0 at the end of every cycle")],
         complexity: "O(1), O(n) to wake",
     };
+    const VARIANTS: &'static [&'static str] = &["quantum=20000"];
 
     fn new(params: &VtrrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let quantum = quantum(Self::INFO.name, params.quantum, setup)?;

@@ -59,6 +59,7 @@ impl Build for Wrr {
         ],
         complexity: "O(1)",
     };
+    const VARIANTS: &'static [&'static str] = &["quantum=20000"];
 
     fn new(params: &WrrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         Ok(Self {

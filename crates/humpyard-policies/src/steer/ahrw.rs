@@ -62,6 +62,7 @@ impl Build for Ahrw {
         promises: &[Promise::Fair("equal queues: each core has 1/N of the connections, in the mean")],
         complexity: "O(N)",
     };
+    const VARIANTS: &'static [&'static str] = &["form=log"];
 
     fn new(params: &AhrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         Ok(Self { form: params.form, salts: (0..setup.cores as u64).map(salt).collect() })

@@ -59,6 +59,7 @@ impl Build for Conn {
         promises: &[Promise::FlowOrder],
         complexity: "O(1)",
     };
+    const VARIANTS: &'static [&'static str] = &["hash=mix"];
 
     fn new(params: &ConnParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         if !params.buckets.is_power_of_two() {

@@ -52,6 +52,7 @@ impl Build for HCahrw {
         promises: &[Promise::Fair("idle cores: each core has 1/N of the connections, in the mean")],
         complexity: "O(log N)",
     };
+    const VARIANTS: &'static [&'static str] = &["distance=cores"];
 
     fn new(params: &HCahrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         Ok(Self { forest: Forest::new(setup, params.distance)? })

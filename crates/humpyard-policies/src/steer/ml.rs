@@ -85,6 +85,7 @@ impl Build for Ml {
         promises: &[Promise::Fair("a packet finds no element with an idle thread and less load than its own")],
         complexity: "O(N)",
     };
+    const VARIANTS: &'static [&'static str] = &["full=element", "full=hold"];
 
     fn new(params: &MlParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         Ok(Self {

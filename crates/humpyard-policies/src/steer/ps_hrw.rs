@@ -176,6 +176,8 @@ impl Build for PsHrw {
         )],
         complexity: "O(1); a new set O(g log N)",
     };
+    const VARIANTS: &'static [&'static str] =
+        &["beta=0", "residual=literal,guard=true", "residual=literal,multiplier=log", "multiplier=log,beta=0.5"];
 
     fn new(params: &PsHrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         Ok(Self {

@@ -7,45 +7,14 @@ use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::allocate::r#static::{Static, StaticParams};
 use humpyard_policies::registry::{self, AnyShare};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_testkit::{Checked, CheckedSteer, Decision, Event, History, Log, Shape};
+use humpyard_testkit::{Checked, CheckedAllocate, CheckedSteer, Decision, Event, History, Log, Shape};
 use proptest::prelude::*;
 
-use crate::shapes::{cases, every_shape, play_twice};
-
-/// Variants of registered policies that decide otherwise than their defaults.
-const VARIANTS: [(Family, &str); 18] = [
-    (Family::Share, "drr:surplus=true"),
-    (Family::Share, "drr:quantum=20000"),
-    (Family::Share, "wrr:quantum=20000"),
-    (Family::Share, "vtrr:quantum=20000"),
-    (Family::Share, "gr3:quantum=20000"),
-    (Family::Share, "gr3mp:quantum=20000"),
-    (Family::Share, "efq:clock=work,charge-cold=false"),
-    (Family::Share, "efq:total=7"),
-    (Family::Share, "efq:eligible=false"),
-    (Family::Share, "lap:window=3"),
-    (Family::Share, "lap:window=7,hysteresis=0"),
-    (Family::Steer, "conn:hash=mix"),
-    (Family::Steer, "ahrw:form=log"),
-    (Family::Steer, "h-cahrw:distance=cores"),
-    (Family::Steer, "ps-hrw:beta=0"),
-    (Family::Steer, "ps-hrw:residual=literal,guard=true"),
-    (Family::Steer, "ps-hrw:residual=literal,multiplier=log"),
-    (Family::Steer, "ps-hrw:multiplier=log,beta=0.5"),
-];
-
-/// The registered policies of a family, with their variants.
-fn specs(family: Family) -> Vec<String> {
-    let named = registry::entries().into_iter().filter(|entry| entry.info.family == family);
-    let variants = VARIANTS.into_iter().filter(|variant| variant.0 == family).map(|variant| variant.1.to_string());
-    named.map(|entry| entry.info.name.to_string()).chain(variants).collect()
-}
+use crate::shapes::{cases, every_shape, names, play_twice, promises, specs};
 
 /// The sharing policy of this spec, under watch.
 fn checked(spec: &str, setup: &Setup<'_>) -> Result<Checked<AnyShare>, BuildError> {
-    let name = spec.split(':').next().expect("a name");
-    let promises = registry::find(name).expect("registered").info.promises;
-    Ok(Checked::new(spec.parse::<PolicySpec>()?.build_share(setup)?, promises))
+    Ok(Checked::new(spec.parse::<PolicySpec>()?.build_share(setup)?, promises(spec)))
 }
 
 /// Plays a history to a steering policy under watch, with and without an allocation.
@@ -101,6 +70,21 @@ proptest! {
     }
 
     #[test]
+    fn allocation_policies_keep_the_contract(shape in every_shape()) {
+        let history = History::generate(&with_a_core_for_each_service(shape));
+        for spec in specs(Family::Allocate) {
+            for share in ["fcfs", "drr"] {
+                play_twice(&history, |history| {
+                    let setup = history.setup();
+                    let policy = spec.parse::<PolicySpec>()?.build_allocate(&setup)?.expect("it allocates");
+                    let allocate = Some(CheckedAllocate::new(policy, promises(&spec), &setup));
+                    Scheduler::<Never, _, _>::new(&setup, history.options(), None, allocate, || checked(share, &setup))
+                })?;
+            }
+        }
+    }
+
+    #[test]
     fn weights_given_before_the_first_packet_are_the_weights_of_the_set_up(shape in every_shape()) {
         let given = History::generate(&shape);
         let mut told = given.clone();
@@ -122,17 +106,9 @@ proptest! {
     #[test]
     fn whatever_is_registered_runs_by_name(shape in every_shape()) {
         let history = History::generate(&with_a_core_for_each_service(shape));
-        let mut all = specs(Family::Steer);
-        all.extend(specs(Family::Share));
-        all.extend(specs(Family::Allocate));
+        let mut all: Vec<String> = registry::entries().into_iter().flat_map(|entry| entry.specs()).collect();
         all.push("allocate=static/steer=hrw/share=drr".into());
         all.push("allocate=everest/share=sfq".into());
-        for reclaim in ["literal", "never"] {
-            all.push(format!("everest:extra-reclaim={reclaim}"));
-        }
-        for setting in ["rules=le", "rules=evs", "theta=0,phi=0", "extra-reclaim=literal,theta=0.1"] {
-            all.push(format!("everest-env:{setting}"));
-        }
         for spec in all {
             let spec: PolicySpec = spec.parse().expect("a registered name");
             play_twice(&history, |history| spec.build(&history.setup(), history.options()))?;
@@ -147,8 +123,8 @@ proptest! {
     fn steering_policies_keep_the_contract(shape in every_shape()) {
         let history = History::generate(&with_a_core_for_each_service(shape));
         for steer in specs(Family::Steer) {
-            for share in specs(Family::Share) {
-                steered_by(&steer, &share, None, &history)?;
+            for share in names(Family::Share) {
+                steered_by(&steer, share, None, &history)?;
             }
         }
     }

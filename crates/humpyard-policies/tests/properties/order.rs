@@ -2,25 +2,19 @@
 
 use humpyard_core::id::Id;
 use humpyard_core::mechanism::{FlowOrder, Limits, Never, Scheduler};
-use humpyard_core::policy::{Build, Family};
-use humpyard_policies::registry;
+use humpyard_core::policy::{Build, Family, Promise};
 use humpyard_policies::share::fcfs::{Fcfs, FcfsParams};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_testkit::{Event, FlowWatch, History, Log, Shape};
 use proptest::prelude::*;
 
-use crate::shapes::{any_shape, cases, play};
+use crate::shapes::{any_shape, cases, merges_clients, play, promising, specs};
 
 fn out_of_order(spec: &str, history: &History) -> Result<u64, TestCaseError> {
     let spec: PolicySpec = spec.parse().expect("a valid spec");
     let mut watch = FlowWatch::new(history);
     play(history, |history| spec.build(&history.setup(), history.options()), &mut watch)?;
     Ok(watch.out_of_order())
-}
-
-fn share_names() -> Vec<String> {
-    let shares = registry::entries().into_iter().filter(|entry| entry.info.family == Family::Share);
-    shares.map(|entry| entry.info.name.to_string()).collect()
 }
 
 fn starts_in_arrival_order(log: &Log) -> bool {
@@ -44,8 +38,8 @@ proptest! {
     #[test]
     fn a_flow_on_one_core_keeps_its_order(shape in any_shape()) {
         let history = History::generate(&shape);
-        for steer in ["hrw", "conn", "conn:hash=mix"] {
-            for share in share_names() {
+        for steer in promising(Family::Steer, Promise::FlowOrder) {
+            for share in specs(Family::Share) {
                 let late = out_of_order(&format!("steer={steer}/share={share}"), &history)?;
                 prop_assert_eq!(late, 0, "{} with {}\n{}", steer, share, history);
             }
@@ -55,7 +49,7 @@ proptest! {
     #[test]
     fn fair_sharing_keeps_flow_order_on_several_cores_where_told_to(shape in any_shape()) {
         let history = History::generate(&Shape { flow_order: FlowOrder::Keep, ..shape });
-        for share in share_names().into_iter().filter(|share| share != "fcfs") {
+        for share in specs(Family::Share).into_iter().filter(|share| !merges_clients(share)) {
             prop_assert_eq!(out_of_order(&share, &history)?, 0, "{}\n{}", share, history);
         }
     }

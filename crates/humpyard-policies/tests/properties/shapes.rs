@@ -1,8 +1,10 @@
 //! Drawing shapes, and playing their histories.
 
 use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Scheduler, WhenFull};
-use humpyard_core::policy::{Allocate, BuildError, Share, Steer};
+use humpyard_core::policy::{Allocate, BuildError, Family, Promise, Setup, Share, Steer};
 use humpyard_core::unit::{Time, WorkUnit};
+use humpyard_policies::registry;
+use humpyard_policies::spec::PolicySpec;
 use humpyard_testkit::{History, Log, Observer, Player, Shape, explain};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
@@ -63,6 +65,35 @@ pub(crate) fn any_shape() -> impl Strategy<Value = Shape> {
             ..Shape::default()
         },
     )
+}
+
+/// The registered policies of a family, with their variants.
+pub(crate) fn specs(family: Family) -> Vec<String> {
+    let entries = registry::entries().into_iter().filter(|entry| entry.info.family == family);
+    entries.flat_map(|entry| entry.specs()).collect()
+}
+
+/// The registered policies of a family, with their defaults alone: for tests of every pair.
+pub(crate) fn names(family: Family) -> Vec<&'static str> {
+    let infos = registry::entries().into_iter().map(|entry| entry.info);
+    infos.filter(|info| info.family == family).map(|info| info.name).collect()
+}
+
+/// What the registered policy of this spec promises.
+pub(crate) fn promises(spec: &str) -> &'static [Promise] {
+    let name = spec.split(':').next().expect("a spec has a name");
+    registry::find(name).expect("a registered policy").info.promises
+}
+
+/// The registered policies of a family that promise this, with their variants.
+pub(crate) fn promising(family: Family, promise: Promise) -> Vec<String> {
+    specs(family).into_iter().filter(|spec| promises(spec).contains(&promise)).collect()
+}
+
+/// Whether the sharing policy of this spec takes its queue as one client: then flows may overtake on several cores.
+pub(crate) fn merges_clients(share: &str) -> bool {
+    let spec: PolicySpec = share.parse().expect("a registered policy");
+    spec.build_share(&Setup::default()).expect("a policy for one core").merges_clients()
 }
 
 /// A seed is as good as any other: smaller is not simpler.

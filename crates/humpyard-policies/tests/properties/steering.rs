@@ -2,24 +2,22 @@
 
 use humpyard_core::id::{CoreId, Id, IdVec};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, CoreView, Steer, View};
+use humpyard_core::policy::{CoreView, Family, Promise, Steer, View};
 use humpyard_core::unit::Time;
-use humpyard_policies::steer::ahrw::{Ahrw, AhrwParams, Form};
-use humpyard_policies::steer::conn::{Conn, ConnParams, Hash};
-use humpyard_policies::steer::hrw::{Hrw, HrwParams};
-use humpyard_policies::steer::rr::{Rr, RrParams};
+use humpyard_policies::spec::PolicySpec;
 use humpyard_testkit::{History, Shape};
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
-use crate::shapes::cases;
+use crate::shapes::{cases, promising};
 
 const CORES: usize = 16;
 
 /// Where a fresh policy on 16 cores sends packets with these keys, and backlogs, if these cores are eligible.
-fn targets<S: Steer + Build>(params: &S::Params, eligible: &[usize], packets: &[(u64, u32)]) -> Vec<CoreId> {
+fn targets(spec: &str, eligible: &[usize], packets: &[(u64, u32)]) -> Vec<CoreId> {
     let history = History::generate(&Shape { cores: CORES, events: 0, ..Shape::default() });
-    let mut policy = S::new(params, &history.setup()).expect("valid parameters");
+    let spec: PolicySpec = spec.parse().expect("a registered policy");
+    let mut policy = spec.build_steer(&history.setup()).expect("valid parameters").expect("it steers");
     let eligible: Vec<CoreId> = eligible.iter().copied().map(CoreId::from_index).collect();
     let steer = |&(key, backlog): &(u64, u32)| {
         let loaded = |core: CoreId| {
@@ -48,29 +46,20 @@ fn some_cores(at_least: usize) -> impl Strategy<Value = Vec<usize>> {
 }
 
 /// A connection, whatever happens around it, stays on its core.
-fn stays<S: Steer + Build>(
-    params: &S::Params,
-    eligible: &[usize],
-    packets: &[(u64, u32)],
-) -> Result<(), TestCaseError> {
-    let there = targets::<S>(params, eligible, packets);
+fn stays(spec: &str, eligible: &[usize], packets: &[(u64, u32)]) -> Result<(), TestCaseError> {
+    let there = targets(spec, eligible, packets);
     let backwards: Vec<(u64, u32)> = packets.iter().rev().map(|&(key, backlog)| (key, 50 - backlog)).collect();
-    let mut back = targets::<S>(params, eligible, &backwards);
+    let mut back = targets(spec, eligible, &backwards);
     back.reverse();
     prop_assert_eq!(there, back);
     Ok(())
 }
 
 /// Without one core its connections go elsewhere, and no others.
-fn moves_those_of<S: Steer + Build>(
-    params: &S::Params,
-    gone: usize,
-    eligible: &[usize],
-    packets: &[(u64, u32)],
-) -> Result<(), TestCaseError> {
+fn moves_those_of(spec: &str, gone: usize, eligible: &[usize], packets: &[(u64, u32)]) -> Result<(), TestCaseError> {
     let left: Vec<usize> = eligible.iter().copied().filter(|&core| core != gone).collect();
-    let before = targets::<S>(params, eligible, packets);
-    let after = targets::<S>(params, &left, packets);
+    let before = targets(spec, eligible, packets);
+    let after = targets(spec, &left, packets);
     for (before, after) in before.into_iter().zip(after) {
         let moved = after != before;
         prop_assert_eq!(moved, before.index() == gone, "from {} to {}, without {}", before, after, gone);
@@ -83,9 +72,9 @@ proptest! {
 
     #[test]
     fn static_steering_depends_on_the_connection_alone(eligible in some_cores(1), packets in packets()) {
-        stays::<Hrw>(&HrwParams {}, &eligible, &packets)?;
-        stays::<Conn>(&ConnParams::default(), &eligible, &packets)?;
-        stays::<Conn>(&ConnParams { hash: Hash::Mix, buckets: 128 }, &eligible, &packets)?;
+        for spec in ["hrw", "conn", "conn:hash=mix"] {
+            stays(spec, &eligible, &packets)?;
+        }
     }
 
     #[test]
@@ -95,15 +84,17 @@ proptest! {
         packets in packets(),
     ) {
         let gone = eligible[place.index(eligible.len())];
-        moves_those_of::<Hrw>(&HrwParams {}, gone, &eligible, &packets)?;
+        for spec in promising(Family::Steer, Promise::MinimalDisruption) {
+            moves_those_of(&spec, gone, &eligible, &packets)?;
+        }
         // What has a queue in its bid does so for any queues that stay as they are.
-        moves_those_of::<Ahrw>(&AhrwParams { form: Form::Paper }, gone, &eligible, &packets)?;
-        moves_those_of::<Ahrw>(&AhrwParams { form: Form::Log }, gone, &eligible, &packets)?;
+        moves_those_of("ahrw", gone, &eligible, &packets)?;
+        moves_those_of("ahrw:form=log", gone, &eligible, &packets)?;
     }
 
     #[test]
     fn round_robin_visits_every_core_before_any_twice(eligible in some_cores(1), packets in packets()) {
-        let found = targets::<Rr>(&RrParams {}, &eligible, &packets);
+        let found = targets("rr", &eligible, &packets);
         for round in found.chunks(eligible.len()) {
             let expected: Vec<CoreId> = eligible.iter().take(round.len()).copied().map(CoreId::from_index).collect();
             prop_assert_eq!(round, &expected[..]);

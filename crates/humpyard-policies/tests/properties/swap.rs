@@ -2,20 +2,11 @@
 
 use humpyard_core::mechanism::FlowOrder;
 use humpyard_core::policy::{Family, Promise};
-use humpyard_policies::registry;
 use humpyard_policies::spec::PolicySpec;
 use humpyard_testkit::{FlowWatch, History, Player, Shape, explain};
 use proptest::prelude::*;
 
-use crate::shapes::{cases, every_shape};
-
-fn registered(family: Family) -> impl Iterator<Item = registry::Entry> {
-    registry::entries().into_iter().filter(move |entry| entry.info.family == family)
-}
-
-fn names(family: Family) -> Vec<&'static str> {
-    registered(family).map(|entry| entry.info.name).collect()
-}
+use crate::shapes::{cases, every_shape, merges_clients, names, promising};
 
 /// Plays a history in which `after` takes over from `before` half-way; packets that came out of the order of their flow.
 fn swapped(before: &str, after: &str, history: &History) -> Result<u64, TestCaseError> {
@@ -44,7 +35,7 @@ proptest! {
         for before in &shares {
             for after in &shares {
                 let late = swapped(before, after, &history)?;
-                let keeps = [before, after].into_iter().all(|&name| name != "fcfs") || history.cores == 1;
+                let keeps = [before, after].into_iter().all(|&name| !merges_clients(name)) || history.cores == 1;
                 // A chain is a loop through the queue, in which packets may overtake.
                 if keeps && history.flow_order == FlowOrder::Keep && history.chains.is_empty() {
                     prop_assert_eq!(late, 0, "{} after {}\n{}", after, before, history);
@@ -58,15 +49,13 @@ proptest! {
     #[test]
     fn any_steering_policy_takes_over_from_any_other(shape in every_shape()) {
         let history = History::generate(&Shape { services: shape.services.min(shape.cores), ..shape });
-        let keeps: Vec<&str> = registered(Family::Steer)
-            .filter(|entry| entry.info.promises.contains(&Promise::FlowOrder))
-            .map(|entry| entry.info.name)
-            .collect();
-        prop_assert!(keeps.len() > 1);
+        let keeping = promising(Family::Steer, Promise::FlowOrder);
+        let keeps = |name: &str| keeping.iter().any(|spec| spec == name);
+        prop_assert!(keeping.len() > 1);
         for before in names(Family::Steer) {
             for after in names(Family::Steer) {
                 let late = swapped(before, after, &history)?;
-                if keeps.contains(&before) && keeps.contains(&after) && history.chains.is_empty() {
+                if keeps(before) && keeps(after) && history.chains.is_empty() {
                     prop_assert_eq!(late, 0, "{} after {}\n{}", after, before, history);
                 }
             }

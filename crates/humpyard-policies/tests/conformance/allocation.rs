@@ -1,0 +1,59 @@
+//! After construction nothing allocates: no policy, and not the mechanism, in random histories too.
+
+use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, WhenFull};
+use humpyard_core::unit::Time;
+use humpyard_policies::registry;
+use humpyard_policies::spec::PolicySpec;
+use humpyard_testkit::{History, Player, Shape};
+
+use crate::counting::allocations;
+
+fn histories() -> impl Iterator<Item = History> {
+    (0..20).map(|seed| {
+        let limits = if seed % 2 == 0 {
+            Limits::default()
+        } else {
+            Limits { queue: 12, client: 5, when_full: WhenFull::LongestQueue }
+        };
+        let flow_order = if seed % 3 == 0 { FlowOrder::Free } else { FlowOrder::Keep };
+        History::generate(&Shape {
+            seed,
+            cores: 3,
+            clients: 8,
+            services: 2,
+            events: 1000,
+            in_flight: 1 + seed as usize % 3,
+            error_permille: 1000,
+            weights_change: true,
+            packets: if seed % 4 == 0 { 20 } else { 4096 },
+            limits,
+            chains: seed % 5 == 0,
+            exit: (seed % 7 == 0).then_some(ExitOrder { packets: 8, timeout: Time::from_ns(50_000) }),
+            flow_order,
+            ..Shape::default()
+        })
+    })
+}
+
+/// Allocations while the scheduler of this spec goes through the history; the driver makes none.
+fn allocations_of(spec: &str, history: &History) -> u64 {
+    let spec: PolicySpec = spec.parse().expect("a registered name");
+    let mut scheduler = spec.build(&history.setup(), history.options()).expect("a valid set-up");
+    let player = Player::new(history).without_checks();
+    let (log, made) = allocations(|| player.run(&mut scheduler, &mut ()));
+    assert!(log.decisions.len() >= 20, "{} decisions are not much of a test", log.decisions.len());
+    made
+}
+
+#[test]
+fn no_event_allocates() {
+    let mut specs: Vec<String> = registry::entries().into_iter().flat_map(|entry| entry.specs()).collect();
+    specs.push("allocate=static/steer=hrw/share=sfq".into());
+    specs.push("allocate=static/steer=h-cahrw".into());
+    specs.push("allocate=static/steer=ps-hrw:beta=0".into());
+    for history in histories() {
+        for spec in &specs {
+            assert_eq!(allocations_of(spec, &history), 0, "{spec} on {history}");
+        }
+    }
+}

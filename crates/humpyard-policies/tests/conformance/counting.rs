@@ -1,0 +1,51 @@
+//! An allocator that counts.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::Cell;
+use core::hint::black_box;
+use std::alloc::System;
+
+thread_local! {
+    /// Allocations of this thread, so that no other test and not the harness is counted.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counted.
+struct Counting;
+
+// SAFETY: every method hands its arguments unchanged to the system's allocator, whose contract is the same. Counting
+// touches a thread-local without destructor or lazy start, so it neither allocates nor fails.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`; the pointer came from the system's allocator.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `realloc`; the pointer came from the system's allocator.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// What `run` gives, and how often it allocated.
+pub(crate) fn allocations<R>(run: impl FnOnce() -> R) -> (R, u64) {
+    let before = ALLOCATIONS.get();
+    let result = run();
+    (result, ALLOCATIONS.get() - before)
+}
+
+#[test]
+fn allocations_are_counted() {
+    assert_eq!(allocations(|| black_box(Box::new(5))).1, 1);
+    assert_eq!(allocations(|| black_box(5)).1, 0);
+}

@@ -1,0 +1,329 @@
+//! Policies that are wrong on purpose: each check of the suite catches the one that breaks it.
+
+use core::cell::Cell;
+use std::rc::Rc;
+
+use humpyard_core::hash::mix;
+use humpyard_core::id::{ClientId, CoreId, Id, IdVec, ServiceId};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{
+    Allocate, BuildError, Cause, Estimate, Family, Machine, Move, Policy, Promise, Setup, Share, Steer, Target, View,
+};
+use humpyard_core::storage::IdSet;
+use humpyard_core::unit::{Time, Weight, Work};
+use humpyard_testkit::Scenario;
+
+use crate::subject::Subject;
+use crate::trial::Trial;
+
+/// What is wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    /// Nothing: all promises are kept.
+    None,
+    /// Sharing: heads that follow others are forgotten.
+    ForgetsHeads,
+    /// Sharing: a client that is alone is not served.
+    LeavesTheLast,
+    /// Sharing: asked again, it picks another.
+    IsFickle,
+    /// Sharing: it picks whom it was not offered.
+    PicksAnyone,
+    /// Sharing: what it counts does not add up.
+    Miscounts,
+    /// Sharing: it allocates when packets arrive.
+    Allocates,
+    /// Sharing: being asked changes what it picks later.
+    CountsQuestions,
+    /// Sharing: after so many runs it decides otherwise.
+    RemembersRuns(u32),
+    /// Steering: each packet to the next core.
+    Sprays,
+    /// Steering: cores are counted, so that all flows move when one goes.
+    CountsCores,
+    /// Steering: to a core that may not serve the packet.
+    Trespasses,
+    /// Steering: to a queue that it did not ask for.
+    Overreaches,
+    /// Steering: it promises that no core is idle, and looks at none.
+    PromisesTooMuch,
+    /// Allocation: the first service has all cores but one for each other.
+    Hoards,
+    /// Allocation: the last service has no core.
+    Abandons,
+    /// Allocation: cores follow the first service and never come back.
+    NeverReturns,
+    /// Allocation: it moves cores although it said that it does not.
+    MovesUnasked,
+    /// Estimation: packets are no work.
+    Nothing,
+    /// Estimation: asked again, it answers more.
+    Grows,
+}
+
+/// Serves the client of the lowest id.
+#[derive(Debug)]
+struct Sharing {
+    fault: Fault,
+    /// Runs of the subject that have begun.
+    runs: Rc<Cell<u32>>,
+    /// How many of them had begun before this one.
+    run: Option<u32>,
+    offered: IdSet<ClientId>,
+    clients: usize,
+    questions: u64,
+    count: usize,
+    arrivals: Vec<ClientId>,
+}
+
+impl Sharing {
+    fn offer(&mut self, id: ClientId) {
+        self.offered.insert(id);
+        self.count += 1;
+    }
+}
+
+impl Policy for Sharing {
+    fn check(&self) {
+        assert_eq!(self.count, self.offered.len(), "heads offered do not add up");
+    }
+}
+
+impl Share for Sharing {
+    fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
+        if self.run.is_none() {
+            self.run = Some(self.runs.replace(self.runs.get() + 1));
+        }
+        if self.fault == Fault::Allocates {
+            self.arrivals.push(id);
+        }
+    }
+    fn on_wake(&mut self, _: Time, id: ClientId, _: &Packet) {
+        self.offer(id);
+    }
+    fn on_head(&mut self, _: Time, id: ClientId, _: &Packet) {
+        if self.fault != Fault::ForgetsHeads {
+            self.offer(id);
+        }
+    }
+    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+        self.questions += 1;
+        let highest = match self.fault {
+            Fault::IsFickle => self.questions.is_multiple_of(2),
+            Fault::CountsQuestions => self.questions.div_ceil(2).is_multiple_of(2),
+            Fault::RemembersRuns(many) => self.run >= Some(many),
+            _ => false,
+        };
+        match self.fault {
+            Fault::LeavesTheLast if self.offered.len() == 1 => None,
+            Fault::PicksAnyone if !self.offered.is_empty() => (0..self.clients).next_back().map(ClientId::from_index),
+            _ if highest => self.offered.iter().last(),
+            _ => self.offered.first(),
+        }
+    }
+    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, _: &Packet) {
+        self.offered.remove(id);
+        if self.fault != Fault::Miscounts {
+            self.count -= 1;
+        }
+    }
+    fn on_idle(&mut self, _: Time, _: ClientId) {}
+    fn on_client_end(&mut self, _: Time, _: ClientId) {}
+    fn set_weight(&mut self, _: Time, _: ClientId, _: Weight) {}
+}
+
+/// Rendezvous hashing.
+#[derive(Debug)]
+struct Steering {
+    fault: Fault,
+    packets: usize,
+}
+
+impl Policy for Steering {}
+
+impl Steer for Steering {
+    fn steer(&mut self, _: Time, packet: &Packet, view: &View<'_>) -> Target {
+        self.packets += 1;
+        let count = view.eligible.len();
+        let highest = view.eligible.iter().copied().max_by_key(|core| mix(packet.key ^ mix(u64::from(core.0))));
+        match self.fault {
+            Fault::Sprays => Target::Core(view.eligible[self.packets % count]),
+            Fault::CountsCores => Target::Core(view.eligible[packet.key as usize % count]),
+            Fault::Trespasses => Target::Core(CoreId(0)),
+            Fault::Overreaches => Target::Shared,
+            _ => Target::Core(highest.expect("a core is eligible")),
+        }
+    }
+}
+
+/// Deals cores to services in turn.
+#[derive(Debug)]
+struct Allocation {
+    fault: Fault,
+    services: usize,
+}
+
+impl Policy for Allocation {}
+
+impl Allocate for Allocation {
+    fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
+        let cores = allocation.len();
+        for (core, service) in allocation.iter_mut().enumerate() {
+            let index = match self.fault {
+                Fault::Hoards => (core + self.services).saturating_sub(cores),
+                Fault::Abandons => core % (self.services - 1).max(1),
+                _ => core % self.services,
+            };
+            *service = ServiceId::from_index(index);
+        }
+    }
+
+    fn moves(&self) -> bool {
+        self.fault == Fault::NeverReturns
+    }
+
+    fn reassign(&mut self, _: Time, cause: Cause, machine: &Machine) -> Option<Move> {
+        let moves = matches!(self.fault, Fault::NeverReturns | Fault::MovesUnasked);
+        let first = ServiceId(0);
+        let core = match cause {
+            Cause::Arrival(service) if moves && service == first => machine
+                .cores()
+                .iter()
+                .position(|core| core.service != first && core.is_movable() && machine.service(core.service).cores > 1),
+            _ => None,
+        };
+        core.map(|core| Move { core: CoreId::from_index(core), to: first })
+    }
+}
+
+/// Estimates the length.
+#[derive(Debug)]
+struct Estimation {
+    fault: Fault,
+    questions: Cell<u64>,
+}
+
+impl Policy for Estimation {}
+
+impl Estimate for Estimation {
+    fn estimate(&self, packet: &Packet) -> Work {
+        self.questions.set(self.questions.get() + 1);
+        match self.fault {
+            Fault::Nothing => 0,
+            Fault::Grows => self.questions.get(),
+            _ => u64::from(packet.length),
+        }
+    }
+}
+
+/// A policy of this family with this fault, and faultless partners.
+struct Faulty {
+    family: Family,
+    fault: Fault,
+    runs: Rc<Cell<u32>>,
+}
+
+impl Faulty {
+    fn new(family: Family, fault: Fault) -> Self {
+        Self { family, fault, runs: Rc::default() }
+    }
+}
+
+impl Subject for Faulty {
+    type Steer = Steering;
+    type Share = Sharing;
+    type Allocate = Allocation;
+    type Estimate = Estimation;
+
+    fn family(&self) -> Family {
+        self.family
+    }
+
+    fn promises(&self) -> &'static [Promise] {
+        match (self.family, self.fault) {
+            // Else that would be broken before the account.
+            (_, Fault::ForgetsHeads) | (Family::Estimate, _) => &[],
+            (Family::Share, _) | (_, Fault::PromisesTooMuch) => &[Promise::WorkConserving],
+            (_, Fault::Sprays) => &[Promise::FlowOrder],
+            (_, Fault::CountsCores) => &[Promise::MinimalDisruption],
+            (Family::Steer, _) => &[Promise::FlowOrder, Promise::MinimalDisruption],
+            (Family::Allocate, _) => &[Promise::Isolation],
+        }
+    }
+
+    fn steer(&self, _: &Setup<'_>) -> Result<Option<Steering>, BuildError> {
+        Ok((self.family == Family::Steer).then_some(Steering { fault: self.fault, packets: 0 }))
+    }
+
+    fn share(&self, setup: &Setup<'_>) -> Result<Sharing, BuildError> {
+        Ok(Sharing {
+            fault: self.fault,
+            runs: Rc::clone(&self.runs),
+            run: None,
+            offered: IdSet::new(setup.clients),
+            clients: setup.clients,
+            questions: 0,
+            count: 0,
+            arrivals: Vec::new(),
+        })
+    }
+
+    fn allocate(&self, setup: &Setup<'_>) -> Result<Option<Allocation>, BuildError> {
+        if self.family != Family::Allocate && self.fault != Fault::Trespasses {
+            return Ok(None);
+        }
+        let services = setup.services.len();
+        if services > setup.cores {
+            return Err(BuildError::new("too few cores"));
+        }
+        Ok(Some(Allocation { fault: self.fault, services }))
+    }
+
+    fn estimate(&self, _: &Setup<'_>) -> Result<Option<Estimation>, BuildError> {
+        let estimation = Estimation { fault: self.fault, questions: Cell::new(0) };
+        Ok((self.family == Family::Estimate).then_some(estimation))
+    }
+}
+
+/// What the suite finds, in the first scenario in which it finds something.
+fn found(family: Family, fault: Fault) -> Option<String> {
+    let corpus = Scenario::corpus();
+    corpus.iter().find_map(|scenario| Trial { subject: &Faulty::new(family, fault), scenario }.hold().err())
+}
+
+#[test]
+fn faultless_policies_pass() {
+    for family in [Family::Steer, Family::Share, Family::Allocate, Family::Estimate] {
+        assert_eq!(found(family, Fault::None), None, "{family:?}");
+    }
+}
+
+#[test]
+fn every_check_catches_who_breaks_it() {
+    for (family, fault, message) in [
+        (Family::Share, Fault::ForgetsHeads, "packets wait and no core is given them"),
+        (Family::Share, Fault::LeavesTheLast, "heads wait and none is picked"),
+        (Family::Share, Fault::IsFickle, "asked again, the policy picks another client"),
+        (Family::Share, Fault::PicksAnyone, "was picked, and its head was not offered"),
+        (Family::Share, Fault::Miscounts, "heads offered do not add up"),
+        (Family::Share, Fault::Allocates, "allocations after construction"),
+        (Family::Share, Fault::CountsQuestions, "a second run decides otherwise"),
+        (Family::Share, Fault::RemembersRuns(1), "a second run decides otherwise"),
+        (Family::Share, Fault::RemembersRuns(2), "a replay decides otherwise"),
+        (Family::Steer, Fault::Sprays, "left out of the order of their flow"),
+        (Family::Steer, Fault::CountsCores, "without core"),
+        (Family::Steer, Fault::Trespasses, "is not one of"),
+        (Family::Steer, Fault::Overreaches, "is wider than the policy's reach"),
+        (Family::Steer, Fault::PromisesTooMuch, "work is not conserved"),
+        (Family::Allocate, Fault::Hoards, "guaranteed cores at the start"),
+        (Family::Allocate, Fault::Abandons, "has no core at the start"),
+        (Family::Allocate, Fault::NeverReturns, "has 1 of 2 guaranteed cores"),
+        (Family::Allocate, Fault::MovesUnasked, "a policy that moves no cores moves core"),
+        (Family::Estimate, Fault::Nothing, "a packet is estimated to be no work"),
+        (Family::Estimate, Fault::Grows, "asked again, the estimator answers otherwise"),
+    ] {
+        let found = found(family, fault).unwrap_or_else(|| panic!("{fault:?} passes"));
+        let first = found.lines().take(3).collect::<Vec<_>>().join("; ");
+        assert!(found.contains(message), "{fault:?} is caught otherwise: {first}");
+    }
+}

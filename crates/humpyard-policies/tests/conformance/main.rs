@@ -1,0 +1,13 @@
+//! Every registered policy, in every scenario of the corpus: packets are conserved, promises kept, and nothing is allocated.
+//!
+//! What is registered is found in the registry, with the variants that each policy names; what is promised is in its `INFO`.
+//! So a new policy is held to all of this without a line here.
+
+mod allocation;
+mod corpus;
+mod counting;
+mod disruption;
+mod faults;
+mod registered;
+mod subject;
+mod trial;

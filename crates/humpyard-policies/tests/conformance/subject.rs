@@ -1,0 +1,73 @@
+//! What is held to its promises.
+
+use humpyard_core::policy::{Allocate, BuildError, Estimate, Family, Info, Promise, Setup, Share, Steer};
+use humpyard_policies::registry::{AnyAllocate, AnyEstimate, AnyShare, AnySteer, Entry};
+use humpyard_policies::spec::PolicySpec;
+
+/// A policy, and the partners that it is played with.
+pub(crate) trait Subject {
+    type Steer: Steer;
+    type Share: Share;
+    type Allocate: Allocate;
+    type Estimate: Estimate + Send + 'static;
+
+    /// The family of the policy; the others are partners.
+    fn family(&self) -> Family;
+    /// What the policy promises.
+    fn promises(&self) -> &'static [Promise];
+    fn steer(&self, setup: &Setup<'_>) -> Result<Option<Self::Steer>, BuildError>;
+    fn share(&self, setup: &Setup<'_>) -> Result<Self::Share, BuildError>;
+    fn allocate(&self, setup: &Setup<'_>) -> Result<Option<Self::Allocate>, BuildError>;
+    fn estimate(&self, setup: &Setup<'_>) -> Result<Option<Self::Estimate>, BuildError>;
+
+    /// What the part of this family is held to.
+    fn promises_of(&self, family: Family) -> &'static [Promise] {
+        if family == self.family() { self.promises() } else { &[] }
+    }
+}
+
+/// A registered policy.
+pub(crate) struct Registered {
+    pub(crate) spec: PolicySpec,
+    info: Info,
+}
+
+impl Registered {
+    /// A registered policy in all the ways it is played: each of its variants, alone and with partners.
+    pub(crate) fn all(entry: &Entry) -> Vec<Self> {
+        let partnered = |spec: String| match entry.info.family {
+            Family::Steer => vec![format!("allocate=static/steer={spec}"), spec],
+            Family::Share => vec![format!("steer=hrw/share={spec}"), format!("allocate=static/share={spec}"), spec],
+            Family::Allocate => vec![format!("allocate={spec}/share=drr"), spec],
+            Family::Estimate => vec![format!("estimate={spec}/share=sfq")],
+        };
+        let parse = |text: String| text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+        entry.specs().flat_map(partnered).map(|text| Self { spec: parse(text), info: entry.info }).collect()
+    }
+}
+
+impl Subject for Registered {
+    type Steer = AnySteer;
+    type Share = AnyShare;
+    type Allocate = AnyAllocate;
+    type Estimate = AnyEstimate;
+
+    fn family(&self) -> Family {
+        self.info.family
+    }
+    fn promises(&self) -> &'static [Promise] {
+        self.info.promises
+    }
+    fn steer(&self, setup: &Setup<'_>) -> Result<Option<AnySteer>, BuildError> {
+        self.spec.build_steer(setup)
+    }
+    fn share(&self, setup: &Setup<'_>) -> Result<AnyShare, BuildError> {
+        self.spec.build_share(setup)
+    }
+    fn allocate(&self, setup: &Setup<'_>) -> Result<Option<AnyAllocate>, BuildError> {
+        self.spec.build_allocate(setup)
+    }
+    fn estimate(&self, setup: &Setup<'_>) -> Result<Option<AnyEstimate>, BuildError> {
+        self.spec.build_estimate(setup)
+    }
+}

@@ -1,0 +1,229 @@
+//! One subject in one scenario: everything that is checked.
+
+use core::fmt;
+
+use humpyard_core::mechanism::{FlowOrder, Record, Scheduler};
+use humpyard_core::policy::{BuildError, Family, Promise, Setup, Share};
+use humpyard_testkit::{
+    Checked, CheckedAllocate, CheckedEstimate, CheckedSteer, FlowWatch, History, IdleWatch, Memory, Player, Scenario,
+    explain,
+};
+
+use crate::counting::allocations;
+use crate::disruption;
+use crate::subject::Subject;
+
+/// Why something was not checked. There are no other reasons.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Skip {
+    /// A bound is the policy's own.
+    OwnBound,
+    /// A chain is a loop through the queues, in which packets may overtake.
+    Chains,
+    /// Where there is one core none can go.
+    OneCore,
+    /// Cores belong to services, and idle when these have nothing.
+    OwnCores,
+    /// There are more services than cores.
+    FewCores,
+    /// The policy refuses the set-up.
+    Refused(String),
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OwnBound => f.write_str("a bound of its own is tested in the policy's file"),
+            Self::Chains => f.write_str("packets that go through chains may overtake"),
+            Self::OneCore => f.write_str("one core: none can go"),
+            Self::OwnCores => f.write_str("cores that belong to services are idle when these have nothing"),
+            Self::FewCores => f.write_str("fewer cores than services: they cannot be allocated"),
+            Self::Refused(why) => write!(f, "refused: {why}"),
+        }
+    }
+}
+
+/// What became of a promise.
+pub(crate) type Verdict = (Promise, Result<(), Skip>);
+
+type Watched<U> = Scheduler<
+    CheckedSteer<<U as Subject>::Steer>,
+    Checked<<U as Subject>::Share>,
+    CheckedAllocate<<U as Subject>::Allocate>,
+>;
+type Plain<U> = Scheduler<<U as Subject>::Steer, <U as Subject>::Share, <U as Subject>::Allocate>;
+
+/// A subject in a scenario.
+pub(crate) struct Trial<'a, U> {
+    pub(crate) subject: &'a U,
+    pub(crate) scenario: &'a Scenario,
+}
+
+impl<U: Subject> Trial<'_, U> {
+    /// Everything: what became of each promise, or why nothing was played.
+    ///
+    /// # Errors
+    /// What is broken, and in which history.
+    pub(crate) fn hold(&self) -> Result<Result<Vec<Verdict>, Skip>, String> {
+        let watched = match explain(self.history(), || self.watched())? {
+            Ok(watched) => watched,
+            Err(error) => return Ok(Err(self.refusal(&error))),
+        };
+        let records = self.keeps_the_contract(watched)?;
+        self.repeats(&records)?;
+        self.replays(&records)?;
+        let verdicts = self.subject.promises().iter().map(|&promise| Ok((promise, self.keeps(promise)?)));
+        verdicts.collect::<Result<_, String>>().map(Ok)
+    }
+
+    fn history(&self) -> &History {
+        &self.scenario.history
+    }
+
+    fn refusal(&self, error: &BuildError) -> Skip {
+        let history = self.history();
+        let allocates = self.subject.allocate(&Setup::default()).is_ok_and(|allocate| allocate.is_some());
+        if allocates && history.estimates.len() > history.cores {
+            Skip::FewCores
+        } else {
+            Skip::Refused(error.to_string())
+        }
+    }
+
+    /// Every policy under watch.
+    fn watched(&self) -> Result<Watched<U>, BuildError> {
+        let (history, subject) = (self.history(), self.subject);
+        let setup = history.setup();
+        let steer = subject.steer(&setup)?;
+        let steer = steer.map(|steer| CheckedSteer::new(steer, history.cores).with_contexts(history.contexts));
+        let allocate = subject.allocate(&setup)?;
+        let isolation = subject.promises_of(Family::Allocate);
+        let allocate = allocate.map(|allocate| CheckedAllocate::new(allocate, isolation, &setup));
+        let promises = subject.promises_of(Family::Share);
+        let share = || Ok(Checked::new(subject.share(&setup)?, promises));
+        let scheduler = Scheduler::new(&setup, history.options(), steer, allocate, share)?;
+        let scheduler = scheduler.with_in_flight(history.in_flight as u32);
+        Ok(match subject.estimate(&setup)? {
+            Some(estimate) => scheduler.with_estimate(Box::new(CheckedEstimate::new(estimate))),
+            None => scheduler,
+        })
+    }
+
+    fn plain(&self) -> Plain<U> {
+        let (history, subject) = (self.history(), self.subject);
+        let setup = history.setup();
+        let made = "it was made before";
+        let (steer, allocate) = (subject.steer(&setup).expect(made), subject.allocate(&setup).expect(made));
+        let scheduler = Scheduler::new(&setup, history.options(), steer, allocate, || subject.share(&setup));
+        let scheduler = scheduler.expect(made).with_in_flight(history.in_flight as u32);
+        match subject.estimate(&setup).expect(made) {
+            Some(estimate) => scheduler.with_estimate(Box::new(estimate)),
+            None => scheduler,
+        }
+    }
+
+    /// The contracts of all traits, asserted at every call; `check` after every event; packets conserved; work conserved and
+    /// flows in order where that is promised. The journal of the run.
+    fn keeps_the_contract(&self, watched: Watched<U>) -> Result<Vec<Record>, String> {
+        let memory = Memory::default();
+        let mut scheduler = watched.with_journal(Box::new(memory.clone()));
+        let idle = self.conserves_work().then(|| IdleWatch::new(self.history(), self.is_served_together()));
+        let mut observers = (FlowWatch::new(self.history()), idle);
+        explain(self.history(), || {
+            Player::new(self.history()).run(&mut scheduler, &mut observers);
+            let late = observers.0.out_of_order();
+            assert!(late == 0 || !self.keeps_flow_order(), "{late} packets left out of the order of their flow");
+        })?;
+        Ok(memory.take())
+    }
+
+    /// A second run, without watch, decides the same, and allocates nothing.
+    fn repeats(&self, records: &[Record]) -> Result<(), String> {
+        let memory = Memory::with_capacity(records.len());
+        let mut scheduler = self.plain().with_journal(Box::new(memory.clone()));
+        let player = Player::new(self.history()).without_checks();
+        explain(self.history(), || {
+            let made = allocations(|| player.run(&mut scheduler, &mut ())).1;
+            let again = memory.take();
+            let differs = records.iter().zip(&again).find(|(first, second)| first != second);
+            assert!(differs.is_none(), "a second run decides otherwise: {differs:?}");
+            assert_eq!(records.len(), again.len(), "a second run decides more, or less");
+            assert_eq!(made, 0, "allocations after construction");
+        })
+    }
+
+    /// A fresh scheduler gives the answers of the journal.
+    fn replays(&self, records: &[Record]) -> Result<(), String> {
+        let mut scheduler = self.plain();
+        explain(self.history(), || {
+            for record in records {
+                if let Err(divergence) = scheduler.replay(record) {
+                    panic!("a replay decides otherwise: {divergence:?}");
+                }
+            }
+        })
+    }
+
+    /// What became of a promise in the run, or in a test of its own.
+    fn keeps(&self, promise: Promise) -> Result<Result<(), Skip>, String> {
+        let (history, family) = (self.history(), self.subject.family());
+        match promise {
+            Promise::Fair(_) => return Ok(Err(Skip::OwnBound)),
+            _ if !is_tested(promise, family) => {
+                return Err(format!(
+                    "nothing tests whether a {} policy keeps its promise: {}",
+                    family.name(),
+                    promise.text()
+                ));
+            }
+            Promise::WorkConserving if family == Family::Steer && !self.is_alone() => return Ok(Err(Skip::OwnCores)),
+            Promise::FlowOrder if !history.chains.is_empty() => return Ok(Err(Skip::Chains)),
+            Promise::MinimalDisruption if history.cores == 1 => return Ok(Err(Skip::OneCore)),
+            Promise::MinimalDisruption => {
+                explain(history, || disruption::verify(history, |setup| self.subject.steer(setup)))?;
+            }
+            // Watched in the run.
+            Promise::FlowOrder | Promise::WorkConserving | Promise::Isolation => {}
+        }
+        Ok(Ok(()))
+    }
+
+    fn is_alone(&self) -> bool {
+        let setup = self.history().setup();
+        let steers = self.subject.steer(&setup).is_ok_and(|steer| steer.is_some());
+        let allocates = self.subject.allocate(&setup).is_ok_and(|allocate| allocate.is_some());
+        !allocates && (!steers || self.subject.family() == Family::Steer)
+    }
+
+    /// Whether no core may be idle while any packet waits: all may serve it.
+    fn conserves_work(&self) -> bool {
+        self.subject.promises().contains(&Promise::WorkConserving) && self.is_alone()
+    }
+
+    fn merges(&self) -> bool {
+        self.subject.share(&self.history().setup()).is_ok_and(|share| share.merges_clients())
+    }
+
+    /// Whether packets of one client may be in service together.
+    fn is_served_together(&self) -> bool {
+        self.history().flow_order == FlowOrder::Free || self.merges() || self.subject.family() == Family::Steer
+    }
+
+    /// Whether flows stay in order: because that is promised, or because the mechanism sees to it.
+    fn keeps_flow_order(&self) -> bool {
+        let kept =
+            self.subject.family() != Family::Steer && self.history().flow_order == FlowOrder::Keep && !self.merges();
+        self.history().chains.is_empty() && (kept || self.subject.promises().contains(&Promise::FlowOrder))
+    }
+}
+
+/// Whether there is a test for this promise of a policy of this family.
+fn is_tested(promise: Promise, family: Family) -> bool {
+    match promise {
+        Promise::WorkConserving => matches!(family, Family::Steer | Family::Share),
+        Promise::FlowOrder => true,
+        Promise::MinimalDisruption => family == Family::Steer,
+        Promise::Isolation => family == Family::Allocate,
+        Promise::Fair(_) => false,
+    }
+}

@@ -1,0 +1,149 @@
+//! An allocation policy under watch.
+
+use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
+use humpyard_core::policy::{Allocate, Cause, Machine, Move, Policy, Promise, Setup};
+use humpyard_core::storage::IdSet;
+use humpyard_core::unit::Time;
+
+/// What is known of one service.
+#[derive(Clone, Copy, Debug)]
+struct Service {
+    /// Cores that its guarantee is worth in any way of rounding.
+    guaranteed: u32,
+    /// More packets than its guaranteed cores serve in time: with these waiting it needs them all.
+    needing: u64,
+}
+
+/// An allocation policy and its contract, asserted at every call.
+///
+/// Time never goes back. At the start every service has a core; only a policy that moves cores orders moves, of movable cores
+/// to another service; it places packets on idle cores. If it promises isolation, each service has its guaranteed cores at
+/// the start; and when a packet has arrived for a service with fewer, so many waiting that it needs them all, and no core of
+/// another on the move, it takes cores from who holds more than guaranteed.
+#[derive(Debug)]
+pub struct CheckedAllocate<A> {
+    allocate: A,
+    isolates: bool,
+    services: IdVec<ServiceId, Service>,
+    now: Time,
+}
+
+impl<A: Allocate> CheckedAllocate<A> {
+    /// A policy with these promises, under watch, made for this run.
+    pub fn new(allocate: A, promises: &[Promise], setup: &Setup<'_>) -> Self {
+        let services = setup.services.iter().zip(guaranteed_cores(setup)).map(|(service, guaranteed)| {
+            let in_time = service.tolerance.as_ns() / service.packet_time.as_ns().max(1);
+            Service { guaranteed, needing: in_time.max(1).saturating_mul(u64::from(guaranteed)) }
+        });
+        Self {
+            allocate,
+            isolates: promises.contains(&Promise::Isolation),
+            services: services.collect(),
+            now: Time::ZERO,
+        }
+    }
+
+    fn advance(&mut self, now: Time) {
+        assert!(now >= self.now, "time went back from {:?} to {now:?}", self.now);
+        self.now = now;
+    }
+
+    /// The policy has been asked for moves because of an arrival for this service, and orders none.
+    fn verify_isolation(&self, id: ServiceId, machine: &Machine) {
+        let (state, service) = (machine.service(id), &self.services[id]);
+        if state.cores >= service.guaranteed || u64::from(state.backlog()) <= service.needing {
+            return;
+        }
+        let at_rest = machine.cores().iter().all(|core| core.service == id || core.is_movable());
+        let above = |&other: &ServiceId| machine.service(other).cores > self.services[other].guaranteed;
+        if let Some(other) = machine.services().ids().filter(|_| at_rest).find(above) {
+            panic!(
+                "service {id} has {} of {} guaranteed cores, {} packets wait, and service {other} keeps {} of {}",
+                state.cores,
+                service.guaranteed,
+                state.backlog(),
+                machine.service(other).cores,
+                self.services[other].guaranteed
+            );
+        }
+    }
+}
+
+/// Whole cores of each guarantee, rounded down, but one at least, for which those with most give theirs up.
+fn guaranteed_cores(setup: &Setup<'_>) -> Vec<u32> {
+    let cores = setup.cores as u64;
+    let whole = |millionths: u32| (u64::from(millionths) * cores / 1_000_000).max(1) as u32;
+    let mut guaranteed: Vec<u32> = setup.services.iter().map(|service| whole(service.guarantee_millionths)).collect();
+    while guaranteed.iter().sum::<u32>() > setup.cores as u32 {
+        *guaranteed.iter_mut().max().expect("a service") -= 1;
+    }
+    guaranteed
+}
+
+impl<A: Allocate> Policy for CheckedAllocate<A> {
+    fn next_timeout(&self) -> Option<Time> {
+        self.allocate.next_timeout()
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        self.advance(now);
+        self.allocate.on_timeout(now);
+    }
+
+    fn check(&self) {
+        self.allocate.check();
+    }
+}
+
+impl<A: Allocate> Allocate for CheckedAllocate<A> {
+    fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
+        self.allocate.initial(allocation);
+        for id in self.services.ids() {
+            let cores = allocation.iter().filter(|&&service| service == id).count();
+            assert!(cores > 0, "service {id} has no core at the start");
+            let guaranteed = self.services[id].guaranteed;
+            assert!(
+                !self.isolates || cores >= guaranteed as usize,
+                "service {id} has {cores} of {guaranteed} guaranteed cores at the start"
+            );
+        }
+        assert!(allocation.iter().all(|service| service.index() < self.services.len()), "a core of no service");
+    }
+
+    fn moves(&self) -> bool {
+        self.allocate.moves()
+    }
+
+    fn on_arrival(&mut self, now: Time, service: ServiceId) {
+        self.advance(now);
+        self.allocate.on_arrival(now, service);
+    }
+
+    fn on_completion(&mut self, now: Time, core: CoreId, service: ServiceId, delay: Time) {
+        self.advance(now);
+        self.allocate.on_completion(now, core, service, delay);
+    }
+
+    fn reassign(&mut self, now: Time, cause: Cause, machine: &Machine) -> Option<Move> {
+        self.advance(now);
+        let ordered = self.allocate.reassign(now, cause, machine);
+        match (ordered, cause) {
+            (Some(Move { core, to }), _) => {
+                assert!(self.allocate.moves(), "a policy that moves no cores moves core {core}");
+                let state = machine.core(core);
+                assert!(state.is_movable() && state.service != to, "core {core} cannot go to service {to}: {state:?}");
+            }
+            (None, Cause::Arrival(service)) if self.isolates && self.allocate.moves() => {
+                self.verify_isolation(service, machine);
+            }
+            (None, _) => {}
+        }
+        ordered
+    }
+
+    fn place(&mut self, service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine) -> CoreId {
+        let core = self.allocate.place(service, idle, machine);
+        assert!(idle.contains(core), "core {core} is not idle");
+        core
+    }
+}
