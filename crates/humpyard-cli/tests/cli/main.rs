@@ -4,6 +4,7 @@
 mod damage;
 mod documents;
 mod help;
+mod journals;
 mod live;
 mod memory;
 mod refusals;
