@@ -12,7 +12,7 @@ use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Build, CoreView, Setup, Share, Steer, Target, Topology, View};
 use humpyard_core::unit::{Time, Weight};
-use humpyard_policies::share::{drr::Drr, gr3::Gr3, sfq::Sfq, vtrr::Vtrr, wf2q_plus::Wf2qPlus, wrr::Wrr};
+use humpyard_policies::share::{drr::Drr, gr3::Gr3, gr3mp::Gr3mp, sfq::Sfq, vtrr::Vtrr, wf2q_plus::Wf2qPlus, wrr::Wrr};
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
     conn::Conn,
@@ -128,8 +128,17 @@ fn steer_in_proportion(criterion: &mut Criterion) {
 }
 
 fn share<Q: Share + Build>(criterion: &mut Criterion) {
+    share_among::<Q>(criterion, &[8, 64, 512, 4096, 32_768]);
+}
+
+/// Policies for which it takes no longer to add a client the more there are.
+fn share_among_a_million<Q: Share + Build>(criterion: &mut Criterion) {
+    share_among::<Q>(criterion, &[8, 64, 512, 4096, 32_768, 1 << 20]);
+}
+
+fn share_among<Q: Share + Build>(criterion: &mut Criterion, sizes: &[usize]) {
     let mut group = criterion.benchmark_group(format!("share/{}", Q::INFO.name));
-    for clients in [8, 64, 512, 4096, 32_768] {
+    for &clients in sizes {
         let weights: Vec<Weight> = (0..clients).filter_map(|i| Weight::new(1 + i as u32 % 10)).collect();
         let mut policy = Q::new(&Q::Params::default(), &setup(1, clients, &weights)).expect("defaults fit");
         let head = |client: ClientId| {
@@ -169,6 +178,7 @@ criterion_group!(
     share::<Sfq>,
     share::<Wf2qPlus>,
     share::<Vtrr>,
-    share::<Gr3>
+    share_among_a_million::<Gr3>,
+    share_among_a_million::<Gr3mp>
 );
 criterion_main!(benches);
