@@ -16,7 +16,7 @@ use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Build, CoreView, Setup, Share, Steer, Target, Topology, View};
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::share::{
-    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, lap::Lap, lap::LapParams, sfq::Sfq, vtrr::Vtrr,
+    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, sfq::Sfq, vtrr::Vtrr,
     wf2q_plus::Wf2qPlus, wrr::Wrr,
 };
 use humpyard_policies::steer::{
@@ -137,8 +137,17 @@ fn steer_in_proportion(criterion: &mut Criterion) {
 }
 
 fn share<Q: Share + Build>(criterion: &mut Criterion) {
+    share_among::<Q>(criterion, &[8, 64, 512, 4096, 32_768]);
+}
+
+/// Policies for which it takes no longer to add a client the more there are.
+fn share_among_a_million<Q: Share + Build>(criterion: &mut Criterion) {
+    share_among::<Q>(criterion, &[8, 64, 512, 4096, 32_768, 1 << 20]);
+}
+
+fn share_among<Q: Share + Build>(criterion: &mut Criterion, sizes: &[usize]) {
     let mut group = criterion.benchmark_group(format!("share/{}", Q::INFO.name));
-    for clients in [8, 64, 512, 4096, 32_768] {
+    for &clients in sizes {
         let weights: Vec<Weight> = (0..clients).filter_map(|i| Weight::new(1 + i as u32 % 10)).collect();
         let mut policy = Q::new(&Q::Params::default(), &setup(1, clients, &weights)).expect("defaults fit");
         let head = |client: ClientId| {
@@ -286,7 +295,8 @@ criterion_group!(
     share::<Sfq>,
     share::<Wf2qPlus>,
     share::<Vtrr>,
-    share::<Gr3>,
+    share_among_a_million::<Gr3>,
+    share_among_a_million::<Gr3mp>,
     share::<Efq>,
     share_by_estimates::<Efq>,
     share_by_estimates::<EfqWarm>,

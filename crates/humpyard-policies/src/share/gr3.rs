@@ -25,6 +25,8 @@
 //! four slots a core there: one whose weight is more than a core can serve would else save for ever; `gr3mp` lowers such a
 //! weight instead.
 
+use alloc::boxed::Box;
+
 use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
@@ -46,7 +48,7 @@ params! {
 /// Group ratio round robin.
 #[derive(Debug)]
 pub struct Gr3 {
-    run: RunQueue,
+    run: Box<RunQueue>,
     /// The clients that have work in the bank and whose head may be served.
     banked: IdRing<ClientId>,
 }
@@ -94,9 +96,10 @@ impl Share for Gr3 {
         self.on_head(now, id, head);
     }
 
+    #[inline]
     fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
         self.run.offer(id, head);
-        if self.run.bank(id) > 0 {
+        if self.run.is_banked(id) {
             self.banked.push_back(id);
         }
     }
@@ -115,6 +118,7 @@ impl Share for Gr3 {
         }
     }
 
+    #[inline]
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
         if self.run.dispatch(id, sent.estimate) > 0 {
             self.banked.remove(id);

@@ -26,6 +26,8 @@
 //! to have left, until it asks again: its clients are free, and weights are feasible on the cores that are left. Weights made
 //! feasible are rounded up, by less than 2^-16 for up to 8,000 clients.
 
+use alloc::boxed::Box;
+
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
@@ -88,7 +90,7 @@ struct Core {
 /// Group ratio round robin for several cores.
 #[derive(Debug)]
 pub struct Gr3mp {
-    run: RunQueue,
+    run: Box<RunQueue>,
     feasible: FeasibleWeights,
     /// Fraction bits of weights in the run queue.
     fraction: u32,
@@ -202,7 +204,7 @@ impl Share for Gr3mp {
             self.offered_since = now;
         }
         self.run.offer(id, head);
-        if self.run.bank(id) > 0 && !self.cores[self.places[id].core].present {
+        if self.run.is_banked(id) && !self.cores[self.places[id].core].present {
             self.place_at(id, self.least_frontlog());
         }
         self.bind(id);
@@ -241,11 +243,13 @@ impl Share for Gr3mp {
     fn on_dispatch(&mut self, _: Time, id: CoreId, client: ClientId, sent: &Packet) {
         self.unbind(client);
         let paid = self.run.dispatch(client, sent.estimate);
-        self.add_frontlog(client, -paid);
+        if paid > 0 {
+            self.add_frontlog(client, -paid);
+        }
         self.place_at(client, id);
         let core = &mut self.cores[id];
         core.in_service += 1;
-        if let Some(before) = core.last.replace(client) {
+        if let Some(before) = core.last.replace(client).filter(|&before| before != client) {
             self.bind(before);
         }
     }
@@ -345,7 +349,7 @@ impl Gr3mp {
         let core = &self.cores[self.places[id].core];
         if !core.present || !self.run.is_offered(id) {
             Bond::Free
-        } else if self.run.bank(id) > 0 {
+        } else if self.run.is_banked(id) {
             Bond::Frontlog
         } else if core.last == Some(id) {
             Bond::Last

@@ -16,27 +16,26 @@ use super::slot::signed;
 /// Balances are kept in this many fraction bits, and so are weights over the least of their order.
 const FRACTION: u32 = 31;
 
-/// As many as a weight has bits: 32 of a whole weight, 16 of a fraction.
-const ORDERS: usize = 48;
+/// No fewer than a weight has bits, 32 of a whole weight and 16 of a fraction; a power of two.
+const ORDERS: usize = 64;
 
 /// When the first group has used slots of 2^20 rounds, full rounds are subtracted.
 const MANY_ROUNDS: u32 = 20;
 
-/// What is known of one client.
-#[derive(Clone, Copy, Debug)]
+/// What is known of one client. Two to a cache line.
+#[derive(Clone, Copy, Debug, Default)]
 struct Client {
     /// Credit left, times 2^31; negative is debt, of at most 2^32.
     balance: i64,
-    /// Work it was given and could not use: paid for by its group and itself.
-    bank: i64,
     /// Estimated work of its head, at most a slot.
     head: u32,
     /// Its weight over the least of its order, times 2^31.
     quota: u32,
     /// Its packets waiting.
     waiting: u32,
-    /// Its group is that of this order.
-    order: u8,
+    /// Its group is that of this order. As wide as the processor likes: a byte may be read together with the flags beside it,
+    /// and waits if one of those was just written.
+    order: u32,
     /// Whether it is in its group's ring.
     member: bool,
     /// Whether it is in the ring and idle: it leaves when the ring comes to it.
@@ -45,31 +44,36 @@ struct Client {
     offered: bool,
     /// Whether only one core may serve its head.
     held: bool,
+    /// Whether there is work in its bank.
+    banked: bool,
+    /// Whether its bank is full.
+    full: bool,
+    /// Whether it may be given a slot: to be served, or for its bank.
+    able: bool,
 }
 
 impl Client {
-    /// Whether it may be given a slot: to be served, or for its bank of which this is the limit.
-    fn is_able(&self, limit: i64) -> bool {
-        let may_be_served = self.offered && !self.held;
-        self.member && !self.idle && (may_be_served || self.waiting > 0 && self.bank < limit)
+    /// What `able` must be.
+    fn is_able(&self) -> bool {
+        self.member && !self.idle && (self.offered && !self.held || self.waiting > 0 && !self.full)
     }
 
     fn weight(&self) -> i64 {
         let quota = i64::from(self.quota);
-        let order = u32::from(self.order);
-        if order < FRACTION { quota >> (FRACTION - order) } else { quota << (order - FRACTION) }
+        if self.order < FRACTION { quota >> (FRACTION - self.order) } else { quota << (self.order - FRACTION) }
     }
 
     fn set_weight(&mut self, weight: u64) {
         let order = weight.ilog2();
         let quota = if order < FRACTION { weight << (FRACTION - order) } else { weight >> (order - FRACTION) };
         self.quota = quota as u32;
-        self.order = order as u8;
+        self.order = order;
     }
 }
 
 /// Clients of weights from 2^order to 2^(order+1) − 1.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Group {
     /// Sum of its clients' weights; 0 while it has none.
     weight: i64,
@@ -125,6 +129,8 @@ pub(super) struct RunQueue {
     offered: u32,
     /// Whose turn it is, as a place in `list`.
     turn: usize,
+    /// The order of that group.
+    here: u8,
     /// Whether that group's slot has begun.
     in_slot: bool,
     /// Number of groups that have clients.
@@ -132,43 +138,36 @@ pub(super) struct RunQueue {
     /// Their orders, by weight of the group, greatest first, equal ones by ascending order.
     list: [u8; ORDERS],
     /// By order.
-    groups: Box<[Group; ORDERS]>,
+    groups: [Group; ORDERS],
     /// The rings of the groups.
     rings: IdCircles<ClientId>,
     clients: IdVec<ClientId, Client>,
+    /// Work that clients were given and could not use: paid for by their groups and themselves.
+    banks: IdVec<ClientId, i64>,
 }
 
 impl RunQueue {
-    /// Clients of these weights, all of them idle. A weight is below 2^48 and has at most 32 significant bits.
-    pub(super) fn new(quantum: i64, bank_limit: i64, clients: usize, weight: impl Fn(ClientId) -> u64) -> Self {
+    /// Clients of these weights, all of them idle, in a box: with its groups the queue is large. A weight is below 2^48 and has at most 32 significant bits.
+    pub(super) fn new(quantum: i64, bank_limit: i64, clients: usize, weight: impl Fn(ClientId) -> u64) -> Box<Self> {
         let client = |id| {
-            let mut client = Client {
-                balance: 0,
-                bank: 0,
-                head: 0,
-                quota: 0,
-                waiting: 0,
-                order: 0,
-                member: false,
-                idle: false,
-                offered: false,
-                held: false,
-            };
+            let mut client = Client::default();
             client.set_weight(weight(id));
             client
         };
-        Self {
+        Box::new(Self {
             quantum,
             bank_limit,
             offered: 0,
             turn: 0,
+            here: 0,
             in_slot: false,
             listed: 0,
             list: [0; ORDERS],
-            groups: Box::new([NO_GROUP; ORDERS]),
+            groups: [NO_GROUP; ORDERS],
             rings: IdCircles::new(clients),
             clients: IdVec::from_fn(clients, client),
-        }
+            banks: IdVec::from_fn(clients, |_| 0),
+        })
     }
 
     /// Panics unless groups, rings and counts agree with the clients.
@@ -177,15 +176,16 @@ impl RunQueue {
         let rank = |&order: &u8| (-self.groups[usize::from(order)].weight, order);
         assert!(list.is_sorted_by_key(rank), "groups by weight");
         assert!(self.turn == 0 || self.turn < self.listed, "a turn of no group");
+        assert_eq!(self.here, self.list[self.turn], "whose turn it is");
         for (order, group) in (0..).zip(self.groups.iter()) {
             assert_eq!(list.contains(&order), group.weight > 0, "group {order} is listed");
             let mut sums = NO_GROUP;
             for id in self.rings.iter(group.cursor).filter(|_| group.weight > 0) {
                 let client = &self.clients[id];
-                assert!(client.member && client.order == order, "client {id} in the ring of group {order}");
+                assert!(client.member && client.order == u32::from(order), "client {id} in the ring of group {order}");
                 sums.weight += client.weight();
                 sums.busy += u32::from(!client.idle);
-                sums.able += u32::from(client.is_able(self.bank_limit));
+                sums.able += u32::from(client.able);
             }
             let found = (sums.weight, sums.busy, sums.able);
             assert_eq!(found, (group.weight, group.busy, group.able), "group {order}");
@@ -194,7 +194,10 @@ impl RunQueue {
         for id in self.clients.ids() {
             let client = &self.clients[id];
             assert!(!client.offered || client.member && !client.idle && client.waiting > 0, "head of client {id}");
-            assert!(client.bank >= 0 && client.bank < self.bank_limit + self.quantum, "bank of client {id}");
+            assert_eq!(client.able, client.is_able(), "client {id} is able");
+            let bank = self.banks[id];
+            assert!(bank >= 0 && bank < self.bank_limit + self.quantum, "bank of client {id}");
+            assert_eq!((client.banked, client.full), (bank > 0, bank >= self.bank_limit), "bank of client {id}");
         }
         let offered = self.clients.iter().filter(|client| client.offered).count();
         assert_eq!(offered, self.offered as usize, "heads on offer");
@@ -206,23 +209,33 @@ impl RunQueue {
     }
 
     /// Clients whose head may be served.
+    #[inline]
     pub(super) fn offered(&self) -> u32 {
         self.offered
     }
 
     /// Whether the head of this client may be served.
+    #[inline]
     pub(super) fn is_offered(&self, id: ClientId) -> bool {
         self.clients[id].offered
     }
 
     /// Whether the client is in the queue, awake or not.
+    #[inline]
     pub(super) fn is_member(&self, id: ClientId) -> bool {
         self.clients[id].member
     }
 
     /// Work in the bank of this client.
+    #[inline]
     pub(super) fn bank(&self, id: ClientId) -> i64 {
-        self.clients[id].bank
+        self.banks[id]
+    }
+
+    /// Whether there is work in the bank of this client.
+    #[inline]
+    pub(super) fn is_banked(&self, id: ClientId) -> bool {
+        self.clients[id].banked
     }
 
     /// No work is added to a bank that holds this much, but as a gift.
@@ -243,19 +256,22 @@ impl RunQueue {
 
     /// The client has one more packet waiting.
     pub(super) fn add_waiting(&mut self, id: ClientId) {
-        self.change(id, |client| client.waiting += 1);
+        self.clients[id].waiting += 1;
+        self.count(id);
     }
 
     /// The client has so many packets waiting.
     pub(super) fn set_waiting(&mut self, id: ClientId, waiting: u32) {
-        self.change(id, |client| client.waiting = waiting);
+        self.clients[id].waiting = waiting;
+        self.count(id);
     }
 
     /// The client is not idle any more. Whether it was not in the queue.
     pub(super) fn wake(&mut self, id: ClientId) -> bool {
         if self.clients[id].member {
-            self.groups[usize::from(self.clients[id].order)].busy += 1;
-            self.change(id, |client| client.idle = false);
+            self.groups[self.clients[id].order as usize].busy += 1;
+            self.clients[id].idle = false;
+            self.count(id);
             return false;
         }
         self.join(id);
@@ -265,18 +281,28 @@ impl RunQueue {
     /// The client's head may be served.
     #[inline]
     pub(super) fn offer(&mut self, id: ClientId, head: &Packet) {
-        let quantum = self.quantum;
+        let client = &mut self.clients[id];
+        client.offered = true;
+        client.waiting = client.waiting.max(1);
+        client.head = signed(head.estimate).min(self.quantum) as u32;
         self.offered += 1;
-        self.change(id, |client| {
-            client.offered = true;
-            client.waiting = client.waiting.max(1);
-            client.head = signed(head.estimate).min(quantum) as u32;
-        });
+        // It is awake, and was not held while its head was not on offer.
+        if !client.able {
+            client.able = true;
+            let order = client.order as u8;
+            self.add_able(order);
+        }
     }
 
-    /// Whether the client is held: only one core may serve it.
+    /// Whether only one core may serve the head of the client, which is on offer.
+    #[inline]
     pub(super) fn hold(&mut self, id: ClientId, held: bool) {
-        self.change(id, |client| client.held = held);
+        let client = &mut self.clients[id];
+        client.held = held;
+        // With room in its bank it is able all the same.
+        if client.full {
+            self.count(id);
+        }
     }
 
     /// What becomes of the next turn. `is_free` says whether a client whose head is on offer may be served; there is one, whose
@@ -284,8 +310,8 @@ impl RunQueue {
     #[inline]
     pub(super) fn draw(&mut self, is_free: impl Fn(ClientId) -> bool) -> Draw {
         loop {
-            let order = self.list[self.turn];
-            let group = &mut self.groups[usize::from(order)];
+            let order = self.here;
+            let group = &mut self.groups[usize::from(order) % ORDERS];
             if group.able == 0 && group.busy > 0 {
                 group.passed = true;
                 self.pass();
@@ -295,24 +321,41 @@ impl RunQueue {
             } else if self.in_slot {
                 self.advance();
             } else {
-                group.credit += self.quantum;
                 self.in_slot = true;
+                group.credit += self.quantum;
                 group.slots += i64::from(group.credit <= 0);
             }
         }
     }
 
     /// The client's head goes to a core. The work that its bank paid of the estimate.
+    #[inline]
     pub(super) fn dispatch(&mut self, id: ClientId, estimate: Work) -> i64 {
-        let mut paid = 0;
+        let work = signed(estimate);
+        let client = &mut self.clients[id];
+        client.offered = false;
+        client.waiting -= 1;
         self.offered -= 1;
-        self.change(id, |client| {
-            paid = client.bank.min(signed(estimate));
-            client.bank -= paid;
-            client.offered = false;
-            client.waiting -= 1;
-        });
-        self.charge(id, signed(estimate) - paid);
+        if client.banked {
+            return self.pay(id, work);
+        }
+        // Awake and its bank empty, it was able, and is as long as packets wait.
+        let group = &mut self.groups[client.order as usize % ORDERS];
+        if client.waiting == 0 {
+            client.able = false;
+            group.able -= 1;
+        }
+        charge(client, group, work, self.quantum);
+        0
+    }
+
+    /// The bank of a client pays what it can of so much work, and the client the rest. What the bank paid.
+    #[cold]
+    fn pay(&mut self, id: ClientId, work: i64) -> i64 {
+        let paid = work.min(self.banks[id]);
+        self.set_bank(id, self.banks[id] - paid);
+        self.count(id);
+        self.charge(id, work - paid);
         paid
     }
 
@@ -326,13 +369,12 @@ impl RunQueue {
 
     /// The client has nothing waiting and nothing in service.
     pub(super) fn block(&mut self, id: ClientId) {
-        let quantum = self.quantum;
-        self.change(id, |client| {
-            client.idle = true;
-            // What is left of its visit it keeps, up to one slot.
-            client.balance = client.balance.min(quantum << FRACTION);
-        });
-        let group = &mut self.groups[usize::from(self.clients[id].order)];
+        let client = &mut self.clients[id];
+        client.idle = true;
+        // What is left of its visit it keeps, up to one slot.
+        client.balance = client.balance.min(self.quantum << FRACTION);
+        self.count(id);
+        let group = &mut self.groups[self.clients[id].order as usize];
         group.visiting &= group.cursor != id;
         group.busy -= 1;
     }
@@ -353,7 +395,7 @@ impl RunQueue {
         if after.order == before.order {
             self.clients[id].set_weight(weight);
             if before.member {
-                self.reweigh(before.order, after.weight() - before.weight());
+                self.reweigh(before.order as u8, after.weight() - before.weight());
             }
             return bank;
         }
@@ -376,8 +418,9 @@ impl RunQueue {
         let bank = self.set_weight(id, weight);
         if before.member && before.idle && !self.clients[id].member {
             self.join(id);
-            self.change(id, |client| client.idle = true);
-            self.groups[usize::from(self.clients[id].order)].busy -= 1;
+            self.clients[id].idle = true;
+            self.count(id);
+            self.groups[self.clients[id].order as usize].busy -= 1;
         }
         if bank > 0 {
             self.give(id, bank);
@@ -386,7 +429,15 @@ impl RunQueue {
 
     /// Adds so much work to the bank of a client, at nobody's expense.
     pub(super) fn give(&mut self, id: ClientId, work: i64) {
-        self.change(id, |client| client.bank += work);
+        self.set_bank(id, self.banks[id] + work);
+        self.count(id);
+    }
+
+    fn set_bank(&mut self, id: ClientId, work: i64) {
+        let client = &mut self.clients[id];
+        self.banks[id] = work;
+        client.banked = work > 0;
+        client.full = work >= self.bank_limit;
     }
 
     /// The slot of a group: the client to serve, or who was given the slot, or left the group instead.
@@ -394,52 +445,65 @@ impl RunQueue {
     /// Some client of the group is able, or all are idle.
     #[inline]
     fn draw_in(&mut self, order: u8, is_free: impl Fn(ClientId) -> bool) -> Draw {
-        let group = &mut self.groups[usize::from(order)];
+        let slot = self.quantum << FRACTION;
+        let group = &mut self.groups[usize::from(order) % ORDERS];
         loop {
             let id = group.cursor;
-            let client = &mut self.clients[id];
             if group.visiting {
+                let client = &self.clients[id];
                 if client.offered && is_free(id) {
                     if client.balance >= i64::from(client.head) << FRACTION {
                         return Draw::Served(id);
                     }
-                } else if client.balance >= self.quantum << FRACTION && client.is_able(self.bank_limit) {
-                    let work = group.credit;
-                    self.change(id, |client| client.bank += work);
-                    self.charge(id, work);
-                    return Draw::Banked(id, work);
+                } else if client.able && client.balance >= slot {
+                    return self.bank_slot(order);
                 }
                 group.visiting = false;
             }
-            if group.begun {
-                group.cursor = self.rings.next(id);
-            }
+            let id = if group.begun { self.rings.next(id) } else { id };
+            group.cursor = id;
             group.begun = true;
-            let id = group.cursor;
             let client = &mut self.clients[id];
-            if client.idle {
-                let bank = self.leave(id);
-                return Draw::Left(id, bank);
-            }
-            if client.is_able(self.bank_limit) {
+            if client.able {
                 group.visiting = true;
                 client.balance = client.balance.saturating_add(self.quantum * i64::from(client.quota));
+            } else if client.idle {
+                return self.drop_idle(id);
             }
         }
+    }
+
+    /// Gives what is left of the slot of a group to the bank of the client that it is at.
+    #[cold]
+    fn bank_slot(&mut self, order: u8) -> Draw {
+        let group = &self.groups[usize::from(order) % ORDERS];
+        let (id, work) = (group.cursor, group.credit);
+        self.give(id, work);
+        self.charge(id, work);
+        Draw::Banked(id, work)
+    }
+
+    #[cold]
+    fn drop_idle(&mut self, id: ClientId) -> Draw {
+        let bank = self.leave(id);
+        Draw::Left(id, bank)
     }
 
     /// Ends the slot of the group whose turn it is, and gives the turn on.
     #[inline]
     fn advance(&mut self) {
         self.in_slot = false;
-        let here = &self.groups[usize::from(self.list[self.turn])];
+        let here = &self.groups[usize::from(self.here) % ORDERS];
         let next = self.turn + 1;
         self.turn = 0;
+        self.here = self.list[0];
         if next < self.listed {
-            let there = &self.groups[usize::from(self.list[next])];
+            let order = self.list[next % ORDERS];
+            let there = &self.groups[usize::from(order) % ORDERS];
             let product = |slots: i64, weight: i64| i128::from(slots + 1) * i128::from(weight);
             if product(here.slots, there.weight) > product(there.slots, here.weight) {
                 self.turn = next;
+                self.here = order;
             }
         }
     }
@@ -449,7 +513,8 @@ impl RunQueue {
         self.in_slot = false;
         loop {
             self.turn = if self.turn + 1 < self.listed { self.turn + 1 } else { 0 };
-            let group = &self.groups[usize::from(self.list[self.turn])];
+            self.here = self.list[self.turn % ORDERS];
+            let group = &self.groups[usize::from(self.here) % ORDERS];
             if group.able > 0 || group.busy == 0 {
                 return;
             }
@@ -457,41 +522,32 @@ impl RunQueue {
     }
 
     /// Charges a client and its group so much work; less than 0 gives work back.
-    #[inline]
     fn charge(&mut self, id: ClientId, work: i64) {
         let client = &mut self.clients[id];
-        let group = &mut self.groups[usize::from(client.order)];
-        client.balance = client.balance.saturating_sub(work.saturating_mul(1 << FRACTION));
-        let was_in_slot = group.credit > 0;
-        group.credit = group.credit.saturating_sub(work);
-        group.slots += i64::from(was_in_slot) - i64::from(group.credit > 0);
-        while group.credit > self.quantum {
-            group.credit -= self.quantum;
-            group.slots -= 1;
-        }
+        let group = &mut self.groups[client.order as usize % ORDERS];
+        charge(client, group, work, self.quantum);
     }
 
-    /// Changes a client, and counts it among the able ones of its group if it is one then.
-    #[inline]
-    fn change(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
+    /// Counts the client among the able ones of its group if it is one.
+    fn count(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
-        let before = client.is_able(self.bank_limit);
-        change(client);
-        let after = client.is_able(self.bank_limit);
-        if before != after {
-            let order = client.order;
-            if after {
-                self.add_able(order);
-            } else {
-                self.groups[usize::from(order)].able -= 1;
-            }
+        let able = client.is_able();
+        if able == client.able {
+            return;
+        }
+        client.able = able;
+        let order = client.order as u8;
+        if able {
+            self.add_able(order);
+        } else {
+            self.groups[usize::from(order) % ORDERS].able -= 1;
         }
     }
 
     /// The group has one more able client.
     #[inline]
     fn add_able(&mut self, order: u8) {
-        let group = &mut self.groups[usize::from(order)];
+        let group = &mut self.groups[usize::from(order) % ORDERS];
         group.able += 1;
         if group.passed {
             self.resume(order);
@@ -499,6 +555,7 @@ impl RunQueue {
     }
 
     /// A group that was passed over has an able client again: it is no further behind than one that comes.
+    #[cold]
     fn resume(&mut self, order: u8) {
         let list = self.list[..self.listed].iter().map(|&other| usize::from(other));
         let other = list.filter(|&other| other != usize::from(order)).find(|&other| self.groups[other].able > 0);
@@ -514,7 +571,7 @@ impl RunQueue {
         let client = &mut self.clients[id];
         client.member = true;
         client.idle = false;
-        let (order, weight) = (client.order, client.weight());
+        let (order, weight) = (client.order as u8, client.weight());
         let group = &mut self.groups[usize::from(order)];
         if group.weight == 0 {
             *group = Group { cursor: id, ..NO_GROUP };
@@ -522,26 +579,28 @@ impl RunQueue {
             self.rings.insert_before(group.cursor, id);
         }
         group.busy += 1;
-        group.able += u32::from(client.is_able(self.bank_limit));
+        client.able = client.is_able();
+        group.able += u32::from(client.able);
         self.reweigh(order, weight);
     }
 
     /// Takes a client out of its group. What was in its bank, which is taken away.
     fn leave(&mut self, id: ClientId) -> i64 {
         let client = &mut self.clients[id];
-        let (order, weight, bank) = (client.order, client.weight(), client.bank);
+        let (order, weight, bank) = (client.order as u8, client.weight(), self.banks[id]);
         let group = &mut self.groups[usize::from(order)];
-        group.able -= u32::from(client.is_able(self.bank_limit));
+        group.able -= u32::from(client.able);
         group.busy -= u32::from(!client.idle);
         client.member = false;
         client.idle = false;
-        client.bank = 0;
+        client.able = false;
         client.balance = client.balance.min(0);
         if group.cursor == id {
             group.cursor = if group.begun { self.rings.previous(id) } else { self.rings.next(id) };
             group.visiting = false;
         }
         self.rings.remove(id);
+        self.set_bank(id, 0);
         self.reweigh(order, -weight);
         bank
     }
@@ -587,10 +646,10 @@ impl RunQueue {
 
     /// The group whose turn it is, if that is not the first. The group of a slot that is over has had its turn.
     fn turn_beyond_first(&mut self) -> Option<u8> {
-        if self.listed > 0 && self.in_slot && self.groups[usize::from(self.list[self.turn])].credit <= 0 {
+        if self.listed > 0 && self.in_slot && self.groups[usize::from(self.here)].credit <= 0 {
             self.advance();
         }
-        Some(self.list[self.turn]).filter(|_| self.turn > 0)
+        Some(self.here).filter(|_| self.turn > 0)
     }
 
     /// Gives the turn to this group, if it is listed, or else to the first.
@@ -598,6 +657,7 @@ impl RunQueue {
         let place = self.list[..self.listed].iter().position(|&listed| Some(listed) == order);
         self.in_slot &= place.is_some();
         self.turn = place.unwrap_or(0);
+        self.here = self.list[self.turn];
     }
 
     /// Takes as many full rounds from the slots of every group as each has had: no decision depends on it.
@@ -613,6 +673,19 @@ impl RunQueue {
     fn place_of(&self, order: u8) -> usize {
         let place = self.list[..self.listed].iter().position(|&listed| listed == order);
         place.expect("a group that has clients is listed")
+    }
+}
+
+/// Charges a client and its group so much work; less than 0 gives work back.
+#[inline]
+fn charge(client: &mut Client, group: &mut Group, work: i64, quantum: i64) {
+    client.balance = client.balance.saturating_sub(work.saturating_mul(1 << FRACTION));
+    let was_in_slot = group.credit > 0;
+    group.credit = group.credit.saturating_sub(work);
+    group.slots += i64::from(was_in_slot) - i64::from(group.credit > 0);
+    while group.credit > quantum {
+        group.credit -= quantum;
+        group.slots -= 1;
     }
 }
 
@@ -645,8 +718,11 @@ mod tests {
 
     #[test]
     fn a_client_is_small() {
-        let links = 2 * size_of::<(ClientId, ClientId, bool)>();
-        assert!(size_of::<Client>() + links <= 64, "{} bytes", size_of::<Client>() + links);
+        assert_eq!(size_of::<Client>(), 32);
+        let (links, bank) = (size_of::<[ClientId; 2]>(), size_of::<i64>());
+        // The policy has a ring of its own.
+        let ring = size_of::<(ClientId, ClientId, bool)>();
+        assert!(size_of::<Client>() + links + bank + ring <= 64);
     }
 
     #[test]
