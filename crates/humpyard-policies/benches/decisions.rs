@@ -4,17 +4,23 @@
 //! completed and offered again; packets of 64 to 1,514 bytes, weights 1 to 10, visited in the policy's order. By estimates:
 //! the same in nanoseconds, which pass, and packets that use up to a tenth more or less than estimated. The figures include
 //! the loop that feeds them, some 2 ns. By applications: 16 cores take turns, each packet that goes is followed by another, of an
-//! application that is drawn.
+//! application that is drawn. Allocation: all decisions for a packet, from its arrival to its completion; `static`, which
+//! decides nothing, shows what the loop takes of that.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use humpyard_core::cost::LinearCost;
 use humpyard_core::hash::mix;
-use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec};
+use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, CoreView, Setup, Share, Steer, Target, Topology, View};
+use humpyard_core::policy::{
+    Allocate, Build, Cause, CoreView, Machine, ServiceSetup, Setup, Share, Steer, Target, Topology, View,
+};
+use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
+use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#static::Static};
 use humpyard_policies::share::{
     drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, sfq::Sfq, vtrr::Vtrr,
     wf2q_plus::Wf2qPlus, wrr::Wrr,
@@ -76,9 +82,12 @@ struct Host {
     views: IdVec<CoreId, CoreView>,
     eligible: Vec<CoreId>,
     held: Vec<(CoreId, Packet)>,
-    connections: u64,
-    uneven: bool,
-    next: u64,
+    /// The place of the oldest packet.
+    oldest: usize,
+    /// Packets of each connection that arrive, in turn: of one length, or of many.
+    packets: Vec<Packet>,
+    next: usize,
+    sequence: u64,
 }
 
 impl Host {
@@ -86,14 +95,20 @@ impl Host {
     fn new(cores: usize, connections: u64, uneven: bool) -> Self {
         let beta = if uneven { 0.0 } else { 0.16 };
         let params = PsHrwParams { beta, ..PsHrwParams::default() };
+        let packet = |i: u64| {
+            let flow = i % connections;
+            let length = if uneven { 64 + (mix(i) % 1451) as u32 } else { 1000 };
+            Packet { key: mix(flow), flow: FlowId(flow as u32), length, ..Packet::default() }
+        };
         let mut host = Self {
             policy: PsHrw::new(&params, &setup(cores, 1, &[])).expect("valid parameters"),
             views: IdVec::from_fn(cores, |_| CoreView::default()),
             eligible: (0..cores).map(CoreId::from_index).collect(),
             held: Vec::new(),
-            connections,
-            uneven,
+            oldest: 0,
+            packets: (0..connections * 64).map(packet).collect(),
             next: 0,
+            sequence: 0,
         };
         for _ in 0..8 * connections {
             let joined = host.arrive();
@@ -102,24 +117,23 @@ impl Host {
         host
     }
 
+    #[inline]
     fn arrive(&mut self) -> (CoreId, Packet) {
-        let flow = self.next % self.connections;
-        let length = if self.uneven { 64 + (mix(self.next) % 1451) as u32 } else { 1000 };
-        let flow_id = FlowId(flow as u32);
-        let packet = Packet { key: mix(flow), flow: flow_id, length, sequence: self.next, ..Packet::default() };
+        let packet = Packet { sequence: self.sequence, ..self.packets[self.next] };
+        self.next = if self.next + 1 < self.packets.len() { self.next + 1 } else { 0 };
+        self.sequence += 1;
         let view = View { as_of: Time::ZERO, cores: &self.views, eligible: &self.eligible };
         let core = self.policy.steer(Time::ZERO, &packet, &view).core().expect("a core");
         self.policy.on_enqueue(Time::ZERO, Target::Core(core), &packet);
         self.views[core].packets += 1;
-        self.next += 1;
         (core, packet)
     }
 
     /// A packet is steered and joins, and the oldest completes.
     fn step(&mut self) -> CoreId {
-        let place = (self.next % self.held.len() as u64) as usize;
         let joined = self.arrive();
-        let (core, oldest) = std::mem::replace(&mut self.held[place], joined);
+        let (core, oldest) = std::mem::replace(&mut self.held[self.oldest], joined);
+        self.oldest = if self.oldest + 1 < self.held.len() { self.oldest + 1 } else { 0 };
         self.policy.on_completion(Time::ZERO, core, &oldest, oldest.estimate);
         self.views[core].packets -= 1;
         joined.0
@@ -277,6 +291,160 @@ fn share_by_applications(criterion: &mut Criterion) {
     }
 }
 
+/// Cores that serve packets of 10 us, at two thirds of their capacity, and switch between services.
+struct Cores<A> {
+    policy: A,
+    machine: Machine,
+    now: Time,
+    /// Between two arrivals.
+    gap: Time,
+    switch_cost: Time,
+    /// When the packets arrived that wait, by service.
+    waiting: IdVec<ServiceId, VecDeque<Time>>,
+    /// The idle cores of each service.
+    idle: IdVec<ServiceId, IdSet<CoreId>>,
+    /// The busy cores, in the order in which they will be done.
+    busy: VecDeque<CoreId>,
+    /// The cores on their way, and when they will be there.
+    switching: VecDeque<(Time, CoreId)>,
+    /// Packets waiting and in service, and how many there should be.
+    held: usize,
+    held_max: usize,
+    arrived: u64,
+}
+
+impl<A: Allocate + Build> Cores<A> {
+    fn new(services: usize, cores: usize, switch_cost: Time) -> Self {
+        let service = ServiceSetup {
+            packet_time: Time::from_ns(10_000),
+            switch_cost,
+            tolerance: Time::from_ns(500_000),
+            guarantee_millionths: (1_000_000 / services) as u32,
+            ..ServiceSetup::ONLY
+        };
+        let (all, estimates) = (vec![service; services], vec![LinearCost::BYTES; services]);
+        let setup = Setup { services: &all, estimates: &estimates, ..setup(cores, 1, &[]) };
+        let mut policy = A::new(&A::Params::default(), &setup).expect("defaults fit");
+        let mut initial = IdVec::from_fn(cores, |_| ServiceId(0));
+        policy.initial(&mut initial);
+        let mut idle = IdVec::from_fn(services, |_| IdSet::new(cores));
+        initial.ids().for_each(|core| idle[initial[core]].insert(core));
+        Self {
+            policy,
+            machine: Machine::new(&initial, services),
+            now: Time::ZERO,
+            gap: Time::from_ns(15_000 / cores as u64),
+            switch_cost,
+            waiting: IdVec::from_fn(services, |_| VecDeque::with_capacity(1024)),
+            idle,
+            busy: VecDeque::with_capacity(cores),
+            switching: VecDeque::with_capacity(cores),
+            held: 0,
+            held_max: cores * 2 / 3,
+            arrived: 0,
+        }
+    }
+
+    /// A packet arrives, and one is done.
+    fn step(&mut self) {
+        self.now += self.gap;
+        while let Some((_, core)) = self.switching.front().copied().filter(|&(time, _)| time <= self.now) {
+            self.switching.pop_front();
+            self.machine.on_switched(self.now, core);
+            self.idle[self.machine.core(core).service].insert(core);
+            self.has_nothing(core);
+        }
+        self.arrive();
+        if self.held > self.held_max
+            && let Some(core) = self.busy.pop_front()
+        {
+            self.complete(core);
+        }
+    }
+
+    fn arrive(&mut self) {
+        let service = ServiceId((((mix(self.arrived) >> 32) * self.waiting.len() as u64) >> 32) as u16);
+        self.arrived += 1;
+        self.held += 1;
+        self.waiting[service].push_back(self.now);
+        self.tell_waiting(service);
+        self.policy.on_arrival(self.now, service);
+        self.reassign(Cause::Arrival(service));
+        self.serve(service);
+    }
+
+    fn complete(&mut self, core: CoreId) {
+        let service = self.machine.core(core).service;
+        self.held -= 1;
+        self.policy.on_completion(self.now, core, service, Time::ZERO);
+        if self.machine.core(core).leaving {
+            self.machine.on_leave(core);
+            self.switching.push_back((self.now + self.switch_cost, core));
+            return;
+        }
+        self.reassign(Cause::Completion(core));
+        if self.waiting[service].is_empty() {
+            self.machine.on_idle(self.now, core);
+            self.idle[service].insert(core);
+            self.has_nothing(core);
+        } else {
+            self.waiting[service].pop_front();
+            self.tell_waiting(service);
+            self.busy.push_back(core);
+        }
+    }
+
+    fn has_nothing(&mut self, core: CoreId) {
+        let service = self.machine.core(core).service;
+        if self.waiting[service].is_empty() {
+            self.reassign(Cause::Idle(core));
+        }
+        self.serve(service);
+    }
+
+    /// Idle cores of the service take what waits for it.
+    fn serve(&mut self, service: ServiceId) {
+        while !self.waiting[service].is_empty() && !self.idle[service].is_empty() {
+            let core = self.policy.place(service, &self.idle[service], &self.machine);
+            self.idle[service].remove(core);
+            self.machine.on_dispatch(self.now, core);
+            self.waiting[service].pop_front();
+            self.tell_waiting(service);
+            self.busy.push_back(core);
+        }
+    }
+
+    fn tell_waiting(&mut self, service: ServiceId) {
+        let waiting = &self.waiting[service];
+        self.machine.set_waiting(service, waiting.len() as u32, waiting.front().copied());
+    }
+
+    fn reassign(&mut self, cause: Cause) {
+        while let Some(order) = self.policy.reassign(self.now, cause, &self.machine) {
+            let from = self.machine.core(order.core).service;
+            let is_idle = self.idle[from].contains(order.core);
+            self.idle[from].remove(order.core);
+            self.machine.on_move(order, is_idle);
+            if is_idle {
+                self.switching.push_back((self.now + self.switch_cost, order.core));
+            }
+        }
+        if self.policy.next_timeout().is_some_and(|timeout| timeout <= self.now) {
+            self.policy.on_timeout(self.now);
+            self.reassign(Cause::Timeout);
+        }
+    }
+}
+
+fn allocate<A: Allocate + Build>(criterion: &mut Criterion) {
+    for switch_us in [5, 200] {
+        let mut cores: Cores<A> = Cores::new(16, 64, Time::from_ns(1000 * switch_us));
+        (0..100_000).for_each(|_| cores.step());
+        let name = format!("allocate/{}/16 services, 64 cores, t_sw {switch_us} us", A::INFO.name);
+        criterion.bench_function(&name, |bencher| bencher.iter(|| cores.step()));
+    }
+}
+
 criterion_group!(
     benches,
     steer::<Rr>,
@@ -290,6 +458,9 @@ criterion_group!(
     steer_in_proportion,
     steer::<Ss>,
     steer::<Ml>,
+    allocate::<Static>,
+    allocate::<Everest>,
+    allocate::<EverestEnv>,
     share::<Wrr>,
     share::<Drr>,
     share::<Sfq>,

@@ -60,18 +60,12 @@ impl<I: Id> IdSet<I> {
         Some(I::from_index(at * 64 + self.words[at].trailing_zeros() as usize))
     }
 
-    /// Takes out every member that is not to be kept. O(members + n / 64).
-    pub fn retain(&mut self, mut keep: impl FnMut(I) -> bool) {
-        for at in 0..self.words.len() {
-            let mut left = self.words[at];
-            while left != 0 {
-                let id = I::from_index(at * 64 + left.trailing_zeros() as usize);
-                left &= left - 1;
-                if !keep(id) {
-                    self.remove(id);
-                }
-            }
-        }
+    /// The lowest member above `id`, which need not be one. O(n / 64).
+    pub fn after(&self, id: I) -> Option<I> {
+        let (first, bit) = (id.index() / 64, id.index() % 64);
+        let rest = |at: usize| if at == first { self.words[at] & (!1 << bit) } else { self.words[at] };
+        let at = (first..self.words.len()).find(|&at| rest(at) != 0)?;
+        Some(I::from_index(at * 64 + rest(at).trailing_zeros() as usize))
     }
 
     /// The members, ascending.
@@ -110,11 +104,8 @@ mod tests {
             }
             assert_eq!((set.first(), set.len()), (model.first().copied(), model.len()));
             assert_eq!(set.contains(id), model.contains(&id));
+            assert_eq!(set.after(id), model.range(CoreId(id.0 + 1)..).next().copied());
         }
-        assert!(set.iter().eq(model.iter().copied()));
-        set.retain(|id| id.0 % 3 == 0);
-        model.retain(|id| id.0 % 3 == 0);
-        assert_eq!(set.len(), model.len());
         assert!(set.iter().eq(model.into_iter()));
     }
 }

@@ -1,6 +1,7 @@
 //! What a service asks for: the cores its arrivals and its queue need, and the queue its cores serve in time.
 
-use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use humpyard_core::policy::{Auto, ServiceSetup};
 use humpyard_core::unit::Time;
@@ -17,13 +18,49 @@ pub(super) struct Demand {
     /// Over how long arrivals are counted (Δ), in ns.
     window: u64,
     /// The arrivals of the latest window: as many as tell that every core is needed, at most.
-    arrivals: VecDeque<Time>,
-    /// Most of them.
-    arrivals_max: usize,
+    arrivals: Latest,
     /// Cores for the latest rate that was asked for.
     for_rate: u64,
     /// The work of a window, in ns, for which that is so: from and to.
     same_rate: (u64, u64),
+}
+
+/// The latest of many times, in order.
+#[derive(Clone, Debug)]
+struct Latest {
+    /// A power of two of places, of which `len` are in use from `first` on, round the end.
+    times: Vec<Time>,
+    first: usize,
+    len: usize,
+    most: usize,
+}
+
+impl Latest {
+    fn new(most: usize) -> Self {
+        Self { times: vec![Time::ZERO; most.next_power_of_two()], first: 0, len: 0, most }
+    }
+
+    /// Adds a time, instead of the first if there are as many as may be.
+    #[inline]
+    fn push(&mut self, time: Time) {
+        if self.len == self.most {
+            self.first += 1;
+            self.len -= 1;
+        }
+        let mask = self.times.len() - 1;
+        self.times[(self.first + self.len) & mask] = time;
+        self.len += 1;
+    }
+
+    /// Takes out the times that are so long ago or longer.
+    #[inline]
+    fn forget(&mut self, now: Time, ns: u64) {
+        let mask = self.times.len() - 1;
+        while self.len > 0 && now.since(self.times[self.first & mask]).as_ns() >= ns {
+            self.first += 1;
+            self.len -= 1;
+        }
+    }
 }
 
 impl Demand {
@@ -36,14 +73,12 @@ impl Demand {
         };
         let window = window.max(WINDOW_MIN);
         let all_needed = (cores as u64).saturating_mul(window).div_ceil(packet_time) + 1;
-        let arrivals_max = all_needed.min(ARRIVALS_MAX) as usize;
         Self {
             packet_time,
             in_time: packets_in_time(service.tolerance, packet_time),
             cores: cores as u32,
             window,
-            arrivals: VecDeque::with_capacity(arrivals_max),
-            arrivals_max,
+            arrivals: Latest::new(all_needed.min(ARRIVALS_MAX) as usize),
             for_rate: 0,
             same_rate: (0, 0),
         }
@@ -51,26 +86,16 @@ impl Demand {
 
     #[inline]
     pub(super) fn count_arrival(&mut self, now: Time) {
-        self.forget_before(now);
-        if self.arrivals.len() == self.arrivals_max {
-            self.arrivals.pop_front();
-        }
-        self.arrivals.push_back(now);
-    }
-
-    /// Only arrivals in (now − Δ, now] count.
-    #[inline]
-    fn forget_before(&mut self, now: Time) {
-        while self.arrivals.front().is_some_and(|&first| now.since(first).as_ns() >= self.window) {
-            self.arrivals.pop_front();
-        }
+        self.arrivals.forget(now, self.window);
+        self.arrivals.push(now);
     }
 
     /// Cores that the rate needs: ⌈R·t⌉.
     #[inline]
     fn for_rate(&mut self, now: Time) -> u64 {
-        self.forget_before(now);
-        let work = self.arrivals.len() as u64 * self.packet_time;
+        // Arrivals in (now − Δ, now] count.
+        self.arrivals.forget(now, self.window);
+        let work = self.arrivals.len as u64 * self.packet_time;
         // A division costs as much as all the rest, and the answer is seldom another.
         if work < self.same_rate.0 || work > self.same_rate.1 {
             self.for_rate = work.div_ceil(self.window);
@@ -140,6 +165,21 @@ mod tests {
     }
 
     #[test]
+    fn the_latest_times_are_kept() {
+        let mut latest = Latest::new(3);
+        for time in 1..10 {
+            latest.push(us(time));
+            assert_eq!(latest.len as u64, time.min(3));
+        }
+        latest.forget(us(10), 3_000);
+        assert_eq!(latest.len, 2, "8 and 9");
+        latest.forget(us(10), 1_001);
+        assert_eq!(latest.len, 1, "9");
+        latest.forget(us(10), 1_000);
+        assert_eq!(latest.len, 0);
+    }
+
+    #[test]
     fn cores_for_the_rate_are_what_a_division_says() {
         for window in [1_000, 18_220, 40_000] {
             let mut demand = Demand::new(&service(18_220, 2_000, 1_000_000), Auto::Given(window), 4);
@@ -149,7 +189,7 @@ mod tests {
                     demand.count_arrival(now);
                 }
                 let found = demand.for_rate(now);
-                assert_eq!(found, (demand.arrivals.len() as u64 * 18_220).div_ceil(window));
+                assert_eq!(found, (demand.arrivals.len as u64 * 18_220).div_ceil(window));
             }
         }
     }

@@ -58,6 +58,12 @@ pub(super) enum Unmarked {
 
 /// In what the policies differ.
 pub(super) trait Rules {
+    /// Whether a service would have a core if one came: at least if it is eligible. Only an arrival of its own, or the loss of a
+    /// core, makes a service seek one.
+    fn seeks(&self, engine: &Engine, moment: Moment<'_>, id: ServiceId) -> bool {
+        engine.is_eligible(moment, id)
+    }
+
     /// What becomes of `to`, which needs a core while none is marked.
     fn unmarked(&self, engine: &Engine, moment: Moment<'_>, to: ServiceId) -> Unmarked;
 }
@@ -86,8 +92,8 @@ pub(super) struct Engine {
     marks: IdRing<CoreId>,
     /// Those of each service, longest marked first.
     marks_of: IdRings<ServiceId, CoreId>,
-    /// The services with a backlog, and some that had one.
-    backlogged: IdSet<ServiceId>,
+    /// The services that seek a core, and some that did.
+    seekers: IdSet<ServiceId>,
     /// Scratch for the shares in overload, by service.
     shares: Vec<u32>,
 }
@@ -108,13 +114,16 @@ impl Engine {
             marked: 0,
             latest_extra: None,
         };
+        // A policy that takes over from another is not told of what arrived before.
+        let mut seekers = IdSet::new(setup.services.len());
+        (0..setup.services.len()).map(ServiceId::from_index).for_each(|id| seekers.insert(id));
         Ok(Self {
             extra_reclaim,
             services: setup.services.iter().zip(&guaranteed).map(service).collect(),
             owner: IdVec::from_fn(setup.cores, |_| None),
             marks: IdRing::new(setup.cores),
             marks_of: IdRings::new(setup.services.len(), setup.cores),
-            backlogged: IdSet::new(setup.services.len()),
+            seekers,
             shares: vec![0; setup.services.len()],
         })
     }
@@ -143,44 +152,61 @@ impl Engine {
         &self.services[id].demand
     }
 
-    /// Notes that a service may have a backlog.
+    /// The services that seek a core, and some that did.
     #[inline]
-    pub(super) fn note_backlog(&mut self, id: ServiceId) {
-        self.backlogged.insert(id);
+    pub(super) fn seekers(&self) -> impl Iterator<Item = ServiceId> + '_ {
+        self.seekers.iter()
     }
 
-    /// The services that have a backlog, and some that had one.
+    /// Whether no service seeks a core.
     #[inline]
-    pub(super) fn backlogged(&self) -> impl Iterator<Item = ServiceId> + '_ {
-        self.backlogged.iter()
+    pub(super) fn is_sated(&self) -> bool {
+        self.seekers.is_empty()
     }
 
-    /// Of several idle cores: unmarked before marked, the latest idle first, for it is the one most likely to be warm. Of cores
-    /// that have room though they are not idle: unmarked before marked.
+    /// Of several idle cores: unmarked before marked, the latest idle first, for it is the one most likely to be warm, and of
+    /// equals the lowest. Of cores that have room though they are not idle: unmarked before marked.
+    #[inline]
     pub(super) fn place(&self, id: ServiceId, room: &IdSet<CoreId>, machine: &Machine) -> CoreId {
-        let unmarked = |core: &CoreId| self.owner[*core].is_none();
-        let since = |core: CoreId| machine.core(core).idle_since();
-        let latest = machine.latest_idle(id).find(unmarked).or_else(|| machine.latest_idle(id).next());
-        if let Some(latest) = latest {
-            let equals = machine.latest_idle(id).skip_while(|&core| core != latest);
-            let equals = equals.take_while(|&core| since(core) == since(latest));
-            return equals.filter(|core| unmarked(core) == unmarked(&latest)).last().expect("itself at least");
+        let mut best: Option<(bool, Option<Time>, CoreId)> = None;
+        for core in machine.latest_idle(id) {
+            let (unmarked, since) = (self.owner[core].is_none(), machine.core(core).idle_since());
+            match best {
+                Some((true, latest, _)) if latest != since => break,
+                Some((best, latest, _)) if (best, latest) > (unmarked, since) => {}
+                _ => best = Some((unmarked, since, core)),
+            }
         }
-        room.iter().find(unmarked).or_else(|| room.first()).expect("a core has room")
+        match best {
+            Some((_, _, core)) => core,
+            None => {
+                let unmarked = room.iter().find(|&core| self.owner[core].is_none());
+                unmarked.or_else(|| room.first()).expect("a core has room")
+            }
+        }
     }
 
     /// A core of this service has nothing to do: the neediest of the others may take one.
     #[inline]
     pub(super) fn on_idle(&mut self, moment: Moment<'_>, idle: ServiceId, rules: &impl Rules) -> Option<Move> {
         self.refresh(moment, idle);
-        if self.backlogged.is_empty() {
-            return None;
+        if self.is_sated() { None } else { self.choose(moment, rules) }
+    }
+
+    /// A core for the neediest of those who seek one.
+    #[inline(never)]
+    fn choose(&mut self, moment: Moment<'_>, rules: &impl Rules) -> Option<Move> {
+        let mut next = self.seekers.first();
+        while let Some(id) = next {
+            next = self.seekers.after(id);
+            if !rules.seeks(self, moment, id) {
+                self.seekers.remove(id);
+            }
         }
-        self.backlogged.retain(|id| moment.backlog(id) > 0);
         // Each service is asked once, the furthest beyond its limit first; those asked in vain drop out.
         let mut bound = None;
         loop {
-            let eligible = self.backlogged.iter().filter(|&id| self.is_eligible(moment, id));
+            let eligible = self.seekers.iter().filter(|&id| self.is_eligible(moment, id));
             let ranked = eligible.map(|id| (self.excess(moment, id), Reverse(id)));
             let neediest = ranked.filter(|&rank| bound.is_none_or(|bound| rank < bound)).max()?;
             bound = Some(neediest);
@@ -191,8 +217,18 @@ impl Engine {
         }
     }
 
-    /// Takes back marks of a service that needs its cores, or finds it another core.
+    /// Whether a service seeks a core, now that a packet of its own has come or gone; it is remembered if so.
     #[inline]
+    pub(super) fn note(&mut self, moment: Moment<'_>, id: ServiceId, rules: &impl Rules) -> bool {
+        let seeks = rules.seeks(self, moment, id);
+        if seeks {
+            self.seekers.insert(id);
+        }
+        seeks
+    }
+
+    /// Takes back marks of a service that needs its cores, or finds it another core.
+    #[inline(never)]
     pub(super) fn need(&mut self, moment: Moment<'_>, id: ServiceId, rules: &impl Rules) -> Option<Move> {
         while self.is_eligible(moment, id) {
             if !self.unmark_newest(id) {
@@ -221,7 +257,7 @@ impl Engine {
     /// The order that a core goes to a service.
     pub(super) fn give(&mut self, moment: Moment<'_>, core: CoreId, to: ServiceId) -> Move {
         self.unmark(core);
-        self.backlogged.insert(moment.machine.core(core).service);
+        self.seekers.insert(moment.machine.core(core).service);
         Move { core, to }
     }
 
@@ -297,6 +333,7 @@ impl Engine {
     }
 
     /// Marks so many cores of a service, or all that can be: the idle ones first, longest idle, then those held longest.
+    #[inline(never)]
     fn mark(&mut self, machine: &Machine, id: ServiceId, cores: u32) {
         while self.services[id].marked > cores {
             self.unmark_newest(id);

@@ -92,12 +92,11 @@ impl Allocate for Everest {
                 self.engine.refresh(moment, service);
                 None
             }
-            Cause::Arrival(service) => {
-                self.engine.note_backlog(service);
+            Cause::Arrival(service) if self.engine.note(moment, service, &Forced) => {
                 self.engine.need(moment, service, &Forced)
             }
             Cause::Idle(core) => self.engine.on_idle(moment, machine.core(core).service, &Forced),
-            Cause::Completion(_) | Cause::Timeout => None,
+            Cause::Arrival(_) | Cause::Completion(_) | Cause::Timeout => None,
         }
     }
 

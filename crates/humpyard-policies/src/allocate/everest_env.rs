@@ -184,7 +184,6 @@ impl EverestEnv {
             self.engine.refresh(moment, id);
             return None;
         }
-        self.engine.note_backlog(id);
         let order = self.help(moment, id);
         if order.is_none() {
             self.arm(moment, id);
@@ -204,7 +203,11 @@ impl EverestEnv {
     }
 
     /// A core for a service beyond its limit, or for one whose backlog would outlive a switch.
+    #[inline]
     fn help(&mut self, moment: Moment<'_>, id: ServiceId) -> Option<Move> {
+        if !self.engine.note(moment, id, &self.rules) {
+            return None;
+        }
         let order = self.engine.need(moment, id, &self.rules);
         order.or_else(|| self.lend(moment, id))
     }
@@ -224,11 +227,15 @@ impl EverestEnv {
     #[inline]
     fn on_idle(&mut self, moment: Moment<'_>, core: CoreId) -> Option<Move> {
         let order = self.engine.on_idle(moment, moment.machine.core(core).service, &self.rules);
-        if order.is_some() || !self.rules.lends {
+        if order.is_some() || !self.rules.lends || self.engine.is_sated() {
             return order;
         }
+        self.lend_to_longest(moment)
+    }
+
+    fn lend_to_longest(&mut self, moment: Moment<'_>) -> Option<Move> {
         let rules = &self.rules;
-        let low = self.engine.backlogged().filter(|&id| rules.is_low(&self.engine, moment, id));
+        let low = self.engine.seekers().filter(|&id| rules.is_low(&self.engine, moment, id));
         let helped = low.filter(|&id| rules.lendable(moment, id).is_some());
         let longest = helped.reduce(|longest, id| if rules.is_longer(moment, id, longest) { id } else { longest })?;
         self.lend(moment, longest)
@@ -264,6 +271,14 @@ impl EverestEnv {
 }
 
 impl Rules for Envelope {
+    #[inline]
+    fn seeks(&self, engine: &Engine, moment: Moment<'_>, id: ServiceId) -> bool {
+        if moment.backlog(id) == 0 {
+            return false;
+        }
+        moment.machine.service(id).cores == 0 || self.outlives_switch(moment, id) || engine.is_eligible(moment, id)
+    }
+
     fn unmarked(&self, _: &Engine, moment: Moment<'_>, to: ServiceId) -> Unmarked {
         if self.limits[to].waits && moment.machine.service(to).cores == 0 {
             let is_urgent = self.latest_start(moment, to).is_some_and(|deadline| moment.now >= deadline);
@@ -306,20 +321,25 @@ impl Envelope {
         u64::from(moment.backlog(id)).saturating_mul(self.limits[id].packet_time)
     }
 
-    /// The drain test: whether a service has a backlog that would outlive a switch, on cores that serve all they must in time.
+    /// The drain test: whether a service has a backlog that would outlive a switch, while all cores serve what they must in time.
     #[inline]
     fn is_low(&self, engine: &Engine, moment: Moment<'_>, id: ServiceId) -> bool {
+        let is_beyond = |id: ServiceId| moment.machine.service(id).cores > 0 && engine.is_eligible(moment, id);
+        self.outlives_switch(moment, id) && !engine.seekers().any(is_beyond)
+    }
+
+    /// Whether a service has a backlog that its cores would still serve after a switch.
+    #[inline]
+    fn outlives_switch(&self, moment: Moment<'_>, id: ServiceId) -> bool {
         let (work, state) = (self.work(moment, id), moment.machine.service(id));
         if !self.lends || work == 0 {
             return false;
         }
         let drain = self.limits[id].drain;
-        let outlives = match (state.cores, state.oldest) {
+        match (state.cores, state.oldest) {
             (0, Some(oldest)) => moment.now.since(oldest).as_ns().saturating_add(work) > drain,
             (cores, _) => work > drain.saturating_mul(u64::from(cores)),
-        };
-        let is_beyond = |id: ServiceId| moment.machine.service(id).cores > 0 && engine.is_eligible(moment, id);
-        outlives && !engine.backlogged().any(is_beyond)
+        }
     }
 
     /// The core that may be lent to a service: ski rental.
@@ -548,8 +568,7 @@ mod tests {
         let initial = [0, 0, 0, 1, 1, 2];
         let mut bench = Bench::new(&params(RuleSet::Les), &[service; 3], &initial).busy(&[0, 1, 2, 3, 4]);
         for (id, waiting) in [(A, 12), (B, 9)] {
-            packets_wait(&mut bench.machine, id, waiting, us(5));
-            bench.policy.engine.note_backlog(id);
+            assert_eq!(bench.arrival(us(5), id, waiting, us(5)), None);
         }
         let cause = Cause::Idle(CoreId(5));
         assert_eq!(bench.policy.reassign(us(19), cause, &bench.machine), None, "not idle for a switch time");

@@ -91,6 +91,21 @@ impl Iterator for Cores<'_> {
         self.left &= self.left - 1;
         Some(CoreId::from_index(core))
     }
+
+    /// Word by word, so that within a word nothing is looked at but its bits.
+    #[inline]
+    fn fold<B, F: FnMut(B, CoreId) -> B>(self, init: B, mut fold: F) -> B {
+        let mut all = init;
+        let mut first = self.first;
+        for mut left in core::iter::once(self.left).chain(self.later.iter().copied()) {
+            while left != 0 {
+                all = fold(all, CoreId::from_index(first + left.trailing_zeros() as usize));
+                left &= left - 1;
+            }
+            first += 64;
+        }
+        all
+    }
 }
 
 #[cfg(test)]

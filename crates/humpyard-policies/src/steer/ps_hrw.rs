@@ -310,9 +310,27 @@ impl PsHrw {
         let Some(set) = connection.set else {
             return Some(connection.core).filter(|&core| view.is_eligible(core));
         };
-        let cores = self.sets.iter(set).filter(|&core| view.is_eligible(core));
-        let score = |core: CoreId| score(packet.key, self.salts[core.index()]);
+        let cores = self.sets.iter(set);
+        if view.eligible.len() == view.cores.len() {
+            return self.highest(connection, packet.key, cores, view);
+        }
+        self.highest(connection, packet.key, cores.filter(|&core| view.is_eligible(core)), view)
+    }
+
+    /// The core of these, of the connection's set, that bids highest.
+    #[inline]
+    fn highest(
+        &self,
+        connection: &Connection,
+        key: u64,
+        cores: impl Iterator<Item = CoreId>,
+        view: &View<'_>,
+    ) -> Option<CoreId> {
+        let score = |core: CoreId| score(key, self.salts[core.index()]);
         match self.multiplier {
+            Multiplier::Carp if connection.rest == 0 => {
+                highest(cores.map(|core| (core, Exact::new(score(core), length(view, core)))))
+            }
             Multiplier::Carp => highest(
                 cores.map(|core| (core, Exact::weighted(score(core), connection.weight(core), length(view, core)))),
             ),
