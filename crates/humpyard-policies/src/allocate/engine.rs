@@ -114,16 +114,13 @@ impl Engine {
             marked: 0,
             latest_extra: None,
         };
-        // A policy that takes over from another is not told of what arrived before.
-        let mut seekers = IdSet::new(setup.services.len());
-        (0..setup.services.len()).map(ServiceId::from_index).for_each(|id| seekers.insert(id));
         Ok(Self {
             extra_reclaim,
             services: setup.services.iter().zip(&guaranteed).map(service).collect(),
             owner: IdVec::from_fn(setup.cores, |_| None),
             marks: IdRing::new(setup.cores),
             marks_of: IdRings::new(setup.services.len(), setup.cores),
-            seekers,
+            seekers: IdSet::new(setup.services.len()),
             shares: vec![0; setup.services.len()],
         })
     }
