@@ -100,8 +100,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     ) -> Result<(), BuildError> {
         self.advance(now);
         assert!(self.allocation.is_some(), "there is no allocation to take over from");
-        let moves = allocate.moves();
-        if moves && self.steer.is_some() {
+        if allocate.moves() && self.steer.is_some() {
             return Err(BuildError::new(
                 "an allocation that moves cores needs one queue per service: it cannot take over where packets are steered",
             ));
@@ -115,7 +114,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             for (core, from) in moved {
                 self.queues[QueueId(from.0)].withdraw_core(core);
             }
-            self.rebuild_queues(now, moves, shares);
+            // Cores that have left may still serve packets of their old queue.
+            self.rebuild_queues(now, true, shares);
         }
         self.eligible = self.cores_by_service();
         self.tell_of_waiting(now);
