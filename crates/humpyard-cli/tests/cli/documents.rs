@@ -52,7 +52,10 @@ const RESULT: &[(&str, &[&str])] = &[
     ("/services/0", &["name", "packets", "delay_ns", "late", "queue_max", "bytes", "tolerance_ns"]),
     ("/services/0/delay_ns", &["mean", "p50", "p90", "p99", "p999", "max"]),
     ("/services/0/late", &["count", "fraction"]),
-    ("/measured", &["wall_ns", "decision_ns", "overdue_max_ns", "overhead_fraction", "packets_per_second"]),
+    (
+        "/measured",
+        &["wall_ns", "decision_ns", "overdue_max_ns", "overhead_fraction", "packets_per_second", "swap_pause_max_ns"],
+    ),
     ("/measured/decision_ns", &["mean", "p50", "p99"]),
     ("/environment", &["version", "cpu", "kernel", "trace_sha256", "threads"]),
 ];

@@ -38,7 +38,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         share: impl FnMut() -> Result<Q, BuildError>,
     ) -> Result<(), BuildError> {
         self.advance(now);
-        let moves = self.allocation.as_ref().is_some_and(|allocation| allocation.policy.moves());
+        // Cores that have moved may still serve packets of their old queue, even if the allocation moves none now.
+        let moves = self.layout == Layout::PerService;
         let shares = self.shares(share)?;
         self.rebuild_queues(now, moves, shares);
         self.note(|| Event::Swap(name.into()));
