@@ -21,7 +21,8 @@ class Answers(unittest.TestCase):
         self.assertEqual(repr(dispatch), f"<Dispatch slot={slot} flow=1 client=1 length=500>")
         self.assertIsNone(scheduler.next(6, 0))
         self.assertEqual(scheduler.complete(7, slot), 500)
-        counts = {"arrived": 1, "processed": 1, "held": 0, "buffer_full": 0, "queue_full": 0, "client_full": 0}
+        dropped = {"buffer_full": 0, "queue_full": 0, "client_full": 0, "pushed_out": 0}
+        counts = {"arrived": 1, "processed": 1, "held": 0, **dropped}
         self.assertEqual(scheduler.account(), counts)
         scheduler.end_client(8, 1)
         scheduler.end_flow(8, 1)
