@@ -26,6 +26,16 @@ impl Time {
         self.0
     }
 
+    /// The earlier of two instants, either of which may be never. Asked for every event: an iterator over options is slower.
+    #[inline]
+    pub const fn earlier(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        match (a, b) {
+            (Some(Self(a)), Some(Self(b))) => Some(Self(if a < b { a } else { b })),
+            (Some(only), None) | (None, Some(only)) => Some(only),
+            (None, None) => None,
+        }
+    }
+
     /// The span since `earlier`, or zero if that is later.
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))

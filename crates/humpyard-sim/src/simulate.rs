@@ -125,7 +125,8 @@ pub fn simulate<S: Steer, Q: Share, A: Allocate>(
         let done = state.under_way.peek().map(|(time, _)| time);
         let timeout = state.run.measured.next_timeout();
         let swap = state.run.swaps.first().map(|swap| swap.at);
-        let Some(next) = [arrival, done, timeout, swap].into_iter().flatten().min() else { break };
+        let next = Time::earlier(Time::earlier(arrival, done), Time::earlier(timeout, swap));
+        let Some(next) = next else { break };
         now = next.max(now);
         state.complete(now);
         state.keep_time(now);

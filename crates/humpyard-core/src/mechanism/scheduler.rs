@@ -69,8 +69,9 @@ pub struct Options {
 
 /// The packets, their queues, and the policies that order them.
 ///
-/// Which policies are there lays out the queues: with a steering policy one for each core, else with an allocation one
-/// for each service, else one for all. Each queue has a sharing policy of its own.
+/// Which policies are there lays out the queues: with a steering policy one for each core, and as far as it reaches one for
+/// each element and one for all; else with an allocation one for each service; else one for all. Each queue has a sharing
+/// policy of its own.
 ///
 /// After every call that tells it something, a driver asks [`Scheduler::next_dropped`], [`Scheduler::next_switch`] and, where
 /// packets are put back in order, [`Scheduler::next_exit`], each until there is none.
@@ -322,11 +323,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// When a policy, or a packet at the exit, wants to be told of the time; none is never. To be asked after every event.
+    #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
         let steer = self.steer.as_ref().and_then(|steer| steer.policy.next_timeout());
         let allocate = self.allocation.as_ref().and_then(|allocation| allocation.policy.next_timeout());
         let exit = self.exit.as_ref().and_then(ExitBuffer::next_timeout);
-        [steer, allocate, exit].into_iter().flatten().min()
+        Time::earlier(Time::earlier(steer, allocate), exit)
     }
 
     /// The time that [`Scheduler::next_timeout`] named has come.
