@@ -62,22 +62,22 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let entry = self.slab.get_mut(slot);
         (entry.queue, entry.foreign) = (queue, false);
         entry.charged = self.queues[queue].charged(entry.packet.client);
-        let packet = entry.packet;
+        let Packet { estimate, flow, service, .. } = entry.packet;
         self.queues[queue].enqueue(now, slot, &mut self.slab);
         self.changed(queue);
         if let (Some(steer), Some(target)) = (&mut self.steer, target) {
             if let Target::Core(core) = target {
                 self.views[core].packets += 1;
-                self.views[core].backlog += packet.estimate;
+                self.views[core].backlog += estimate;
             }
-            steer.policy.on_enqueue(now, target, &packet);
-            steer.on_enqueue(packet.flow);
+            steer.policy.on_enqueue(now, target, &self.slab.get(slot).packet);
+            steer.on_enqueue(flow);
         }
         self.tell_waiting(queue);
         if let Some(allocation) = &mut self.allocation {
-            allocation.policy.on_arrival(now, packet.service);
+            allocation.policy.on_arrival(now, service);
         }
-        self.reassign(now, Cause::Arrival(packet.service));
+        self.reassign(now, Cause::Arrival(service));
     }
 
     pub(super) fn dispatch(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
@@ -133,7 +133,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     pub(super) fn complete(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
         self.advance(now);
-        let entry = *self.slab.get(slot);
+        let entry = self.slab.get(slot);
         let core = entry.core.expect("a packet must be in service to complete");
         let packet = entry.packet;
         let used = match self.unit {
@@ -144,9 +144,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let ends = ends && (self.exit.is_some() || !self.chains.is_empty());
         let onward = if ends { None } else { self.next_service(&packet) };
         self.estimate.on_completion(&packet, used, entry.cold);
-        self.queues[entry.queue].complete(now, core, &entry, used, &self.slab);
+        let queue = entry.queue;
+        self.queues[queue].complete(now, core, entry, used, &self.slab);
         self.cores[core].in_service -= 1;
-        self.changed(entry.queue);
+        self.changed(queue);
         self.views[core].packets -= 1;
         self.views[core].backlog -= packet.estimate;
         if let Some(steer) = &mut self.steer {
