@@ -21,6 +21,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// A packet arrives: [`Scheduler::on_arrival`].
+    #[inline]
     pub fn on_arrival(&mut self, now: Time, packet: Packet) -> Arrival {
         let arrival = self.scheduler.on_arrival(now, packet);
         if let Arrival::Queued(_) = arrival {
@@ -30,11 +31,13 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// A core that has room, and for which something may wait: [`Scheduler::next_core`].
+    #[inline]
     pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
         self.scheduler.next_core(now)
     }
 
     /// A core that begins to go over to another service: [`Scheduler::next_switch`].
+    #[inline]
     pub fn next_switch(&mut self) -> Option<Switch> {
         let switch = self.scheduler.next_switch()?;
         self.measurements.on_switch(switch.core);
@@ -47,6 +50,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// When a policy wants to be told of the time: [`Scheduler::next_timeout`].
+    #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
         self.scheduler.next_timeout()
     }
@@ -57,13 +61,17 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// The packet that `core` serves next: [`Scheduler::next`].
+    #[inline]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
-        let dispatch = self.scheduler.next(now, core)?;
-        self.measurements.on_dispatch(core, &dispatch);
-        Some(dispatch)
+        let dispatch = self.scheduler.next(now, core);
+        if let Some(dispatch) = &dispatch {
+            self.measurements.on_dispatch(core, dispatch);
+        }
+        dispatch
     }
 
     /// The packet in `slot` was done at `finished`, which may lie before `now`, after `core` was busy with it for `busy`.
+    #[inline]
     pub fn on_completion(&mut self, now: Time, core: CoreId, slot: Slot, finished: Time, busy: Time) -> Completed {
         let completed = self.scheduler.on_completion(now, slot, busy);
         self.measurements.on_completion(core, &completed, finished, busy);
@@ -78,6 +86,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// A packet that was dropped after it had a slot: [`Scheduler::next_dropped`].
+    #[inline]
     pub fn next_dropped(&mut self) -> Option<Dropped> {
         let dropped = self.scheduler.next_dropped()?;
         self.measurements.on_drop(&dropped.packet);
@@ -85,6 +94,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// A packet that waited at the exit, and leaves at `now`: [`Scheduler::next_exit`].
+    #[inline]
     pub fn next_exit(&mut self, now: Time) -> Option<Exit> {
         let exit = self.scheduler.next_exit()?;
         self.measurements.on_departure(&exit.packet, now);

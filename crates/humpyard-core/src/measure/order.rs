@@ -10,14 +10,15 @@ struct Flow {
     /// The highest sequence number that has departed, plus one; 0 before the first departure.
     departed: u64,
     last_departure: Time,
-    gaps: u32,
-    gap_mean: f64,
-    /// Sum of squared distances of the gaps from their mean.
-    gap_spread: f64,
+    /// Times between departures, in ns: how many, their sum, and the sum of their squares, which is at most the square of the
+    /// longest time there is.
+    gaps: u64,
+    gap_sum: u64,
+    gap_squared: u128,
 }
 
 /// Gaps below which a flow says nothing of jitter.
-const GAPS_MIN: u32 = 3;
+const GAPS_MIN: u64 = 3;
 
 /// Counts packets that left after a later packet of their flow, how far packets were moved, and how evenly flows leave.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ impl Order {
         self.departed += 1;
         if flow.departed > 0 {
             self.out_of_order += u64::from(sequence < flow.departed);
-            flow.add_gap(now.since(flow.last_departure).as_ns() as f64);
+            flow.add_gap(now.since(flow.last_departure).as_ns());
         }
         flow.departed = flow.departed.max(sequence + 1);
         flow.last_departure = now;
@@ -99,16 +100,17 @@ impl Order {
 }
 
 impl Flow {
-    /// Welford's recursion.
-    fn add_gap(&mut self, gap: f64) {
+    fn add_gap(&mut self, gap: u64) {
         self.gaps += 1;
-        let distance = gap - self.gap_mean;
-        self.gap_mean += distance / f64::from(self.gaps);
-        self.gap_spread += distance * (gap - self.gap_mean);
+        self.gap_sum += gap;
+        self.gap_squared += u128::from(gap) * u128::from(gap);
     }
 
+    /// The standard deviation of the gaps.
     fn jitter(&self) -> Option<f64> {
-        (self.gaps >= GAPS_MIN).then(|| libm::sqrt(self.gap_spread / f64::from(self.gaps)))
+        let mean = self.gap_sum as f64 / self.gaps as f64;
+        let variance = || self.gap_squared as f64 / self.gaps as f64 - mean * mean;
+        (self.gaps >= GAPS_MIN).then(|| libm::sqrt(variance().max(0.0)))
     }
 }
 

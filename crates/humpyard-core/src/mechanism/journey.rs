@@ -11,7 +11,7 @@ use crate::policy::{Allocate, Cause, Share, Steer, Target, View};
 use crate::unit::{Time, WorkUnit};
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
-    pub(super) fn accept(&mut self, now: Time, mut packet: Packet) -> Arrival {
+    pub(super) fn accept(&mut self, now: Time, packet: &mut Packet) -> Arrival {
         self.account.arrived += 1;
         if self.is_full() && !self.plan.push_out {
             return self.drop_arriving(DropReason::BufferFull);
@@ -20,8 +20,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if let Some(chain) = self.chains.get(packet.chain) {
             packet.service = chain[0];
         }
-        packet.estimate = self.estimate.of(&packet);
-        let target = self.steer(now, &packet, true);
+        packet.estimate = self.estimate.of(packet);
+        packet.sequence = self.accepted;
+        let target = self.steer(now, packet, true);
         if target == Some(Target::Hold) {
             if self.is_full() {
                 return self.drop_arriving(DropReason::BufferFull);
@@ -34,7 +35,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let queue = self.queue_of(target, packet.service);
         if let Some(reason) = self.make_room(now, queue, packet.client, self.is_full()) {
             if let (Some(steer), Some(target)) = (&mut self.steer, target) {
-                steer.policy.on_drop(now, target, &packet);
+                steer.policy.on_drop(now, target, packet);
             }
             return self.drop_arriving(reason);
         }
@@ -45,8 +46,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// Gives an accepted packet its slot.
     #[inline]
-    pub(super) fn admit(&mut self, mut packet: Packet) -> Slot {
-        packet.sequence = self.accepted;
+    pub(super) fn admit(&mut self, packet: &Packet) -> Slot {
         self.accepted += 1;
         self.account.held += 1;
         let slot = self.slab.insert(packet);

@@ -217,10 +217,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// A packet arrives: it is steered and queued, or dropped for a named reason.
-    pub fn on_arrival(&mut self, now: Time, packet: Packet) -> Arrival {
+    pub fn on_arrival(&mut self, now: Time, mut packet: Packet) -> Arrival {
         self.advance(now);
-        let answer = self.accept(now, packet);
-        self.note(|| Event::Arrival { packet, answer });
+        let as_it_came = self.journal.is_some().then_some(packet);
+        let answer = self.accept(now, &mut packet);
+        if let Some(packet) = as_it_came {
+            self.note(|| Event::Arrival { packet, answer });
+        }
         answer
     }
 

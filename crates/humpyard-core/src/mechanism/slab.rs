@@ -71,11 +71,11 @@ impl Slab {
 
     /// Takes a slot; there must be one.
     #[inline]
-    pub(super) fn insert(&mut self, packet: Packet) -> Slot {
+    pub(super) fn insert(&mut self, packet: &Packet) -> Slot {
         let slot = self.free;
         let entry = &mut self.entries[slot];
         self.free = entry.next;
-        *entry = Entry { packet, ..Entry::EMPTY };
+        *entry = Entry { packet: *packet, ..Entry::EMPTY };
         self.used += 1;
         slot
     }
