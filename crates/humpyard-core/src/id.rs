@@ -7,6 +7,8 @@ use core::ops::{Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
 
+use crate::steps;
+
 /// A small index that names one kind of thing; ids of one kind are dense from 0.
 pub trait Id: Copy + Eq + Ord + fmt::Debug {
     /// The id with this index.
@@ -123,6 +125,7 @@ impl<I: Id, T> IdVec<I, T> {
 
     /// The item, or none if the id is beyond the end.
     pub fn get(&self, id: I) -> Option<&T> {
+        steps::taken(1);
         self.items.get(id.index())
     }
 
@@ -133,16 +136,19 @@ impl<I: Id, T> IdVec<I, T> {
 
     /// The items, by ascending id.
     pub fn iter(&self) -> core::slice::Iter<'_, T> {
+        steps::taken(self.items.len());
         self.items.iter()
     }
 
     /// The items, by ascending id, to change.
     pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, T> {
+        steps::taken(self.items.len());
         self.items.iter_mut()
     }
 
     /// The items as a slice, by ascending id.
     pub fn as_slice(&self) -> &[T] {
+        steps::taken(self.items.len());
         &self.items
     }
 }
@@ -169,6 +175,7 @@ impl<I: Id, T> Index<I> for IdVec<I, T> {
     type Output = T;
     #[inline]
     fn index(&self, id: I) -> &T {
+        steps::taken(1);
         &self.items[id.index()]
     }
 }
@@ -176,6 +183,7 @@ impl<I: Id, T> Index<I> for IdVec<I, T> {
 impl<I: Id, T> IndexMut<I> for IdVec<I, T> {
     #[inline]
     fn index_mut(&mut self, id: I) -> &mut T {
+        steps::taken(1);
         &mut self.items[id.index()]
     }
 }
@@ -184,6 +192,6 @@ impl<'a, I: Id, T> IntoIterator for &'a IdVec<I, T> {
     type Item = &'a T;
     type IntoIter = core::slice::Iter<'a, T>;
     fn into_iter(self) -> Self::IntoIter {
-        self.items.iter()
+        self.iter()
     }
 }

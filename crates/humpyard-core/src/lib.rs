@@ -26,5 +26,6 @@ pub mod name;
 pub mod packet;
 pub mod policy;
 pub mod random;
+pub mod steps;
 pub mod storage;
 pub mod unit;

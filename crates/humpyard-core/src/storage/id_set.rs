@@ -5,11 +5,15 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 
 use crate::id::Id;
+use crate::steps;
 
-/// A set of the ids below a limit: one bit each. Adding and removing are O(1); the lowest is O(n / 64), a word at a time.
+/// A set of the ids below a limit: one bit each, and one for each word of them. Adding and removing are O(1); the lowest is
+/// O(n / 4096), a word at a time.
 #[derive(Clone, Debug)]
 pub struct IdSet<I> {
     words: Vec<u64>,
+    /// The words that are not zero.
+    filled: Vec<u64>,
     len: usize,
     id: PhantomData<I>,
 }
@@ -17,7 +21,8 @@ pub struct IdSet<I> {
 impl<I: Id> IdSet<I> {
     /// An empty set for ids below `limit`.
     pub fn new(limit: usize) -> Self {
-        Self { words: vec![0; limit.div_ceil(64)], len: 0, id: PhantomData }
+        let words = limit.div_ceil(64);
+        Self { words: vec![0; words], filled: vec![0; words.div_ceil(64)], len: 0, id: PhantomData }
     }
 
     /// Number of members.
@@ -37,18 +42,24 @@ impl<I: Id> IdSet<I> {
 
     /// Makes `id` a member.
     pub fn insert(&mut self, id: I) {
-        let word = &mut self.words[id.index() / 64];
+        let at = id.index() / 64;
+        let word = &mut self.words[at];
         let bit = 1 << (id.index() % 64);
         self.len += usize::from(*word & bit == 0);
         *word |= bit;
+        self.filled[at / 64] |= 1 << (at % 64);
     }
 
     /// Takes `id` out.
     pub fn remove(&mut self, id: I) {
-        let word = &mut self.words[id.index() / 64];
+        let at = id.index() / 64;
+        let word = &mut self.words[at];
         let bit = 1 << (id.index() % 64);
         self.len -= usize::from(*word & bit != 0);
         *word &= !bit;
+        if *word == 0 {
+            self.filled[at / 64] &= !(1 << (at % 64));
+        }
     }
 
     /// The lowest member.
@@ -56,21 +67,30 @@ impl<I: Id> IdSet<I> {
         if self.len == 0 {
             return None;
         }
-        let at = self.words.iter().position(|&word| word != 0)?;
-        Some(I::from_index(at * 64 + self.words[at].trailing_zeros() as usize))
+        self.lowest_from(0)
     }
 
-    /// The lowest member above `id`, which need not be one. O(n / 64).
+    /// The lowest member above `id`, which need not be one. O(n / 4096).
     pub fn after(&self, id: I) -> Option<I> {
-        let (first, bit) = (id.index() / 64, id.index() % 64);
-        let rest = |at: usize| if at == first { self.words[at] & (!1 << bit) } else { self.words[at] };
-        let at = (first..self.words.len()).find(|&at| rest(at) != 0)?;
-        Some(I::from_index(at * 64 + rest(at).trailing_zeros() as usize))
+        let (at, bit) = (id.index() / 64, id.index() % 64);
+        let rest = self.words[at] & (!1 << bit);
+        if rest != 0 { Some(member(at, rest)) } else { self.lowest_from(at + 1) }
+    }
+
+    /// The lowest member of this word or a later one.
+    fn lowest_from(&self, word: usize) -> Option<I> {
+        let first = word / 64;
+        let rest = |at: usize| if at == first { self.filled[at] & (!0 << (word % 64)) } else { self.filled[at] };
+        let at = (first..self.filled.len()).find(|&at| rest(at) != 0)?;
+        steps::taken(at - first);
+        let at = at * 64 + rest(at).trailing_zeros() as usize;
+        Some(member(at, self.words[at]))
     }
 
     /// The members, ascending.
     pub fn iter(&self) -> impl Iterator<Item = I> + '_ {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
+            steps::taken(1);
             let mut left = word;
             core::iter::from_fn(move || {
                 let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
@@ -79,6 +99,12 @@ impl<I: Id> IdSet<I> {
             })
         })
     }
+}
+
+/// The lowest member of a word with these bits, which are not all zero.
+#[inline]
+fn member<I: Id>(at: usize, bits: u64) -> I {
+    I::from_index(at * 64 + bits.trailing_zeros() as usize)
 }
 
 #[cfg(test)]
@@ -90,17 +116,31 @@ mod tests {
 
     #[test]
     fn behaves_like_a_sorted_set() {
-        let mut set = IdSet::new(200);
+        // Past one word of filled words.
+        for limit in [200, 9000] {
+            behaves(limit);
+        }
+    }
+
+    fn behaves(limit: u16) {
+        let mut set = IdSet::new(usize::from(limit));
         let mut model = BTreeSet::new();
         let mut random = Seed(7).stream("test");
         for _ in 0..20_000 {
-            let id = CoreId(random.below(200) as u16);
+            let id = CoreId(random.below(u64::from(limit)) as u16);
             if random.below(2) == 0 {
                 set.insert(id);
                 model.insert(id);
             } else {
                 set.remove(id);
                 model.remove(&id);
+            }
+            if random.below(3) == 0 && limit > 200 {
+                // Few members, so that most words are empty.
+                for id in model.iter().copied().take(model.len().saturating_sub(20)).collect::<Vec<_>>() {
+                    set.remove(id);
+                    model.remove(&id);
+                }
             }
             assert_eq!((set.first(), set.len()), (model.first().copied(), model.len()));
             assert_eq!(set.contains(id), model.contains(&id));

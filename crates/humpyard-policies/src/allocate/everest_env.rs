@@ -235,8 +235,12 @@ impl EverestEnv {
 
     fn lend_to_longest(&mut self, moment: Moment<'_>) -> Option<Move> {
         let rules = &self.rules;
-        let low = self.engine.seekers().filter(|&id| rules.is_low(&self.engine, moment, id));
-        let helped = low.filter(|&id| rules.lendable(moment, id).is_some());
+        if rules.is_any_beyond(&self.engine, moment) {
+            return None;
+        }
+        let idle = LongestIdle::of(moment.machine);
+        let low = self.engine.seekers().filter(|&id| rules.outlives_switch(moment, id));
+        let helped = low.filter(|&id| idle.for_so_long(moment, id, rules.limits[id].rent).is_some());
         let longest = helped.reduce(|longest, id| if rules.is_longer(moment, id, longest) { id } else { longest })?;
         self.lend(moment, longest)
     }
@@ -282,13 +286,17 @@ impl Rules for Envelope {
     fn unmarked(&self, _: &Engine, moment: Moment<'_>, to: ServiceId) -> Unmarked {
         if self.limits[to].waits && moment.machine.service(to).cores == 0 {
             let is_urgent = self.latest_start(moment, to).is_some_and(|deadline| moment.now >= deadline);
-            return match longest_idle(moment.machine, to) {
+            return match LongestIdle::of(moment.machine).other_than(to) {
                 _ if !is_urgent => Unmarked::Wait,
                 Some((_, core)) => Unmarked::Take(core),
                 None => Unmarked::Force,
             };
         }
-        let rented = if self.lends { idle_for(moment, to, self.limits[to].short_rent) } else { None };
+        let rented = if self.lends {
+            LongestIdle::of(moment.machine).for_so_long(moment, to, self.limits[to].short_rent)
+        } else {
+            None
+        };
         rented.map_or(Unmarked::Force, Unmarked::Take)
     }
 }
@@ -324,8 +332,13 @@ impl Envelope {
     /// The drain test: whether a service has a backlog that would outlive a switch, while all cores serve what they must in time.
     #[inline]
     fn is_low(&self, engine: &Engine, moment: Moment<'_>, id: ServiceId) -> bool {
-        let is_beyond = |id: ServiceId| moment.machine.service(id).cores > 0 && engine.is_eligible(moment, id);
-        self.outlives_switch(moment, id) && !engine.seekers().any(is_beyond)
+        self.outlives_switch(moment, id) && !self.is_any_beyond(engine, moment)
+    }
+
+    /// Whether a service that has cores needs more of them to serve what it must in time.
+    #[inline]
+    fn is_any_beyond(&self, engine: &Engine, moment: Moment<'_>) -> bool {
+        engine.seekers().any(|id| moment.machine.service(id).cores > 0 && engine.is_eligible(moment, id))
     }
 
     /// Whether a service has a backlog that its cores would still serve after a switch.
@@ -345,7 +358,7 @@ impl Envelope {
     /// The core that may be lent to a service: ski rental.
     #[inline]
     fn lendable(&self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
-        idle_for(moment, to, self.limits[to].rent)
+        LongestIdle::of(moment.machine).for_so_long(moment, to, self.limits[to].rent)
     }
 
     /// Whether one service has a longer backlog per core than another; longest is one without cores.
@@ -365,20 +378,47 @@ impl Envelope {
     }
 }
 
-/// The core of another service that has been idle longest, and since when, of those that have no packet to take.
-fn longest_idle(machine: &Machine, to: ServiceId) -> Option<(Time, CoreId)> {
-    let others = machine.services().ids().filter(|&id| {
-        let state = machine.service(id);
-        id != to && state.idle > state.waiting
-    });
-    let idle = others.filter_map(|id| machine.idle(id).next());
-    idle.filter_map(|core| machine.core(core).idle_since().map(|since| (since, core))).min()
+/// The core that has been idle longest, and since when, of those of a service that has no packet for it to take.
+type Idle = (Time, CoreId);
+
+/// The cores idle longest of the two services that have them.
+#[derive(Clone, Copy)]
+struct LongestIdle {
+    first: Option<(Idle, ServiceId)>,
+    second: Option<Idle>,
 }
 
-/// That core, if it has been idle for so long, in ns.
-fn idle_for(moment: Moment<'_>, to: ServiceId, least: u64) -> Option<CoreId> {
-    let (since, core) = longest_idle(moment.machine, to)?;
-    (moment.now.since(since).as_ns() >= least).then_some(core)
+impl LongestIdle {
+    /// O(services).
+    fn of(machine: &Machine) -> Self {
+        let mut longest = Self { first: None, second: None };
+        let spare = machine.services().ids().filter(|&id| machine.service(id).idle > machine.service(id).waiting);
+        for id in spare {
+            let core = machine.idle(id).next();
+            let Some(idle) = core.and_then(|core| Some((machine.core(core).idle_since()?, core))) else { continue };
+            match longest.first {
+                Some((first, _)) if idle > first => {
+                    longest.second = Some(longest.second.map_or(idle, |second| second.min(idle)));
+                }
+                first => longest = Self { first: Some((idle, id)), second: first.map(|(idle, _)| idle) },
+            }
+        }
+        longest
+    }
+
+    /// The core of another service than this.
+    fn other_than(self, to: ServiceId) -> Option<Idle> {
+        match self.first {
+            Some((_, id)) if id == to => self.second,
+            first => first.map(|(idle, _)| idle),
+        }
+    }
+
+    /// That core, if it has been idle for so long, in ns.
+    fn for_so_long(self, moment: Moment<'_>, to: ServiceId, least: u64) -> Option<CoreId> {
+        let (since, core) = self.other_than(to)?;
+        (moment.now.since(since).as_ns() >= least).then_some(core)
+    }
 }
 
 /// So many times a span in ns, in fixed point.

@@ -26,6 +26,7 @@ use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
 use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share, Ties};
+use humpyard_core::steps;
 use humpyard_core::storage::{IdRing, IdSet};
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -229,6 +230,7 @@ impl Lap {
     ) -> Option<ClientId> {
         let mut most = coreless.map_or(least, |id| need(self.window.work_of(id), 0));
         let mut neediest = coreless.unwrap_or(ClientId(u32::MAX));
+        steps::taken(self.holders.len());
         for holder in &self.holders {
             let need = select_unpredictable(holder.work > 0, need(holder.work, holder.cores), least);
             let older = || self.applications[holder.id].head < self.applications[neediest].head;

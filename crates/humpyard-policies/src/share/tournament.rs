@@ -11,6 +11,7 @@ use core::hint::select_unpredictable;
 
 use humpyard_core::id::{Id, IdVec};
 use humpyard_core::policy::Ties;
+use humpyard_core::steps;
 
 use super::tag::Tag;
 
@@ -151,6 +152,7 @@ impl<I: Id> Tournament<I> {
         if self.used == self.leaves {
             self.nodes.copy_within(self.leaves..2 * self.leaves, 2 * self.leaves);
             self.leaves *= 2;
+            steps::taken(self.leaves);
             for at in (1..self.leaves).rev() {
                 self.nodes[at] = lesser(self.nodes[2 * at], self.nodes[2 * at + 1]);
             }
@@ -193,6 +195,7 @@ impl<I: Id> Tournament<I> {
         }
         let mut least = self.nodes[at];
         while at > 1 {
+            steps::taken(1);
             least = lesser(least, self.nodes[at ^ 1]);
             at /= 2;
             self.nodes[at] = least;
