@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
+use humpyard_core::{choice, params};
 
 use super::laws::{FlowSize, LogNormal};
 use super::model::{Generator, Merged, Model};
@@ -42,12 +42,24 @@ params! {
         packets: u64 = 100_000, unit "packets";
         /// Mean rate of arrivals, all services together.
         pps: u64 = 707_000, in 1..=100_000_000, unit "packets/s";
+        /// What there is when traffic begins.
+        start: Start = Start::Midst;
         /// Share of the packets that are UDP.
         udp: f64 = 0.11, in 0.0..=1.0;
         /// Share of the packets that are ICMP.
         icmp: f64 = 0.01, in 0.0..=1.0;
         /// Share of the packets that are IPv6.
         ipv6: f64 = 0.5, in 0.0..=1.0;
+    }
+}
+
+choice! {
+    /// What there is when traffic begins.
+    pub(super) enum Start {
+        /// The flows that are under way at any time.
+        Midst = "midst",
+        /// Nothing: the rate grows as flows begin, for minutes.
+        Empty = "empty",
     }
 }
 
@@ -67,14 +79,14 @@ impl Profile for Flow {
 
     fn open(params: &FlowParams, seed: Seed, description: String) -> OpenedSource {
         let mix = Mix { udp: params.udp, icmp: params.icmp, ipv6: params.ipv6 };
-        let services = services(&mix, params.pps, seed);
+        let services = services(&mix, params.pps, params.start, seed);
         Generator::open(Merged::new(services), params.packets, LENGTH_MAX as usize, description)
     }
 }
 
 /// The six services, each with flows of its kind.
-pub(super) fn services(mix: &Mix, pps: u64, seed: Seed) -> [Flows; 6] {
-    mix.services().map(|service| Flows::new(service, pps as f64 * service.share / 1e9, seed))
+pub(super) fn services(mix: &Mix, pps: u64, start: Start, seed: Seed) -> [Flows; 6] {
+    mix.services().map(|service| Flows::new(service, pps as f64 * service.share / 1e9, start, seed))
 }
 
 /// The flows of one service.
@@ -84,19 +96,20 @@ pub(super) enum Flows {
 }
 
 impl Flows {
-    fn new(service: Service, rate: f64, seed: Seed) -> Self {
+    fn new(service: Service, rate: f64, start: Start, seed: Seed) -> Self {
         let random = seed.stream(&format!("traffic/flow/{}", service.name()));
-        match service.protocol {
+        let trains = |sizes, gaps, random| Self::Trains(Trains::new(service, rate, sizes, gaps, random));
+        let mut flows = match service.protocol {
             Protocol::Tcp => Self::Connections(Connections::new(service, rate, random)),
-            Protocol::Udp => {
-                let sizes = FlowSize::pareto(UDP_SHAPE, UDP_MEAN, UDP_MAX);
-                Self::Trains(Trains::new(service, rate, sizes, UDP_GAPS, random))
-            }
-            Protocol::Icmp => {
-                let sizes = FlowSize::Geometric { mean: ICMP_MEAN };
-                Self::Trains(Trains::new(service, rate, sizes, ICMP_GAPS, random))
-            }
+            Protocol::Udp => trains(FlowSize::pareto(UDP_SHAPE, UDP_MEAN, UDP_MAX), UDP_GAPS, random),
+            Protocol::Icmp => trains(FlowSize::Geometric { mean: ICMP_MEAN }, ICMP_GAPS, random),
+        };
+        match &mut flows {
+            _ if start == Start::Empty => {}
+            Self::Connections(connections) => connections.resume_all(),
+            Self::Trains(trains) => trains.resume_all(),
         }
+        flows
     }
 }
 
@@ -226,13 +239,16 @@ impl Connections {
     fn new(service: Service, rate: f64, mut random: Random) -> Self {
         let lengths = Lengths::new();
         let beginnings = Beginnings::new(rate / lengths.packets, &mut random);
-        let mut connections = Self { service, random, beginnings, under_way: UnderWay::new(), opened: 0 };
+        Self { service, random, beginnings, under_way: UnderWay::new(), opened: 0 }
+    }
+
+    /// The connections that are under way at any time.
+    fn resume_all(&mut self) {
+        let lengths = Lengths::new();
         let mean_length_ns = lengths.rounds * ROUND_TRIP.mean();
-        let flows = connections.beginnings.under_way(mean_length_ns, &mut connections.random);
-        for _ in 0..flows {
-            connections.resume(&lengths);
+        for _ in 0..self.beginnings.under_way(mean_length_ns, &mut self.random) {
+            self.resume(&lengths);
         }
-        connections
     }
 
     fn open(&mut self, packets: u64, round_trip_ns: f64, began_ns: i64) -> Connection {
@@ -479,18 +495,21 @@ impl Trains {
     fn new(service: Service, rate: f64, sizes: FlowSize, gaps: LogNormal, mut random: Random) -> Self {
         let beginnings = Beginnings::new(rate / sizes.mean(), &mut random);
         let under_way = UnderWay::new();
-        let mut trains = Self { service, random, sizes, gaps, beginnings, under_way, opened: 0 };
+        Self { service, random, sizes, gaps, beginnings, under_way, opened: 0 }
+    }
+
+    /// The trains that are under way at any time.
+    fn resume_all(&mut self) {
         // A train of n packets is under way for n gaps, the one after its last packet counted.
-        let flows = trains.beginnings.under_way(sizes.mean() * gaps.mean(), &mut trains.random);
-        for _ in 0..flows {
+        let mean_length_ns = self.sizes.mean() * self.gaps.mean();
+        for _ in 0..self.beginnings.under_way(mean_length_ns, &mut self.random) {
             // The packets to come after the gap that time 0 falls into: one less than those of the gap.
-            let left = sizes.draw_residual(&mut trains.random) - 1;
-            let first_ns = gaps.biased().draw(&mut trains.random) * trains.random.unit();
+            let left = self.sizes.draw_residual(&mut self.random) - 1;
+            let first_ns = self.gaps.biased().draw(&mut self.random) * self.random.unit();
             if left > 0 {
-                trains.begin(first_ns as u64, left);
+                self.begin(first_ns as u64, left);
             }
         }
-        trains
     }
 
     fn begin(&mut self, time_ns: u64, left: u64) {

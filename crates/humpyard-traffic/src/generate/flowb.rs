@@ -3,7 +3,7 @@
 use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
 
-use super::flow::{Flows, services};
+use super::flow::{Flows, Start, services};
 use super::laws::BoundedPareto;
 use super::model::{Generator, Merged, Model};
 use super::services::{LENGTH_MAX, Mix};
@@ -52,7 +52,7 @@ impl Profile for Flowb {
         let minimum = params.shortest * 1e6;
         let intervals =
             BoundedPareto { shape: params.shape, minimum, maximum: (params.longest * 1e6).max(minimum * 1.001) };
-        let services = services(&mix, params.pps, seed);
+        let services = services(&mix, params.pps, Start::Midst, seed);
         let names = mix.services().map(|service| service.name());
         let warped = services
             .into_iter()

@@ -183,7 +183,7 @@ impl Writer {
             sum = (sum & 0xffff) + (sum >> 16);
         }
         let sum = sum as u16;
-        if start % 2 == 0 { sum } else { sum.swap_bytes() }
+        if start.is_multiple_of(2) { sum } else { sum.swap_bytes() }
     }
 }
 
