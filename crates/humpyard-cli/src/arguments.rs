@@ -15,6 +15,7 @@ const EXAMPLES: &str = "Examples:
   humpyard run --input in.pcap --output out.pcap --policy hrw --workers 2
   humpyard sim --input in.pcap --policy drr --cores 4 --load 0.9
   humpyard compare --input in.pcap --policy rr --policy hrw --policy hrw/drr --cores 8 --load 0.8
+  humpyard sim --input gen:onoff:packets=1M --policy hrw --cores 16
   humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
   humpyard explain drr
 
@@ -43,8 +44,10 @@ pub(crate) enum Command {
                       hrw.jsonl\n  humpyard replay hrw.jsonl --policy conn\n\nExits with 1 if something is decided otherwise."
     )]
     Replay(ReplayArguments),
-    /// Look into captures
-    #[command(after_help = "Example:\n  humpyard trace info in.pcap")]
+    /// Look into captures, and make new ones
+    #[command(
+        after_help = "Examples:\n  humpyard trace info in.pcap\n  humpyard trace scale --factor 2.5 in.pcap more.pcap"
+    )]
     Trace(TraceArguments),
     /// List what there is: policies, services, traffic profiles, cost tables
     #[command(after_help = "Examples:\n  humpyard list policies\n  humpyard list services --json")]
@@ -356,13 +359,70 @@ pub(crate) enum TraceCommand {
         after_help = "Examples:\n  humpyard trace info in.pcap\n  zcat in.pcap.gz | humpyard trace info - --json"
     )]
     Info(TraceInfoArguments),
+    /// Compose a capture: arrival times of one source, flow sizes of a law, packets of a real capture
+    #[command(after_help = COMPOSE_EXAMPLES)]
+    Compose(TraceComposeArguments),
+    /// Write a capture with so many times as many flows, each of them as it was
+    #[command(after_help = SCALE_EXAMPLES)]
+    Scale(TraceScaleArguments),
 }
+
+const COMPOSE_EXAMPLES: &str = "Examples:
+  humpyard trace compose --arrivals gen:onoff:packets=1M --flows pareto:mean=12 --payloads in.pcap --output out.pcap
+  humpyard trace compose --arrivals gen:flow:packets=1M,pps=100k --flows capture --payloads in.pcap --output out.pcapng.zst
+  humpyard sim --policy hrw --input 'gen:compose:arrivals=gen:onoff:packets=1M;pps=200k,flows=geometric:mean=20,payloads=in.pcap'
+
+Of the arrivals only the times count; they rule how many packets there are. As an input, write `;` for `,` inside.";
+
+const SCALE_EXAMPLES: &str = "Examples:
+  humpyard trace scale --factor 2.5 in.pcap out.pcap
+  humpyard trace scale --factor 0.1 in.pcap out.pcapng.zst
+  humpyard sim --policy hrw --input gen:scale:factor=4,input=in.pcap
+
+The mean rate becomes so many times what it was, its standard deviation the square root of that. Copies have addresses of
+their own, by /24 (IPv6: by the third to fifth byte). Memory does not depend on the length of the capture.";
 
 #[derive(Debug, Args)]
 pub(crate) struct TraceInfoArguments {
     /// A capture, `-`, or gen:PROFILE:name=value,...
     #[arg(value_name = "SRC")]
     pub(crate) input: String,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceComposeArguments {
+    /// When packets come: a capture, or gen:PROFILE:name=value,...
+    #[arg(long, value_name = "SRC", default_value = "gen:poisson")]
+    pub(crate) arrivals: String,
+    /// How many packets flows have: constant:packets=N, geometric:mean=X, pareto:shape=A,mean=X,max=N, or `capture` for as many as in the payloads
+    #[arg(long, value_name = "LAW", default_value = "pareto")]
+    pub(crate) flows: String,
+    /// What packets carry: a capture, or gen:PROFILE:name=value,...
+    #[arg(long, value_name = "SRC")]
+    pub(crate) payloads: String,
+    /// How many flows go on at a time
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    pub(crate) concurrent: u64,
+    /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), or `-`
+    #[arg(long, value_name = "DST")]
+    pub(crate) output: String,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceScaleArguments {
+    /// How many times as many flows there are to be: 0.0001 to 256
+    #[arg(long, value_name = "S")]
+    pub(crate) factor: f64,
+    /// What is scaled: a capture file, or gen:PROFILE:name=value,...
+    #[arg(value_name = "SRC")]
+    pub(crate) input: String,
+    /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), or `-`
+    #[arg(value_name = "DST")]
+    pub(crate) output: String,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
 }

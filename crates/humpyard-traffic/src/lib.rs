@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod background;
+pub mod burstiness;
 pub mod capture;
 pub mod classify;
 pub mod error;

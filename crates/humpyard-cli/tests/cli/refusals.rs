@@ -49,7 +49,7 @@ fn inputs_that_are_none() {
         ("gen:poisson:flow=3", "did you mean `flows`?"),
         ("gen:poisson:flows=0", "flows"),
         ("gen:poisson:flows", "name=value"),
-        ("gen:", "there are: poisson, messages"),
+        ("gen:", "there are: poisson, messages, onoff"),
         ("-", "standard input: this is empty"),
     ] {
         for command in [

@@ -8,7 +8,7 @@ use humpyard_core::unit::Time;
 
 use super::packet::{Endpoint, HOPS, Parts, Side, Version};
 use super::text::Application;
-use super::{PoissonClock, Profile, text};
+use super::{OpenedSource, PoissonClock, Profile, text};
 use crate::error::TrafficError;
 use crate::source::Source;
 
@@ -136,7 +136,7 @@ impl Profile for Messages {
          occur.";
     type Params = MessagesParams;
 
-    fn new(params: &MessagesParams, seed: Seed, description: String) -> Self {
+    fn open(params: &MessagesParams, seed: Seed, description: String) -> OpenedSource {
         let pps = params.pps;
         let mean_burst = (BURST_MAX + 1) as f64 / 2.0;
         let mut source = Self {
@@ -165,7 +165,7 @@ impl Profile for Messages {
             payload: Vec::with_capacity(IP_BYTES_MAX),
         };
         source.conversations = (0..params.flows).map(|_| source.open_conversation()).collect();
-        source
+        Ok(Box::new(source))
     }
 }
 

@@ -3,20 +3,43 @@
 //! A specification is `PROFILE` or `PROFILE:name=value,name=value`; numbers may be written as `100_000`, `100k`, `2M` or
 //! `1G`. For a seed the packets are the same on every machine, byte for byte; their times count from 0.
 
+mod compose;
+mod connections;
+mod ffmpeg;
+mod flow;
+mod flowb;
+mod imix;
+mod laws;
 mod messages;
+mod mit;
+mod mmpp;
+mod model;
+mod nyp;
+mod onoff;
 mod packet;
 mod poisson;
+mod rewrite;
+mod scale;
+mod services;
+mod sketch;
+mod spc;
+mod spc_apps;
+mod specification;
 mod text;
+mod tu;
+
+pub use compose::{ComposeOptions, compose};
+pub use scale::scale;
 
 use humpyard_core::name::{Named, unknown};
-use humpyard_core::policy::{Entry, Parameter, ParameterError, Params};
+use humpyard_core::policy::{Entry, Parameter, Params};
 use humpyard_core::random::Seed;
 
 use crate::error::TrafficError;
 use crate::source::Source;
 
 /// A kind of traffic that can be generated.
-trait Profile: Source + Send + Sized + 'static {
+trait Profile {
     const NAME: &'static str;
     /// What it is, in one line.
     const SUMMARY: &'static str;
@@ -24,8 +47,12 @@ trait Profile: Source + Send + Sized + 'static {
     const SOURCE: &'static str;
     type Params: Params;
 
-    fn new(params: &Self::Params, seed: Seed, description: String) -> Self;
+    /// Makes the source; `description` names it in full.
+    fn open(params: &Self::Params, seed: Seed, description: String) -> OpenedSource;
 }
+
+/// A source, or why there is none.
+type OpenedSource = Result<Box<dyn Source + Send>, TrafficError>;
 
 /// A profile of the list.
 struct Registered {
@@ -34,7 +61,7 @@ struct Registered {
     open: Open,
 }
 
-type Open = fn(&[(String, String)], Seed) -> Result<Box<dyn Source + Send>, ParameterError>;
+type Open = fn(&[(String, String)], Seed) -> OpenedSource;
 
 impl Registered {
     const fn of<P: Profile>() -> Self {
@@ -43,17 +70,33 @@ impl Registered {
 }
 
 /// All profiles, in reading order. A new profile is one line here.
-const PROFILES: &[Registered] = &[Registered::of::<poisson::Poisson>(), Registered::of::<messages::Messages>()];
+const PROFILES: &[Registered] = &[
+    Registered::of::<poisson::Poisson>(),
+    Registered::of::<messages::Messages>(),
+    Registered::of::<onoff::Onoff>(),
+    Registered::of::<mmpp::Mmpp>(),
+    Registered::of::<flow::Flow>(),
+    Registered::of::<flowb::Flowb>(),
+    Registered::of::<mit::Mit>(),
+    Registered::of::<tu::Tu>(),
+    Registered::of::<nyp::Nyp>(),
+    Registered::of::<ffmpeg::Ffmpeg>(),
+    Registered::of::<spc::Spc>(),
+    Registered::of::<spc_apps::SpcApps>(),
+    Registered::of::<imix::Imix>(),
+    Registered::of::<compose::Compose>(),
+    Registered::of::<scale::Scale>(),
+];
 
 fn entry<P: Profile>() -> Entry {
     let parameters = P::Params::parameters();
     Entry { name: P::NAME, family: "profile", summary: P::SUMMARY, source: P::SOURCE, parameters }
 }
 
-fn open_one<P: Profile>(pairs: &[(String, String)], seed: Seed) -> Result<Box<dyn Source + Send>, ParameterError> {
+fn open_one<P: Profile>(pairs: &[(String, String)], seed: Seed) -> OpenedSource {
     let params = P::Params::from_pairs(P::NAME, pairs)?;
     let description = format!("gen:{}", Named { name: P::NAME.into(), parameters: in_full::<P>(pairs) });
-    Ok(Box::new(P::new(&params, seed, description)))
+    P::open(&params, seed, description)
 }
 
 /// All parameters with their values, those that are not given with their defaults.
@@ -80,7 +123,7 @@ pub fn open(specification: &str, seed: Seed) -> Result<Box<dyn Source + Send>, T
         *value = digits(value).unwrap_or_else(|| value.clone());
     }
     match PROFILES.iter().find(|profile| profile.name == name) {
-        Some(profile) => Ok((profile.open)(&parameters, seed)?),
+        Some(profile) => (profile.open)(&parameters, seed),
         None => {
             let names = PROFILES.iter().map(|profile| profile.name);
             Err(TrafficError::usage(unknown("traffic profile", &name, names)))
@@ -146,10 +189,10 @@ mod tests {
     #[test]
     fn a_description_is_a_specification_in_full() {
         for (specification, description) in [
-            ("poisson", "gen:poisson:flows=64,pps=1000000,packets=100000,length=64,version=4"),
+            ("poisson", "gen:poisson:flows=64,pps=1000000,packets=100000,length=64,version=4,mix=udp"),
             (
                 "poisson:packets=3k, version=mixed,flows=1_000",
-                "gen:poisson:flows=1000,pps=1000000,packets=3000,length=64,version=mixed",
+                "gen:poisson:flows=1000,pps=1000000,packets=3000,length=64,version=mixed,mix=udp",
             ),
             (
                 "messages:elephant=0.30",
@@ -165,10 +208,15 @@ mod tests {
     #[test]
     fn messages_name_what_is_accepted() {
         for (specification, expected) in [
-            ("poison", "no traffic profile `poison`; did you mean `poisson`?; there are: poisson, messages"),
+            (
+                "poison",
+                "no traffic profile `poison`; did you mean `poisson`?; there are: poisson, messages, onoff, mmpp, flow, \
+                 flowb, mit, tu, nyp, ffmpeg, spc, spc-apps, imix, compose, scale",
+            ),
             (
                 "poisson:flow=3",
-                "poisson: no parameter `flow`; did you mean `flows`?; there are: flows, pps, packets, length, version",
+                "poisson: no parameter `flow`; did you mean `flows`?; there are: flows, pps, packets, length, version, \
+                 mix",
             ),
             ("poisson:flows=0k", "poisson: `flows` takes 1 to 268435456 (in flows), not `0`"),
             ("poisson:flows=99999999999G", "poisson: `flows` takes 1 to 268435456 (in flows), not `99999999999G`"),

@@ -33,18 +33,25 @@ pub(super) enum Side {
 impl Endpoint {
     /// An address of the prefixes set aside for benchmarks (RFC 2544) and for documentation (RFC 3849).
     fn address(&self, version: Version) -> IpAddr {
-        let [high, low] = self.host.to_be_bytes();
         match version {
-            Version::V4 => Ipv4Addr::new(198, if self.side == Side::Client { 18 } else { 19 }, high, low).into(),
-            Version::V6 => {
-                let network = if self.side == Side::Client { 1 } else { 2 };
-                Ipv6Addr::new(0x2001, 0x0db8, 0, network, 0, 0, 0, self.host).into()
-            }
+            Version::V4 => Ipv4Addr::from(self.ipv4()).into(),
+            Version::V6 => Ipv6Addr::from(self.ipv6()).into(),
         }
     }
 
+    pub(super) fn ipv4(&self) -> [u8; 4] {
+        let [high, low] = self.host.to_be_bytes();
+        [198, if self.side == Side::Client { 18 } else { 19 }, high, low]
+    }
+
+    pub(super) fn ipv6(&self) -> [u8; 16] {
+        let [high, low] = self.host.to_be_bytes();
+        let network = if self.side == Side::Client { 1 } else { 2 };
+        [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, network, 0, 0, 0, 0, 0, 0, high, low]
+    }
+
     /// A locally administered hardware address.
-    fn hardware(&self) -> [u8; 6] {
+    pub(super) fn hardware(&self) -> [u8; 6] {
         let [high, low] = self.host.to_be_bytes();
         [0x02, 0, 0, if self.side == Side::Client { 1 } else { 2 }, high, low]
     }
@@ -149,8 +156,11 @@ pub(super) mod tests {
     /// Asserts that a frame is a whole packet with right lengths and checksums.
     pub(in super::super) fn assert_sound(frame: &Frame) {
         assert_eq!(frame.wire_length as usize, frame.data.len());
-        assert!(frame.data.len() >= FRAME_BYTES_MIN);
-        let packet = LaxSlicedPacket::from_ethernet(&frame.data).unwrap();
+        let packet = match frame.link {
+            LinkType::RawIp => LaxSlicedPacket::from_ip(&frame.data).unwrap(),
+            _ => LaxSlicedPacket::from_ethernet(&frame.data).unwrap(),
+        };
+        assert!(frame.data.len() >= if frame.link == LinkType::RawIp { 28 } else { FRAME_BYTES_MIN });
         assert!(packet.stop_err.is_none(), "{:?}", packet.stop_err);
         let (ip_header_sound, checksum, found) =
             match (packet.net.as_ref().unwrap(), packet.transport.as_ref().unwrap()) {
@@ -163,6 +173,9 @@ pub(super) mod tests {
                             (udp.to_header().calc_checksum_ipv4_raw(a, b, udp.payload()).unwrap(), udp.checksum())
                         }
                         TransportSlice::Tcp(tcp) => (tcp.calc_checksum_ipv4(a, b).unwrap(), tcp.checksum()),
+                        TransportSlice::Icmpv4(icmp) => {
+                            (icmp.icmp_type().calc_checksum(icmp.payload()), icmp.checksum())
+                        }
                         other => panic!("{other:?}"),
                     };
                     (header.calc_header_checksum() == header.header_checksum, computed, found)
@@ -176,6 +189,9 @@ pub(super) mod tests {
                             (udp.to_header().calc_checksum_ipv6_raw(a, b, udp.payload()).unwrap(), udp.checksum())
                         }
                         TransportSlice::Tcp(tcp) => (tcp.calc_checksum_ipv6(a, b).unwrap(), tcp.checksum()),
+                        TransportSlice::Icmpv6(icmp) => {
+                            (icmp.icmp_type().calc_checksum(a, b, icmp.payload()).unwrap(), icmp.checksum())
+                        }
                         other => panic!("{other:?}"),
                     };
                     (true, computed, found)

@@ -1,17 +1,16 @@
 //! `poisson`: packets of one length at Poisson instants, their flows drawn uniformly.
 
-use humpyard_core::frame::Frame;
 use humpyard_core::random::{Random, Seed};
-use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
 
-use super::packet::{Endpoint, HOPS, Parts, Side, Version};
-use super::{PoissonClock, Profile, text};
-use crate::error::TrafficError;
-use crate::source::Source;
+use super::model::{Generator, Model};
+use super::packet::{Endpoint, Side, Version};
+use super::services::{LENGTH_MAX, Mix, Progress, Service};
+use super::sketch::{Sketch, Transport, Writer};
+use super::{OpenedSource, PoissonClock, Profile};
 
-/// Ethernet and UDP header.
-const HEADER_BYTES: usize = 14 + 8;
+/// The services of the Everest paper.
+const SERVICES: Mix = Mix { udp: 0.11, icmp: 0.01, ipv6: 0.5 };
 
 params! {
     /// Parameters of Poisson traffic.
@@ -26,6 +25,18 @@ params! {
         length: u64 = 64, in 64..=9_000, unit "bytes";
         /// IPv4, IPv6, or every other flow in IPv6.
         version: Versions = Versions::V4;
+        /// UDP packets of this length and version, or the services of a gateway with theirs.
+        mix: Mixture = Mixture::Udp;
+    }
+}
+
+choice! {
+    /// What the packets are.
+    pub(super) enum Mixture {
+        /// UDP.
+        Udp = "udp",
+        /// TCP, UDP and ICMP over IPv4 and IPv6.
+        Services = "services",
     }
 }
 
@@ -42,42 +53,56 @@ choice! {
 }
 
 pub(super) struct Poisson {
-    description: String,
     random: Random,
     clock: PoissonClock,
     flows: u64,
-    length: usize,
+    length: u32,
     versions: [Version; 2],
-    packets: u64,
-    made: u64,
-    text: Vec<u8>,
+    /// Services with the sums of their shares up to each, or none for UDP alone.
+    services: Vec<(f64, Service)>,
+    /// Next sequence numbers of the flows of each service.
+    progress: Vec<Progress>,
 }
+
+/// Sequence numbers that are kept; flows beyond share them.
+const PROGRESS_MAX: u64 = 65_536;
 
 impl Profile for Poisson {
     const NAME: &'static str = "poisson";
     const SUMMARY: &'static str = "packets of one length at Poisson instants, flows drawn uniformly";
     const SOURCE: &'static str = "The Poisson arrivals of queueing theory: gaps are exponential and independent, and so is \
                                   the choice of the flow. The baseline with neither bursts nor heavy flows, as UDP packets \
-                                  over IPv4, IPv6 or both.";
+                                  over IPv4, IPv6 or both; or as the six services of the Everest paper (TCP 88 %, UDP 11 %, \
+                                  ICMP 1 %, half of each over IPv6), each with so many flows and with lengths of its own.";
     type Params = PoissonParams;
 
-    fn new(params: &PoissonParams, seed: Seed, description: String) -> Self {
+    fn open(params: &PoissonParams, seed: Seed, description: String) -> OpenedSource {
+        let mut up_to = 0.0;
+        let mut sum = |service: Service| {
+            up_to += service.share;
+            (up_to, service)
+        };
+        let services: Vec<_> = match params.mix {
+            Mixture::Udp => Vec::new(),
+            Mixture::Services => SERVICES.services().into_iter().map(&mut sum).collect(),
+        };
+        let kept = services.len() * params.flows.min(PROGRESS_MAX) as usize;
         let length = params.length as usize;
-        Self {
-            description,
+        let model = Self {
             random: seed.stream("traffic/poisson"),
             clock: PoissonClock::new(1e9 / params.pps as f64),
             flows: params.flows,
-            length,
+            length: params.length as u32,
             versions: match params.version {
                 Versions::V4 => [Version::V4; 2],
                 Versions::V6 => [Version::V6; 2],
                 Versions::Mixed => [Version::V4, Version::V6],
             },
-            packets: params.packets,
-            made: 0,
-            text: text::prose(2 * length),
-        }
+            services,
+            progress: vec![Progress::default(); kept],
+        };
+        let writer = Writer::new(length.max(LENGTH_MAX as usize), length);
+        Generator::open_with(model, params.packets, writer, description)
     }
 }
 
@@ -87,31 +112,31 @@ impl Poisson {
         let client = Endpoint { side: Side::Client, host: flow as u16, port: 10_000 + (flow >> 16) as u16 };
         (client, Endpoint { side: Side::Server, host: (flow % 251) as u16 + 1, port: 5_001 })
     }
+
+    /// A packet of one of the services.
+    fn of_service(&mut self, time_ns: u64) -> Sketch {
+        let draw = self.random.unit();
+        let last = self.services.len() - 1;
+        let at = self.services.iter().position(|&(up_to, _)| draw < up_to).unwrap_or(last);
+        let service = self.services[at].1;
+        let flow = self.random.below(self.flows);
+        let length = service.length(&mut self.random);
+        let kept = self.progress.len() / self.services.len();
+        self.progress[at * kept + flow as usize % kept].sketch(time_ns, length, flow, &service)
+    }
 }
 
-impl Source for Poisson {
-    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
-        if self.made == self.packets {
-            return Ok(false);
+impl Model for Poisson {
+    fn next(&mut self) -> Option<Sketch> {
+        let time_ns = self.clock.tick(&mut self.random);
+        if !self.services.is_empty() {
+            return Some(self.of_service(time_ns));
         }
-        self.made += 1;
-        frame.time = Time::from_ns(self.clock.tick(&mut self.random));
         let flow = self.random.below(self.flows);
-        let (source, destination) = Self::endpoints(flow);
         let version = self.versions[(flow % 2) as usize];
-        let payload_bytes = self.length - HEADER_BYTES - version.header_bytes();
-        let start = self.random.below(self.length as u64) as usize;
-        let payload = &self.text[start..start + payload_bytes];
-        Parts { source, destination, version, vlan: None, hops: HOPS, tcp: None, payload }.write(frame)?;
-        Ok(true)
-    }
-
-    fn description(&self) -> &str {
-        &self.description
-    }
-
-    fn progress(&self) -> Option<f64> {
-        Some(if self.packets == 0 { 1.0 } else { self.made as f64 / self.packets as f64 })
+        let mut sketch = Sketch::new(time_ns, self.length, version, Self::endpoints(flow), Transport::Udp);
+        sketch.text = self.random.below(u64::from(self.length)) as u32;
+        Some(sketch)
     }
 }
 
@@ -119,9 +144,11 @@ impl Source for Poisson {
 mod tests {
     use std::collections::BTreeMap;
 
+    use humpyard_core::frame::Frame;
+
     use super::super::packet::tests::assert_sound;
     use crate::header::{Headers, Network};
-    use crate::source::{Source, open};
+    use crate::source::open;
 
     use super::*;
 

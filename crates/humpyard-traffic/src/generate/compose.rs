@@ -1,0 +1,355 @@
+//! `compose`: the arrival times of one source, the flow sizes of a law, the packets of a real capture.
+
+use humpyard_core::frame::{Frame, LinkType};
+use humpyard_core::params;
+use humpyard_core::random::{Random, Seed};
+use std::collections::HashMap;
+
+use super::laws::FlowSize;
+use super::specification::Specification;
+use super::{OpenedSource, Profile, rewrite};
+use crate::error::TrafficError;
+use crate::header::{FlowKey, Headers};
+use crate::source::{Polled, Source, open};
+
+/// Captured bytes and packets that are kept of the payloads, at most.
+const PAYLOAD_BYTES_MAX: usize = 64 << 20;
+const PAYLOAD_PACKETS_MAX: usize = 1 << 20;
+/// Clients that are told apart: their addresses lie in a /8, or as many of a /64.
+const CLIENTS: u64 = 1 << 24;
+
+params! {
+    /// Parameters of composed traffic.
+    pub(super) struct ComposeParams {
+        /// When packets come: a source, of which the times count alone.
+        arrivals: Specification = Specification("gen:poisson".into());
+        /// How many packets flows have: `constant:packets=`, `geometric:mean=`, `pareto:shape=;mean=;max=`, or `capture` for as many as in the payloads.
+        flows: Specification = Specification("pareto:shape=1.3;mean=10;max=5000".into());
+        /// What packets carry, and how long they are: a capture, or another source.
+        payloads: Specification = Specification("gen:messages:packets=20000".into());
+        /// How many flows go on at a time.
+        concurrent: u64 = 256, in 1..=1_048_576, unit "flows";
+    }
+}
+
+pub(super) struct Compose;
+
+impl Profile for Compose {
+    const NAME: &'static str = "compose";
+    const SUMMARY: &'static str = "arrival times of one source, flow sizes of a law, packets of a real capture";
+    const SOURCE: &'static str = "Every arrival is the next packet of one of the flows that go on, each as likely; a flow that has had \
+         its packets is followed by a new one. A flow is a connection of the capture, drawn anew for each: its packets in order, \
+         both ways, from the start again where the law asks for more. The client's address is the flow's own (10.0.0.0/8, or \
+         2001:db8:3::/64; the first 2^24 flows differ), and checksums follow; all else is as captured. Flows are in their midst \
+         when the traffic begins. Of the capture the first 64 MiB or 2^20 packets are kept in memory.";
+    type Params = ComposeParams;
+
+    fn open(params: &ComposeParams, seed: Seed, description: String) -> OpenedSource {
+        let options = ComposeOptions {
+            arrivals: params.arrivals.text(),
+            flows: params.flows.text(),
+            payloads: params.payloads.text(),
+            concurrent: params.concurrent,
+        };
+        Ok(Box::new(Composed { description, ..composed(&options, seed)? }))
+    }
+}
+
+/// What traffic is composed of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ComposeOptions {
+    /// When packets come: a source, of which the times count alone.
+    pub arrivals: String,
+    /// How many packets flows have: `constant:packets=..`, `geometric:mean=..`, `pareto:shape=..,mean=..,max=..`, or
+    /// `capture` for as many as in the payloads.
+    pub flows: String,
+    /// What packets carry, and how long they are: a capture, or another source.
+    pub payloads: String,
+    /// How many flows go on at a time: at least 1.
+    pub concurrent: u64,
+}
+
+/// Composes traffic: every arrival is the next packet of one of the flows that go on.
+///
+/// # Errors
+/// If a source or the law cannot be opened, or the payloads hold no IP packet. Damaged payloads serve as far as they are good.
+pub fn compose(options: &ComposeOptions, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
+    Ok(Box::new(composed(options, seed)?))
+}
+
+fn composed(options: &ComposeOptions, seed: Seed) -> Result<Composed, TrafficError> {
+    let sizes = match options.flows.as_str() {
+        "capture" => None,
+        law => Some(FlowSize::parse(law)?),
+    };
+    let arrivals = open(&options.arrivals, seed)?;
+    let payloads = Payloads::load(&options.payloads, seed)?;
+    let ComposeOptions { arrivals: times, flows, payloads: capture, .. } = options;
+    let mut composed = Composed {
+        description: format!("arrivals of {times}, flows of {flows}, payloads of {capture}"),
+        arrivals,
+        sizes,
+        payloads,
+        random: seed.stream("traffic/compose"),
+        flows: Vec::new(),
+        opened: 0,
+    };
+    composed.flows = (0..options.concurrent.max(1)).map(|_| composed.resume()).collect();
+    Ok(composed)
+}
+
+struct Composed {
+    description: String,
+    arrivals: Box<dyn Source + Send>,
+    /// None for the sizes of the capture.
+    sizes: Option<FlowSize>,
+    payloads: Payloads,
+    random: Random,
+    flows: Vec<Flow>,
+    opened: u64,
+}
+
+/// A flow that goes on.
+struct Flow {
+    client: u64,
+    connection: usize,
+    /// The next packet of the connection.
+    at: usize,
+    left: u64,
+}
+
+impl Composed {
+    /// A flow in its midst.
+    fn resume(&mut self) -> Flow {
+        // A packet in the midst of the capture finds its connection as an instant finds a span: the longer, the likelier.
+        let packet = self.random.below(self.payloads.packets.len() as u64) as usize;
+        let connection = self.payloads.packets[packet].connection;
+        let packets = &self.payloads.connections[connection];
+        let at = packets.partition_point(|&other| (other as usize) < packet);
+        let left = match self.sizes {
+            None => (packets.len() - at) as u64,
+            Some(law) => law.draw_residual(&mut self.random),
+        };
+        self.client(connection, at, left)
+    }
+
+    /// A new flow.
+    fn begin(&mut self) -> Flow {
+        let connection = self.random.below(self.payloads.connections.len() as u64) as usize;
+        let left = match self.sizes {
+            None => self.payloads.connections[connection].len() as u64,
+            Some(law) => law.draw(&mut self.random),
+        };
+        self.client(connection, 0, left)
+    }
+
+    fn client(&mut self, connection: usize, at: usize, left: u64) -> Flow {
+        let client = self.opened % CLIENTS;
+        self.opened += 1;
+        Flow { client, connection, at, left }
+    }
+
+    /// Fills the frame, but for its time, with the next packet of a flow.
+    fn fill(&mut self, frame: &mut Frame) {
+        let whose = self.random.below(self.flows.len() as u64) as usize;
+        let flow = &mut self.flows[whose];
+        let packets = &self.payloads.connections[flow.connection];
+        let packet = &self.payloads.packets[packets[flow.at] as usize];
+        packet.copy(&self.payloads.bytes, frame);
+        let client = flow.client;
+        rewrite::addresses(frame, &packet.headers, |source, destination| {
+            write_client(if packet.from_client { source } else { destination }, client);
+        });
+        flow.at = (flow.at + 1) % packets.len();
+        flow.left -= 1;
+        if flow.left == 0 {
+            self.flows[whose] = self.begin();
+        }
+    }
+}
+
+/// Writes the address of a client.
+fn write_client(address: &mut [u8], client: u64) {
+    let low = (client as u32).to_be_bytes();
+    if address.len() == 4 {
+        address.copy_from_slice(&[10, low[1], low[2], low[3]]);
+    } else {
+        address.copy_from_slice(&[0x20, 0x01, 0x0d, 0xb8, 0, 3, 0, 0, 0, 0, 0, 0, low[0], low[1], low[2], low[3]]);
+    }
+}
+
+impl Source for Composed {
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        let more = self.arrivals.next(frame)?;
+        if more {
+            self.fill(frame);
+        }
+        Ok(more)
+    }
+
+    fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
+        let polled = self.arrivals.poll(frame)?;
+        if polled == Polled::Frame {
+            self.fill(frame);
+        }
+        Ok(polled)
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.arrivals.progress()
+    }
+}
+
+/// The packets of a capture, by connection.
+struct Payloads {
+    bytes: Vec<u8>,
+    packets: Vec<Packet>,
+    /// Numbers of the packets of each connection, in order.
+    connections: Vec<Vec<u32>>,
+}
+
+struct Packet {
+    start: usize,
+    length: usize,
+    wire_length: u32,
+    link: LinkType,
+    headers: Headers,
+    connection: usize,
+    /// Whether who sent the connection's first packet sends it.
+    from_client: bool,
+}
+
+impl Packet {
+    fn copy(&self, bytes: &[u8], frame: &mut Frame) {
+        frame.data.clear();
+        frame.data.extend_from_slice(&bytes[self.start..self.start + self.length]);
+        frame.wire_length = self.wire_length;
+        frame.link = self.link;
+    }
+}
+
+impl Payloads {
+    fn load(specification: &str, seed: Seed) -> Result<Self, TrafficError> {
+        let mut source = open(specification, seed)?;
+        let mut payloads = Self { bytes: Vec::new(), packets: Vec::new(), connections: Vec::new() };
+        let mut known: HashMap<FlowKey, usize> = HashMap::new();
+        let mut firsts: Vec<FlowKey> = Vec::new();
+        let mut frame = Frame::default();
+        while payloads.has_room(&frame) {
+            match source.next(&mut frame) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // What came before it is good.
+                Err(error) if error.is_damage() => break,
+                Err(error) => return Err(error),
+            }
+            let headers = Headers::parse(&frame);
+            if headers.ip_offset.is_none() {
+                continue;
+            }
+            let connection = *known.entry(headers.key.connection()).or_insert_with(|| {
+                firsts.push(headers.key);
+                payloads.connections.push(Vec::new());
+                firsts.len() - 1
+            });
+            payloads.connections[connection].push(payloads.packets.len() as u32);
+            let from_client = firsts[connection] == headers.key;
+            let (start, length) = (payloads.bytes.len(), frame.data.len());
+            payloads.bytes.extend_from_slice(&frame.data);
+            let (wire_length, link) = (frame.wire_length, frame.link);
+            payloads.packets.push(Packet { start, length, wire_length, link, headers, connection, from_client });
+        }
+        if payloads.packets.is_empty() {
+            return Err(TrafficError::unusable(source.description(), "there is no IP packet to take payloads from"));
+        }
+        Ok(payloads)
+    }
+
+    fn has_room(&self, frame: &Frame) -> bool {
+        self.packets.len() < PAYLOAD_PACKETS_MAX && self.bytes.len() + frame.data.len() < PAYLOAD_BYTES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::packet::tests::assert_sound;
+    use super::*;
+
+    fn frames(specification: &str, seed: u64) -> Vec<Frame> {
+        let mut source = open(specification, Seed(seed)).unwrap();
+        let mut frames = Vec::new();
+        let mut frame = Frame::default();
+        while source.next(&mut frame).unwrap() {
+            frames.push(frame.clone());
+        }
+        frames
+    }
+
+    #[test]
+    fn times_are_those_of_the_arrivals_and_lengths_those_of_the_payloads() {
+        let composed = frames("gen:compose:arrivals=gen:onoff:packets=5k;pps=1M,payloads=gen:messages:packets=800", 3);
+        let arrivals = frames("gen:onoff:packets=5k,pps=1M", 3);
+        let payloads = frames("gen:messages:packets=800", 3);
+        assert_eq!(composed.len(), 5_000);
+        let lengths: std::collections::BTreeSet<u32> = payloads.iter().map(|frame| frame.wire_length).collect();
+        for (frame, arrival) in composed.iter().zip(&arrivals) {
+            assert_eq!(frame.time, arrival.time);
+            assert!(lengths.contains(&frame.wire_length));
+            assert_sound(frame);
+        }
+    }
+
+    #[test]
+    fn flows_have_the_sizes_of_the_law_and_the_packets_of_one_connection() {
+        let payloads = "payloads=gen:messages:packets=4000;elephant=0";
+        let composed =
+            frames(&format!("gen:compose:arrivals=gen:poisson:packets=60k,flows=constant:packets=6,{payloads}"), 1);
+        let mut packets: BTreeMap<FlowKey, Vec<usize>> = BTreeMap::new();
+        for (at, frame) in composed.iter().enumerate() {
+            packets.entry(Headers::parse(frame).key.connection()).or_default().push(at);
+        }
+        assert!(packets.len().abs_diff(10_000 + 128) < 200, "{}", packets.len());
+        let sixes = packets.values().filter(|packets| packets.len() == 6).count();
+        assert!(sixes > 9_500, "{sixes}");
+        assert!(packets.values().all(|packets| packets.len() <= 6));
+        // TCP's sequence numbers go on as in the connection's start.
+        let whole: Vec<&Vec<usize>> = packets.values().filter(|packets| packets.len() == 6).collect();
+        let opened = whole.iter().filter(|packets| {
+            let frame = &composed[packets[0]];
+            let packet = etherparse::LaxSlicedPacket::from_ethernet(&frame.data).unwrap();
+            matches!(packet.transport, Some(etherparse::TransportSlice::Tcp(tcp)) if tcp.syn() && !tcp.ack())
+        });
+        assert!(opened.count() > 4_000);
+    }
+
+    #[test]
+    fn the_captures_own_sizes_can_be_kept() {
+        let payloads = "gen:poisson:packets=700;flows=7";
+        let composed =
+            frames(&format!("gen:compose:arrivals=gen:poisson:packets=40k,flows=capture,payloads={payloads}"), 1);
+        let mut packets: BTreeMap<FlowKey, u64> = BTreeMap::new();
+        composed.iter().for_each(|frame| *packets.entry(Headers::parse(frame).key).or_default() += 1);
+        let most = *packets.values().max().unwrap();
+        assert!((110..=140).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn what_cannot_be_composed_says_why() {
+        for (specification, expected) in [
+            ("gen:compose:flows=paerto", "no law of flow sizes `paerto`; did you mean `pareto`?"),
+            ("gen:compose:payloads=/no/such.pcap", "/no/such.pcap: there is no such file"),
+            ("gen:compose:arrivals=gen:poison", "no traffic profile `poison`"),
+            ("gen:compose:payloads=gen:poisson:packets=0", "there is no IP packet to take payloads from"),
+            ("gen:compose:concurrent=0", "`concurrent` takes 1 to 1048576"),
+        ] {
+            let error = open(specification, Seed(1)).err().expect(specification).to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `ffmpeg`: groups of pictures of films that are transcoded, one packet each.
+
+use humpyard_core::params;
+use humpyard_core::random::{Random, Seed};
+
+use super::laws::LogNormal;
+use super::model::{Generator, Model};
+use super::packet::{Endpoint, Side, Version};
+use super::sketch::{Sketch, Transport};
+use super::{OpenedSource, Profile};
+
+/// Output formats: million pixels per second to encode. SQCIF, QCIF, CIF and 4CIF, by width, height and frames per second.
+const OUTPUTS: [f64; 4] = [128.0 * 96.0 * 15e-6, 176.0 * 144.0 * 15e-6, 352.0 * 288.0 * 26e-6, 704.0 * 576.0 * 30e-6];
+/// Million pixels per second to decode.
+const INPUT: f64 = 352.0 * 240.0 * 29.97e-6;
+/// Encoding a pixel takes as long as decoding this many.
+const ENCODE: f64 = 3.0;
+/// Deviation of the logarithm of the work of a group of pictures.
+const SIGMA: f64 = 0.3;
+/// Port of the first format; the others follow.
+const PORT: u16 = 5_100;
+
+params! {
+    /// Parameters of films.
+    pub(super) struct FfmpegParams {
+        /// How many groups of pictures there are, one packet each.
+        packets: u64 = 2_000, unit "packets";
+        /// How many films are transcoded at a time, a quarter of them to each format.
+        streams: u64 = 20, in 1..=65_536, unit "streams";
+        /// How long a group of pictures plays.
+        group: f64 = 500.0, in 1.0..=100_000.0, unit "ms";
+        /// Length of a packet for each million pixels per second of its work.
+        scale: f64 = 100.0, in 20.0..=400.0, unit "bytes";
+    }
+}
+
+pub(super) struct Ffmpeg;
+
+impl Profile for Ffmpeg {
+    const NAME: &'static str = "ffmpeg";
+    const SUMMARY: &'static str =
+        "groups of pictures of 20 films, one packet each, as long as its work: 3.1, 3.7, 10.4, 39";
+    const SOURCE: &'static str = "The PS-HRW paper's transcoding: films of 352x240 at 29.97 pictures/s become SQCIF, QCIF, CIF or \
+         4CIF (table 3). A unit of work is a group of pictures: decoding counts once for each pixel, encoding three times, and \
+         the sum varies by a log-normal factor (0.3). The length of the packet stands for the work, so a cost per byte makes \
+         it time: with the default scale 100 bytes are a million pixels per second. One flow for each film; its UDP port, from \
+         5100, tells the format. Groups of a film come in equal steps.";
+    type Params = FfmpegParams;
+
+    fn open(params: &FfmpegParams, seed: Seed, description: String) -> OpenedSource {
+        let mut random = seed.stream("traffic/ffmpeg");
+        let step_ns = (params.group * 1e6) as u64;
+        let mut first_ns: Vec<u64> = (0..params.streams).map(|_| random.below(step_ns)).collect();
+        first_ns.sort_unstable();
+        let films = Films { random, step_ns, first_ns, scale: params.scale, made: 0 };
+        Generator::open(films, params.packets, 65_535, description)
+    }
+}
+
+struct Films {
+    random: Random,
+    step_ns: u64,
+    /// When each film has its first group, in order.
+    first_ns: Vec<u64>,
+    scale: f64,
+    made: u64,
+}
+
+impl Model for Films {
+    fn next(&mut self) -> Option<Sketch> {
+        let streams = self.first_ns.len() as u64;
+        let (film, round) = (self.made % streams, self.made / streams);
+        self.made += 1;
+        let format = (film % 4) as usize;
+        // The law's mean is the work; its median lies below.
+        let law =
+            LogNormal { median: (INPUT + ENCODE * OUTPUTS[format]) * libm::exp(-SIGMA * SIGMA / 2.0), sigma: SIGMA };
+        let length = (law.draw(&mut self.random) * self.scale).round() as u32;
+        let client = Endpoint { side: Side::Client, host: film as u16 + 1, port: 20_000 };
+        let server = Endpoint { side: Side::Server, host: 1, port: PORT + format as u16 };
+        let time_ns = self.first_ns[film as usize].saturating_add(round.saturating_mul(self.step_ns));
+        Some(Sketch::new(time_ns, length, Version::V4, (client, server), Transport::Udp))
+    }
+}

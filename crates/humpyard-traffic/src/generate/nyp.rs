@@ -1,0 +1,44 @@
+//! `nyp`: connections like those of the NYP trace.
+
+use humpyard_core::params;
+use humpyard_core::random::Seed;
+
+use super::connections::{Connections, LENGTH_MAX, Trace};
+use super::model::Generator;
+use super::{OpenedSource, Profile};
+
+params! {
+    /// Parameters of connections like those of the NYP trace.
+    pub(super) struct NypParams {
+        /// How many packets there are: by default as many as in the trace.
+        packets: u64 = 590_000, unit "packets";
+        /// Mean rate of arrivals; the trace's own is not known.
+        pps: u64 = 100_000, in 1..=100_000_000, unit "packets/s";
+        /// How many connections go on at a time.
+        connections: u64 = 1_000, in 1..=1_048_576, unit "connections";
+    }
+}
+
+pub(super) struct Nyp;
+
+impl Profile for Nyp {
+    const NAME: &'static str = "nyp";
+    const SUMMARY: &'static str = "TCP connections as in the NYP trace: 9.6 packets each, 847 bytes a packet";
+    const SOURCE: &'static str = "Stands for the trace NYP of the PS-HRW paper, table 2: 590,000 packets of 61,000 connections, 500 MB. \
+         Lengths of connections are bounded Pareto (1.3, up to 5000 packets); bursts of 1 to 6 packets at the speed of a \
+         10 Gbit/s link begin at Poisson instants; packets have 64, 576 or 1400 bytes in proportions that give the mean. \
+         The first data of either end is an HTTP message. Connections are in their midst when the traffic begins.";
+    type Params = NypParams;
+
+    fn open(params: &NypParams, seed: Seed, description: String) -> OpenedSource {
+        let trace = Trace {
+            name: Self::NAME,
+            connection_packets: 9.6,
+            mean_bytes: 847.0,
+            middle: 0.04,
+            pps: params.pps,
+            connections: params.connections,
+        };
+        Generator::open(Connections::new(&trace, seed), params.packets, LENGTH_MAX, description)
+    }
+}

@@ -1,0 +1,168 @@
+//! `onoff`: every service has a few sources that are on and off for heavy-tailed times.
+
+use humpyard_core::params;
+use humpyard_core::random::{Random, Seed};
+
+use super::laws::BoundedPareto;
+use super::model::{Generator, Merged, Model};
+use super::services::{LENGTH_MAX, Mix, Progress, Protocol, Service};
+use super::sketch::Sketch;
+use super::{OpenedSource, Profile};
+
+/// The longest time that a source is on or off, in ns.
+const SPAN_MAX_NS: f64 = 2e9;
+
+params! {
+    /// Parameters of sources that are on and off.
+    pub(super) struct OnoffParams {
+        /// How many packets there are.
+        packets: u64 = 100_000, unit "packets";
+        /// Mean rate of arrivals, all services together.
+        pps: u64 = 707_000, in 1..=100_000_000, unit "packets/s";
+        /// Sources of each TCP service; UDP has a third as many, ICMP a sixth.
+        sources: u64 = 24, in 1..=4_096, unit "sources";
+        /// Mean time for which a source is on.
+        on: f64 = 4.0, in 0.001..=1_000.0, unit "ms";
+        /// Mean time for which a source is off.
+        off: f64 = 12.0, in 0.001..=1_000.0, unit "ms";
+        /// Tail exponent of both.
+        shape: f64 = 1.5, in 1.05..=5.0;
+        /// Share of the packets that are UDP.
+        udp: f64 = 0.11, in 0.0..=1.0;
+        /// Share of the packets that are ICMP.
+        icmp: f64 = 0.01, in 0.0..=1.0;
+        /// Share of the packets that are IPv6.
+        ipv6: f64 = 0.5, in 0.0..=1.0;
+    }
+}
+
+pub(super) struct Onoff;
+
+impl Profile for Onoff {
+    const NAME: &'static str = "onoff";
+    const SUMMARY: &'static str = "bursts from sources that are on and off for heavy-tailed times: self-similar";
+    const SOURCE: &'static str = "Willinger, Taqqu, Sherman, Wilson. Self-similarity through high-variability. 1997. Each of six \
+         services (TCP, UDP, ICMP over IPv4 and IPv6) has its own sources; times on and off follow Pareto laws capped at 2 s, \
+         packets come at Poisson instants while a source is on, and each time on is a flow. It stands for the traffic of a \
+         university's link in the Everest paper. The sources are in the midst of their times when the traffic begins.";
+    type Params = OnoffParams;
+
+    fn open(params: &OnoffParams, seed: Seed, description: String) -> OpenedSource {
+        let mix = Mix { udp: params.udp, icmp: params.icmp, ipv6: params.ipv6 };
+        let spans = [params.off, params.on].map(|mean| BoundedPareto::with_mean(params.shape, mean * 1e6, SPAN_MAX_NS));
+        let services = mix.services().map(|service| {
+            let sources = match service.protocol {
+                Protocol::Tcp => params.sources,
+                Protocol::Udp => (params.sources / 3).max(1),
+                Protocol::Icmp => (params.sources / 6).max(1),
+            };
+            Switching::new(service, params.pps as f64 * service.share / 1e9, sources, spans, seed)
+        });
+        Generator::open(Merged::new(services), params.packets, LENGTH_MAX as usize, description)
+    }
+}
+
+/// The sources of one service.
+struct Switching {
+    service: Service,
+    random: Random,
+    /// Laws of the times off and on, in ns.
+    spans: [BoundedPareto; 2],
+    /// Rate of a source that is on, in packets per ns.
+    rate: f64,
+    now_ns: f64,
+    sources: Vec<Span>,
+    /// The sources that are on.
+    on: Vec<usize>,
+    /// Who is next to go on or off, and when.
+    switching: (usize, f64),
+    flows: u64,
+}
+
+/// A time on or off of a source.
+struct Span {
+    is_on: bool,
+    until_ns: f64,
+    flow: u64,
+    progress: Progress,
+}
+
+impl Switching {
+    fn new(service: Service, rate: f64, sources: u64, spans: [BoundedPareto; 2], seed: Seed) -> Self {
+        let random = seed.stream(&format!("traffic/onoff/{}", service.name()));
+        let [off, on] = spans.map(|span| span.mean());
+        let part_on = on / (on + off);
+        let rate = rate / (sources as f64 * part_on);
+        let mut switching = Self {
+            service,
+            random,
+            spans,
+            rate,
+            now_ns: 0.0,
+            sources: Vec::new(),
+            on: Vec::new(),
+            switching: (0, 0.0),
+            flows: 0,
+        };
+        for at in 0..sources as usize {
+            let is_on = switching.random.unit() < part_on;
+            let until_ns = spans[usize::from(is_on)].draw_residual(&mut switching.random);
+            switching.sources.push(Span { is_on, until_ns, flow: 0, progress: Progress::default() });
+            if is_on {
+                switching.begin(at);
+            }
+        }
+        switching.find_next();
+        switching
+    }
+
+    /// A source begins a flow.
+    fn begin(&mut self, at: usize) {
+        self.on.push(at);
+        self.sources[at].flow = self.flows;
+        self.sources[at].progress = Progress { next: self.random.bits() as u32 };
+        self.flows += 1;
+    }
+
+    fn find_next(&mut self) {
+        let sources = self.sources.iter().enumerate().map(|(at, source)| (at, source.until_ns));
+        self.switching = sources.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, f64::INFINITY));
+    }
+
+    /// The next source goes on or off.
+    fn switch(&mut self) {
+        let (at, now_ns) = self.switching;
+        self.now_ns = now_ns;
+        let is_on = !self.sources[at].is_on;
+        let span = self.spans[usize::from(is_on)].draw(&mut self.random);
+        self.sources[at].is_on = is_on;
+        self.sources[at].until_ns = now_ns + span;
+        if is_on {
+            self.begin(at);
+        } else {
+            self.on.retain(|&other| other != at);
+        }
+        self.find_next();
+    }
+}
+
+impl Model for Switching {
+    fn next(&mut self) -> Option<Sketch> {
+        if self.rate <= 0.0 {
+            return None;
+        }
+        loop {
+            // Exponential gaps have no memory: one that a switch interrupts is drawn anew.
+            let gap = self.random.exponential(1.0 / (self.rate * self.on.len() as f64));
+            if self.on.is_empty() || self.now_ns + gap >= self.switching.1 {
+                self.switch();
+                continue;
+            }
+            self.now_ns += gap;
+            let at = self.on[self.random.below(self.on.len() as u64) as usize];
+            let length = self.service.length(&mut self.random);
+            let source = &mut self.sources[at];
+            return Some(source.progress.sketch(self.now_ns as u64, length, source.flow, &self.service));
+        }
+    }
+}

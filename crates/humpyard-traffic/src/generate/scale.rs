@@ -1,0 +1,543 @@
+//! `scale`: the traffic of a capture, with more or fewer flows.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use humpyard_core::frame::{Frame, LinkType};
+use humpyard_core::params;
+use humpyard_core::random::{Random, Seed};
+use humpyard_core::unit::Time;
+
+use super::specification::Specification;
+use super::{OpenedSource, Profile, rewrite};
+use crate::error::TrafficError;
+use crate::header::{Headers, KeyHasher};
+use crate::source::{Source, open};
+
+params! {
+    /// Parameters of scaled traffic.
+    pub(super) struct ScaleParams {
+        /// How many times as many flows there are to be.
+        factor: f64 = 2.0, in 0.0001..=256.0;
+        /// What is scaled: a capture file, or a generated source.
+        input: Specification = Specification("gen:poisson".into());
+    }
+}
+
+pub(super) struct Scale;
+
+impl Profile for Scale {
+    const NAME: &'static str = "scale";
+    const SUMMARY: &'static str = "the traffic of a capture with so many times as many flows, each as it was";
+    const SOURCE: &'static str = "Barakat, Thiran, Iannaccone, Diot, Owezarski. Modeling Internet backbone traffic at the flow level. \
+         2003; the Everest paper scales its traces so. The arrival rate of flows is multiplied and every flow keeps its packets \
+         and gaps: the mean rate becomes s times, its standard deviation sqrt(s) times what it was. Copies of the capture, each \
+         turned in time by another amount, are laid over it, the last one thinned to a fraction of its connections; below 1 the \
+         capture itself is thinned. Copies have addresses of their own. The input is read once before and up to twice for each \
+         copy; memory does not depend on its length.";
+    type Params = ScaleParams;
+
+    fn open(params: &ScaleParams, seed: Seed, description: String) -> OpenedSource {
+        Ok(Box::new(Scaled { description, ..scaled(&params.input.text(), params.factor, seed)? }))
+    }
+}
+
+/// Scales the traffic of a capture file, or of a generated source, by its number of flows.
+///
+/// # Errors
+/// If the factor is not from 0.0001 to 256; if the input cannot be read, or not twice; if there are not enough addresses for
+/// the copies, which takes a capture that knows much of the Internet. Damage comes as an error after all packets before it.
+pub fn scale(input: &str, factor: f64, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
+    Ok(Box::new(scaled(input, factor, seed)?))
+}
+
+fn scaled(input: &str, factor: f64, seed: Seed) -> Result<Scaled, TrafficError> {
+    if !(0.0001..=256.0).contains(&factor) {
+        return Err(TrafficError::usage(format!("the factor lies between 0.0001 and 256, and is not {factor}")));
+    }
+    let is_again = input.starts_with("gen:") || std::fs::metadata(input).is_ok_and(|data| data.is_file());
+    if input == "-" || (!is_again && std::fs::exists(input).unwrap_or(false)) {
+        let reason =
+            format!("`{input}` is read more than once to be scaled, and a pipe cannot be; write it to a file first");
+        return Err(TrafficError::usage(reason));
+    }
+    let mut survey = Survey::of(input, seed)?;
+    let turns = turns(factor, survey.lasts_ns, &mut seed.stream("traffic/scale"));
+    let maps = 2 * (turns.len() as u64 - 1);
+    survey.ipv4.plan(maps, input)?;
+    survey.ipv6.plan(maps, input)?;
+    let mut scaled = Scaled {
+        description: format!("{input} scaled by {factor}"),
+        first: survey.first,
+        lasts_ns: survey.lasts_ns,
+        damage: survey.damage.take(),
+        copies: Vec::new(),
+        next: BinaryHeap::new(),
+        latest_ns: 0,
+    };
+    let maps = std::sync::Arc::new([survey.ipv4, survey.ipv6]);
+    for (number, turn) in turns.into_iter().enumerate() {
+        let mut copy = Replica {
+            input: input.to_owned(),
+            seed,
+            source: open(input, seed)?,
+            turn,
+            number: number as u64,
+            hasher: KeyHasher::new(Seed(seed.0 ^ (number as u64 + 1))),
+            prefixes: maps.clone(),
+            turned: false,
+            first: scaled.first,
+            lasts_ns: scaled.lasts_ns,
+            latest: Time::ZERO,
+            frame: Frame::default(),
+        };
+        if let Some(time_ns) = copy.advance()? {
+            scaled.next.push(Reverse((time_ns, number)));
+        }
+        scaled.copies.push(copy);
+    }
+    Ok(scaled)
+}
+
+/// A copy of the traffic.
+struct Turn {
+    /// It begins so long after the traffic's own beginning; what was before comes behind its end.
+    shift_ns: u64,
+    /// A connection whose hash is up to this is in it.
+    keep: u64,
+}
+
+/// The traffic itself, and its copies.
+fn turns(factor: f64, lasts_ns: u64, random: &mut Random) -> Vec<Turn> {
+    let whole = factor as u64;
+    let part = factor - whole as f64;
+    let mut kept = vec![u64::MAX; whole as usize];
+    if part > 0.0 {
+        kept.push((part * u64::MAX as f64) as u64);
+    }
+    let all = kept.len() as f64;
+    let one = |(number, keep): (usize, u64)| {
+        // Far from each other, and not at a fixed distance.
+        let turned = (number as f64 - 0.5 + random.unit()) / all;
+        Turn { shift_ns: if number == 0 { 0 } else { (turned * lasts_ns as f64) as u64 }, keep }
+    };
+    kept.into_iter().enumerate().map(one).collect()
+}
+
+struct Scaled {
+    description: String,
+    first: Time,
+    lasts_ns: u64,
+    /// How the input ends, if it does not end well.
+    damage: Option<TrafficError>,
+    copies: Vec<Replica>,
+    /// When each copy has its next packet, from the first one on.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    latest_ns: u64,
+}
+
+impl Source for Scaled {
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        let Some(mut top) = self.next.peek_mut() else {
+            return self.damage.take().map_or(Ok(false), Err);
+        };
+        let Reverse((time_ns, number)) = *top;
+        let copy = &mut self.copies[number];
+        core::mem::swap(frame, &mut copy.frame);
+        frame.time = Time::from_ns(self.first.as_ns().saturating_add(time_ns));
+        match copy.advance()? {
+            Some(next_ns) => *top = Reverse((next_ns, number)),
+            None => {
+                std::collections::binary_heap::PeekMut::pop(top);
+            }
+        }
+        self.latest_ns = time_ns;
+        Ok(true)
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn progress(&self) -> Option<f64> {
+        Some(if self.next.is_empty() { 1.0 } else { self.latest_ns as f64 / self.lasts_ns as f64 })
+    }
+}
+
+/// One copy on its way through the input.
+struct Replica {
+    input: String,
+    seed: Seed,
+    source: Box<dyn Source + Send>,
+    turn: Turn,
+    number: u64,
+    hasher: KeyHasher,
+    prefixes: std::sync::Arc<[Prefixes; 2]>,
+    /// Whether it is past the end of the input, and at its beginning again.
+    turned: bool,
+    first: Time,
+    lasts_ns: u64,
+    latest: Time,
+    /// The next packet.
+    frame: Frame,
+}
+
+impl Replica {
+    /// Reads the next packet that is in this copy and answers when it comes, from the beginning on.
+    fn advance(&mut self) -> Result<Option<u64>, TrafficError> {
+        let shift_ns = self.turn.shift_ns;
+        loop {
+            let more = match self.source.next(&mut self.frame) {
+                Ok(more) => more,
+                Err(error) if error.is_damage() => false,
+                Err(error) => return Err(error),
+            };
+            // A clock that goes back stands still.
+            self.latest = self.latest.max(self.frame.time);
+            let elapsed_ns = self.latest.since(self.first).as_ns();
+            if !more || (self.turned && elapsed_ns >= shift_ns) {
+                if self.turned || shift_ns == 0 {
+                    return Ok(None);
+                }
+                self.source = open(&self.input, self.seed)?;
+                self.turned = true;
+                self.latest = Time::ZERO;
+                continue;
+            }
+            if !self.turned && elapsed_ns < shift_ns {
+                continue;
+            }
+            if self.take() {
+                let turn_ns = if self.turned { self.lasts_ns } else { 0 };
+                return Ok(Some((elapsed_ns + turn_ns).saturating_sub(shift_ns)));
+            }
+        }
+    }
+
+    /// Whether the packet's connection is in this copy; it then gets the copy's addresses.
+    fn take(&mut self) -> bool {
+        let headers = Headers::parse(&self.frame);
+        if self.turn.keep < u64::MAX && self.hasher.flow(&headers.key.connection()) > self.turn.keep {
+            return false;
+        }
+        if self.number == 0 {
+            return true;
+        }
+        // What was cut in two by the turn is two flows.
+        let map = 2 * (self.number - 1) + u64::from(self.turned);
+        let [ipv4, ipv6] = &*self.prefixes;
+        let is_v4 = headers.version() == Some(4);
+        let prefixes = if is_v4 { ipv4 } else { ipv6 };
+        let changed = rewrite::addresses(&mut self.frame, &headers, |source, destination| {
+            prefixes.change(source, map);
+            prefixes.change(destination, map);
+        });
+        if !changed && self.frame.link == LinkType::Ethernet && self.frame.data.len() >= 12 {
+            // The sender's hardware address: a local one.
+            let number = (map as u16 + 1).to_be_bytes();
+            self.frame.data[6] |= 2;
+            self.frame.data[7] ^= number[0];
+            self.frame.data[8] ^= number[1];
+        }
+        true
+    }
+}
+
+/// What must be known of the input before.
+struct Survey {
+    first: Time,
+    /// From the first packet to one mean gap after the last.
+    lasts_ns: u64,
+    damage: Option<TrafficError>,
+    ipv4: Prefixes,
+    ipv6: Prefixes,
+}
+
+impl Survey {
+    fn of(input: &str, seed: Seed) -> Result<Self, TrafficError> {
+        let mut source = open(input, seed)?;
+        let mut frame = Frame::default();
+        let (mut first, mut latest, mut packets) = (None, Time::ZERO, 0);
+        let (mut ipv4, mut ipv6) = (Prefixes::ipv4(), Prefixes::ipv6());
+        let damage = loop {
+            match source.next(&mut frame) {
+                Ok(true) => {}
+                Ok(false) => break None,
+                Err(error) if error.is_damage() => break Some(error),
+                Err(error) => return Err(error),
+            }
+            packets += 1;
+            first.get_or_insert(frame.time);
+            latest = latest.max(frame.time);
+            let key = Headers::parse(&frame).key;
+            match key.source_address() {
+                Some(address) if address.is_ipv4() => {
+                    [key.source, key.destination].iter().for_each(|one| ipv4.note(&one[..4]))
+                }
+                Some(_) => [key.source, key.destination].iter().for_each(|one| ipv6.note(one)),
+                None => {}
+            }
+        };
+        let first = first.unwrap_or(Time::ZERO);
+        let lasted_ns = latest.since(first).as_ns();
+        let lasts_ns = lasted_ns.saturating_add(lasted_ns / u64::max(packets, 1)).saturating_add(1);
+        Ok(Self { first, lasts_ns, damage, ipv4, ipv6 })
+    }
+}
+
+/// The 24-bit prefixes that addresses of the input have, and those that copies get for them.
+struct Prefixes {
+    what: &'static str,
+    /// Byte of an address at which the prefix starts.
+    at: usize,
+    /// Prefixes of the input.
+    used: Bits,
+    /// These, and those that no copy may have.
+    taken: Bits,
+}
+
+impl Prefixes {
+    fn ipv4() -> Self {
+        let mut taken = Bits::new();
+        let reserved = [(0, 0x01_0000), (0x7f_0000, 0x80_0000), (0xa9_fe00, 0xa9_ff00), (0xe0_0000, 0x100_0000)];
+        reserved.into_iter().for_each(|(from, to)| taken.set_range(from, to));
+        Self { what: "IPv4", at: 0, used: Bits::new(), taken }
+    }
+
+    /// The first two bytes of an IPv6 address say what kind it is; the next ones tell sites apart.
+    fn ipv6() -> Self {
+        Self { what: "IPv6", at: 2, used: Bits::new(), taken: Bits::new() }
+    }
+
+    /// Whether an address names one host, so that a copy may have another.
+    fn is_host(address: &[u8]) -> bool {
+        match address.len() {
+            4 => (1..224).contains(&address[0]),
+            _ => address[0] != 0xff && address[..15].iter().any(|&byte| byte != 0),
+        }
+    }
+
+    fn prefix(&self, address: &[u8]) -> u32 {
+        u32::from_be_bytes([0, address[self.at], address[self.at + 1], address[self.at + 2]])
+    }
+
+    /// An address of the input.
+    fn note(&mut self, address: &[u8]) {
+        if Self::is_host(address) {
+            let prefix = self.prefix(address);
+            self.used.set(prefix);
+            self.taken.set(prefix);
+        }
+    }
+
+    /// Prepares so many maps.
+    fn plan(&mut self, maps: u64, input: &str) -> Result<(), TrafficError> {
+        self.used.count();
+        self.taken.count();
+        let (used, free) = (self.used.ones(), Bits::SIZE - self.taken.ones());
+        if used * maps > free {
+            return Err(TrafficError::usage(format!(
+                "{input}: {used} {} prefixes in use leave {free}, too few for the copies; use a factor up to {}",
+                self.what,
+                free / used / 2 + 1
+            )));
+        }
+        Ok(())
+    }
+
+    /// Gives an address the prefix that it has by this map. No two prefixes of all maps are the same.
+    fn change(&self, address: &mut [u8], map: u64) {
+        if Self::is_host(address) {
+            let rank = self.used.ones_before(self.prefix(address));
+            let prefix = self.taken.zero(map * self.used.ones() + rank).to_be_bytes();
+            address[self.at..self.at + 3].copy_from_slice(&prefix[1..]);
+        }
+    }
+}
+
+/// A set of 24-bit numbers that knows how many are below each.
+struct Bits {
+    words: Vec<u64>,
+    /// Ones before each word, and in all; filled by [`Bits::count`].
+    before: Vec<u32>,
+}
+
+impl Bits {
+    const SIZE: u64 = 1 << 24;
+
+    fn new() -> Self {
+        Self { words: vec![0; Self::SIZE as usize / 64], before: Vec::new() }
+    }
+
+    fn set(&mut self, number: u32) {
+        self.words[number as usize / 64] |= 1 << (number % 64);
+    }
+
+    fn set_range(&mut self, from: u32, to: u32) {
+        (from..to).for_each(|number| self.set(number));
+    }
+
+    fn count(&mut self) {
+        let mut ones = 0;
+        self.before = vec![0];
+        self.before.extend(self.words.iter().map(|word| {
+            ones += word.count_ones();
+            ones
+        }));
+    }
+
+    fn ones(&self) -> u64 {
+        u64::from(self.before.last().copied().unwrap_or(0))
+    }
+
+    fn ones_before(&self, number: u32) -> u64 {
+        let (word, bit) = (number as usize / 64, number % 64);
+        u64::from(self.before[word]) + u64::from((self.words[word] & ((1 << bit) - 1)).count_ones())
+    }
+
+    /// The number that is not in the set and has so many such below it.
+    fn zero(&self, rank: u64) -> u32 {
+        let zeros_before = |word: usize| 64 * word as u64 - u64::from(self.before[word]);
+        let (mut low, mut high) = (0, self.words.len());
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if zeros_before(middle) <= rank {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        let mut zeros = !self.words[low];
+        for _ in 0..rank - zeros_before(low) {
+            zeros &= zeros - 1;
+        }
+        low as u32 * 64 + zeros.trailing_zeros()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::super::packet::tests::assert_sound;
+    use super::*;
+    use crate::header::FlowKey;
+
+    fn frames(source: &mut dyn Source) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        let mut frame = Frame::default();
+        while source.next(&mut frame).unwrap() {
+            frames.push(frame.clone());
+        }
+        frames
+    }
+
+    fn by_connection(frames: &[Frame]) -> BTreeMap<FlowKey, Vec<Frame>> {
+        let mut found: BTreeMap<FlowKey, Vec<Frame>> = BTreeMap::new();
+        for frame in frames {
+            found.entry(Headers::parse(frame).key.connection()).or_default().push(frame.clone());
+        }
+        found
+    }
+
+    const INPUT: &str = "gen:messages:packets=20000,flows=400";
+
+    #[test]
+    fn copies_are_whole_sound_in_order_and_distinct() {
+        let original = frames(&mut *open(INPUT, Seed(1)).unwrap());
+        let scaled = frames(&mut *scale(INPUT, 3.0, Seed(1)).unwrap());
+        assert_eq!(scaled.len(), 3 * original.len());
+        assert!(scaled.windows(2).all(|pair| pair[0].time <= pair[1].time));
+        scaled.iter().for_each(assert_sound);
+        let (before, after) = (by_connection(&original), by_connection(&scaled));
+        // The original is there unchanged.
+        for (key, frames) in &before {
+            assert_eq!(&after[key], frames);
+        }
+        // Flows under way where a copy was cut are two.
+        let cut = after.len() - 3 * before.len();
+        assert!(cut <= 2 * 450, "{cut}");
+        let hosts = |keys: &BTreeMap<FlowKey, Vec<Frame>>| -> BTreeSet<[u8; 16]> {
+            keys.keys().flat_map(|key| [key.source, key.destination]).collect()
+        };
+        assert!(hosts(&after).len() >= 3 * hosts(&before).len(), "copies share no address with the original");
+    }
+
+    #[test]
+    fn a_copy_keeps_the_gaps_of_a_flow() {
+        let gaps = |frames: &Vec<Frame>| -> Vec<(u32, u64)> {
+            frames.windows(2).map(|pair| (pair[1].wire_length, pair[1].time.since(pair[0].time).as_ns())).collect()
+        };
+        let original = by_connection(&frames(&mut *open(INPUT, Seed(1)).unwrap()));
+        let scaled = by_connection(&frames(&mut *scale(INPUT, 2.0, Seed(1)).unwrap()));
+        let mut known: BTreeMap<Vec<(u32, u64)>, u32> = BTreeMap::new();
+        scaled.values().for_each(|frames| *known.entry(gaps(frames)).or_default() += 1);
+        let twice = original.values().filter(|frames| known[&gaps(frames)] >= 2).count();
+        assert!(twice * 10 > original.len() * 7, "{twice} of {}", original.len());
+    }
+
+    #[test]
+    fn a_fraction_keeps_whole_connections() {
+        let original = by_connection(&frames(&mut *open(INPUT, Seed(1)).unwrap()));
+        let scaled = by_connection(&frames(&mut *scale(INPUT, 0.4, Seed(1)).unwrap()));
+        assert!((scaled.len() as f64 / original.len() as f64 - 0.4).abs() < 0.05);
+        for (key, frames) in &scaled {
+            assert_eq!(&original[key], frames);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_scaled_says_why() {
+        for (input, factor, expected) in [
+            ("-", 2.0, "a pipe cannot be"),
+            ("/no/such.pcap", 2.0, "there is no such file"),
+            ("gen:poisson", 0.0, "between 0.0001 and 256"),
+            ("gen:poisson", f64::NAN, "between 0.0001 and 256"),
+        ] {
+            let error = scale(input, factor, Seed(1)).err().expect(input).to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_scales_to_nothing() {
+        assert!(frames(&mut *scale("gen:poisson:packets=0", 2.5, Seed(1)).unwrap()).is_empty());
+    }
+
+    #[test]
+    fn bits_rank_and_select_as_a_naive_set_does() {
+        let mut bits = Bits::new();
+        let mut random = Seed(4).stream("test");
+        let set: BTreeSet<u32> = (0..5_000).map(|_| random.below(20_000) as u32).collect();
+        set.iter().for_each(|&number| bits.set(number));
+        bits.count();
+        assert_eq!(bits.ones(), set.len() as u64);
+        let mut zeros = 0;
+        for number in 0..21_000 {
+            assert_eq!(bits.ones_before(number), set.range(..number).count() as u64);
+            if !set.contains(&number) {
+                assert_eq!(bits.zero(zeros), number);
+                zeros += 1;
+            }
+        }
+        assert_eq!(bits.zero(Bits::SIZE - bits.ones() - 1), Bits::SIZE as u32 - 1);
+    }
+
+    #[test]
+    fn maps_never_meet() {
+        let mut prefixes = Prefixes::ipv4();
+        let used = [[10, 0, 0, 1], [10, 0, 1, 1], [192, 168, 1, 9], [255, 255, 255, 255]];
+        used.iter().for_each(|address| prefixes.note(address));
+        prefixes.plan(6, "test").unwrap();
+        let mut seen: BTreeSet<[u8; 4]> = used.into();
+        for map in 0..6 {
+            for mut address in used {
+                prefixes.change(&mut address, map);
+                let special = address == [255; 4];
+                assert!(special || seen.insert(address), "{address:?}");
+                assert!(special || Prefixes::is_host(&address));
+            }
+        }
+        assert!(prefixes.plan(10_000_000, "test").unwrap_err().to_string().contains("use a factor up to"));
+    }
+}

@@ -1,0 +1,119 @@
+//! The six services of a gateway between IPv4 and IPv6: TCP, UDP and ICMP over either, with their shares of the packets and
+//! their packet lengths.
+
+use humpyard_core::random::Random;
+
+use super::packet::{Endpoint, Side, Version};
+use super::sketch::{Segment, Sketch, Transport};
+
+/// Ethernet lengths of TCP packets of mixed flows, each with the share of packets that are longer.
+const TCP_LENGTHS: [(f64, u32); 3] = [(0.42, 64), (0.17, 576), (0.0, 1_514)];
+/// Least and greatest Ethernet length of UDP packets, all as likely.
+const UDP_LENGTHS: (u32, u32) = (64, 576);
+/// Payload of an echo, in bytes, as common programs send it.
+const ECHO_BYTES: u32 = 56;
+/// The longest Ethernet frame that is made.
+pub(super) const LENGTH_MAX: u32 = 1_514;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Protocol {
+    Tcp,
+    Udp,
+    Icmp,
+}
+
+/// One of the services.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Service {
+    pub(super) protocol: Protocol,
+    pub(super) version: Version,
+    /// Its share of all packets.
+    pub(super) share: f64,
+}
+
+/// Shares of the packets. TCP has what UDP and ICMP leave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mix {
+    pub(super) udp: f64,
+    pub(super) icmp: f64,
+    pub(super) ipv6: f64,
+}
+
+impl Mix {
+    /// The services, with their shares.
+    pub(super) fn services(&self) -> [Service; 6] {
+        // What is asked for of more than there is comes off ICMP.
+        let icmp = self.icmp.min(1.0 - self.udp);
+        let shares = [(Protocol::Tcp, 1.0 - self.udp - icmp), (Protocol::Udp, self.udp), (Protocol::Icmp, icmp)];
+        core::array::from_fn(|at| {
+            let (protocol, share) = shares[at % 3];
+            let (version, part) = if at < 3 { (Version::V4, 1.0 - self.ipv6) } else { (Version::V6, self.ipv6) };
+            Service { protocol, version, share: share * part }
+        })
+    }
+}
+
+impl Service {
+    /// A name for random streams.
+    pub(super) fn name(&self) -> &'static str {
+        match (self.version, self.protocol) {
+            (Version::V4, Protocol::Tcp) => "v4-tcp",
+            (Version::V4, Protocol::Udp) => "v4-udp",
+            (Version::V4, Protocol::Icmp) => "v4-icmp",
+            (Version::V6, Protocol::Tcp) => "v6-tcp",
+            (Version::V6, Protocol::Udp) => "v6-udp",
+            (Version::V6, Protocol::Icmp) => "v6-icmp",
+        }
+    }
+
+    /// Ethernet length of a packet.
+    pub(super) fn length(&self, random: &mut Random) -> u32 {
+        match self.protocol {
+            Protocol::Tcp => {
+                let draw = random.unit();
+                TCP_LENGTHS.iter().find(|(longer, _)| draw > *longer).map_or(LENGTH_MAX, |&(_, length)| length)
+            }
+            Protocol::Udp => {
+                let (least, greatest) = UDP_LENGTHS;
+                least + random.below(u64::from(greatest - least) + 1) as u32
+            }
+            Protocol::Icmp => 14 + self.version.header_bytes() as u32 + 8 + ECHO_BYTES,
+        }
+    }
+}
+
+/// The two ends of a flow: all hosts first, then the next port. The server's port tells the service.
+pub(super) fn endpoints(flow: u64, protocol: Protocol) -> (Endpoint, Endpoint) {
+    let client = Endpoint { side: Side::Client, host: flow as u16, port: 1_024 + (flow >> 16) as u16 % 64_000 };
+    let port = match protocol {
+        Protocol::Tcp => 80,
+        Protocol::Udp => 5_001,
+        Protocol::Icmp => 0,
+    };
+    (client, Endpoint { side: Side::Server, host: (flow % 251) as u16 + 1, port })
+}
+
+/// What a flow's next packet says of itself, so that it follows the one before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    /// The next TCP sequence number of either end, or of the next echo.
+    pub(super) next: u32,
+}
+
+impl Progress {
+    /// The client's next packet, of this length.
+    pub(super) fn sketch(&mut self, time_ns: u64, length: u32, flow: u64, service: &Service) -> Sketch {
+        let ends = endpoints(flow, service.protocol);
+        let transport = match service.protocol {
+            Protocol::Tcp => Transport::Tcp(Segment { sequence: self.next, acknowledgment: 1, flags: Segment::ACK }),
+            Protocol::Udp => Transport::Udp,
+            Protocol::Icmp => Transport::Echo { sequence: self.next as u16, reply: false },
+        };
+        let sketch = Sketch::new(time_ns, length, service.version, ends, transport);
+        self.next = self.next.wrapping_add(match service.protocol {
+            Protocol::Tcp => sketch.payload_bytes() as u32,
+            Protocol::Udp | Protocol::Icmp => 1,
+        });
+        sketch
+    }
+}

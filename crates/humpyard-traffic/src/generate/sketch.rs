@@ -1,0 +1,332 @@
+//! A packet before it has bytes, and how it gets them.
+//!
+//! A model says of each packet when it comes, whose it is and how long. [`Writer`] makes the frame: Ethernet (or none), IPv4
+//! or IPv6, TCP, UDP or ICMP echo, with right lengths and checksums. The payload is a stretch of prose whose sums are known
+//! beforehand, so that a checksum takes as long for 9,000 bytes as for 60.
+
+use etherparse::checksum::Sum16BitWords;
+use etherparse::ip_number;
+use humpyard_core::frame::{Frame, LinkType};
+use humpyard_core::hash::mix;
+use humpyard_core::unit::Time;
+
+use super::packet::{Endpoint, FRAME_BYTES_MIN, HOPS, Version};
+use super::text::{self, Application};
+
+/// Stretches of prose start before this byte, unless a model says otherwise.
+const STARTS: u64 = 1_024;
+/// An Ethernet header.
+const ETHERNET_BYTES: usize = 14;
+/// The longest headers: Ethernet, IPv6, TCP.
+const HEADERS_MAX: usize = ETHERNET_BYTES + 40 + 20;
+/// The longest IP packet.
+const IP_BYTES_MAX: usize = 65_535;
+
+/// A packet before it has bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sketch {
+    pub(super) time_ns: u64,
+    /// Length on the wire, with the Ethernet header if there is one; raised to what the headers take.
+    pub(super) length: u32,
+    pub(super) version: Version,
+    pub(super) source: Endpoint,
+    pub(super) destination: Endpoint,
+    pub(super) transport: Transport,
+    /// Whether the frame starts with the IP header.
+    pub(super) raw: bool,
+    /// Where in the prose the payload starts.
+    pub(super) text: u32,
+    /// What an application says first, before the prose.
+    pub(super) says: Option<Saying>,
+}
+
+/// The first words of a payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Saying {
+    pub(super) application: Application,
+    pub(super) from_server: bool,
+    pub(super) conversation: u64,
+}
+
+/// What follows the IP header.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Transport {
+    Udp,
+    Tcp(Segment),
+    /// An echo request, or the reply to it; its identifier is the source's port.
+    Echo {
+        sequence: u16,
+        reply: bool,
+    },
+}
+
+/// What a TCP header says beside the ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Segment {
+    pub(super) sequence: u32,
+    pub(super) acknowledgment: u32,
+    pub(super) flags: u8,
+}
+
+impl Segment {
+    pub(super) const FIN: u8 = 1;
+    pub(super) const SYN: u8 = 2;
+    pub(super) const ACK: u8 = 16;
+}
+
+impl Sketch {
+    /// A packet over Ethernet with prose in it.
+    pub(super) fn new(
+        time_ns: u64,
+        length: u32,
+        version: Version,
+        ends: (Endpoint, Endpoint),
+        transport: Transport,
+    ) -> Self {
+        let text = (mix(time_ns) % STARTS) as u32;
+        let (source, destination) = ends;
+        Self { time_ns, length, version, source, destination, transport, raw: false, text, says: None }
+    }
+
+    /// Bytes of all headers.
+    fn header_bytes(&self) -> usize {
+        let link = if self.raw { 0 } else { ETHERNET_BYTES };
+        link + self.version.header_bytes() + self.transport.header_bytes()
+    }
+
+    /// Bytes behind the headers: what is left of the length, as far as an IP packet goes.
+    pub(super) fn payload_bytes(&self) -> usize {
+        let room = IP_BYTES_MAX - self.version.header_bytes() - self.transport.header_bytes();
+        (self.length as usize).saturating_sub(self.header_bytes()).min(room)
+    }
+}
+
+impl Transport {
+    const fn header_bytes(&self) -> usize {
+        match self {
+            Self::Udp | Self::Echo { .. } => 8,
+            Self::Tcp(_) => 20,
+        }
+    }
+
+    /// The protocol's number over this version of IP.
+    const fn protocol(&self, version: Version) -> u8 {
+        match (self, version) {
+            (Self::Udp, _) => ip_number::UDP.0,
+            (Self::Tcp(_), _) => ip_number::TCP.0,
+            (Self::Echo { .. }, Version::V4) => ip_number::ICMP.0,
+            (Self::Echo { .. }, Version::V6) => ip_number::IPV6_ICMP.0,
+        }
+    }
+}
+
+/// Makes frames of sketches.
+pub(super) struct Writer {
+    prose: Vec<u8>,
+    /// Sum of the bytes before each place, the even ones times 256.
+    sums: Vec<u64>,
+    saying: Vec<u8>,
+}
+
+impl Writer {
+    /// A writer of packets up to so many bytes, whose prose starts before `starts`.
+    pub(super) fn new(length_max: usize, starts: usize) -> Self {
+        let prose = text::prose(length_max + starts.max(STARTS as usize));
+        let mut sum = 0;
+        let mut sums = Vec::with_capacity(prose.len() + 1);
+        sums.push(sum);
+        for (at, &byte) in prose.iter().enumerate() {
+            sum += u64::from(byte) << if at % 2 == 0 { 8 } else { 0 };
+            sums.push(sum);
+        }
+        Self { prose, sums, saying: Vec::new() }
+    }
+
+    /// Fills the frame.
+    pub(super) fn write(&mut self, sketch: &Sketch, frame: &mut Frame) {
+        let payload = sketch.payload_bytes();
+        let said = self.say(sketch, payload);
+        let prose = sketch.text as usize..sketch.text as usize + payload - said;
+        let payload_sum = Sum16BitWords::new()
+            .add_slice(&self.saying[..said])
+            .add_2bytes(self.prose_sum(prose.start, prose.end).to_be_bytes());
+        let mut header = [0; HEADERS_MAX];
+        let bytes = write_headers(&mut header, sketch, payload, payload_sum);
+        let data = &mut frame.data;
+        data.clear();
+        data.extend_from_slice(&header[..bytes]);
+        data.extend_from_slice(&self.saying[..said]);
+        data.extend_from_slice(&self.prose[prose]);
+        if !sketch.raw && data.len() < FRAME_BYTES_MIN {
+            data.resize(FRAME_BYTES_MIN, 0);
+        }
+        frame.time = Time::from_ns(sketch.time_ns);
+        frame.wire_length = data.len() as u32;
+        frame.link = if sketch.raw { LinkType::RawIp } else { LinkType::Ethernet };
+    }
+
+    /// Says what is to be said, in at most `room` bytes, and answers in how many: an even number, lest the sums of the prose
+    /// are shifted.
+    fn say(&mut self, sketch: &Sketch, room: usize) -> usize {
+        let Some(saying) = sketch.says else { return 0 };
+        saying.application.head(&mut self.saying, saying.from_server, saying.conversation, 1);
+        if self.saying.len() % 2 == 1 {
+            self.saying.push(b' ');
+        }
+        self.saying.len().min(room & !1)
+    }
+
+    /// Sum of a stretch of prose as 16-bit words, as far as a checksum sees it.
+    fn prose_sum(&self, start: usize, end: usize) -> u16 {
+        let mut sum = self.sums[end] - self.sums[start];
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        let sum = sum as u16;
+        if start.is_multiple_of(2) { sum } else { sum.swap_bytes() }
+    }
+}
+
+/// Writes all headers and answers how many bytes they take.
+fn write_headers(out: &mut [u8; HEADERS_MAX], sketch: &Sketch, payload: usize, payload_sum: Sum16BitWords) -> usize {
+    let mut at = 0;
+    if !sketch.raw {
+        out[..6].copy_from_slice(&sketch.destination.hardware());
+        out[6..12].copy_from_slice(&sketch.source.hardware());
+        let ether_type: u16 = if sketch.version == Version::V4 { 0x0800 } else { 0x86dd };
+        out[12..14].copy_from_slice(&ether_type.to_be_bytes());
+        at = ETHERNET_BYTES;
+    }
+    let transport_bytes = sketch.transport.header_bytes() + payload;
+    let protocol = sketch.transport.protocol(sketch.version);
+    let (ip, rest) = out[at..].split_at_mut(sketch.version.header_bytes());
+    // The sum of what both ends know beside the transport's own bytes.
+    let mut pseudo = match sketch.version {
+        Version::V4 => write_ipv4(ip, sketch, transport_bytes, protocol),
+        Version::V6 => write_ipv6(ip, sketch, transport_bytes, protocol),
+    };
+    pseudo = pseudo.add_2bytes([0, protocol]).add_4bytes((transport_bytes as u32).to_be_bytes());
+    let header = &mut rest[..sketch.transport.header_bytes()];
+    let (source, destination) = (sketch.source.port.to_be_bytes(), sketch.destination.port.to_be_bytes());
+    let (sum, checksum_at) = match sketch.transport {
+        Transport::Udp => {
+            header[..2].copy_from_slice(&source);
+            header[2..4].copy_from_slice(&destination);
+            header[4..6].copy_from_slice(&(transport_bytes as u16).to_be_bytes());
+            (pseudo, 6)
+        }
+        Transport::Tcp(segment) => {
+            header[..2].copy_from_slice(&source);
+            header[2..4].copy_from_slice(&destination);
+            header[4..8].copy_from_slice(&segment.sequence.to_be_bytes());
+            header[8..12].copy_from_slice(&segment.acknowledgment.to_be_bytes());
+            header[12] = 5 << 4;
+            header[13] = segment.flags;
+            header[14..16].copy_from_slice(&64_240u16.to_be_bytes());
+            (pseudo, 16)
+        }
+        Transport::Echo { sequence, reply } => {
+            let is_v4 = sketch.version == Version::V4;
+            header[0] = match (is_v4, reply) {
+                (true, false) => 8,
+                (true, true) => 0,
+                (false, false) => 128,
+                (false, true) => 129,
+            };
+            header[4..6].copy_from_slice(if reply { &destination } else { &source });
+            header[6..8].copy_from_slice(&sequence.to_be_bytes());
+            (if is_v4 { Sum16BitWords::new() } else { pseudo }, 2)
+        }
+    };
+    let sum = sum.add_2bytes((!payload_sum.ones_complement()).to_ne_bytes()).add_slice(header);
+    // UDP has no checksum of 0: that says there is none. For the others all ones would be the same as 0, but wrong to some.
+    let checksum = match sketch.transport {
+        Transport::Udp => sum.to_ones_complement_with_no_zero(),
+        Transport::Tcp(_) | Transport::Echo { .. } => sum.ones_complement(),
+    };
+    header[checksum_at..checksum_at + 2].copy_from_slice(&checksum.to_ne_bytes());
+    at + sketch.version.header_bytes() + sketch.transport.header_bytes()
+}
+
+/// Writes an IPv4 header and answers the sum of its addresses.
+fn write_ipv4(ip: &mut [u8], sketch: &Sketch, transport_bytes: usize, protocol: u8) -> Sum16BitWords {
+    ip[0] = 0x45;
+    let ip_bytes = (ip.len() + transport_bytes) as u16;
+    ip[2..4].copy_from_slice(&ip_bytes.to_be_bytes());
+    // Not to be fragmented.
+    ip[6] = 0x40;
+    ip[8] = HOPS;
+    ip[9] = protocol;
+    ip[12..16].copy_from_slice(&sketch.source.ipv4());
+    ip[16..20].copy_from_slice(&sketch.destination.ipv4());
+    let checksum = Sum16BitWords::new().add_slice(ip).ones_complement();
+    ip[10..12].copy_from_slice(&checksum.to_ne_bytes());
+    Sum16BitWords::new().add_slice(&ip[12..20])
+}
+
+/// Writes an IPv6 header and answers the sum of its addresses.
+fn write_ipv6(ip: &mut [u8], sketch: &Sketch, transport_bytes: usize, protocol: u8) -> Sum16BitWords {
+    ip[0] = 0x60;
+    ip[4..6].copy_from_slice(&(transport_bytes as u16).to_be_bytes());
+    ip[6] = protocol;
+    ip[7] = HOPS;
+    ip[8..24].copy_from_slice(&sketch.source.ipv6());
+    ip[24..40].copy_from_slice(&sketch.destination.ipv6());
+    Sum16BitWords::new().add_slice(&ip[8..40])
+}
+
+#[cfg(test)]
+mod tests {
+    use humpyard_core::random::Seed;
+
+    use super::super::packet::Side;
+    use super::super::packet::tests::assert_sound;
+    use super::*;
+
+    #[test]
+    fn every_combination_is_sound() {
+        let mut writer = Writer::new(9_000, 0);
+        let mut frame = Frame::default();
+        let mut random = Seed(1).stream("test");
+        for round in 0..3_000 {
+            let end = |side, host: u64, port: u64| Endpoint { side, host: host as u16, port: port as u16 };
+            let ends =
+                (end(Side::Client, random.bits(), random.bits()), end(Side::Server, random.bits(), random.bits()));
+            let version = if random.below(2) == 0 { Version::V4 } else { Version::V6 };
+            let transport = match random.below(4) {
+                0 => Transport::Udp,
+                1 => Transport::Tcp(Segment {
+                    sequence: random.bits() as u32,
+                    acknowledgment: random.bits() as u32,
+                    flags: Segment::ACK,
+                }),
+                n => Transport::Echo { sequence: random.bits() as u16, reply: n == 2 },
+            };
+            let length = 40 + random.below(if round % 10 == 0 { 8_900 } else { 200 }) as u32;
+            let mut sketch = Sketch::new(random.bits() >> 20, length, version, ends, transport);
+            sketch.raw = random.below(4) == 0;
+            sketch.text = random.below(STARTS) as u32;
+            if random.below(3) == 0 {
+                let application = [Application::Web, Application::Telemetry][random.below(2) as usize];
+                sketch.says = Some(Saying { application, from_server: random.below(2) == 0, conversation: round });
+            }
+            writer.write(&sketch, &mut frame);
+            assert_sound(&frame);
+            assert_eq!(frame.time, Time::from_ns(sketch.time_ns));
+            let least = if sketch.raw { 0 } else { FRAME_BYTES_MIN as u32 };
+            assert_eq!(frame.wire_length, length.max(sketch.header_bytes() as u32).max(least));
+        }
+    }
+
+    #[test]
+    fn nothing_is_longer_than_an_ip_packet() {
+        let ends = [Side::Client, Side::Server].map(|side| Endpoint { side, host: 1, port: 1 });
+        for version in [Version::V4, Version::V6] {
+            let mut frame = Frame::default();
+            let sketch = Sketch::new(0, 100_000, version, (ends[0], ends[1]), Transport::Udp);
+            Writer::new(100_000, 0).write(&sketch, &mut frame);
+            assert_sound(&frame);
+            assert_eq!(frame.data.len(), ETHERNET_BYTES + IP_BYTES_MAX);
+        }
+    }
+}
