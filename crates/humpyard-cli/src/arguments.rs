@@ -110,9 +110,15 @@ pub(crate) struct TrafficOptions {
     /// Stretch the captured times so that the offered work, by the cost table, is this part of what the cores can do
     #[arg(long, value_name = "X", conflicts_with = "rate", allow_negative_numbers = true)]
     pub(crate) load: Option<f64>,
-    /// What is done to packets: forward, or by kind (tcp, udp, icmp, ipv4, ipv6, other): tcp=forward,other=forward
-    #[arg(long, value_name = "LIST", default_value = "forward")]
-    pub(crate) services: String,
+    /// What is done to packets: forward, or by kind (tcp, udp, icmp, ipv4, ipv6, other) or name: tcp=forward,other=forward
+    #[arg(long, value_name = "[NAME=]SERVICE,...", default_value = "forward")]
+    pub(crate) services: Vec<String>,
+    /// A rule, of which the first that matches counts: protocol=tcp,port=80+443,service=web. Lists are joined by `+`; see below
+    #[arg(long, value_name = "NAME=VALUE,...")]
+    pub(crate) rule: Vec<String>,
+    /// Prefixes of the local side, from which the direction of a rule is seen
+    #[arg(long, value_name = "PREFIX,...")]
+    pub(crate) local: Option<String>,
     /// What services cost: table:NAME (measured, predictive, everest)
     #[arg(long, value_name = "table:NAME", default_value = "table:measured")]
     pub(crate) costs: String,
@@ -125,9 +131,9 @@ pub(crate) struct TrafficOptions {
     /// Share of the cores that a service is guaranteed; the rest is divided equally
     #[arg(long, value_name = "SERVICE=SHARE")]
     pub(crate) guarantee: Vec<String>,
-    /// Who the clients of a sharing policy are: flow, connection or service
-    #[arg(long, value_name = "KIND", default_value = "flow")]
-    pub(crate) clients: String,
+    /// Who the clients of a sharing policy are: flow, connection, service or rule [default: flow; rule where one names a client]
+    #[arg(long, value_name = "KIND")]
+    pub(crate) clients: Option<String>,
     /// Weights of the first clients, in order of appearance; the others have 1
     #[arg(long, value_name = "W,W,...")]
     pub(crate) weights: Option<String>,
@@ -155,7 +161,7 @@ pub(crate) struct TrafficOptions {
     /// The unit of work that is shared
     #[arg(long, value_enum, default_value_t = Unit::Ns)]
     pub(crate) unit: Unit,
-    /// Whether packets of one client may be on several cores at once [default: keep, but free where clients are services]
+    /// Whether packets of one client may be on several cores at once [default: keep, but free where clients are services or rules]
     #[arg(long, value_enum)]
     pub(crate) flow_order: Option<Order>,
     /// Most packets held at once

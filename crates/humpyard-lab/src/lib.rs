@@ -12,13 +12,15 @@ mod error;
 mod journal;
 mod parts;
 mod result;
+mod rule;
 mod run;
 
 pub use compare::{Comparison, compare};
-pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_topology};
+pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_topology};
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;
 pub use journal::{Parting, Replayed, replay};
 pub use result::{Damage, DurationSummary, Measured, PacketCounts, Panic, RunResult};
+pub use rule::RuleChoice;
 pub use run::{Control, run, run_live, simulate};
