@@ -367,7 +367,10 @@ impl RunConfig {
             ("flows", self.flows.to_string()),
             (
                 "guarantee",
-                list(&mut self.guarantees.iter().map(|(name, share)| format!("{name}={}", f64::from(*share) / 1e6))),
+                list(&mut self.services.iter().filter_map(|choice| {
+                    let share = self.guarantee(&choice.name)?;
+                    Some(format!("{}={}", choice.name, f64::from(share) / 1e6))
+                })),
             ),
             ("local", list(&mut self.local.iter().map(ToString::to_string))),
             ("loop", self.rounds.to_string()),

@@ -4,6 +4,7 @@
 //! [`RunResult`], the stable document of every run.
 #![forbid(unsafe_code)]
 
+mod check;
 mod compare;
 mod config;
 mod demo;
@@ -15,6 +16,7 @@ mod result;
 mod rule;
 mod run;
 
+pub use check::{Checked, CheckedRule, check};
 pub use compare::{Comparison, compare};
 pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_topology};
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};

@@ -35,7 +35,7 @@ pub(crate) type AnySwap<'a> = PlannedSwap<'a, AnySteer, AnyShare, AnyAllocate>;
 const LONGEST_BYTES: u32 = 1514;
 
 /// The typical packet whose work allocations reckon with, in bytes: about the mean of the papers' traces.
-const TYPICAL_BYTES: u32 = 800;
+pub(crate) const TYPICAL_BYTES: u32 = 800;
 
 /// The classifier of a run.
 pub(crate) fn classifier(config: &RunConfig) -> Result<Classifier, LabError> {
@@ -219,6 +219,11 @@ pub(crate) fn pacer(config: &RunConfig, cores: usize, stop: &AtomicBool) -> Resu
         Rate::Load(load) => Pace::Stretched(stretch(config, cores, load, stop)?),
     };
     Ok(Some(Pacer::new(pace)))
+}
+
+/// Why a simulation is none.
+pub(crate) fn no_line_rate() -> LabError {
+    LabError::option("a simulation has no line rate: use --rate trace or --rate PPS, or --load")
 }
 
 /// By how much gaps must be stretched for this load of so many cores. If `stop` is set it does not matter: the run is over.
