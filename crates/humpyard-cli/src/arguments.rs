@@ -425,6 +425,7 @@ pub(crate) struct ScheduleArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(arg_required_else_help = false)]
 pub(crate) struct TraceArguments {
     #[command(subcommand)]
     pub(crate) command: TraceCommand,

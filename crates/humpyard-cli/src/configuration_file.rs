@@ -50,6 +50,7 @@ impl ConfigurationFile {
             std::io::ErrorKind::InvalidData => {
                 Failure::new(format!("{path}: this is no text, so no configuration file"))
             }
+            std::io::ErrorKind::IsADirectory => Failure::new(format!("{path}: this is a directory; name a file in it")),
             _ => Failure::new(format!("{path}: the configuration file cannot be read: {error}")),
         };
         Self::parse(path, &fs::read_to_string(path).map_err(unreadable)?)

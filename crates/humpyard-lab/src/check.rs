@@ -2,6 +2,7 @@
 
 use core::sync::atomic::AtomicBool;
 
+use humpyard_core::id::Id;
 use humpyard_runtime::Clock as RuntimeClock;
 use humpyard_traffic::rule::{Conditions, shadowed};
 use humpyard_traffic::sink::create;
@@ -74,16 +75,36 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     let ruled = Ruled::new(config)?;
     let conditions: Vec<Conditions> = ruled.rules.iter().map(|rule| rule.conditions.clone()).collect();
     let shadowed = shadowed(&conditions);
-    let mut warnings: Vec<String> = shadowed.iter().map(|&at| unreached(config, &conditions, at)).collect();
+    let is_reached = |at: usize| !shadowed.contains(&at);
+    let mut warnings: Vec<String> = shadowed.iter().filter_map(|&at| unreached(config, at)).collect();
+    let gets_packets = |service: usize| {
+        let by_rule =
+            ruled.rules.iter().enumerate().any(|(at, rule)| is_reached(at) && rule.outcome.service.index() == service);
+        by_rule || is_in_a_chain(config, &config.services[service].name)
+    };
+    let idle = (0..config.services.len()).filter(|&service| !gets_packets(service));
+    warnings.extend(idle.map(|service| {
+        let name = &config.services[service].name;
+        format!(
+            "no packet gets the service `{name}`: the rules before take all of its packets; move or drop one of them"
+        )
+    }));
     warnings.extend(without_effect(config));
     warnings.extend(too_tolerant(config)?);
-    let rules = ruled.rules.iter().enumerate().map(|(at, rule)| CheckedRule {
+    // What rules leave for the kinds of services, if they leave anything.
+    let tried = ruled.rules.iter().enumerate().filter(|&(at, _)| at < config.rules.len() || is_reached(at));
+    let rules = tried.map(|(at, rule)| CheckedRule {
         packets: rule.conditions.to_string(),
-        service: config.services[usize::from(rule.outcome.service.0)].name.clone(),
-        client: ruled.clients[rule.outcome.client.0 as usize].clone(),
-        reached: !shadowed.contains(&at),
+        service: config.services[rule.outcome.service.index()].name.clone(),
+        client: ruled.clients[rule.outcome.client.index()].clone(),
+        reached: is_reached(at),
     });
     Ok(Checked { options: config.options(), rules: rules.collect(), warnings })
+}
+
+fn is_in_a_chain(config: &RunConfig, service: &str) -> bool {
+    let of_rules = config.rules.iter().filter_map(|rule| rule.chain.as_ref());
+    config.chains.iter().map(|(_, then)| then).chain(of_rules).flatten().any(|name| name == service)
 }
 
 /// Whether it can be read once only, so that looking would take from the run.
@@ -92,17 +113,12 @@ fn is_pipe(input: &str) -> bool {
     input == "-" || std::fs::metadata(input).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
-fn unreached(config: &RunConfig, conditions: &[Conditions], at: usize) -> String {
-    match config.rules.get(at) {
-        Some(rule) => format!(
-            "rule {}, `{rule}`, is never reached: rules before it take all of its packets; put it before them, or drop it",
-            at + 1
-        ),
-        None => format!(
-            "no packet is left for the services by kind at `{}`: rules and services before take all of them",
-            conditions[at]
-        ),
-    }
+fn unreached(config: &RunConfig, at: usize) -> Option<String> {
+    let rule = config.rules.get(at)?;
+    Some(format!(
+        "rule {}, `{rule}`, is never reached: rules before it take all of its packets; put it before them, or drop it",
+        at + 1
+    ))
 }
 
 /// What is asked for and does nothing.
@@ -176,6 +192,15 @@ mod tests {
             warnings.contains("guarantees do nothing under `hrw`") && warnings.contains("use --clients rule"),
             "{warnings}"
         );
+    }
+
+    #[test]
+    fn services_without_packets_are_told() {
+        let warnings = |services, rules: &[&str]| check(&config(services, rules)).unwrap().warnings.join("\n");
+        assert_eq!(warnings("forward", &["port=80", "service=forward"]), "");
+        let said = warnings("tcp=forward,other=forward", &["protocol=tcp,service=other"]);
+        assert!(said.contains("no packet gets the service `tcp`"), "{said}");
+        assert_eq!(warnings("web=forward,other=forward", &["port=80,service=other,chain=web"]), "");
     }
 
     #[test]

@@ -176,6 +176,11 @@ impl ServiceChoice {
             None => (Some(Match::Any), head, text),
         };
         let work: Named = work.parse()?;
+        if name.is_empty() || work.name.is_empty() {
+            return Err(LabError::option(format!(
+                "--services takes SERVICE or NAME=SERVICE, forward or tcp=forward for example; not `{text}`"
+            )));
+        }
         Ok(Self { name: name.to_owned(), matches, work })
     }
 

@@ -176,12 +176,21 @@ fn chains(config: &RunConfig, ruled: Ruled) -> Result<Vec<Vec<ServiceId>>, LabEr
 fn check_cores(config: &RunConfig, cores: usize) -> Result<(), LabError> {
     if !cores.is_multiple_of(config.contexts) {
         return Err(LabError::option(format!(
-            "--contexts {} does not divide {cores} cores: every element has as many",
+            "--contexts {} does not divide {cores} cores: every element has as many; give one that does, or other cores",
             config.contexts
         )));
     }
     if config.speeds.len() > cores {
-        return Err(LabError::option(format!("--speeds names {} cores, and there are {cores}", config.speeds.len())));
+        return Err(LabError::option(format!(
+            "--speeds names {} cores, and there are {cores}: name fewer, or have more cores",
+            config.speeds.len()
+        )));
+    }
+    if let Some(topology) = config.topology.as_ref().filter(|topology| topology.cores() != cores) {
+        return Err(LabError::option(format!(
+            "--topology has {} cores, and there are {cores}: have as many, or give another topology",
+            topology.cores()
+        )));
     }
     Ok(())
 }
@@ -265,13 +274,19 @@ fn stretch(config: &RunConfig, cores: usize, load: f64, stop: &AtomicBool) -> Re
 fn check_names(config: &RunConfig) -> Result<(), LabError> {
     let names: Vec<&str> = config.services.iter().map(|choice| choice.name.as_str()).collect();
     if let Some(twice) = (1..names.len()).find(|&i| names[..i].contains(&names[i])) {
-        return Err(LabError::option(format!("two services are called `{}`", names[twice])));
+        return Err(LabError::option(format!(
+            "two services are called `{}`: give each a name of its own, {0}2=... for example",
+            names[twice]
+        )));
     }
-    let tolerances = config.tolerances.iter().map(|(name, _)| name.as_str()).filter(|name| !name.is_empty());
-    let guarantees = config.guarantees.iter().map(|(name, _)| name.as_str());
-    for name in tolerances.chain(guarantees) {
-        if !names.contains(&name) {
-            return Err(LabError::option(unknown("service of this run", name, names)));
+    let tolerances =
+        config.tolerances.iter().map(|(name, _)| ("--tolerance", name)).filter(|(_, name)| !name.is_empty());
+    let guarantees = config.guarantees.iter().map(|(name, _)| ("--guarantee", name));
+    let chains = config.chains.iter().flat_map(|(first, then)| core::iter::once(first).chain(then));
+    for (option, name) in tolerances.chain(guarantees).chain(chains.map(|name| ("--chain", name))) {
+        if !names.contains(&name.as_str()) {
+            let known = names.iter().copied();
+            return Err(LabError::option(format!("{option}: {}", unknown("service of this run", name, known))));
         }
     }
     Ok(())

@@ -44,7 +44,7 @@ pub(crate) fn configuration(
     let table = options.costs.strip_prefix("table:").unwrap_or(&options.costs);
     config.costs = *find_table(table).map_err(Failure::new)?;
     config.tolerances = options.tolerance.iter().map(|text| tolerance(text)).collect::<Result<_, _>>()?;
-    config.switch_cost = parse_duration(&options.switch_cost)?;
+    config.switch_cost = duration("--switch-cost", &options.switch_cost)?;
     config.guarantees = options.guarantee.iter().map(|text| guarantee(text)).collect::<Result<_, _>>()?;
     config.clients = options.clients.as_deref().map(str::parse).transpose()?;
     config.weights = options.weights.as_deref().map_or(Ok(Vec::new()), weights)?;
@@ -68,10 +68,10 @@ pub(crate) fn configuration(
     };
     config.contexts = usize::from(options.contexts);
     config.speeds = options.speeds.as_deref().map_or(Ok(Vec::new()), speeds)?;
-    config.stall = parse_duration(&options.stall)?;
+    config.stall = duration("--stall", &options.stall)?;
     config.chains = options.chain.iter().map(|text| chain(text)).collect::<Result<_, _>>()?;
     if let Some(longest) = &options.reorder {
-        let timeout = Time::from_ns(parse_duration(longest)?.as_nanos() as u64);
+        let timeout = Time::from_ns(duration("--reorder", longest)?.as_nanos() as u64);
         config.exit = Some(ExitOrder { packets: options.reorder_buffer, timeout });
     }
     config.swaps = options.swap.iter().map(|text| swap(text)).collect::<Result<_, _>>()?;
@@ -102,7 +102,7 @@ pub(crate) fn live_configuration(
         OverloadOption::Wait => Overload::Wait,
         OverloadOption::Drop => Overload::Drop,
     });
-    config.longest = live.longest.as_deref().map(parse_duration).transpose()?;
+    config.longest = live.longest.as_deref().map(|text| duration("--for", text)).transpose()?;
     Ok(config)
 }
 
@@ -140,7 +140,7 @@ fn swap(text: &str) -> Result<(Duration, PolicySpec), Failure> {
     let (at, policy) = text
         .split_once('=')
         .ok_or_else(|| Failure::new(format!("--swap takes a time and policies, 2s=drr for example; not `{text}`")))?;
-    Ok((parse_duration(at)?, policy.parse()?))
+    Ok((duration("--swap", at)?, policy.parse()?))
 }
 
 /// Whole numbers from 1, separated by commas.
@@ -155,8 +155,16 @@ pub(crate) fn weights(text: &str) -> Result<Vec<Weight>, Failure> {
 }
 
 fn tolerance(text: &str) -> Result<(String, Duration), Failure> {
-    let (service, time) = text.split_once('=').unwrap_or(("", text));
-    Ok((service.to_owned(), parse_duration(time)?))
+    match text.split_once('=') {
+        Some(("", _)) => Err(Failure::new(format!("--tolerance reads TIME or SERVICE=TIME, not `{text}`"))),
+        Some((service, time)) => Ok((service.to_owned(), duration("--tolerance", time)?)),
+        None => Ok((String::new(), duration("--tolerance", text)?)),
+    }
+}
+
+/// The time that an option takes.
+fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
+    parse_duration(text).map_err(|error| Failure::new(format!("{option}: {error}")))
 }
 
 fn guarantee(text: &str) -> Result<(String, u32), Failure> {

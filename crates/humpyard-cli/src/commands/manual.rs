@@ -29,7 +29,10 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<ExitCode, Failure> {
         output::print(&page(&root)?)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let unwritable = |error: std::io::Error| Failure::new(format!("{directory}: the pages cannot be written: {error}"));
+    let unwritable = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => Failure::new(format!("{directory}: this is a file; name a directory")),
+        _ => Failure::new(format!("{directory}: the pages cannot be written: {error}; name another directory")),
+    };
     fs::create_dir_all(directory).map_err(unwritable)?;
     let mut pages = Vec::new();
     collect(&root, "humpyard", &mut pages)?;

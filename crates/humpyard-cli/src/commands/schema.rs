@@ -24,7 +24,7 @@ pub(crate) fn schema() -> Value {
 fn property(option: &Arg) -> Value {
     let help = option.get_help().map(ToString::to_string).unwrap_or_default();
     let mut property = match option.get_long() {
-        Some(RULE) => json!({"type": "array", "items": rule()}),
+        Some(RULE) => json!({"type": "array", "items": {"anyOf": [rule(), {"type": "string"}]}}),
         _ if is_flag(option) => json!({"type": "boolean"}),
         _ => with_lists(option, value(option)),
     };

@@ -7,8 +7,23 @@ use crate::support::{directory, document, good};
 #[test]
 fn every_command_helps() {
     let here = Path::new(".");
-    let commands =
-        ["", "demo", "run", "sim", "compare", "schedule", "trace", "trace info", "list", "explain", "help run"];
+    let commands = [
+        "",
+        "demo",
+        "run",
+        "sim",
+        "compare",
+        "schedule",
+        "check",
+        "replay",
+        "completions",
+        "man",
+        "trace",
+        "trace info",
+        "list",
+        "explain",
+        "help run",
+    ];
     for command in commands {
         let flag = if command.starts_with("help") { "" } else { "--help" };
         let said = good(here, &format!("{command} {flag}"));
