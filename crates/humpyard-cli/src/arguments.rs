@@ -38,6 +38,9 @@ pub(crate) enum Command {
     /// Show the bare sequence of a sharing policy on always-ready clients
     #[command(after_help = SCHEDULE_EXAMPLES)]
     Schedule(ScheduleArguments),
+    /// Say whether a configuration file is good, and what it means, without running it
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArguments),
     /// Play a journal again and say whether the same is decided
     #[command(
         after_help = "Examples:\n  humpyard run --input in.pcap --policy hrw --journal hrw.jsonl\n  humpyard replay \
@@ -52,6 +55,12 @@ pub(crate) enum Command {
     /// List what there is: policies, services, traffic profiles, cost tables
     #[command(after_help = "Examples:\n  humpyard list policies\n  humpyard list services --json")]
     List(ListArguments),
+    /// Print completions for a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArguments),
+    /// Print the manual page, or write those of all commands
+    #[command(after_help = "Examples:\n  humpyard man > humpyard.1\n  humpyard man --output man1")]
+    Man(ManArguments),
     /// Explain a policy, a service or a traffic profile
     #[command(after_help = "Examples:\n  humpyard explain drr\n  humpyard explain forward\n  humpyard explain poisson")]
     Explain(ExplainArguments),
@@ -84,6 +93,31 @@ const SCHEDULE_EXAMPLES: &str = "Examples:
   humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
   humpyard schedule --policy drr --weights 3,2,1 --slots 12 --processors 2 --json";
 
+const CHECK_EXAMPLES: &str = "Examples:
+  humpyard check run.toml
+  humpyard check run.toml --for sim --json
+  humpyard check --schema > humpyard.schema.json
+
+A file has a key for every option of `run`, `sim` and `compare`, by its long name; those of another command do not count:
+  input = \"in.pcap\"
+  policy = \"everest\"
+  cores = 8
+  tolerance = { web = \"2ms\" }
+  services = { web = \"forward\", rest = \"forward\" }
+  [[rule]]
+  port = [80, 443]
+  service = \"web\"
+  [[rule]]
+  service = \"rest\"
+
+Without --for the file is checked for `run` and for `sim`: for one of them alone if it says workers or cores, and for
+`compare` if it has several policies. File names are seen from the directory in which humpyard runs.";
+
+const COMPLETIONS_EXAMPLES: &str = "Examples:
+  humpyard completions bash > ~/.local/share/bash-completion/completions/humpyard
+  humpyard completions fish > ~/.config/fish/completions/humpyard.fish
+  humpyard completions zsh > _humpyard";
+
 /// Options of every command.
 #[derive(Debug, Args)]
 pub(crate) struct CommonOptions {
@@ -98,9 +132,13 @@ pub(crate) struct CommonOptions {
     pub(crate) quiet: bool,
 }
 
-/// Options of `run`, `sim` and `compare`.
+/// Options of `run`, `sim` and `compare`. Each is a key of configuration files, too.
 #[derive(Debug, Args)]
 pub(crate) struct TrafficOptions {
+    /// Take options from this file: a key for each, by its long name; what is given here counts. `humpyard check` explains it
+    // Read before the other options are.
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) config: Option<String>,
     /// Where packets come from: a capture (pcap or pcapng, .gz or .zst), `-`, or gen:PROFILE:name=value,...
     #[arg(long, value_name = "SRC")]
     pub(crate) input: String,
@@ -113,9 +151,15 @@ pub(crate) struct TrafficOptions {
     /// Stretch the captured times so that the offered work, by the cost table, is this part of what the cores can do
     #[arg(long, value_name = "X", conflicts_with = "rate", allow_negative_numbers = true)]
     pub(crate) load: Option<f64>,
-    /// What is done to packets: forward, or by kind (tcp, udp, icmp, ipv4, ipv6, other): tcp=forward,other=forward
-    #[arg(long, value_name = "LIST", default_value = "forward")]
-    pub(crate) services: String,
+    /// What is done to packets: forward, or by kind (tcp, udp, icmp, ipv4, ipv6, other) or name: tcp=forward,other=forward
+    #[arg(long, value_name = "[NAME=]SERVICE,...", default_value = "forward")]
+    pub(crate) services: Vec<String>,
+    /// A rule, of which the first that matches counts: protocol=tcp,port=80+443,service=web. Lists are joined by `+`; see below
+    #[arg(long, value_name = "NAME=VALUE,...")]
+    pub(crate) rule: Vec<String>,
+    /// Prefixes of the local side, from which the direction of a rule is seen
+    #[arg(long, value_name = "PREFIX,...")]
+    pub(crate) local: Option<String>,
     /// What services cost: table:NAME (measured, predictive, everest)
     #[arg(long, value_name = "table:NAME", default_value = "table:measured")]
     pub(crate) costs: String,
@@ -128,9 +172,9 @@ pub(crate) struct TrafficOptions {
     /// Share of the cores that a service is guaranteed; the rest is divided equally
     #[arg(long, value_name = "SERVICE=SHARE")]
     pub(crate) guarantee: Vec<String>,
-    /// Who the clients of a sharing policy are: flow, connection or service
-    #[arg(long, value_name = "KIND", default_value = "flow")]
-    pub(crate) clients: String,
+    /// Who the clients of a sharing policy are: flow, connection, service or rule [default: flow; rule where one names a client]
+    #[arg(long, value_name = "KIND")]
+    pub(crate) clients: Option<String>,
     /// Weights of the first clients, in order of appearance; the others have 1
     #[arg(long, value_name = "W,W,...")]
     pub(crate) weights: Option<String>,
@@ -158,7 +202,7 @@ pub(crate) struct TrafficOptions {
     /// The unit of work that is shared
     #[arg(long, value_enum, default_value_t = Unit::Ns)]
     pub(crate) unit: Unit,
-    /// Whether packets of one client may be on several cores at once [default: keep, but free where clients are services]
+    /// Whether packets of one client may be on several cores at once [default: keep, but free where clients are services or rules]
     #[arg(long, value_enum)]
     pub(crate) flow_order: Option<Order>,
     /// Most packets held at once
@@ -279,6 +323,43 @@ pub(crate) struct SimArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// A configuration file
+    #[arg(value_name = "FILE.toml", required_unless_present = "schema")]
+    pub(crate) file: Option<String>,
+    /// Check it for this command; may be given several times
+    #[arg(long = "for", value_enum, value_name = "COMMAND")]
+    pub(crate) commands: Vec<Configured>,
+    /// Print the JSON schema of configuration files, by which editors complete and check them
+    #[arg(long, conflicts_with_all = ["file", "commands"])]
+    pub(crate) schema: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+/// The commands that take a configuration file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Configured {
+    Run,
+    Sim,
+    Compare,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArguments {
+    /// Write the pages of all commands into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ReplayArguments {
     /// A journal, as --journal writes it
     #[arg(value_name = "FILE")]
@@ -347,6 +428,7 @@ pub(crate) struct ScheduleArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(arg_required_else_help = false)]
 pub(crate) struct TraceArguments {
     #[command(subcommand)]
     pub(crate) command: TraceCommand,

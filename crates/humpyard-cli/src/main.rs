@@ -5,12 +5,14 @@
 
 mod arguments;
 mod commands;
+mod configuration_file;
 mod failure;
 mod figures;
 mod output;
 mod progress;
 mod stop;
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
@@ -18,11 +20,12 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use arguments::{Arguments, Command};
+use configuration_file::{ConfigurationFile, typed_file};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let finished = parse().and_then(run);
-    match finished {
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    match run_typed(&typed) {
         Ok(verdict) => verdict,
         Err(failure) => {
             output::say(&format!("humpyard: {failure}"));
@@ -31,8 +34,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse() -> Result<Option<Arguments>, Failure> {
-    match Arguments::try_parse() {
+/// Runs what was typed, with the options of the configuration file that it names.
+fn run_typed(typed: &[OsString]) -> Result<ExitCode, Failure> {
+    let Some(path) = typed_file(typed) else { return parse(typed).and_then(run) };
+    let file = ConfigurationFile::read(&path)?;
+    let finished = file.merged(typed, &|_| true).and_then(|merged| parse(&merged)).and_then(run);
+    finished.map_err(|failure| file.blame(typed, failure, &commands::check::attempt))
+}
+
+fn parse(typed: &[OsString]) -> Result<Option<Arguments>, Failure> {
+    match Arguments::try_parse_from(typed) {
         Ok(arguments) => Ok(Some(arguments)),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             let text = error.render();
@@ -51,6 +62,9 @@ fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Sim(arguments) => commands::run::sim(&arguments),
         Command::Compare(arguments) => commands::compare::compare(&arguments),
+        Command::Check(arguments) => commands::check::check(&arguments),
+        Command::Completions(arguments) => commands::manual::completions(&arguments),
+        Command::Man(arguments) => commands::manual::man(&arguments),
         Command::Schedule(arguments) => commands::schedule::schedule(&arguments),
         Command::Replay(arguments) => commands::replay::replay(&arguments),
         Command::Trace(arguments) => commands::trace::trace(&arguments),

@@ -14,8 +14,10 @@ use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
 use humpyard_sim::{CostTable, TABLES};
 use humpyard_traffic::classify::{Granularity, Match};
+use ipnet::IpNet;
 
 use crate::LabError;
+use crate::rule::{RuleChoice, service_name};
 
 /// Which of the two drivers runs it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,6 +111,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, LabError> {
     }
 }
 
+/// A share from 0 to 1, in millionths.
+pub fn parse_share(text: &str) -> Option<u32> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.map(|share| (share * 1e6).round() as u32)
+}
+
 /// The topology that text describes: `e5355` (two sockets of two shared caches of two cores), or fan-outs from the root such
 /// as `2x4x2`, with the costs of their levels if they are not the usual: `2x4:2.0,1.2`.
 ///
@@ -143,8 +151,8 @@ const LEVEL_COSTS: [u32; 3] = [1100, 1400, 2000];
 pub struct ServiceChoice {
     /// Its name in results.
     pub name: String,
-    /// The packets that get it.
-    pub matches: Match,
+    /// The packets that get it, if no rule says otherwise; none: only those of which a rule or a chain says so.
+    pub matches: Option<Match>,
     /// What is done: the name of a service, and its parameters.
     pub work: Named,
 }
@@ -153,23 +161,58 @@ impl ServiceChoice {
     /// `forward`, for every packet.
     pub fn forward() -> Self {
         let work = Named { name: "forward".into(), parameters: Vec::new() };
-        Self { name: work.name.clone(), matches: Match::Any, work }
+        Self { name: work.name.clone(), matches: Some(Match::Any), work }
+    }
+
+    /// `forward`, `forward:name=value,...`, `tcp=forward:...` for one kind of packets, or `NAME=forward:...` for those of
+    /// which a rule or a chain says so.
+    ///
+    /// # Errors
+    /// Parameters that do not read name=value.
+    pub fn parse(text: &str) -> Result<Self, LabError> {
+        let head = text.split_once(':').map_or(text, |(head, _)| head);
+        let (matches, name, work) = match head.split_once('=') {
+            Some((name, _)) => (name.parse().ok(), name, &text[name.len() + 1..]),
+            None => (Some(Match::Any), head, text),
+        };
+        let work: Named = work.parse()?;
+        if name.is_empty() || work.name.is_empty() {
+            return Err(LabError::option(format!(
+                "--services takes SERVICE or NAME=SERVICE, forward or tcp=forward for example; not `{text}`"
+            )));
+        }
+        Ok(Self { name: name.to_owned(), matches, work })
+    }
+
+    /// Several, separated by commas: a part belongs to the service before unless it names packets and a known service.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, LabError> {
+        let mut parts: Vec<String> = Vec::new();
+        for part in text.split(',') {
+            match parts.last_mut() {
+                Some(last) if !starts_service(part) => {
+                    last.push(',');
+                    last.push_str(part);
+                }
+                _ => parts.push(part.to_owned()),
+            }
+        }
+        parts.iter().map(|part| Self::parse(part)).collect()
     }
 }
 
-impl FromStr for ServiceChoice {
-    type Err = LabError;
-
-    /// `forward`, `forward:name=value,...`, or `tcp=forward:...` for one kind of packets.
-    fn from_str(text: &str) -> Result<Self, LabError> {
-        let head = text.split_once(':').map_or(text, |(head, _)| head);
-        let (matches, name, work) = match head.split_once('=') {
-            Some((matches, _)) => (matches.parse()?, matches, &text[matches.len() + 1..]),
-            None => (Match::Any, head, text),
-        };
-        let work: Named = work.parse()?;
-        Ok(Self { name: name.to_owned(), matches, work })
-    }
+/// Whether this part names packets and a service, rather than a parameter of the service before.
+fn starts_service(part: &str) -> bool {
+    let known = |name: &str| {
+        let in_a_table = TABLES.iter().flat_map(|table| table.costs).any(|(known, _)| *known == name);
+        in_a_table || humpyard_services::entries().iter().any(|entry| entry.name == name)
+    };
+    part.split_once('=').is_some_and(|(kind, work)| {
+        let name = work.split_once(':').map_or(work, |(name, _)| name);
+        kind.parse::<Match>().is_ok() || known(name)
+    })
 }
 
 /// Everything that decides what a run does.
@@ -195,8 +238,12 @@ pub struct RunConfig {
     pub speeds: Vec<u32>,
     /// What every packet waits for memory after it was computed, while another context computes. In virtual time.
     pub stall: Duration,
-    /// The services, in order of their rules; the last gets what no rule matches.
+    /// The services; where no rule matches, the first whose kind of packets it is counts.
     pub services: Vec<ServiceChoice>,
+    /// The rules; the first that matches counts.
+    pub rules: Vec<RuleChoice>,
+    /// The prefixes from which the directions of rules are seen.
+    pub local: Vec<IpNet>,
     /// What services cost: in virtual time the truth, in real time the estimate.
     pub costs: CostTable,
     /// Which time it goes by. Live only.
@@ -221,8 +268,8 @@ pub struct RunConfig {
     pub switch_cost: Duration,
     /// Guaranteed share of the cores in millionths, by service name.
     pub guarantees: Vec<(String, u32)>,
-    /// Who the clients are.
-    pub clients: Granularity,
+    /// Who the clients are; none is: flows, or those of the rules where a rule names a client or a weight.
+    pub clients: Option<Granularity>,
     /// Weights of the first clients, in order of appearance; for services, in their order.
     pub weights: Vec<Weight>,
     /// The unit of work.
@@ -264,6 +311,8 @@ impl RunConfig {
             swaps: Vec::new(),
             journal: None,
             services: vec![ServiceChoice::forward()],
+            rules: Vec::new(),
+            local: Vec::new(),
             costs: TABLES[0],
             clock: Clock::Real,
             rate: if host == Host::Live { Rate::Line } else { Rate::Trace },
@@ -272,7 +321,7 @@ impl RunConfig {
             tolerances: Vec::new(),
             switch_cost: SWITCH_COST,
             guarantees: Vec::new(),
-            clients: Granularity::Flow,
+            clients: None,
             weights: Vec::new(),
             unit: WorkUnit::Nanoseconds,
             flow_order: None,
@@ -289,7 +338,24 @@ impl RunConfig {
     /// Delay beyond which a packet of the service is late.
     pub(crate) fn tolerance(&self, service: &str) -> Duration {
         let given = |name: &str| self.tolerances.iter().rev().find(|(given, _)| given == name).map(|&(_, time)| time);
-        given(service).or_else(|| given("")).unwrap_or(TOLERANCE)
+        let by_rule = || self.rules_of(service).find_map(|rule| rule.tolerance);
+        given(service).or_else(by_rule).or_else(|| given("")).unwrap_or(TOLERANCE)
+    }
+
+    /// Share of the cores that a service is guaranteed, in millionths, if one is given.
+    pub(crate) fn guarantee(&self, service: &str) -> Option<u32> {
+        let given = self.guarantees.iter().rev().find(|(given, _)| given == service).map(|&(_, share)| share);
+        given.or_else(|| self.rules_of(service).find_map(|rule| rule.guarantee))
+    }
+
+    fn rules_of<'a>(&'a self, service: &'a str) -> impl Iterator<Item = &'a RuleChoice> {
+        self.rules.iter().filter(move |rule| service_name(self, rule) == service)
+    }
+
+    /// Who the clients are.
+    pub fn granularity(&self) -> Granularity {
+        let named = || self.rules.iter().any(|rule| rule.client.is_some() || rule.weight.is_some());
+        self.clients.unwrap_or_else(|| if named() { Granularity::Rule } else { Granularity::Flow })
     }
 
     /// What was asked for beside policy, input, cores and seed, by option, as on the command line.
@@ -300,14 +366,18 @@ impl RunConfig {
             ("buffer", self.buffer.to_string()),
             ("client-limit", limit(self.limits.client)),
             ("chain", list(&mut self.chains.iter().map(|(first, then)| format!("{first}={}", then.join("+"))))),
-            ("clients", self.clients.name().to_owned()),
+            ("clients", self.granularity().name().to_owned()),
             ("costs", format!("table:{}", self.costs.name)),
             ("contexts", self.contexts.to_string()),
             ("flows", self.flows.to_string()),
             (
                 "guarantee",
-                list(&mut self.guarantees.iter().map(|(name, share)| format!("{name}={}", f64::from(*share) / 1e6))),
+                list(&mut self.services.iter().filter_map(|choice| {
+                    let share = self.guarantee(&choice.name)?;
+                    Some(format!("{}={}", choice.name, f64::from(share) / 1e6))
+                })),
             ),
+            ("local", list(&mut self.local.iter().map(ToString::to_string))),
             ("loop", self.rounds.to_string()),
             (
                 "reorder",
@@ -316,6 +386,7 @@ impl RunConfig {
                     |exit| format!("{}ns, {} packets", exit.timeout.as_ns(), exit.packets),
                 ),
             ),
+            ("rule", self.rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(";")),
             ("speeds", list(&mut self.speeds.iter().map(|&speed| (f64::from(speed) / 1000.0).to_string()))),
             ("stall", format!("{}ns", self.stall.as_nanos())),
             ("swap", list(&mut self.swaps.iter().map(|(at, policy)| format!("{}ns={policy}", at.as_nanos())))),
@@ -323,7 +394,9 @@ impl RunConfig {
             ("queue-limit", limit(self.limits.queue)),
             (
                 "services",
-                list(&mut self.services.iter().map(|choice| format!("{}={}", choice.matches.name(), choice.work))),
+                list(&mut self.services.iter().map(|choice| {
+                    format!("{}={}", choice.matches.map_or(choice.name.as_str(), |kind| kind.name()), choice.work)
+                })),
             ),
             ("switch-cost", format!("{}ns", self.switch_cost.as_nanos())),
             ("ties", if self.ties == Ties::Lowest { "lowest" } else { "highest" }.to_owned()),
@@ -406,11 +479,26 @@ mod tests {
 
     #[test]
     fn services_read_with_and_without_a_match() {
-        let choice: ServiceChoice = "tcp=forward:checksum=fill,icmp-interval=8".parse().unwrap();
-        assert_eq!((choice.name.as_str(), choice.matches, choice.work.name.as_str()), ("tcp", Match::Tcp, "forward"));
+        let choice = ServiceChoice::parse("tcp=forward:checksum=fill,icmp-interval=8").unwrap();
+        let (name, work) = (choice.name.as_str(), choice.work.name.as_str());
+        assert_eq!((name, choice.matches, work), ("tcp", Some(Match::Tcp), "forward"));
         assert_eq!(choice.work.parameters[1], ("icmp-interval".to_owned(), "8".to_owned()));
-        let choice: ServiceChoice = "forward:checksum=fill".parse().unwrap();
-        assert_eq!((choice.name.as_str(), choice.matches), ("forward", Match::Any));
-        assert!("tpc=forward".parse::<ServiceChoice>().is_err());
+        let choice = ServiceChoice::parse("forward:checksum=fill").unwrap();
+        assert_eq!((choice.name.as_str(), choice.matches), ("forward", Some(Match::Any)));
+        let choice = ServiceChoice::parse("web=forward").unwrap();
+        assert_eq!((choice.name.as_str(), choice.matches), ("web", None));
+    }
+
+    #[test]
+    fn services_with_parameters_are_told_apart() {
+        let list = "tcp=forward:checksum=fill,icmp-burst=8,web=forward:icmp-burst=9,other=forward";
+        let choices = ServiceChoice::parse_list(list).unwrap();
+        let names: Vec<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
+        assert_eq!(names, ["tcp", "web", "other"]);
+        assert_eq!(choices[0].work.parameters.len(), 2);
+        assert_eq!(
+            ServiceChoice::parse_list("forward:icmp-burst=8,checksum=fill").unwrap()[0].work.parameters.len(),
+            2
+        );
     }
 }

@@ -220,12 +220,22 @@ pub struct Parting {
 /// # Errors
 /// A file that is no journal or is cut, with the line; policies that do not go with it.
 pub fn replay(path: &str, policy: Option<PolicySpec>) -> Result<Replayed, LabError> {
-    let unreadable =
-        |error: &dyn core::fmt::Display| LabError::option(format!("cannot read the journal `{path}`: {error}"));
+    let unreadable = |error: &io::Error| {
+        let reason = match error.kind() {
+            io::ErrorKind::NotFound => "there is no such file; `run` and `sim` write one with --journal".to_owned(),
+            io::ErrorKind::IsADirectory => "it is a directory; name a file in it".to_owned(),
+            io::ErrorKind::InvalidData => "it is no text; name a file that --journal wrote".to_owned(),
+            _ => error.to_string(),
+        };
+        LabError::option(format!("cannot read the journal `{path}`: {reason}"))
+    };
     let mut lines = BufReader::with_capacity(1 << 18, File::open(path).map_err(|error| unreadable(&error))?).lines();
     let first = lines.next().transpose().map_err(|error| unreadable(&error))?.unwrap_or_default();
-    let header: Header = serde_json::from_str(&first)
-        .map_err(|error| LabError::option(format!("`{path}` is no journal of humpyard: line 1: {error}")))?;
+    let header: Header = serde_json::from_str(&first).map_err(|error| {
+        LabError::option(format!(
+            "`{path}` is no journal of humpyard: line 1: {error}; name a file that --journal wrote"
+        ))
+    })?;
     if header.humpyard_journal != VERSION {
         return Err(LabError::option(format!(
             "`{path}` is a journal of version {}, and this is {VERSION}: record it again",

@@ -4,6 +4,7 @@
 //! [`RunResult`], the stable document of every run.
 #![forbid(unsafe_code)]
 
+mod check;
 mod compare;
 mod config;
 mod demo;
@@ -12,13 +13,16 @@ mod error;
 mod journal;
 mod parts;
 mod result;
+mod rule;
 mod run;
 
+pub use check::{Checked, CheckedRule, check};
 pub use compare::{Comparison, compare};
-pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_topology};
+pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_topology};
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;
 pub use journal::{Parting, Replayed, replay};
 pub use result::{Damage, DurationSummary, Measured, PacketCounts, Panic, RunResult};
+pub use rule::RuleChoice;
 pub use run::{Control, run, run_live, simulate};

@@ -14,7 +14,7 @@ use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
-use humpyard_traffic::classify::{Classifier, ClassifierConfig, Granularity, Rule};
+use humpyard_traffic::classify::{Classifier, ClassifierConfig, Granularity};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::repeat::Repeat;
 use humpyard_traffic::sink::{Sink, create};
@@ -23,6 +23,7 @@ use humpyard_traffic::source::Source;
 use crate::LabError;
 use crate::config::{Host, Rate, RunConfig};
 use crate::journal::JournalFile;
+use crate::rule::{Ruled, find_service};
 
 /// The mechanism over any policies, measured.
 pub(crate) type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
@@ -34,7 +35,7 @@ pub(crate) type AnySwap<'a> = PlannedSwap<'a, AnySteer, AnyShare, AnyAllocate>;
 const LONGEST_BYTES: u32 = 1514;
 
 /// The typical packet whose work allocations reckon with, in bytes: about the mean of the papers' traces.
-const TYPICAL_BYTES: u32 = 800;
+pub(crate) const TYPICAL_BYTES: u32 = 800;
 
 /// The classifier of a run.
 pub(crate) fn classifier(config: &RunConfig) -> Result<Classifier, LabError> {
@@ -45,12 +46,12 @@ pub(crate) fn classifier(config: &RunConfig) -> Result<Classifier, LabError> {
             config.flows, config.buffer
         )));
     }
-    let rules = config.services.iter().enumerate();
-    let rules = rules.map(|(id, choice)| Rule { matches: choice.matches, service: ServiceId::from_index(id) });
+    check_names(config)?;
     let classifier = ClassifierConfig {
         flows: config.flows,
-        granularity: config.clients,
-        rules: rules.collect(),
+        granularity: config.granularity(),
+        rules: Ruled::new(config)?.rules,
+        local: config.local.clone(),
         seed: config.seed,
     };
     Ok(Classifier::new(classifier)?)
@@ -69,8 +70,9 @@ pub(crate) fn with_setup<T>(
     clients: usize,
     body: impl FnOnce(&Setup<'_>, &Options) -> Result<T, LabError>,
 ) -> Result<T, LabError> {
-    check_names(config)?;
     check_cores(config, cores)?;
+    let ruled = Ruled::new(config)?;
+    let weights = ruled.weights(config);
     let costs = costs(config)?;
     let estimates = config.estimates(&costs);
     let guarantees = guarantees(config)?;
@@ -97,17 +99,17 @@ pub(crate) fn with_setup<T>(
         packets: config.buffer,
         unit: config.unit,
         longest: estimates.iter().map(|cost| cost.work(LONGEST_BYTES)).max().unwrap_or(1),
-        weights: &config.weights,
+        weights: &weights,
         estimates: &estimates,
         services: &services,
         ties: config.ties,
         seed: config.seed,
     };
-    let flow_order = config.flow_order.unwrap_or(match config.clients {
-        Granularity::Service => FlowOrder::Free,
+    let flow_order = config.flow_order.unwrap_or(match config.granularity() {
+        Granularity::Service | Granularity::Rule => FlowOrder::Free,
         Granularity::Flow | Granularity::Connection => FlowOrder::Keep,
     });
-    let options = Options { limits: config.limits, flow_order, chains: chains(config)?, exit: config.exit };
+    let options = Options { limits: config.limits, flow_order, chains: chains(config, ruled)?, exit: config.exit };
     body(&setup, &options)
 }
 
@@ -153,23 +155,20 @@ pub(crate) fn swaps<'a>(config: &'a RunConfig, setup: &'a Setup<'a>) -> Result<V
 }
 
 /// The services that packets go through, by the service with which they begin; none where no packet goes through several.
-fn chains(config: &RunConfig) -> Result<Vec<Vec<ServiceId>>, LabError> {
-    if config.chains.is_empty() {
+fn chains(config: &RunConfig, ruled: Ruled) -> Result<Vec<Vec<ServiceId>>, LabError> {
+    if config.chains.is_empty() && ruled.chains.is_empty() {
         return Ok(Vec::new());
     }
-    let names: Vec<&str> = config.services.iter().map(|choice| choice.name.as_str()).collect();
-    let find = |name: &str| {
-        let found = names.iter().position(|known| *known == name).map(ServiceId::from_index);
-        found.ok_or_else(|| LabError::option(unknown("service of this run", name, names.iter().copied())))
-    };
-    let mut chains: Vec<Vec<ServiceId>> = (0..names.len()).map(|id| vec![ServiceId::from_index(id)]).collect();
+    let mut chains: Vec<Vec<ServiceId>> =
+        (0..config.services.len()).map(|id| vec![ServiceId::from_index(id)]).collect();
     for (first, then) in &config.chains {
-        let chain = &mut chains[find(first)?.index()];
+        let chain = &mut chains[find_service(config, first)?.index()];
         chain.truncate(1);
         for name in then {
-            chain.push(find(name)?);
+            chain.push(find_service(config, name)?);
         }
     }
+    chains.extend(ruled.chains);
     Ok(chains)
 }
 
@@ -177,12 +176,21 @@ fn chains(config: &RunConfig) -> Result<Vec<Vec<ServiceId>>, LabError> {
 fn check_cores(config: &RunConfig, cores: usize) -> Result<(), LabError> {
     if !cores.is_multiple_of(config.contexts) {
         return Err(LabError::option(format!(
-            "--contexts {} does not divide {cores} cores: every element has as many",
+            "--contexts {} does not divide {cores} cores: every element has as many; give one that does, or other cores",
             config.contexts
         )));
     }
     if config.speeds.len() > cores {
-        return Err(LabError::option(format!("--speeds names {} cores, and there are {cores}", config.speeds.len())));
+        return Err(LabError::option(format!(
+            "--speeds names {} cores, and there are {cores}: name fewer, or have more cores",
+            config.speeds.len()
+        )));
+    }
+    if let Some(topology) = config.topology.as_ref().filter(|topology| topology.cores() != cores) {
+        return Err(LabError::option(format!(
+            "--topology has {} cores, and there are {cores}: have as many, or give another topology",
+            topology.cores()
+        )));
     }
     Ok(())
 }
@@ -220,6 +228,11 @@ pub(crate) fn pacer(config: &RunConfig, cores: usize, stop: &AtomicBool) -> Resu
         Rate::Load(load) => Pace::Stretched(stretch(config, cores, load, stop)?),
     };
     Ok(Some(Pacer::new(pace)))
+}
+
+/// Why a simulation is none.
+pub(crate) fn no_line_rate() -> LabError {
+    LabError::option("a simulation has no line rate: use --rate trace or --rate PPS, or --load")
 }
 
 /// By how much gaps must be stretched for this load of so many cores. If `stop` is set it does not matter: the run is over.
@@ -261,13 +274,19 @@ fn stretch(config: &RunConfig, cores: usize, load: f64, stop: &AtomicBool) -> Re
 fn check_names(config: &RunConfig) -> Result<(), LabError> {
     let names: Vec<&str> = config.services.iter().map(|choice| choice.name.as_str()).collect();
     if let Some(twice) = (1..names.len()).find(|&i| names[..i].contains(&names[i])) {
-        return Err(LabError::option(format!("two services are called `{}`", names[twice])));
+        return Err(LabError::option(format!(
+            "two services are called `{}`: give each a name of its own, {0}2=... for example",
+            names[twice]
+        )));
     }
-    let tolerances = config.tolerances.iter().map(|(name, _)| name.as_str()).filter(|name| !name.is_empty());
-    let guarantees = config.guarantees.iter().map(|(name, _)| name.as_str());
-    for name in tolerances.chain(guarantees) {
-        if !names.contains(&name) {
-            return Err(LabError::option(unknown("service of this run", name, names)));
+    let tolerances =
+        config.tolerances.iter().map(|(name, _)| ("--tolerance", name)).filter(|(_, name)| !name.is_empty());
+    let guarantees = config.guarantees.iter().map(|(name, _)| ("--guarantee", name));
+    let chains = config.chains.iter().flat_map(|(first, then)| core::iter::once(first).chain(then));
+    for (option, name) in tolerances.chain(guarantees).chain(chains.map(|name| ("--chain", name))) {
+        if !names.contains(&name.as_str()) {
+            let known = names.iter().copied();
+            return Err(LabError::option(format!("{option}: {}", unknown("service of this run", name, known))));
         }
     }
     Ok(())
@@ -275,8 +294,7 @@ fn check_names(config: &RunConfig) -> Result<(), LabError> {
 
 /// The guarantee of each service, in millionths: those not given share what is left equally.
 fn guarantees(config: &RunConfig) -> Result<Vec<u32>, LabError> {
-    let given = |name: &str| config.guarantees.iter().rev().find(|(given, _)| given == name).map(|&(_, share)| share);
-    let known: Vec<Option<u32>> = config.services.iter().map(|choice| given(&choice.name)).collect();
+    let known: Vec<Option<u32>> = config.services.iter().map(|choice| config.guarantee(&choice.name)).collect();
     let sum: u64 = known.iter().flatten().map(|&share| u64::from(share)).sum();
     let left = 1_000_000u64.checked_sub(sum).ok_or_else(|| {
         LabError::option(format!("the guarantees add up to {}, more than 1: lower one", sum as f64 / 1e6))

@@ -52,9 +52,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             cores: config.cores,
             costs: parts::cost_model(config, setup)?,
             swaps: parts::swaps(config, setup)?,
-            pacer: parts::pacer(config, config.cores, control.stop)?.ok_or_else(|| {
-                LabError::option("a simulation has no line rate: use --rate trace or --rate PPS, or --load")
-            })?,
+            pacer: parts::pacer(config, config.cores, control.stop)?.ok_or_else(parts::no_line_rate)?,
             source: parts::source(config)?,
             classifier,
             stop: control.stop,
@@ -159,7 +157,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
 }
 
 /// Refuses parameters that a service does not take. A service that is known by its cost alone has none.
-fn check_services(config: &RunConfig) -> Result<(), LabError> {
+pub(crate) fn check_services(config: &RunConfig) -> Result<(), LabError> {
     let known = humpyard_services::entries();
     for choice in &config.services {
         if !choice.work.parameters.is_empty() || known.iter().any(|entry| entry.name == choice.work.name) {
@@ -170,7 +168,7 @@ fn check_services(config: &RunConfig) -> Result<(), LabError> {
 }
 
 /// The clock of a live run.
-fn clock(config: &RunConfig, setup: &Setup<'_>) -> Result<humpyard_runtime::Clock, LabError> {
+pub(crate) fn clock(config: &RunConfig, setup: &Setup<'_>) -> Result<humpyard_runtime::Clock, LabError> {
     match config.clock {
         Clock::Real => Ok(humpyard_runtime::Clock::Real),
         Clock::Virtual if config.rate == Rate::Line => Err(LabError::option(
@@ -181,7 +179,7 @@ fn clock(config: &RunConfig, setup: &Setup<'_>) -> Result<humpyard_runtime::Cloc
     }
 }
 
-fn factories(config: &RunConfig) -> Result<Vec<Factory>, LabError> {
+pub(crate) fn factories(config: &RunConfig) -> Result<Vec<Factory>, LabError> {
     let prepared = config.services.iter().map(|choice| prepare(&choice.work));
     Ok(prepared.collect::<Result<_, _>>()?)
 }

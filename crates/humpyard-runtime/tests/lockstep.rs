@@ -196,7 +196,7 @@ impl Case<'_> {
 
     fn classifier(&self) -> Classifier {
         let kinds = if self.services == 1 { &[Match::Any] as &[Match] } else { &[Match::Tcp, Match::Any] };
-        let rule = |(id, &matches): (usize, &Match)| Rule { matches, service: ServiceId::from_index(id) };
+        let rule = |(id, &matches): (usize, &Match)| Rule::of(matches, ServiceId::from_index(id));
         let rules = kinds.iter().enumerate().map(rule).collect();
         Classifier::new(ClassifierConfig { flows: 8192, rules, ..ClassifierConfig::default() }).expect("valid rules")
     }

@@ -3,15 +3,17 @@
 use core::str::FromStr;
 
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
+use humpyard_core::id::{ClientId, FlowId, Id, ServiceId};
 use humpyard_core::name::unknown;
 use humpyard_core::packet::Packet;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
+use ipnet::IpNet;
 
 use crate::error::TrafficError;
 use crate::flow::FlowTable;
 use crate::header::{Headers, Kind};
+use crate::rule::{Conditions, Outcome, Rule, RuleSet};
 
 /// Who the clients are: whatever has a weight and a backlog.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -23,11 +25,13 @@ pub enum Granularity {
     Connection,
     /// Each service is a client, with the service's number.
     Service,
+    /// The rules say which client their packets belong to.
+    Rule,
 }
 
 impl Granularity {
-    const NAMES: [(&'static str, Self); 3] =
-        [("flow", Self::Flow), ("connection", Self::Connection), ("service", Self::Service)];
+    const NAMES: [(&'static str, Self); 4] =
+        [("flow", Self::Flow), ("connection", Self::Connection), ("service", Self::Service), ("rule", Self::Rule)];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -105,15 +109,6 @@ fn by_name<T: Copy>(what: &str, text: &str, names: &[(&'static str, T)]) -> Resu
     found.ok_or_else(|| TrafficError::usage(unknown(what, text, names.iter().map(|(name, _)| *name))))
 }
 
-/// A rule: these packets get this service.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rule {
-    /// The packets.
-    pub matches: Match,
-    /// Their service.
-    pub service: ServiceId,
-}
-
 /// What a classifier is made from.
 #[derive(Clone, Debug)]
 pub struct ClassifierConfig {
@@ -121,9 +116,11 @@ pub struct ClassifierConfig {
     pub flows: usize,
     /// Who the clients are.
     pub granularity: Granularity,
-    /// The services of packets: the first rule that matches counts; the last must be for [`Match::Any`] or
+    /// The services of packets: the first rule that matches counts; the last must be for every packet or for
     /// [`Match::Other`], and gets what no rule matches.
     pub rules: Vec<Rule>,
+    /// The prefixes from which directions are seen.
+    pub local: Vec<IpNet>,
     /// What the keyed hashes are keyed by.
     pub seed: Seed,
 }
@@ -133,7 +130,8 @@ impl Default for ClassifierConfig {
         Self {
             flows: 65_536,
             granularity: Granularity::default(),
-            rules: vec![Rule { matches: Match::Any, service: ServiceId(0) }],
+            rules: vec![Rule::of(Match::Any, ServiceId(0))],
+            local: Vec::new(),
             seed: Seed::default(),
         }
     }
@@ -159,7 +157,9 @@ pub struct Classified {
 pub struct Classifier {
     flows: FlowTable,
     clients: Clients,
-    rules: Vec<Rule>,
+    /// One more than the largest client number there can be.
+    clients_max: usize,
+    rules: RuleSet,
 }
 
 #[derive(Clone, Debug)]
@@ -169,6 +169,7 @@ enum Clients {
     /// a second search.
     Connection(Box<FlowTable>, Vec<FlowId>),
     Service,
+    Rule,
 }
 
 impl Classifier {
@@ -177,17 +178,26 @@ impl Classifier {
     /// # Errors
     /// If the limit of flows is not valid, or the last rule does not catch the rest.
     pub fn new(config: ClassifierConfig) -> Result<Self, TrafficError> {
-        let ClassifierConfig { flows, granularity, rules, seed } = config;
+        let ClassifierConfig { flows, granularity, rules, local, seed } = config;
         check_rules(&rules)?;
+        let one_more = |id: &dyn Fn(&Rule) -> usize| rules.iter().map(|rule| id(rule) + 1).max().unwrap_or(0);
+        let clients_max = match granularity {
+            Granularity::Flow | Granularity::Connection => flows,
+            Granularity::Service => one_more(&|rule| rule.outcome.service.index()),
+            Granularity::Rule => one_more(&|rule| rule.outcome.client.index()),
+        };
         let clients = match granularity {
             Granularity::Flow => Clients::Flow,
             Granularity::Service => Clients::Service,
+            Granularity::Rule => Clients::Rule,
             Granularity::Connection => {
                 let connections = FlowTable::of("connections", flows, seed)?;
                 Clients::Connection(Box::new(connections), Vec::with_capacity(flows))
             }
         };
-        Ok(Self { flows: FlowTable::new(flows, seed)?, clients, rules })
+        // The table first: it says which limits there can be.
+        let table = FlowTable::new(flows, seed)?;
+        Ok(Self { flows: table, clients, clients_max, rules: RuleSet::new(&rules, &local, flows) })
     }
 
     /// Finds out what a frame is, and takes a hold on its flow until [`Self::release`].
@@ -199,10 +209,11 @@ impl Classifier {
         let headers = Headers::parse(frame);
         let found = self.flows.classify(&headers.key)?;
         let steering = self.flows.steering(found.flow);
-        let service = self.service(&headers);
+        let Outcome { service, client, chain } = self.rules.find(found.flow, found.new, &headers);
         let (client, ended_client) = match &mut self.clients {
             Clients::Flow => (ClientId(found.flow.0), found.ended.map(|flow| ClientId(flow.0))),
             Clients::Service => (ClientId(u32::from(service.0)), None),
+            Clients::Rule => (client, None),
             Clients::Connection(..) if !found.new => (self.connection(found.flow), None),
             Clients::Connection(connections, of_flow) => {
                 if found.ended.is_some() {
@@ -225,8 +236,7 @@ impl Classifier {
             length: frame.wire_length,
             rss: steering.rss,
             service,
-            // Where packets go through several services, a chain begins with each.
-            chain: ChainId(service.0),
+            chain,
             ..Packet::default()
         };
         Ok(Classified { packet, headers, new_flow: found.new, ended_client, ended_flow: found.ended })
@@ -248,31 +258,21 @@ impl Classifier {
 
     /// One more than the largest client number there can be.
     pub fn clients_max(&self) -> usize {
-        match &self.clients {
-            Clients::Flow => self.flows.capacity(),
-            Clients::Connection(connections, _) => connections.capacity(),
-            Clients::Service => self.rules.iter().map(|rule| rule.service.index() + 1).max().unwrap_or(0),
-        }
+        self.clients_max
     }
 
     fn connection(&self, flow: FlowId) -> ClientId {
         match &self.clients {
             Clients::Connection(_, of_flow) => ClientId(of_flow[flow.index()].0),
-            Clients::Flow | Clients::Service => ClientId(flow.0),
+            Clients::Flow | Clients::Service | Clients::Rule => ClientId(flow.0),
         }
-    }
-
-    #[inline]
-    fn service(&self, headers: &Headers) -> ServiceId {
-        let rule = self.rules.iter().find(|rule| rule.matches.matches(headers));
-        rule.or(self.rules.last()).map_or(ServiceId(0), |rule| rule.service)
     }
 }
 
 fn check_rules(rules: &[Rule]) -> Result<(), TrafficError> {
     let found = match rules.last() {
-        Some(Rule { matches: Match::Any | Match::Other, .. }) => return Ok(()),
-        Some(last) => format!("the last service rule is for `{}`", last.matches.name()),
+        Some(last) if last.conditions.is_any() || last.conditions == Conditions::of(Match::Other) => return Ok(()),
+        Some(last) => format!("the last service rule is for `{}`", last.conditions),
         None => String::from("there is no service rule"),
     };
     Err(TrafficError::usage(format!("{found}; end with one for `any` or `other`, which gets what no rule matches")))
@@ -310,9 +310,10 @@ mod tests {
     }
 
     fn classifier(granularity: Granularity, flows: usize) -> Classifier {
-        let rule = |matches, service| Rule { matches, service: ServiceId(service) };
+        let rule = |matches, service| Rule::of(matches, ServiceId(service));
         let rules = vec![rule(Match::Tcp, 3), rule(Match::Ipv4, 1), rule(Match::Other, 2)];
-        Classifier::new(ClassifierConfig { flows, granularity, rules, seed: Seed(1) }).unwrap()
+        Classifier::new(ClassifierConfig { flows, granularity, rules, seed: Seed(1), ..ClassifierConfig::default() })
+            .unwrap()
     }
 
     #[test]
@@ -339,6 +340,7 @@ mod tests {
             let packet = classifier.classify(&frame).unwrap().packet;
             assert_eq!((packet.service, packet.client), (ServiceId(service), ClientId(u32::from(service))));
         }
+        assert_eq!(classifier.classify(&tcp6(true)).unwrap().headers.vlan, 7);
         // A tag does not make another flow.
         assert_eq!(classifier.flows().seen(), 3);
         assert_eq!(classifier.clients_max(), 4);
@@ -346,7 +348,7 @@ mod tests {
 
     #[test]
     fn rules_must_catch_the_rest() {
-        let rules = vec![Rule { matches: Match::Tcp, service: ServiceId(0) }];
+        let rules = vec![Rule::of(Match::Tcp, ServiceId(0))];
         let error = Classifier::new(ClassifierConfig { rules, ..ClassifierConfig::default() }).err().unwrap();
         assert!(error.to_string().contains("end with one for `any`"), "{error}");
         let error = Classifier::new(ClassifierConfig { rules: vec![], ..ClassifierConfig::default() }).err().unwrap();

@@ -208,6 +208,8 @@ pub struct Headers {
     pub transport_offset: Option<u32>,
     /// Whether this is one fragment, the first or another, of an IP packet.
     pub fragment: bool,
+    /// Identifier of the outermost VLAN tag; 0 if there is none, or it has none.
+    pub vlan: u16,
 }
 
 impl Headers {
@@ -215,7 +217,7 @@ impl Headers {
     pub fn parse(frame: &Frame) -> Self {
         let outer = Outer::parse(frame.link, &frame.data);
         let ip = outer.ip_offset().and_then(|offset| Self::parse_ip(&frame.data, offset));
-        ip.unwrap_or_else(|| outer.non_ip(frame.link))
+        Self { vlan: outer.vlan, ..ip.unwrap_or_else(|| outer.non_ip(frame.link)) }
     }
 
     /// The IP version: 4 or 6; none if this is not IP.
@@ -255,6 +257,7 @@ impl Headers {
             ip_offset: u32::try_from(offset).ok(),
             transport_offset: u32::try_from(offset + header_bytes(&ip)).ok(),
             fragment: payload.fragmented,
+            vlan: 0,
         })
     }
 }
@@ -303,6 +306,9 @@ mod ether_type {
     pub(super) const MINIMUM: u16 = 0x0600;
 }
 
+/// The bits of a VLAN tag that identify the network; the others are priority and drop eligibility.
+const VLAN_IDENTIFIER: u16 = 0x0fff;
+
 /// What precedes the network layer.
 #[derive(Default)]
 struct Outer {
@@ -310,6 +316,7 @@ struct Outer {
     offset: usize,
     source: [u8; 6],
     destination: [u8; 6],
+    vlan: u16,
 }
 
 impl Outer {
@@ -334,6 +341,7 @@ impl Outer {
             offset: 14,
             source: [s0, s1, s2, s3, s4, s5],
             destination: [d0, d1, d2, d3, d4, d5],
+            vlan: 0,
         })
     }
 
@@ -342,7 +350,7 @@ impl Outer {
         let header = data.get(..length)?;
         let ether_type = u16::from_be_bytes([header[type_at], header[type_at + 1]]);
         let source = *header[source_at..].first_chunk()?;
-        Some(Self { ether_type, offset: length, source, destination: [0; 6] })
+        Some(Self { ether_type, offset: length, source, ..Self::default() })
     }
 
     /// The address family is in the byte order of a machine that is not known.
@@ -359,10 +367,15 @@ impl Outer {
 
     /// Steps over VLAN tags, a PPPoE session's header and MPLS labels.
     fn unwrap_tags(&mut self, data: &[u8]) {
+        let mut tags = 0;
         // Every step moves forward, so this ends with the data.
         while let Some(rest) = data.get(self.offset..) {
             let (ether_type, length) = match (self.ether_type, rest) {
-                (ether_type::VLAN | ether_type::PROVIDER_VLAN | ether_type::STACKED_VLAN, &[_, _, high, low, ..]) => {
+                (ether_type::VLAN | ether_type::PROVIDER_VLAN | ether_type::STACKED_VLAN, &[a, b, high, low, ..]) => {
+                    if tags == 0 {
+                        self.vlan = u16::from_be_bytes([a, b]) & VLAN_IDENTIFIER;
+                    }
+                    tags += 1;
                     (u16::from_be_bytes([high, low]), 4)
                 }
                 (ether_type::PPPOE_SESSION, &[_, _, _, _, _, _, 0x00, 0x21, ..]) => (ether_type::IPV4, 8),
@@ -390,7 +403,7 @@ impl Outer {
         let ether_type = if self.ether_type < ether_type::MINIMUM { 0 } else { self.ether_type };
         let network = Network::Other { link: capture::link_number(link), ether_type };
         let key = FlowKey { network, protocol: 0, source, destination, source_port: 0, destination_port: 0 };
-        Headers { kind: Kind::NonIp, key, ip_offset: None, transport_offset: None, fragment: false }
+        Headers { kind: Kind::NonIp, key, ip_offset: None, transport_offset: None, fragment: false, vlan: 0 }
     }
 }
 

@@ -33,15 +33,17 @@ pub mod header;
 pub mod info;
 pub mod pace;
 pub mod repeat;
+pub mod rule;
 pub mod sink;
 pub mod source;
 pub mod test_captures;
 
 pub use capture::{CaptureReader, CaptureWriter};
-pub use classify::{Classified, Classifier, ClassifierConfig, Granularity, Match, Rule};
+pub use classify::{Classified, Classifier, ClassifierConfig, Granularity, Match};
 pub use error::{ErrorKind, TrafficError};
 pub use flow::{FlowTable, Lookup};
 pub use header::{FlowKey, Headers};
 pub use info::{Info, info};
+pub use rule::{Conditions, Outcome, Rule};
 pub use sink::{NullSink, Sink, create};
 pub use source::{Polled, Source, open};

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use humpyard::lab::{self, Control, Host, RunResult};
+use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::{CompareArguments, LiveOptions};
@@ -14,9 +14,8 @@ use crate::output;
 use crate::progress::Progress;
 use crate::stop;
 
-/// `humpyard compare`.
-pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure> {
-    let common = &arguments.traffic.common;
+/// What `humpyard compare` is asked for: the policies, and the rest with the first of them.
+pub(crate) fn compare_configuration(arguments: &CompareArguments) -> Result<(RunConfig, Vec<PolicySpec>), Failure> {
     let policies = arguments.policy.iter().map(|text| text.parse()).collect::<Result<Vec<PolicySpec>, _>>()?;
     let config = if arguments.live {
         live_configuration(policies[0].clone(), arguments.workers, &arguments.traffic, &arguments.live_options)?
@@ -27,6 +26,13 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
         }
         configuration(Host::Sim, policies[0].clone(), arguments.cores, &arguments.traffic)?
     };
+    Ok((config, policies))
+}
+
+/// `humpyard compare`.
+pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure> {
+    let common = &arguments.traffic.common;
+    let (config, policies) = compare_configuration(arguments)?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);
     let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };

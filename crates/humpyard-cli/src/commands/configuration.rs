@@ -2,13 +2,14 @@
 
 use core::time::Duration;
 
-use humpyard::lab::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_topology};
+use humpyard::lab::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_topology};
 use humpyard::mechanism::{ExitOrder, FlowOrder, Limits, WhenFull};
 use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::Ties;
 use humpyard::random::Seed;
 use humpyard::runtime::Overload;
 use humpyard::sim::find_table;
+use humpyard::traffic::rule::parse_local;
 use humpyard::unit::{Time, Weight, WorkUnit};
 
 use crate::arguments::{
@@ -36,13 +37,16 @@ pub(crate) fn configuration(
         config.rate = Rate::Load(load);
     }
     config.topology = options.topology.as_deref().map(parse_topology).transpose()?;
-    config.services = services(&options.services)?;
+    let services = options.services.iter().map(|text| ServiceChoice::parse_list(text));
+    config.services = services.collect::<Result<Vec<_>, _>>()?.concat();
+    config.rules = options.rule.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    config.local = options.local.as_deref().map(parse_local).transpose()?.unwrap_or_default();
     let table = options.costs.strip_prefix("table:").unwrap_or(&options.costs);
     config.costs = *find_table(table).map_err(Failure::new)?;
     config.tolerances = options.tolerance.iter().map(|text| tolerance(text)).collect::<Result<_, _>>()?;
-    config.switch_cost = parse_duration(&options.switch_cost)?;
+    config.switch_cost = duration("--switch-cost", &options.switch_cost)?;
     config.guarantees = options.guarantee.iter().map(|text| guarantee(text)).collect::<Result<_, _>>()?;
-    config.clients = options.clients.parse()?;
+    config.clients = options.clients.as_deref().map(str::parse).transpose()?;
     config.weights = options.weights.as_deref().map_or(Ok(Vec::new()), weights)?;
     config.unit = match options.unit {
         Unit::Ns => WorkUnit::Nanoseconds,
@@ -64,10 +68,10 @@ pub(crate) fn configuration(
     };
     config.contexts = usize::from(options.contexts);
     config.speeds = options.speeds.as_deref().map_or(Ok(Vec::new()), speeds)?;
-    config.stall = parse_duration(&options.stall)?;
+    config.stall = duration("--stall", &options.stall)?;
     config.chains = options.chain.iter().map(|text| chain(text)).collect::<Result<_, _>>()?;
     if let Some(longest) = &options.reorder {
-        let timeout = Time::from_ns(parse_duration(longest)?.as_nanos() as u64);
+        let timeout = Time::from_ns(duration("--reorder", longest)?.as_nanos() as u64);
         config.exit = Some(ExitOrder { packets: options.reorder_buffer, timeout });
     }
     config.swaps = options.swap.iter().map(|text| swap(text)).collect::<Result<_, _>>()?;
@@ -98,7 +102,7 @@ pub(crate) fn live_configuration(
         OverloadOption::Wait => Overload::Wait,
         OverloadOption::Drop => Overload::Drop,
     });
-    config.longest = live.longest.as_deref().map(parse_duration).transpose()?;
+    config.longest = live.longest.as_deref().map(|text| duration("--for", text)).transpose()?;
     Ok(config)
 }
 
@@ -136,7 +140,7 @@ fn swap(text: &str) -> Result<(Duration, PolicySpec), Failure> {
     let (at, policy) = text
         .split_once('=')
         .ok_or_else(|| Failure::new(format!("--swap takes a time and policies, 2s=drr for example; not `{text}`")))?;
-    Ok((parse_duration(at)?, policy.parse()?))
+    Ok((duration("--swap", at)?, policy.parse()?))
 }
 
 /// Whole numbers from 1, separated by commas.
@@ -150,36 +154,22 @@ pub(crate) fn weights(text: &str) -> Result<Vec<Weight>, Failure> {
     parsed.collect()
 }
 
-/// `forward`, or `tcp=forward:name=value,udp=forward`: a part that is no known kind of packet belongs to the service before.
-fn services(text: &str) -> Result<Vec<ServiceChoice>, Failure> {
-    let mut parts: Vec<String> = Vec::new();
-    for part in text.split(',') {
-        let starts = parts.is_empty() || starts_service(part);
-        match parts.last_mut() {
-            Some(last) if !starts => {
-                last.push(',');
-                last.push_str(part);
-            }
-            _ => parts.push(part.to_owned()),
-        }
-    }
-    Ok(parts.iter().map(|part| part.parse()).collect::<Result<_, _>>()?)
-}
-
-/// Whether this part names a kind of packet and a service, rather than a parameter of the service before.
-fn starts_service(part: &str) -> bool {
-    part.split_once('=').is_some_and(|(kind, _)| kind.parse::<humpyard::traffic::classify::Match>().is_ok())
-}
-
 fn tolerance(text: &str) -> Result<(String, Duration), Failure> {
-    let (service, time) = text.split_once('=').unwrap_or(("", text));
-    Ok((service.to_owned(), parse_duration(time)?))
+    match text.split_once('=') {
+        Some(("", _)) => Err(Failure::new(format!("--tolerance reads TIME or SERVICE=TIME, not `{text}`"))),
+        Some((service, time)) => Ok((service.to_owned(), duration("--tolerance", time)?)),
+        None => Ok((String::new(), duration("--tolerance", text)?)),
+    }
+}
+
+/// The time that an option takes.
+fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
+    parse_duration(text).map_err(|error| Failure::new(format!("{option}: {error}")))
 }
 
 fn guarantee(text: &str) -> Result<(String, u32), Failure> {
-    let share = |text: &str| text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-    match text.split_once('=').map(|(service, text)| (service, share(text))) {
-        Some((service, Some(share))) => Ok((service.to_owned(), (share * 1e6).round() as u32)),
+    match text.split_once('=').map(|(service, text)| (service, parse_share(text))) {
+        Some((service, Some(share))) => Ok((service.to_owned(), share)),
         _ => Err(Failure::new(format!("--guarantee reads SERVICE=SHARE with a share from 0 to 1, not `{text}`"))),
     }
 }
@@ -187,15 +177,6 @@ fn guarantee(text: &str) -> Result<(String, u32), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn services_with_parameters_are_told_apart() {
-        let choices = services("tcp=forward:checksum=fill,icmp-burst=8,udp=forward,other=forward").unwrap();
-        let names: Vec<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
-        assert_eq!(names, ["tcp", "udp", "other"]);
-        assert_eq!(choices[0].work.parameters.len(), 2);
-        assert_eq!(services("forward:icmp-burst=8,checksum=fill").unwrap()[0].work.parameters.len(), 2);
-    }
 
     #[test]
     fn bad_values_are_refused_in_words() {

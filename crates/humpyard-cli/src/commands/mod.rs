@@ -1,8 +1,10 @@
 //! The commands, one file each.
 
+pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod list;
+pub(crate) mod manual;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod schedule;
@@ -10,3 +12,4 @@ pub(crate) mod table;
 pub(crate) mod trace;
 
 mod configuration;
+mod schema;

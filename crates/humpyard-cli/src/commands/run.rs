@@ -13,27 +13,37 @@ use crate::output;
 use crate::progress::Progress;
 use crate::stop;
 
+/// What `humpyard run` is asked for.
+pub(crate) fn run_configuration(arguments: &RunArguments) -> Result<RunConfig, Failure> {
+    let policy = arguments.policy.parse()?;
+    let mut config = live_configuration(policy, arguments.workers, &arguments.traffic, &arguments.live)?;
+    config.output = arguments.output.clone();
+    config.quarantine = arguments.quarantine.clone();
+    config.journal = arguments.journal.clone();
+    Ok(config)
+}
+
+/// What `humpyard sim` is asked for.
+pub(crate) fn sim_configuration(arguments: &SimArguments) -> Result<RunConfig, Failure> {
+    let mut config = configuration(Host::Sim, arguments.policy.parse()?, arguments.cores, &arguments.traffic)?;
+    config.journal = arguments.journal.clone();
+    Ok(config)
+}
+
 /// `humpyard run`.
 pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
     if arguments.output == "-" && common.json {
         return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
     }
-    let policy = arguments.policy.parse()?;
-    let mut config = live_configuration(policy, arguments.workers, &arguments.traffic, &arguments.live)?;
-    config.output = arguments.output.clone();
-    config.quarantine = arguments.quarantine.clone();
-    config.journal = arguments.journal.clone();
-    let result = watched(&config, common.quiet)?;
+    let result = watched(&run_configuration(arguments)?, common.quiet)?;
     report(&result, common.json, arguments.output == "-")
 }
 
 /// `humpyard sim`.
 pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
-    let mut config = configuration(Host::Sim, arguments.policy.parse()?, arguments.cores, &arguments.traffic)?;
-    config.journal = arguments.journal.clone();
-    let result = watched(&config, common.quiet)?;
+    let result = watched(&sim_configuration(arguments)?, common.quiet)?;
     report(&result, common.json, false)
 }
 

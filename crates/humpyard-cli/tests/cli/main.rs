@@ -1,11 +1,13 @@
 //! The command line from outside: the real binary, its exit codes, and what it says where.
 #![cfg(unix)]
 
+mod configuration;
 mod damage;
 mod documents;
 mod help;
 mod journals;
 mod live;
+mod manual;
 mod memory;
 mod refusals;
 mod schedule;

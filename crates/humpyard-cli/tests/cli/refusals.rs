@@ -101,6 +101,27 @@ fn names_and_values_that_are_none() {
         ("--policy hrw --weights 3,,1", &["--weights", "``"]),
         ("--policy hrw --weights 3,-1", &["--weights", "`-1`"]),
         ("--policy hrw --weights 99999999999", &["--weights", "`99999999999`"]),
+        ("--policy hrw --tolerance =5ms", &["--tolerance reads TIME or SERVICE=TIME", "`=5ms`"]),
+        ("--policy hrw --switch-cost soon", &["--switch-cost: a time has a unit", "`soon`"]),
+        ("--policy hrw --stall 5", &["--stall: a time has a unit", "`5`"]),
+        ("--policy hrw --reorder 5", &["--reorder: a time has a unit", "`5`"]),
+        ("--policy hrw --swap 5=drr", &["--swap: a time has a unit", "`5`"]),
+        ("--policy hrw --chain forward=x", &["--chain: no service of this run `x`", "forward"]),
+        ("--policy hrw --services =forward", &["--services takes SERVICE or NAME=SERVICE", "`=forward`"]),
+        ("--policy hrw --services web=", &["--services takes SERVICE or NAME=SERVICE", "`web=`"]),
+        ("--policy hrw --services web=forward,other=forward", &["no packet gets the service `web`", "service=web"]),
+        ("--policy hrw --topology 2x4", &["--topology has 8 cores, and there are 2", "another topology"]),
+        ("--policy hrw --rule x", &["a rule reads name=value", "`x`"]),
+        ("--policy hrw --rule port=80,443", &["lists joined by `+`", "`443`"]),
+        ("--policy hrw --rule prt=80", &["no key of a rule `prt`", "did you mean `port`?", "guarantee"]),
+        ("--policy hrw --rule protocol=tpc", &["`protocol` takes any, tcp", "`tpc`"]),
+        ("--policy hrw --rule source=10.0.0.1/8", &["`source` takes a prefix", "`10.0.0.1/8`"]),
+        ("--policy hrw --rule port=80,port=81", &["`port` is given twice"]),
+        ("--policy hrw --rule service=web", &["rule 1, `any,service=web`", "no service of this run `web`"]),
+        ("--policy hrw --rule direction=out", &["--local 10.0.0.0/8"]),
+        ("--policy hrw --rule port=80,protocol=icmp", &["no packet can match", "drop one"]),
+        ("--policy hrw --local here", &["a local prefix is", "`here`"]),
+        ("--policy hrw --config missing.toml", &["missing.toml: there is no such configuration file"]),
         ("--policy hrw --load 0", &["--load takes a number above 0"]),
         ("--policy hrw --load -1", &["--load takes a number above 0", "-1"]),
         ("--policy hrw --load nan", &["--load takes a number above 0"]),
@@ -131,6 +152,7 @@ fn names_and_values_that_are_none() {
 #[test]
 fn usage_of_single_commands() {
     let directory = directory();
+    fs::create_dir(directory.path().join("folder")).unwrap();
     for (words, expected) in [
         ("", &["subcommand", "--help"] as &[&str]),
         ("rum", &["rum", "run"]),
@@ -178,6 +200,10 @@ fn usage_of_single_commands() {
         ("explain dr", &["no policy, service or profile `dr`", "did you mean `drr`?"]),
         ("explain", &["NAME"]),
         ("trace inf in.pcap", &["inf", "info"]),
+        ("trace", &["requires a subcommand", "info"]),
+        ("completions tcsh", &["tcsh", "bash, elvish, fish"]),
+        ("completions", &["SHELL"]),
+        ("replay folder", &["cannot read the journal `folder`"]),
         ("demo --packets 0", &["--packets"]),
         ("demo --workers 9999999", &["--workers"]),
     ] {
@@ -192,9 +218,10 @@ fn outputs_that_cannot_be() {
     fs::create_dir(directory.path().join("folder.pcap")).unwrap();
     for (output, expected) in [
         ("missing/out.pcap", "missing/out.pcap: the directory missing does not exist"),
-        ("file/out.pcap", "file/out.pcap: cannot be written"),
+        ("file/out.pcap", "file/out.pcap: cannot be written: file is a file, no directory; name another"),
+        ("/proc/out.pcap", "/proc/out.pcap: the directory /proc takes no files; name another"),
         ("/proc/nope/out.pcap", "/proc/nope/out.pcap: the directory /proc/nope does not exist"),
-        ("folder.pcap", "folder.pcap: cannot be written"),
+        ("folder.pcap", "folder.pcap: cannot be written: this is no name of a file"),
         ("out.txt", "use .pcap or .pcapng"),
         ("out", "use .pcap or .pcapng"),
         ("out.pcap.xz", "use .pcap or .pcapng"),
@@ -212,6 +239,55 @@ fn outputs_that_cannot_be() {
         assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
         said.assert_one_line(&["the destination is empty"]);
     }
+}
+
+/// The hidden name that a file has while it is written is nobody's business.
+#[test]
+fn journals_that_cannot_be() {
+    let directory = directory();
+    fs::write(directory.path().join("file"), "").unwrap();
+    fs::create_dir(directory.path().join("folder")).unwrap();
+    for (journal, expected) in [
+        ("missing/j.jsonl", "`missing/j.jsonl`: the directory missing does not exist; make it, or name another"),
+        ("file/j.jsonl", "`file/j.jsonl`: file is a file, no directory; name another"),
+        ("folder", "`folder`: this is no name of a file"),
+        ("/proc/j.jsonl", "`/proc/j.jsonl`: the directory /proc takes no files; name another"),
+    ] {
+        for command in ["run", "sim"] {
+            let words = format!("{command} --policy hrw --input gen:poisson:packets=1000 --journal {journal}");
+            assert_refused(directory.path(), &words, &["cannot write the journal", expected]);
+            let said = run(directory.path(), &words.split(' ').collect::<Vec<_>>());
+            assert!(!said.err.contains(".part"), "{said:?}");
+        }
+    }
+}
+
+/// A directory without permission, where there is somebody whom permissions hold back.
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that skips must say so")]
+fn directories_without_permission() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = directory();
+    let locked = directory.path().join("locked");
+    fs::create_dir(&locked).unwrap();
+    fs::write(directory.path().join("secret.pcap"), "").unwrap();
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).unwrap();
+    fs::set_permissions(directory.path().join("secret.pcap"), fs::Permissions::from_mode(0)).unwrap();
+    if fs::write(locked.join("probe"), "").is_ok() {
+        eprintln!("SKIPPED directories_without_permission: this user may write everywhere");
+        return;
+    }
+    let words = "run --policy hrw --input gen:poisson:packets=100";
+    for (rest, expected) in [
+        ("--output locked/out.pcap", "no permission to make files in the directory locked; name another"),
+        ("--journal locked/j.jsonl", "no permission to make files in the directory locked; name another"),
+        ("--quarantine locked/q.pcap", "no permission to make files in the directory locked; name another"),
+    ] {
+        assert_refused(directory.path(), &format!("{words} {rest}"), &[expected]);
+    }
+    let words = "sim --policy hrw --input secret.pcap";
+    assert_refused(directory.path(), words, &["secret.pcap: cannot be read", "ermission denied"]);
 }
 
 #[test]

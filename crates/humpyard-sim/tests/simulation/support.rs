@@ -70,7 +70,7 @@ impl Sim<'_> {
     /// Simulates it with everything from outside.
     pub(crate) fn with(self, source: Box<dyn Source + Send>, stop: &AtomicBool) -> Outcome {
         let services = || self.services.iter();
-        let rule = |(id, service): (usize, &Service)| Rule { matches: service.0, service: ServiceId::from_index(id) };
+        let rule = |(id, service): (usize, &Service)| Rule::of(service.0, ServiceId::from_index(id));
         let rules = services().enumerate().map(rule).collect();
         let classifier = Classifier::new(ClassifierConfig { flows: 8192, rules, ..ClassifierConfig::default() })
             .expect("valid rules");

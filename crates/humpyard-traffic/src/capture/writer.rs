@@ -76,10 +76,8 @@ impl CaptureWriter {
         }
         let name = path.display().to_string();
         let (format, compression) = by_extension(path)?;
-        let temporary = temporary_beside(path).map_err(|error| match path.parent() {
-            Some(directory) if error.kind() == io::ErrorKind::NotFound => {
-                TrafficError::output(&name, format!("the directory {} does not exist", directory.display()))
-            }
+        let temporary = temporary_beside(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => TrafficError::output(&name, error.to_string()),
             _ => TrafficError::unwritable(&name, error),
         })?;
         let encoder = Encoder::new(compression, Target::Temporary(temporary))
@@ -203,12 +201,40 @@ fn by_extension(path: &Path) -> Result<(Format, Compression), TrafficError> {
     Ok((format, compression))
 }
 
-/// A file with a hidden name in the directory of `path`, which goes when it is dropped, unless it is renamed.
+/// A file with a hidden name in the directory of `path`, which goes when it is dropped, unless it is renamed to `path`.
 ///
 /// # Errors
-/// If it cannot be made there.
+/// If it cannot be made there, or cannot be renamed; the text says what to do, and does not name `path`.
 pub fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.file_name().is_none() || path.is_dir() {
+        return Err(io::Error::new(
+            io::ErrorKind::IsADirectory,
+            "this is no name of a file; name a file in a directory that there is",
+        ));
+    }
+    make_temporary(directory).map_err(|error| {
+        let directory = directory.display();
+        let reason = match error.kind() {
+            io::ErrorKind::NotFound if !path.parent().is_some_and(Path::is_dir) => {
+                format!("the directory {directory} does not exist; make it, or name another")
+            }
+            io::ErrorKind::NotFound => {
+                format!("the directory {directory} takes no files; name another")
+            }
+            io::ErrorKind::NotADirectory => {
+                format!("{directory} is a file, no directory; name another")
+            }
+            io::ErrorKind::PermissionDenied => {
+                format!("no permission to make files in the directory {directory}; name another")
+            }
+            kind => format!("in the directory {directory}: {kind}"),
+        };
+        io::Error::new(error.kind(), reason)
+    })
+}
+
+fn make_temporary(directory: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".humpyard-").suffix(".part");
     #[cfg(unix)]

@@ -1,0 +1,217 @@
+//! Whether a run can be, without running it.
+
+use core::sync::atomic::AtomicBool;
+
+use humpyard_core::id::Id;
+use humpyard_runtime::Clock as RuntimeClock;
+use humpyard_traffic::rule::{Conditions, shadowed};
+use humpyard_traffic::sink::create;
+use serde::Serialize;
+
+use crate::LabError;
+use crate::config::{Host, Rate, RunConfig};
+use crate::parts;
+use crate::rule::Ruled;
+use crate::run::{check_services, clock, factories};
+
+/// What was found out about a run that can be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Checked {
+    /// What was asked for and what it is by default, by option, as in a result.
+    pub options: std::collections::BTreeMap<&'static str, String>,
+    /// The rules, in the order in which they are tried: those of the run, then those of the services' kinds.
+    pub rules: Vec<CheckedRule>,
+    /// What will not do what was probably meant.
+    pub warnings: Vec<String>,
+}
+
+/// A rule of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct CheckedRule {
+    /// The packets.
+    pub packets: String,
+    /// Their service.
+    pub service: String,
+    /// Their client, where clients are those of the rules.
+    pub client: String,
+    /// Whether any packet can reach the rule.
+    pub reached: bool,
+}
+
+/// Makes everything that a run needs, and drops it: files are opened, and none is left behind. The input is not read.
+///
+/// # Errors
+/// Whatever would keep the run from starting.
+pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
+    let cores = if config.host == Host::Sim { config.cores } else { config.cores.max(1) };
+    let services = if config.host == Host::Live { factories(config).map(drop) } else { check_services(config) };
+    services?;
+    let classifier = parts::classifier(config)?;
+    parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {
+        parts::measured(config, setup, options)?;
+        parts::cost_model(config, setup)?;
+        parts::swaps(config, setup)?;
+        if config.host == Host::Live {
+            let _: RuntimeClock = clock(config, setup)?;
+        }
+        Ok(())
+    })?;
+    if config.host == Host::Sim && config.rate == Rate::Line {
+        return Err(parts::no_line_rate());
+    }
+    if let Rate::Load(_) = config.rate {
+        // Reading ends at once.
+        parts::pacer(config, cores, &AtomicBool::new(true))?;
+    }
+    if !is_pipe(&config.input) {
+        parts::source(config)?;
+    }
+    if config.host == Host::Live {
+        if config.output != "-" {
+            create(&config.output)?;
+        }
+        parts::quarantine(config)?;
+    }
+    let ruled = Ruled::new(config)?;
+    let conditions: Vec<Conditions> = ruled.rules.iter().map(|rule| rule.conditions.clone()).collect();
+    let shadowed = shadowed(&conditions);
+    let is_reached = |at: usize| !shadowed.contains(&at);
+    let mut warnings: Vec<String> = shadowed.iter().filter_map(|&at| unreached(config, at)).collect();
+    let gets_packets = |service: usize| {
+        let by_rule =
+            ruled.rules.iter().enumerate().any(|(at, rule)| is_reached(at) && rule.outcome.service.index() == service);
+        by_rule || is_in_a_chain(config, &config.services[service].name)
+    };
+    let idle = (0..config.services.len()).filter(|&service| !gets_packets(service));
+    warnings.extend(idle.map(|service| {
+        let name = &config.services[service].name;
+        format!(
+            "no packet gets the service `{name}`: the rules before take all of its packets; move or drop one of them"
+        )
+    }));
+    warnings.extend(without_effect(config));
+    warnings.extend(too_tolerant(config)?);
+    // What rules leave for the kinds of services, if they leave anything.
+    let tried = ruled.rules.iter().enumerate().filter(|&(at, _)| at < config.rules.len() || is_reached(at));
+    let rules = tried.map(|(at, rule)| CheckedRule {
+        packets: rule.conditions.to_string(),
+        service: config.services[rule.outcome.service.index()].name.clone(),
+        client: ruled.clients[rule.outcome.client.index()].clone(),
+        reached: is_reached(at),
+    });
+    Ok(Checked { options: config.options(), rules: rules.collect(), warnings })
+}
+
+fn is_in_a_chain(config: &RunConfig, service: &str) -> bool {
+    let of_rules = config.rules.iter().filter_map(|rule| rule.chain.as_ref());
+    config.chains.iter().map(|(_, then)| then).chain(of_rules).flatten().any(|name| name == service)
+}
+
+/// Whether it can be read once only, so that looking would take from the run.
+fn is_pipe(input: &str) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    input == "-" || std::fs::metadata(input).is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
+fn unreached(config: &RunConfig, at: usize) -> Option<String> {
+    let rule = config.rules.get(at)?;
+    Some(format!(
+        "rule {}, `{rule}`, is never reached: rules before it take all of its packets; put it before them, or drop it",
+        at + 1
+    ))
+}
+
+/// What is asked for and does nothing.
+fn without_effect(config: &RunConfig) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let names = config.rules.iter().any(|rule| rule.client.is_some() || rule.weight.is_some());
+    if names && config.granularity() != humpyard_traffic::Granularity::Rule {
+        warnings.push(format!(
+            "clients and weights of rules do nothing where clients are those of `--clients {}`: use --clients rule",
+            config.granularity().name()
+        ));
+    }
+    let guarantees = !config.guarantees.is_empty() || config.rules.iter().any(|rule| rule.guarantee.is_some());
+    if guarantees && !config.policy.allocates() {
+        warnings.push(format!(
+            "guarantees do nothing under `{}`, which allocates no cores: use a policy such as static or everest",
+            config.policy
+        ));
+    }
+    warnings
+}
+
+/// Services whose tolerance is less than it takes a core to come over and serve one packet.
+fn too_tolerant(config: &RunConfig) -> Result<Vec<String>, LabError> {
+    if !config.policy.allocates() {
+        return Ok(Vec::new());
+    }
+    let costs = parts::costs(config)?;
+    let of_service = |(choice, cost): (&crate::ServiceChoice, &humpyard_core::cost::LinearCost)| {
+        let packet = core::time::Duration::from_nanos(cost.work(parts::TYPICAL_BYTES));
+        let (tolerance, switch) = (config.tolerance(&choice.name), config.switch_cost);
+        (tolerance < switch + packet).then(|| {
+            format!(
+                "service `{}`: its tolerance of {tolerance:?} is less than a switch ({switch:?}) and a packet ({packet:?}) \
+                 take: packets for which a core must switch are late; raise --tolerance {}=TIME",
+                choice.name, choice.name
+            )
+        })
+    };
+    Ok(config.services.iter().zip(&costs).filter_map(of_service).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(services: &str, rules: &[&str]) -> RunConfig {
+        let mut config = RunConfig::new(Host::Sim, "gen:messages", "static".parse().unwrap());
+        config.services = crate::ServiceChoice::parse_list(services).unwrap();
+        config.rules = rules.iter().map(|text| text.parse().unwrap()).collect();
+        config
+    }
+
+    #[test]
+    fn what_was_probably_not_meant_is_told() {
+        let rules = ["protocol=tcp,service=web", "port=80,protocol=tcp,service=web"];
+        let mut config = config("web=forward,other=forward", &rules);
+        config.switch_cost = core::time::Duration::from_millis(3);
+        let checked = check(&config).unwrap();
+        assert_eq!(checked.rules.iter().map(|rule| rule.reached).collect::<Vec<_>>(), [true, false, true]);
+        let [shadow, web, other] = checked.warnings.as_slice() else { panic!("{:?}", checked.warnings) };
+        assert!(shadow.starts_with("rule 2, `protocol=tcp") || shadow.starts_with("rule 2, `port=80"), "{shadow}");
+        assert!(web.contains("service `web`: its tolerance of 2ms is less than a switch (3ms)"), "{web}");
+        assert!(other.contains("service `other`"), "{other}");
+        config.policy = "hrw".parse().unwrap();
+        config.guarantees = vec![("web".to_owned(), 500_000)];
+        config.clients = Some(humpyard_traffic::Granularity::Flow);
+        config.rules[0].client = Some("alice".to_owned());
+        let warnings = check(&config).unwrap().warnings.join("\n");
+        assert!(
+            warnings.contains("guarantees do nothing under `hrw`") && warnings.contains("use --clients rule"),
+            "{warnings}"
+        );
+    }
+
+    #[test]
+    fn services_without_packets_are_told() {
+        let warnings = |services, rules: &[&str]| check(&config(services, rules)).unwrap().warnings.join("\n");
+        assert_eq!(warnings("forward", &["port=80", "service=forward"]), "");
+        let said = warnings("tcp=forward,other=forward", &["protocol=tcp,service=other"]);
+        assert!(said.contains("no packet gets the service `tcp`"), "{said}");
+        assert_eq!(warnings("web=forward,other=forward", &["port=80,service=other,chain=web"]), "");
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused() {
+        let mut bad = config("forward", &[]);
+        bad.rate = Rate::Line;
+        assert!(check(&bad).unwrap_err().to_string().contains("no line rate"));
+        bad = config("forward", &[]);
+        bad.input = "missing.pcap".to_owned();
+        assert!(check(&bad).unwrap_err().to_string().contains("there is no such file"));
+        bad = config("tcp=forward,udp=forward,other=forward", &[]);
+        assert!(check(&bad).unwrap_err().to_string().contains("3 services need at least 3 cores"));
+    }
+}

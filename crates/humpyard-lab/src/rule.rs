@@ -1,0 +1,368 @@
+//! Rules as text: which packets get which service, and belong to which client.
+
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+use humpyard_core::id::{ChainId, ClientId, Id, ServiceId};
+use humpyard_core::name::unknown;
+use humpyard_core::unit::Weight;
+use humpyard_traffic::classify::Granularity;
+use humpyard_traffic::rule::{Conditions, KEYS, Key, Outcome, Rule};
+
+use crate::LabError;
+use crate::config::{RunConfig, parse_duration, parse_share};
+
+/// What a rule can say of its packets, beside the conditions for which it holds.
+const EFFECTS: [Key; 6] = [
+    Key {
+        name: "service",
+        summary: "Their service; it may be left out where there is one",
+        accepts: "the name of a service of the run",
+    },
+    Key {
+        name: "client",
+        summary: "The client that they belong to, where clients are those of the rules; else their service's name",
+        accepts: "any name; rules with the same name share a client",
+    },
+    Key { name: "weight", summary: "Weight of that client", accepts: "a whole number from 1" },
+    Key {
+        name: "tolerance",
+        summary: "Delay beyond which a packet of that service is late",
+        accepts: "a time such as 2ms",
+    },
+    Key { name: "guarantee", summary: "Share of the cores that this service is guaranteed", accepts: "0 to 1" },
+    Key {
+        name: "chain",
+        summary: "Services of the run that they go through afterwards, one after the other",
+        accepts: "names of services, joined by `+`",
+    },
+];
+
+/// One rule of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuleChoice {
+    /// The packets.
+    pub conditions: Conditions,
+    /// Their service, by name; none is the only one.
+    pub service: Option<String>,
+    /// Their client, by name; none has the name of their service.
+    pub client: Option<String>,
+    /// The weight of their client.
+    pub weight: Option<Weight>,
+    /// Tolerable delay of their service.
+    pub tolerance: Option<Duration>,
+    /// Share of the cores that their service is guaranteed, in millionths.
+    pub guarantee: Option<u32>,
+    /// The services that they go through afterwards, by name; none is those of the service.
+    pub chain: Option<Vec<String>>,
+}
+
+impl RuleChoice {
+    /// A rule for every packet, which says nothing.
+    pub const fn any() -> Self {
+        Self {
+            conditions: Conditions::any(),
+            service: None,
+            client: None,
+            weight: None,
+            tolerance: None,
+            guarantee: None,
+            chain: None,
+        }
+    }
+
+    /// Everything that a rule can say: conditions first.
+    pub fn keys() -> impl Iterator<Item = &'static Key> {
+        KEYS.iter().chain(&EFFECTS)
+    }
+
+    /// Adds to the rule: a name of [`Self::keys`] and its value.
+    ///
+    /// # Errors
+    /// An unknown name, a value that is not taken, a name given twice.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), LabError> {
+        let name = name.replace('_', "-");
+        let Some(effect) = EFFECTS.iter().find(|effect| effect.name == name) else {
+            let known = Self::keys().map(|key| key.name);
+            return match KEYS.iter().any(|key| key.name == name) {
+                true => Ok(self.conditions.set(&name, value)?),
+                false => Err(LabError::option(unknown("key of a rule", &name, known))),
+            };
+        };
+        let refused = || LabError::option(format!("`{name}` takes {}; not `{value}`", effect.accepts));
+        let new = match effect.name {
+            "weight" => {
+                let weight = value.parse().ok().and_then(Weight::new);
+                self.weight.replace(weight.ok_or_else(refused)?).is_none()
+            }
+            "tolerance" => self.tolerance.replace(parse_duration(value)?).is_none(),
+            "guarantee" => self.guarantee.replace(parse_share(value).ok_or_else(refused)?).is_none(),
+            _ if value.is_empty() => return Err(refused()),
+            "service" => self.service.replace(value.to_owned()).is_none(),
+            "client" => self.client.replace(value.to_owned()).is_none(),
+            _ => self.chain.replace(value.split('+').map(|name| name.trim().to_owned()).collect()).is_none(),
+        };
+        if new { Ok(()) } else { Err(LabError::option(format!("`{name}` is given twice"))) }
+    }
+}
+
+impl FromStr for RuleChoice {
+    type Err = LabError;
+
+    /// `name=value,name=value`: `protocol=tcp,port=80+443,service=web`.
+    fn from_str(text: &str) -> Result<Self, LabError> {
+        let mut rule = Self::any();
+        for pair in text.split(',').map(str::trim) {
+            let (name, value) = pair.split_once('=').ok_or_else(|| {
+                LabError::option(format!("a rule reads name=value,name=value with lists joined by `+`, not `{pair}`"))
+            })?;
+            rule.set(name.trim(), value.trim())?;
+        }
+        Ok(rule)
+    }
+}
+
+impl fmt::Display for RuleChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.conditions)?;
+        for (name, value) in [("service", &self.service), ("client", &self.client)] {
+            if let Some(value) = value {
+                write!(f, ",{name}={value}")?;
+            }
+        }
+        if let Some(weight) = self.weight {
+            write!(f, ",weight={}", weight.get())?;
+        }
+        if let Some(tolerance) = self.tolerance {
+            write!(f, ",tolerance={}ns", tolerance.as_nanos())?;
+        }
+        if let Some(guarantee) = self.guarantee {
+            write!(f, ",guarantee={}", f64::from(guarantee) / 1e6)?;
+        }
+        match &self.chain {
+            Some(chain) => write!(f, ",chain={}", chain.join("+")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The rules of a run, with all names found.
+#[derive(Debug)]
+pub(crate) struct Ruled {
+    /// Those of the run, then those of the services' kinds.
+    pub(crate) rules: Vec<Rule>,
+    /// The clients of rules, in order.
+    pub(crate) clients: Vec<String>,
+    /// What each rule's chain adds to those of the services, in order of their ids.
+    pub(crate) chains: Vec<Vec<ServiceId>>,
+}
+
+impl Ruled {
+    /// Finds all names.
+    ///
+    /// # Errors
+    /// A name that there is not, a rule that contradicts itself or another, a service that no packet gets.
+    pub(crate) fn new(config: &RunConfig) -> Result<Self, LabError> {
+        let mut ruled = Self { rules: Vec::new(), clients: Vec::new(), chains: Vec::new() };
+        for (at, rule) in config.rules.iter().enumerate() {
+            ruled.add(config, rule).map_err(|error| LabError::option(format!("rule {}, `{rule}`: {error}", at + 1)))?;
+        }
+        for (id, choice) in config.services.iter().enumerate() {
+            let service = ServiceId::from_index(id);
+            match choice.matches {
+                Some(kind) => {
+                    let client = ruled.client(&choice.name);
+                    let outcome = Outcome { service, client, chain: ChainId(service.0) };
+                    ruled.rules.push(Rule { conditions: Conditions::of(kind), outcome });
+                }
+                None => ruled.check_reached(config, &choice.name, service)?,
+            }
+        }
+        Ok(ruled)
+    }
+
+    fn add(&mut self, config: &RunConfig, rule: &RuleChoice) -> Result<(), LabError> {
+        if rule.conditions.is_none() {
+            return Err(LabError::option("no packet can match: two of its conditions exclude each other; drop one"));
+        }
+        if rule.conditions.needs_local() && config.local.is_empty() {
+            return Err(LabError::option(
+                "a direction is seen from the local prefixes: give them, --local 10.0.0.0/8 for example",
+            ));
+        }
+        let service = match (&rule.service, config.services.as_slice()) {
+            (Some(name), _) => find_service(config, name)?,
+            (None, [_]) => ServiceId(0),
+            (None, several) => {
+                let names: Vec<&str> = several.iter().map(|choice| choice.name.as_str()).collect();
+                return Err(LabError::option(format!(
+                    "it must say which service: service={}",
+                    names.join(" or service=")
+                )));
+            }
+        };
+        check_agreement(config, rule)?;
+        let chain = match &rule.chain {
+            None => ChainId(service.0),
+            Some(then) => {
+                let then = then.iter().map(|name| find_service(config, name));
+                self.chains.push(core::iter::once(Ok(service)).chain(then).collect::<Result<_, _>>()?);
+                ChainId::from_index(config.services.len() + self.chains.len() - 1)
+            }
+        };
+        let client = self.client(client_name(config, rule));
+        self.rules.push(Rule { conditions: rule.conditions.clone(), outcome: Outcome { service, client, chain } });
+        Ok(())
+    }
+
+    fn client(&mut self, name: &str) -> ClientId {
+        let known = self.clients.iter().position(|client| client == name);
+        ClientId::from_index(known.unwrap_or_else(|| {
+            self.clients.push(name.to_owned());
+            self.clients.len() - 1
+        }))
+    }
+
+    fn check_reached(&self, config: &RunConfig, name: &str, service: ServiceId) -> Result<(), LabError> {
+        let by_chain = config.chains.iter().any(|(_, then)| then.iter().any(|then| then == name));
+        let by_rule = self.rules.iter().any(|rule| rule.outcome.service == service);
+        if by_chain || by_rule || self.chains.iter().any(|chain| chain.contains(&service)) {
+            return Ok(());
+        }
+        let kinds = ["any", "tcp", "udp", "icmp", "ipv4", "ipv6", "other"];
+        Err(LabError::option(format!(
+            "no packet gets the service `{name}`: add a rule with service={name}; or as a kind of packet: {}",
+            unknown("kind", name, kinds)
+        )))
+    }
+
+    /// The weights of the clients: those of the rules where clients are those of the rules.
+    pub(crate) fn weights(&self, config: &RunConfig) -> Vec<Weight> {
+        let mut weights = config.weights.clone();
+        if config.granularity() == Granularity::Rule {
+            for rule in &config.rules {
+                let client = self.clients.iter().position(|client| client == client_name(config, rule));
+                if let (Some(client), Some(weight)) = (client, rule.weight) {
+                    weights.resize(weights.len().max(client + 1), Weight::ONE);
+                    weights[client] = weight;
+                }
+            }
+        }
+        weights
+    }
+}
+
+/// The name of the service of a rule.
+pub(crate) fn service_name<'a>(config: &'a RunConfig, rule: &'a RuleChoice) -> &'a str {
+    rule.service.as_deref().unwrap_or_else(|| config.services.first().map_or("", |choice| &choice.name))
+}
+
+fn client_name<'a>(config: &'a RunConfig, rule: &'a RuleChoice) -> &'a str {
+    rule.client.as_deref().unwrap_or_else(|| service_name(config, rule))
+}
+
+/// The service of this name.
+pub(crate) fn find_service(config: &RunConfig, name: &str) -> Result<ServiceId, LabError> {
+    let names = || config.services.iter().map(|choice| choice.name.as_str());
+    let found = names().position(|known| known == name).map(ServiceId::from_index);
+    found.ok_or_else(|| LabError::option(unknown("service of this run", name, names())))
+}
+
+/// What rules say of one service or one client must be the same.
+fn check_agreement(config: &RunConfig, rule: &RuleChoice) -> Result<(), LabError> {
+    let (service, client) = (service_name(config, rule), client_name(config, rule));
+    for other in &config.rules {
+        let differ = |a: Option<u128>, b: Option<u128>| a.is_some() && b.is_some() && a != b;
+        if service_name(config, other) == service {
+            let tolerance = |rule: &RuleChoice| rule.tolerance.map(|time| time.as_nanos());
+            let guarantee = |rule: &RuleChoice| rule.guarantee.map(u128::from);
+            if differ(tolerance(rule), tolerance(other)) || differ(guarantee(rule), guarantee(other)) {
+                return Err(LabError::option(format!(
+                    "another rule gives the service `{service}` another tolerance or guarantee: name two services that do \
+                     the same"
+                )));
+            }
+        }
+        let weight = |rule: &RuleChoice| rule.weight.map(|weight| u128::from(weight.get()));
+        if client_name(config, other) == client && differ(weight(rule), weight(other)) {
+            return Err(LabError::option(format!(
+                "another rule gives the client `{client}` another weight: name two clients"
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Host, ServiceChoice};
+
+    fn config(services: &[&str], rules: &[&str]) -> RunConfig {
+        let mut config = RunConfig::new(Host::Sim, "gen:messages", "static".parse().unwrap());
+        let service = |text: &&str| ServiceChoice::parse(text).unwrap();
+        config.services = services.iter().map(service).collect();
+        config.rules = rules.iter().map(|text| text.parse().unwrap()).collect();
+        config
+    }
+
+    #[test]
+    fn rules_read_back_as_written() {
+        for text in [
+            "protocol=tcp,port=80+443,service=web,client=alice,weight=3,tolerance=2000ns,guarantee=0.25,chain=a+b",
+            "any,service=x",
+        ] {
+            let parsed: RuleChoice = text.trim_start_matches("any,").parse().unwrap();
+            assert_eq!(parsed.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn names_are_found() {
+        let config = config(
+            &["web=forward", "bulk=forward", "other=forward"],
+            &[
+                "port=80,service=web,client=alice,weight=7",
+                "port=443,service=web",
+                "port=20,service=bulk,client=alice,chain=web+other",
+            ],
+        );
+        let ruled = Ruled::new(&config).unwrap();
+        assert_eq!(ruled.clients, ["alice", "web", "other"]);
+        assert_eq!(ruled.chains, [[1, 0, 2].map(ServiceId)]);
+        let outcomes: Vec<(u16, u32, u16)> = ruled
+            .rules
+            .iter()
+            .map(|rule| (rule.outcome.service.0, rule.outcome.client.0, rule.outcome.chain.0))
+            .collect();
+        assert_eq!(outcomes, [(0, 0, 0), (0, 1, 0), (1, 0, 3), (2, 2, 2)]);
+        assert_eq!(config.granularity(), Granularity::Rule);
+        assert_eq!(ruled.weights(&config), [Weight::new(7).unwrap()]);
+    }
+
+    #[test]
+    fn slips_are_told() {
+        let said = |services: &[&str], rules: &[&str]| Ruled::new(&config(services, rules)).unwrap_err().to_string();
+        let two = &["web=forward", "other=forward"];
+        assert!(
+            said(two, &["port=80,service=wep"])
+                .contains("rule 1, `port=80,service=wep`: no service of this run `wep`; did you mean `web`?")
+        );
+        assert!(said(two, &["port=80"]).contains("it must say which service: service=web or service=other"));
+        assert!(said(two, &[]).contains("no packet gets the service `web`"));
+        assert!(said(&["tpc=forward", "other=forward"], &[]).contains("did you mean `tcp`?"));
+        assert!(said(two, &["port=80,protocol=icmp,service=web"]).contains("no packet can match"));
+        assert!(said(two, &["direction=in,service=web"]).contains("--local"));
+        let twice = said(two, &["port=1,service=web,tolerance=1ms", "port=2,service=web,tolerance=2ms"]);
+        assert!(twice.contains("another tolerance"), "{twice}");
+        let twice = said(two, &["port=1,service=web,client=a,weight=1", "port=2,service=web,client=a,weight=2"]);
+        assert!(twice.contains("the client `a` another weight"), "{twice}");
+        assert!("port=80,prot=tcp".parse::<RuleChoice>().unwrap_err().to_string().contains("no key of a rule `prot`"));
+        assert!(
+            "weight=0".parse::<RuleChoice>().unwrap_err().to_string().contains("`weight` takes a whole number from 1")
+        );
+        assert!("service=a,service=b".parse::<RuleChoice>().unwrap_err().to_string().contains("given twice"));
+        assert!("port=80,443".parse::<RuleChoice>().unwrap_err().to_string().contains("joined by `+`"));
+    }
+}

@@ -1,0 +1,910 @@
+//! Rules: which packets get which service, and belong to which client.
+//!
+//! A rule has [`Conditions`], all of which must hold; the first rule that matches counts. Rules are compiled once, to sets of
+//! bits, masks and ranges. What a rule says of a flow is remembered with the flow, so that the number of rules costs nothing
+//! from its second packet on: conditions look at nothing that differs among the packets of a flow but for VLAN identifier and
+//! fragmentation, and these are remembered too.
+
+use core::fmt;
+use core::net::IpAddr;
+
+use etherparse::ip_number;
+use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
+use humpyard_core::name::unknown;
+use ipnet::IpNet;
+
+use crate::classify::Match;
+use crate::error::TrafficError;
+use crate::header::{FlowKey, Headers, Network};
+
+/// One condition that a rule can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// The name, in kebab case.
+    pub name: &'static str,
+    /// What it looks at, in one line.
+    pub summary: &'static str,
+    /// The values it takes; several are joined by `+`, and one of them must match.
+    pub accepts: &'static str,
+}
+
+/// Every condition that a rule can have. One that is not given holds for every packet.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "protocol",
+        summary: "IP protocol, behind all extension headers",
+        accepts: "any, tcp, udp, icmp (of either IP), ipv4, ipv6, other (none of tcp, udp, icmp), none (not IP), or a number from 0 to 255",
+    },
+    Key { name: "ip", summary: "IP version", accepts: "4 or 6" },
+    Key { name: "source", summary: "Source address", accepts: PREFIXES },
+    Key { name: "destination", summary: "Destination address", accepts: PREFIXES },
+    Key { name: "address", summary: "Source or destination address", accepts: PREFIXES },
+    Key { name: "source-port", summary: "Source port; fragments have none", accepts: PORTS },
+    Key { name: "destination-port", summary: "Destination port; fragments have none", accepts: PORTS },
+    Key { name: "port", summary: "Source or destination port; fragments have none", accepts: PORTS },
+    Key {
+        name: "vlan",
+        summary: "Identifier of the outermost VLAN tag",
+        accepts: "1 to 4094, a range such as 100-199, or none",
+    },
+    Key {
+        name: "direction",
+        summary: "Where an IP packet comes from and goes to, seen from the local prefixes",
+        accepts: "out (from a local to another address), in, local (between local ones), or transit (between others)",
+    },
+    Key { name: "fragment", summary: "Whether it is a fragment of an IP packet", accepts: "yes or no" },
+];
+
+const PREFIXES: &str = "a prefix such as 10.0.0.0/8 or 2001:db8::/32, or an address";
+const PORTS: &str = "1 to 65535, or a range such as 8000-8099";
+
+/// Which packets a rule speaks of: those for which all of its conditions hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Conditions {
+    classes: Classes,
+    source: Vec<IpNet>,
+    destination: Vec<IpNet>,
+    address: Vec<IpNet>,
+    source_port: Ranges,
+    destination_port: Ranges,
+    port: Ranges,
+    vlan: Ranges,
+    directions: u8,
+    fragment: Option<bool>,
+    text: String,
+}
+
+impl Conditions {
+    /// None: every packet is meant.
+    pub const fn any() -> Self {
+        Self {
+            classes: Classes::ALL,
+            source: Vec::new(),
+            destination: Vec::new(),
+            address: Vec::new(),
+            source_port: Ranges::ANY,
+            destination_port: Ranges::ANY,
+            port: Ranges::ANY,
+            vlan: Ranges::ANY,
+            directions: Direction::ALL,
+            fragment: None,
+            text: String::new(),
+        }
+    }
+
+    /// The packets of a kind.
+    pub fn of(kind: Match) -> Self {
+        let text = if kind == Match::Any { String::new() } else { format!("protocol={}", kind.name()) };
+        Self { classes: Classes::of(kind), text, ..Self::any() }
+    }
+
+    /// Adds a condition: a name of [`KEYS`], and values joined by `+`, of which one must match.
+    ///
+    /// # Errors
+    /// An unknown name, a value that is not taken, a name given twice.
+    pub fn set(&mut self, name: &str, values: &str) -> Result<(), TrafficError> {
+        let name = name.replace('_', "-");
+        let key = KEYS.iter().find(|key| key.name == name);
+        let key = key.ok_or_else(|| {
+            TrafficError::usage(unknown("condition of a rule", &name, KEYS.iter().map(|key| key.name)))
+        })?;
+        if self.text.split(',').any(|set| set.split_once('=').is_some_and(|(set, _)| set == name)) {
+            return Err(TrafficError::usage(format!("`{name}` is given twice; join its values by `+`")));
+        }
+        self.narrow(&name, values).map_err(|value| {
+            TrafficError::usage(format!("`{name}` takes {}; several are joined by `+`; not `{value}`", key.accepts))
+        })?;
+        let comma = if self.text.is_empty() { "" } else { "," };
+        self.text.push_str(&format!("{comma}{name}={values}"));
+        Ok(())
+    }
+
+    /// Adds a condition; the error is the value that is not taken.
+    fn narrow<'a>(&mut self, name: &str, values: &'a str) -> Result<(), &'a str> {
+        match name {
+            "protocol" => self.classes = self.classes.and(&Classes::union(each(values, Classes::parse)?)),
+            "ip" => self.classes = self.classes.and(&Classes::union(each(values, Classes::of_version)?)),
+            "source" => self.source = each(values, prefix)?,
+            "destination" => self.destination = each(values, prefix)?,
+            "address" => self.address = each(values, prefix)?,
+            "source-port" => self.source_port = Ranges::new(each(values, port)?),
+            "destination-port" => self.destination_port = Ranges::new(each(values, port)?),
+            "port" => self.port = Ranges::new(each(values, port)?),
+            "vlan" => self.vlan = Ranges::new(each(values, vlan)?),
+            "direction" => {
+                let directions = each(values, Direction::parse)?;
+                self.directions = directions.iter().fold(0, |bits, direction| bits | direction.bit());
+            }
+            _ => {
+                let values = each(values, |value| match value {
+                    "yes" => Some(true),
+                    "no" => Some(false),
+                    _ => None,
+                })?;
+                self.fragment = values.iter().all(|value| *value == values[0]).then(|| values[0]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every packet is meant.
+    pub fn is_any(&self) -> bool {
+        Self { text: String::new(), ..self.clone() } == Self::any()
+    }
+
+    /// Whether no packet can be meant: the conditions contradict each other.
+    pub fn is_none(&self) -> bool {
+        self.possible().is_empty()
+    }
+
+    /// Whether a condition looks at the direction, for which the local prefixes must be known.
+    pub const fn needs_local(&self) -> bool {
+        self.directions != Direction::ALL
+    }
+
+    /// The packets that these conditions leave possible, by version and protocol.
+    fn possible(&self) -> Classes {
+        let mut classes = self.classes;
+        for ports in [&self.source_port, &self.destination_port, &self.port] {
+            if !ports.is_any() {
+                classes = classes.and(&Classes::with_ports());
+            }
+        }
+        if self.fragment == Some(true) {
+            let ports = [&self.source_port, &self.destination_port, &self.port];
+            classes =
+                if ports.iter().all(|ports| ports.is_any()) { classes.and(&Classes::ip()) } else { Classes::NONE };
+        }
+        if self.needs_local() {
+            classes = classes.and(&Classes::ip());
+        }
+        for prefixes in [&self.source, &self.destination, &self.address] {
+            if !prefixes.is_empty() {
+                let versions = prefixes.iter().map(|prefix| Classes::version(is_v4(prefix))).collect();
+                classes = classes.and(&Classes::union(versions));
+            }
+        }
+        classes
+    }
+
+    /// Whether all that these conditions ask beside version and protocol holds for every packet that `other` means.
+    fn is_wider_but_for_classes(&self, other: &Self) -> bool {
+        let sources = covers(&self.source, &other.source);
+        let destinations = covers(&self.destination, &other.destination);
+        let addresses = [&other.address, &other.source, &other.destination];
+        let ports = [&other.port, &other.source_port, &other.destination_port];
+        sources
+            && destinations
+            && addresses.iter().any(|narrower| covers(&self.address, narrower))
+            && self.source_port.covers(&other.source_port)
+            && self.destination_port.covers(&other.destination_port)
+            && ports.iter().any(|narrower| self.port.covers(narrower))
+            && self.vlan.covers(&other.vlan)
+            && other.directions & !self.directions == 0
+            && (self.fragment.is_none()
+                || self.fragment == other.fragment
+                || self.fragment == Some(false) && other.has_ports())
+    }
+
+    /// Whether it asks for a port, which no fragment has.
+    fn has_ports(&self) -> bool {
+        ![&self.source_port, &self.destination_port, &self.port].iter().all(|ports| ports.is_any())
+    }
+}
+
+impl fmt::Display for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.text.is_empty() { "any" } else { &self.text })
+    }
+}
+
+/// The values that are joined by `+`; the error is the one that is not taken.
+fn each<T>(values: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, &str> {
+    values.split('+').map(|value| parse(value.trim()).ok_or(value.trim())).collect()
+}
+
+/// A prefix, or an address alone; bits beyond the length are a slip.
+pub(crate) fn prefix(text: &str) -> Option<IpNet> {
+    let prefix = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).ok()?;
+    (prefix == prefix.trunc()).then_some(prefix)
+}
+
+fn port(text: &str) -> Option<(u16, u16)> {
+    range(text, 1, u16::MAX)
+}
+
+/// No tag is 0, as it is in a tag that gives no more than a priority.
+fn vlan(text: &str) -> Option<(u16, u16)> {
+    if text == "none" { Some((0, 0)) } else { range(text, 1, 4094) }
+}
+
+fn range(text: &str, least: u16, most: u16) -> Option<(u16, u16)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (least <= first && first <= last && last <= most).then_some((first, last))
+}
+
+const fn is_v4(prefix: &IpNet) -> bool {
+    matches!(prefix, IpNet::V4(_))
+}
+
+/// Whether each of these prefixes is in one of those that cover; none is all.
+fn covers(wide: &[IpNet], narrow: &[IpNet]) -> bool {
+    let wide_enough = || {
+        let wide = IpNet::aggregate(&wide.to_vec());
+        narrow.iter().all(|narrow| wide.iter().any(|wide| wide.contains(narrow)))
+    };
+    wide.is_empty() || (!narrow.is_empty() && wide_enough())
+}
+
+/// A set of numbers as ranges in ascending order, which do not touch; none at all is every number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Ranges(Vec<(u16, u16)>);
+
+impl Ranges {
+    const ANY: Self = Self(Vec::new());
+
+    fn new(mut ranges: Vec<(u16, u16)>) -> Self {
+        ranges.sort_unstable();
+        let mut merged: Vec<(u16, u16)> = Vec::with_capacity(ranges.len());
+        for (first, last) in ranges {
+            match merged.last_mut() {
+                Some(before) if u32::from(first) <= u32::from(before.1) + 1 => before.1 = before.1.max(last),
+                _ => merged.push((first, last)),
+            }
+        }
+        Self(merged)
+    }
+
+    const fn is_any(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn contains(&self, number: u16) -> bool {
+        self.is_any() || self.0.iter().any(|&(first, last)| (first..=last).contains(&number))
+    }
+
+    fn covers(&self, narrow: &Self) -> bool {
+        let inside = |&(first, last): &(u16, u16)| self.0.iter().any(|wide| wide.0 <= first && last <= wide.1);
+        self.is_any() || (!narrow.is_any() && narrow.0.iter().all(inside))
+    }
+}
+
+/// A set of IP versions with protocols, and of what is not IP: a bit for each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Classes([u64; 9]);
+
+/// The class of what is not IP.
+const NOT_IP: usize = 512;
+
+impl Classes {
+    const NONE: Self = Self([0; 9]);
+    const ALL: Self = {
+        let mut words = [u64::MAX; 9];
+        words[8] = 1;
+        Self(words)
+    };
+
+    /// The class of a packet: its protocol, 256 more for IPv6, or not IP.
+    #[inline]
+    fn class(key: &FlowKey) -> usize {
+        match key.network {
+            Network::Ipv4 => usize::from(key.protocol),
+            Network::Ipv6 => 256 + usize::from(key.protocol),
+            Network::Other { .. } => NOT_IP,
+        }
+    }
+
+    #[inline]
+    const fn contains(&self, class: usize) -> bool {
+        self.0[class / 64] >> (class % 64) & 1 == 1
+    }
+
+    fn with(classes: impl IntoIterator<Item = usize>) -> Self {
+        let mut set = Self::NONE;
+        for class in classes {
+            set.0[class / 64] |= 1 << (class % 64);
+        }
+        set
+    }
+
+    fn protocol(number: u8) -> Self {
+        Self::with([usize::from(number), 256 + usize::from(number)])
+    }
+
+    fn version(v4: bool) -> Self {
+        Self::with(if v4 { 0..256 } else { 256..512 })
+    }
+
+    fn of_version(text: &str) -> Option<Self> {
+        match text {
+            "4" => Some(Self::version(true)),
+            "6" => Some(Self::version(false)),
+            _ => None,
+        }
+    }
+
+    fn ip() -> Self {
+        Self::with(0..NOT_IP)
+    }
+
+    /// Protocols of which ports are known.
+    fn with_ports() -> Self {
+        let protocols = [ip_number::TCP, ip_number::UDP, ip_number::SCTP, ip_number::DCCP, ip_number::UDP_LITE];
+        Self::union(protocols.map(|protocol| Self::protocol(protocol.0)).to_vec())
+    }
+
+    fn of(kind: Match) -> Self {
+        let icmp = Self::with([usize::from(ip_number::ICMP.0), 256 + usize::from(ip_number::IPV6_ICMP.0)]);
+        match kind {
+            Match::Any => Self::ALL,
+            Match::Tcp => Self::protocol(ip_number::TCP.0),
+            Match::Udp => Self::protocol(ip_number::UDP.0),
+            Match::Icmp => icmp,
+            Match::Ipv4 => Self::version(true),
+            Match::Ipv6 => Self::version(false),
+            Match::Other => Self::ALL.without(&Self::union(vec![Self::of(Match::Tcp), Self::of(Match::Udp), icmp])),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "none" => Some(Self::with([NOT_IP])),
+            _ => text.parse().map(Self::of).ok().or_else(|| text.parse().map(Self::protocol).ok()),
+        }
+    }
+
+    fn and(&self, other: &Self) -> Self {
+        Self(core::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
+    fn without(&self, other: &Self) -> Self {
+        Self(core::array::from_fn(|word| self.0[word] & !other.0[word]))
+    }
+
+    fn union(sets: Vec<Self>) -> Self {
+        sets.iter().fold(Self::NONE, |all, set| Self(core::array::from_fn(|word| all.0[word] | set.0[word])))
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Self::NONE
+    }
+}
+
+/// Where an IP packet goes, seen from the local prefixes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Direction {
+    Out,
+    In,
+    Local,
+    Transit,
+    /// It is not IP.
+    None,
+}
+
+impl Direction {
+    /// The bits of all.
+    const ALL: u8 = 0b1_1111;
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "out" => Some(Self::Out),
+            "in" => Some(Self::In),
+            "local" => Some(Self::Local),
+            "transit" => Some(Self::Transit),
+            _ => None,
+        }
+    }
+
+    const fn of(from_local: bool, to_local: bool) -> Self {
+        match (from_local, to_local) {
+            (true, false) => Self::Out,
+            (false, true) => Self::In,
+            (true, true) => Self::Local,
+            (false, false) => Self::Transit,
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// A rule: these packets get this service.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// The packets.
+    pub conditions: Conditions,
+    /// What becomes of them.
+    pub outcome: Outcome,
+}
+
+/// What a rule says of its packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// Their service.
+    pub service: ServiceId,
+    /// The client that they belong to, where clients are those of the rules.
+    pub client: ClientId,
+    /// The chain of services that they go through, where there are chains.
+    pub chain: ChainId,
+}
+
+impl Rule {
+    /// The packets of a kind get this service; client and chain have its number.
+    pub fn of(kind: Match, service: ServiceId) -> Self {
+        let (client, chain) = (ClientId(u32::from(service.0)), ChainId(service.0));
+        Self { conditions: Conditions::of(kind), outcome: Outcome { service, client, chain } }
+    }
+}
+
+/// The rules that no packet can reach, by index: all that they mean goes to rules before them.
+///
+/// Found is what a comparison of conditions shows, one by one and, for versions and protocols, of all earlier rules together.
+/// A rule whose packets several earlier rules take by addresses or ports together is not found.
+pub fn shadowed(rules: &[Conditions]) -> Vec<usize> {
+    let is_shadowed = |&at: &usize| {
+        let rule = &rules[at];
+        let wider = rules[..at].iter().filter(|before| before.is_wider_but_for_classes(rule));
+        let taken = Classes::union(wider.map(|before| before.classes).collect());
+        rule.possible().without(&taken).is_empty()
+    };
+    (0..rules.len()).filter(is_shadowed).collect()
+}
+
+/// A prefix as a mask and what it leaves; of IPv4 the first 32 bits.
+#[derive(Clone, Copy, Debug)]
+struct Masked {
+    v4: bool,
+    mask: u128,
+    bits: u128,
+}
+
+impl Masked {
+    fn new(prefix: &IpNet) -> Self {
+        let bits = match prefix.network() {
+            IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        let mask = u128::MAX.checked_shl(128 - u32::from(prefix.prefix_len())).unwrap_or(0);
+        Self { v4: is_v4(prefix), mask, bits }
+    }
+
+    #[inline]
+    const fn contains(&self, v4: bool, address: u128) -> bool {
+        self.v4 == v4 && address & self.mask == self.bits
+    }
+}
+
+/// What rules look at in the headers of a packet.
+#[derive(Clone, Copy, Debug)]
+struct Looked {
+    class: usize,
+    v4: bool,
+    source: u128,
+    destination: u128,
+    source_port: u16,
+    destination_port: u16,
+    vlan: u16,
+    direction: u8,
+    fragment: bool,
+}
+
+/// A rule, ready to be matched.
+#[derive(Clone, Debug)]
+struct Compiled {
+    /// Versions and protocols that all conditions together leave.
+    classes: Classes,
+    source: Vec<Masked>,
+    destination: Vec<Masked>,
+    address: Vec<Masked>,
+    source_port: Ranges,
+    destination_port: Ranges,
+    port: Ranges,
+    vlan: Ranges,
+    directions: u8,
+    fragment: Option<bool>,
+    outcome: Outcome,
+}
+
+impl Compiled {
+    fn new(rule: &Rule) -> Self {
+        let Conditions { source, destination, address, source_port, destination_port, port, vlan, .. } =
+            &rule.conditions;
+        let masked = |prefixes: &Vec<IpNet>| IpNet::aggregate(prefixes).iter().map(Masked::new).collect();
+        Self {
+            classes: rule.conditions.possible(),
+            source: masked(source),
+            destination: masked(destination),
+            address: masked(address),
+            source_port: source_port.clone(),
+            destination_port: destination_port.clone(),
+            port: port.clone(),
+            vlan: vlan.clone(),
+            directions: rule.conditions.directions,
+            fragment: rule.conditions.fragment,
+            outcome: rule.outcome,
+        }
+    }
+
+    #[inline]
+    fn matches(&self, packet: &Looked) -> bool {
+        self.classes.contains(packet.class)
+            && self.directions & packet.direction != 0
+            && self.source_port.contains(packet.source_port)
+            && self.destination_port.contains(packet.destination_port)
+            && (self.port.is_any()
+                || self.port.contains(packet.source_port)
+                || self.port.contains(packet.destination_port))
+            && self.vlan.contains(packet.vlan)
+            && self.fragment.is_none_or(|fragment| fragment == packet.fragment)
+            && (self.source.is_empty() || within(&self.source, packet.v4, packet.source))
+            && (self.destination.is_empty() || within(&self.destination, packet.v4, packet.destination))
+            && (self.address.is_empty()
+                || within(&self.address, packet.v4, packet.source)
+                || within(&self.address, packet.v4, packet.destination))
+    }
+}
+
+#[inline]
+fn within(prefixes: &[Masked], v4: bool, address: u128) -> bool {
+    prefixes.iter().any(|prefix| prefix.contains(v4, address))
+}
+
+/// Rules that are matched; each flow remembers its own.
+#[derive(Clone, Debug)]
+pub(crate) struct RuleSet {
+    rules: Vec<Compiled>,
+    local: Vec<Masked>,
+    /// Whether a rule looks at the VLAN identifier, or at fragments.
+    looks_at: (bool, bool),
+    /// By flow what was found for its last packet; empty where there are too few rules to remember.
+    remembered: Vec<Remembered>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Remembered {
+    /// What in the packet could differ from others of its flow.
+    varying: u32,
+    outcome: Outcome,
+}
+
+/// So many rules are faster matched than remembered.
+const FEW: usize = 4;
+
+impl RuleSet {
+    /// Rules for so many flows. The last gets what no rule matches.
+    pub(crate) fn new(rules: &[Rule], local: &[IpNet], flows: usize) -> Self {
+        let remembered = if rules.len() <= FEW { 0 } else { flows };
+        let unknown = Remembered { varying: u32::MAX, outcome: Rule::of(Match::Any, ServiceId(0)).outcome };
+        let conditions = || rules.iter().map(|rule| &rule.conditions);
+        Self {
+            rules: rules.iter().map(Compiled::new).collect(),
+            local: IpNet::aggregate(&local.to_vec()).iter().map(Masked::new).collect(),
+            looks_at: (conditions().any(|rule| !rule.vlan.is_any()), conditions().any(|rule| rule.fragment.is_some())),
+            remembered: vec![unknown; remembered],
+        }
+    }
+
+    /// What the rules say of a packet of this flow.
+    #[inline]
+    pub(crate) fn find(&mut self, flow: FlowId, new: bool, headers: &Headers) -> Outcome {
+        if self.remembered.is_empty() {
+            return self.first_match(headers);
+        }
+        let varying = self.varying(headers);
+        let remembered = self.remembered[flow.index()];
+        if !new && remembered.varying == varying {
+            return remembered.outcome;
+        }
+        let outcome = self.first_match(headers);
+        self.remembered[flow.index()] = Remembered { varying, outcome };
+        outcome
+    }
+
+    /// What rules look at that may differ among the packets of a flow.
+    #[inline]
+    fn varying(&self, headers: &Headers) -> u32 {
+        let vlan = if self.looks_at.0 { u32::from(headers.vlan) } else { 0 };
+        vlan << 1 | u32::from(self.looks_at.1 && headers.fragment)
+    }
+
+    fn first_match(&self, headers: &Headers) -> Outcome {
+        let packet = self.look(headers);
+        let found = self.rules.iter().find(|rule| rule.matches(&packet));
+        found.or(self.rules.last()).expect("there is a rule").outcome
+    }
+
+    fn look(&self, headers: &Headers) -> Looked {
+        let key = &headers.key;
+        let (v4, is_ip) = (key.network == Network::Ipv4, !matches!(key.network, Network::Other { .. }));
+        let (source, destination) = (u128::from_be_bytes(key.source), u128::from_be_bytes(key.destination));
+        let local = |address| within(&self.local, v4, address);
+        let direction = if is_ip { Direction::of(local(source), local(destination)) } else { Direction::None };
+        Looked {
+            class: Classes::class(key),
+            v4,
+            source,
+            destination,
+            source_port: key.source_port,
+            destination_port: key.destination_port,
+            vlan: headers.vlan,
+            direction: direction.bit(),
+            fragment: headers.fragment,
+        }
+    }
+}
+
+/// Reads prefixes joined by commas or `+`: those of the local side.
+///
+/// # Errors
+/// What is no prefix, or has bits set beyond its length.
+pub fn parse_local(text: &str) -> Result<Vec<IpNet>, TrafficError> {
+    let parts = text.split([',', '+']).map(str::trim);
+    parts
+        .map(|part| {
+            prefix(part).ok_or_else(|| TrafficError::usage(format!("a local prefix is {PREFIXES}; not `{part}`")))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{Ipv4Addr, Ipv6Addr};
+
+    use proptest::prelude::*;
+    use proptest::sample::{select, subsequence};
+
+    use super::*;
+    use crate::header::Kind;
+
+    /// Conditions as people say them: names and values.
+    type Said = Vec<(&'static str, Vec<&'static str>)>;
+
+    const PROTOCOLS: &[&str] =
+        &["any", "tcp", "udp", "icmp", "ipv4", "ipv6", "other", "none", "6", "47", "58", "1", "0", "132"];
+    const ADDRESSES: &[&str] = &[
+        "0.0.0.0/0",
+        "10.0.0.0/8",
+        "10.0.0.0/9",
+        "10.1.2.0/24",
+        "10.1.2.3",
+        "::/0",
+        "2001:db8::/32",
+        "2001:db8::1",
+        "a01:203::/32",
+    ];
+    const PORT_VALUES: &[&str] = &["1", "53", "80", "81-99", "100-65535", "1-1023", "65535"];
+    const VALUES: [(&str, &[&str]); 11] = [
+        ("protocol", PROTOCOLS),
+        ("ip", &["4", "6"]),
+        ("source", ADDRESSES),
+        ("destination", ADDRESSES),
+        ("address", ADDRESSES),
+        ("source-port", PORT_VALUES),
+        ("destination-port", PORT_VALUES),
+        ("port", PORT_VALUES),
+        ("vlan", &["none", "1", "7", "2-100", "4094"]),
+        ("direction", &["in", "out", "local", "transit"]),
+        ("fragment", &["yes", "no"]),
+    ];
+
+    fn said() -> impl Strategy<Value = Said> {
+        let condition = |(name, values): (&'static str, &'static [&'static str])| {
+            subsequence(values, 1..=values.len().min(3)).prop_map(move |values| (name, values))
+        };
+        subsequence(VALUES.to_vec(), 0..=3)
+            .prop_flat_map(move |picked| picked.into_iter().map(condition).collect::<Vec<_>>())
+    }
+
+    fn compiled(said: &Said) -> Conditions {
+        let mut conditions = Conditions::any();
+        for (name, values) in said {
+            conditions.set(name, &values.join("+")).unwrap();
+        }
+        conditions
+    }
+
+    fn headers() -> impl Strategy<Value = Headers> {
+        let v4 = select(vec!["10.1.2.3", "10.1.2.4", "10.128.0.1", "192.0.2.1", "0.0.0.0"]);
+        let v6 = select(vec!["2001:db8::1", "2001:db8::2", "a01:203::", "fe80::1", "::"]);
+        let v4 = v4.prop_map(|text| {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&text.parse::<Ipv4Addr>().unwrap().octets());
+            bytes
+        });
+        let v6 = v6.prop_map(|text| text.parse::<Ipv6Addr>().unwrap().octets());
+        let network = prop_oneof![
+            (Just(Network::Ipv4), v4.clone(), v4),
+            (Just(Network::Ipv6), v6.clone(), v6),
+            (Just(Network::Other { link: 1, ether_type: 0x0806 }), any::<[u8; 16]>(), any::<[u8; 16]>()),
+        ];
+        let protocol = select(vec![6u8, 17, 1, 58, 47, 132, 0, 255]);
+        let port = || select(vec![1u16, 53, 80, 90, 100, 1023, 1024, 65535]);
+        let vlan = select(vec![0u16, 1, 7, 50, 4094]);
+        (network, protocol, port(), port(), vlan, any::<bool>()).prop_map(
+            |((network, source, destination), protocol, source_port, destination_port, vlan, fragment)| {
+                let is_ip = !matches!(network, Network::Other { .. });
+                let has_ports = is_ip && !fragment && [6, 17, 132].contains(&protocol);
+                let port = |port| if has_ports { port } else { 0 };
+                let protocol = if is_ip { protocol } else { 0 };
+                let (source_port, destination_port) = (port(source_port), port(destination_port));
+                let kind = match (network, protocol) {
+                    (Network::Other { .. }, _) => Kind::NonIp,
+                    (_, 6) => Kind::Tcp,
+                    (_, 17) => Kind::Udp,
+                    (Network::Ipv4, 1) | (Network::Ipv6, 58) => Kind::Icmp,
+                    _ => Kind::OtherIp,
+                };
+                let key = FlowKey { network, protocol, source, destination, source_port, destination_port };
+                let fragment = fragment && is_ip;
+                Headers { kind, key, ip_offset: None, transport_offset: None, fragment, vlan }
+            },
+        )
+    }
+
+    /// Whether all that is said holds, by reading the words anew for every packet.
+    fn holds(said: &Said, headers: &Headers, local: &[IpNet]) -> bool {
+        said.iter().all(|(name, values)| values.iter().any(|value| holds_one(name, value, headers, local)))
+    }
+
+    fn holds_one(name: &str, value: &str, headers: &Headers, local: &[IpNet]) -> bool {
+        let (source, destination) = (headers.key.source_address(), headers.key.destination_address());
+        let inside = |address: Option<IpAddr>| {
+            let prefix = value.parse().or_else(|_| value.parse::<IpAddr>().map(IpNet::from)).unwrap();
+            address.is_some_and(|address| prefix.contains(&address))
+        };
+        let among = |number: u16| {
+            let (first, last) = value.split_once('-').unwrap_or((value, value));
+            (first.parse::<u16>().unwrap()..=last.parse().unwrap()).contains(&number)
+        };
+        let is_local = |address: Option<IpAddr>| local.iter().any(|prefix| prefix.contains(&address.unwrap()));
+        match name {
+            "protocol" => match (value, value.parse::<Match>()) {
+                ("none", _) => source.is_none(),
+                (_, Ok(kind)) => kind.matches(headers),
+                (number, _) => source.is_some() && number.parse() == Ok(headers.key.protocol),
+            },
+            "ip" => headers.version().is_some_and(|version| value.parse() == Ok(version)),
+            "source" => inside(source),
+            "destination" => inside(destination),
+            "address" => inside(source) || inside(destination),
+            "source-port" => among(headers.key.source_port),
+            "destination-port" => among(headers.key.destination_port),
+            "port" => among(headers.key.source_port) || among(headers.key.destination_port),
+            "vlan" => {
+                if value == "none" {
+                    headers.vlan == 0
+                } else {
+                    among(headers.vlan)
+                }
+            }
+            "direction" => {
+                source.is_some()
+                    && match (is_local(source), is_local(destination)) {
+                        (true, false) => value == "out",
+                        (false, true) => value == "in",
+                        (true, true) => value == "local",
+                        (false, false) => value == "transit",
+                    }
+            }
+            _ => (value == "yes") == headers.fragment,
+        }
+    }
+
+    proptest! {
+        /// Few rules and many, with flows that are remembered from packet to packet.
+        #[test]
+        fn compiled_rules_agree_with_a_naive_matcher(
+            saids in prop::collection::vec(said(), 0..12),
+            packets in prop::collection::vec((0u32..4, any::<bool>(), headers()), 1..40),
+        ) {
+            let local = parse_local("10.0.0.0/9, 2001:db8::/32").unwrap();
+            let mut rules: Vec<Rule> = saids
+                .iter()
+                .enumerate()
+                .map(|(id, said)| Rule { conditions: compiled(said), ..Rule::of(Match::Any, ServiceId::from_index(id)) })
+                .collect();
+            let rest = ServiceId::from_index(rules.len());
+            rules.push(Rule::of(Match::Any, rest));
+            let mut set = RuleSet::new(&rules, &local, 4);
+            let mut flows: [Option<Headers>; 4] = [None; 4];
+            for (flow, renew, headers) in packets {
+                // Packets of a flow have one key; VLAN identifier and fragmentation are a packet's own.
+                let known = flows[flow as usize].filter(|_| !renew);
+                let headers = Headers { key: known.map_or(headers.key, |known| known.key), ..headers };
+                // Fragments have no ports, so a flow with ports has none.
+                let headers = known.map_or(headers, |known| {
+                    let fragment = headers.fragment && known.version().is_some() && known.key.source_port == 0;
+                    Headers { kind: known.kind, fragment, ..headers }
+                });
+                flows[flow as usize] = Some(headers);
+                let expected = saids.iter().position(|said| holds(said, &headers, &local));
+                let expected = expected.map_or(rest, ServiceId::from_index);
+                let found = set.find(FlowId(flow), known.is_none(), &headers);
+                prop_assert_eq!(found.service, expected, "{:?} {:?}", headers, saids);
+            }
+        }
+
+        /// What is called shadowed is never the first to match; what is called impossible never matches.
+        #[test]
+        fn shadowed_rules_match_nothing_first(
+            saids in prop::collection::vec(said(), 1..8),
+            packets in prop::collection::vec(headers(), 60),
+        ) {
+            let local = parse_local("10.0.0.0/9").unwrap();
+            let rules: Vec<Conditions> = saids.iter().map(compiled).collect();
+            let shadowed = shadowed(&rules);
+            for headers in &packets {
+                let first = saids.iter().position(|said| holds(said, headers, &local));
+                prop_assert!(first.is_none_or(|first| !shadowed.contains(&first)), "{:?} {:?}", headers, saids);
+                for (said, rule) in saids.iter().zip(&rules) {
+                    prop_assert!(!rule.is_none() || !holds(said, headers, &local), "{:?} {:?}", headers, said);
+                }
+            }
+        }
+    }
+
+    fn conditions(text: &str) -> Conditions {
+        let mut conditions = Conditions::any();
+        for (name, values) in text.split_whitespace().filter_map(|pair| pair.split_once('=')) {
+            conditions.set(name, values).unwrap();
+        }
+        conditions
+    }
+
+    #[test]
+    fn shadows_are_found() {
+        for (rules, expected) in [
+            (&["", "protocol=tcp"] as &[&str], &[1usize] as &[usize]),
+            (&["protocol=tcp", "port=80", "protocol=tcp port=80"], &[2]),
+            (&["source=10.0.0.0/9+10.128.0.0/9", "source=10.1.0.0/16", "source=11.0.0.0/8"], &[1]),
+            (&["port=80", "destination-port=80", "source-port=80 protocol=udp", "port=80-81"], &[1, 2]),
+            (&["protocol=tcp", "protocol=udp+icmp", "protocol=other", "ip=6"], &[3]),
+            (&["protocol=tcp", "vlan=7", ""], &[]),
+            (&["direction=in+out", "direction=out", "direction=local"], &[1]),
+            (&["fragment=no", "port=53", "fragment=yes"], &[1]),
+            (&["protocol=icmp port=80", "source=::1 ip=4", "source=::1 destination=10.0.0.1"], &[0, 1, 2]),
+            (&["address=10.0.0.0/8", "source=10.1.0.0/16", "destination=10.2.0.0/16"], &[1, 2]),
+        ] {
+            let rules: Vec<Conditions> = rules.iter().map(|text| conditions(text)).collect();
+            assert_eq!(shadowed(&rules), expected, "{rules:?}");
+        }
+    }
+
+    #[test]
+    fn slips_are_told_with_what_is_taken() {
+        let said = |name: &str, value: &str| Conditions::any().set(name, value).unwrap_err().to_string();
+        assert!(said("protocl", "tcp").contains("did you mean `protocol`?"));
+        assert!(said("protocol", "tpc").contains("`protocol` takes any, tcp"));
+        assert!(said("port", "80+0").ends_with("not `0`"));
+        assert!(said("port", "90-80").ends_with("not `90-80`"));
+        assert!(said("port", "65536").ends_with("not `65536`"));
+        assert!(said("vlan", "4095").contains("1 to 4094"));
+        assert!(said("source", "10.0.0.1/8").contains("not `10.0.0.1/8`"));
+        let mut conditions = conditions("port=80");
+        assert!(conditions.set("port", "81").unwrap_err().to_string().contains("given twice"));
+        assert_eq!(conditions.to_string(), "port=80");
+        assert!(parse_local("10.0.0.0/8,nowhere").unwrap_err().to_string().contains("`nowhere`"));
+    }
+}
