@@ -75,7 +75,11 @@ The same input, options and seed give the same result, byte for byte, but for `m
 
 const COMPARE_EXAMPLES: &str = "Examples:
   humpyard compare --input in.pcap --policy rr --policy conn --policy hrw --cores 8 --load 0.8
-  humpyard compare --live --input in.pcap --policy rr --policy hrw --workers 2";
+  humpyard compare --live --input in.pcap --policy rr --policy hrw --workers 2 --repeat 7
+
+With --repeat the policies are run in turn, so that what changes in the machine meets all alike, and on identical arrivals
+within a repetition. Tables have the median and the range; --json has for each figure the values, the median, the range and a
+confidence interval of the median by order statistics: 95 % from 6 repetitions on, the range at its own level below.";
 
 const SCHEDULE_EXAMPLES: &str = "Examples:
   humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
@@ -301,6 +305,9 @@ pub(crate) struct CompareArguments {
     /// Worker threads, with --live
     #[arg(long, value_name = "N", default_value_t = 2, requires = "live", value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) workers: u16,
+    /// Run each policy so many times, in turn, each time with the next seed; tables then have medians and ranges
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) repeat: u32,
     #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
     #[command(flatten)]
@@ -309,9 +316,12 @@ pub(crate) struct CompareArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
-    /// Packets of each run [default: as many as come in three seconds]
+    /// Packets of each run [default: as many as come in a second]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub(crate) packets: Option<u64>,
+    /// Run each policy so many times, in turn, each time with the next seed
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeat: u32,
     /// Worker threads; 0 does everything on one thread
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) workers: u16,

@@ -6,7 +6,6 @@
 mod arguments;
 mod commands;
 mod failure;
-mod figures;
 mod output;
 mod progress;
 mod stop;
@@ -19,6 +18,7 @@ use clap::error::ErrorKind;
 
 use arguments::{Arguments, Command};
 use failure::Failure;
+use humpyard::lab::figures;
 
 fn main() -> ExitCode {
     let finished = parse().and_then(run);

@@ -9,10 +9,12 @@ mod config;
 mod demo;
 mod environment;
 mod error;
+pub mod figures;
 mod journal;
 mod parts;
 mod result;
 mod run;
+pub mod statistics;
 
 pub use compare::{Comparison, compare};
 pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_topology};

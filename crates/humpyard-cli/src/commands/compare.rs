@@ -30,19 +30,23 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);
     let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
-    let starting = |policy: &PolicySpec| progress.relabel(&policy.to_string());
-    let comparison = lab::compare(&config, &policies, &mut control, starting)?;
+    let repeat = arguments.repeat;
+    let starting = |policy: &PolicySpec, repetition: u32| match repeat {
+        1 => progress.relabel(&policy.to_string()),
+        _ => progress.relabel(&format!("{policy} ({repetition} of {repeat})")),
+    };
+    let comparison = lab::compare(&config, &policies, repeat, &mut control, starting)?;
     drop(progress);
     if common.json {
         output::print_json(&comparison)?;
     } else {
-        output::print(&format!("{}\n{}\n", table::side_by_side(&comparison.runs), table::LEGEND))?;
+        output::print(&table::comparison(&comparison))?;
     }
     if !common.json && comparison.runs.iter().any(|run| run.interrupted) {
         output::say(&format!(
-            "humpyard: ended early: the last of these runs is not whole, and {} of {} policies were not run",
-            policies.len() - comparison.runs.len(),
-            policies.len()
+            "humpyard: ended early: the last of these runs is not whole, and {} of {} runs were not made",
+            policies.len() * repeat as usize - comparison.runs.len(),
+            policies.len() * repeat as usize
         ));
     }
     Ok(verdict(&comparison.runs.iter().collect::<Vec<&RunResult>>()))

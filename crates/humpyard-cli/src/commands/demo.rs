@@ -16,8 +16,12 @@ use crate::stop;
 /// `humpyard demo`.
 pub(crate) fn demo(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.common;
-    let options =
-        DemoOptions { packets: arguments.packets, workers: usize::from(arguments.workers), seed: common.seed };
+    let options = DemoOptions {
+        packets: arguments.packets,
+        repetitions: arguments.repeat,
+        workers: usize::from(arguments.workers),
+        seed: common.seed,
+    };
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);
     let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
@@ -43,17 +47,16 @@ fn story(demo: &Demo, workers: usize) -> String {
         "Traffic: {} packets of {} flows, {}: messages of our own over TCP and UDP, IPv4 and IPv6, in bursts,\n\
          one flow much heavier than the others. Offered at {}, {} of the {} that this machine took at\n\
          full speed just now. Service: IP forwarding, for real. Hands: {hands}.\n\
-         The same packets under each policy:\n\n{}\n{}\n\nWhat the policies do:\n",
+         The same packets under each policy:\n\n{}\nWhat the policies do:\n",
         first.packets.arrived,
         first.flows,
         bit_rate(first.summary.throughput_bps),
         packet_rate(demo.offered_pps),
         percent(OFFERED),
         packet_rate(demo.capacity_pps),
-        table::side_by_side(runs),
-        table::LEGEND,
+        table::comparison(&demo.comparison),
     );
-    for run in runs {
+    for run in demo.comparison.statistics.iter() {
         if let Some(entry) = humpyard::policies::registry::find(&run.policy) {
             text.push_str(&format!("  {:5} {} ({})\n", run.policy, entry.info.summary, entry.info.family.name()));
         }

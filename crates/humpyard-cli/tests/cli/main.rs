@@ -8,6 +8,7 @@ mod journals;
 mod live;
 mod memory;
 mod refusals;
+mod repetitions;
 mod schedule;
 mod signals;
 mod simulated;
