@@ -76,6 +76,7 @@ The same input, options and seed give the same result, byte for byte, but for `m
 const COMPARE_EXAMPLES: &str = "Examples:
   humpyard compare --input in.pcap --policy rr --policy conn --policy hrw --cores 8 --load 0.8
   humpyard compare --live --input in.pcap --policy rr --policy hrw --workers 2 --repeat 7
+  humpyard compare --input in.pcap --policy drr --policy sfq --cores 4 --load 0.9 --report report.html
 
 With --repeat the policies are run in turn, so that what changes in the machine meets all alike, and on identical arrivals
 within a repetition. Tables have the median and the range; --json has for each figure the values, the median, the range and a
@@ -308,6 +309,9 @@ pub(crate) struct CompareArguments {
     /// Run each policy so many times, in turn, each time with the next seed; tables then have medians and ranges
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) repeat: u32,
+    /// Write a page of findings, plots and tables to this file (HTML, which fetches nothing)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<String>,
     #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
     #[command(flatten)]
@@ -322,6 +326,9 @@ pub(crate) struct DemoArguments {
     /// Run each policy so many times, in turn, each time with the next seed
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: u32,
+    /// Write a page of findings, plots and tables to this file; null: writes none
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    pub(crate) report: String,
     /// Worker threads; 0 does everything on one thread
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) workers: u16,

@@ -12,6 +12,8 @@ mod error;
 pub mod figures;
 mod journal;
 mod parts;
+pub mod plot;
+pub mod report;
 mod result;
 mod run;
 pub mod statistics;

@@ -7,6 +7,7 @@ use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::{CompareArguments, LiveOptions};
 use crate::commands::configuration::{configuration, live_configuration};
+use crate::commands::page::Page;
 use crate::commands::run::verdict;
 use crate::commands::table;
 use crate::failure::Failure;
@@ -27,6 +28,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
         }
         configuration(Host::Sim, policies[0].clone(), arguments.cores, &arguments.traffic)?
     };
+    let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);
     let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
@@ -37,6 +39,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     };
     let comparison = lab::compare(&config, &policies, repeat, &mut control, starting)?;
     drop(progress);
+    page.write("A comparison of scheduling policies", "", &comparison)?;
     if common.json {
         output::print_json(&comparison)?;
     } else {

@@ -10,3 +10,4 @@ pub(crate) mod table;
 pub(crate) mod trace;
 
 mod configuration;
+mod page;

@@ -9,6 +9,7 @@ mod live;
 mod memory;
 mod refusals;
 mod repetitions;
+mod reports;
 mod schedule;
 mod signals;
 mod simulated;
