@@ -1,6 +1,7 @@
 //! The command line, declared.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use humpyard::lab::timeline::TIMELINE_PACKETS;
 
 /// Share many cores among packets: try policies in a simulator, run them on real threads, use them in your program.
 #[derive(Debug, Parser)]
@@ -70,6 +71,7 @@ const SIM_EXAMPLES: &str = "Examples:
   humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9
   humpyard sim --input gen:poisson:packets=1M --policy drr --costs table:predictive --load 0.95
   humpyard sim --input in.pcap --policy static --services tcp=forward,other=forward --cores 4
+  humpyard sim --input in.pcap --policy drr --cores 4 --load 0.9 --timeline drr.perfetto-trace --timeline-for 10ms
 
 The same input, options and seed give the same result, byte for byte, but for `measured` and `environment`.";
 
@@ -205,6 +207,20 @@ pub(crate) struct LiveOptions {
     pub(crate) longest: Option<String>,
 }
 
+/// Options of a timeline.
+#[derive(Debug, Args)]
+pub(crate) struct TimelineOptions {
+    /// Write what each core did when, drops and queue lengths to this file, for https://ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    pub(crate) timeline: Option<String>,
+    /// End the timeline after so many packets, served or dropped, of about 150 bytes each
+    #[arg(long, value_name = "N", default_value_t = TIMELINE_PACKETS, requires = "timeline", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) timeline_packets: u64,
+    /// End the timeline after so much time of the run
+    #[arg(long, value_name = "TIME", requires = "timeline")]
+    pub(crate) timeline_for: Option<String>,
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Unit {
     Ns,
@@ -260,6 +276,8 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<String>,
     #[command(flatten)]
+    pub(crate) timeline: TimelineOptions,
+    #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
     #[command(flatten)]
     pub(crate) live: LiveOptions,
@@ -276,6 +294,8 @@ pub(crate) struct SimArguments {
     /// Write everything that is told and decided to this file, a line each, for `humpyard replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<String>,
+    #[command(flatten)]
+    pub(crate) timeline: TimelineOptions,
     #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
 }

@@ -16,6 +16,7 @@ use humpyard_sim::{CostTable, TABLES};
 use humpyard_traffic::classify::{Granularity, Match};
 
 use crate::LabError;
+use crate::timeline::TimelineChoice;
 
 /// Which of the two drivers runs it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -209,6 +210,8 @@ pub struct RunConfig {
     pub swaps: Vec<(Duration, PolicySpec)>,
     /// Where everything that is told and decided is written; none writes nothing.
     pub journal: Option<String>,
+    /// The timeline that is written; none writes nothing.
+    pub timeline: Option<TimelineChoice>,
     /// When packets arrive; by a virtual clock not [`Rate::Line`].
     pub rate: Rate,
     /// How often the input is played.
@@ -263,6 +266,7 @@ impl RunConfig {
             exit: None,
             swaps: Vec::new(),
             journal: None,
+            timeline: None,
             services: vec![ServiceChoice::forward()],
             costs: TABLES[0],
             clock: Clock::Real,

@@ -17,6 +17,7 @@ pub mod report;
 mod result;
 mod run;
 pub mod statistics;
+pub mod timeline;
 
 pub use compare::{Comparison, compare};
 pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_topology};

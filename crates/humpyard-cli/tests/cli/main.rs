@@ -14,3 +14,4 @@ mod schedule;
 mod signals;
 mod simulated;
 mod support;
+mod timelines;

@@ -6,12 +6,14 @@
 mod fairness;
 mod histogram;
 mod measured;
+mod observer;
 mod order;
 mod summary;
 
 pub use fairness::Fairness;
 pub use histogram::Histogram;
 pub use measured::Measured;
+pub use observer::Observer;
 pub use order::Order;
 pub use summary::{CoreSummary, Delay, FairnessSummary, Late, OrderSummary, ServiceSummary, Summary};
 
