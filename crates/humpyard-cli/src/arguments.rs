@@ -1,6 +1,7 @@
 //! The command line, declared.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use humpyard::lab::timeline::TIMELINE_PACKETS;
 
 /// Share many cores among packets: try policies in a simulator, run them on real threads, use them in your program.
 #[derive(Debug, Parser)]
@@ -82,12 +83,18 @@ const SIM_EXAMPLES: &str = "Examples:
   humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9
   humpyard sim --input gen:poisson:packets=1M --policy drr --costs table:predictive --load 0.95
   humpyard sim --input in.pcap --policy static --services tcp=forward,other=forward --cores 4
+  humpyard sim --input in.pcap --policy drr --cores 4 --load 0.9 --timeline drr.perfetto-trace --timeline-for 10ms
 
 The same input, options and seed give the same result, byte for byte, but for `measured` and `environment`.";
 
 const COMPARE_EXAMPLES: &str = "Examples:
   humpyard compare --input in.pcap --policy rr --policy conn --policy hrw --cores 8 --load 0.8
-  humpyard compare --live --input in.pcap --policy rr --policy hrw --workers 2";
+  humpyard compare --live --input in.pcap --policy rr --policy hrw --workers 2 --repeat 7
+  humpyard compare --input in.pcap --policy drr --policy sfq --cores 4 --load 0.9 --report report.html
+
+With --repeat the policies are run in turn, so that what changes in the machine meets all alike, and on identical arrivals
+within a repetition. Tables have the median and the range; --json has for each figure the values, the median, the range and a
+confidence interval of the median by order statistics: 95 % from 6 repetitions on, the range at its own level below.";
 
 const SCHEDULE_EXAMPLES: &str = "Examples:
   humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
@@ -247,6 +254,20 @@ pub(crate) struct LiveOptions {
     pub(crate) longest: Option<String>,
 }
 
+/// Options of a timeline.
+#[derive(Debug, Args)]
+pub(crate) struct TimelineOptions {
+    /// Write what each core did when, drops and queue lengths to this file, for https://ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    pub(crate) timeline: Option<String>,
+    /// End the timeline after so many packets, served or dropped, of about 150 bytes each
+    #[arg(long, value_name = "N", default_value_t = TIMELINE_PACKETS, requires = "timeline", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) timeline_packets: u64,
+    /// End the timeline after so much time of the run
+    #[arg(long, value_name = "TIME", requires = "timeline")]
+    pub(crate) timeline_for: Option<String>,
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Unit {
     Ns,
@@ -302,6 +323,8 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<String>,
     #[command(flatten)]
+    pub(crate) timeline: TimelineOptions,
+    #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
     #[command(flatten)]
     pub(crate) live: LiveOptions,
@@ -318,6 +341,8 @@ pub(crate) struct SimArguments {
     /// Write everything that is told and decided to this file, a line each, for `humpyard replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<String>,
+    #[command(flatten)]
+    pub(crate) timeline: TimelineOptions,
     #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
 }
@@ -385,6 +410,12 @@ pub(crate) struct CompareArguments {
     /// Worker threads, with --live
     #[arg(long, value_name = "N", default_value_t = 2, requires = "live", value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) workers: u16,
+    /// Run each policy so many times, in turn, each time with the next seed; tables then have medians and ranges
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) repeat: u32,
+    /// Write a page of findings, plots and tables to this file (HTML, which fetches nothing)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<String>,
     #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
     #[command(flatten)]
@@ -393,9 +424,15 @@ pub(crate) struct CompareArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
-    /// Packets of each run [default: as many as come in three seconds]
+    /// Packets of each run [default: as many as come in a second]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub(crate) packets: Option<u64>,
+    /// Run each policy so many times, in turn, each time with the next seed
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeat: u32,
+    /// Write a page of findings, plots and tables to this file; null: writes none
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    pub(crate) report: String,
     /// Worker threads; 0 does everything on one thread
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) workers: u16,

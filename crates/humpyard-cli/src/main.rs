@@ -7,7 +7,6 @@ mod arguments;
 mod commands;
 mod configuration_file;
 mod failure;
-mod figures;
 mod output;
 mod progress;
 mod stop;
@@ -22,6 +21,7 @@ use clap::error::ErrorKind;
 use arguments::{Arguments, Command};
 use configuration_file::{ConfigurationFile, typed_file};
 use failure::Failure;
+use humpyard::lab::figures;
 
 fn main() -> ExitCode {
     let typed: Vec<OsString> = std::env::args_os().collect();

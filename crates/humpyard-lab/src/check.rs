@@ -48,9 +48,9 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     services?;
     let classifier = parts::classifier(config)?;
     parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {
-        parts::measured(config, setup, options)?;
+        let (_, records) = parts::measured(config, setup, options)?;
         parts::cost_model(config, setup)?;
-        parts::swaps(config, setup)?;
+        parts::swaps(config, setup, &records)?;
         if config.host == Host::Live {
             let _: RuntimeClock = clock(config, setup)?;
         }

@@ -1,5 +1,6 @@
 //! Several policies side by side on identical arrivals.
 
+use humpyard_core::random::Seed;
 use humpyard_policies::spec::PolicySpec;
 use serde::Serialize;
 
@@ -7,36 +8,65 @@ use crate::LabError;
 use crate::config::RunConfig;
 use crate::result::RunResult;
 use crate::run::{Control, run};
+use crate::statistics::PolicyStatistics;
 
-/// The runs of a comparison, in the order of their policies.
+/// The runs of a comparison, and what they come to.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// One run per policy.
+    /// One run per policy, in the order of the policies; then the same for the next repetition, with the next seed.
     pub runs: Vec<RunResult>,
+    /// How often each policy was to be run.
+    pub repetitions: u32,
+    /// Median, range and confidence interval of the headline figures, by policy, in the order of the policies.
+    pub statistics: Vec<PolicyStatistics>,
 }
 
-/// Runs a configuration once under each policy. `starting` is told of each.
+impl Comparison {
+    /// The comparison of these runs, in the order in which they were made, of so many policies.
+    fn of(runs: Vec<RunResult>, policies: usize, repetitions: u32) -> Self {
+        let of = |policy: usize| PolicyStatistics::of(&runs.iter().skip(policy).step_by(policies).collect::<Vec<_>>());
+        let statistics = (0..policies).filter_map(of).collect();
+        Self { runs, repetitions, statistics }
+    }
+
+    /// The runs of one policy, by its place in `statistics`.
+    pub fn runs_of(&self, policy: usize) -> impl Iterator<Item = &RunResult> {
+        // Where not every policy was run, none was run twice.
+        self.runs.iter().skip(policy).step_by(self.statistics.len().max(1))
+    }
+}
+
+/// Runs a configuration once under each policy, and all of that so many times, each time with the next seed: whatever changes
+/// in the machine over time meets all policies alike, and within a repetition arrivals are identical. `starting` is told of
+/// each policy and repetition, from 1.
 ///
 /// # Errors
 /// As [`run`]; every policy must fit the configuration.
 pub fn compare(
     config: &RunConfig,
     policies: &[PolicySpec],
+    repetitions: u32,
     control: &mut Control<'_>,
-    mut starting: impl FnMut(&PolicySpec),
+    mut starting: impl FnMut(&PolicySpec, u32),
 ) -> Result<Comparison, LabError> {
-    if config.input == "-" && policies.len() > 1 {
-        return Err(LabError::option("a comparison reads the input once per policy, which a pipe does not allow"));
+    let repetitions = repetitions.max(1);
+    if config.input == "-" && (policies.len() > 1 || repetitions > 1) {
+        return Err(LabError::option(
+            "a comparison reads the input once per run, which a pipe does not allow: use a file",
+        ));
     }
-    let mut runs = Vec::with_capacity(policies.len());
-    for policy in policies {
-        starting(policy);
-        let result = run(&RunConfig { policy: policy.clone(), ..config.clone() }, control)?;
-        let over = result.interrupted;
-        runs.push(result);
-        if over {
-            break;
+    let mut runs = Vec::with_capacity(policies.len() * repetitions as usize);
+    'all: for repetition in 0..repetitions {
+        let seed = Seed(config.seed.0.wrapping_add(u64::from(repetition)));
+        for policy in policies {
+            starting(policy, repetition + 1);
+            let result = run(&RunConfig { policy: policy.clone(), seed, ..config.clone() }, control)?;
+            let over = result.interrupted;
+            runs.push(result);
+            if over {
+                break 'all;
+            }
         }
     }
-    Ok(Comparison { runs })
+    Ok(Comparison::of(runs, policies.len(), repetitions))
 }

@@ -18,6 +18,7 @@ use ipnet::IpNet;
 
 use crate::LabError;
 use crate::rule::{RuleChoice, service_name};
+use crate::timeline::TimelineChoice;
 
 /// Which of the two drivers runs it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -256,6 +257,8 @@ pub struct RunConfig {
     pub swaps: Vec<(Duration, PolicySpec)>,
     /// Where everything that is told and decided is written; none writes nothing.
     pub journal: Option<String>,
+    /// The timeline that is written; none writes nothing.
+    pub timeline: Option<TimelineChoice>,
     /// When packets arrive; by a virtual clock not [`Rate::Line`].
     pub rate: Rate,
     /// How often the input is played.
@@ -310,6 +313,7 @@ impl RunConfig {
             exit: None,
             swaps: Vec::new(),
             journal: None,
+            timeline: None,
             services: vec![ServiceChoice::forward()],
             rules: Vec::new(),
             local: Vec::new(),

@@ -12,8 +12,10 @@ use humpyard_runtime::Overload;
 /// What a demonstration does.
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
-    /// Packets of each run; none is as many as come in three seconds.
+    /// Packets of each run; none is as many as come in a second.
     pub packets: Option<u64>,
+    /// How often each policy is run.
+    pub repetitions: u32,
     /// Worker threads.
     pub workers: usize,
     /// Where all randomness comes from.
@@ -27,7 +29,7 @@ pub struct Demo {
     pub capacity_pps: f64,
     /// Packets per second that were offered: [`OFFERED`] of the capacity.
     pub offered_pps: f64,
-    /// One run per policy.
+    /// The runs.
     #[serde(flatten)]
     pub comparison: Comparison,
 }
@@ -39,7 +41,7 @@ pub const OFFERED: f64 = 0.4;
 /// Packets by which the capacity is found.
 const PROBE_PACKETS: u64 = 200_000;
 /// Length of each run, unless its packets are given.
-const RUN_SECONDS: f64 = 3.0;
+const RUN_SECONDS: f64 = 1.0;
 
 /// Composes traffic, finds out how much of it this machine takes, and runs part of that live under each policy.
 ///
@@ -62,6 +64,8 @@ pub fn demo(
     config.input = format!("gen:messages:packets={packets},pps={offered_pps}");
     config.rate = Rate::Trace;
     config.overload = Some(Overload::Drop);
-    let comparison = compare(&config, &policies, control, |policy| starting(&policy.to_string()))?;
+    let comparison = compare(&config, &policies, options.repetitions, control, |policy, repetition| {
+        starting(&format!("{policy} ({repetition} of {})", options.repetitions));
+    })?;
     Ok(Demo { capacity_pps: probe.summary.throughput_pps, offered_pps, comparison })
 }

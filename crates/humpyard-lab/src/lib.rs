@@ -10,11 +10,16 @@ mod config;
 mod demo;
 mod environment;
 mod error;
+pub mod figures;
 mod journal;
 mod parts;
+pub mod plot;
+pub mod report;
 mod result;
 mod rule;
 mod run;
+pub mod statistics;
+pub mod timeline;
 
 pub use check::{Checked, CheckedRule, check};
 pub use compare::{Comparison, compare};

@@ -24,6 +24,7 @@ use crate::LabError;
 use crate::config::{Host, Rate, RunConfig};
 use crate::journal::JournalFile;
 use crate::rule::{Ruled, find_service};
+use crate::timeline::TimelineFile;
 
 /// The mechanism over any policies, measured.
 pub(crate) type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
@@ -113,22 +114,43 @@ pub(crate) fn with_setup<T>(
     body(&setup, &options)
 }
 
-/// The mechanism with its policies and measurements, and the journal that it writes.
+/// The files that a run writes as it goes.
+#[derive(Default)]
+pub(crate) struct Records {
+    journal: Option<JournalFile>,
+    timeline: Option<TimelineFile>,
+}
+
+impl Records {
+    /// Completes the files, and says whether the timeline ends before the run.
+    pub(crate) fn finish(self) -> Result<bool, LabError> {
+        self.journal.map_or(Ok(()), JournalFile::finish)?;
+        self.timeline.map_or(Ok(false), TimelineFile::finish)
+    }
+}
+
+/// The mechanism with its policies and measurements, and the files that it writes.
 pub(crate) fn measured(
     config: &RunConfig,
     setup: &Setup<'_>,
     options: &Options,
-) -> Result<(AnyMeasured, Option<JournalFile>), LabError> {
+) -> Result<(AnyMeasured, Records), LabError> {
     let in_flight = if config.host == Host::Live { config.in_flight } else { 1 };
     let mut scheduler = config.policy.build(setup, options.clone())?.with_in_flight(in_flight);
-    let mut journal = None;
+    let mut records = Records::default();
     if let Some(path) = &config.journal {
         let file = JournalFile::create(path, &config.policy, setup, options, in_flight)?;
         scheduler = scheduler.with_journal(Box::new(file.clone()));
-        journal = Some(file);
+        records.journal = Some(file);
     }
     let measurements = Measurements::new(setup).with_chains(&options.chains);
-    Ok((Measured::new(scheduler, measurements), journal))
+    let mut measured = Measured::new(scheduler, measurements);
+    if let Some(choice) = &config.timeline {
+        let file = TimelineFile::create(choice, &config.policy.to_string(), setup)?;
+        measured = measured.with_observer(Box::new(file.clone()));
+        records.timeline = Some(file);
+    }
+    Ok((measured, records))
 }
 
 /// The cores of a run in virtual time.
@@ -138,7 +160,11 @@ pub(crate) fn cost_model(config: &RunConfig, setup: &Setup<'_>) -> Result<CostMo
 }
 
 /// The policies that take over on the way.
-pub(crate) fn swaps<'a>(config: &'a RunConfig, setup: &'a Setup<'a>) -> Result<Vec<AnySwap<'a>>, LabError> {
+pub(crate) fn swaps<'a>(
+    config: &'a RunConfig,
+    setup: &'a Setup<'a>,
+    records: &Records,
+) -> Result<Vec<AnySwap<'a>>, LabError> {
     let mut planned: Vec<&(Duration, PolicySpec)> = config.swaps.iter().collect();
     planned.sort_by_key(|(at, _)| *at);
     let mut before = &config.policy;
@@ -147,8 +173,14 @@ pub(crate) fn swaps<'a>(config: &'a RunConfig, setup: &'a Setup<'a>) -> Result<V
         let mut trial = before.build(setup, Options::default())?;
         policy.take_over(Time::ZERO, before, setup, &mut trial)?;
         let last = core::mem::replace(&mut before, policy);
-        let take_over =
-            Box::new(move |now, scheduler: &mut AnyScheduler| policy.take_over(now, last, setup, scheduler));
+        let timeline = records.timeline.clone();
+        let take_over = Box::new(move |now, scheduler: &mut AnyScheduler| {
+            policy.take_over(now, last, setup, scheduler)?;
+            if let Some(timeline) = &timeline {
+                timeline.on_swap(now, &policy.to_string());
+            }
+            Ok(())
+        });
         Ok(PlannedSwap { at: time(*at), take_over })
     });
     swaps.map(|swap| swap.map(|PlannedSwap { at, take_over }| PlannedSwap { at, take_over: take_over as _ })).collect()

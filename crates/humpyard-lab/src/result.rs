@@ -41,6 +41,9 @@ pub struct RunResult {
     pub panic: Option<Panic>,
     /// The damage at which the input ended, if it did not end well.
     pub damage: Option<Damage>,
+    /// Whether the timeline ends before the run, at a limit.
+    #[serde(skip)]
+    pub timeline_cut: bool,
     /// Real times: different in every run.
     pub measured: Measured,
     /// Where the run took place.

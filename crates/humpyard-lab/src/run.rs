@@ -12,7 +12,6 @@ use humpyard_sim::Simulation;
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::environment::Environment;
-use crate::journal::JournalFile;
 use crate::parts;
 use crate::result::{Damage, Measured, PacketCounts, Panic, RunResult};
 
@@ -45,22 +44,22 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     }
     check_services(config)?;
     let classifier = parts::classifier(config)?;
-    let outcome = parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
-        let (measured, journal) = parts::measured(config, setup, options)?;
-        let outcome = humpyard_sim::simulate(Simulation {
-            measured,
-            cores: config.cores,
-            costs: parts::cost_model(config, setup)?,
-            swaps: parts::swaps(config, setup)?,
-            pacer: parts::pacer(config, config.cores, control.stop)?.ok_or_else(parts::no_line_rate)?,
-            source: parts::source(config)?,
-            classifier,
-            stop: control.stop,
-            progress: control.progress,
+    let (outcome, timeline_cut) =
+        parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
+            let (measured, records) = parts::measured(config, setup, options)?;
+            let outcome = humpyard_sim::simulate(Simulation {
+                measured,
+                cores: config.cores,
+                costs: parts::cost_model(config, setup)?,
+                swaps: parts::swaps(config, setup, &records)?,
+                pacer: parts::pacer(config, config.cores, control.stop)?.ok_or_else(parts::no_line_rate)?,
+                source: parts::source(config)?,
+                classifier,
+                stop: control.stop,
+                progress: control.progress,
+            })?;
+            Ok((outcome, records.finish()?))
         })?;
-        journal.map_or(Ok(()), JournalFile::finish)?;
-        Ok(outcome)
-    })?;
     let summary = outcome.measured.summary();
     let account = outcome.measured.account();
     let real = Measured {
@@ -81,6 +80,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         interrupted: outcome.interrupted,
         panic: None,
         damage: outcome.damage.as_ref().map(Damage::of),
+        timeline_cut,
         measured: real,
         environment: Environment::of(&config.input, &[]),
     })
@@ -96,8 +96,8 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     let services = factories(config)?;
     let classifier = parts::classifier(config)?;
     let line = config.rate == Rate::Line;
-    let outcome = parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {
-        let (measured, journal) = parts::measured(config, setup, options)?;
+    let (outcome, timeline_cut) = parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {
+        let (measured, records) = parts::measured(config, setup, options)?;
         let outcome = humpyard_runtime::run(Live {
             measured,
             packets: config.buffer,
@@ -106,7 +106,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             pacer: parts::pacer(config, cores, control.stop)?,
             overload: config.overload.unwrap_or(if line { Overload::Wait } else { Overload::Drop }),
             clock: clock(config, setup)?,
-            swaps: parts::swaps(config, setup)?,
+            swaps: parts::swaps(config, setup, &records)?,
             longest: config.longest,
             source: parts::source(config)?,
             sink: humpyard_traffic::sink::create(&config.output)?,
@@ -115,8 +115,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             stop: control.stop,
             progress: control.progress,
         })?;
-        journal.map_or(Ok(()), JournalFile::finish)?;
-        Ok(outcome)
+        Ok((outcome, records.finish()?))
     })?;
     let summary = outcome.measured.summary();
     let account = outcome.measured.account();
@@ -151,6 +150,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             message: panic.message,
         }),
         damage: outcome.damage.as_ref().map(Damage::of),
+        timeline_cut,
         measured: real,
         environment: Environment::of(&config.input, &outcome.seats),
     })

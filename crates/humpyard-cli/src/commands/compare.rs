@@ -7,6 +7,7 @@ use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::{CompareArguments, LiveOptions};
 use crate::commands::configuration::{configuration, live_configuration};
+use crate::commands::page::Page;
 use crate::commands::run::verdict;
 use crate::commands::table;
 use crate::failure::Failure;
@@ -33,22 +34,28 @@ pub(crate) fn compare_configuration(arguments: &CompareArguments) -> Result<(Run
 pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
     let (config, policies) = compare_configuration(arguments)?;
+    let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);
     let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
-    let starting = |policy: &PolicySpec| progress.relabel(&policy.to_string());
-    let comparison = lab::compare(&config, &policies, &mut control, starting)?;
+    let repeat = arguments.repeat;
+    let starting = |policy: &PolicySpec, repetition: u32| match repeat {
+        1 => progress.relabel(&policy.to_string()),
+        _ => progress.relabel(&format!("{policy} ({repetition} of {repeat})")),
+    };
+    let comparison = lab::compare(&config, &policies, repeat, &mut control, starting)?;
     drop(progress);
+    page.write("A comparison of scheduling policies", "", &comparison)?;
     if common.json {
         output::print_json(&comparison)?;
     } else {
-        output::print(&format!("{}\n{}\n", table::side_by_side(&comparison.runs), table::LEGEND))?;
+        output::print(&table::comparison(&comparison))?;
     }
     if !common.json && comparison.runs.iter().any(|run| run.interrupted) {
         output::say(&format!(
-            "humpyard: ended early: the last of these runs is not whole, and {} of {} policies were not run",
-            policies.len() - comparison.runs.len(),
-            policies.len()
+            "humpyard: ended early: the last of these runs is not whole, and {} of {} runs were not made",
+            policies.len() * repeat as usize - comparison.runs.len(),
+            policies.len() * repeat as usize
         ));
     }
     Ok(verdict(&comparison.runs.iter().collect::<Vec<&RunResult>>()))

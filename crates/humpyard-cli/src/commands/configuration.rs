@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use humpyard::lab::timeline::TimelineChoice;
 use humpyard::lab::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_topology};
 use humpyard::mechanism::{ExitOrder, FlowOrder, Limits, WhenFull};
 use humpyard::policies::spec::PolicySpec;
@@ -13,7 +14,7 @@ use humpyard::traffic::rule::parse_local;
 use humpyard::unit::{Time, Weight, WorkUnit};
 
 use crate::arguments::{
-    ClockOption, LiveOptions, Order, OverloadOption, TiesOption, TrafficOptions, Unit, WhenFullOption,
+    ClockOption, LiveOptions, Order, OverloadOption, TiesOption, TimelineOptions, TrafficOptions, Unit, WhenFullOption,
 };
 use crate::failure::Failure;
 
@@ -104,6 +105,16 @@ pub(crate) fn live_configuration(
     });
     config.longest = live.longest.as_deref().map(|text| duration("--for", text)).transpose()?;
     Ok(config)
+}
+
+/// The timeline of a run, if one is asked for.
+pub(crate) fn timeline(options: &TimelineOptions) -> Result<Option<TimelineChoice>, Failure> {
+    let Some(path) = &options.timeline else { return Ok(None) };
+    if path == "-" {
+        return Err(Failure::new("--timeline takes the name of a file, run.perfetto-trace for example, not `-`"));
+    }
+    let longest = options.timeline_for.as_deref().map(parse_duration).transpose()?;
+    Ok(Some(TimelineChoice { path: path.clone(), packets: options.timeline_packets, longest }))
 }
 
 pub(crate) fn ties(option: TiesOption) -> Ties {

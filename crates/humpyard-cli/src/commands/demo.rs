@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use humpyard::lab::{Control, Demo, DemoOptions, OFFERED, RunResult, demo as run_demo};
 
 use crate::arguments::DemoArguments;
+use crate::commands::page::Page;
 use crate::commands::run::verdict;
 use crate::commands::table;
 use crate::failure::Failure;
@@ -16,22 +17,39 @@ use crate::stop;
 /// `humpyard demo`.
 pub(crate) fn demo(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.common;
-    let options =
-        DemoOptions { packets: arguments.packets, workers: usize::from(arguments.workers), seed: common.seed };
+    let options = DemoOptions {
+        packets: arguments.packets,
+        repetitions: arguments.repeat,
+        workers: usize::from(arguments.workers),
+        seed: common.seed,
+    };
+    let page = Page::create(Some(arguments.report.as_str()).filter(|&path| path != "null:"))?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);
     let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
     let demo = run_demo(&options, &mut control, |step| progress.relabel(step))?;
     drop(progress);
+    page.write("A demonstration of humpyard", &about(&demo), &demo.comparison)?;
     if common.json {
         output::print_json(&demo)?;
     } else {
-        output::print(&story(&demo, options.workers))?;
+        output::print(&story(&demo, &arguments.report, options.workers))?;
     }
     Ok(verdict(&demo.comparison.runs.iter().collect::<Vec<&RunResult>>()))
 }
 
-fn story(demo: &Demo, workers: usize) -> String {
+/// What was run, for the page.
+fn about(demo: &Demo) -> String {
+    format!(
+        "Messages of our own over TCP and UDP, IPv4 and IPv6, in bursts, one flow much heavier than the others, offered at {}: \
+         {} of the {} that this machine took at full speed just before. The service is IP forwarding, for real.",
+        packet_rate(demo.offered_pps),
+        percent(OFFERED),
+        packet_rate(demo.capacity_pps),
+    )
+}
+
+fn story(demo: &Demo, report: &str, workers: usize) -> String {
     let runs = &demo.comparison.runs;
     let Some(first) = runs.first() else { return String::new() };
     let hands = match workers {
@@ -43,17 +61,16 @@ fn story(demo: &Demo, workers: usize) -> String {
         "Traffic: {} packets of {} flows, {}: messages of our own over TCP and UDP, IPv4 and IPv6, in bursts,\n\
          one flow much heavier than the others. Offered at {}, {} of the {} that this machine took at\n\
          full speed just now. Service: IP forwarding, for real. Hands: {hands}.\n\
-         The same packets under each policy:\n\n{}\n{}\n\nWhat the policies do:\n",
+         The same packets under each policy:\n\n{}\nWhat the policies do:\n",
         first.packets.arrived,
         first.flows,
         bit_rate(first.summary.throughput_bps),
         packet_rate(demo.offered_pps),
         percent(OFFERED),
         packet_rate(demo.capacity_pps),
-        table::side_by_side(runs),
-        table::LEGEND,
+        table::comparison(&demo.comparison),
     );
-    for run in runs {
+    for run in demo.comparison.statistics.iter() {
         if let Some(entry) = humpyard::policies::registry::find(&run.policy) {
             text.push_str(&format!("  {:5} {} ({})\n", run.policy, entry.info.summary, entry.info.family.name()));
         }
@@ -66,6 +83,9 @@ fn story(demo: &Demo, workers: usize) -> String {
          whichever core\nis free, so that light flows pass the heavy one. The delays are real: what else this machine does \
          shows in them.\n",
     );
+    if report != "null:" {
+        text.push_str(&format!("\nThe same with plots, for a browser: {report}\n"));
+    }
     text.push_str(
         "\nNext: humpyard run --input YOUR.pcap --policy hrw    humpyard sim --help    humpyard list policies\n",
     );

@@ -12,4 +12,5 @@ pub(crate) mod table;
 pub(crate) mod trace;
 
 mod configuration;
+mod page;
 mod schema;

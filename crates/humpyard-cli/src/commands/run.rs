@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 
 use crate::arguments::{RunArguments, SimArguments};
-use crate::commands::configuration::{configuration, live_configuration};
+use crate::commands::configuration::{configuration, live_configuration, timeline};
 use crate::commands::table;
 use crate::failure::Failure;
 use crate::figures::time;
@@ -20,6 +20,7 @@ pub(crate) fn run_configuration(arguments: &RunArguments) -> Result<RunConfig, F
     config.output = arguments.output.clone();
     config.quarantine = arguments.quarantine.clone();
     config.journal = arguments.journal.clone();
+    config.timeline = timeline(&arguments.timeline)?;
     Ok(config)
 }
 
@@ -27,6 +28,7 @@ pub(crate) fn run_configuration(arguments: &RunArguments) -> Result<RunConfig, F
 pub(crate) fn sim_configuration(arguments: &SimArguments) -> Result<RunConfig, Failure> {
     let mut config = configuration(Host::Sim, arguments.policy.parse()?, arguments.cores, &arguments.traffic)?;
     config.journal = arguments.journal.clone();
+    config.timeline = timeline(&arguments.timeline)?;
     Ok(config)
 }
 
@@ -68,6 +70,9 @@ fn report(result: &RunResult, json: bool, stdout_taken: bool) -> Result<ExitCode
             "humpyard: packets were due for up to {} before they were taken in: the dispatcher cannot keep up with this rate",
             time(result.measured.overdue_max_ns as f64)
         ));
+    }
+    if result.timeline_cut {
+        output::say("humpyard: the timeline ends before the run: --timeline-packets and --timeline-for say when");
     }
     Ok(verdict(&[result]))
 }

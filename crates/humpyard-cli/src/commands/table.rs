@@ -2,12 +2,13 @@
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
-use humpyard::lab::RunResult;
+use humpyard::lab::statistics::{Figure, PolicyStatistics};
+use humpyard::lab::{Comparison, RunResult};
 
-use crate::figures::{bit_rate, packet_rate, percent, time};
+use crate::figures::{bit_rate, figure, packet_rate, percent, range, time};
 
-/// What the columns of [`side_by_side`] mean.
-pub(crate) const LEGEND: &str = "\
+/// What the columns of a comparison mean.
+const LEGEND: &str = "\
 delay         from arrival to completion; half of the packets had at most p50, 99 in 100 at most p99
 late          packets delayed beyond what their service tolerates (2ms unless --tolerance says otherwise)
 out of order  packets that left after a later packet of their flow
@@ -26,8 +27,52 @@ pub(crate) fn table(headings: &[&str]) -> Table {
     table
 }
 
+/// What the table of repetitions adds to [`LEGEND`].
+const REPEATED: &str = "\
+of each figure the median of the repetitions; below it their range, where they differ";
+
+/// A comparison, with what its columns mean.
+pub(crate) fn comparison(comparison: &Comparison) -> String {
+    if comparison.repetitions > 1 {
+        let table = repeated(&comparison.statistics);
+        format!("{table}\n{} repetitions: {REPEATED}\n{LEGEND}\n", comparison.repetitions)
+    } else {
+        format!("{}\n{LEGEND}\n", side_by_side(&comparison.runs))
+    }
+}
+
+/// The columns of [`repeated`], by the key of their figure.
+const REPEATED_COLUMNS: [(&str, &str); 10] = [
+    ("packets/s", "throughput_pps"),
+    ("delay p50", "delay_p50_ns"),
+    ("delay p99", "delay_p99_ns"),
+    ("delay max", "delay_max_ns"),
+    ("late", "late_fraction"),
+    ("out of order", "out_of_order_fraction"),
+    ("jitter", "jitter_ns"),
+    ("least busy", "utilization_min"),
+    ("most busy", "utilization_max"),
+    ("dropped", "dropped_fraction"),
+];
+
+/// One row per policy: medians, and ranges below them.
+fn repeated(statistics: &[PolicyStatistics]) -> Table {
+    let headings: Vec<&str> = ["policy"].into_iter().chain(REPEATED_COLUMNS.map(|(heading, _)| heading)).collect();
+    let mut table = table(&headings);
+    for policy in statistics {
+        let cell = |(_, key): (&str, &str)| {
+            let (kind, statistic) = (Figure::find(key).kind, &policy.figures[key]);
+            let median = figure(kind, statistic.median);
+            let range = range(kind, statistic).replace(" to ", "\nto ");
+            if range == median { median } else { format!("{median}\n{range}") }
+        };
+        table.add_row([policy.policy.clone()].into_iter().chain(REPEATED_COLUMNS.map(cell)));
+    }
+    table
+}
+
 /// One row per run.
-pub(crate) fn side_by_side(runs: &[RunResult]) -> Table {
+fn side_by_side(runs: &[RunResult]) -> Table {
     let headings = [
         "policy",
         "packets/s",

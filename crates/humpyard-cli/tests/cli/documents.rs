@@ -78,7 +78,7 @@ fn results_have_their_keys() {
     assert_shape(&document(directory.path(), &format!("run {input}")));
     assert_shape(&document(directory.path(), &format!("sim {input}")));
     let comparison = document(directory.path(), &format!("compare {input} --policy rr"));
-    assert_eq!(keys(&comparison), BTreeSet::from(["runs"]));
+    assert_eq!(keys(&comparison), BTreeSet::from(["runs", "repetitions", "statistics"]));
     comparison["runs"].as_array().expect("runs").iter().for_each(assert_shape);
 }
 

@@ -77,6 +77,13 @@ impl Histogram {
         }
         self.max
     }
+
+    /// How many values of which size there are: the greatest value that each bucket in use may hold, rising, and how many
+    /// it holds. Histograms are added by adding these, and the distribution is drawn from them.
+    pub fn counts(&self) -> Vec<(u64, u64)> {
+        let used = self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0);
+        used.map(|(bucket, &count)| (highest(bucket).min(self.max), count)).collect()
+    }
 }
 
 #[inline]
@@ -129,6 +136,14 @@ mod tests {
         }
         assert_eq!(histogram.max(), values[49_999]);
         assert_eq!(histogram.mean(), values.iter().sum::<u64>() as f64 / 50_000.0);
+    }
+
+    #[test]
+    fn counts_are_the_whole_histogram() {
+        let mut histogram = Histogram::new();
+        [3, 3, 1000, 1001, 90_000].into_iter().for_each(|value| histogram.record(value));
+        assert_eq!(histogram.counts(), [(3, 2), (1003, 2), (90_000, 1)]);
+        assert_eq!(Histogram::new().counts(), []);
     }
 
     #[test]

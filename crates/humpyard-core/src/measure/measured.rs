@@ -1,6 +1,8 @@
 //! The mechanism with its measurements: what a driver holds.
 
-use super::{Measurements, Summary};
+use alloc::boxed::Box;
+
+use super::{Measurements, Observer, Summary};
 use crate::id::{ClientId, CoreId, FlowId, Slot};
 use crate::mechanism::{Account, Arrival, Completed, Dispatch, Dropped, Exit, Scheduler, Switch};
 use crate::packet::Packet;
@@ -12,12 +14,20 @@ use crate::unit::{Time, Weight};
 pub struct Measured<S, Q, A> {
     scheduler: Scheduler<S, Q, A>,
     measurements: Measurements,
+    observer: Option<Box<dyn Observer + Send>>,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// This scheduler, with these measurements of the same set-up.
     pub fn new(scheduler: Scheduler<S, Q, A>, measurements: Measurements) -> Self {
-        Self { scheduler, measurements }
+        Self { scheduler, measurements, observer: None }
+    }
+
+    /// With someone who watches from now on.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Box<dyn Observer + Send>) -> Self {
+        self.observer = Some(observer);
+        self
     }
 
     /// A packet arrives: [`Scheduler::on_arrival`].
@@ -26,6 +36,9 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         let arrival = self.scheduler.on_arrival(now, packet);
         if let Arrival::Queued(_) = arrival {
             self.measurements.on_accept(packet.arrival, packet.client, packet.service);
+        }
+        if let Some(observer) = &mut self.observer {
+            observer.on_arrival(now, &packet, arrival);
         }
         arrival
     }
@@ -41,12 +54,18 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     pub fn next_switch(&mut self) -> Option<Switch> {
         let switch = self.scheduler.next_switch()?;
         self.measurements.on_switch(switch.core);
+        if let Some(observer) = &mut self.observer {
+            observer.on_switch(&switch);
+        }
         Some(switch)
     }
 
     /// The core has gone over: [`Scheduler::on_switched`].
     pub fn on_switched(&mut self, now: Time, core: CoreId) {
         self.scheduler.on_switched(now, core);
+        if let Some(observer) = &mut self.observer {
+            observer.on_switched(now, core);
+        }
     }
 
     /// When a policy wants to be told of the time: [`Scheduler::next_timeout`].
@@ -66,6 +85,9 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         let dispatch = self.scheduler.next(now, core);
         if let Some(dispatch) = &dispatch {
             self.measurements.on_dispatch(core, dispatch);
+            if let Some(observer) = &mut self.observer {
+                observer.on_dispatch(now, core, dispatch);
+            }
         }
         dispatch
     }
@@ -74,15 +96,22 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     #[inline]
     pub fn on_completion(&mut self, now: Time, core: CoreId, slot: Slot, finished: Time, busy: Time) -> Completed {
         let completed = self.scheduler.on_completion(now, slot, busy);
-        self.measurements.on_completion(core, &completed, finished, busy);
+        self.record_completion(core, slot, &completed, finished, busy);
         completed
     }
 
     /// The same for a packet that its service has consumed or dropped: [`Scheduler::on_end`].
     pub fn on_end(&mut self, now: Time, core: CoreId, slot: Slot, finished: Time, busy: Time) -> Completed {
         let completed = self.scheduler.on_end(now, slot, busy);
-        self.measurements.on_completion(core, &completed, finished, busy);
+        self.record_completion(core, slot, &completed, finished, busy);
         completed
+    }
+
+    fn record_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time) {
+        self.measurements.on_completion(core, completed, finished, busy);
+        if let Some(observer) = &mut self.observer {
+            observer.on_completion(core, slot, completed, finished, busy);
+        }
     }
 
     /// A packet that was dropped after it had a slot: [`Scheduler::next_dropped`].
@@ -90,6 +119,9 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     pub fn next_dropped(&mut self) -> Option<Dropped> {
         let dropped = self.scheduler.next_dropped()?;
         self.measurements.on_drop(&dropped.packet);
+        if let Some(observer) = &mut self.observer {
+            observer.on_drop(&dropped);
+        }
         Some(dropped)
     }
 

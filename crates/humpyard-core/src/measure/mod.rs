@@ -6,12 +6,14 @@
 mod fairness;
 mod histogram;
 mod measured;
+mod observer;
 mod order;
 mod summary;
 
 pub use fairness::Fairness;
 pub use histogram::Histogram;
 pub use measured::Measured;
+pub use observer::Observer;
 pub use order::Order;
 pub use summary::{CoreSummary, Delay, FairnessSummary, Late, OrderSummary, ServiceSummary, Summary};
 
@@ -206,6 +208,7 @@ impl Measurements {
             services: self.services.iter().map(service_summary).collect::<Vec<_>>(),
             cold_fraction: summary::fraction(cold, served),
             switches: self.cores.iter().map(|core| core.switches).sum(),
+            delay_counts: self.delay.counts(),
         }
     }
 }
@@ -228,5 +231,6 @@ fn service_summary(service: &Service) -> ServiceSummary {
         tolerance_ns: service.tolerance.as_ns(),
         late: Late::of(service.late, service.delay.count()),
         queue_max: service.waiting_max,
+        delay_counts: service.delay.counts(),
     }
 }

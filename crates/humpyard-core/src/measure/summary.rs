@@ -37,6 +37,10 @@ pub struct Summary {
     pub cold_fraction: f64,
     /// Cores that went from one service to another.
     pub switches: u64,
+    /// The whole distribution of the delay, to be drawn: greatest delay of a bucket in ns, and packets in it
+    /// ([`Histogram::counts`]). Not in the document, which has `delay_ns`.
+    #[serde(skip)]
+    pub delay_counts: Vec<(u64, u64)>,
 }
 
 /// A distribution of delays, in ns.
@@ -139,6 +143,9 @@ pub struct ServiceSummary {
     pub late: Late,
     /// Most packets waiting at once.
     pub queue_max: u32,
+    /// The whole distribution of the delay, as in [`Summary::delay_counts`].
+    #[serde(skip)]
+    pub delay_counts: Vec<(u64, u64)>,
 }
 
 /// `part / whole`, 0 of nothing.

@@ -1,22 +1,41 @@
 //! Figures as people read them: three digits and a unit.
 
+use crate::statistics::{Kind, Statistic};
+
+/// A figure of this kind.
+pub fn figure(kind: Kind, value: f64) -> String {
+    match kind {
+        Kind::PacketRate => packet_rate(value),
+        Kind::Time => time(value),
+        Kind::Fraction => percent(value),
+        Kind::Index => format!("{value:.4}"),
+        Kind::Count => format!("{value:.0}"),
+    }
+}
+
+/// From the least to the greatest, or one of them where people would read the same.
+pub fn range(kind: Kind, statistic: &Statistic) -> String {
+    let (min, max) = (figure(kind, statistic.min), figure(kind, statistic.max));
+    if min == max { min } else { format!("{min} to {max}") }
+}
+
 /// A span of time.
-pub(crate) fn time(ns: f64) -> String {
+pub fn time(ns: f64) -> String {
     scaled(ns, &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")])
 }
 
-/// Packets per second.
-pub(crate) fn packet_rate(pps: f64) -> String {
+/// A number of packets per second.
+pub fn packet_rate(pps: f64) -> String {
     scaled(pps, &[(1e6, "Mpps"), (1e3, "kpps"), (1.0, "pps")])
 }
 
 /// Bits per second.
-pub(crate) fn bit_rate(bps: f64) -> String {
+pub fn bit_rate(bps: f64) -> String {
     scaled(bps, &[(1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")])
 }
 
 /// A part of a whole.
-pub(crate) fn percent(fraction: f64) -> String {
+pub fn percent(fraction: f64) -> String {
     let percent = 100.0 * fraction;
     if percent == 0.0 {
         "0 %".into()

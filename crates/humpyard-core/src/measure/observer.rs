@@ -1,0 +1,25 @@
+//! Someone who watches a run.
+
+use core::fmt::Debug;
+
+use crate::id::{CoreId, Slot};
+use crate::mechanism::{Arrival, Completed, Dispatch, Dropped, Switch};
+use crate::packet::Packet;
+use crate::unit::Time;
+
+/// Is told what happens in a run as it is measured: each method follows the call of [`Measured`](super::Measured) of the same
+/// name. An observer that cannot keep up says so at its end, not here.
+pub trait Observer: Debug {
+    /// A packet arrived, and was accepted or dropped.
+    fn on_arrival(&mut self, now: Time, packet: &Packet, arrival: Arrival);
+    /// A packet was given to a core, which may still be busy with another.
+    fn on_dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch);
+    /// `core` was done with the packet in `slot` at `finished`, and had been busy with it for `busy`.
+    fn on_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time);
+    /// A packet that had been accepted was dropped, as a consequence of what was told last.
+    fn on_drop(&mut self, dropped: &Dropped);
+    /// A core begins to go over to another service, as a consequence of what was told last.
+    fn on_switch(&mut self, switch: &Switch);
+    /// The core has gone over.
+    fn on_switched(&mut self, now: Time, core: CoreId);
+}

@@ -1,0 +1,388 @@
+//! The page.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::Report;
+use super::findings::findings;
+use super::plots;
+use crate::Comparison;
+use crate::figures::{bit_rate, figure, percent, time};
+use crate::plot::{STYLE_SHEET, Svg};
+use crate::statistics::{FIGURES, Figure, Statistic};
+
+const STYLE: &str = include_str!("style.css");
+
+/// The figures that have a plot.
+const PLOTTED: [&str; 7] = [
+    "throughput_pps",
+    "delay_p99_ns",
+    "late_fraction",
+    "out_of_order_fraction",
+    "jain",
+    "cold_fraction",
+    "dropped_fraction",
+];
+
+pub(super) fn page(report: &Report<'_>) -> Markup {
+    let comparison = report.comparison;
+    html! {
+        (PreEscaped("<!DOCTYPE html>\n"))
+        html lang="en" xmlns="http://www.w3.org/1999/xhtml" {
+            head {
+                (PreEscaped("<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width\"/>\n\
+                             <meta name=\"color-scheme\" content=\"light dark\"/>\n"))
+                title { (report.title) }
+                // A page that is styled by what is in it: nothing here has a `<`.
+                style { (PreEscaped(STYLE)) (PreEscaped(STYLE_SHEET)) }
+            }
+            body {
+                main {
+                    h1 { (report.title) }
+                    section id="findings" {
+                        h2 { "Findings" }
+                        @if comparison.statistics.is_empty() {
+                            p { "Nothing was run." }
+                        }
+                        p { (findings(comparison).join(" ")) }
+                    }
+                    (overview(comparison))
+                    @if !comparison.statistics.is_empty() {
+                        (delay(comparison))
+                        (figures(comparison))
+                        (utilization(comparison))
+                        (services(comparison))
+                    }
+                    (what_was_run(report))
+                    (words())
+                }
+            }
+        }
+    }
+}
+
+/// A number for people, with the exact one for programs.
+fn number(text: &str, exact: f64) -> Markup {
+    html! { data value=(exact) { (text) } }
+}
+
+fn drawing(svg: &Svg, id: &str) -> Markup {
+    html! { figure { div.scroll { (PreEscaped(svg.inline(id))) } } }
+}
+
+/// Median, and the range below it if there is one.
+fn cell(of: &Figure, statistic: &Statistic) -> Markup {
+    let text = |value| figure(of.kind, value);
+    html! {
+        td {
+            (number(&text(statistic.median), statistic.median))
+            @if statistic.min < statistic.max {
+                small { (text(statistic.min)) " to " (text(statistic.max)) }
+            }
+        }
+    }
+}
+
+/// The head of a table with a column for each policy.
+fn policies_head(comparison: &Comparison) -> Markup {
+    html! {
+        thead { tr {
+            th scope="col" { "figure" }
+            @for policy in &comparison.statistics { th scope="col" { (policy.policy) } }
+        } }
+    }
+}
+
+fn overview(comparison: &Comparison) -> Markup {
+    let repeated = comparison.repetitions > 1;
+    html! {
+        section id="overview" {
+            h2 { "At a glance" }
+            div.scroll { table {
+                caption {
+                    @if repeated { "Median of " (comparison.repetitions) " repetitions, and below it their range." }
+                    @else { "One run of each policy." }
+                }
+                (policies_head(comparison))
+                tbody {
+                    @for of in &FIGURES {
+                        tr {
+                            th scope="row" { (of.name) }
+                            @for policy in &comparison.statistics { (cell(of, &policy.figures[of.key])) }
+                        }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+/// A column of the tables of delays: its heading, and how to find it.
+type DelayColumn = (&'static str, fn(&humpyard_core::measure::Delay) -> f64);
+
+const DELAYS: [DelayColumn; 6] = [
+    ("mean", |delay| delay.mean),
+    ("p50", |delay| delay.p50 as f64),
+    ("p90", |delay| delay.p90 as f64),
+    ("p99", |delay| delay.p99 as f64),
+    ("p99.9", |delay| delay.p999 as f64),
+    ("max", |delay| delay.max as f64),
+];
+
+/// The median over the runs of a policy.
+fn median(comparison: &Comparison, policy: usize, of: impl Fn(&crate::RunResult) -> Option<f64>) -> f64 {
+    let values = comparison.runs_of(policy).filter_map(of).collect();
+    Statistic::of(values).map_or(0.0, |statistic| statistic.median)
+}
+
+fn delay(comparison: &Comparison) -> Markup {
+    html! {
+        section id="delay" {
+            h2 { "Delay" }
+            p { "What part of the packets was done within which time after it came. Further to the left is faster; a line that \
+                 bends to the right near the top is a policy under which a few packets wait long." }
+            (drawing(&plots::delay(comparison).svg(), "plot-delay"))
+            div.scroll { table {
+                caption { "Delay of all packets" @if comparison.repetitions > 1 { ", medians of the repetitions" } "." }
+                thead { tr { th scope="col" { "policy" } @for (name, _) in DELAYS { th scope="col" { (name) } } } }
+                tbody {
+                    @for (index, policy) in comparison.statistics.iter().enumerate() {
+                        tr {
+                            th scope="row" { (policy.policy) }
+                            @for (_, of) in DELAYS {
+                                @let value = median(comparison, index, |run| Some(of(&run.summary.delay_ns)));
+                                td { (number(&time(value), value)) }
+                            }
+                        }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+fn figures(comparison: &Comparison) -> Markup {
+    let policies = &comparison.statistics;
+    let plotted = PLOTTED.map(Figure::find);
+    let zero: Vec<&str> = plotted.iter().filter(|of| plots::bars(policies, of).is_none()).map(|of| of.name).collect();
+    let level = policies[0].figures["throughput_pps"].confidence.map(|interval| percent(interval.level));
+    html! {
+        section id="figures" {
+            h2 { "Figure by figure" }
+            p {
+                @if let Some(level) = &level {
+                    "A bar is the median of " (policies[0].repetitions) " repetitions; the thin line on it is the confidence \
+                     interval of the median, which has the true one in it with " (level) " probability. "
+                } @else {
+                    "A bar is the figure of the one run that each policy had. "
+                }
+                @if !zero.is_empty() { "Not drawn, because 0 everywhere: " (zero.join(", ")) "." }
+            }
+            div.grid {
+                @for of in plotted {
+                    @if let Some(plot) = plots::bars(policies, of) {
+                        div { h3 { (of.name) } (drawing(&plot.svg(), &format!("plot-{}", of.key))) }
+                    }
+                }
+            }
+            @if level.is_some() { (confidence(comparison)) }
+        }
+    }
+}
+
+fn confidence(comparison: &Comparison) -> Markup {
+    html! {
+        div.scroll { table {
+            caption { "Confidence intervals of the medians, by order statistics: no distribution is assumed." }
+            (policies_head(comparison))
+            tbody {
+                tr {
+                    th scope="row" { "probability" }
+                    @for policy in &comparison.statistics {
+                        td { (policy.figures["jain"].confidence.map_or("-".to_owned(), |interval| percent(interval.level))) }
+                    }
+                }
+                @for of in &FIGURES {
+                    tr {
+                        th scope="row" { (of.name) }
+                        @for policy in &comparison.statistics {
+                            @if let Some(interval) = policy.figures[of.key].confidence {
+                                @let (low, high) = (figure(of.kind, interval.low), figure(of.kind, interval.high));
+                                td { (low) @if low != high { " to " (high) } }
+                            } @else { td { "-" } }
+                        }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// How busy each core was, over the runs of a policy.
+pub(super) fn cores(comparison: &Comparison, policy: usize) -> Vec<Statistic> {
+    let cores = comparison.runs_of(policy).map(|run| run.summary.cores_detail.len()).max().unwrap_or(0);
+    let busy = |core: usize| {
+        let runs = comparison.runs_of(policy);
+        Statistic::of(runs.filter_map(|run| Some(run.summary.cores_detail.get(core)?.utilization)).collect())
+    };
+    (0..cores).filter_map(busy).collect()
+}
+
+fn utilization(comparison: &Comparison) -> Markup {
+    let detail = |policy: usize, core: usize, of: fn(&humpyard_core::measure::CoreSummary) -> u64| {
+        median(comparison, policy, |run| Some(of(run.summary.cores_detail.get(core)?) as f64))
+    };
+    html! {
+        section id="cores" {
+            h2 { "Cores" }
+            (drawing(&plots::utilization(comparison).svg(), "plot-cores"))
+            details {
+                summary { "The numbers, core by core" }
+                div.scroll { table {
+                    caption { "Cores" @if comparison.repetitions > 1 { ", medians of the repetitions" } "." }
+                    thead { tr { @for name in ["policy", "core", "busy", "packets", "cold", "switches"] { th scope="col" { (name) } } } }
+                    tbody {
+                        @for (index, policy) in comparison.statistics.iter().enumerate() {
+                            @for (core, busy) in cores(comparison, index).iter().enumerate() {
+                                tr {
+                                    th scope="row" { (policy.policy) }
+                                    td { (core) }
+                                    td { (number(&percent(busy.median), busy.median)) }
+                                    @for of in [
+                                        (|core| core.packets) as fn(&humpyard_core::measure::CoreSummary) -> u64,
+                                        |core| core.cold,
+                                        |core| core.switches,
+                                    ] {
+                                        @let value = detail(index, core, of);
+                                        td { (number(&format!("{value:.0}"), value)) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+fn services(comparison: &Comparison) -> Markup {
+    let Some(first) = comparison.runs.first() else { return html! {} };
+    let services = &first.summary.services;
+    html! {
+        section id="services" {
+            h2 { "Services" }
+            @if services.len() > 1 {
+                @for (number, service) in services.iter().enumerate() {
+                    h3 { (service.name) }
+                    (drawing(&plots::service_delay(comparison, number, &service.name).svg(), &format!("plot-service-{number}")))
+                }
+            }
+            div.scroll { table {
+                caption { "Services" @if comparison.repetitions > 1 { ", medians of the repetitions" } "." }
+                thead { tr {
+                    @for name in ["policy", "service", "packets", "throughput", "delay p50", "delay p99", "delay max", "tolerance", "late", "most waiting"] {
+                        th scope="col" { (name) }
+                    }
+                } }
+                tbody {
+                    @for (index, policy) in comparison.statistics.iter().enumerate() {
+                        @for (at, service) in services.iter().enumerate() {
+                            @let of = |of: fn(&humpyard_core::measure::ServiceSummary) -> f64| {
+                                median(comparison, index, |run| run.summary.services.get(at).map(of))
+                            };
+                            @let seconds = median(comparison, index, |run| Some(run.summary.duration_ns as f64 / 1e9));
+                            tr {
+                                th scope="row" { (policy.policy) }
+                                td { (service.name) }
+                                @let packets = of(|service| service.packets as f64);
+                                td { (number(&format!("{packets:.0}"), packets)) }
+                                td { (bit_rate(of(|service| service.bytes as f64) * 8.0 / seconds.max(1e-9))) }
+                                @for delay in [
+                                    of(|service| service.delay_ns.p50 as f64),
+                                    of(|service| service.delay_ns.p99 as f64),
+                                    of(|service| service.delay_ns.max as f64),
+                                    service.tolerance_ns as f64,
+                                ] {
+                                    td { (number(&time(delay), delay)) }
+                                }
+                                @let late = of(|service| service.late.fraction);
+                                td { (number(&percent(late), late)) }
+                                @let waiting = of(|service| f64::from(service.queue_max));
+                                td { (number(&format!("{waiting:.0}"), waiting)) }
+                            }
+                        }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+fn what_was_run(report: &Report<'_>) -> Markup {
+    let comparison = report.comparison;
+    let Some(run) = comparison.runs.first() else { return html! {} };
+    let live = run.host == "live";
+    let host = match run.options.get("clock").map(String::as_str) {
+        Some("virtual") => "real services by a virtual clock",
+        _ if live => "real services on real threads, in real time",
+        _ => "simulated: virtual time, cores whose work is a cost table",
+    };
+    let seeds = match comparison.repetitions {
+        1 => run.seed.to_string(),
+        n => format!("{} to {}", run.seed, run.seed.wrapping_add(u64::from(n) - 1)),
+    };
+    let policies: Vec<&str> = comparison.statistics.iter().map(|policy| policy.policy.as_str()).collect();
+    let unknown = || "unknown".to_owned();
+    html! {
+        section id="run" {
+            h2 { "What was run" }
+            @if !report.about.is_empty() { p { (report.about) } }
+            dl {
+                dt { "input" } dd { code { (run.input) } }
+                @if let Some(sha256) = &run.environment.trace_sha256 { dt { "SHA-256" } dd { code { (sha256) } } }
+                dt { "packets" } dd { (run.packets.arrived) " of " (run.flows) " flows, " (run.summary.bytes) " bytes" }
+                dt { "policies" } dd { (policies.join(", ")) }
+                dt { "host" } dd { (host) ", " (run.cores) @if live { " worker threads" } @else { " cores" } }
+                dt { "repetitions" } dd { (comparison.repetitions) ", in turn; seed " (seeds) }
+                dt { "machine" } dd {
+                    (run.environment.cpu.clone().unwrap_or_else(unknown)) ", kernel "
+                    (run.environment.kernel.clone().unwrap_or_else(unknown))
+                }
+                dt { "version" } dd { "humpyard " (run.environment.version) }
+                dt { "again" } dd { pre { code { (report.command) } } }
+            }
+            details {
+                summary { "Every option" }
+                table {
+                    caption { "What was asked for, and what else holds unless asked for." }
+                    thead { tr { th scope="col" { "option" } th scope="col" { "value" } } }
+                    tbody { @for (option, value) in &run.options { tr { th scope="row" { (option) } td { (value) } } } }
+                }
+            }
+        }
+    }
+}
+
+const WORDS: [(&str, &str); 9] = [
+    (
+        "delay",
+        "from the arrival of a packet to its completion; half of the packets had at most p50, 99 in 100 at most p99",
+    ),
+    ("late", "packets delayed beyond what their service tolerates"),
+    ("out of order", "packets that left after a later packet of their flow, of all that left"),
+    ("jitter", "how unevenly the packets of a flow leave: standard deviation of the gaps, mean over flows"),
+    ("fairness (Jain)", "of the clients' service per weight: 1 if all have the same, 1/n if one of n has all"),
+    ("cold", "packets served on a core whose previous packet had another service, of all"),
+    ("switches", "how often cores were given to another service"),
+    ("dropped", "before service or by it, of all packets that came in"),
+    ("most waiting", "most packets of the service that waited at once"),
+];
+
+fn words() -> Markup {
+    html! {
+        section id="words" {
+            h2 { "What the words mean" }
+            dl { @for (word, meaning) in WORDS { dt { (word) } dd { (meaning) } } }
+        }
+    }
+}
