@@ -259,6 +259,22 @@ fn examples_are_good_and_run() {
     assert!(tried >= 3, "only {tried} examples were found");
 }
 
+#[test]
+fn the_configuration_of_the_readme_is_good() {
+    let readme = fs::read_to_string(repository("README.md")).unwrap();
+    let directory = directory();
+    let file = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a configuration");
+    fs::write(directory.path().join("readme.toml"), file).unwrap();
+    let report = document(directory.path(), "check readme.toml");
+    assert_eq!(report["commands"][0]["rules"].as_array().map(Vec::len), Some(3));
+    assert_eq!(report["commands"][0]["warnings"], serde_json::json!([]));
+    // What rules can say is explained, all of it.
+    let explained = good(directory.path(), "explain rule").out;
+    for key in ["protocol", "destination-port", "vlan", "direction", "fragment", "weight", "chain"] {
+        assert!(explained.contains(&format!("  {key}\n")), "{key} is not in\n{explained}");
+    }
+}
+
 /// The tour's commands run as they stand, in its order, on a capture of that name.
 #[test]
 fn the_tour_can_be_walked() {

@@ -273,7 +273,7 @@ fn directories_without_permission() {
     fs::create_dir(&locked).unwrap();
     fs::write(directory.path().join("secret.pcap"), "").unwrap();
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).unwrap();
-    fs::set_permissions(directory.path().join("secret.pcap"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(directory.path().join("secret.pcap"), fs::Permissions::from_mode(0o000)).unwrap();
     if fs::write(locked.join("probe"), "").is_ok() {
         eprintln!("SKIPPED directories_without_permission: this user may write everywhere");
         return;
