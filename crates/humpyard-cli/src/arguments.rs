@@ -62,8 +62,10 @@ pub(crate) enum Command {
     /// Print the manual page, or write those of all commands
     #[command(after_help = "Examples:\n  humpyard man > humpyard.1\n  humpyard man --output man1")]
     Man(ManArguments),
-    /// Explain a policy, a service or a traffic profile
-    #[command(after_help = "Examples:\n  humpyard explain drr\n  humpyard explain forward\n  humpyard explain poisson")]
+    /// Explain a policy, a service, a traffic profile or what a rule can say
+    #[command(
+        after_help = "Examples:\n  humpyard explain drr\n  humpyard explain forward\n  humpyard explain poisson\n  humpyard explain rule"
+    )]
     Explain(ExplainArguments),
 }
 
@@ -118,7 +120,8 @@ A file has a key for every option of `run`, `sim` and `compare`, by its long nam
   service = \"rest\"
 
 Without --for the file is checked for `run` and for `sim`: for one of them alone if it says workers or cores, and for
-`compare` if it has several policies. File names are seen from the directory in which humpyard runs.";
+`compare` if it has several policies. An option that is typed beside --config counts, and replaces all that the file says of
+it: --rule all of its rules. File names are seen from the directory in which humpyard runs.";
 
 const COMPLETIONS_EXAMPLES: &str = "Examples:
   humpyard completions bash > ~/.local/share/bash-completion/completions/humpyard
@@ -161,7 +164,7 @@ pub(crate) struct TrafficOptions {
     /// What is done to packets: forward, or by kind (tcp, udp, icmp, ipv4, ipv6, other) or name: tcp=forward,other=forward
     #[arg(long, value_name = "[NAME=]SERVICE,...", default_value = "forward")]
     pub(crate) services: Vec<String>,
-    /// A rule, of which the first that matches counts: protocol=tcp,port=80+443,service=web. Lists are joined by `+`; see below
+    /// A rule, of which the first that matches counts: protocol=tcp,port=80+443,service=web; `humpyard explain rule`
     #[arg(long, value_name = "NAME=VALUE,...")]
     pub(crate) rule: Vec<String>,
     /// Prefixes of the local side, from which the direction of a rule is seen
@@ -565,7 +568,7 @@ pub(crate) enum Listed {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArguments {
-    /// A policy, a service or a traffic profile
+    /// A policy, a service, a traffic profile, or `rule`
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     #[command(flatten)]

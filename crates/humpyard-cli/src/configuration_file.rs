@@ -231,17 +231,36 @@ impl ConfigurationFile {
         if with(&|_| true).as_ref() != Some(&said) || with(&|_| false).as_ref() == Some(&said) {
             return failure;
         }
-        let places = || 0..self.items.len();
-        let alone = |at: &usize| with(&|kept| kept == *at).as_ref() == Some(&said);
-        let without = |at: usize| with(&|kept| kept != at);
-        let found = places().find(alone);
-        let found = found.or_else(|| places().find(|&at| without(at).is_none()));
-        match found.or_else(|| places().find(|&at| without(at).as_ref() != Some(&said))) {
+        let found = if self.items.len() > FEW {
+            Some(self.first_with(&|end| with(&|at| at < end).as_ref() == Some(&said)))
+        } else {
+            let places = || 0..self.items.len();
+            let alone = |at: &usize| with(&|kept| kept == *at).as_ref() == Some(&said);
+            let without = |at: usize| with(&|kept| kept != at);
+            let found = places().find(alone).or_else(|| places().find(|&at| without(at).is_none()));
+            found.or_else(|| places().find(|&at| without(at).as_ref() != Some(&said)))
+        };
+        match found {
             Some(at) => self.slip(self.items[at].start, &format!("`{}`: {said}", self.items[at].key)),
             None => Failure::new(format!("{}: {said}", self.path)),
         }
     }
 }
+
+impl ConfigurationFile {
+    /// An item with which a failure comes, found by halving: `fails` says whether the items before this place have it.
+    fn first_with(&self, fails: &dyn Fn(usize) -> bool) -> usize {
+        let (mut without, mut with) = (0, self.items.len());
+        while with - without > 1 {
+            let middle = without + (with - without) / 2;
+            *(if fails(middle) { &mut with } else { &mut without }) = middle;
+        }
+        with - 1
+    }
+}
+
+/// Up to so many items each is tried, for the best place; of more, the one with which the failure comes is found by halving.
+const FEW: usize = 100;
 
 /// The option whose values are tables of their own.
 pub(crate) const RULE: &str = "rule";

@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::alloc::System;
 
 use humpyard_core::frame::Frame;
+use humpyard_core::id::ServiceId;
 use humpyard_core::random::Seed;
-use humpyard_traffic::{Classifier, ClassifierConfig, Granularity, create, open};
+use humpyard_traffic::{Classifier, ClassifierConfig, Granularity, Match, Rule, create, open};
 
 /// The system's allocator, counting.
 struct Counting;
@@ -37,13 +38,37 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Rules that look at everything.
+fn rules() -> Vec<Rule> {
+    let conditions = [
+        "port=1-100+8080",
+        "source=198.18.0.0/24+2001:db8::/64",
+        "vlan=7,fragment=yes",
+        "direction=in",
+        "protocol=udp",
+    ];
+    let rule = |text: &str| {
+        let mut rule = Rule::of(Match::Any, ServiceId(1));
+        for (name, value) in text.split(',').filter_map(|pair| pair.split_once('=')) {
+            rule.conditions.set(name, value).unwrap();
+        }
+        rule
+    };
+    conditions.into_iter().map(rule).chain([Rule::of(Match::Any, ServiceId(0))]).collect()
+}
+
 /// Copies a source packet by packet, with classification on the way; answers the allocations after the first packets.
 fn allocations(source: &str, destination: &str) -> u64 {
     const WARM_UP: u64 = 2_000;
     let mut source = open(source, Seed(1)).unwrap();
     let mut sink = create(destination).unwrap();
     // Fewer flows than there are, so that flows end all the time.
-    let config = ClassifierConfig { flows: 200, granularity: Granularity::Connection, ..ClassifierConfig::default() };
+    let config = ClassifierConfig {
+        flows: 200,
+        granularity: Granularity::Connection,
+        rules: rules(),
+        ..ClassifierConfig::default()
+    };
     let mut classifier = Classifier::new(config).unwrap();
     let mut frame = Frame::with_capacity(2_000);
     let (mut packets, mut before) = (0, 0);

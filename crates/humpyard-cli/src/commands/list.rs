@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
+use humpyard::lab::RuleChoice;
 use humpyard::name::unknown;
 use humpyard::policies::registry;
-use humpyard::policy::Parameter;
+use humpyard::policy::{Entry, Parameter};
 use humpyard::sim::TABLES;
 use humpyard::{services, traffic};
 use serde_json::{Value, json};
@@ -42,6 +43,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure>
     let mut entries = values(&registry::entries())?;
     entries.extend(values(&services::entries())?);
     entries.extend(values(&traffic::generate::entries())?);
+    entries.push(serde_json::to_value(rule())?);
     let names = entries.iter().filter_map(|entry| entry["name"].as_str());
     let entry = entries.iter().find(|entry| entry["name"] == arguments.name.as_str());
     let entry = entry.ok_or_else(|| Failure::new(unknown("policy, service or profile", &arguments.name, names)))?;
@@ -51,6 +53,24 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure>
         output::print(&text(entry)?)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What rules can say, as an entry.
+fn rule() -> Entry {
+    let parameter = |key: &traffic::rule::Key| Parameter {
+        name: key.name.to_owned(),
+        summary: format!("{}.", key.summary),
+        default: String::new(),
+        accepts: format!("{}; lists are joined by `+`", key.accepts),
+        unit: String::new(),
+    };
+    Entry {
+        name: "rule",
+        family: "configuration",
+        summary: "which packets get which service, and belong to which client; the first rule that matches counts",
+        source: "conditions first, all of which must hold; then what becomes of the packets",
+        parameters: RuleChoice::keys().map(parameter).collect(),
+    }
 }
 
 fn values(entries: &[impl serde::Serialize]) -> Result<Vec<Value>, Failure> {
@@ -90,8 +110,11 @@ fn text(entry: &Value) -> Result<String, Failure> {
     for parameter in parameters {
         let unit = if parameter.unit.is_empty() { String::new() } else { format!(" (in {})", parameter.unit) };
         text.push_str(&format!(
-            "\n  {}={}\n      {}\n      takes {}{unit}\n",
-            parameter.name, parameter.default, parameter.summary, parameter.accepts
+            "\n  {}{}\n      {}\n      takes {}{unit}\n",
+            parameter.name,
+            if parameter.default.is_empty() { String::new() } else { format!("={}", parameter.default) },
+            parameter.summary,
+            parameter.accepts
         ));
     }
     text.push_str(&format!("\nUse it as: {}\n", usage(entry)));
@@ -102,6 +125,9 @@ fn usage(entry: &Value) -> String {
     let name = entry["name"].as_str().unwrap_or_default();
     match entry["family"].as_str() {
         Some("service") => format!("humpyard run --input in.pcap --policy hrw --services {name}"),
+        Some("configuration") => {
+            "humpyard sim --input in.pcap --policy sfq --rule protocol=tcp,port=80+443,client=web".to_owned()
+        }
         Some("profile") => format!("humpyard sim --input gen:{name} --policy drr"),
         _ => format!("humpyard sim --input in.pcap --policy {name}"),
     }

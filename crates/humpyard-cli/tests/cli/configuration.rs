@@ -166,6 +166,25 @@ fn slips_are_told_with_file_line_and_column() {
     }
 }
 
+/// Thousands of rules are no burden, and a slip among them is found.
+#[test]
+fn files_may_be_long() {
+    let directory = directory();
+    let at = directory.path();
+    let rule = |n: u32| format!("[[rule]]\nsource = \"10.{}.{}.0/24\"\nservice = \"forward\"\n", n / 250, n % 250);
+    let rules: String = (0..1500).map(rule).collect();
+    let text = format!("input = \"gen:messages:packets=300\"\npolicy = \"hrw\"\n{rules}");
+    fs::write(at.join("long.toml"), &text).unwrap();
+    assert_eq!(document(at, "sim --config long.toml")["packets"]["in"], 300);
+    // Rules are three lines each, from line 3 on: rule 1000 says something else.
+    let broken = text.replace("10.3.249.0/24\"\nservice = \"forward\"", "10.3.249.0/24\"\nservice = \"forwart\"");
+    assert_ne!(broken, text);
+    fs::write(at.join("long.toml"), broken).unwrap();
+    let said = run(at, &["sim", "--config", "long.toml"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
+    said.assert_one_line(&["long.toml:3000:1: `rule`: rule 1000, ", "did you mean `forward`?"]);
+}
+
 #[test]
 fn check_says_what_a_file_means() {
     let directory = directory();
@@ -257,6 +276,22 @@ fn examples_are_good_and_run() {
         tried += 1;
     }
     assert!(tried >= 3, "only {tried} examples were found");
+}
+
+#[test]
+fn the_configuration_of_the_readme_is_good() {
+    let readme = fs::read_to_string(repository("README.md")).unwrap();
+    let directory = directory();
+    let file = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a configuration");
+    fs::write(directory.path().join("readme.toml"), file).unwrap();
+    let report = document(directory.path(), "check readme.toml");
+    assert_eq!(report["commands"][0]["rules"].as_array().map(Vec::len), Some(3));
+    assert_eq!(report["commands"][0]["warnings"], serde_json::json!([]));
+    // What rules can say is explained, all of it.
+    let explained = good(directory.path(), "explain rule").out;
+    for key in ["protocol", "destination-port", "vlan", "direction", "fragment", "weight", "chain"] {
+        assert!(explained.contains(&format!("  {key}\n")), "{key} is not in\n{explained}");
+    }
 }
 
 /// The tour's commands run as they stand, in its order, on a capture of that name.
