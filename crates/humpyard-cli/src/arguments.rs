@@ -490,9 +490,10 @@ pub(crate) enum TraceCommand {
 }
 
 const COMPOSE_EXAMPLES: &str = "Examples:
-  humpyard trace compose --arrivals gen:onoff:packets=1M --flows pareto:mean=12 --payloads in.pcap --output out.pcap
-  humpyard trace compose --arrivals gen:flow:packets=1M,pps=100k --flows capture --payloads in.pcap --output out.pcapng.zst
-  humpyard sim --policy hrw --input 'gen:compose:arrivals=gen:onoff:packets=1M;pps=200k,flows=geometric:mean=20,payloads=in.pcap'
+  humpyard trace compose --payloads in.pcap --output out.pcap --flows pareto:mean=12
+  humpyard trace compose --payloads in.pcap --output out.pcap --arrivals gen:onoff:packets=1M
+  humpyard trace compose --payloads in.pcap --output out.pcapng.zst --flows capture
+  humpyard sim --policy hrw --input gen:compose:arrivals=gen:onoff,payloads=in.pcap
 
 Of the arrivals only the times count; they rule how many packets there are. As an input, write `;` for `,` inside.";
 

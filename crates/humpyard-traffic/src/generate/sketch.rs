@@ -208,37 +208,45 @@ fn write_headers(out: &mut [u8; HEADERS_MAX], sketch: &Sketch, payload: usize, p
     pseudo = pseudo.add_2bytes([0, protocol]).add_4bytes((transport_bytes as u32).to_be_bytes());
     let header = &mut rest[..sketch.transport.header_bytes()];
     let (source, destination) = (sketch.source.port.to_be_bytes(), sketch.destination.port.to_be_bytes());
+    let length = (transport_bytes as u16).to_be_bytes();
+    // Sums are made of the values: bytes just written in pieces are slow to read back as words.
     let (sum, checksum_at) = match sketch.transport {
         Transport::Udp => {
             header[..2].copy_from_slice(&source);
             header[2..4].copy_from_slice(&destination);
-            header[4..6].copy_from_slice(&(transport_bytes as u16).to_be_bytes());
-            (pseudo, 6)
+            header[4..6].copy_from_slice(&length);
+            (pseudo.add_2bytes(source).add_2bytes(destination).add_2bytes(length), 6)
         }
-        Transport::Tcp(segment) => {
+        Transport::Tcp(Segment { sequence, acknowledgment, flags }) => {
+            let (sequence, acknowledgment) = (sequence.to_be_bytes(), acknowledgment.to_be_bytes());
+            let (offset_and_flags, window) = ([5 << 4, flags], 64_240u16.to_be_bytes());
             header[..2].copy_from_slice(&source);
             header[2..4].copy_from_slice(&destination);
-            header[4..8].copy_from_slice(&segment.sequence.to_be_bytes());
-            header[8..12].copy_from_slice(&segment.acknowledgment.to_be_bytes());
-            header[12] = 5 << 4;
-            header[13] = segment.flags;
-            header[14..16].copy_from_slice(&64_240u16.to_be_bytes());
-            (pseudo, 16)
+            header[4..8].copy_from_slice(&sequence);
+            header[8..12].copy_from_slice(&acknowledgment);
+            header[12..14].copy_from_slice(&offset_and_flags);
+            header[14..16].copy_from_slice(&window);
+            let ports = pseudo.add_2bytes(source).add_2bytes(destination);
+            let numbers = ports.add_2bytes(offset_and_flags).add_4bytes(sequence).add_4bytes(acknowledgment);
+            (numbers.add_2bytes(window), 16)
         }
         Transport::Echo { sequence, reply } => {
             let is_v4 = sketch.version == Version::V4;
-            header[0] = match (is_v4, reply) {
+            let kind = match (is_v4, reply) {
                 (true, false) => 8,
                 (true, true) => 0,
                 (false, false) => 128,
                 (false, true) => 129,
             };
-            header[4..6].copy_from_slice(if reply { &destination } else { &source });
-            header[6..8].copy_from_slice(&sequence.to_be_bytes());
-            (if is_v4 { Sum16BitWords::new() } else { pseudo }, 2)
+            let (identifier, sequence) = (if reply { destination } else { source }, sequence.to_be_bytes());
+            header[0] = kind;
+            header[4..6].copy_from_slice(&identifier);
+            header[6..8].copy_from_slice(&sequence);
+            let before = if is_v4 { Sum16BitWords::new() } else { pseudo };
+            (before.add_2bytes([kind, 0]).add_2bytes(identifier).add_2bytes(sequence), 2)
         }
     };
-    let sum = sum.add_2bytes((!payload_sum.ones_complement()).to_ne_bytes()).add_slice(header);
+    let sum = sum.add_2bytes((!payload_sum.ones_complement()).to_ne_bytes());
     // UDP has no checksum of 0: that says there is none. For the others all ones would be the same as 0, but wrong to some.
     let checksum = match sketch.transport {
         Transport::Udp => sum.to_ones_complement_with_no_zero(),
@@ -250,29 +258,32 @@ fn write_headers(out: &mut [u8; HEADERS_MAX], sketch: &Sketch, payload: usize, p
 
 /// Writes an IPv4 header and answers the sum of its addresses.
 fn write_ipv4(ip: &mut [u8], sketch: &Sketch, transport_bytes: usize, protocol: u8) -> Sum16BitWords {
+    let ip_bytes = ((ip.len() + transport_bytes) as u16).to_be_bytes();
+    let (source, destination) = (sketch.source.ipv4(), sketch.destination.ipv4());
     ip[0] = 0x45;
-    let ip_bytes = (ip.len() + transport_bytes) as u16;
-    ip[2..4].copy_from_slice(&ip_bytes.to_be_bytes());
+    ip[2..4].copy_from_slice(&ip_bytes);
     // Not to be fragmented.
     ip[6] = 0x40;
     ip[8] = HOPS;
     ip[9] = protocol;
-    ip[12..16].copy_from_slice(&sketch.source.ipv4());
-    ip[16..20].copy_from_slice(&sketch.destination.ipv4());
-    let checksum = Sum16BitWords::new().add_slice(ip).ones_complement();
-    ip[10..12].copy_from_slice(&checksum.to_ne_bytes());
-    Sum16BitWords::new().add_slice(&ip[12..20])
+    ip[12..16].copy_from_slice(&source);
+    ip[16..20].copy_from_slice(&destination);
+    let addresses = || Sum16BitWords::new().add_4bytes(source).add_4bytes(destination);
+    let sum = addresses().add_2bytes([0x45, 0]).add_2bytes(ip_bytes).add_2bytes([0x40, 0]).add_2bytes([HOPS, protocol]);
+    ip[10..12].copy_from_slice(&sum.ones_complement().to_ne_bytes());
+    addresses()
 }
 
 /// Writes an IPv6 header and answers the sum of its addresses.
 fn write_ipv6(ip: &mut [u8], sketch: &Sketch, transport_bytes: usize, protocol: u8) -> Sum16BitWords {
+    let (source, destination) = (sketch.source.ipv6(), sketch.destination.ipv6());
     ip[0] = 0x60;
     ip[4..6].copy_from_slice(&(transport_bytes as u16).to_be_bytes());
     ip[6] = protocol;
     ip[7] = HOPS;
-    ip[8..24].copy_from_slice(&sketch.source.ipv6());
-    ip[24..40].copy_from_slice(&sketch.destination.ipv6());
-    Sum16BitWords::new().add_slice(&ip[8..40])
+    ip[8..24].copy_from_slice(&source);
+    ip[24..40].copy_from_slice(&destination);
+    Sum16BitWords::new().add_16bytes(source).add_16bytes(destination)
 }
 
 #[cfg(test)]
