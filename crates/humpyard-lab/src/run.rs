@@ -52,7 +52,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
                 cores: config.cores,
                 costs: parts::cost_model(config, setup)?,
                 swaps: parts::swaps(config, setup, &records)?,
-                pacer: parts::pacer(config, config.cores, control.stop)?.ok_or_else(|| {
+                pacer: parts::pacer(config, config.cores, control)?.ok_or_else(|| {
                     LabError::option("a simulation has no line rate: use --rate trace or --rate PPS, or --load")
                 })?,
                 source: parts::source(config)?,
@@ -105,7 +105,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             packets: config.buffer,
             workers: config.cores,
             services,
-            pacer: parts::pacer(config, cores, control.stop)?,
+            pacer: parts::pacer(config, cores, control)?,
             overload: config.overload.unwrap_or(if line { Overload::Wait } else { Overload::Drop }),
             clock: clock(config, setup)?,
             swaps: parts::swaps(config, setup, &records)?,

@@ -10,6 +10,7 @@ use crate::arguments::{TraceArguments, TraceCommand, TraceInfoArguments};
 use crate::failure::Failure;
 use crate::figures::{bit_rate, packet_rate, percent, time};
 use crate::output;
+use crate::progress::{Progress, Watched};
 
 /// Flows that `trace info` tells apart.
 const FLOWS: usize = 1 << 20;
@@ -23,7 +24,9 @@ pub(crate) fn trace(arguments: &TraceArguments) -> Result<ExitCode, Failure> {
 
 fn trace_info(arguments: &TraceInfoArguments) -> Result<ExitCode, Failure> {
     let mut source = open(&arguments.input, Seed(arguments.common.seed))?;
-    let info = info(&mut *source, FLOWS)?;
+    let progress = Progress::new("trace info", arguments.common.quiet);
+    let info = info(&mut Watched::new(&mut *source, &progress), FLOWS)?;
+    drop(progress);
     if arguments.common.json {
         output::print_json(&info)?;
     } else {

@@ -107,6 +107,11 @@ fn delay(comparison: &Comparison) -> String {
     if let Some(wins) = wins(comparison, best) {
         text.push_str(&wins);
     }
+    if let [Some(best), Some(worst)] = [best, worst].map(|policy| statistic(policy, "delay_p99_ns").confidence)
+        && worst.low <= best.high
+    {
+        text.push_str(" But their confidence intervals overlap, so more repetitions may rank them otherwise.");
+    }
     let typical = self::ranked(&comparison.statistics, "delay_p50_ns")[0];
     if median(best, "delay_p50_ns") / median(typical, "delay_p50_ns").max(1.0) >= DIFFERENT {
         let _ = write!(
@@ -175,6 +180,10 @@ fn dropped(policies: &[PolicyStatistics]) -> Option<String> {
     let lossy: Vec<&PolicyStatistics> = policies.iter().filter(|policy| statistic(policy, key).max > 0.0).collect();
     if lossy.is_empty() {
         return Some("No packet was dropped.".to_owned());
+    }
+    let same = |policy: &PolicyStatistics| shown(policy, key) == shown(lossy[0], key);
+    if policies.len() > 1 && median(lossy[0], key) > 0.0 && policies.iter().all(same) {
+        return Some(format!("Of the packets that came in {} were dropped under each policy.", shown(lossy[0], key)));
     }
     let each = lossy.iter().map(|policy| match median(policy, key) {
         0.0 => format!("up to {} under {}", percent(statistic(policy, key).max), policy.policy),
