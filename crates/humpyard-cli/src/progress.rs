@@ -53,6 +53,11 @@ impl Progress {
         if self.measured.replace(part.is_some()) != part.is_some() {
             self.style(if part.is_some() { MEASURED } else { OPEN });
         }
+        if count == 0 {
+            // A second reading of the same input, or a run that begins.
+            self.started.set(Instant::now());
+            self.bar.reset_eta();
+        }
         let seconds = self.started.get().elapsed().as_secs_f64();
         let rate = if seconds > 0.0 { rate(count as f64 / seconds) } else { String::new() };
         self.bar.set_message(format!("{count} {what}, {rate}"));

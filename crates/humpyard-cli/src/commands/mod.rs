@@ -11,3 +11,4 @@ pub(crate) mod trace;
 
 mod configuration;
 mod page;
+mod service_error;

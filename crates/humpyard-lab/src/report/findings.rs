@@ -17,7 +17,8 @@ pub(super) fn findings(comparison: &Comparison) -> Vec<String> {
     if policies.is_empty() {
         return Vec::new();
     }
-    let mut findings = vec![delay(comparison)];
+    let mut findings: Vec<String> = subject(comparison).into_iter().collect();
+    findings.push(delay(comparison));
     findings.extend(order(policies));
     findings.extend(late(policies));
     findings.extend(dropped(policies));
@@ -80,6 +81,17 @@ fn names<'a>(policies: impl IntoIterator<Item = &'a PolicyStatistics>) -> String
 
 fn times(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.0} times") } else { format!("{ratio:.1} times") }
+}
+
+/// What was compared.
+fn subject(comparison: &Comparison) -> Option<String> {
+    let run = comparison.runs.first()?;
+    let repeated = match comparison.repetitions {
+        1 => String::new(),
+        repetitions => format!(", in each of {repetitions} repetitions"),
+    };
+    let (policies, packets, flows) = (names(&comparison.statistics), run.packets.arrived, run.flows);
+    Some(format!("The same packets ({packets} of {flows} flows) were given to {policies}{repeated}."))
 }
 
 fn delay(comparison: &Comparison) -> String {
