@@ -9,7 +9,7 @@ PYTHON = $(PYTHON_ENVIRONMENT)/bin/python
 .PHONY: help demo test format lint docs check-no-std bench prerequisites python clean
 
 help:
-	@echo "make demo     compose traffic, run it live under four policies, compare them (a minute after the build)"
+	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
 	@echo "make test     formatting, lints, documentation, all tests"
 	@echo "make bench    time the hot paths"
 	@echo "make clean    remove everything built"

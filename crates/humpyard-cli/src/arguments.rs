@@ -85,14 +85,14 @@ const SIM_EXAMPLES: &str = "Examples:
   humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9
   humpyard sim --input gen:poisson:packets=1M --policy drr --costs table:predictive --load 0.95
   humpyard sim --input in.pcap --policy static --services tcp=forward,other=forward --cores 4
-  humpyard sim --input in.pcap --policy drr --cores 4 --load 0.9 --timeline drr.perfetto-trace --timeline-for 10ms
+  humpyard sim --input in.pcap --policy drr --load 0.9 --timeline drr.perfetto-trace
 
 The same input, options and seed give the same result, byte for byte, but for `measured` and `environment`.";
 
 const COMPARE_EXAMPLES: &str = "Examples:
   humpyard compare --input in.pcap --policy rr --policy conn --policy hrw --cores 8 --load 0.8
   humpyard compare --live --input in.pcap --policy rr --policy hrw --workers 2 --repeat 7
-  humpyard compare --input in.pcap --policy drr --policy sfq --cores 4 --load 0.9 --report report.html
+  humpyard compare --input in.pcap --policy drr --policy sfq --load 0.9 --report report.html
 
 With --repeat the policies are run in turn, so that what changes in the machine meets all alike, and on identical arrivals
 within a repetition. Tables have the median and the range; --json has for each figure the values, the median, the range and a
@@ -100,7 +100,8 @@ confidence interval of the median by order statistics: 95 % from 6 repetitions o
 
 const SCHEDULE_EXAMPLES: &str = "Examples:
   humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
-  humpyard schedule --policy drr --weights 3,2,1 --slots 12 --processors 2 --json";
+  humpyard schedule --policy drr --weights 3,2,1 --slots 12 --processors 2 --json
+  humpyard schedule --policy wrr --weights 12,3,3,2,2,2 --slots 48 --plot wrr.svg";
 
 const CHECK_EXAMPLES: &str = "Examples:
   humpyard check run.toml
@@ -460,6 +461,9 @@ pub(crate) struct ScheduleArguments {
     /// Clients in order of arrival, for example 2,1,3
     #[arg(long, value_name = "C,C,...")]
     pub(crate) order: Option<String>,
+    /// Draw the service error of each client over time in this file (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<String>,
     /// Which of two equals goes first
     #[arg(long, value_enum, default_value_t = TiesOption::Lowest)]
     pub(crate) ties: TiesOption,

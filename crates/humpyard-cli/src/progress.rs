@@ -1,46 +1,122 @@
 //! A progress bar, where someone can see it.
 
+use core::cell::Cell;
 use std::io::{IsTerminal, stderr};
+use std::time::Instant;
 
+use humpyard::frame::Frame;
+use humpyard::traffic::TrafficError;
+use humpyard::traffic::source::Source;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A progress bar on the standard error, if that is a terminal.
+use crate::figures::packet_rate;
+
+/// A progress bar on the standard error, if that is a terminal: how far, how many packets, how fast, how long to go.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    started: Cell<Instant>,
+    /// Whether it is known how far it is.
+    measured: Cell<bool>,
 }
 
 /// Steps of a full bar.
 const STEPS: u64 = 1000;
+/// Where it is known how much there is to do.
+const MEASURED: &str = "{prefix:24} {wide_bar} {msg:>32}  {eta:>6} to go";
+/// Where it is not.
+const OPEN: &str = "{prefix:24} {spinner} {msg:>32}  for {elapsed}";
 
 impl Progress {
     pub(crate) fn new(label: &str, quiet: bool) -> Self {
-        if quiet || !stderr().is_terminal() {
-            return Self { bar: ProgressBar::hidden() };
-        }
-        let bar = ProgressBar::new(STEPS);
-        if let Ok(style) = ProgressStyle::with_template("{prefix:20} {wide_bar} {msg:>18} {eta:>6}") {
-            bar.set_style(style);
-        }
-        bar.set_prefix(label.to_owned());
-        Self { bar }
+        let hidden = quiet || !stderr().is_terminal();
+        let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(STEPS) };
+        let progress = Self { bar, started: Cell::new(Instant::now()), measured: Cell::new(true) };
+        progress.style(MEASURED);
+        progress.bar.set_prefix(label.to_owned());
+        progress
     }
 
+    /// So many packets so far, this part of all (0 to 1) where that is known.
     pub(crate) fn update(&self, packets: u64, part: Option<f64>) {
-        self.bar.set_message(format!("{packets} packets"));
+        self.show(packets, "packets", part, packet_rate);
+    }
+
+    /// So many of something else so far.
+    pub(crate) fn count(&self, count: u64, what: &str, part: Option<f64>) {
+        self.show(count, what, part, |rate| format!("{rate:.0}/s"));
+    }
+
+    fn show(&self, count: u64, what: &str, part: Option<f64>, rate: impl Fn(f64) -> String) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        if self.measured.replace(part.is_some()) != part.is_some() {
+            self.style(if part.is_some() { MEASURED } else { OPEN });
+        }
+        if count == 0 {
+            // A second reading of the same input, or a run that begins.
+            self.started.set(Instant::now());
+            self.bar.reset_eta();
+        }
+        let seconds = self.started.get().elapsed().as_secs_f64();
+        let rate = if seconds > 0.0 { rate(count as f64 / seconds) } else { String::new() };
+        self.bar.set_message(format!("{count} {what}, {rate}"));
         match part {
             Some(part) => self.bar.set_position((part * STEPS as f64) as u64),
             None => self.bar.tick(),
         }
     }
 
+    /// The next piece of the work begins.
     pub(crate) fn relabel(&self, label: &str) {
         self.bar.set_prefix(label.to_owned());
-        self.bar.set_position(0);
+        self.bar.reset();
+        self.started.set(Instant::now());
+    }
+
+    fn style(&self, template: &str) {
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.bar.set_style(style);
+        }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// A source whose reading is seen.
+pub(crate) struct Watched<'a> {
+    pub(crate) source: &'a mut dyn Source,
+    pub(crate) progress: &'a Progress,
+    packets: u64,
+}
+
+impl<'a> Watched<'a> {
+    pub(crate) fn new(source: &'a mut dyn Source, progress: &'a Progress) -> Self {
+        Self { source, progress, packets: 0 }
+    }
+}
+
+/// How often progress is told, in packets.
+const EVERY: u64 = 1 << 14;
+
+impl Source for Watched<'_> {
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        if self.packets.is_multiple_of(EVERY) {
+            self.progress.update(self.packets, self.source.progress());
+        }
+        self.packets += 1;
+        self.source.next(frame)
+    }
+
+    fn description(&self) -> &str {
+        self.source.description()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.source.progress()
     }
 }

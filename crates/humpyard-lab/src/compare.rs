@@ -52,7 +52,7 @@ pub fn compare(
     let repetitions = repetitions.max(1);
     if config.input == "-" && (policies.len() > 1 || repetitions > 1) {
         return Err(LabError::option(
-            "a comparison reads the input once per run, which a pipe does not allow: use a file",
+            "a comparison reads the input once per policy and repetition, which a pipe does not allow: use a file",
         ));
     }
     let mut runs = Vec::with_capacity(policies.len() * repetitions as usize);

@@ -215,11 +215,15 @@ pub struct Parting {
 }
 
 /// Plays a journal again, to the policies that wrote it or to others of the same families, and says where they first decide
-/// otherwise.
+/// otherwise. `progress` is told now and then of the records so far, and which part of the file they are, where that is known.
 ///
 /// # Errors
 /// A file that is no journal or is cut, with the line; policies that do not go with it.
-pub fn replay(path: &str, policy: Option<PolicySpec>) -> Result<Replayed, LabError> {
+pub fn replay(
+    path: &str,
+    policy: Option<PolicySpec>,
+    progress: &mut dyn FnMut(u64, Option<f64>),
+) -> Result<Replayed, LabError> {
     let unreadable = |error: &io::Error| {
         let reason = match error.kind() {
             io::ErrorKind::NotFound => "there is no such file; `run` and `sim` write one with --journal".to_owned(),
@@ -229,7 +233,11 @@ pub fn replay(path: &str, policy: Option<PolicySpec>) -> Result<Replayed, LabErr
         };
         LabError::option(format!("cannot read the journal `{path}`: {reason}"))
     };
-    let mut lines = BufReader::with_capacity(1 << 18, File::open(path).map_err(|error| unreadable(&error))?).lines();
+    let file = File::open(path).map_err(|error| unreadable(&error))?;
+    // A pipe has no length.
+    let length = file.metadata().ok().map(|metadata| metadata.len()).filter(|&length| length > 0);
+    let mut read = 0;
+    let mut lines = BufReader::with_capacity(1 << 18, file).lines();
     let first = lines.next().transpose().map_err(|error| unreadable(&error))?.unwrap_or_default();
     let header: Header = serde_json::from_str(&first).map_err(|error| {
         LabError::option(format!(
@@ -249,6 +257,10 @@ pub fn replay(path: &str, policy: Option<PolicySpec>) -> Result<Replayed, LabErr
         let mut playing = Playing { scheduler, setup, present: policy.clone(), records: 0, divergence: None };
         for (at, line) in (2..).zip(lines) {
             let line = line.map_err(|error| unreadable(&error))?;
+            read += line.len() as u64 + 1;
+            if playing.records.is_multiple_of(PROGRESS_EVERY) {
+                progress(playing.records, length.map(|length| read as f64 / length as f64));
+            }
             let record: Record = serde_json::from_str(&line).map_err(|error| {
                 LabError::option(format!("`{path}`, line {at}: {error}: the journal is cut or damaged"))
             })?;
@@ -264,6 +276,9 @@ pub fn replay(path: &str, policy: Option<PolicySpec>) -> Result<Replayed, LabErr
         })
     })
 }
+
+/// How often progress is told, in records.
+const PROGRESS_EVERY: u64 = 1 << 12;
 
 struct Playing<'a> {
     scheduler: AnyScheduler,

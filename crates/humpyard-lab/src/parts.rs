@@ -1,6 +1,6 @@
 //! From a configuration to the parts that a driver takes.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::path::absolute;
 
@@ -24,6 +24,7 @@ use crate::LabError;
 use crate::config::{Host, Rate, RunConfig};
 use crate::journal::JournalFile;
 use crate::rule::{Ruled, find_service};
+use crate::run::Control;
 use crate::timeline::TimelineFile;
 
 /// The mechanism over any policies, measured.
@@ -252,12 +253,12 @@ pub(crate) fn quarantine(config: &RunConfig) -> Result<Option<Box<dyn Sink + Sen
 
 /// The pacer; none where packets come as fast as they are taken. A load is found by reading the input once, until `stop` is
 /// set.
-pub(crate) fn pacer(config: &RunConfig, cores: usize, stop: &AtomicBool) -> Result<Option<Pacer>, LabError> {
+pub(crate) fn pacer(config: &RunConfig, cores: usize, control: &mut Control<'_>) -> Result<Option<Pacer>, LabError> {
     let pace = match config.rate {
         Rate::Line => return Ok(None),
         Rate::Trace => Pace::Trace,
         Rate::PacketsPerSecond(rate) => Pace::PacketsPerSecond(rate),
-        Rate::Load(load) => Pace::Stretched(stretch(config, cores, load, stop)?),
+        Rate::Load(load) => Pace::Stretched(stretch(config, cores, load, control)?),
     };
     Ok(Some(Pacer::new(pace)))
 }
@@ -266,9 +267,11 @@ pub(crate) fn pacer(config: &RunConfig, cores: usize, stop: &AtomicBool) -> Resu
 pub(crate) fn no_line_rate() -> LabError {
     LabError::option("a simulation has no line rate: use --rate trace or --rate PPS, or --load")
 }
+/// How often progress is told, in packets.
+const PROGRESS_EVERY: u64 = 1 << 16;
 
 /// By how much gaps must be stretched for this load of so many cores. If `stop` is set it does not matter: the run is over.
-fn stretch(config: &RunConfig, cores: usize, load: f64, stop: &AtomicBool) -> Result<f64, LabError> {
+fn stretch(config: &RunConfig, cores: usize, load: f64, control: &mut Control<'_>) -> Result<f64, LabError> {
     if config.input == "-" {
         return Err(LabError::option("--load reads the input twice, which a pipe does not allow: use a file"));
     }
@@ -281,12 +284,15 @@ fn stretch(config: &RunConfig, cores: usize, load: f64, stop: &AtomicBool) -> Re
     let mut packets = 0u64;
     // Damage ends this reading as it will end the run, which tells of it.
     while let Ok(true) = source.next(&mut frame) {
+        if packets.is_multiple_of(PROGRESS_EVERY) {
+            (control.progress)(packets, source.progress());
+        }
         packets += 1;
         let packet = classifier.classify(&frame)?.packet;
         classifier.release(&packet);
         work += u128::from(costs[packet.service.index()].work(packet.length));
         duration = pacer.arrival(frame.time);
-        if stop.load(Ordering::Relaxed) {
+        if control.stop.load(Ordering::Relaxed) {
             return Ok(1.0);
         }
     }

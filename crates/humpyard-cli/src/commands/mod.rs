@@ -14,3 +14,4 @@ pub(crate) mod trace;
 mod configuration;
 mod page;
 mod schema;
+mod service_error;

@@ -7,11 +7,15 @@ use humpyard::lab::{self, Parting, Replayed};
 use crate::arguments::ReplayArguments;
 use crate::failure::Failure;
 use crate::output;
+use crate::progress::Progress;
 
 /// `humpyard replay`.
 pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode, Failure> {
     let policy = arguments.policy.as_deref().map(str::parse).transpose()?;
-    let replayed = lab::replay(&arguments.journal, policy)?;
+    let progress = Progress::new("replay", arguments.common.quiet);
+    let replayed =
+        lab::replay(&arguments.journal, policy, &mut |records, part| progress.count(records, "records", part))?;
+    drop(progress);
     if arguments.common.json {
         output::print_json(&replayed)?;
     } else {

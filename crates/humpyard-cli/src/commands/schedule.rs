@@ -3,12 +3,14 @@
 use std::process::ExitCode;
 
 use humpyard::id::{ClientId, Id};
+use humpyard::lab::report::ReportFile;
 use humpyard::random::Seed;
 use humpyard::sim::{Schedule, ScheduleRequest, schedule as run_schedule};
 use serde::Serialize;
 
 use crate::arguments::ScheduleArguments;
 use crate::commands::configuration::{ties, weights};
+use crate::commands::service_error;
 use crate::failure::Failure;
 use crate::output;
 
@@ -46,7 +48,11 @@ pub(crate) fn schedule(arguments: &ScheduleArguments) -> Result<ExitCode, Failur
         seed: Seed(arguments.common.seed),
         weights,
     };
+    let plot = arguments.plot.as_deref().map(ReportFile::create).transpose()?;
     let schedule = run_schedule(&request)?;
+    if let Some(plot) = plot {
+        plot.write(&service_error::plot(&request, &schedule).svg().file())?;
+    }
     if arguments.common.json {
         output::print_json(&document(&request, &schedule))?;
     } else {

@@ -13,7 +13,7 @@ delay         from arrival to completion; half of the packets had at most p50, 9
 late          packets delayed beyond what their service tolerates (2ms unless --tolerance says otherwise)
 out of order  packets that left after a later packet of their flow
 jitter        how unevenly the packets of a flow leave: standard deviation of the gaps, mean over flows
-cores busy    least and most busy core
+cores busy    time that the least and the most busy core was busy
 dropped       before service / by the service, with reasons in --json";
 
 /// An empty table with these headings, all but the first to the right.
@@ -35,7 +35,8 @@ of each figure the median of the repetitions; below it their range, where they d
 pub(crate) fn comparison(comparison: &Comparison) -> String {
     if comparison.repetitions > 1 {
         let table = repeated(&comparison.statistics);
-        format!("{table}\n{} repetitions: {REPEATED}\n{LEGEND}\n", comparison.repetitions)
+        let legend = LEGEND.replace("cores busy ", "least, most");
+        format!("{table}\n{} repetitions: {REPEATED}\n{legend}\n", comparison.repetitions)
     } else {
         format!("{}\n{LEGEND}\n", side_by_side(&comparison.runs))
     }

@@ -16,7 +16,7 @@ use crate::arguments::{
 use crate::failure::Failure;
 use crate::figures::{bit_rate, packet_rate, percent, time};
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::{Progress, Watched};
 use crate::stop;
 
 /// Flows that `trace info` tells apart.
@@ -111,7 +111,9 @@ fn verdict(damage: Option<&String>) -> ExitCode {
 
 fn trace_info(arguments: &TraceInfoArguments) -> Result<ExitCode, Failure> {
     let mut source = open(&arguments.input, Seed(arguments.common.seed))?;
-    let info = info(&mut *source, FLOWS)?;
+    let progress = Progress::new("trace info", arguments.common.quiet);
+    let info = info(&mut Watched::new(&mut *source, &progress), FLOWS)?;
+    drop(progress);
     if arguments.common.json {
         output::print_json(&info)?;
     } else {

@@ -90,7 +90,7 @@ fn real_threads_repeat_too() {
 fn what_cannot_be_repeated_is_refused() {
     let directory = directory();
     for (words, expected) in [
-        ("compare --input - --policy rr --repeat 2", "reads the input once per run"),
+        ("compare --input - --policy rr --repeat 2", "once per policy and repetition"),
         ("compare --input gen:poisson:packets=1 --policy rr --repeat 0", "--repeat"),
     ] {
         let said = run(directory.path(), &words.split_whitespace().collect::<Vec<_>>());

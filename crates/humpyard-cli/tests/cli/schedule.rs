@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{document, good};
+use crate::support::{directory, document, files, good, run};
 
 fn schedule(words: &str) -> Value {
     document(Path::new("."), &format!("schedule {words}"))
@@ -72,4 +72,36 @@ fn several_processors_have_a_list_each_slot() {
     }
     let text = good(Path::new("."), "schedule --policy sfq --weights 1,1 --slots 2 --processors 3").out;
     assert!(text.starts_with("11\n22\n--\nservice error from"), "{text}");
+}
+
+#[test]
+fn a_plot_has_a_line_for_each_client() {
+    let directory = directory();
+    for (slots, weights, shown) in
+        [(24, "12,3,3,2,2,2", 6), (20_000, "3,2,1", 3), (50, &["1"; 20].join(","), 16), (1, "5", 0)]
+    {
+        let words = format!("schedule --policy wrr --weights {weights} --slots {slots} --plot wrr.svg --json");
+        let document = good(directory.path(), &words).json();
+        let text = std::fs::read_to_string(directory.path().join("wrr.svg")).expect("it was written");
+        let plot = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+        let said = |name: &str| -> Vec<String> {
+            let found = plot.descendants().filter(|node| node.tag_name().name() == name);
+            found.filter_map(|node| node.text()).map(|text| text.trim().to_owned()).collect()
+        };
+        let legend = said("text").iter().filter(|text| text.starts_with("client ")).count();
+        assert_eq!(legend, shown, "{weights}");
+        assert!(said("title")[0].starts_with("Service error under wrr"));
+        let errors = format!(
+            "from {} to {}",
+            document["error_min_exact"].as_str().unwrap(),
+            document["error_max_exact"].as_str().unwrap()
+        );
+        assert!(said("desc")[0].contains(&errors), "{errors}: {:?}", said("desc"));
+        assert!(text.len() < 2_000_000, "{} bytes", text.len());
+    }
+    assert_eq!(files(directory.path()), ["wrr.svg"]);
+    let said =
+        run(directory.path(), &["schedule", "--policy", "wrr", "--weights", "1", "--slots", "1", "--plot", "no/a.svg"]);
+    assert_eq!(said.code, Some(2));
+    said.assert_one_line(&["cannot write `no/a.svg`"]);
 }

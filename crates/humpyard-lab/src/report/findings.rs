@@ -17,7 +17,8 @@ pub(super) fn findings(comparison: &Comparison) -> Vec<String> {
     if policies.is_empty() {
         return Vec::new();
     }
-    let mut findings = vec![delay(comparison)];
+    let mut findings: Vec<String> = subject(comparison).into_iter().collect();
+    findings.push(delay(comparison));
     findings.extend(order(policies));
     findings.extend(late(policies));
     findings.extend(dropped(policies));
@@ -82,6 +83,17 @@ fn times(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.0} times") } else { format!("{ratio:.1} times") }
 }
 
+/// What was compared.
+fn subject(comparison: &Comparison) -> Option<String> {
+    let run = comparison.runs.first()?;
+    let repeated = match comparison.repetitions {
+        1 => String::new(),
+        repetitions => format!(", in each of {repetitions} repetitions"),
+    };
+    let (policies, packets, flows) = (names(&comparison.statistics), run.packets.arrived, run.flows);
+    Some(format!("The same packets ({packets} of {flows} flows) were given to {policies}{repeated}."))
+}
+
 fn delay(comparison: &Comparison) -> String {
     let ranked = ranked(&comparison.statistics, "delay_p99_ns");
     let (best, worst) = (ranked[0], ranked[ranked.len() - 1]);
@@ -106,6 +118,11 @@ fn delay(comparison: &Comparison) -> String {
     );
     if let Some(wins) = wins(comparison, best) {
         text.push_str(&wins);
+    }
+    if let [Some(best), Some(worst)] = [best, worst].map(|policy| statistic(policy, "delay_p99_ns").confidence)
+        && worst.low <= best.high
+    {
+        text.push_str(" But their confidence intervals overlap, so more repetitions may rank them otherwise.");
     }
     let typical = self::ranked(&comparison.statistics, "delay_p50_ns")[0];
     if median(best, "delay_p50_ns") / median(typical, "delay_p50_ns").max(1.0) >= DIFFERENT {
@@ -175,6 +192,10 @@ fn dropped(policies: &[PolicyStatistics]) -> Option<String> {
     let lossy: Vec<&PolicyStatistics> = policies.iter().filter(|policy| statistic(policy, key).max > 0.0).collect();
     if lossy.is_empty() {
         return Some("No packet was dropped.".to_owned());
+    }
+    let same = |policy: &PolicyStatistics| shown(policy, key) == shown(lossy[0], key);
+    if policies.len() > 1 && median(lossy[0], key) > 0.0 && policies.iter().all(same) {
+        return Some(format!("Of the packets that came in {} were dropped under each policy.", shown(lossy[0], key)));
     }
     let each = lossy.iter().map(|policy| match median(policy, key) {
         0.0 => format!("up to {} under {}", percent(statistic(policy, key).max), policy.policy),
