@@ -25,7 +25,7 @@ pub fn compare(
     control: &mut Control<'_>,
     mut starting: impl FnMut(&PolicySpec),
 ) -> Result<Comparison, LabError> {
-    if config.input == "-" && policies.len() > 1 {
+    if config.reads_pipe() && policies.len() > 1 {
         return Err(LabError::option("a comparison reads the input once per policy, which a pipe does not allow"));
     }
     let mut runs = Vec::with_capacity(policies.len());

@@ -12,6 +12,8 @@ use humpyard_core::unit::Time;
 use crate::error::TrafficError;
 use crate::flow::FlowTable;
 use crate::header::{Headers, Kind};
+use crate::pace::CaptureClock;
+use crate::tunnel::Tunnels;
 
 /// Who the clients are: whatever has a weight and a backlog.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -126,6 +128,10 @@ pub struct ClassifierConfig {
     pub rules: Vec<Rule>,
     /// What the keyed hashes are keyed by.
     pub seed: Seed,
+    /// A flow ends that has had no packet under way for so long, by the times of the packets; none: when its place is needed.
+    pub timeout: Option<Time>,
+    /// Tunnels that are looked into.
+    pub tunnels: Tunnels,
 }
 
 impl Default for ClassifierConfig {
@@ -135,6 +141,8 @@ impl Default for ClassifierConfig {
             granularity: Granularity::default(),
             rules: vec![Rule { matches: Match::Any, service: ServiceId(0) }],
             seed: Seed::default(),
+            timeout: None,
+            tunnels: Tunnels::NONE,
         }
     }
 }
@@ -154,10 +162,22 @@ pub struct Classified {
     pub ended_flow: Option<FlowId>,
 }
 
+/// A flow that was idle for too long, and the client that ended with it, if one did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expired {
+    /// The flow: its number is free.
+    pub flow: FlowId,
+    /// The client: its number is free.
+    pub client: Option<ClientId>,
+}
+
 /// Finds flow, client and service of frames.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     flows: FlowTable,
+    tunnels: Tunnels,
+    /// By the times of the frames, whose clock may jump.
+    clock: CaptureClock,
     clients: Clients,
     rules: Vec<Rule>,
 }
@@ -175,9 +195,9 @@ impl Classifier {
     /// A classifier; all its memory is taken here.
     ///
     /// # Errors
-    /// If the limit of flows is not valid, or the last rule does not catch the rest.
+    /// If the limit of flows or the timeout is not valid, or the last rule does not catch the rest.
     pub fn new(config: ClassifierConfig) -> Result<Self, TrafficError> {
-        let ClassifierConfig { flows, granularity, rules, seed } = config;
+        let ClassifierConfig { flows, granularity, rules, seed, timeout, tunnels } = config;
         check_rules(&rules)?;
         let clients = match granularity {
             Granularity::Flow => Clients::Flow,
@@ -187,7 +207,28 @@ impl Classifier {
                 Clients::Connection(Box::new(connections), Vec::with_capacity(flows))
             }
         };
-        Ok(Self { flows: FlowTable::new(flows, seed)?, clients, rules })
+        let flows = FlowTable::new(flows, seed)?.with_timeout(timeout)?;
+        Ok(Self { flows, tunnels, clock: CaptureClock::default(), clients, rules })
+    }
+
+    /// Ends a flow that has been without packets under way for the timeout when this frame comes; none when there is no more.
+    /// Ask before every frame until there is none. O(1) for each flow that ends; without a timeout there are none.
+    #[inline]
+    pub fn next_expired(&mut self, frame: &Frame) -> Option<Expired> {
+        let (flow, _) = self.flows.next_expired(self.clock.elapsed(frame.time, false))?;
+        let client = match &mut self.clients {
+            Clients::Flow => Some(ClientId(flow.0)),
+            Clients::Service => None,
+            Clients::Connection(connections, of_flow) => {
+                let connection = of_flow[flow.index()];
+                connections.release(connection);
+                connections.is_idle(connection).then(|| {
+                    connections.end(connection);
+                    ClientId(connection.0)
+                })
+            }
+        };
+        Some(Expired { flow, client })
     }
 
     /// Finds out what a frame is, and takes a hold on its flow until [`Self::release`].
@@ -196,7 +237,7 @@ impl Classifier {
     /// If it starts a new flow, the table of flows is full, and every flow in it has packets under way.
     #[inline]
     pub fn classify(&mut self, frame: &Frame) -> Result<Classified, TrafficError> {
-        let headers = Headers::parse(frame);
+        let headers = Headers::parse_inside(frame, self.tunnels);
         let found = self.flows.classify(&headers.key)?;
         let steering = self.flows.steering(found.flow);
         let service = self.service(&headers);
@@ -312,7 +353,8 @@ mod tests {
     fn classifier(granularity: Granularity, flows: usize) -> Classifier {
         let rule = |matches, service| Rule { matches, service: ServiceId(service) };
         let rules = vec![rule(Match::Tcp, 3), rule(Match::Ipv4, 1), rule(Match::Other, 2)];
-        Classifier::new(ClassifierConfig { flows, granularity, rules, seed: Seed(1) }).unwrap()
+        Classifier::new(ClassifierConfig { flows, granularity, rules, seed: Seed(1), ..ClassifierConfig::default() })
+            .unwrap()
     }
 
     #[test]
@@ -390,5 +432,47 @@ mod tests {
             assert!(client.index() < classifier.clients_max());
             held.push(found.packet);
         }
+    }
+
+    #[test]
+    fn idle_flows_and_their_clients_end() {
+        let config = |granularity| ClassifierConfig {
+            flows: 8,
+            granularity,
+            seed: Seed(1),
+            timeout: Some(Time::from_ns(100)),
+            ..ClassifierConfig::default()
+        };
+        let at = |frame: Frame, time: u64| Frame { time: Time::from_ns(time), ..frame };
+        let (there, back) = (udp((1, 10), (2, 20)), udp((2, 20), (1, 10)));
+        let served = |classifier: &mut Classifier, frame: &Frame| {
+            let mut expired = Vec::new();
+            while let Some(Expired { flow, client }) = classifier.next_expired(frame) {
+                expired.push((flow.0, client.map(|client| client.0)));
+            }
+            let packet = classifier.classify(frame).unwrap().packet;
+            classifier.release(&packet);
+            (expired, packet.flow.0, packet.client.0)
+        };
+        // Times from 1970 on; the first is the start. A connection ends with the last of its flows.
+        let start = 1_700_000_000_000_000_000;
+        let mut connections = Classifier::new(config(Granularity::Connection)).unwrap();
+        assert_eq!(served(&mut connections, &at(there.clone(), start)), (vec![], 0, 0));
+        assert_eq!(served(&mut connections, &at(back.clone(), start + 50)), (vec![], 1, 0));
+        assert_eq!(served(&mut connections, &at(udp((3, 1), (4, 1)), start + 120)), (vec![(0, None)], 0, 1));
+        assert_eq!(served(&mut connections, &at(there.clone(), start + 160)), (vec![(1, Some(0))], 1, 0));
+        let mut flows = Classifier::new(config(Granularity::Flow)).unwrap();
+        assert_eq!(served(&mut flows, &at(there.clone(), start)), (vec![], 0, 0));
+        assert_eq!(served(&mut flows, &at(there.clone(), start + 100)), (vec![(0, Some(0))], 0, 0));
+        // A clock that goes back by little stands still; one that was set back goes on from there.
+        assert_eq!(served(&mut flows, &at(back.clone(), start + 90)), (vec![], 1, 1));
+        assert_eq!(served(&mut flows, &at(back.clone(), start - 5_000_000_000)), (vec![], 1, 1));
+        assert_eq!(
+            served(&mut flows, &at(back, start - 5_000_000_000 + 101)),
+            (vec![(0, Some(0)), (1, Some(1))], 1, 1)
+        );
+        let mut services = Classifier::new(config(Granularity::Service)).unwrap();
+        assert_eq!(served(&mut services, &at(there.clone(), start)), (vec![], 0, 0));
+        assert_eq!(served(&mut services, &at(there, start + 100)), (vec![(0, None)], 0, 0));
     }
 }

@@ -1,29 +1,182 @@
-//! `trace`: looking into captures.
+//! `trace`: looking into captures, cutting and merging them.
 
+use core::ops::RangeInclusive;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::process::ExitCode;
 
+use humpyard::frame::Frame;
+use humpyard::lab::parse_duration;
 use humpyard::random::Seed;
-use humpyard::traffic::info::{Info, info};
-use humpyard::traffic::source::open;
+use humpyard::traffic::TrafficError;
+use humpyard::traffic::cut::{Cut, Part};
+use humpyard::traffic::info::{Info, InfoOptions, info_with};
+use humpyard::traffic::merge::open_all;
+use humpyard::traffic::sink::create;
+use humpyard::traffic::source::{Source, open};
+use humpyard::unit::Time;
+use serde::Serialize;
 
-use crate::arguments::{TraceArguments, TraceCommand, TraceInfoArguments};
+use crate::arguments::{
+    CommonOptions, TraceArguments, TraceCommand, TraceCutArguments, TraceInfoArguments, TraceMergeArguments,
+};
 use crate::failure::Failure;
 use crate::figures::{bit_rate, packet_rate, percent, time};
 use crate::output;
+use crate::progress::Progress;
+use crate::stop;
 
 /// Flows that `trace info` tells apart.
 const FLOWS: usize = 1 << 20;
+/// How often progress is told, in packets.
+const PROGRESS_EVERY: u64 = 1 << 14;
 
 /// `humpyard trace`.
 pub(crate) fn trace(arguments: &TraceArguments) -> Result<ExitCode, Failure> {
     match &arguments.command {
         TraceCommand::Info(arguments) => trace_info(arguments),
+        TraceCommand::Cut(arguments) => trace_cut(arguments),
+        TraceCommand::Merge(arguments) => trace_merge(arguments),
     }
 }
 
+/// What was written.
+#[derive(Serialize)]
+struct Written {
+    /// Where packets came from.
+    input: String,
+    /// Where they went.
+    output: String,
+    /// Packets read.
+    packets_read: u64,
+    /// Packets written.
+    packets: u64,
+    /// Their bytes on the wire.
+    bytes: u64,
+    /// Their bytes written.
+    captured_bytes: u64,
+    /// Where and how an input is damaged, if one is; what came before it was written.
+    damage: Option<String>,
+}
+
+fn trace_cut(arguments: &TraceCutArguments) -> Result<ExitCode, Failure> {
+    let span = |text: &Option<String>| -> Result<Option<Time>, Failure> {
+        let span = text.as_deref().map(parse_duration).transpose()?;
+        Ok(span.map(|span| Time::from_ns(span.as_nanos() as u64)))
+    };
+    let everything = Part::default();
+    let part = Part {
+        packets: arguments.packets.as_deref().map_or(Ok(everything.packets), packets)?,
+        from: span(&arguments.from)?.unwrap_or(everything.from),
+        to: span(&arguments.to)?,
+        matches: arguments.matches.as_deref().map_or(Ok(everything.matches), str::parse)?,
+        flow: arguments.flow.as_deref().map(str::parse).transpose()?,
+        tunnels: arguments.inner.parse()?,
+        snap: arguments.snap.unwrap_or(everything.snap),
+    };
+    if part.to.is_some_and(|to| to <= part.from) {
+        return Err(Failure::new("--to must be later than --from: there is nothing between them"));
+    }
+    let source = open(&arguments.input, Seed(arguments.common.seed))?;
+    write(source, part, &arguments.output, &arguments.common)
+}
+
+/// `FIRST..LAST`, where one may be left out.
+fn packets(text: &str) -> Result<RangeInclusive<u64>, Failure> {
+    let number = |text: &str, otherwise: u64| if text.is_empty() { Some(otherwise) } else { text.parse().ok() };
+    let range = text.split_once("..").and_then(|(first, last)| Some((number(first, 1)?, number(last, u64::MAX)?)));
+    match range {
+        Some((first, last)) if (1..=last).contains(&first) => Ok(first..=last),
+        _ => {
+            Err(Failure::new(format!("--packets takes numbers from 1, 10..20, 10.. or ..20 for example; not `{text}`")))
+        }
+    }
+}
+
+fn trace_merge(arguments: &TraceMergeArguments) -> Result<ExitCode, Failure> {
+    let source = open_all(&arguments.inputs, Seed(arguments.common.seed))?;
+    write(source, Part::default(), &arguments.output, &arguments.common)
+}
+
+/// A source that tells how far it is, and ends when it is told to.
+struct Watched<'a, S> {
+    source: S,
+    stop: &'a AtomicBool,
+    progress: Progress,
+    packets: u64,
+}
+
+impl<S: Source> Source for Watched<'_, S> {
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        if self.packets.is_multiple_of(PROGRESS_EVERY) {
+            self.progress.update(self.packets, self.source.progress());
+        }
+        self.packets += 1;
+        Ok(!self.stop.load(Ordering::Relaxed) && self.source.next(frame)?)
+    }
+
+    fn description(&self) -> &str {
+        self.source.description()
+    }
+}
+
+/// Writes this part of what there is; what came before damage too, with exit code 1.
+fn write(source: impl Source, part: Part, destination: &str, common: &CommonOptions) -> Result<ExitCode, Failure> {
+    if destination == "-" && common.json {
+        return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
+    }
+    let stop = stop::on_signal()?;
+    let progress = Progress::new(source.description(), common.quiet);
+    let mut source = Cut::new(Watched { source, stop: &stop, progress, packets: 0 }, part);
+    let mut sink = create(destination)?;
+    let (mut frame, mut bytes, mut captured_bytes) = (Frame::default(), 0, 0);
+    let damage = loop {
+        match source.next(&mut frame) {
+            Ok(true) => sink.write(&frame)?,
+            Ok(false) => break None,
+            Err(error) if error.is_damage() => break Some(error.to_string()),
+            Err(error) => return Err(error.into()),
+        }
+        bytes += u64::from(frame.wire_length);
+        captured_bytes += frame.data.len() as u64;
+    };
+    if stop.load(Ordering::Relaxed) {
+        // The output that was begun goes.
+        return Err(Failure::new("interrupted: nothing was written"));
+    }
+    let packets = sink.finish()?;
+    let (input, output) = (source.description().to_owned(), destination.to_owned());
+    let packets_read = source.read();
+    // The progress bar goes before anything is said.
+    drop(source);
+    let written = Written { input, output, packets_read, packets, bytes, captured_bytes, damage };
+    report(&written, common.json)
+}
+
+fn report(written: &Written, json: bool) -> Result<ExitCode, Failure> {
+    let Written { output, packets_read, packets, bytes, damage, .. } = written;
+    let text = format!("{packets} of {packets_read} packets, {bytes} bytes on the wire, to {output}");
+    if json {
+        output::print_json(written)?;
+    } else if output == "-" {
+        output::say(&text);
+    } else {
+        output::print(&format!("{text}\n"))?;
+    }
+    Ok(match damage {
+        Some(damage) => {
+            output::say(&format!("humpyard: {damage}"));
+            ExitCode::from(1)
+        }
+        None => ExitCode::SUCCESS,
+    })
+}
+
 fn trace_info(arguments: &TraceInfoArguments) -> Result<ExitCode, Failure> {
+    let timeout = arguments.flow_timeout.as_deref().map(parse_duration).transpose()?;
+    let timeout = timeout.map(|timeout| Time::from_ns(timeout.as_nanos() as u64));
+    let options = InfoOptions { flows: FLOWS, timeout, tunnels: arguments.inner.parse()? };
     let mut source = open(&arguments.input, Seed(arguments.common.seed))?;
-    let info = info(&mut *source, FLOWS)?;
+    let info = info_with(&mut *source, &options)?;
     if arguments.common.json {
         output::print_json(&info)?;
     } else {

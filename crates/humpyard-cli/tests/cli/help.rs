@@ -7,8 +7,21 @@ use crate::support::{directory, document, good};
 #[test]
 fn every_command_helps() {
     let here = Path::new(".");
-    let commands =
-        ["", "demo", "run", "sim", "compare", "schedule", "trace", "trace info", "list", "explain", "help run"];
+    let commands = [
+        "",
+        "demo",
+        "run",
+        "sim",
+        "compare",
+        "schedule",
+        "trace",
+        "trace info",
+        "trace cut",
+        "trace merge",
+        "list",
+        "explain",
+        "help run",
+    ];
     for command in commands {
         let flag = if command.starts_with("help") { "" } else { "--help" };
         let said = good(here, &format!("{command} {flag}"));
@@ -31,10 +44,16 @@ fn examples_of_the_help_work() {
     crate::support::make_capture(directory.path(), "in.pcap", 200);
     crate::support::make_capture(directory.path(), "in.pcapng.zst", 200);
     let mut tried = 0;
-    for command in ["", "run", "sim", "compare", "schedule", "trace info", "list", "explain"] {
+    for command in
+        ["", "run", "sim", "compare", "schedule", "trace info", "trace cut", "trace merge", "list", "explain"]
+    {
         let help = good(directory.path(), &format!("{command} --help")).out;
         for example in help.lines().filter_map(|line| line.strip_prefix("  humpyard ")) {
-            if example.contains(" - ") || example.starts_with("demo") || example.contains("--for") {
+            if example.contains(" - ")
+                || example.starts_with("demo")
+                || example.contains("--for")
+                || example.contains("--flow")
+            {
                 continue;
             }
             let example = example.replace('\'', "").replace("packets=1M", "packets=10k");

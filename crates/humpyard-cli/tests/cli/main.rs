@@ -12,3 +12,4 @@ mod schedule;
 mod signals;
 mod simulated;
 mod support;
+mod trace;
