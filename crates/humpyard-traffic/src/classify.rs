@@ -11,7 +11,7 @@ use humpyard_core::unit::Time;
 
 use crate::error::TrafficError;
 use crate::flow::FlowTable;
-use crate::header::{Headers, Kind};
+use crate::header::{FlowKey, Headers, Kind};
 use crate::pace::CaptureClock;
 use crate::tunnel::Tunnels;
 
@@ -229,6 +229,18 @@ impl Classifier {
             }
         };
         Some(Expired { flow, client })
+    }
+
+    /// Brings the flows of these frames near before they are classified: [`FlowTable::look_ahead`]. For a host that has
+    /// several frames at hand, and more flows than its processor's caches hold.
+    pub fn look_ahead(&self, frames: &[Frame]) {
+        for frames in frames.chunks(FlowTable::LOOK_AHEAD) {
+            let mut keys = [FlowKey::default(); FlowTable::LOOK_AHEAD];
+            for (key, frame) in keys.iter_mut().zip(frames) {
+                *key = Headers::parse_inside(frame, self.tunnels).key;
+            }
+            self.flows.look_ahead(&keys[..frames.len()]);
+        }
     }
 
     /// Finds out what a frame is, and takes a hold on its flow until [`Self::release`].

@@ -16,9 +16,10 @@ use crate::capture;
 use crate::tunnel::{Carried, Tunnels};
 
 /// The network protocol of a flow.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Network {
     /// IPv4.
+    #[default]
     Ipv4,
     /// IPv6.
     Ipv6,
@@ -32,7 +33,7 @@ pub enum Network {
 }
 
 /// What a flow is known by: its addresses, its ports and its protocol.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FlowKey {
     /// The network protocol, which says how to read the addresses.
     pub network: Network,

@@ -58,6 +58,13 @@ impl Index {
         }
     }
 
+    /// What is at the home of this hash: most likely its flow, if there is one.
+    #[inline]
+    pub(super) fn at_home(&self, hash: u64) -> Option<u32> {
+        let entry = self.entries[self.home(tag(hash))];
+        (entry != EMPTY).then(|| flow(entry))
+    }
+
     /// Enters a flow that is not there.
     pub(super) fn insert(&mut self, hash: u64, flow: u32) {
         let mut at = self.home(tag(hash));
