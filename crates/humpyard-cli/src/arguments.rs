@@ -50,7 +50,8 @@ pub(crate) enum Command {
     Replay(ReplayArguments),
     /// Look into captures, and make new ones
     #[command(
-        after_help = "Examples:\n  humpyard trace info in.pcap\n  humpyard trace scale --factor 2.5 in.pcap more.pcap"
+        after_help = "Examples:\n  humpyard trace info in.pcap\n  humpyard trace cut in.pcap --output part.pcapng --packets 1..100\n  \
+                      humpyard trace scale --factor 2.5 in.pcap more.pcap"
     )]
     Trace(TraceArguments),
     /// List what there is: policies, services, traffic profiles, cost tables
@@ -150,10 +151,11 @@ pub(crate) struct TrafficOptions {
     // Read before the other options are.
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) config: Option<String>,
-    /// Where packets come from: a capture (pcap or pcapng, .gz or .zst), `-`, or gen:PROFILE:name=value,...
-    #[arg(long, value_name = "SRC")]
-    pub(crate) input: String,
-    /// Play the input so many times
+    /// Where packets come from: a capture (pcap or pcapng, .gz or .zst), `-`, or gen:PROFILE:name=value,...; several are merged
+    /// by the times of their packets
+    #[arg(long, value_name = "SRC", required = true)]
+    pub(crate) input: Vec<String>,
+    /// Play the input so many times, each round a mean gap after the one before
     #[arg(long = "loop", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rounds: u64,
     /// When packets arrive: `trace` (as captured), `line` (as fast as taken; live only), or packets per second
@@ -234,6 +236,15 @@ pub(crate) struct TrafficOptions {
     /// Most flows known at once; the longest silent makes room
     #[arg(long, value_name = "FLOWS", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(2..=33_554_432))]
     pub(crate) flows: u32,
+    /// End flows that have had no packet under way for so long, by the times of the packets, for example 60s [default: never]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) flow_timeout: Option<String>,
+    /// Tunnels to look into, for the flow inside: gre, vxlan, gtp-u, ip-in-ip, separated by commas, or all
+    #[arg(long, value_name = "LIST", default_value = "none")]
+    pub(crate) inner: String,
+    /// Leave packets that come within so long after the first out of the figures of delay, lateness, order and fairness
+    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    pub(crate) warmup: String,
     /// Which of two equals goes first
     #[arg(long, value_enum, default_value_t = TiesOption::Lowest)]
     pub(crate) ties: TiesOption,
@@ -491,6 +502,71 @@ pub(crate) enum TraceCommand {
     /// Write a capture with so many times as many flows, each of them as it was
     #[command(after_help = SCALE_EXAMPLES)]
     Scale(TraceScaleArguments),
+    /// Write a part of a capture: of its time, its packets, its flows, its bytes
+    #[command(after_help = CUT_EXAMPLES)]
+    Cut(TraceCutArguments),
+    /// Write several captures as one, by the times of their packets
+    #[command(after_help = MERGE_EXAMPLES)]
+    Merge(TraceMergeArguments),
+}
+
+const CUT_EXAMPLES: &str = "Examples:
+  humpyard trace cut in.pcap --output part.pcapng --from 1s --to 2.5s
+  humpyard trace cut in.pcap --output part.pcap.zst --packets 10..20 --snap 96
+  humpyard trace cut in.pcap --output one.pcap --match udp --flow 'udp 10.0.0.1:5000 <> 10.0.0.2:53'
+
+Times count from the first packet of the capture. Whatever is asked for must all hold. Outputs have times in ns. An output
+appears under its name when it is complete.";
+
+const MERGE_EXAMPLES: &str = "Examples:
+  humpyard trace merge in.pcap in.pcapng.zst --output both.pcapng
+
+Packets of one time go in the order in which their captures are named. A capture whose clock goes back stays in its own order.
+Captures of different link types need a .pcapng.";
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceCutArguments {
+    /// A capture, `-`, or gen:PROFILE:name=value,...
+    #[arg(value_name = "SRC")]
+    pub(crate) input: String,
+    /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), `-`, or null:
+    #[arg(long, value_name = "DST")]
+    pub(crate) output: String,
+    /// From so long after the first packet on
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<String>,
+    /// Until before so long after the first packet
+    #[arg(long, value_name = "TIME")]
+    pub(crate) to: Option<String>,
+    /// By their numbers from 1, both included: 10..20, 10.. or ..20
+    #[arg(long, value_name = "FIRST..LAST")]
+    pub(crate) packets: Option<String>,
+    /// Packets of this kind: tcp, udp, icmp, ipv4, ipv6, other
+    #[arg(long = "match", value_name = "KIND")]
+    pub(crate) matches: Option<String>,
+    /// Packets of this flow, as `trace info` shows it; with <> instead of > those of both directions
+    #[arg(long, value_name = "FLOW")]
+    pub(crate) flow: Option<String>,
+    /// Tunnels to look into for kind and flow: gre, vxlan, gtp-u, ip-in-ip, separated by commas, or all
+    #[arg(long, value_name = "LIST", default_value = "none")]
+    pub(crate) inner: String,
+    /// Bytes kept of each packet, at most
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) snap: Option<u32>,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceMergeArguments {
+    /// Captures, one of which may be `-`
+    #[arg(value_name = "SRC", required = true, num_args = 2..)]
+    pub(crate) inputs: Vec<String>,
+    /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), `-`, or null:
+    #[arg(long, value_name = "DST")]
+    pub(crate) output: String,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
 }
 
 const COMPOSE_EXAMPLES: &str = "Examples:
@@ -514,6 +590,12 @@ pub(crate) struct TraceInfoArguments {
     /// A capture, `-`, or gen:PROFILE:name=value,...
     #[arg(value_name = "SRC")]
     pub(crate) input: String,
+    /// Flows that have had no packet for so long have ended, for example 60s: what comes later is another flow
+    #[arg(long, value_name = "TIME")]
+    pub(crate) flow_timeout: Option<String>,
+    /// Tunnels to look into, for the flow inside: gre, vxlan, gtp-u, ip-in-ip, separated by commas, or all
+    #[arg(long, value_name = "LIST", default_value = "none")]
+    pub(crate) inner: String,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
 }

@@ -1,6 +1,7 @@
 //! A progress bar, where someone can see it.
 
 use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{IsTerminal, stderr};
 use std::time::Instant;
 
@@ -92,11 +93,17 @@ pub(crate) struct Watched<'a> {
     pub(crate) source: &'a mut dyn Source,
     pub(crate) progress: &'a Progress,
     packets: u64,
+    stop: Option<&'a AtomicBool>,
 }
 
 impl<'a> Watched<'a> {
     pub(crate) fn new(source: &'a mut dyn Source, progress: &'a Progress) -> Self {
-        Self { source, progress, packets: 0 }
+        Self { source, progress, packets: 0, stop: None }
+    }
+
+    /// It ends as soon as this is set.
+    pub(crate) fn until(self, stop: &'a AtomicBool) -> Self {
+        Self { stop: Some(stop), ..self }
     }
 }
 
@@ -109,7 +116,8 @@ impl Source for Watched<'_> {
             self.progress.update(self.packets, self.source.progress());
         }
         self.packets += 1;
-        self.source.next(frame)
+        let is_over = self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        Ok(!is_over && self.source.next(frame)?)
     }
 
     fn description(&self) -> &str {

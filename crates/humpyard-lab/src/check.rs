@@ -12,7 +12,7 @@ use crate::LabError;
 use crate::config::{Host, Rate, RunConfig};
 use crate::parts;
 use crate::rule::Ruled;
-use crate::run::{check_services, clock, factories};
+use crate::run::{Control, check_services, clock, factories};
 
 /// What was found out about a run that can be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -61,9 +61,10 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     }
     if let Rate::Load(_) = config.rate {
         // Reading ends at once.
-        parts::pacer(config, cores, &AtomicBool::new(true))?;
+        let mut control = Control { stop: &AtomicBool::new(true), progress: &mut |_, _| {} };
+        parts::pacer(config, cores, &mut control)?;
     }
-    if !is_pipe(&config.input) {
+    if !config.inputs().iter().any(|input| is_pipe(input)) {
         parts::source(config)?;
     }
     if config.host == Host::Live {

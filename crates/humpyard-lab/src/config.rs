@@ -13,6 +13,7 @@ use humpyard_core::unit::{Weight, WorkUnit};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
 use humpyard_sim::{CostTable, TABLES};
+use humpyard_traffic::Tunnels;
 use humpyard_traffic::classify::{Granularity, Match};
 use ipnet::IpNet;
 
@@ -223,6 +224,8 @@ pub struct RunConfig {
     pub host: Host,
     /// Where packets come from.
     pub input: String,
+    /// Inputs that are merged with it, by the times of their packets.
+    pub more_inputs: Vec<String>,
     /// Where they go. Live only.
     pub output: String,
     /// Where packets go at which a service panicked: a capture file; none keeps none of them. Live only.
@@ -265,6 +268,8 @@ pub struct RunConfig {
     pub rounds: u64,
     /// Ends reading after so long. Live only.
     pub longest: Option<Duration>,
+    /// Packets that come in within so long after the first are in no figure of delay, lateness, order and fairness.
+    pub warm_up: Duration,
     /// Tolerable delay, by service name; the empty name is for all others.
     pub tolerances: Vec<(String, Duration)>,
     /// What it takes a core to go over to another service.
@@ -285,6 +290,10 @@ pub struct RunConfig {
     pub limits: Limits,
     /// Most flows known at once.
     pub flows: usize,
+    /// A flow ends that has had no packet under way for so long, by the times of the packets; none: when its place is needed.
+    pub flow_timeout: Option<Duration>,
+    /// Tunnels that are looked into for the flow of a packet.
+    pub tunnels: Tunnels,
     /// Packets handed to a worker and not yet done, at most. Live only; in the simulator it is one.
     pub in_flight: u32,
     /// What to do when the buffer is full; none is: wait if packets come as fast as they are taken, else drop.
@@ -301,6 +310,7 @@ impl RunConfig {
         Self {
             host,
             input: input.to_owned(),
+            more_inputs: Vec::new(),
             output: "null:".to_owned(),
             quarantine: None,
             policy,
@@ -322,6 +332,7 @@ impl RunConfig {
             rate: if host == Host::Live { Rate::Line } else { Rate::Trace },
             rounds: 1,
             longest: None,
+            warm_up: Duration::ZERO,
             tolerances: Vec::new(),
             switch_cost: SWITCH_COST,
             guarantees: Vec::new(),
@@ -332,11 +343,28 @@ impl RunConfig {
             buffer: BUFFER,
             limits: Limits::default(),
             flows: FLOWS,
+            flow_timeout: None,
+            tunnels: Tunnels::NONE,
             in_flight: IN_FLIGHT,
             overload: None,
             ties: Ties::Lowest,
             seed: Seed(1),
         }
+    }
+
+    /// All inputs.
+    pub fn inputs(&self) -> Vec<String> {
+        core::iter::once(&self.input).chain(&self.more_inputs).cloned().collect()
+    }
+
+    /// All inputs, as results name them.
+    pub(crate) fn input_name(&self) -> String {
+        self.inputs().join(" + ")
+    }
+
+    /// Whether an input is a pipe, which can be read once only.
+    pub(crate) fn reads_pipe(&self) -> bool {
+        self.inputs().iter().any(|input| input == "-")
     }
 
     /// Delay beyond which a packet of the service is late.
@@ -374,6 +402,11 @@ impl RunConfig {
             ("costs", format!("table:{}", self.costs.name)),
             ("contexts", self.contexts.to_string()),
             ("flows", self.flows.to_string()),
+            (
+                "flow-timeout",
+                self.flow_timeout.map_or_else(|| "none".to_owned(), |time| format!("{}ns", time.as_nanos())),
+            ),
+            ("inner", self.tunnels.to_string()),
             (
                 "guarantee",
                 list(&mut self.services.iter().filter_map(|choice| {
@@ -413,6 +446,7 @@ impl RunConfig {
                         .map(|choice| format!("{}={}ns", choice.name, self.tolerance(&choice.name).as_nanos())),
                 ),
             ),
+            ("warmup", format!("{}ns", self.warm_up.as_nanos())),
             ("weights", list(&mut self.weights.iter().map(|weight| weight.get().to_string()))),
         ]);
         match self.rate {

@@ -17,7 +17,7 @@ pub struct Environment {
     pub cpu: Option<String>,
     /// Version of the kernel, if the system tells.
     pub kernel: Option<String>,
-    /// SHA-256 of the input file; none for a generator or a pipe.
+    /// SHA-256 of the input file; none for a generator or a pipe, or several inputs.
     pub trace_sha256: Option<String>,
     /// Which thread sat where; empty in a simulation.
     pub threads: Vec<ThreadSeat>,

@@ -55,6 +55,8 @@ pub(crate) fn classifier(config: &RunConfig) -> Result<Classifier, LabError> {
         rules: Ruled::new(config)?.rules,
         local: config.local.clone(),
         seed: config.seed,
+        timeout: config.flow_timeout.map(time),
+        tunnels: config.tunnels,
     };
     Ok(Classifier::new(classifier)?)
 }
@@ -144,7 +146,7 @@ pub(crate) fn measured(
         scheduler = scheduler.with_journal(Box::new(file.clone()));
         records.journal = Some(file);
     }
-    let measurements = Measurements::new(setup).with_chains(&options.chains);
+    let measurements = Measurements::new(setup).with_chains(&options.chains).with_warm_up(time(config.warm_up));
     let mut measured = Measured::new(scheduler, measurements);
     if let Some(choice) = &config.timeline {
         let file = TimelineFile::create(choice, &config.policy.to_string(), setup)?;
@@ -234,7 +236,7 @@ fn time(duration: Duration) -> Time {
 
 /// The input, played as often as asked.
 pub(crate) fn source(config: &RunConfig) -> Result<Box<dyn Source + Send>, LabError> {
-    Ok(Box::new(Repeat::open(&config.input, config.seed, config.rounds)?))
+    Ok(Box::new(Repeat::open(&config.inputs(), config.seed, config.rounds)?))
 }
 
 /// The quarantine, if one is asked for.
@@ -260,7 +262,13 @@ pub(crate) fn pacer(config: &RunConfig, cores: usize, control: &mut Control<'_>)
         Rate::PacketsPerSecond(rate) => Pace::PacketsPerSecond(rate),
         Rate::Load(load) => Pace::Stretched(stretch(config, cores, load, control)?),
     };
-    Ok(Some(Pacer::new(pace)))
+    Ok(Some(pacer_of(config, pace)))
+}
+
+/// A pacer for the input: the clock of a generator does not jump.
+fn pacer_of(config: &RunConfig, pace: Pace) -> Pacer {
+    let pacer = Pacer::new(pace);
+    if config.inputs().iter().all(|input| input.starts_with("gen:")) { pacer.with_long_gaps() } else { pacer }
 }
 
 /// Why a simulation is none.
@@ -272,13 +280,13 @@ const PROGRESS_EVERY: u64 = 1 << 16;
 
 /// By how much gaps must be stretched for this load of so many cores. If `stop` is set it does not matter: the run is over.
 fn stretch(config: &RunConfig, cores: usize, load: f64, control: &mut Control<'_>) -> Result<f64, LabError> {
-    if config.input == "-" {
+    if config.reads_pipe() {
         return Err(LabError::option("--load reads the input twice, which a pipe does not allow: use a file"));
     }
     let costs = costs(config)?;
     let mut classifier = classifier(config)?;
     let mut source = source(config)?;
-    let mut pacer = Pacer::new(Pace::Trace);
+    let mut pacer = pacer_of(config, Pace::Trace);
     let mut frame = Frame::default();
     let (mut work, mut duration) = (0u128, Time::ZERO);
     let mut packets = 0u64;
@@ -302,7 +310,7 @@ fn stretch(config: &RunConfig, cores: usize, load: f64, control: &mut Control<'_
     if duration == Time::ZERO {
         return Err(LabError::option(format!(
             "--load needs an input that takes time, but all packets of `{}` come at once: use --rate",
-            config.input
+            config.input_name()
         )));
     }
     Ok(work as f64 / (load * cores as f64) / duration.as_ns() as f64)

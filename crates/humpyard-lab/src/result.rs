@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use humpyard_core::measure::{Histogram, Summary};
 use humpyard_core::mechanism::{Account, DropReason};
 use humpyard_traffic::TrafficError;
+use humpyard_traffic::pace::ClockJumps;
 use serde::Serialize;
 
 use crate::environment::Environment;
@@ -117,20 +118,44 @@ pub struct Panic {
     pub message: String,
 }
 
-/// Where and how the input was damaged. What came before was processed.
+/// Where and how the input was damaged. What came before was processed; jumps of its clock alone keep no packet out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Damage {
     /// In words, with file, record and byte offset.
     pub message: String,
-    /// Good packets before it.
+    /// Good packets before it; none if only the clock jumps.
     pub packets_before: Option<u64>,
-    /// Where the bad record starts, in bytes of the uncompressed input.
+    /// Where the bad record starts, in bytes of the uncompressed input; none if only the clock jumps.
     pub offset: Option<u64>,
+    /// How often the clock jumps by more than a second back, where arrivals follow it.
+    pub clock_jumps_back: u64,
+    /// How often the clock jumps by more than an hour forward, where arrivals follow it.
+    pub clock_jumps_forward: u64,
 }
 
 impl Damage {
-    pub(crate) fn of(error: &TrafficError) -> Self {
-        Self { message: error.to_string(), packets_before: error.packets_before(), offset: error.offset() }
+    pub(crate) fn find(input: &str, error: Option<&TrafficError>, jumps: ClockJumps) -> Option<Self> {
+        let message = match error {
+            Some(error) => error.to_string(),
+            None if jumps == ClockJumps::default() => return None,
+            None => format!(
+                "{input}: its clock jumps, {} times back (by more than 1 s) and {} times forward (by more than 1 h); a packet \
+                 behind a jump comes together with the one before",
+                jumps.backward, jumps.forward
+            ),
+        };
+        Some(Self {
+            message,
+            packets_before: error.and_then(TrafficError::packets_before),
+            offset: error.and_then(TrafficError::offset),
+            clock_jumps_back: jumps.backward,
+            clock_jumps_forward: jumps.forward,
+        })
+    }
+
+    /// Whether packets are missing: more than the clock is damaged.
+    pub fn is_loss(&self) -> bool {
+        self.packets_before.is_some()
     }
 }
 

@@ -68,7 +68,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     };
     Ok(RunResult {
         policy: config.policy.to_string(),
-        input: config.input.clone(),
+        input: config.input_name(),
         host: "sim",
         seed: config.seed.0,
         cores: config.cores,
@@ -79,10 +79,10 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         summary,
         interrupted: outcome.interrupted,
         panic: None,
-        damage: outcome.damage.as_ref().map(Damage::of),
+        damage: Damage::find(&config.input_name(), outcome.damage.as_ref(), outcome.clock_jumps),
         timeline_cut,
         measured: real,
-        environment: Environment::of(&config.input, &[]),
+        environment: Environment::of(&config.input_name(), &[]),
     })
 }
 
@@ -126,7 +126,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     };
     Ok(RunResult {
         policy: config.policy.to_string(),
-        input: config.input.clone(),
+        input: config.input_name(),
         host: "live",
         seed: config.seed.0,
         cores: config.cores,
@@ -149,10 +149,10 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             service: config.services[panic.service.index()].name.clone(),
             message: panic.message,
         }),
-        damage: outcome.damage.as_ref().map(Damage::of),
+        damage: Damage::find(&config.input_name(), outcome.damage.as_ref(), outcome.clock_jumps),
         timeline_cut,
         measured: real,
-        environment: Environment::of(&config.input, &outcome.seats),
+        environment: Environment::of(&config.input_name(), &outcome.seats),
     })
 }
 

@@ -146,6 +146,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
     (live.progress)(live.measured.account().arrived, Some(1.0));
     Ok(Outcome {
         flows: live.classifier.flows().seen(),
+        clock_jumps: live.pacer.as_ref().map(Pacer::jumps).unwrap_or_default(),
         measured: live.measured,
         out,
         panic,
@@ -436,8 +437,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     }
 
     fn arrive(&mut self, now: Time, arrival: Time, frame: Frame) -> Result<(), RunError> {
-        let classified = self.live.classifier.classify(&frame)?;
         let measured = &mut self.live.measured;
+        while let Some(expired) = self.live.classifier.next_expired(&frame) {
+            measured.on_flow_end(now, expired.flow);
+            if let Some(client) = expired.client {
+                measured.on_client_end(now, client);
+            }
+        }
+        let classified = self.live.classifier.classify(&frame)?;
         if let Some(flow) = classified.ended_flow {
             measured.on_flow_end(now, flow);
         }

@@ -8,6 +8,7 @@ use humpyard_core::policy::BuildError;
 use humpyard_core::unit::Time;
 use humpyard_services::{DropReason, Verdict};
 use humpyard_traffic::TrafficError;
+use humpyard_traffic::pace::ClockJumps;
 
 use crate::placement::Seat;
 
@@ -102,6 +103,8 @@ pub struct Outcome<S, Q, A> {
     pub decision: Histogram,
     /// Flows seen.
     pub flows: u64,
+    /// How often the clock of the source jumped; none where packets come as fast as they are taken.
+    pub clock_jumps: ClockJumps,
     /// Which thread sat where.
     pub seats: Vec<Seat>,
 }

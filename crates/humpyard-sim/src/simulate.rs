@@ -14,7 +14,7 @@ use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::Time;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::Classifier;
-use humpyard_traffic::pace::Pacer;
+use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::Source;
 
 /// One run of the simulator, ready to start.
@@ -56,6 +56,8 @@ pub struct Outcome<S, Q, A> {
     pub decision: Histogram,
     /// Flows seen.
     pub flows: u64,
+    /// How often the clock of the source jumped.
+    pub clock_jumps: ClockJumps,
 }
 
 /// Why a simulation failed.
@@ -140,6 +142,7 @@ pub fn simulate<S: Steer, Q: Share, A: Allocate>(
     (state.run.progress)(state.arrivals, Some(1.0));
     Ok(Outcome {
         flows: state.run.classifier.flows().seen(),
+        clock_jumps: state.run.pacer.jumps(),
         measured: state.run.measured,
         damage: state.damage,
         interrupted: state.interrupted,
@@ -175,6 +178,12 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     }
 
     fn arrive(&mut self, now: Time) -> Result<(), TrafficError> {
+        while let Some(expired) = self.run.classifier.next_expired(&self.frame) {
+            self.run.measured.on_flow_end(now, expired.flow);
+            if let Some(client) = expired.client {
+                self.run.measured.on_client_end(now, client);
+            }
+        }
         let classified = self.run.classifier.classify(&self.frame)?;
         if let Some(flow) = classified.ended_flow {
             self.run.measured.on_flow_end(now, flow);

@@ -12,8 +12,10 @@ use ipnet::IpNet;
 
 use crate::error::TrafficError;
 use crate::flow::FlowTable;
-use crate::header::{Headers, Kind};
+use crate::header::{FlowKey, Headers, Kind};
+use crate::pace::CaptureClock;
 use crate::rule::{Conditions, Outcome, Rule, RuleSet};
+use crate::tunnel::Tunnels;
 
 /// Who the clients are: whatever has a weight and a backlog.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -123,6 +125,10 @@ pub struct ClassifierConfig {
     pub local: Vec<IpNet>,
     /// What the keyed hashes are keyed by.
     pub seed: Seed,
+    /// A flow ends that has had no packet under way for so long, by the times of the packets; none: when its place is needed.
+    pub timeout: Option<Time>,
+    /// Tunnels that are looked into.
+    pub tunnels: Tunnels,
 }
 
 impl Default for ClassifierConfig {
@@ -133,6 +139,8 @@ impl Default for ClassifierConfig {
             rules: vec![Rule::of(Match::Any, ServiceId(0))],
             local: Vec::new(),
             seed: Seed::default(),
+            timeout: None,
+            tunnels: Tunnels::NONE,
         }
     }
 }
@@ -152,10 +160,22 @@ pub struct Classified {
     pub ended_flow: Option<FlowId>,
 }
 
+/// A flow that was idle for too long, and the client that ended with it, if one did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expired {
+    /// The flow: its number is free.
+    pub flow: FlowId,
+    /// The client: its number is free.
+    pub client: Option<ClientId>,
+}
+
 /// Finds flow, client and service of frames.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     flows: FlowTable,
+    tunnels: Tunnels,
+    /// By the times of the frames, whose clock may jump.
+    clock: CaptureClock,
     clients: Clients,
     /// One more than the largest client number there can be.
     clients_max: usize,
@@ -176,9 +196,9 @@ impl Classifier {
     /// A classifier; all its memory is taken here.
     ///
     /// # Errors
-    /// If the limit of flows is not valid, or the last rule does not catch the rest.
+    /// If the limit of flows or the timeout is not valid, or the last rule does not catch the rest.
     pub fn new(config: ClassifierConfig) -> Result<Self, TrafficError> {
-        let ClassifierConfig { flows, granularity, rules, local, seed } = config;
+        let ClassifierConfig { flows, granularity, rules, local, seed, timeout, tunnels } = config;
         check_rules(&rules)?;
         let one_more = |id: &dyn Fn(&Rule) -> usize| rules.iter().map(|rule| id(rule) + 1).max().unwrap_or(0);
         let clients_max = match granularity {
@@ -196,8 +216,41 @@ impl Classifier {
             }
         };
         // The table first: it says which limits there can be.
-        let table = FlowTable::new(flows, seed)?;
-        Ok(Self { flows: table, clients, clients_max, rules: RuleSet::new(&rules, &local, flows) })
+        let table = FlowTable::new(flows, seed)?.with_timeout(timeout)?;
+        let rules = RuleSet::new(&rules, &local, flows);
+        Ok(Self { flows: table, tunnels, clock: CaptureClock::default(), clients, clients_max, rules })
+    }
+
+    /// Ends a flow that has been without packets under way for the timeout when this frame comes; none when there is no more.
+    /// Ask before every frame until there is none. O(1) for each flow that ends; without a timeout there are none.
+    #[inline]
+    pub fn next_expired(&mut self, frame: &Frame) -> Option<Expired> {
+        let (flow, _) = self.flows.next_expired(self.clock.elapsed(frame.time, false))?;
+        let client = match &mut self.clients {
+            Clients::Flow => Some(ClientId(flow.0)),
+            Clients::Service | Clients::Rule => None,
+            Clients::Connection(connections, of_flow) => {
+                let connection = of_flow[flow.index()];
+                connections.release(connection);
+                connections.is_idle(connection).then(|| {
+                    connections.end(connection);
+                    ClientId(connection.0)
+                })
+            }
+        };
+        Some(Expired { flow, client })
+    }
+
+    /// Brings the flows of these frames near before they are classified: [`FlowTable::look_ahead`]. For a host that has
+    /// several frames at hand, and more flows than its processor's caches hold.
+    pub fn look_ahead(&self, frames: &[Frame]) {
+        for frames in frames.chunks(FlowTable::LOOK_AHEAD) {
+            let mut keys = [FlowKey::default(); FlowTable::LOOK_AHEAD];
+            for (key, frame) in keys.iter_mut().zip(frames) {
+                *key = Headers::parse_inside(frame, self.tunnels).key;
+            }
+            self.flows.look_ahead(&keys[..frames.len()]);
+        }
     }
 
     /// Finds out what a frame is, and takes a hold on its flow until [`Self::release`].
@@ -206,7 +259,7 @@ impl Classifier {
     /// If it starts a new flow, the table of flows is full, and every flow in it has packets under way.
     #[inline]
     pub fn classify(&mut self, frame: &Frame) -> Result<Classified, TrafficError> {
-        let headers = Headers::parse(frame);
+        let headers = Headers::parse_inside(frame, self.tunnels);
         let found = self.flows.classify(&headers.key)?;
         let steering = self.flows.steering(found.flow);
         let Outcome { service, client, chain } = self.rules.find(found.flow, found.new, &headers);
@@ -392,5 +445,47 @@ mod tests {
             assert!(client.index() < classifier.clients_max());
             held.push(found.packet);
         }
+    }
+
+    #[test]
+    fn idle_flows_and_their_clients_end() {
+        let config = |granularity| ClassifierConfig {
+            flows: 8,
+            granularity,
+            seed: Seed(1),
+            timeout: Some(Time::from_ns(100)),
+            ..ClassifierConfig::default()
+        };
+        let at = |frame: Frame, time: u64| Frame { time: Time::from_ns(time), ..frame };
+        let (there, back) = (udp((1, 10), (2, 20)), udp((2, 20), (1, 10)));
+        let served = |classifier: &mut Classifier, frame: &Frame| {
+            let mut expired = Vec::new();
+            while let Some(Expired { flow, client }) = classifier.next_expired(frame) {
+                expired.push((flow.0, client.map(|client| client.0)));
+            }
+            let packet = classifier.classify(frame).unwrap().packet;
+            classifier.release(&packet);
+            (expired, packet.flow.0, packet.client.0)
+        };
+        // Times from 1970 on; the first is the start. A connection ends with the last of its flows.
+        let start = 1_700_000_000_000_000_000;
+        let mut connections = Classifier::new(config(Granularity::Connection)).unwrap();
+        assert_eq!(served(&mut connections, &at(there.clone(), start)), (vec![], 0, 0));
+        assert_eq!(served(&mut connections, &at(back.clone(), start + 50)), (vec![], 1, 0));
+        assert_eq!(served(&mut connections, &at(udp((3, 1), (4, 1)), start + 120)), (vec![(0, None)], 0, 1));
+        assert_eq!(served(&mut connections, &at(there.clone(), start + 160)), (vec![(1, Some(0))], 1, 0));
+        let mut flows = Classifier::new(config(Granularity::Flow)).unwrap();
+        assert_eq!(served(&mut flows, &at(there.clone(), start)), (vec![], 0, 0));
+        assert_eq!(served(&mut flows, &at(there.clone(), start + 100)), (vec![(0, Some(0))], 0, 0));
+        // A clock that goes back by little stands still; one that was set back goes on from there.
+        assert_eq!(served(&mut flows, &at(back.clone(), start + 90)), (vec![], 1, 1));
+        assert_eq!(served(&mut flows, &at(back.clone(), start - 5_000_000_000)), (vec![], 1, 1));
+        assert_eq!(
+            served(&mut flows, &at(back, start - 5_000_000_000 + 101)),
+            (vec![(0, Some(0)), (1, Some(1))], 1, 1)
+        );
+        let mut services = Classifier::new(config(Granularity::Service)).unwrap();
+        assert_eq!(served(&mut services, &at(there.clone(), start)), (vec![], 0, 0));
+        assert_eq!(served(&mut services, &at(there, start + 100)), (vec![(0, None)], 0, 0));
     }
 }

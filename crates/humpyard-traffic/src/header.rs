@@ -4,7 +4,6 @@
 //! Ethernet type and hardware addresses.
 
 use core::fmt;
-use core::hash::Hasher;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use etherparse::{LaxIpSlice, ip_number};
@@ -14,11 +13,13 @@ use humpyard_core::random::Seed;
 use siphasher::sip::SipHasher13;
 
 use crate::capture;
+use crate::tunnel::{Carried, Tunnels};
 
 /// The network protocol of a flow.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Network {
     /// IPv4.
+    #[default]
     Ipv4,
     /// IPv6.
     Ipv6,
@@ -32,7 +33,7 @@ pub enum Network {
 }
 
 /// What a flow is known by: its addresses, its ports and its protocol.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FlowKey {
     /// The network protocol, which says how to read the addresses.
     pub network: Network,
@@ -210,14 +211,52 @@ pub struct Headers {
     pub fragment: bool,
     /// Identifier of the outermost VLAN tag; 0 if there is none, or it has none.
     pub vlan: u16,
+    /// Tunnels in which the IP packet is, of those that were to be looked into.
+    pub tunnels: u8,
 }
 
 impl Headers {
     /// Parses the headers of a frame. Never fails: what cannot be parsed belongs to a flow by link and hardware address.
     pub fn parse(frame: &Frame) -> Self {
+        Self::parse_inside(frame, Tunnels::NONE)
+    }
+
+    /// Parses the headers of a frame, those of the innermost IP packet in these tunnels.
+    #[inline]
+    pub fn parse_inside(frame: &Frame, tunnels: Tunnels) -> Self {
         let outer = Outer::parse(frame.link, &frame.data);
-        let ip = outer.ip_offset().and_then(|offset| Self::parse_ip(&frame.data, offset));
-        Self { vlan: outer.vlan, ..ip.unwrap_or_else(|| outer.non_ip(frame.link)) }
+        let Some((mut headers, end)) = outer.ip_offset().and_then(|offset| Self::parse_ip(&frame.data, offset)) else {
+            return outer.non_ip(frame.link);
+        };
+        headers.vlan = outer.vlan;
+        if tunnels != Tunnels::NONE {
+            // What follows the IP packet, padding for instance, is not inside it.
+            let mut data = &frame.data[..end];
+            while usize::from(headers.tunnels) < Tunnels::DEPTH_MAX {
+                let Some((inner, end)) = headers.inner(data, tunnels) else { break };
+                headers = Self { tunnels: headers.tunnels + 1, vlan: headers.vlan, ..inner };
+                data = &data[..end];
+            }
+        }
+        headers
+    }
+
+    /// The IP packet in the one that has these headers, if that is a tunnel, and where it ends.
+    fn inner(&self, data: &[u8], tunnels: Tunnels) -> Option<(Self, usize)> {
+        if self.fragment {
+            return None;
+        }
+        let transport = self.transport_offset? as usize;
+        let protocol = etherparse::IpNumber(self.key.protocol);
+        let (carried, start) = tunnels.inside(protocol, self.key.destination_port, data.get(transport..)?)?;
+        let offset = match carried {
+            Carried::Ip => transport + start,
+            Carried::Ethernet => {
+                let frame = data.get(transport + start..)?;
+                transport + start + Outer::parse(LinkType::Ethernet, frame).ip_offset()?
+            }
+        };
+        Self::parse_ip(data, offset)
     }
 
     /// The IP version: 4 or 6; none if this is not IP.
@@ -229,7 +268,8 @@ impl Headers {
         }
     }
 
-    fn parse_ip(data: &[u8], offset: usize) -> Option<Self> {
+    /// The headers of the IP packet at this offset, and where it ends: by what it says, but within the data.
+    fn parse_ip(data: &[u8], offset: usize) -> Option<(Self, usize)> {
         let packet = data.get(offset..)?;
         let (ip, cut_extension) = LaxIpSlice::from_slice(packet).ok()?;
         let (mut source, mut destination) = ([0; 16], [0; 16]);
@@ -246,19 +286,48 @@ impl Headers {
             }
         };
         let payload = ip.payload();
-        let protocol = payload.ip_number;
         // A fragment has no ports, not even the first one: all fragments of a packet are one flow.
-        let ports = if payload.fragmented || cut_extension.is_some() { None } else { ports(protocol, payload.payload) };
+        let (protocol, ports) = if payload.fragmented {
+            (fragmented_protocol(&ip), None)
+        } else if cut_extension.is_some() {
+            (payload.ip_number, None)
+        } else {
+            (payload.ip_number, ports(payload.ip_number, payload.payload))
+        };
         let (source_port, destination_port) = ports.unwrap_or((0, 0));
         let key = FlowKey { network, protocol: protocol.0, source, destination, source_port, destination_port };
-        Some(Self {
+        let transport = offset + header_bytes(&ip);
+        let headers = Self {
             kind: kind(network, protocol),
             key,
             ip_offset: u32::try_from(offset).ok(),
-            transport_offset: u32::try_from(offset + header_bytes(&ip)).ok(),
+            transport_offset: u32::try_from(transport).ok(),
             fragment: payload.fragmented,
             vlan: 0,
-        })
+            tunnels: 0,
+        };
+        Some((headers, transport + payload.payload.len()))
+    }
+}
+
+/// The protocol of what was fragmented, which all fragments name alike. Extension headers behind that are in the first
+/// fragment alone: what the others have there is anything.
+fn fragmented_protocol(ip: &LaxIpSlice<'_>) -> etherparse::IpNumber {
+    match ip {
+        LaxIpSlice::Ipv4(ip) => ip.header().protocol(),
+        LaxIpSlice::Ipv6(ip) => {
+            let (mut next, mut rest) = (ip.header().next_header(), ip.extensions().slice());
+            loop {
+                let &[after, length, ..] = rest else { return next };
+                let bytes = match next {
+                    ip_number::IPV6_FRAGMENTATION_HEADER => return etherparse::IpNumber(after),
+                    ip_number::AUTHENTICATION_HEADER => 4 * (usize::from(length) + 2),
+                    _ => 8 * (usize::from(length) + 1),
+                };
+                next = etherparse::IpNumber(after);
+                rest = rest.get(bytes..).unwrap_or_default();
+            }
+        }
     }
 }
 
@@ -403,7 +472,15 @@ impl Outer {
         let ether_type = if self.ether_type < ether_type::MINIMUM { 0 } else { self.ether_type };
         let network = Network::Other { link: capture::link_number(link), ether_type };
         let key = FlowKey { network, protocol: 0, source, destination, source_port: 0, destination_port: 0 };
-        Headers { kind: Kind::NonIp, key, ip_offset: None, transport_offset: None, fragment: false, vlan: 0 }
+        Headers {
+            kind: Kind::NonIp,
+            key,
+            ip_offset: None,
+            transport_offset: None,
+            fragment: false,
+            vlan: self.vlan,
+            tunnels: 0,
+        }
     }
 }
 
@@ -446,9 +523,7 @@ impl KeyHasher {
     pub fn flow(&self, key: &FlowKey) -> u64 {
         let mut bytes = [0; FlowKey::BYTES_MAX];
         let length = key.encode(&mut bytes);
-        let mut sip = self.sip;
-        sip.write(&bytes[..length]);
-        sip.finish()
+        self.sip.hash(&bytes[..length])
     }
 
     /// The hashes packets of this flow are steered by: those of its connection.
@@ -655,5 +730,184 @@ mod tests {
         assert_eq!(hasher.steering(&key).rss, 0x51cc_c178);
         let without_ports = FlowKey { source_port: 0, destination_port: 0, ..key };
         assert_eq!(hasher.steering(&without_ports.reversed()).rss, 0x323e_8fc2);
+    }
+
+    fn inside(text: &str, data: &[u8]) -> Headers {
+        let frame =
+            Frame { link: LinkType::RawIp, wire_length: data.len() as u32, data: data.into(), ..Frame::default() };
+        Headers::parse_inside(&frame, text.parse().unwrap())
+    }
+
+    /// An IPv4 packet of this protocol.
+    fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
+        let header =
+            Ipv4Header::new(payload.len() as u16, 64, etherparse::IpNumber(protocol), [10, 0, 0, 1], [10, 0, 0, 2]);
+        let mut data = Vec::new();
+        header.unwrap().write(&mut data).unwrap();
+        [data, payload.into()].concat()
+    }
+
+    /// A UDP packet to this port.
+    fn udp_to(port: u16, payload: &[u8]) -> Vec<u8> {
+        ipv4(
+            17,
+            &[&[0x40, 0][..], &port.to_be_bytes(), &(8 + payload.len() as u16).to_be_bytes(), &[0, 0], payload]
+                .concat(),
+        )
+    }
+
+    #[test]
+    fn the_flow_is_that_of_the_packet_inside() {
+        let (inner, framed) = (udp4(), ethernet(0x0800, &udp4()));
+        let tagged = ethernet(0x8100, &[&[0, 5, 8, 0], &udp4()[..]].concat());
+        for (tunnel, packet) in [
+            ("gre", ipv4(47, &[&[0, 0, 8, 0], &inner[..]].concat())),
+            ("gre", ipv4(47, &[&[0xb0, 0, 8, 0, 1, 2, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1], &inner[..]].concat())),
+            ("gre", ipv4(47, &[&[0x20, 0, 0x65, 0x58, 0, 0, 0, 7], &framed[..]].concat())),
+            ("vxlan", udp_to(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0], &framed[..]].concat())),
+            ("vxlan", udp_to(8472, &[&[8, 0, 0, 0, 0, 0, 7, 0], &tagged[..]].concat())),
+            ("gtp-u", udp_to(2152, &[&[0x30, 0xff, 0, 32, 0, 0, 0, 7], &inner[..]].concat())),
+            (
+                "gtp-u",
+                udp_to(2152, &[&[0x34, 0xff, 0, 40, 0, 0, 0, 7, 0, 1, 0, 0x85, 1, 0, 9, 0], &inner[..]].concat()),
+            ),
+            ("ip-in-ip", ipv4(4, &inner)),
+            ("ip-in-ip", ipv6_with(&[], 4, &inner)),
+        ] {
+            let found = inside(tunnel, &packet);
+            assert_eq!((found.key, found.tunnels), (headers(LinkType::RawIp, &inner).key, 1), "{tunnel}");
+            assert_eq!(found.ip_offset.unwrap() as usize, packet.len() - inner.len(), "{tunnel}");
+            // Not asked for, and of another tunnel: the flow is that of the tunnel.
+            for other in ["none", if tunnel == "gre" { "vxlan" } else { "gre" }] {
+                assert_eq!(inside(other, &packet), headers(LinkType::RawIp, &packet), "{tunnel} {other}");
+            }
+            // Whatever is cut, nothing is read beyond it, and the outer addresses stay.
+            for length in 20..packet.len() {
+                let cut = inside("all", &packet[..length]);
+                assert!(cut.transport_offset.unwrap_or(0) as usize <= length, "{tunnel} {length}");
+            }
+        }
+        let six = ipv4(41, &tcp6());
+        assert_eq!(inside("all", &six).key, headers(LinkType::RawIp, &tcp6()).key);
+    }
+
+    #[test]
+    fn what_cannot_be_looked_into_is_of_the_flow_of_the_tunnel() {
+        let inner = udp4();
+        let arp = udp_to(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0], &ethernet(0x0806, &[0; 28])[..]].concat());
+        let mut fragment = ipv4(4, &inner);
+        fragment[6] = 0x20;
+        // Padding behind the IP packet is not inside it.
+        let padded = [ipv4(4, &[]), inner.clone()].concat();
+        let half = ipv4(4, &inner[..19]);
+        for packet in [arp, fragment, padded, half] {
+            assert_eq!(inside("all", &packet), headers(LinkType::RawIp, &packet));
+        }
+    }
+
+    #[test]
+    fn tunnels_in_tunnels_are_looked_into_up_to_the_limit() {
+        let mut packet = udp4();
+        for depth in 1..8 {
+            packet = ipv4(4, &packet);
+            let found = inside("all", &packet);
+            assert_eq!(usize::from(found.tunnels), depth.min(Tunnels::DEPTH_MAX));
+            assert_eq!(found.kind == Kind::Udp, depth <= Tunnels::DEPTH_MAX);
+        }
+    }
+
+    #[test]
+    fn fragments_with_headers_that_only_the_first_has_share_one_key() {
+        // Destination options behind the fragment header, which the second fragment has not: its bytes are anything.
+        let fragment = |offset: u16, more: bool, next: u8, rest: &[u8]| {
+            let header =
+                Ipv6FragmentHeader::new(etherparse::IpNumber(next), IpFragOffset::try_new(offset).unwrap(), more, 7)
+                    .to_bytes();
+            headers(LinkType::RawIp, &ipv6_with(&[(0, &[0, 1, 4, 0, 0, 0, 0]), (44, &header[1..])], next, rest))
+        };
+        let first = fragment(0, true, 60, &[17, 0, 1, 4, 0, 0, 0, 0, 0x13, 0x88, 0, 53, 0, 8, 0, 0]);
+        let second = fragment(2, false, 60, &[99; 16]);
+        assert!(first.fragment && second.fragment);
+        assert_eq!(first.key, second.key);
+        assert_eq!(first.key.protocol, 60);
+        // The same in IPv4, with an authentication header.
+        let fragment = |offset: u8, more: u8, rest: &[u8]| {
+            let mut packet = ipv4(51, rest);
+            (packet[6], packet[7]) = (more << 5, offset);
+            headers(LinkType::RawIp, &packet)
+        };
+        let first = fragment(
+            0,
+            1,
+            &[17, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x13, 0x88, 0, 53],
+        );
+        assert_eq!(first.key, fragment(3, 0, &[5, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0]).key);
+        assert_eq!((first.key.protocol, first.key.source_port), (51, 0));
+    }
+
+    mod anything {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        fn link() -> impl Strategy<Value = LinkType> {
+            prop_oneof![
+                Just(LinkType::Ethernet),
+                Just(LinkType::LinuxCooked),
+                Just(LinkType::LinuxCooked2),
+                Just(LinkType::RawIp),
+                Just(LinkType::Loopback),
+                any::<u16>().prop_map(LinkType::Other)
+            ]
+        }
+
+        /// Bytes that look like headers more often than chance has it.
+        fn bytes() -> impl Strategy<Value = Vec<u8>> {
+            let part = prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..24),
+                Just(udp4()),
+                Just(ipv4(47, &[])),
+                Just(vec![0x20, 0, 0x65, 0x58, 0, 0, 0, 7]),
+                Just(udp_to(4789, &[8, 0, 0, 0, 0, 0, 7, 0])),
+                Just(udp_to(2152, &[0x34, 0xff, 0, 40, 0, 0, 0, 7, 0, 1, 0, 0x85, 1, 0, 9, 0])),
+                Just(ipv4(4, &[])),
+                Just(ipv4(41, &[])),
+                Just(ethernet(0x8100, &[0, 5, 8, 0])),
+                Just(ethernet(0x0800, &[])),
+                Just(ipv6_with(&[(0, &[0, 1, 4, 0, 0, 0, 0])], 44, &[47, 0, 0, 0, 0, 0, 0, 1])),
+            ];
+            prop::collection::vec(part, 0..8).prop_map(|parts| parts.concat())
+        }
+
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+            #[test]
+            fn any_bytes_are_parsed_within_their_bounds(link in link(), mut data in bytes(), flips in prop::collection::vec(any::<prop::sample::Index>(), 0..4)) {
+                for flip in flips {
+                    if !data.is_empty() {
+                        let at = flip.index(data.len());
+                        data[at] ^= 1 << (at % 8);
+                    }
+                }
+                // IP lengths that reach to the end, so that there is something inside.
+                if link == LinkType::RawIp && data.len() > 4 {
+                    let length = (data.len() as u16).to_be_bytes();
+                    data[2..4].copy_from_slice(&length);
+                }
+                let frame = Frame { link, wire_length: data.len() as u32, data, ..Frame::default() };
+                let tunnels: Tunnels = "all".parse().unwrap();
+                let found = Headers::parse_inside(&frame, tunnels);
+                let (ip, transport) = (found.ip_offset.unwrap_or(0), found.transport_offset.unwrap_or(0));
+                prop_assert!(ip <= transport && transport as usize <= frame.data.len());
+                prop_assert!(usize::from(found.tunnels) <= Tunnels::DEPTH_MAX);
+                prop_assert_eq!(found.version().is_some(), found.ip_offset.is_some());
+                if found.tunnels == 0 {
+                    prop_assert_eq!(found, Headers::parse(&frame));
+                }
+                // Two fragments, or a fragment and nothing: no ports.
+                prop_assert!(!found.fragment || (found.key.source_port, found.key.destination_port) == (0, 0));
+            }
+        }
     }
 }

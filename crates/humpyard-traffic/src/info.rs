@@ -14,7 +14,9 @@ use crate::capture::link_number;
 use crate::error::TrafficError;
 use crate::flow::FlowTable;
 use crate::header::{FlowKey, Headers, protocol_name};
+use crate::pace::CaptureClock;
 use crate::source::Source;
+use crate::tunnel::Tunnels;
 
 /// How many of the heaviest flows are listed.
 const TOP_FLOWS: usize = 10;
@@ -141,6 +143,17 @@ pub struct LengthClass {
     pub packets: u64,
 }
 
+/// What flows are told apart by.
+#[derive(Clone, Copy, Debug)]
+pub struct InfoOptions {
+    /// The most flows at a time.
+    pub flows: usize,
+    /// A flow that has no packet for so long has ended: the next with its key is another.
+    pub timeout: Option<Time>,
+    /// Tunnels that are looked into.
+    pub tunnels: Tunnels,
+}
+
 /// Reads the source to its end and answers its statistics; `flows_max` flows are told apart at a time.
 ///
 /// Damage does not make this fail: it is part of the answer.
@@ -148,7 +161,15 @@ pub struct LengthClass {
 /// # Errors
 /// If the limit of flows is not valid, or the source fails with anything but damage.
 pub fn info(source: &mut dyn Source, flows_max: usize) -> Result<Info, TrafficError> {
-    let mut tally = Tally::new(flows_max)?;
+    info_with(source, &InfoOptions { flows: flows_max, timeout: None, tunnels: Tunnels::NONE })
+}
+
+/// As [`info`], with a timeout of flows, or a look into tunnels.
+///
+/// # Errors
+/// As [`info`], and if the timeout is not valid.
+pub fn info_with(source: &mut dyn Source, options: &InfoOptions) -> Result<Info, TrafficError> {
+    let mut tally = Tally::new(options)?;
     let mut frame = Frame::default();
     let damage = loop {
         match source.next(&mut frame) {
@@ -183,6 +204,8 @@ struct Tally {
     versions: [u64; 3],
     fragments: u64,
     protocols: Vec<u64>,
+    tunnels: Tunnels,
+    clock: CaptureClock,
     flows: FlowTable,
     connections: FlowTable,
     of_flow: Vec<FlowTally>,
@@ -196,7 +219,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn new(flows_max: usize) -> Result<Self, TrafficError> {
+    fn new(options: &InfoOptions) -> Result<Self, TrafficError> {
+        let &InfoOptions { flows, timeout, tunnels } = options;
         Ok(Self {
             packets: 0,
             bytes: 0,
@@ -212,8 +236,10 @@ impl Tally {
             versions: [0; 3],
             fragments: 0,
             protocols: vec![0; 256],
-            flows: FlowTable::new(flows_max, Seed(0))?,
-            connections: FlowTable::of("connections", flows_max, Seed(0))?,
+            tunnels,
+            clock: CaptureClock::default(),
+            flows: FlowTable::new(flows, Seed(0))?.with_timeout(timeout)?,
+            connections: FlowTable::of("connections", flows, Seed(0))?.with_timeout(timeout)?,
             of_flow: Vec::new(),
             top: Vec::with_capacity(TOP_FLOWS + 1),
             sizes: BTreeMap::new(),
@@ -234,14 +260,26 @@ impl Tally {
         self.add_time(frame.time);
         self.variance_time.add(frame.time);
         self.add_length(frame.wire_length);
-        let headers = Headers::parse(frame);
+        let headers = Headers::parse_inside(frame, self.tunnels);
         let version = headers.version();
         self.versions[version.map_or(2, |version| usize::from(version == 6))] += 1;
         self.fragments += u64::from(headers.fragment);
         if version.is_some() {
             self.protocols[usize::from(headers.key.protocol)] += 1;
         }
+        self.end_flows(frame.time);
         self.add_to_flow(&headers.key, frame.wire_length)
+    }
+
+    /// Ends the flows and connections that are idle for the timeout.
+    fn end_flows(&mut self, time: Time) {
+        let now = self.clock.elapsed(time, false);
+        while let Some((flow, key)) = self.flows.next_expired(now) {
+            let tally = core::mem::take(&mut self.of_flow[flow.index()]);
+            rank(&mut self.top, tally, &key);
+            *self.sizes.entry(size_class(tally.packets)).or_default() += 1;
+        }
+        while self.connections.next_expired(now).is_some() {}
     }
 
     fn add_time(&mut self, time: Time) {
@@ -286,7 +324,7 @@ impl Tally {
     fn finish(mut self, input: &str, damage: Option<String>) -> Info {
         for (flow, key) in self.flows.flows() {
             let tally = self.of_flow[flow.index()];
-            rank(&mut self.top, tally, key);
+            rank(&mut self.top, tally, &key);
             *self.sizes.entry(size_class(tally.packets)).or_default() += 1;
         }
         let duration_ns = self.latest.since(self.earliest).as_ns();
@@ -466,5 +504,18 @@ mod tests {
         let info = info(&mut Jumps(vec![9, 3, 8, 10]), 10).unwrap();
         assert_eq!((info.backward_jumps, info.backward_jump_max_ns, info.duration_ns), (2, 5, 7));
         assert_eq!((info.first_time_ns, info.last_time_ns), (Some(10), Some(9)));
+    }
+
+    #[test]
+    fn flows_that_come_back_after_the_timeout_are_others() {
+        let count = |timeout| {
+            let mut source = open("gen:poisson:packets=4000,flows=4,pps=1000", Seed(1)).unwrap();
+            let options = InfoOptions { flows: 100, timeout, tunnels: Tunnels::NONE };
+            info_with(&mut source, &options).unwrap()
+        };
+        let (whole, cut) = (count(None), count(Some(Time::from_ns(8_000_000))));
+        assert_eq!((whole.flows, whole.connections), (4, 4));
+        assert!(cut.flows > 100 && cut.flows == cut.connections && cut.flows_exact, "{}", cut.flows);
+        assert!(cut.top_flows[0].packets < whole.top_flows[0].packets);
     }
 }

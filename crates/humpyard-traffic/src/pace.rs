@@ -14,35 +14,94 @@ pub enum Pace {
     PacketsPerSecond(f64),
 }
 
+/// A step back of more than this is a jump of the clock; a smaller one is a packet that was captured late.
+const JUMP_BACK: Time = Time::from_ns(1_000_000_000);
+/// A step of more than this is a jump of the clock, and not time in which no packet came.
+const JUMP_FORWARD: Time = Time::from_ns(3_600 * 1_000_000_000);
+
+/// How often the clock of a capture jumped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClockJumps {
+    /// By more than a second back.
+    pub backward: u64,
+    /// By more than an hour forward.
+    pub forward: u64,
+}
+
+/// The time that passes in a capture, whose own clock may jump: it never goes back.
+///
+/// A packet that is a second or less before the one before it comes together with that one, and time goes on when the clock
+/// has caught up. A step further back is a jump: the packet comes together with the one before, and time goes on from there.
+#[derive(Clone, Debug, Default)]
+pub struct CaptureClock {
+    /// By the clock of the capture, when it was `elapsed`; none before the first packet.
+    reference: Option<Time>,
+    elapsed: Time,
+    jumps: ClockJumps,
+}
+
+impl CaptureClock {
+    /// The time from the first packet to one with this time, in which a jump forward passes at once if `skip` is set.
+    #[inline]
+    pub fn elapsed(&mut self, captured: Time, skip: bool) -> Time {
+        let reference = *self.reference.get_or_insert(captured);
+        if captured >= reference {
+            let mut step = captured.since(reference);
+            if skip && step > JUMP_FORWARD {
+                self.jumps.forward += 1;
+                step = Time::ZERO;
+            }
+            self.elapsed = Time::from_ns(self.elapsed.as_ns().saturating_add(step.as_ns()));
+            self.reference = Some(captured);
+        } else if reference.since(captured) > JUMP_BACK {
+            self.jumps.backward += 1;
+            self.reference = Some(captured);
+        }
+        self.elapsed
+    }
+}
+
 /// Gives each frame of a source its arrival time: never before that of the frame before it.
+///
+/// Where arrivals are as captured, jumps of the capture's clock (more than a second back, more than an hour forward) take no
+/// time, and are counted.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     pace: Pace,
-    first: Option<Time>,
+    clock: CaptureClock,
+    skip: bool,
     frames: u64,
     latest: Time,
 }
 
 impl Pacer {
     /// A pacer whose first frame arrives at 0.
-    pub const fn new(pace: Pace) -> Self {
-        Self { pace, first: None, frames: 0, latest: Time::ZERO }
+    pub fn new(pace: Pace) -> Self {
+        Self { pace, clock: CaptureClock::default(), skip: true, frames: 0, latest: Time::ZERO }
+    }
+
+    /// With long gaps as they are: for a source whose clock is known to be good, such as a generator.
+    #[must_use]
+    pub fn with_long_gaps(mut self) -> Self {
+        self.skip = false;
+        self
     }
 
     /// The arrival of the next frame, which was captured at this time.
-    ///
-    /// A capture whose clock goes back makes frames arrive together, not in the past.
     pub fn arrival(&mut self, captured: Time) -> Time {
-        let first = *self.first.get_or_insert(captured);
-        let elapsed = captured.since(first).as_ns();
         let arrival = match self.pace {
-            Pace::Trace => elapsed,
-            Pace::Stretched(factor) => (elapsed as f64 * factor) as u64,
+            Pace::Trace => self.clock.elapsed(captured, self.skip).as_ns(),
+            Pace::Stretched(factor) => (self.clock.elapsed(captured, self.skip).as_ns() as f64 * factor) as u64,
             Pace::PacketsPerSecond(rate) => (self.frames as f64 * 1e9 / rate) as u64,
         };
         self.frames += 1;
         self.latest = self.latest.max(Time::from_ns(arrival));
         self.latest
+    }
+
+    /// Jumps of the capture's clock so far; none where arrivals do not follow it.
+    pub fn jumps(&self) -> ClockJumps {
+        self.clock.jumps
     }
 }
 
@@ -65,5 +124,29 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_stands_still() {
         assert_eq!(arrivals(Pace::Trace, [1000, 1010, 900, 1005]), [0, 10, 10, 10]);
+    }
+
+    #[test]
+    fn jumps_take_no_time_and_are_counted() {
+        const SECOND: u64 = 1_000_000_000;
+        let start = 1_000 * SECOND;
+        let mut pacer = Pacer::new(Pace::Trace);
+        let mut arrivals = |captured: &[u64]| -> Vec<u64> {
+            captured.iter().map(|&time| pacer.arrival(Time::from_ns(time)).as_ns()).collect()
+        };
+        // Exactly a second back is late; more is a jump, after which time goes on.
+        assert_eq!(arrivals(&[start, start + 5, start + 5 - SECOND, start + 7]), [0, 5, 5, 7]);
+        assert_eq!(arrivals(&[start + 6 - SECOND, start + 9 - SECOND, start + 30 - SECOND]), [7, 10, 31]);
+        // An hour is a gap; more is a jump. A single wild time is two jumps, and nothing is lost after it.
+        let later = start + 30 - SECOND + 3_600 * SECOND;
+        let hour = 31 + 3_600 * SECOND;
+        assert_eq!(arrivals(&[later, u64::MAX, later + 1, later + 5]), [hour, hour, hour, hour + 4]);
+        assert_eq!(pacer.jumps(), ClockJumps { backward: 2, forward: 1 });
+        let mut patient = Pacer::new(Pace::Trace).with_long_gaps();
+        assert_eq!([5, u64::MAX].map(|time| patient.arrival(Time::from_ns(time)).as_ns()), [0, u64::MAX - 5]);
+        assert_eq!(patient.jumps(), ClockJumps::default());
+        let mut even = Pacer::new(Pace::PacketsPerSecond(1.0));
+        assert_eq!([7, u64::MAX, 0].map(|time| even.arrival(Time::from_ns(time)).as_ns()), [0, SECOND, 2 * SECOND]);
+        assert_eq!(even.jumps(), ClockJumps::default());
     }
 }

@@ -1,65 +1,76 @@
-//! A source played several times, its clock running on.
+//! Sources played several times, their clock running on.
 
 use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 
 use crate::error::TrafficError;
-use crate::source::{Polled, Source, open};
+use crate::merge::open_all;
+use crate::source::{Polled, Source};
 
-/// A source that is opened anew when it ends, so many times in all. Each round starts one mean gap after the one before.
+/// Sources that are opened anew when they end, so many times in all. Each round starts one mean gap of the first round after
+/// the latest packet of the one before, and has the times of the first, shifted: so what one round has in order, all have.
 pub struct Repeat {
-    specification: String,
+    sources: Vec<String>,
     seed: Seed,
     source: Box<dyn Source + Send>,
     /// This round, from 0.
     round: u64,
     rounds: u64,
+    /// From the start of a round to that of the next; known after the first.
+    period: Time,
     /// What is added to the times of this round.
     shift: Time,
-    first: Option<Time>,
-    latest: Time,
+    /// The earliest and the latest time of the first round.
+    span: Option<(Time, Time)>,
+    /// Of the first round.
     packets: u64,
 }
 
 impl Repeat {
-    /// Opens a source to be played so many times.
+    /// Opens sources to be played so many times; several are merged by the times of their frames.
     ///
     /// # Errors
-    /// As [`open`]; and a pipe, which cannot be played again.
-    pub fn open(specification: &str, seed: Seed, rounds: u64) -> Result<Self, TrafficError> {
-        if specification == "-" && rounds > 1 {
+    /// As [`open_all`]; and a pipe, which cannot be played again.
+    pub fn open(sources: &[String], seed: Seed, rounds: u64) -> Result<Self, TrafficError> {
+        if sources.iter().any(|source| source == "-") && rounds > 1 {
             return Err(TrafficError::usage("the standard input can be played once only; use a file to repeat"));
         }
         Ok(Self {
-            specification: specification.to_owned(),
+            sources: sources.to_vec(),
             seed,
-            source: open(specification, seed)?,
+            source: open_all(sources, seed)?,
             round: 0,
             rounds,
+            period: Time::ZERO,
             shift: Time::ZERO,
-            first: None,
-            latest: Time::ZERO,
+            span: None,
             packets: 0,
         })
     }
 
-    /// Starts the next round, if there is one and this round had a packet.
+    /// Starts the next round, if there is one and the first had a packet.
     fn again(&mut self) -> Result<bool, TrafficError> {
-        let Some(first) = self.first.filter(|_| self.round + 1 < self.rounds) else { return Ok(false) };
+        let Some((earliest, latest)) = self.span.filter(|_| self.round + 1 < self.rounds) else { return Ok(false) };
+        if self.round == 0 {
+            let lasted = latest.since(earliest).as_ns();
+            let gaps = self.packets.saturating_sub(1).max(1);
+            self.period = Time::from_ns(lasted.saturating_add(lasted / gaps));
+        }
         self.round += 1;
-        self.source = open(&self.specification, self.seed)?;
-        let lasted = self.latest.since(first).as_ns();
-        self.shift = Time::from_ns(lasted.saturating_add(lasted / self.packets.max(1)));
+        self.source = open_all(&self.sources, self.seed)?;
+        self.shift = Time::from_ns(self.shift.as_ns().saturating_add(self.period.as_ns()));
         Ok(true)
     }
 
     /// Puts a frame in its place in time.
-    fn count(&mut self, frame: &mut Frame) {
+    fn place(&mut self, frame: &mut Frame) {
+        if self.round == 0 {
+            let (earliest, latest) = self.span.unwrap_or((frame.time, frame.time));
+            self.span = Some((earliest.min(frame.time), latest.max(frame.time)));
+            self.packets += 1;
+        }
         frame.time = Time::from_ns(frame.time.as_ns().saturating_add(self.shift.as_ns()));
-        self.first.get_or_insert(frame.time);
-        self.latest = self.latest.max(frame.time);
-        self.packets += 1;
     }
 }
 
@@ -70,7 +81,7 @@ impl Source for Repeat {
                 return Ok(false);
             }
         }
-        self.count(frame);
+        self.place(frame);
         Ok(true)
     }
 
@@ -79,7 +90,7 @@ impl Source for Repeat {
             match self.source.poll(frame)? {
                 Polled::End if self.again()? => {}
                 Polled::Frame => {
-                    self.count(frame);
+                    self.place(frame);
                     return Ok(Polled::Frame);
                 }
                 other => return Ok(other),
@@ -101,42 +112,64 @@ impl Source for Repeat {
 mod tests {
     use super::*;
 
-    #[test]
-    fn rounds_follow_each_other_in_time() {
-        let mut repeat = Repeat::open("gen:poisson:flows=2,packets=5", Seed(1), 3).unwrap();
-        let mut frame = Frame::default();
-        let mut times = Vec::new();
+    fn times(sources: &[&str], rounds: u64) -> Vec<u64> {
+        let sources: Vec<String> = sources.iter().map(|source| (*source).to_owned()).collect();
+        let mut repeat = Repeat::open(&sources, Seed(1), rounds).unwrap();
+        let (mut frame, mut times) = (Frame::default(), Vec::new());
         while repeat.next(&mut frame).unwrap() {
-            times.push(frame.time);
+            times.push(frame.time.as_ns());
         }
-        assert_eq!(times.len(), 15);
-        assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{times:?}");
-        let gap = |a: usize, b: usize| times[b].since(times[a]);
-        assert_eq!(gap(0, 4), gap(5, 9));
-        assert_eq!(gap(5, 9), gap(10, 14));
         assert_eq!(repeat.progress(), Some(1.0));
+        times
+    }
+
+    fn capture(directory: &std::path::Path, times: &[u64]) -> String {
+        let path = directory.join("times.pcapng").to_str().unwrap().to_owned();
+        let mut sink = crate::create(&path).unwrap();
+        for &time in times {
+            sink.write(&Frame { time: Time::from_ns(time), ..Frame::default() }).unwrap();
+        }
+        sink.finish().unwrap();
+        path
+    }
+
+    #[test]
+    fn rounds_follow_each_other_in_time_and_are_alike() {
+        let found = times(&["gen:poisson:flows=2,packets=5"], 4);
+        assert_eq!(found.len(), 20);
+        assert!(found.windows(2).all(|pair| pair[0] <= pair[1]), "{found:?}");
+        let lasted = found[4] - found[0];
+        for round in 1..4 {
+            assert_eq!(found[5 * round] - found[5 * round - 1], lasted / 4, "the gap between rounds is the mean gap");
+            assert!((0..5).all(|i| found[5 * round + i] - found[5 * round] == found[i] - found[0]));
+        }
+        // Two merged sources are one source.
+        let both = times(&["gen:poisson:packets=5", "gen:poisson:packets=7,pps=1000"], 3);
+        assert_eq!(both.len(), 36);
+        assert!(both.windows(2).all(|pair| pair[0] <= pair[1]), "{both:?}");
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_within_a_round_does_not_go_back_between_rounds() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = capture(directory.path(), &[100, 130, 90, 120]);
+        let found = times(&[&path], 3);
+        // From 90 to 130, and a third of that.
+        assert_eq!(found, [100, 130, 90, 120, 153, 183, 143, 173, 206, 236, 196, 226]);
+        let first = |round: usize| found[4 * round..4 * round + 4].iter().min().copied();
+        let last = |round: usize| found[4 * round..4 * round + 4].iter().max().copied();
+        assert!((1..3).all(|round| first(round) > last(round - 1)));
     }
 
     #[test]
     fn absurd_times_stop_at_the_last_there_is() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("absurd.pcapng");
-        let mut sink = crate::create(path.to_str().unwrap()).unwrap();
-        for time in [Time::from_ns(7), Time::MAX] {
-            sink.write(&Frame { time, ..Frame::default() }).unwrap();
-        }
-        sink.finish().unwrap();
-        let mut repeat = Repeat::open(path.to_str().unwrap(), Seed(1), 3).unwrap();
-        let mut frame = Frame::default();
-        let mut times = Vec::new();
-        while repeat.next(&mut frame).unwrap() {
-            times.push(frame.time);
-        }
-        assert_eq!(times, [Time::from_ns(7), Time::MAX, Time::MAX, Time::MAX, Time::MAX, Time::MAX]);
+        let path = capture(directory.path(), &[7, u64::MAX]);
+        assert_eq!(times(&[&path], 3), [7, u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX]);
     }
 
     #[test]
     fn a_pipe_plays_once() {
-        assert!(Repeat::open("-", Seed(1), 2).is_err());
+        assert!(Repeat::open(&["gen:poisson".into(), "-".into()], Seed(1), 2).is_err());
     }
 }

@@ -334,3 +334,82 @@ fn memory_follows_the_largest_record_and_not_the_claims() {
     let frames = good(bytes.concat());
     assert_eq!((frames[0].data.len(), frames[1].data.len()), (3 << 20, 4));
 }
+
+#[test]
+fn jumbo_frames_cut_short_or_not_in_both_orders_and_units() {
+    for order in ORDERS {
+        for (magic, unit_ns) in [(0xa1b2_c3d4, 1_000), (0xa1b2_3c4d, 1)] {
+            // A snapshot length of 96 in the header, which some packets do not keep, and none must.
+            let mut bytes = order.classic(magic, 1);
+            bytes[16..20].copy_from_slice(&order.words(&[96]));
+            for (captured, wire) in [(96, 9_018), (9_018, 9_018), (65_549, 65_549), (64, 64), (0, 1_500), (200, 60)] {
+                // A fraction of a second that is more than one is a second and more.
+                bytes.extend(order.words(&[7, 3_000_000_000, captured, wire]));
+                bytes.extend(vec![5; captured as usize]);
+            }
+            let frames = good(bytes);
+            let found: Vec<_> = frames.iter().map(|frame| (frame.data.len(), frame.wire_length)).collect();
+            // What is captured was on the wire, whatever the record says.
+            assert_eq!(found, [(96, 9_018), (9_018, 9_018), (65_549, 65_549), (64, 64), (0, 1_500), (200, 200)]);
+            assert!(frames.iter().all(|frame| frame.time.as_ns() == 7_000_000_000 + 3_000_000_000 * unit_ns));
+        }
+        let bytes = [
+            order.section(),
+            order.interface(1, 96, &[]),
+            order.interface(1, 0, &[]),
+            order.packet(0, 1, 9_018, &[1; 96]),
+            order.packet(1, 1, 65_549, &[1; 65_549]),
+            order.packet(0, 1, 9_018, &[1; 9_018]),
+        ];
+        let found: Vec<_> = good(bytes.concat()).iter().map(|frame| (frame.data.len(), frame.wire_length)).collect();
+        assert_eq!(found, [(96, 9_018), (65_549, 65_549), (9_018, 9_018)]);
+    }
+}
+
+#[test]
+fn interfaces_of_every_resolution_give_one_time() {
+    // 1.5 s in ms, us, ns, 10^-12 s, and in 2^-1, 2^-10, 2^-30 s.
+    let resolutions: [(u8, u64); 7] = [
+        (3, 1_500),
+        (6, 1_500_000),
+        (9, 1_500_000_000),
+        (12, 1_500_000_000_000),
+        (0x81, 3),
+        (0x80 | 10, 1_536),
+        (0x80 | 30, 3 << 29),
+    ];
+    for order in ORDERS {
+        let mut bytes = order.section();
+        for (number, (resolution, _)) in (0u16..).zip(resolutions) {
+            bytes.extend(order.interface([1, 101, 113][usize::from(number % 3)], 0, &[(9, &[resolution])]));
+            // Blocks nobody knows, between any two others.
+            bytes.extend(order.block(0x8bad_0000 | u32::from(number), &vec![0xff; usize::from(number) * 7]));
+        }
+        for (number, (_, ticks)) in (0u32..).zip(resolutions) {
+            bytes.extend(order.packet(number, ticks, 60, &[0; 60]));
+            bytes.extend(order.block(5, &order.words(&[number, 0, 0])));
+        }
+        let frames = good(bytes);
+        assert_eq!(frames.len(), resolutions.len());
+        assert!(frames.iter().all(|frame| frame.time.as_ns() == 1_500_000_000), "{frames:?}");
+        assert_eq!(frames[1].link, LinkType::RawIp);
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_is_read_as_it_is_and_paced_without_the_jumps() {
+    use humpyard_traffic::pace::{ClockJumps, Pace, Pacer};
+    let order = ORDERS[0];
+    let mut bytes = [order.section(), order.interface(1, 0, &[(9, &[9])])].concat();
+    let day = 86_400_000_000_000u64;
+    let times = [20_000 * day, 20_000 * day + 5, 20_001 * day, 20_001 * day + 7, 19_000 * day, 19_000 * day + 2];
+    for time in times {
+        bytes.extend(order.packet(0, time, 60, &[0; 60]));
+    }
+    let frames = good(bytes);
+    let mut pacer = Pacer::new(Pace::Trace);
+    let paced: Vec<u64> = frames.iter().map(|frame| pacer.arrival(frame.time).as_ns()).collect();
+    assert!(frames.iter().map(|frame| frame.time.as_ns()).eq(times));
+    assert_eq!(paced, [0, 5, 5, 12, 12, 14]);
+    assert_eq!(pacer.jumps(), ClockJumps { backward: 1, forward: 1 });
+}

@@ -106,7 +106,7 @@ fn understand(file: &ConfigurationFile, command: Configured, typed: &[OsString])
     Ok(Understood {
         command: command.name(),
         policies: configs.iter().map(|config| config.policy.to_string()).collect(),
-        input: first.input.clone(),
+        input: first.inputs().join(", "),
         seed: first.seed.0,
         cores: first.cores,
         checked,

@@ -25,7 +25,10 @@ pub(crate) fn configuration(
     cores: u16,
     options: &TrafficOptions,
 ) -> Result<RunConfig, Failure> {
-    let mut config = RunConfig::new(host, &options.input, policy);
+    let (first, more) =
+        options.input.split_first().ok_or_else(|| Failure::new("--input names where packets come from"))?;
+    let mut config = RunConfig::new(host, first, policy);
+    config.more_inputs = more.to_vec();
     config.cores = usize::from(cores);
     config.rounds = options.rounds;
     if let Some(rate) = &options.rate {
@@ -77,6 +80,9 @@ pub(crate) fn configuration(
     }
     config.swaps = options.swap.iter().map(|text| swap(text)).collect::<Result<_, _>>()?;
     config.flows = options.flows as usize;
+    config.flow_timeout = options.flow_timeout.as_deref().map(parse_duration).transpose()?;
+    config.tunnels = options.inner.parse()?;
+    config.warm_up = parse_duration(&options.warmup)?;
     config.ties = ties(options.ties);
     config.seed = Seed(options.common.seed);
     Ok(config)

@@ -4,6 +4,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use humpyard::lab::statistics::{Figure, PolicyStatistics};
 use humpyard::lab::{Comparison, RunResult};
+use humpyard::measure::WarmUp;
 
 use crate::figures::{bit_rate, figure, packet_rate, percent, range, time};
 
@@ -141,8 +142,9 @@ fn line(label: &str, value: String) -> String {
 
 fn how_it_ended(run: &RunResult) -> &'static str {
     match (run.interrupted, &run.damage) {
-        (_, Some(_)) => " (damaged: up to the damage)",
-        (true, None) => " (ended early)",
+        (_, Some(damage)) if damage.is_loss() => " (damaged: up to the damage)",
+        (true, _) => " (ended early)",
+        (false, Some(_)) => " (its clock jumps)",
         (false, None) => "",
     }
 }
@@ -197,7 +199,7 @@ fn measurement_lines(run: &RunResult) -> [String; 5] {
                 ns(delay.max)
             ),
         ),
-        line("late", format!("{} ({})", summary.late.count, percent(summary.late.fraction))),
+        line("late", format!("{} ({}){}", summary.late.count, percent(summary.late.fraction), warm_up(run))),
         line(
             "order",
             format!(
@@ -219,6 +221,19 @@ fn measurement_lines(run: &RunResult) -> [String; 5] {
             ),
         ),
     ]
+}
+
+/// What the figures leave out.
+fn warm_up(run: &RunResult) -> String {
+    match run.summary.warm_up {
+        WarmUp { time_ns: 0, .. } => String::new(),
+        WarmUp { time_ns, packets } => {
+            format!(
+                "; delay, late, order and fairness without the {packets} packets of the first {}",
+                time(time_ns as f64)
+            )
+        }
+    }
 }
 
 fn core_lines(run: &RunResult) -> Vec<String> {

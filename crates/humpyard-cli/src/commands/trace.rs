@@ -1,17 +1,24 @@
-//! `trace`: looking into captures, and making new ones.
+//! `trace`: looking into captures, cutting and merging them, and making new ones.
 
+use core::ops::RangeInclusive;
+use core::sync::atomic::Ordering;
 use std::process::ExitCode;
 
 use humpyard::frame::Frame;
+use humpyard::lab::parse_duration;
 use humpyard::random::Seed;
-use humpyard::traffic::create;
+use humpyard::traffic::cut::{Cut, Part};
 use humpyard::traffic::generate::{ComposeOptions, compose, scale};
-use humpyard::traffic::info::{Info, info};
+use humpyard::traffic::info::{Info, InfoOptions, info_with};
+use humpyard::traffic::merge::open_all;
+use humpyard::traffic::sink::create;
 use humpyard::traffic::source::{Source, open};
-use serde_json::json;
+use humpyard::unit::Time;
+use serde::Serialize;
 
 use crate::arguments::{
-    CommonOptions, TraceArguments, TraceCommand, TraceComposeArguments, TraceInfoArguments, TraceScaleArguments,
+    CommonOptions, TraceArguments, TraceCommand, TraceComposeArguments, TraceCutArguments, TraceInfoArguments,
+    TraceMergeArguments, TraceScaleArguments,
 };
 use crate::failure::Failure;
 use crate::figures::{bit_rate, packet_rate, percent, time};
@@ -28,6 +35,8 @@ pub(crate) fn trace(arguments: &TraceArguments) -> Result<ExitCode, Failure> {
         TraceCommand::Info(arguments) => trace_info(arguments),
         TraceCommand::Compose(arguments) => trace_compose(arguments),
         TraceCommand::Scale(arguments) => trace_scale(arguments),
+        TraceCommand::Cut(arguments) => trace_cut(arguments),
+        TraceCommand::Merge(arguments) => trace_merge(arguments),
     }
 }
 
@@ -39,61 +48,114 @@ fn trace_compose(arguments: &TraceComposeArguments) -> Result<ExitCode, Failure>
         payloads: payloads.clone(),
         concurrent: *concurrent,
     };
-    write(&mut *compose(&options, Seed(common.seed))?, output, common)
+    write(&mut *compose(&options, Seed(common.seed))?, Part::default(), output, common)
 }
 
 fn trace_scale(arguments: &TraceScaleArguments) -> Result<ExitCode, Failure> {
     let TraceScaleArguments { factor, input, output, common } = arguments;
-    write(&mut *scale(input, *factor, Seed(common.seed))?, output, common)
+    write(&mut *scale(input, *factor, Seed(common.seed))?, Part::default(), output, common)
 }
 
-/// Frames between two looks at the clock.
-const PROGRESS_EVERY: u64 = 1 << 14;
+/// What was written.
+#[derive(Serialize)]
+struct Written {
+    /// Where packets came from.
+    input: String,
+    /// Where they went.
+    output: String,
+    /// Packets read.
+    packets_read: u64,
+    /// Packets written.
+    packets: u64,
+    /// Their bytes on the wire.
+    bytes: u64,
+    /// Their bytes written.
+    captured_bytes: u64,
+    /// Where and how an input is damaged, if one is; what came before it was written.
+    damage: Option<String>,
+}
 
-/// Writes a source to a capture and says how much it was.
-fn write(source: &mut dyn Source, destination: &str, common: &CommonOptions) -> Result<ExitCode, Failure> {
-    if destination == "-" && common.json {
-        return Err(Failure::new("packets and --json both need the standard output: name a file for the packets"));
+fn trace_cut(arguments: &TraceCutArguments) -> Result<ExitCode, Failure> {
+    let span = |text: &Option<String>| -> Result<Option<Time>, Failure> {
+        let span = text.as_deref().map(parse_duration).transpose()?;
+        Ok(span.map(|span| Time::from_ns(span.as_nanos() as u64)))
+    };
+    let everything = Part::default();
+    let part = Part {
+        packets: arguments.packets.as_deref().map_or(Ok(everything.packets), packets)?,
+        from: span(&arguments.from)?.unwrap_or(everything.from),
+        to: span(&arguments.to)?,
+        matches: arguments.matches.as_deref().map_or(Ok(everything.matches), str::parse)?,
+        flow: arguments.flow.as_deref().map(str::parse).transpose()?,
+        tunnels: arguments.inner.parse()?,
+        snap: arguments.snap.unwrap_or(everything.snap),
+    };
+    if part.to.is_some_and(|to| to <= part.from) {
+        return Err(Failure::new("--to must be later than --from: there is nothing between them"));
     }
-    let mut sink = create(destination)?;
-    let progress = Progress::new("writing", common.quiet);
-    let stop = stop::on_signal()?;
-    let mut frame = Frame::default();
-    let (mut packets, mut bytes, mut damage) = (0u64, 0u64, None);
-    loop {
-        if packets.is_multiple_of(PROGRESS_EVERY) {
-            progress.update(packets, source.progress());
-            if stop.load(std::sync::atomic::Ordering::Relaxed) {
-                return Err(Failure::new(format!(
-                    "interrupted after {packets} packets; {destination} was not written"
-                )));
-            }
+    let mut source = open(&arguments.input, Seed(arguments.common.seed))?;
+    write(&mut *source, part, &arguments.output, &arguments.common)
+}
+
+/// `FIRST..LAST`, where one may be left out.
+fn packets(text: &str) -> Result<RangeInclusive<u64>, Failure> {
+    let number = |text: &str, otherwise: u64| if text.is_empty() { Some(otherwise) } else { text.parse().ok() };
+    let range = text.split_once("..").and_then(|(first, last)| Some((number(first, 1)?, number(last, u64::MAX)?)));
+    match range {
+        Some((first, last)) if (1..=last).contains(&first) => Ok(first..=last),
+        _ => {
+            Err(Failure::new(format!("--packets takes numbers from 1, 10..20, 10.. or ..20 for example; not `{text}`")))
         }
+    }
+}
+
+fn trace_merge(arguments: &TraceMergeArguments) -> Result<ExitCode, Failure> {
+    let mut source = open_all(&arguments.inputs, Seed(arguments.common.seed))?;
+    write(&mut *source, Part::default(), &arguments.output, &arguments.common)
+}
+
+/// Writes this part of what there is; what came before damage too, with exit code 1.
+fn write(source: &mut dyn Source, part: Part, destination: &str, common: &CommonOptions) -> Result<ExitCode, Failure> {
+    if destination == "-" && common.json {
+        return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
+    }
+    let stop = stop::on_signal()?;
+    let progress = Progress::new(source.description(), common.quiet);
+    let mut source = Cut::new(Watched::new(source, &progress).until(&stop), part);
+    let mut sink = create(destination)?;
+    let (mut frame, mut bytes, mut captured_bytes) = (Frame::default(), 0, 0);
+    let damage = loop {
         match source.next(&mut frame) {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) if error.is_damage() => {
-                damage = Some(error.to_string());
-                break;
-            }
+            Ok(true) => sink.write(&frame)?,
+            Ok(false) => break None,
+            Err(error) if error.is_damage() => break Some(error.to_string()),
             Err(error) => return Err(error.into()),
         }
-        packets += 1;
         bytes += u64::from(frame.wire_length);
-        sink.write(&frame)?;
+        captured_bytes += frame.data.len() as u64;
+    };
+    if stop.load(Ordering::Relaxed) {
+        // The output that was begun goes.
+        return Err(Failure::new("interrupted: nothing was written"));
     }
-    sink.finish()?;
+    let packets = sink.finish()?;
+    let (input, output) = (source.description().to_owned(), destination.to_owned());
+    let packets_read = source.read();
+    // The progress bar goes before anything is said.
     drop(progress);
-    let input = source.description();
-    let summary = format!("{packets} packets, {bytes} bytes, in {destination}: {input}");
-    if common.json {
-        output::print_json(
-            &json!({"input": input, "output": destination, "packets": packets, "bytes": bytes, "damage": damage}),
-        )?;
-    } else if destination == "-" {
-        output::say(&summary);
+    let written = Written { input, output, packets_read, packets, bytes, captured_bytes, damage };
+    report(&written, common.json)
+}
+
+fn report(written: &Written, json: bool) -> Result<ExitCode, Failure> {
+    let Written { output, packets_read, packets, bytes, damage, .. } = written;
+    let text = format!("{packets} of {packets_read} packets, {bytes} bytes on the wire, to {output}");
+    if json {
+        output::print_json(written)?;
+    } else if output == "-" {
+        output::say(&text);
     } else {
-        output::print(&format!("{summary}\n"))?;
+        output::print(&format!("{text}\n"))?;
     }
     Ok(verdict(damage.as_ref()))
 }
@@ -110,9 +172,12 @@ fn verdict(damage: Option<&String>) -> ExitCode {
 }
 
 fn trace_info(arguments: &TraceInfoArguments) -> Result<ExitCode, Failure> {
+    let timeout = arguments.flow_timeout.as_deref().map(parse_duration).transpose()?;
+    let timeout = timeout.map(|timeout| Time::from_ns(timeout.as_nanos() as u64));
+    let options = InfoOptions { flows: FLOWS, timeout, tunnels: arguments.inner.parse()? };
     let mut source = open(&arguments.input, Seed(arguments.common.seed))?;
     let progress = Progress::new("trace info", arguments.common.quiet);
-    let info = info(&mut Watched::new(&mut *source, &progress), FLOWS)?;
+    let info = info_with(&mut Watched::new(&mut *source, &progress), &options)?;
     drop(progress);
     if arguments.common.json {
         output::print_json(&info)?;

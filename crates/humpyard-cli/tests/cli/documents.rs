@@ -38,6 +38,7 @@ const RESULT: &[(&str, &[&str])] = &[
             "interrupted",
             "panic",
             "damage",
+            "warm_up",
         ],
     ),
     (
@@ -46,6 +47,7 @@ const RESULT: &[(&str, &[&str])] = &[
     ),
     ("/delay_ns", &["mean", "p50", "p90", "p99", "p999", "max"]),
     ("/late", &["count", "fraction"]),
+    ("/warm_up", &["time_ns", "packets"]),
     ("/order", &["out_of_order", "fraction", "displacement_std"]),
     ("/fairness", &["jain", "service_error_min", "service_error_max", "clients"]),
     ("/cores_detail/0", &["utilization", "packets", "switches", "cold"]),

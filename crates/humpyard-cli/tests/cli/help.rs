@@ -22,6 +22,8 @@ fn every_command_helps() {
         "replay",
         "completions",
         "man",
+        "trace cut",
+        "trace merge",
         "list",
         "explain",
         "help run",
@@ -48,12 +50,27 @@ fn examples_of_the_help_work() {
     crate::support::make_capture(directory.path(), "in.pcap", 200);
     crate::support::make_capture(directory.path(), "in.pcapng.zst", 200);
     let mut tried = 0;
-    for command in
-        ["", "run", "sim", "compare", "schedule", "trace info", "trace compose", "trace scale", "list", "explain"]
-    {
+    for command in [
+        "",
+        "run",
+        "sim",
+        "compare",
+        "schedule",
+        "trace info",
+        "trace compose",
+        "trace scale",
+        "trace cut",
+        "trace merge",
+        "list",
+        "explain",
+    ] {
         let help = good(directory.path(), &format!("{command} --help")).out;
         for example in help.lines().filter_map(|line| line.strip_prefix("  humpyard ")) {
-            if example.contains(" - ") || example.starts_with("demo") || example.contains("--for") {
+            if example.contains(" - ")
+                || example.starts_with("demo")
+                || example.contains("--for")
+                || example.contains("--flow")
+            {
                 continue;
             }
             let example = example.replace('\'', "").replace("packets=1M", "packets=10k");

@@ -17,4 +17,5 @@ mod signals;
 mod simulated;
 mod support;
 mod timelines;
+mod trace;
 mod traffic;

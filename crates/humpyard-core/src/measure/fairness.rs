@@ -60,14 +60,18 @@ impl Fairness {
         }
     }
 
-    /// A packet of the client was done, and was so much work.
-    pub fn on_service(&mut self, id: ClientId, used: Work) {
+    /// A packet of the client was done, and was so much work; if it is not measured, it is service all the same.
+    pub fn on_service(&mut self, id: ClientId, used: Work, measured: bool) {
         let client = &mut self.clients[id];
-        self.error_min = self.error_min.min(client.error(self.fluid));
+        if measured {
+            self.error_min = self.error_min.min(client.error(self.fluid));
+            client.total += used;
+        }
         self.fluid += used as f64 / self.weight_active as f64;
         client.service += used;
-        client.total += used;
-        self.error_max = self.error_max.max(client.error(self.fluid));
+        if measured {
+            self.error_max = self.error_max.max(client.error(self.fluid));
+        }
         client.packets -= 1;
         if client.packets == 0 {
             self.weight_active -= u64::from(client.weight.get());
@@ -81,6 +85,16 @@ impl Fairness {
         if client.packets == 0 {
             self.weight_active -= u64::from(client.weight.get());
         }
+    }
+
+    /// What was so far does not count: every client's error starts anew. O(clients).
+    pub fn restart(&mut self) {
+        for client in self.clients.iter_mut() {
+            client.total = 0;
+            client.service = 0;
+            client.woke_at = self.fluid;
+        }
+        (self.error_min, self.error_max, self.ended) = (0.0, 0.0, Jain::default());
     }
 
     /// The client, idle, is gone.
@@ -150,7 +164,7 @@ mod tests {
         (0..6).for_each(|id| fairness.on_arrival(ClientId(id)));
         for id in (0..6).flat_map(|id| core::iter::repeat_n(ClientId(id), weights[id as usize] as usize)) {
             fairness.on_arrival(id);
-            fairness.on_service(id, 1);
+            fairness.on_service(id, 1, true);
         }
         let summary = fairness.summary();
         assert!((summary.service_error_min + 15.0 / 8.0).abs() < 1e-9, "{summary:?}");
@@ -163,7 +177,7 @@ mod tests {
         let mut fairness = Fairness::new(3, |_| weight(1));
         for (id, work) in [(0, 30), (1, 10)] {
             fairness.on_arrival(ClientId(id));
-            fairness.on_service(ClientId(id), work);
+            fairness.on_service(ClientId(id), work, true);
         }
         let expected = 40.0 * 40.0 / (2.0 * 1000.0);
         assert!((fairness.summary().jain - expected).abs() < 1e-12);

@@ -15,7 +15,7 @@ pub use histogram::Histogram;
 pub use measured::Measured;
 pub use observer::Observer;
 pub use order::Order;
-pub use summary::{CoreSummary, Delay, FairnessSummary, Late, OrderSummary, ServiceSummary, Summary};
+pub use summary::{CoreSummary, Delay, FairnessSummary, Late, OrderSummary, ServiceSummary, Summary, WarmUp};
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -32,6 +32,7 @@ struct Service {
     tolerance: Time,
     delay: Histogram,
     late: u64,
+    packets: u64,
     bytes: u64,
     waiting: u32,
     waiting_max: u32,
@@ -45,10 +46,13 @@ impl Service {
     }
 
     /// A packet is done.
-    fn on_service(&mut self, packet: &Packet, finished: Time) {
-        let delay = finished.since(packet.arrival);
-        self.delay.record(delay.as_ns());
-        self.late += u64::from(delay > self.tolerance);
+    fn on_service(&mut self, packet: &Packet, finished: Time, measured: bool) {
+        if measured {
+            let delay = finished.since(packet.arrival);
+            self.delay.record(delay.as_ns());
+            self.late += u64::from(delay > self.tolerance);
+        }
+        self.packets += 1;
         self.bytes += u64::from(packet.length);
     }
 }
@@ -76,6 +80,13 @@ pub struct Measurements {
     fairness: Fairness,
     first_arrival: Option<Time>,
     last_departure: Time,
+    warm_up: Time,
+    /// Packets that came in from then on are measured.
+    measured_from: Time,
+    /// Whether none of these has come yet.
+    warming: bool,
+    /// Packets done that are not measured.
+    warm_up_packets: u64,
 }
 
 impl Measurements {
@@ -86,6 +97,7 @@ impl Measurements {
             tolerance: service.tolerance,
             delay: Histogram::new(),
             late: 0,
+            packets: 0,
             bytes: 0,
             waiting: 0,
             waiting_max: 0,
@@ -101,7 +113,20 @@ impl Measurements {
             fairness: Fairness::new(setup.clients, |client| setup.weight(client)),
             first_arrival: None,
             last_departure: Time::ZERO,
+            warm_up: Time::ZERO,
+            measured_from: Time::ZERO,
+            warming: false,
+            warm_up_packets: 0,
         }
+    }
+
+    /// With a warm-up: packets that come in within so long after the first are served and counted, but are in no figure of
+    /// delay, lateness, order or fairness.
+    #[must_use]
+    pub fn with_warm_up(mut self, warm_up: Time) -> Self {
+        self.warm_up = warm_up;
+        self.warming = warm_up > Time::ZERO;
+        self
     }
 
     /// With these chains of services: a packet is late that is longer in all of them than all tolerate together.
@@ -117,6 +142,9 @@ impl Measurements {
 
     /// A packet of this client was accepted, and waits for this service.
     pub fn on_accept(&mut self, now: Time, client: ClientId, service: ServiceId) {
+        if self.warming {
+            self.warm(now);
+        }
         self.first_arrival.get_or_insert(now);
         self.services[service].on_wait();
         self.fairness.on_arrival(client);
@@ -127,14 +155,30 @@ impl Measurements {
         self.services[dispatch.packet.service].waiting -= 1;
         self.cores[core].cold += u64::from(dispatch.cold);
         if dispatch.packet.hop == 0 {
-            self.order.on_dispatch(dispatch.packet.sequence);
+            self.order.on_dispatch(dispatch.packet.sequence, self.is_measured(&dispatch.packet));
         }
+    }
+
+    /// The warm-up ends with the first packet behind it.
+    #[cold]
+    fn warm(&mut self, now: Time) {
+        let first = self.first_arrival.unwrap_or(now);
+        self.measured_from = Time::from_ns(first.as_ns().saturating_add(self.warm_up.as_ns()));
+        if now >= self.measured_from {
+            self.warming = false;
+            self.fairness.restart();
+        }
+    }
+
+    fn is_measured(&self, packet: &Packet) -> bool {
+        packet.entered >= self.measured_from
     }
 
     /// A packet was done at `finished`, after `core` had been busy with it for `busy`.
     pub fn on_completion(&mut self, core: CoreId, completed: &Completed, finished: Time, busy: Time) {
         let packet = &completed.packet;
-        self.services[packet.service].on_service(packet, finished);
+        let measured = self.is_measured(packet);
+        self.services[packet.service].on_service(packet, finished, measured);
         self.cores[core].busy += busy;
         self.cores[core].packets += 1;
         if let Some(service) = completed.onward {
@@ -145,20 +189,26 @@ impl Measurements {
         } else if completed.exit.is_none() {
             self.on_departure(packet, finished);
         }
-        self.fairness.on_service(packet.client, completed.used);
+        self.fairness.on_service(packet.client, completed.used, measured);
     }
 
     /// A packet leaves, when it is done or after it has waited for earlier ones.
     pub fn on_departure(&mut self, packet: &Packet, now: Time) {
         self.on_processed(packet, now);
-        self.order.on_departure(packet.flow, packet.sequence, now);
+        if self.is_measured(packet) {
+            self.order.on_departure(packet.flow, packet.sequence, now);
+        }
     }
 
     fn on_processed(&mut self, packet: &Packet, now: Time) {
-        let delay = now.since(packet.entered);
-        let tolerance = self.chains.get(packet.chain).copied().unwrap_or(self.services[packet.service].tolerance);
-        self.delay.record(delay.as_ns());
-        self.late += u64::from(delay > tolerance);
+        if self.is_measured(packet) {
+            let delay = now.since(packet.entered);
+            let tolerance = self.chains.get(packet.chain).copied().unwrap_or(self.services[packet.service].tolerance);
+            self.delay.record(delay.as_ns());
+            self.late += u64::from(delay > tolerance);
+        } else {
+            self.warm_up_packets += 1;
+        }
         self.bytes += u64::from(packet.length);
         self.last_departure = self.last_departure.max(now);
     }
@@ -200,7 +250,8 @@ impl Measurements {
             throughput_pps: summary::per_second(account.processed, duration),
             throughput_bps: summary::per_second(self.bytes * 8, duration),
             delay_ns: Delay::of(&self.delay),
-            late: Late::of(self.late, account.processed),
+            late: Late::of(self.late, account.processed - self.warm_up_packets),
+            warm_up: WarmUp { time_ns: self.warm_up.as_ns(), packets: self.warm_up_packets },
             order: self.order.summary(),
             jitter_ns: self.order.jitter_ns(),
             fairness: self.fairness.summary(),
@@ -225,7 +276,7 @@ fn core_summary(core: &Core, duration: Time) -> CoreSummary {
 fn service_summary(service: &Service) -> ServiceSummary {
     ServiceSummary {
         name: service.name.clone(),
-        packets: service.delay.count(),
+        packets: service.packets,
         bytes: service.bytes,
         delay_ns: Delay::of(&service.delay),
         tolerance_ns: service.tolerance.as_ns(),

@@ -25,6 +25,8 @@ const GAPS_MIN: u64 = 3;
 pub struct Order {
     flows: IdVec<FlowId, Flow>,
     dispatched: u64,
+    /// Of these, those that are measured.
+    displaced: u64,
     departed: u64,
     out_of_order: u64,
     displacement: i64,
@@ -39,6 +41,7 @@ impl Order {
         Self {
             flows: IdVec::from_fn(flows, |_| Flow::default()),
             dispatched: 0,
+            displaced: 0,
             departed: 0,
             out_of_order: 0,
             displacement: 0,
@@ -48,10 +51,14 @@ impl Order {
         }
     }
 
-    /// The packet with this sequence number starts.
-    pub fn on_dispatch(&mut self, sequence: u64) {
+    /// The packet with this sequence number starts; if it is not measured, it still takes its place.
+    pub fn on_dispatch(&mut self, sequence: u64, measured: bool) {
         let moved = self.dispatched as i64 - sequence as i64;
         self.dispatched += 1;
+        if !measured {
+            return;
+        }
+        self.displaced += 1;
         self.displacement += moved;
         self.displacement_squared += u128::from(moved.unsigned_abs()) * u128::from(moved.unsigned_abs());
     }
@@ -78,7 +85,7 @@ impl Order {
     }
 
     pub(super) fn summary(&self) -> OrderSummary {
-        let n = self.dispatched.max(1) as f64;
+        let n = self.displaced.max(1) as f64;
         let mean = self.displacement as f64 / n;
         let variance = self.displacement_squared as f64 / n - mean * mean;
         OrderSummary {
@@ -134,7 +141,7 @@ mod tests {
     #[test]
     fn displacement_is_the_spread_of_start_rank_minus_arrival_rank() {
         let mut order = Order::new(1);
-        [1, 0, 2, 3].into_iter().for_each(|sequence| order.on_dispatch(sequence));
+        [1, 0, 2, 3].into_iter().for_each(|sequence| order.on_dispatch(sequence, true));
         assert_eq!(order.summary().displacement_std, (2.0f64 / 4.0).sqrt());
     }
 

@@ -23,6 +23,8 @@ pub struct Summary {
     pub delay_ns: Delay,
     /// Packets later than their service tolerates.
     pub late: Late,
+    /// What is in no figure of delay, lateness, order and fairness, though it is in all counts.
+    pub warm_up: WarmUp,
     /// Order within flows.
     pub order: OrderSummary,
     /// Mean over the flows of the standard deviation of the time between departures.
@@ -74,12 +76,21 @@ impl Delay {
     }
 }
 
+/// The beginning of a run, that is not measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct WarmUp {
+    /// Packets that came in within so long after the first are not measured.
+    pub time_ns: u64,
+    /// How many of these were processed.
+    pub packets: u64,
+}
+
 /// Late packets.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Late {
     /// How many.
     pub count: u64,
-    /// Of all packets processed.
+    /// Of all packets processed that were measured.
     pub fraction: f64,
 }
 

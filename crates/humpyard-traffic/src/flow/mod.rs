@@ -1,0 +1,723 @@
+//! The flow table: a bounded number of flows, each with a dense id that is reused when the flow has ended.
+//!
+//! All memory is taken when the table is made: [`FlowTable::STATE_BYTES`] for each flow. A flow ends when it has been without
+//! packets under way for the timeout, if there is one, or when the table is full and a new one needs its place: the flow goes
+//! that has been without packets under way for the longest time. Every operation is O(1): none ever tidies up.
+
+mod index;
+
+use core::hint::black_box;
+
+use humpyard_core::id::{FlowId, Id};
+use humpyard_core::random::Seed;
+use humpyard_core::unit::Time;
+
+use self::index::Index;
+use crate::error::TrafficError;
+use crate::header::{FlowKey, KeyHasher, Network, SteeringHashes};
+
+/// No flow, in a list.
+const NONE: u32 = u32::MAX;
+/// In the place of a neighbour: the flow is in no list, for it is held.
+const HELD: u32 = u32::MAX - 1;
+
+/// What a flow table answers to a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lookup {
+    /// The id of the flow.
+    pub flow: FlowId,
+    /// Whether the flow is new.
+    pub new: bool,
+    /// A flow that ended to make room: it had this id, which now names the new one.
+    pub ended: Option<FlowId>,
+}
+
+/// A bounded table of flows.
+#[derive(Clone, Debug)]
+pub struct FlowTable {
+    hasher: KeyHasher,
+    index: Index,
+    flows: Vec<Flow>,
+    capacity: usize,
+    /// Flows without holds: `oldest` was used least recently, `newest` most recently.
+    oldest: u32,
+    newest: u32,
+    /// Ids whose flow has ended and that name no other yet, each with the next in the place of `newer`.
+    free: u32,
+    timeout: Option<Time>,
+    /// The latest time told.
+    now: Time,
+    clock: Stamp,
+    live: usize,
+    seen: u64,
+    evicted: u64,
+    expired: u64,
+    what: &'static str,
+}
+
+/// A flow: one cache line.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Flow {
+    /// The key, as [`Packed`] but without a gap behind it.
+    addresses: [u64; 4],
+    ports: [u16; 2],
+    network: u8,
+    protocol: u8,
+    /// Neighbours in the list of flows without holds. Of a held flow, `newer` is `HELD` and `older` the number of holds.
+    older: u32,
+    newer: u32,
+    rss: u32,
+    steering_key: u64,
+    /// Since when it has no holds.
+    idle_since: Stamp,
+}
+
+impl Flow {
+    #[inline]
+    fn key(&self) -> Packed {
+        Packed { addresses: self.addresses, ports: self.ports, network: self.network, protocol: self.protocol }
+    }
+}
+
+/// A flow key, packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Packed {
+    addresses: [u64; 4],
+    /// The ports; of what is not IP, the link type and the Ethernet type.
+    ports: [u16; 2],
+    network: u8,
+    protocol: u8,
+}
+
+impl Packed {
+    /// The network of an id that names no flow.
+    const FREE: u8 = 0;
+
+    #[inline]
+    fn of(key: &FlowKey) -> Self {
+        let word = |bytes: &[u8; 16], at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_ne_bytes(word)
+        };
+        let (network, ports) = match key.network {
+            Network::Ipv4 => (4, [key.source_port, key.destination_port]),
+            Network::Ipv6 => (6, [key.source_port, key.destination_port]),
+            Network::Other { link, ether_type } => (1, [link, ether_type]),
+        };
+        let (source, destination) = (&key.source, &key.destination);
+        let addresses = [word(source, 0), word(source, 8), word(destination, 0), word(destination, 8)];
+        Self { addresses, ports, network, protocol: key.protocol }
+    }
+
+    fn unpack(&self) -> FlowKey {
+        let address = |high: u64, low: u64| {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&high.to_ne_bytes());
+            bytes[8..].copy_from_slice(&low.to_ne_bytes());
+            bytes
+        };
+        let [a, b, c, d] = self.addresses;
+        let [first, second] = self.ports;
+        let (network, source_port, destination_port) = match self.network {
+            4 => (Network::Ipv4, first, second),
+            6 => (Network::Ipv6, first, second),
+            _ => (Network::Other { link: first, ether_type: second }, 0, 0),
+        };
+        let (source, destination) = (address(a, b), address(c, d));
+        FlowKey { network, protocol: self.protocol, source, destination, source_port, destination_port }
+    }
+}
+
+/// A time in ns that counts round 48 bits, which is enough while everything that is older than the timeout goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Stamp([u16; 3]);
+
+impl Stamp {
+    /// From here on it starts anew.
+    const ROUND: u64 = 1 << 48;
+
+    const fn of(ns: u64) -> Self {
+        Self([ns as u16, (ns >> 16) as u16, (ns >> 32) as u16])
+    }
+
+    const fn ns(self) -> u64 {
+        let [low, middle, high] = self.0;
+        low as u64 | (middle as u64) << 16 | (high as u64) << 32
+    }
+
+    /// The time from an earlier stamp to this one.
+    const fn since(self, earlier: Self) -> u64 {
+        self.ns().wrapping_sub(earlier.ns()) % Self::ROUND
+    }
+}
+
+impl FlowTable {
+    /// The most flows a table can be made for.
+    pub const CAPACITY_MAX: usize = 1 << 28;
+    /// Memory of each flow there can be, in bytes: its state, and its part of the index.
+    pub const STATE_BYTES: usize = size_of::<Flow>() + Index::BYTES;
+    /// Keys that are looked ahead for at once.
+    pub(crate) const LOOK_AHEAD: usize = 32;
+    /// The longest timeout: a day.
+    pub const TIMEOUT_MAX: Time = Time::from_ns(86_400 * 1_000_000_000);
+
+    /// A table for up to `capacity` flows; their hashes are keyed by the seed.
+    ///
+    /// # Errors
+    /// If the capacity is 0 or beyond [`Self::CAPACITY_MAX`].
+    pub fn new(capacity: usize, seed: Seed) -> Result<Self, TrafficError> {
+        Self::of("flows", capacity, seed)
+    }
+
+    /// A table of `what`, for messages.
+    pub(crate) fn of(what: &'static str, capacity: usize, seed: Seed) -> Result<Self, TrafficError> {
+        if !(1..=Self::CAPACITY_MAX).contains(&capacity) {
+            let most = Self::CAPACITY_MAX;
+            return Err(TrafficError::usage(format!(
+                "a table for {capacity} {what} cannot be made: the limit of {what} is a number from 1 to {most}"
+            )));
+        }
+        Ok(Self {
+            hasher: KeyHasher::new(seed),
+            index: Index::new(capacity),
+            flows: Vec::with_capacity(capacity),
+            capacity,
+            oldest: NONE,
+            newest: NONE,
+            free: NONE,
+            timeout: None,
+            now: Time::ZERO,
+            clock: Stamp::default(),
+            live: 0,
+            seen: 0,
+            evicted: 0,
+            expired: 0,
+            what,
+        })
+    }
+
+    /// With an end to flows that have been without packets under way for so long: see [`Self::next_expired`].
+    ///
+    /// # Errors
+    /// If that is 0 or beyond [`Self::TIMEOUT_MAX`].
+    pub fn with_timeout(mut self, timeout: Option<Time>) -> Result<Self, TrafficError> {
+        if timeout.is_some_and(|timeout| timeout == Time::ZERO || timeout > Self::TIMEOUT_MAX) {
+            return Err(TrafficError::usage("the timeout of flows is a time above 0, of a day at most"));
+        }
+        self.timeout = timeout;
+        Ok(self)
+    }
+
+    /// Finds the flow of a key, or makes it, and takes one hold on it.
+    ///
+    /// A flow with holds stays; give each back with [`Self::release`].
+    ///
+    /// # Errors
+    /// If the flow is new, the table is full, and every flow in it is held.
+    #[inline]
+    pub fn classify(&mut self, key: &FlowKey) -> Result<Lookup, TrafficError> {
+        self.classify_noting(key, |_, _| ())
+    }
+
+    /// As [`Self::classify`]; `note` hears of a flow that ends while its key is still known.
+    #[inline]
+    pub(crate) fn classify_noting(
+        &mut self,
+        key: &FlowKey,
+        note: impl FnOnce(FlowId, &FlowKey),
+    ) -> Result<Lookup, TrafficError> {
+        let hash = self.hasher.flow(key);
+        let packed = Packed::of(key);
+        if let Some(at) = self.index.find(hash, |at| self.flows[at as usize].key() == packed) {
+            self.hold(at);
+            return Ok(Lookup { flow: FlowId(at), new: false, ended: None });
+        }
+        self.insert(key, packed, hash, note)
+    }
+
+    /// Brings the flows of these keys near, all at once, which takes hardly longer than for one: in a table that is larger than
+    /// the processor's caches most of the time to find a flow is waiting for memory. Changes nothing.
+    pub fn look_ahead(&self, keys: &[FlowKey]) {
+        for keys in keys.chunks(Self::LOOK_AHEAD) {
+            let mut hashes = [0; Self::LOOK_AHEAD];
+            hashes.iter_mut().zip(keys).for_each(|(hash, key)| *hash = self.hasher.flow(key));
+            let mut flows = [NONE; Self::LOOK_AHEAD];
+            for (flow, &hash) in flows.iter_mut().zip(&hashes[..keys.len()]) {
+                *flow = self.index.at_home(hash).unwrap_or(NONE);
+            }
+            // Neighbours in the list change with a flow.
+            let mut neighbours = [(NONE, NONE); Self::LOOK_AHEAD];
+            for (pair, &at) in neighbours.iter_mut().zip(&flows) {
+                *pair = self.flows.get(at as usize).map_or((NONE, NONE), |flow| (flow.older, flow.newer));
+            }
+            for (older, newer) in neighbours {
+                black_box(self.flows.get(older as usize).map(|flow| flow.network));
+                black_box(self.flows.get(newer as usize).map(|flow| flow.network));
+            }
+        }
+    }
+
+    /// Gives back one hold on a flow.
+    ///
+    /// # Panics
+    /// If the flow is not held.
+    #[inline]
+    pub fn release(&mut self, flow: FlowId) {
+        let held = &mut self.flows[flow.index()];
+        assert!(held.newer == HELD, "flow {flow} is released more often than it was classified");
+        held.older -= 1;
+        if held.older == 0 {
+            self.append(flow.0);
+        }
+    }
+
+    /// Ends a flow that has had no holds for the timeout at this time, and gives its id and its key; none when there is no
+    /// more. The longest idle one goes first. Ask it before every packet until it has no more: O(1) for each flow that ends.
+    ///
+    /// Times are any that never go back; they count only here.
+    #[inline]
+    pub fn next_expired(&mut self, now: Time) -> Option<(FlowId, FlowKey)> {
+        let timeout = self.timeout?;
+        if now > self.now {
+            // A longer step is as good as this one, which nothing idle survives.
+            let step = now.since(self.now).as_ns().min(Stamp::ROUND / 2);
+            self.clock = Stamp::of(self.clock.ns().wrapping_add(step));
+            self.now = now;
+        }
+        let oldest = self.oldest;
+        if oldest == NONE || self.clock.since(self.flows[oldest as usize].idle_since) < timeout.as_ns() {
+            return None;
+        }
+        self.expired += 1;
+        let flow = FlowId(oldest);
+        let key = self.key(flow);
+        self.end(flow);
+        Some((flow, key))
+    }
+
+    /// Ends a flow without holds: its id is free.
+    pub(crate) fn end(&mut self, flow: FlowId) {
+        self.remove(flow.0);
+        self.live -= 1;
+        let ended = &mut self.flows[flow.index()];
+        ended.network = Packed::FREE;
+        ended.newer = core::mem::replace(&mut self.free, flow.0);
+    }
+
+    /// Whether no packet of the flow is under way.
+    pub(crate) fn is_idle(&self, flow: FlowId) -> bool {
+        self.flows[flow.index()].newer != HELD
+    }
+
+    /// The key of a flow.
+    ///
+    /// # Panics
+    /// If the id was never given.
+    pub fn key(&self, flow: FlowId) -> FlowKey {
+        self.flows[flow.index()].key().unpack()
+    }
+
+    /// The hashes by which the packets of a flow are steered, computed when the flow was made.
+    ///
+    /// # Panics
+    /// If the id was never given.
+    #[inline]
+    pub fn steering(&self, flow: FlowId) -> SteeringHashes {
+        let flow = &self.flows[flow.index()];
+        SteeringHashes { key: flow.steering_key, rss: flow.rss }
+    }
+
+    /// The flows there are now.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowId, FlowKey)> {
+        let live = self.flows.iter().enumerate().filter(|(_, flow)| flow.network != Packed::FREE);
+        live.map(|(index, flow)| (FlowId::from_index(index), flow.key().unpack()))
+    }
+
+    /// How many flows there can be; ids are below this.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// How many flows there are now.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether there is no flow now.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// How many flows there have been, counting one that came back after its end anew.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// How many flows were ended to make room.
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// How many flows ended because they were idle for the timeout.
+    pub fn expired(&self) -> u64 {
+        self.expired
+    }
+
+    /// Places of the index that are looked at to find a flow: the mean over the flows there are, and the most. O(capacity).
+    pub fn probes(&self) -> (f64, usize) {
+        self.index.probes()
+    }
+
+    #[cold]
+    fn insert(
+        &mut self,
+        key: &FlowKey,
+        packed: Packed,
+        hash: u64,
+        note: impl FnOnce(FlowId, &FlowKey),
+    ) -> Result<Lookup, TrafficError> {
+        let SteeringHashes { key: steering_key, rss } = self.hasher.steering(key);
+        let Packed { addresses, ports, network, protocol } = packed;
+        let idle_since = self.clock;
+        let flow = Flow { addresses, ports, network, protocol, older: 1, newer: HELD, rss, steering_key, idle_since };
+        let (at, ended) = if self.free != NONE {
+            let at = self.free;
+            self.free = self.flows[at as usize].newer;
+            self.flows[at as usize] = flow;
+            (at, None)
+        } else if self.flows.len() < self.capacity {
+            self.flows.push(flow);
+            ((self.flows.len() - 1) as u32, None)
+        } else {
+            let at = self.oldest;
+            if at == NONE {
+                return Err(TrafficError::full(self.what, self.capacity));
+            }
+            note(FlowId(at), &self.key(FlowId(at)));
+            self.remove(at);
+            self.live -= 1;
+            self.evicted += 1;
+            self.flows[at as usize] = flow;
+            (at, Some(FlowId(at)))
+        };
+        self.index.insert(hash, at);
+        self.live += 1;
+        self.seen += 1;
+        Ok(Lookup { flow: FlowId(at), new: true, ended })
+    }
+
+    /// Takes a flow without holds out of list and index.
+    fn remove(&mut self, at: u32) {
+        self.unlink(at);
+        let hash = self.hasher.flow(&self.key(FlowId(at)));
+        self.index.remove(hash, at);
+    }
+
+    #[inline]
+    fn hold(&mut self, at: u32) {
+        if self.flows[at as usize].newer == HELD {
+            self.flows[at as usize].older += 1;
+        } else {
+            self.unlink(at);
+            let flow = &mut self.flows[at as usize];
+            flow.newer = HELD;
+            flow.older = 1;
+        }
+    }
+
+    /// Appends a flow without holds to the list, as the one used most recently.
+    #[inline]
+    fn append(&mut self, at: u32) {
+        let newest = core::mem::replace(&mut self.newest, at);
+        let flow = &mut self.flows[at as usize];
+        flow.older = newest;
+        flow.newer = NONE;
+        flow.idle_since = self.clock;
+        match newest {
+            NONE => self.oldest = at,
+            newest => self.flows[newest as usize].newer = at,
+        }
+    }
+
+    /// Takes a flow out of the list.
+    #[inline]
+    fn unlink(&mut self, at: u32) {
+        let Flow { older, newer, .. } = self.flows[at as usize];
+        match older {
+            NONE => self.oldest = newer,
+            older => self.flows[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.flows[newer as usize].older = older,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::header::Network;
+
+    fn key(n: u64) -> FlowKey {
+        let mut source = [0; 16];
+        source[..4].copy_from_slice(&(n as u32).to_be_bytes());
+        FlowKey {
+            network: Network::Ipv4,
+            protocol: 17,
+            source,
+            destination: [0; 16],
+            source_port: 1,
+            destination_port: 2,
+        }
+    }
+
+    #[test]
+    fn ids_are_dense_and_stable() {
+        let mut table = FlowTable::new(4, Seed(1)).unwrap();
+        for round in 0..3 {
+            for n in 0..4 {
+                let found = table.classify(&key(n)).unwrap();
+                assert_eq!(found, Lookup { flow: FlowId(n as u32), new: round == 0, ended: None });
+                table.release(found.flow);
+            }
+        }
+        assert_eq!((table.len(), table.seen(), table.evicted()), (4, 4, 0));
+    }
+
+    #[test]
+    fn the_least_recently_used_flow_without_holds_ends() {
+        let mut table = FlowTable::new(3, Seed(1)).unwrap();
+        for n in 0..3 {
+            table.classify(&key(n)).unwrap();
+        }
+        assert_eq!(table.classify(&key(9)).unwrap_err().kind(), ErrorKind::Full);
+        table.release(FlowId(2));
+        table.release(FlowId(1));
+        let found = table.classify(&key(9)).unwrap();
+        assert_eq!(found, Lookup { flow: FlowId(2), new: true, ended: Some(FlowId(2)) });
+        assert_eq!(table.key(FlowId(2)), key(9));
+        let back = table.classify(&key(2)).unwrap();
+        assert_eq!(back, Lookup { flow: FlowId(1), new: true, ended: Some(FlowId(1)) });
+        assert_eq!((table.seen(), table.evicted()), (5, 2));
+    }
+
+    #[test]
+    fn looking_ahead_changes_nothing() {
+        let mut table = FlowTable::new(200, Seed(1)).unwrap();
+        for round in 0..3 {
+            let keys: Vec<FlowKey> = (0..50).map(|n| key(n + 30 * round)).collect();
+            let before = format!("{table:?}");
+            table.look_ahead(&keys);
+            assert_eq!(format!("{table:?}"), before);
+            keys.iter().for_each(|key| {
+                table.classify(key).unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn a_limit_of_none_is_refused() {
+        assert_eq!(FlowTable::new(0, Seed(1)).err().unwrap().kind(), ErrorKind::Usage);
+    }
+
+    #[test]
+    #[should_panic(expected = "more often")]
+    fn a_hold_is_given_back_once() {
+        let mut table = FlowTable::new(1, Seed(1)).unwrap();
+        let flow = table.classify(&key(1)).unwrap().flow;
+        table.release(flow);
+        table.release(flow);
+    }
+
+    #[test]
+    fn it_agrees_with_a_naive_table_and_never_grows() {
+        const CAPACITY: usize = 50;
+        let mut table = FlowTable::new(CAPACITY, Seed(1)).unwrap();
+        // Front: used least recently. Each has its key, its id and its holds.
+        let mut naive: VecDeque<(u64, FlowId, u32)> = VecDeque::new();
+        let mut random = Seed(7).stream("test");
+        for _ in 0..200_000 {
+            if random.below(2) == 0 {
+                let n = random.below(120);
+                let known = naive.iter().position(|flow| flow.0 == n);
+                let victim = naive.iter().position(|flow| flow.2 == 0);
+                let full = naive.len() == CAPACITY;
+                match (known, table.classify(&key(n))) {
+                    (Some(at), Ok(found)) => {
+                        assert_eq!(found, Lookup { flow: naive[at].1, new: false, ended: None });
+                        naive[at].2 += 1;
+                    }
+                    (None, Ok(found)) => {
+                        assert!(found.new);
+                        let ended = victim.filter(|_| full).and_then(|at| naive.remove(at));
+                        assert_eq!(found.ended, ended.map(|flow| flow.1));
+                        assert_eq!(found.ended.is_some(), full);
+                        naive.push_back((n, found.flow, 1));
+                    }
+                    (None, Err(_)) => assert!(full && victim.is_none()),
+                    (Some(_), Err(error)) => panic!("{error}"),
+                }
+            } else if let Some(at) = (!naive.is_empty()).then(|| random.below(naive.len() as u64) as usize)
+                && naive[at].2 > 0
+            {
+                table.release(naive[at].1);
+                naive[at].2 -= 1;
+                if naive[at].2 == 0 {
+                    let flow = naive.remove(at).unwrap();
+                    naive.push_back(flow);
+                }
+            }
+        }
+        assert!(table.evicted() > 1_000, "{}", table.evicted());
+        assert_eq!(table.flows.capacity(), CAPACITY);
+    }
+
+    #[test]
+    #[expect(clippy::print_stdout, reason = "a figure that people ask for")]
+    fn ten_million_flows_take_eighty_bytes_each() {
+        assert_eq!(FlowTable::STATE_BYTES, 80);
+        let mut table = FlowTable::new(1_000, Seed(1)).unwrap();
+        for n in 0..5_000 {
+            let flow = table.classify(&key(n)).unwrap().flow;
+            table.release(flow);
+        }
+        let bytes = table.flows.capacity() * size_of::<Flow>() + size_of_val(&table.index) + 1_000 * Index::BYTES;
+        assert!(bytes <= 1_000 * FlowTable::STATE_BYTES + 100, "{bytes}");
+        println!("{} bytes for each flow, 10 million in {} MB", FlowTable::STATE_BYTES, 10 * FlowTable::STATE_BYTES);
+    }
+
+    #[test]
+    fn keys_are_unpacked_as_they_were_packed() {
+        let other = Network::Other { link: 300, ether_type: 0x0806 };
+        for network in [Network::Ipv4, Network::Ipv6, other] {
+            let ports = if network == other { (0, 0) } else { (5_000, 53) };
+            let mut key = FlowKey { network, source_port: ports.0, destination_port: ports.1, ..key(77) };
+            key.destination = core::array::from_fn(|i| i as u8);
+            assert_eq!(Packed::of(&key).unpack(), key);
+            assert_ne!(Packed::of(&key), Packed::of(&FlowKey { protocol: 6, ..key }));
+        }
+    }
+
+    #[test]
+    fn flows_end_when_they_are_idle_for_the_timeout() {
+        let at = Time::from_ns;
+        let mut table = FlowTable::new(8, Seed(1)).unwrap().with_timeout(Some(at(100))).unwrap();
+        let packet = |table: &mut FlowTable, now: u64, n: u64| {
+            let mut ended = Vec::new();
+            while let Some((flow, key)) = table.next_expired(at(now)) {
+                assert_eq!(table.steering(flow), table.hasher.steering(&key));
+                ended.push(flow.0);
+            }
+            (ended, table.classify(&key(n)).unwrap().flow)
+        };
+        for (now, n) in [(0, 0), (10, 1), (20, 2)] {
+            let (ended, flow) = packet(&mut table, now, n);
+            assert_eq!((ended, flow), (vec![], FlowId(n as u32)));
+            if n != 1 {
+                table.release(flow);
+            }
+        }
+        // 0 has been idle for the timeout; 1 is held.
+        assert_eq!(packet(&mut table, 100, 3), (vec![0], FlowId(0)));
+        assert_eq!(table.flows().map(|(flow, found)| (flow.0, found)).collect::<Vec<_>>()[0], (0, key(3)));
+        table.release(FlowId(1));
+        table.release(FlowId(0));
+        assert_eq!(packet(&mut table, 199, 4), (vec![2], FlowId(2)), "a time that is told late counts late");
+        assert_eq!(table.len(), 3);
+        // A clock that goes back stands still; one that jumps ends everything that is not held.
+        assert_eq!(packet(&mut table, 50, 4), (vec![], FlowId(2)));
+        assert_eq!(packet(&mut table, u64::MAX, 5), (vec![1, 0], FlowId(0)));
+        assert_eq!((table.len(), table.seen(), table.evicted(), table.expired()), (2, 6, 0, 4));
+    }
+
+    #[test]
+    fn timeouts_agree_with_a_naive_table() {
+        let at = Time::from_ns;
+        let mut random = Seed(11).stream("test");
+        let timeout = FlowTable::TIMEOUT_MAX.as_ns();
+        let mut table = FlowTable::new(200, Seed(1)).unwrap().with_timeout(Some(at(timeout))).unwrap();
+        let mut naive: std::collections::BTreeMap<u64, u64> = std::collections::BTreeMap::new();
+        let (mut now, mut expired) = (0, 0);
+        for _ in 0..50_000 {
+            // Steps from nothing to several times the range of a stamp.
+            now += random.bits() >> (16 + random.below(40));
+            let before = naive.len();
+            naive.retain(|_, idle_since| now - *idle_since < timeout);
+            expired += before - naive.len();
+            while table.next_expired(at(now)).is_some() {}
+            assert_eq!((table.len(), table.expired()), (naive.len(), expired as u64));
+            let n = random.below(150);
+            let found = table.classify(&key(n)).unwrap();
+            assert_eq!(found.new, naive.insert(n, now).is_none());
+            table.release(found.flow);
+            if now > 1 << 62 {
+                break;
+            }
+        }
+        assert!(expired > 1_000, "{expired}");
+    }
+
+    #[test]
+    fn a_timeout_is_above_zero_and_at_most_a_day() {
+        for timeout in [0, FlowTable::TIMEOUT_MAX.as_ns() + 1] {
+            let table = FlowTable::new(1, Seed(1)).unwrap().with_timeout(Some(Time::from_ns(timeout)));
+            assert_eq!(table.err().unwrap().kind(), ErrorKind::Usage);
+        }
+    }
+
+    /// Who knows the code but not the key makes flows collide in every hash without a key, and not here.
+    #[test]
+    fn hostile_keys_do_not_crowd() {
+        const FLOWS: usize = 50_000;
+        let capacity = 2 * FLOWS;
+        let toeplitz = KeyHasher::new(Seed(0));
+        let attack_key = |bits: u64| {
+            let (source_port, destination_port) = ((bits >> 32) as u16, (bits >> 48) as u16);
+            // The lower endpoint is the source.
+            let destination = core::array::from_fn(|i| if i < 4 { 0xff } else { 0 });
+            FlowKey { destination, source_port, destination_port, ..key(bits) }
+        };
+        let zero = toeplitz.steering(&attack_key(0)).rss;
+        // The Toeplitz hash, by which network cards steer, is linear: elimination finds what can be added without a change.
+        let mut basis: Vec<(u32, u64)> = Vec::new();
+        let mut kernel: Vec<u64> = Vec::new();
+        for bit in 0..64 {
+            let (mut value, mut bits) = (toeplitz.steering(&attack_key(1 << bit)).rss ^ zero, 1u64 << bit);
+            for &(known, of) in &basis {
+                if value ^ known < value {
+                    value ^= known;
+                    bits ^= of;
+                }
+            }
+            if value == 0 {
+                kernel.push(bits);
+            } else {
+                basis.push((value, bits));
+                basis.sort_unstable_by(|a, b| b.cmp(a));
+            }
+        }
+        assert!(kernel.len() >= 17, "{}", kernel.len());
+        let hostile = |n: usize| {
+            let mix = kernel.iter().enumerate().filter(|(i, _)| n >> i & 1 == 1).fold(0, |sum, (_, bits)| sum ^ bits);
+            attack_key(mix)
+        };
+        let mut table = FlowTable::new(capacity, Seed(9)).unwrap();
+        for n in 0..FLOWS {
+            let key = hostile(n);
+            assert_eq!(toeplitz.steering(&key).rss, zero, "the attack works on a hash without a key");
+            assert!(table.classify(&key).unwrap().new, "all are different");
+        }
+        let (mean, most) = table.probes();
+        assert!(mean < 1.5 && most < 40, "{mean} {most}");
+        // Who does know the key can do it: these have one home.
+        let mut crowded = Index::new(1_000);
+        (0..500).for_each(|flow| crowded.insert(7, flow));
+        assert_eq!(crowded.probes().1, 500);
+    }
+}
