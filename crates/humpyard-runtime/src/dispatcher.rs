@@ -140,7 +140,8 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         dispatcher;
     // No thread outlives the run, whatever became of it.
     let ended = crew.end();
-    worked.and(ended)?;
+    worked?;
+    let counters = ended?;
     live.sink.finish()?;
     live.quarantine.map_or(Ok(0), Sink::finish)?;
     (live.progress)(live.measured.account().arrived, Some(1.0));
@@ -148,6 +149,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         flows: live.classifier.flows().seen(),
         measured: live.measured,
         out,
+        counters,
         panic,
         damage,
         interrupted,

@@ -9,6 +9,7 @@ use humpyard_core::unit::Time;
 use humpyard_services::{DropReason, Verdict};
 use humpyard_traffic::TrafficError;
 
+use crate::counters::Counters;
 use crate::placement::Seat;
 
 /// What became of the packets that were served and of those that services made:
@@ -86,6 +87,8 @@ pub struct Outcome<S, Q, A> {
     pub measured: Measured<S, Q, A>,
     /// The account of what went out.
     pub out: OutAccount,
+    /// What the services counted themselves.
+    pub counters: Counters,
     /// The panic of a service at the earliest packet, if a service panicked.
     pub panic: Option<ServicePanic>,
     /// The damage at which the source ended, if it did not end well.

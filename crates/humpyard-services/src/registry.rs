@@ -8,6 +8,9 @@ use std::sync::Arc;
 use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::{Entry, Params};
 
+use crate::compress::{Compress, Decompress};
+use crate::encrypt::{Decrypt, Encrypt};
+use crate::fec::{Fec, FecDecode};
 use crate::forward::Forward;
 use crate::service::{Build, Info, Service, ServiceError};
 
@@ -27,7 +30,15 @@ impl Registered {
 }
 
 /// All services, in reading order. A new service is one line here.
-const SERVICES: &[Registered] = &[Registered::of::<Forward>()];
+const SERVICES: &[Registered] = &[
+    Registered::of::<Forward>(),
+    Registered::of::<Encrypt>(),
+    Registered::of::<Decrypt>(),
+    Registered::of::<Compress>(),
+    Registered::of::<Decompress>(),
+    Registered::of::<Fec>(),
+    Registered::of::<FecDecode>(),
+];
 
 fn entry<S: Build>() -> Entry {
     let Info { name, summary, source } = S::INFO;
@@ -75,7 +86,7 @@ impl Factory {
     /// use std::sync::Arc;
     ///
     /// use humpyard_core::frame::Frame;
-    /// use humpyard_services::{DropReason, Factory, Generated, Service, Verdict};
+    /// use humpyard_services::{Context, DropReason, Factory, Generated, Service, Verdict};
     ///
     /// /// Lets frames up to a length pass.
     /// struct Police {
@@ -83,7 +94,7 @@ impl Factory {
     /// }
     ///
     /// impl Service for Police {
-    ///     fn process(&mut self, frame: &mut Frame, _: &mut Generated) -> Verdict {
+    ///     fn process(&mut self, frame: &mut Frame, _: &Context, _: &mut Generated) -> Verdict {
     ///         if frame.wire_length <= *self.longest { Verdict::Forward } else { Verdict::Drop(DropReason::BadTotalLength) }
     ///     }
     /// }
@@ -92,7 +103,7 @@ impl Factory {
     /// let factory = Factory::new("police", move || Police { longest: Arc::clone(&longest) });
     /// assert_eq!(factory.info().name, "police");
     /// let mut frame = Frame { wire_length: 9000, ..Frame::default() };
-    /// let verdict = factory.make().process(&mut frame, &mut Generated::default());
+    /// let verdict = factory.make().process(&mut frame, &Context::default(), &mut Generated::default());
     /// assert_eq!(verdict, Verdict::Drop(DropReason::BadTotalLength));
     /// ```
     pub fn new<S: Service + 'static>(name: &'static str, make: impl Fn() -> S + Send + Sync + 'static) -> Self {

@@ -7,7 +7,7 @@ use core::cell::Cell;
 use std::alloc::System;
 
 use humpyard_core::frame::{Frame, LinkType};
-use humpyard_services::{DropReason, Generated, Verdict, prepare};
+use humpyard_services::{Context, DropReason, Generated, Verdict, prepare};
 
 thread_local! {
     /// Of this thread alone: the test harness allocates on its own when it likes.
@@ -56,7 +56,7 @@ fn nothing_is_allocated_per_packet() {
     let before = ALLOCATIONS.get();
     for _ in 0..100 {
         for (frame, expected) in frames.iter_mut().zip(expected) {
-            assert_eq!(forward.process(frame, &mut generated), expected);
+            assert_eq!(forward.process(frame, &Context::default(), &mut generated), expected);
         }
         assert_eq!(generated.len(), 2);
         generated.clear();

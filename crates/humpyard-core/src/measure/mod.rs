@@ -15,6 +15,7 @@ pub use measured::Measured;
 pub use order::Order;
 pub use summary::{CoreSummary, Delay, FairnessSummary, Late, OrderSummary, ServiceSummary, Summary};
 
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -228,5 +229,6 @@ fn service_summary(service: &Service) -> ServiceSummary {
         tolerance_ns: service.tolerance.as_ns(),
         late: Late::of(service.late, service.delay.count()),
         queue_max: service.waiting_max,
+        counters: BTreeMap::new(),
     }
 }
