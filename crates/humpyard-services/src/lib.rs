@@ -15,13 +15,16 @@
 
 pub mod checksum;
 pub mod compress;
+pub mod dpi;
 pub mod encrypt;
 mod expansion;
 pub mod fec;
+pub mod firewall;
 pub mod forward;
 mod instance;
 mod ip;
 pub mod link;
+mod memory;
 pub mod registry;
 pub mod service;
 mod tunnel;

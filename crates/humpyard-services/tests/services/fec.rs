@@ -246,7 +246,7 @@ fn what_does_not_fit_a_tunnel_passes_unprotected() {
 fn two_of_each_group_of_real_traffic_are_lost_and_recovered() {
     let Some(directory) = captures("two_of_each_group_of_real_traffic_are_lost_and_recovered") else { return };
     let mut recovered = 0;
-    for file in files(&directory, &["industrial", "uniform", "video", "protocols"]) {
+    for file in files(&directory, &["protocols"]) {
         let (mut fec, mut plain, mut sent) = (service("fec:code=8+2"), Vec::new(), Vec::new());
         each_frame(&file, |frame, context| {
             let mut out = frame.clone();
