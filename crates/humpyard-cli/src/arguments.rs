@@ -59,6 +59,9 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcapng.zst --policy drr --workers 0
   humpyard run --input gen:messages:packets=1000000 --policy conn --rate 200k --for 5s
   humpyard run --input in.pcap --policy rr --services 'forward:routes=10.0.0.0/8=out;::/0=out'
+  humpyard run --input in.pcap --policy hrw --output out.pcap --services 'tcp=encrypt:cipher=cast-128,other=compress'
+  humpyard run --input in.pcap --policy hrw --output out.pcap --services ipv4=encrypt,other=decrypt --chain ipv4=other
+  humpyard run --input in.pcap --policy conn --services dpi --json
   humpyard run --input in.pcap --policy hrw --output out.pcap --quarantine bad.pcapng
   humpyard run --input in.pcap --policy drr --output out.pcap --clock virtual --load 0.9
 
@@ -110,7 +113,8 @@ pub(crate) struct TrafficOptions {
     /// Stretch the captured times so that the offered work, by the cost table, is this part of what the cores can do
     #[arg(long, value_name = "X", conflicts_with = "rate", allow_negative_numbers = true)]
     pub(crate) load: Option<f64>,
-    /// What is done to packets: forward, or by kind (tcp, udp, icmp, ipv4, ipv6, other): tcp=forward,other=forward
+    /// What is done to packets: a service (see `humpyard list services`), or one by kind (tcp, udp, icmp, ipv4, ipv6, other):
+    /// tcp=encrypt,other=forward
     #[arg(long, value_name = "LIST", default_value = "forward")]
     pub(crate) services: String,
     /// What services cost: table:NAME (measured, predictive, everest)

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use humpyard_core::frame::{Frame, LinkType};
+use humpyard_core::hash::mix;
 use humpyard_core::id::FlowId;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
@@ -80,17 +81,18 @@ fn frames(size: usize, before: &str) -> Vec<Frame> {
         data[24..26].copy_from_slice(&sum.to_be_bytes());
         let mut frame = Frame { wire_length: size as u32, link: LinkType::Ethernet, data, ..Frame::default() };
         if let Some(before) = &mut before {
-            before.process(&mut frame, &context(number), &mut Generated::default());
+            before.process(&mut frame, &context(number, false), &mut Generated::default());
         }
         frame
     };
     (0..PACKETS).map(frame).collect()
 }
 
-fn context(number: usize) -> Context {
+/// The context of a packet: of one of the flows, or, `anew`, of a connection of its own.
+fn context(number: usize, anew: bool) -> Context {
     let flow = number % FLOWS;
-    // Every round of all packets is of other connections, so that each is inspected.
-    Context { now: Time::ZERO, connection: (number as u64) << 32 | 1, flow: FlowId(flow as u32), ..Context::default() }
+    let connection = if anew { number } else { flow } as u64;
+    Context { now: Time::ZERO, connection: mix(connection), flow: FlowId(flow as u32), ..Context::default() }
 }
 
 fn service(spec: &str) -> Box<dyn Service> {
@@ -100,6 +102,8 @@ fn service(spec: &str) -> Box<dyn Service> {
 /// Lets the service, or nobody, work on a packet.
 struct Bench {
     service: Option<Box<dyn Service>>,
+    /// Whether each packet is of a connection of its own, so that it is inspected.
+    anew: bool,
     frames: Vec<Frame>,
     buffer: Frame,
     generated: Generated,
@@ -109,7 +113,8 @@ struct Bench {
 impl Bench {
     fn new(spec: &str, frames: Vec<Frame>) -> Self {
         let service = (!spec.is_empty()).then(|| service(spec));
-        Self { service, frames, buffer: Frame::with_capacity(4096), generated: Generated::default(), next: 0 }
+        let anew = spec.starts_with("dpi");
+        Self { service, anew, frames, buffer: Frame::with_capacity(4096), generated: Generated::default(), next: 0 }
     }
 
     fn step(&mut self) -> usize {
@@ -118,7 +123,7 @@ impl Bench {
         self.buffer.link = frame.link;
         self.buffer.data.clone_from(&frame.data);
         if let Some(service) = &mut self.service {
-            service.process(&mut self.buffer, &context(self.next), &mut self.generated);
+            service.process(&mut self.buffer, &context(self.next, self.anew), &mut self.generated);
             self.generated.clear();
         }
         self.next += 1;

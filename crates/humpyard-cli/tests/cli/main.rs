@@ -9,6 +9,7 @@ mod live;
 mod memory;
 mod refusals;
 mod schedule;
+mod services;
 mod signals;
 mod simulated;
 mod support;
