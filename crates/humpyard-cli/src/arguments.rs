@@ -59,8 +59,8 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcapng.zst --policy drr --workers 0
   humpyard run --input gen:messages:packets=1000000 --policy conn --rate 200k --for 5s
   humpyard run --input in.pcap --policy rr --services 'forward:routes=10.0.0.0/8=out;::/0=out'
-  humpyard run --input in.pcap --policy hrw --output out.pcap --services 'tcp=encrypt:cipher=cast-128,other=compress'
-  humpyard run --input in.pcap --policy hrw --output out.pcap --services ipv4=encrypt,other=decrypt --chain ipv4=other
+  humpyard run --input in.pcap --policy hrw --output out.pcap --services tcp=encrypt,other=fec
+  humpyard run --input in.pcap --policy rr --services ipv4=fec,other=fec-decode --chain ipv4=other
   humpyard run --input in.pcap --policy conn --services dpi --json
   humpyard run --input in.pcap --policy hrw --output out.pcap --quarantine bad.pcapng
   humpyard run --input in.pcap --policy drr --output out.pcap --clock virtual --load 0.9

@@ -12,6 +12,7 @@ use reed_solomon_simd::ReedSolomonDecoder;
 use super::group::{LENGTH_BYTES, copy_of, flow_of};
 use super::header::{Header, REPAIRS, SOURCES};
 use crate::ip::IpPacket;
+use crate::memory::Memory;
 use crate::service::{Context, Counter, DropReason, Generated, Verdict};
 use crate::tunnel::{self, Outer};
 
@@ -25,6 +26,11 @@ struct Key {
 impl Key {
     fn hash(&self) -> u64 {
         flow_of(&Context { connection: self.number, ..Context::default() }, self.addresses)
+    }
+
+    /// A hash of the sending instance and the addresses: of groups of one sender, later ones have greater numbers.
+    fn sender(&self) -> u64 {
+        flow_of(&Context { connection: self.number >> 48, ..Context::default() }, self.addresses)
     }
 }
 
@@ -56,9 +62,14 @@ pub(super) struct Window {
     index: HashTable<Slot>,
     /// Groups in the order in which they were first heard of.
     known: IdRing<Slot>,
+    /// By sender the number after that of the latest group that is known no more. What is not later than that is not begun
+    /// again: its packets may all have been there.
+    forgotten: Memory<u64>,
     decoder: ReedSolomonDecoder,
     received: u64,
     parity: u64,
+    /// Parity of groups that were known no more.
+    late: u64,
     recovered: u64,
     /// Packets that came again, or after they were recovered.
     duplicates: u64,
@@ -72,9 +83,11 @@ impl Window {
             groups: (0..groups).map(|_| Group::default()).collect(),
             index: HashTable::with_capacity(2 * groups),
             known: IdRing::new(groups),
+            forgotten: Memory::new(4 * groups),
             decoder: ReedSolomonDecoder::new(SOURCES, REPAIRS, 2).expect("the code has 8 packets and 2 more"),
             received: 0,
             parity: 0,
+            late: 0,
             recovered: 0,
             duplicates: 0,
             missing: 0,
@@ -89,7 +102,11 @@ impl Window {
         header: Header,
         generated: &mut Generated,
     ) -> Result<Verdict, DropReason> {
-        let slot = self.group(frame, header)?;
+        let Some(slot) = self.group(frame, header)? else {
+            self.received += 1;
+            tunnel::unwrap(frame, outer, outer.payload.start + Header::BYTES..outer.payload.end);
+            return Ok(Verdict::Forward);
+        };
         let group = &mut self.groups[slot.index()];
         let (index, bit) = (usize::from(header.index), 1 << header.index);
         if group.sources != 0 && index >= group.sources {
@@ -117,7 +134,10 @@ impl Window {
         header: Header,
         generated: &mut Generated,
     ) -> Result<Verdict, DropReason> {
-        let slot = self.group(frame, header)?;
+        let Some(slot) = self.group(frame, header)? else {
+            self.late += 1;
+            return Ok(Verdict::Consume);
+        };
         let parity = &frame.data[outer.payload.start + Header::BYTES..outer.payload.end];
         let group = &mut self.groups[slot.index()];
         let sources = usize::from(header.sources);
@@ -138,11 +158,15 @@ impl Window {
         Ok(Verdict::Consume)
     }
 
-    /// The group of a packet that is still in its tunnel.
-    fn group(&mut self, frame: &Frame, header: Header) -> Result<Slot, DropReason> {
+    /// The group of a packet that is still in its tunnel; none if it is known no more.
+    fn group(&mut self, frame: &Frame, header: Header) -> Result<Option<Slot>, DropReason> {
         let key = Key { addresses: IpPacket::find(frame)?.addresses(frame), number: header.group };
         let found = self.index.find(key.hash(), |slot| self.groups[slot.index()].key == Some(key));
-        Ok(found.copied().unwrap_or_else(|| self.begin(key)))
+        if found.is_some() {
+            return Ok(found.copied());
+        }
+        let is_late = header.group < *self.forgotten.get(key.sender()).0;
+        Ok((!is_late).then(|| self.begin(key)))
     }
 
     /// Makes a place for a group; the one that was first heard of makes room.
@@ -168,6 +192,8 @@ impl Window {
             && let Ok(entry) = self.index.find_entry(key.hash(), |&other| other == slot)
         {
             entry.remove();
+            let forgotten = self.forgotten.get(key.sender()).0;
+            *forgotten = (*forgotten).max(key.number.saturating_add(1));
         }
         slot
     }
@@ -196,6 +222,7 @@ impl Window {
         vec![
             Counter::new("received", self.received),
             Counter::new("parity", self.parity),
+            Counter::new("late_parity", self.late),
             Counter::new("recovered", self.recovered),
             Counter::new("duplicates", self.duplicates),
             Counter::new("not_recovered", self.missing + missing),

@@ -222,6 +222,28 @@ fn memory_is_bounded_and_what_gives_way_is_covered() {
     assert_eq!(decoded(decode, &first), plain);
 }
 
+/// Parity that comes when its group is known no more makes nothing again that has been there.
+#[test]
+fn late_parity_makes_no_packet_twice() {
+    let fec = &mut *service("fec:code=8+2,wait=3600000");
+    let plain: Vec<Frame> = (0..40u32).map(|i| udp((1, 2), &i.to_be_bytes())).collect();
+    let context = |flow: u32, now| Context { flow: FlowId(flow), now: Time::from_ns(now), ..Context::default() };
+    let mut sent = Vec::new();
+    for (i, frame) in plain.iter().enumerate() {
+        sent.extend(group(fec, &context(i as u32, 0), core::slice::from_ref(frame)));
+    }
+    let last = udp((1, 2), b"last");
+    let mut parity = Vec::new();
+    for _ in 0..5 {
+        parity.extend(group(fec, &context(99, 3_600_000_000_000), core::slice::from_ref(&last)));
+    }
+    parity.retain(|frame| frame.data[FEC] == 3);
+    assert_eq!((sent.len(), parity.len()), (40, 80));
+    let decode = &mut *service("fec-decode:groups=8");
+    assert_eq!(decoded(decode, &[sent, parity].concat()), plain);
+    assert_eq!((count(decode, "recovered"), count(decode, "late_parity")), (0, 64));
+}
+
 #[test]
 fn what_does_not_fit_a_tunnel_passes_unprotected() {
     for code in ["8/7", "8+2"] {
