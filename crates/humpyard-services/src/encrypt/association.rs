@@ -38,7 +38,7 @@ pub(super) struct Association {
 }
 
 enum Suite {
-    Aes128Gcm { key: LessSafeKey, salt: [u8; 4] },
+    Aes128Gcm { key: Box<LessSafeKey>, salt: [u8; 4] },
     Cast128 { cipher: Box<Cast5>, integrity: hmac::Key },
 }
 
@@ -79,7 +79,7 @@ impl Association {
             Cipher::Aes128Gcm => {
                 let key = UnboundKey::new(&AES_128_GCM, &material[..16]).expect("16 bytes are a key of AES-128");
                 let [.., a, b, c, d] = material;
-                Suite::Aes128Gcm { key: LessSafeKey::new(key), salt: [a, b, c, d] }
+                Suite::Aes128Gcm { key: Box::new(LessSafeKey::new(key)), salt: [a, b, c, d] }
             }
             Cipher::Cast128 => Suite::Cast128 {
                 cipher: Box::new(Cast5::new_from_slice(&material[..16]).expect("16 bytes are a key of CAST-128")),

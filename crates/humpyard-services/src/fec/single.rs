@@ -121,7 +121,7 @@ impl Mender {
         let bytes = body.len() / ALL;
         let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (sum, inner_bytes) = (number(4), number(8) as usize);
-        if head[1] as usize != PARTS || body.len() % ALL != 0 || bytes != part_bytes(inner_bytes) {
+        if head[1] as usize != PARTS || !body.len().is_multiple_of(ALL) || bytes != part_bytes(inner_bytes) {
             return Err(DropReason::Malformed);
         }
         let is_damaged = |&at: &usize| head[12 + 2 * at..14 + 2 * at] != check(&body[at * bytes..][..bytes]);

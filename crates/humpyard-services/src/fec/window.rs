@@ -144,7 +144,7 @@ impl Window {
         let agrees = (group.sources == 0 || group.sources == sources)
             && group.there >> sources == 0
             && group.repairs.iter().all(|other| other.is_empty() || other.len() == parity.len());
-        if parity.is_empty() || parity.len() % 2 != 0 || !agrees {
+        if parity.is_empty() || !parity.len().is_multiple_of(2) || !agrees {
             return Err(DropReason::Malformed);
         }
         self.parity += 1;
