@@ -75,6 +75,9 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcapng.zst --policy drr --workers 0
   humpyard run --input gen:messages:packets=1000000 --policy conn --rate 200k --for 5s
   humpyard run --input in.pcap --policy rr --services 'forward:routes=10.0.0.0/8=out;::/0=out'
+  humpyard run --input in.pcap --policy hrw --output out.pcap --services tcp=encrypt,other=fec
+  humpyard run --input in.pcap --policy rr --services ipv4=fec,other=fec-decode --chain ipv4=other
+  humpyard run --input in.pcap --policy conn --services dpi --json
   humpyard run --input in.pcap --policy hrw --output out.pcap --quarantine bad.pcapng
   humpyard run --input in.pcap --policy drr --output out.pcap --clock virtual --load 0.9
 
@@ -164,7 +167,8 @@ pub(crate) struct TrafficOptions {
     /// Stretch the captured times so that the offered work, by the cost table, is this part of what the cores can do
     #[arg(long, value_name = "X", conflicts_with = "rate", allow_negative_numbers = true)]
     pub(crate) load: Option<f64>,
-    /// What is done to packets: forward, or by kind (tcp, udp, icmp, ipv4, ipv6, other) or name: tcp=forward,other=forward
+    /// What is done to packets: a service (see `humpyard list services`), or one by kind (tcp, udp, icmp, ipv4, ipv6, other) or
+    /// name: tcp=encrypt,other=forward
     #[arg(long, value_name = "[NAME=]SERVICE,...", default_value = "forward")]
     pub(crate) services: Vec<String>,
     /// A rule, of which the first that matches counts: protocol=tcp,port=80+443,service=web; `humpyard explain rule`

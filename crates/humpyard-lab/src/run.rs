@@ -2,7 +2,7 @@
 
 use core::sync::atomic::AtomicBool;
 
-use humpyard_core::id::Id;
+use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::measure::Summary;
 use humpyard_core::policy::Setup;
 use humpyard_runtime::{Live, Overload};
@@ -117,7 +117,10 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         })?;
         Ok((outcome, records.finish()?))
     })?;
-    let summary = outcome.measured.summary();
+    let mut summary = outcome.measured.summary();
+    for (id, service) in summary.services.iter_mut().enumerate() {
+        service.counters = outcome.counters.of(ServiceId::from_index(id));
+    }
     let account = outcome.measured.account();
     let real = Measured {
         overdue_max_ns: outcome.overdue_max.as_ns(),

@@ -6,6 +6,7 @@ use humpyard_core::mechanism::Dispatch;
 use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 
+use crate::counters::Counters;
 use crate::outcome::RunError;
 use crate::own::Own;
 use crate::threads::Threads;
@@ -32,7 +33,7 @@ impl Crew {
 
     /// Gives a core a packet.
     pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, frame: Frame) {
-        let job = |frame| Job { slot: dispatch.slot, service: dispatch.packet.service, frame };
+        let job = |frame| Job::of(now, dispatch, frame);
         match self {
             Self::Threads(threads) => threads.give(core, job(frame)),
             Self::Own(own) => own.give(job(frame)),
@@ -89,8 +90,13 @@ impl Crew {
         if let Self::Threads(threads) = self { threads.check() } else { Ok(()) }
     }
 
-    /// Ends the worker threads, once they have done all they had; results not yet taken are lost.
-    pub(crate) fn end(self) -> Result<(), RunError> {
-        if let Self::Threads(threads) = self { threads.end() } else { Ok(()) }
+    /// Ends the worker threads, once they have done all they had, and tells what the services counted; results not yet
+    /// taken are lost.
+    pub(crate) fn end(self) -> Result<Counters, RunError> {
+        match self {
+            Self::Threads(threads) => threads.end(),
+            Self::Own(own) => Ok(own.end()),
+            Self::Virtual(cores) => Ok(cores.end()),
+        }
     }
 }

@@ -116,6 +116,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         // One more, for a packet that is pushed out by another that has its slot already.
         held: IdVec::from_fn(live.packets + 1, |_| Held::default()),
         waiting_out: Vec::new(),
+        made: IdVec::from_fn(live.workers.max(1), |_| Vec::new()),
         swap_pause_max: Duration::ZERO,
         spare: Vec::new(),
         next: None,
@@ -140,7 +141,8 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         dispatcher;
     // No thread outlives the run, whatever became of it.
     let ended = crew.end();
-    worked.and(ended)?;
+    worked?;
+    let counters = ended?;
     live.sink.finish()?;
     live.quarantine.map_or(Ok(0), Sink::finish)?;
     (live.progress)(live.measured.account().arrived, Some(1.0));
@@ -149,6 +151,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         clock_jumps: live.pacer.as_ref().map(Pacer::jumps).unwrap_or_default(),
         measured: live.measured,
         out,
+        counters,
         panic,
         damage,
         interrupted,
@@ -200,6 +203,8 @@ struct Dispatcher<'a, S, Q, A> {
     held: IdVec<Slot, Held>,
     /// The frames of packets that wait at the exit, by place.
     waiting_out: Vec<Frame>,
+    /// What services made of the packet that each core is about to hand over: it goes out behind that.
+    made: IdVec<CoreId, Vec<Frame>>,
     /// The longest that all stood still while a policy took over.
     swap_pause_max: Duration,
     /// Buffers not in use.
@@ -258,7 +263,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 
     fn settle(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
         match done {
-            Done::Served { slot, frame, verdict, span } => self.on_served(now, core, slot, frame, verdict, span)?,
+            Done::Served { slot, frame, verdict, span } => {
+                self.on_served(now, core, slot, frame, verdict, span)?;
+                self.send_made(core)?;
+            }
             Done::Panicked(panicked) => {
                 let Panicked { slot, frame, span, message } = *panicked;
                 let number = self.held[slot].number;
@@ -269,8 +277,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                 self.spare.push(frame);
             }
             Done::Generated(frame) => {
-                self.out.on_generated();
-                self.send(frame)?;
+                self.made[core].push(frame);
             }
             Done::Switched => self.live.measured.on_switched(now, core),
         }
@@ -311,6 +318,16 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.live.classifier.release(&completed.packet);
         self.out.on_verdict(verdict);
         self.send(frame)
+    }
+
+    fn send_made(&mut self, core: CoreId) -> Result<(), RunError> {
+        let mut made = mem::take(&mut self.made[core]);
+        for frame in made.drain(..) {
+            self.out.on_generated();
+            self.send(frame)?;
+        }
+        self.made[core] = made;
+        Ok(())
     }
 
     fn send(&mut self, frame: Frame) -> Result<(), RunError> {

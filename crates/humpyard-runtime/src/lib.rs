@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod counters;
 mod crew;
 mod dispatcher;
 mod outcome;
@@ -19,6 +20,7 @@ mod wait;
 mod worker;
 
 pub use clock::Clock;
+pub use counters::Counters;
 pub use dispatcher::{Live, Overload, run};
 pub use outcome::{OutAccount, Outcome, RunError, ServicePanic};
 pub use placement::{Seat, Thread};

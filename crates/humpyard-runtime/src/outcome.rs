@@ -10,6 +10,7 @@ use humpyard_services::{DropReason, Verdict};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::pace::ClockJumps;
 
+use crate::counters::Counters;
 use crate::placement::Seat;
 
 /// What became of the packets that were served and of those that services made:
@@ -87,6 +88,8 @@ pub struct Outcome<S, Q, A> {
     pub measured: Measured<S, Q, A>,
     /// The account of what went out.
     pub out: OutAccount,
+    /// What the services counted themselves.
+    pub counters: Counters,
     /// The panic of a service at the earliest packet, if a service panicked.
     pub panic: Option<ServicePanic>,
     /// The damage at which the source ended, if it did not end well.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use humpyard_core::unit::Time;
 
 use crate::clock::Stopwatch;
+use crate::counters::Counters;
 use crate::worker::{Done, Job, Laps, Workbench};
 
 /// One core, whose work the dispatcher does when it hands it out.
@@ -37,6 +38,11 @@ impl Own {
     pub(crate) fn take(&mut self, now: Time) -> Option<Done> {
         let done = self.done.pop_front();
         done.or_else(|| self.switching.take_if(|until| *until <= now).map(|_| Done::Switched))
+    }
+
+    /// What its services counted.
+    pub(crate) fn end(self) -> Counters {
+        self.bench.counters()
     }
 
     /// When the switch ends, if one is under way.

@@ -10,6 +10,7 @@ use humpyard_core::unit::Time;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::clock::Stopwatch;
+use crate::counters::Counters;
 use crate::outcome::RunError;
 use crate::placement::Seat;
 use crate::wait::Bell;
@@ -27,7 +28,7 @@ struct Hand {
     jobs: Producer<Job>,
     done: Consumer<Done>,
     signals: Arc<Signals>,
-    thread: JoinHandle<()>,
+    thread: JoinHandle<Counters>,
     /// The end of going over to another service, which is emulated: the worker is given nothing meanwhile.
     switching: Option<Time>,
 }
@@ -107,21 +108,26 @@ impl Threads {
         }
     }
 
-    /// Ends the workers, once they have done all they had; results not yet taken are lost.
-    pub(crate) fn end(self) -> Result<(), RunError> {
+    /// Ends the workers, once they have done all they had, and tells what the services counted; results not yet taken are
+    /// lost.
+    pub(crate) fn end(self) -> Result<Counters, RunError> {
         for hand in &self.hands {
             hand.signals.over.store(true, Ordering::Release);
             hand.signals.jobs.ring(hand.thread.thread());
         }
         let mut lost = None;
+        let mut counters = Counters::default();
         for (worker, Hand { done, thread, .. }) in self.hands.into_iter().enumerate() {
             // A worker waits for room for its results only as long as there is someone to take them.
             drop(done);
-            if thread.join().is_err() {
-                lost.get_or_insert(worker);
+            match thread.join() {
+                Ok(counted) => counters.merge(counted),
+                Err(_) => {
+                    lost.get_or_insert(worker);
+                }
             }
         }
-        lost.map_or(Ok(()), |worker| Err(RunError::WorkerLost(worker)))
+        lost.map_or(Ok(counters), |worker| Err(RunError::WorkerLost(worker)))
     }
 }
 
@@ -162,7 +168,7 @@ mod tests {
 
     use humpyard_core::frame::Frame;
     use humpyard_core::id::{ServiceId, Slot};
-    use humpyard_services::{Factory, Generated, Service, Verdict};
+    use humpyard_services::{Context, Factory, Generated, Service, Verdict};
 
     use crate::placement::seats;
 
@@ -170,7 +176,7 @@ mod tests {
     struct Fragile;
 
     impl Service for Fragile {
-        fn process(&mut self, frame: &mut Frame, _: &mut Generated) -> Verdict {
+        fn process(&mut self, frame: &mut Frame, _: &Context, _: &mut Generated) -> Verdict {
             assert_ne!(frame.data.first(), Some(&1), "this panic is part of a test");
             Verdict::Forward
         }
@@ -195,7 +201,8 @@ mod tests {
     }
 
     fn job(slot: u32, byte: u8) -> Job {
-        Job { slot: Slot(slot), service: ServiceId(0), frame: Frame { data: vec![byte], ..Frame::default() } }
+        let frame = Frame { data: vec![byte], ..Frame::default() };
+        Job { slot: Slot(slot), service: ServiceId(0), context: Context::default(), frame }
     }
 
     fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
@@ -231,7 +238,7 @@ mod tests {
 
     #[test]
     fn workers_end_when_their_dispatcher_is_gone() {
-        let threads: Vec<JoinHandle<()>> = threads(2).hands.into_iter().map(|hand| hand.thread).collect();
+        let threads: Vec<JoinHandle<Counters>> = threads(2).hands.into_iter().map(|hand| hand.thread).collect();
         wait_until("they end", || threads.iter().all(JoinHandle::is_finished));
     }
 }

@@ -10,6 +10,7 @@ use humpyard_core::packet::Packet;
 use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::Time;
 
+use crate::counters::Counters;
 use crate::worker::{Done, Job, Workbench};
 
 /// Every core of a run by a virtual clock.
@@ -37,7 +38,7 @@ impl VirtualCores {
     pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, frame: Frame) {
         let span = self.costs.serve(now, core, &dispatch.packet, dispatch.cold);
         let Core { bench, results } = &mut self.cores[core];
-        let job = Job { slot: dispatch.slot, service: dispatch.packet.service, frame };
+        let job = Job::of(now, dispatch, frame);
         bench.serve(job, || span, |done| results.push_back((span.finished, done)));
         self.set_due(core);
     }
@@ -64,6 +65,15 @@ impl VirtualCores {
     /// When the next result is there.
     pub(crate) fn next_time(&self) -> Option<Time> {
         self.due.peek().map(|(time, _)| time)
+    }
+
+    /// What the services counted.
+    pub(crate) fn end(self) -> Counters {
+        let mut counters = Counters::default();
+        for core in &self.cores {
+            counters.merge(core.bench.counters());
+        }
+        counters
     }
 
     /// A core is due when its first result is.

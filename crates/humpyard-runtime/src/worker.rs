@@ -9,11 +9,13 @@ use std::thread;
 use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{IdVec, ServiceId, Slot};
+use humpyard_core::mechanism::Dispatch;
 use humpyard_core::unit::Time;
-use humpyard_services::{Factory, Generated, Service, Verdict};
+use humpyard_services::{Context, Factory, Generated, Service, Verdict};
 use rtrb::{Consumer, Producer};
 
 use crate::clock::Stopwatch;
+use crate::counters::Counters;
 use crate::panic;
 use crate::placement::Seat;
 use crate::wait::{Bell, Next, Patience};
@@ -23,7 +25,17 @@ use crate::wait::{Bell, Next, Patience};
 pub(crate) struct Job {
     pub(crate) slot: Slot,
     pub(crate) service: ServiceId,
+    /// What its service is told of it.
+    pub(crate) context: Context,
     pub(crate) frame: Frame,
+}
+
+impl Job {
+    /// A packet that is handed out now.
+    pub(crate) fn of(now: Time, dispatch: &Dispatch, frame: Frame) -> Self {
+        let packet = &dispatch.packet;
+        Self { slot: dispatch.slot, service: packet.service, context: Context::of(now, packet), frame }
+    }
 }
 
 /// What comes back from a worker.
@@ -100,6 +112,8 @@ pub(crate) struct Workbench {
     generated: Generated,
     /// The frame in work as it was before, if that is asked for.
     original: Option<Frame>,
+    /// What instances counted that are no more.
+    counters: Counters,
 }
 
 impl Workbench {
@@ -110,17 +124,19 @@ impl Workbench {
             stations: services.iter().map(station).collect(),
             generated: Generated::default(),
             original: keep_originals.then(Frame::default),
+            counters: Counters::default(),
         }
     }
 
     /// Does the work of one packet; `end` measures it when it is done, and `give` takes what comes of it.
     pub(crate) fn serve(&mut self, job: Job, end: impl FnOnce() -> Span, mut give: impl FnMut(Done)) {
-        let Job { slot, service, mut frame } = job;
+        let Job { slot, service, context, mut frame } = job;
         if let Some(original) = &mut self.original {
             copy(&frame, original);
         }
-        let Station { service, factory } = &mut self.stations[service];
-        match panic::catch(|| service.process(&mut frame, &mut self.generated)) {
+        let id = service;
+        let Station { service, factory } = &mut self.stations[id];
+        match panic::catch(|| service.process(&mut frame, &context, &mut self.generated)) {
             Ok(verdict) => {
                 let span = end();
                 self.give_generated(&mut give);
@@ -129,6 +145,8 @@ impl Workbench {
             Err(message) => {
                 // What it was in the middle of is not to be trusted, neither frames nor itself.
                 self.generated.clear();
+                // It may well not know any more what it had counted.
+                self.counters.add(id, panic::catch(|| service.counters()).unwrap_or_default());
                 *service = factory.make();
                 if let Some(original) = &mut self.original {
                     mem::swap(original, &mut frame);
@@ -136,6 +154,16 @@ impl Workbench {
                 give(Done::Panicked(Box::new(Panicked { slot, frame, span: end(), message })));
             }
         }
+    }
+
+    /// What the services of this core have counted.
+    pub(crate) fn counters(&self) -> Counters {
+        let mut counters = self.counters.clone();
+        for id in self.stations.ids() {
+            let station = &self.stations[id];
+            counters.add(id, panic::catch(|| station.service.counters()).unwrap_or_default());
+        }
+        counters
     }
 
     fn give_generated(&mut self, give: &mut impl FnMut(Done)) {
@@ -187,8 +215,8 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 pub(crate) const BATCH: usize = 32;
 
 impl Worker {
-    /// Serves until it is over and the ring is empty.
-    pub(crate) fn work(mut self) {
+    /// Serves until it is over and the ring is empty, and tells what the services counted.
+    pub(crate) fn work(mut self) -> Counters {
         let _seated = self.seat.take();
         self.signals.ready.store(true, Ordering::Release);
         let mut patience = Patience::new(self.seat.shared);
@@ -196,7 +224,7 @@ impl Worker {
             if self.serve_batch() {
                 patience.reset();
             } else if self.is_over() && self.jobs.is_empty() {
-                return;
+                return self.bench.counters();
             } else if patience.wait() == Next::Sleep {
                 self.signals.jobs.sleep(SLEEP_MAX, || !self.jobs.is_empty() || self.is_over());
             }

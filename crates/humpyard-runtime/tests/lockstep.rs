@@ -20,7 +20,7 @@ use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 use humpyard_policies::registry::{self, AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::{Clock, Live, Outcome, Overload, run};
-use humpyard_services::{DropReason, Factory, Generated, Service, Verdict, prepare};
+use humpyard_services::{Context, DropReason, Factory, Generated, Service, Verdict, prepare};
 use humpyard_sim::{Simulation, simulate};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::source::Polled;
@@ -339,7 +339,7 @@ impl Case<'_> {
 struct Pass;
 
 impl Service for Pass {
-    fn process(&mut self, _: &mut Frame, _: &mut Generated) -> Verdict {
+    fn process(&mut self, _: &mut Frame, _: &Context, _: &mut Generated) -> Verdict {
         Verdict::Forward
     }
 }
@@ -533,7 +533,8 @@ fn expected(case: &Case<'_>, log: &[Event]) -> Vec<Frame> {
         match event {
             Event::Dispatched { core, sequence, service, .. } => {
                 let (mut frame, made) = (arrived[sequence as usize].clone(), &mut made[sequence as usize]);
-                let verdict = benches[core.index()][service.index()].process(&mut frame, &mut generated);
+                let verdict =
+                    benches[core.index()][service.index()].process(&mut frame, &Context::default(), &mut generated);
                 made.extend_from_slice(generated.frames());
                 generated.clear();
                 made.extend((verdict == Verdict::Forward).then_some(frame));
@@ -677,7 +678,7 @@ fn packets_in_flight_take_turns() {
 struct Fragile(u32);
 
 impl Service for Fragile {
-    fn process(&mut self, _: &mut Frame, _: &mut Generated) -> Verdict {
+    fn process(&mut self, _: &mut Frame, _: &Context, _: &mut Generated) -> Verdict {
         self.0 += 1;
         assert!(!self.0.is_multiple_of(10), "this panic is part of a test");
         Verdict::Forward

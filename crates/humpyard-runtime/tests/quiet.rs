@@ -9,14 +9,14 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::panic::{catch_unwind, set_hook};
 
 use humpyard_core::frame::Frame;
-use humpyard_services::{DropReason, Factory, Generated, Service, Verdict};
+use humpyard_services::{Context, DropReason, Factory, Generated, Service, Verdict};
 
 use support::Run;
 
 struct Hopeless;
 
 impl Service for Hopeless {
-    fn process(&mut self, _: &mut Frame, _: &mut Generated) -> Verdict {
+    fn process(&mut self, _: &mut Frame, _: &Context, _: &mut Generated) -> Verdict {
         panic!("this panic is part of a test");
     }
 }

@@ -12,7 +12,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use humpyard_core::frame::{Frame, LinkType};
 use humpyard_core::random::Seed;
 use humpyard_services::forward::{Forward, ForwardParams, Next, RouteTable};
-use humpyard_services::{Generated, Service, Verdict, checksum};
+use humpyard_services::{Context, Generated, Service, Verdict, checksum};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// Times each case is measured; the least disturbed one counts.
@@ -61,7 +61,7 @@ fn cost_ns(table: &Arc<RouteTable>, destinations: u64, make: impl Fn(u64) -> Fra
             let start = Instant::now();
             for _ in 0..passes {
                 for frame in &mut frames {
-                    assert_eq!(forward.process(frame, &mut generated), Verdict::Forward);
+                    assert_eq!(forward.process(frame, &Context::default(), &mut generated), Verdict::Forward);
                 }
             }
             spent_ns += start.elapsed().as_nanos();

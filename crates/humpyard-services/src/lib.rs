@@ -14,10 +14,20 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod compress;
+pub mod dpi;
+pub mod encrypt;
+mod expansion;
+pub mod fec;
+pub mod firewall;
 pub mod forward;
+mod instance;
+mod ip;
 pub mod link;
+mod memory;
 pub mod registry;
 pub mod service;
+mod tunnel;
 
 pub use registry::{Factory, entries, prepare};
-pub use service::{Build, DropReason, Generated, Info, Service, ServiceError, Verdict};
+pub use service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};

@@ -8,6 +8,11 @@ use std::sync::Arc;
 use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::{Entry, Params};
 
+use crate::compress::{Compress, Decompress};
+use crate::dpi::Dpi;
+use crate::encrypt::{Decrypt, Encrypt};
+use crate::fec::{Fec, FecDecode};
+use crate::firewall::Firewall;
 use crate::forward::Forward;
 use crate::service::{Build, Info, Service, ServiceError};
 
@@ -27,7 +32,17 @@ impl Registered {
 }
 
 /// All services, in reading order. A new service is one line here.
-const SERVICES: &[Registered] = &[Registered::of::<Forward>()];
+const SERVICES: &[Registered] = &[
+    Registered::of::<Forward>(),
+    Registered::of::<Encrypt>(),
+    Registered::of::<Decrypt>(),
+    Registered::of::<Compress>(),
+    Registered::of::<Decompress>(),
+    Registered::of::<Fec>(),
+    Registered::of::<FecDecode>(),
+    Registered::of::<Dpi>(),
+    Registered::of::<Firewall>(),
+];
 
 fn entry<S: Build>() -> Entry {
     let Info { name, summary, source } = S::INFO;
@@ -75,7 +90,7 @@ impl Factory {
     /// use std::sync::Arc;
     ///
     /// use humpyard_core::frame::Frame;
-    /// use humpyard_services::{DropReason, Factory, Generated, Service, Verdict};
+    /// use humpyard_services::{Context, DropReason, Factory, Generated, Service, Verdict};
     ///
     /// /// Lets frames up to a length pass.
     /// struct Police {
@@ -83,7 +98,7 @@ impl Factory {
     /// }
     ///
     /// impl Service for Police {
-    ///     fn process(&mut self, frame: &mut Frame, _: &mut Generated) -> Verdict {
+    ///     fn process(&mut self, frame: &mut Frame, _: &Context, _: &mut Generated) -> Verdict {
     ///         if frame.wire_length <= *self.longest { Verdict::Forward } else { Verdict::Drop(DropReason::BadTotalLength) }
     ///     }
     /// }
@@ -92,7 +107,7 @@ impl Factory {
     /// let factory = Factory::new("police", move || Police { longest: Arc::clone(&longest) });
     /// assert_eq!(factory.info().name, "police");
     /// let mut frame = Frame { wire_length: 9000, ..Frame::default() };
-    /// let verdict = factory.make().process(&mut frame, &mut Generated::default());
+    /// let verdict = factory.make().process(&mut frame, &Context::default(), &mut Generated::default());
     /// assert_eq!(verdict, Verdict::Drop(DropReason::BadTotalLength));
     /// ```
     pub fn new<S: Service + 'static>(name: &'static str, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
@@ -124,19 +139,32 @@ impl fmt::Debug for Factory {
 mod tests {
     use super::*;
 
+    macro_rules! all {
+        () => {
+            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, firewall"
+        };
+    }
+
     #[test]
     fn messages() {
         for (spec, expected) in [
             ("forward", "built"),
             ("forward:icmp-interval=8,routes=0.0.0.0/0=out;::/0=discard", "built"),
             ("forward:router-v6=2001:db8::9,router_mac=02-00-00-00-00-09,checksum=fill", "built"),
-            ("forwrad", "no service `forwrad`; did you mean `forward`?; there are: forward"),
-            ("transcode", "no service `transcode`; there are: forward"),
+            ("forwrad", concat!("no service `forwrad`; did you mean `forward`?; there are: ", all!())),
+            ("transcode", concat!("no service `transcode`; there are: ", all!())),
             (
                 "forward:route=10.0.0.0/8=out",
                 "forward: no parameter `route`; did you mean `routes`?; there are: routes, router-v4, router-v6, \
                  router-mac, checksum, icmp-interval, icmp-burst",
             ),
+            ("encrypt:cipher=cast-128,spi=256", "built"),
+            ("encrypt:cipher=des", "encrypt: `cipher` takes one of aes-128-gcm cast-128, not `des`"),
+            ("decrypt:key=00", "decrypt: `key` takes 32 hexadecimal digits, not `00`"),
+            ("compress:codec=deflate,level=10", "compress: `level` takes 1 to 9, not `10`"),
+            ("decompress:codec=lz4", "decompress: no parameter `codec`: it has none"),
+            ("fec:code=8+2", "built"),
+            ("fec:code=8+3", "fec: `code` takes one of 8/7 8+2, not `8+3`"),
             ("forward:routes", "forward: a parameter reads name=value, not `routes`"),
             ("forward:icmp-interval=-1", "forward: `icmp-interval` takes 0 to 1000000000 (in packets), not `-1`"),
             ("forward:checksum=ignore", "forward: `checksum` takes one of check fill, not `ignore`"),

@@ -3,12 +3,16 @@
 use core::fmt;
 
 use humpyard_core::frame::{Frame, LinkType};
+use humpyard_core::id::FlowId;
+use humpyard_core::packet::{Packet, Part};
 use humpyard_core::policy::{ParameterError, Params};
 use humpyard_core::unit::Time;
 
 /// A network service: real work done on packets.
 ///
-/// There is one instance per worker thread, so that no lock is needed; tables that instances share are read only.
+/// There is one instance per worker thread, so that no lock is needed; tables that instances share are read only. What an
+/// instance remembers it knows of the packets it has seen: where a policy spreads a flow over workers, each instance sees some.
+///
 /// Building a service can fail, running it cannot: whatever the bytes of a frame are, the answer is a [`Verdict`]. A service
 /// that panics all the same has a defect: a driver that catches that drops the frame for [`DropReason::ServicePanicked`] and
 /// goes on with another instance, for this one may have been left in the middle of something.
@@ -16,7 +20,51 @@ pub trait Service: Send {
     /// Does the work on one frame, in place. Frames it makes itself (an ICMP error, say) go to `generated`.
     ///
     /// A frame that is not forwarded may have been changed; its bytes mean nothing any more.
-    fn process(&mut self, frame: &mut Frame, generated: &mut Generated) -> Verdict;
+    fn process(&mut self, frame: &mut Frame, context: &Context, generated: &mut Generated) -> Verdict;
+
+    /// What it has counted, beside what became of packets: names in snake case and counts that add up over instances.
+    ///
+    /// Asked once, when the instance has done all its work.
+    fn counters(&self) -> Vec<Counter> {
+        Vec::new()
+    }
+}
+
+/// One thing that a service counted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counter {
+    /// What was counted, in snake case.
+    pub name: String,
+    /// How often.
+    pub count: u64,
+}
+
+impl Counter {
+    /// So many of this.
+    pub fn new(name: impl Into<String>, count: u64) -> Self {
+        Self { name: name.into(), count }
+    }
+}
+
+/// What a driver knows of the packet in a frame, beside its bytes. A driver that knows no flows may leave it as it is by
+/// default: then all packets are of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Context {
+    /// When the packet was handed out, by the clock of the run.
+    pub now: Time,
+    /// A keyed hash of its connection, the same in both directions.
+    pub connection: u64,
+    /// Its flow: one direction of the connection. The id of a flow that has ended is used again.
+    pub flow: FlowId,
+    /// Which part of a longer unit the frame is.
+    pub part: Part,
+}
+
+impl Context {
+    /// What a service is told of this packet.
+    pub const fn of(now: Time, packet: &Packet) -> Self {
+        Self { now, connection: packet.key, flow: packet.flow, part: packet.part }
+    }
 }
 
 /// What a service says of itself.
@@ -150,6 +198,30 @@ drop_reasons! {
     RouteUnreachable = "route_unreachable",
     /// The time to live or hop limit is used up.
     TtlExpired = "ttl_expired",
+    /// The capture kept fewer bytes than were on the wire, and the service needs them all.
+    Incomplete = "incomplete",
+    /// What the service would make of it is longer than an IP packet can be.
+    TooLong = "too_long",
+    /// It is a fragment, and the service needs the whole packet.
+    Fragment = "fragment",
+    /// It is not what the inverse of the service makes.
+    NotEncapsulated = "not_encapsulated",
+    /// Its integrity check value is wrong: it is forged, damaged, or made with another key.
+    NotAuthentic = "not_authentic",
+    /// It is what the inverse of the service makes, but its content is not as it should be.
+    Malformed = "malformed",
+    /// More of it is damaged than its code can mend.
+    Unrecoverable = "unrecoverable",
+    /// The instance has used all its sequence numbers, or there are more instances than numbers for them.
+    SequenceExhausted = "sequence_exhausted",
+    /// A rule says that it may not pass.
+    RuleDenied = "rule_denied",
+    /// No rule matches, and what no rule matches may not pass.
+    DefaultDenied = "default_denied",
+    /// It is part of a longer unit whose start was not seen.
+    StartMissing = "start_missing",
+    /// It belongs to a protocol that may not pass.
+    ProtocolDenied = "protocol_denied",
     /// The service panicked at it. For drivers to say, not for services.
     ServicePanicked = "service_panicked",
 }

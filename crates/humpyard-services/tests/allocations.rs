@@ -7,7 +7,7 @@ use core::cell::Cell;
 use std::alloc::System;
 
 use humpyard_core::frame::{Frame, LinkType};
-use humpyard_services::{DropReason, Generated, Verdict, prepare};
+use humpyard_services::{Context, DropReason, Generated, Verdict, prepare};
 
 thread_local! {
     /// Of this thread alone: the test harness allocates on its own when it likes.
@@ -56,7 +56,7 @@ fn nothing_is_allocated_per_packet() {
     let before = ALLOCATIONS.get();
     for _ in 0..100 {
         for (frame, expected) in frames.iter_mut().zip(expected) {
-            assert_eq!(forward.process(frame, &mut generated), expected);
+            assert_eq!(forward.process(frame, &Context::default(), &mut generated), expected);
         }
         assert_eq!(generated.len(), 2);
         generated.clear();
@@ -64,4 +64,56 @@ fn nothing_is_allocated_per_packet() {
     assert_eq!(ALLOCATIONS.get(), before);
     drop(frame(2));
     assert_eq!(ALLOCATIONS.get(), before + 1, "the counter counts");
+}
+
+/// After the first packets no service allocates, whatever the lengths are that it has seen.
+#[test]
+fn no_service_allocates_per_packet() {
+    for spec in [
+        "encrypt",
+        "encrypt:cipher=cast-128",
+        "compress:codec=lz4",
+        "compress:codec=deflate",
+        "fec:code=8/7",
+        "fec:code=8+2",
+        "dpi",
+        "firewall:rules=deny+tcp+dport=22;allow+any,state=true",
+    ] {
+        let mut service = prepare(&spec.parse().unwrap()).unwrap().make();
+        let inverse = match spec.split(':').next() {
+            Some("encrypt") => spec.replace("encrypt", "decrypt"),
+            Some("compress") => "decompress".into(),
+            Some("fec") => "fec-decode:groups=4".into(),
+            _ => "forward".into(),
+        };
+        let mut inverse = prepare(&inverse.parse().unwrap()).unwrap().make();
+        let mut generated = Generated::default();
+        let original = Frame { wire_length: 1400, ..frame(2) };
+        let mut frame = Frame::with_capacity(2000);
+        let mut serve = |rounds: usize| {
+            for round in 0..rounds {
+                frame.data.clone_from(&original.data);
+                frame.data.truncate(1400 - round % 7 * 100);
+                let length = frame.data.len();
+                frame.data[18..20].copy_from_slice(&(length as u16 - 54).to_be_bytes());
+                frame.wire_length = length as u32;
+                assert_eq!(
+                    service.process(&mut frame, &Context::default(), &mut generated),
+                    Verdict::Forward,
+                    "{spec}"
+                );
+                generated.clear();
+                assert_eq!(
+                    inverse.process(&mut frame, &Context::default(), &mut generated),
+                    Verdict::Forward,
+                    "{spec}"
+                );
+                generated.clear();
+            }
+        };
+        serve(1000);
+        let before = ALLOCATIONS.get();
+        serve(200);
+        assert_eq!(ALLOCATIONS.get(), before, "{spec}");
+    }
 }

@@ -4,7 +4,7 @@ use etherparse::{Icmpv4Slice, Icmpv6Slice, Ipv4Slice, Ipv6Slice, PacketBuilder};
 use humpyard_core::frame::{Frame, LinkType};
 use humpyard_core::unit::Time;
 use humpyard_services::forward::{Checksum, Forward, ForwardParams, Routes};
-use humpyard_services::{Build, DropReason, Generated, Service, Verdict, checksum, prepare};
+use humpyard_services::{Build, Context, DropReason, Generated, Service, Verdict, checksum, prepare};
 use proptest::prelude::*;
 
 const SENDER: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -74,7 +74,7 @@ const OUT: &str = "0.0.0.0/0=out;::/0=out";
 /// The verdict on one frame, and the frames made on its account.
 fn process(forward: &mut Forward, frame: &mut Frame) -> (Verdict, Vec<Frame>) {
     let mut generated = Generated::default();
-    let verdict = forward.process(frame, &mut generated);
+    let verdict = forward.process(frame, &Context::default(), &mut generated);
     (verdict, generated.frames().to_vec())
 }
 
@@ -332,13 +332,13 @@ fn errors_are_limited_by_packets_and_by_room() {
     let mut forward = prepare(&"forward:icmp-interval=10,icmp-burst=5".parse().unwrap()).unwrap().make();
     let mut generated = Generated::new(100, 1600);
     for _ in 0..100 {
-        let verdict = forward.process(&mut raw(&udp_v4(1, 0)), &mut generated);
+        let verdict = forward.process(&mut raw(&udp_v4(1, 0)), &Context::default(), &mut generated);
         assert_eq!(verdict, Verdict::Drop(DropReason::TtlExpired));
     }
     // 5 at first, one more after each 10 packets.
     assert_eq!(generated.len(), 15);
     let mut none = Generated::new(0, 0);
-    let verdict = router(OUT).process(&mut raw(&udp_v4(1, 0)), &mut none);
+    let verdict = router(OUT).process(&mut raw(&udp_v4(1, 0)), &Context::default(), &mut none);
     assert_eq!((verdict, none.len()), (Verdict::Drop(DropReason::TtlExpired), 0));
 }
 
@@ -349,7 +349,7 @@ fn workers_have_an_instance_each_and_share_the_table() {
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut forward = factory.make();
-                let verdict = forward.process(&mut raw(&udp_v4(64, 0)), &mut Generated::default());
+                let verdict = forward.process(&mut raw(&udp_v4(64, 0)), &Context::default(), &mut Generated::default());
                 assert_eq!(verdict, Verdict::Drop(DropReason::RouteDiscard));
             });
         }

@@ -36,7 +36,17 @@ pub const TABLES: [CostTable; 3] = [
     CostTable {
         name: "measured",
         source: "this project's services on a 2.6 GHz server core; a straight line through 64 and 1500 bytes",
-        costs: &[("forward", linear(60, 20, 100))],
+        costs: &[
+            ("forward", linear(60, 20, 100)),
+            ("encrypt", linear(150, 90, 100)),
+            ("decrypt", linear(110, 100, 100)),
+            ("compress", linear(12, 1_010, 100)),
+            ("decompress", linear(12, 250, 100)),
+            ("fec", linear(205, 210, 100)),
+            ("fec-decode", linear(65, 150, 100)),
+            ("dpi", linear(138, 10, 100)),
+            ("firewall", linear(50, 0, 100)),
+        ],
     },
     CostTable {
         name: "predictive",
@@ -88,7 +98,11 @@ mod tests {
     fn unknown_names_are_answered() {
         let error = find_table("everst").unwrap_err();
         assert_eq!(error, "no cost table `everst`; did you mean `everest`?; there are: measured, predictive, everest");
-        let error = find_table("measured").unwrap().cost("dpi").unwrap_err();
-        assert_eq!(error, "cost table `measured`: no service `dpi`; there are: forward");
+        let error = find_table("measured").unwrap().cost("dip").unwrap_err();
+        assert_eq!(
+            error,
+            "cost table `measured`: no service `dip`; did you mean `dpi`?; there are: forward, encrypt, decrypt, compress, \
+             decompress, fec, fec-decode, dpi, firewall"
+        );
     }
 }

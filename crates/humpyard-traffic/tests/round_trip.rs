@@ -154,7 +154,10 @@ fn permissions_are_those_of_any_new_file() {
 #[test]
 fn a_directory_that_is_missing_is_named() {
     let error = CaptureWriter::create("/no/such/directory/out.pcap").err().unwrap();
-    assert_eq!(error.to_string(), "/no/such/directory/out.pcap: the directory /no/such/directory does not exist");
+    assert_eq!(
+        error.to_string(),
+        "/no/such/directory/out.pcap: the directory /no/such/directory does not exist; make it, or name another"
+    );
 }
 
 fn any_frame() -> impl Strategy<Value = Frame> {

@@ -273,7 +273,12 @@ fn service_lines(run: &RunResult) -> Vec<String> {
             ),
         )
     };
-    run.summary.services.iter().enumerate().map(service).collect()
+    let counted = |service: &humpyard::measure::ServiceSummary| {
+        let counts: Vec<String> = service.counters.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        (!counts.is_empty()).then(|| line("", format!("{} counted {}", service.name, counts.join(", "))))
+    };
+    let services = run.summary.services.iter().enumerate();
+    services.flat_map(|(index, one)| [Some(service((index, one))), counted(one)]).flatten().collect()
 }
 
 /// Only a run in real time has work to compare with.

@@ -13,6 +13,7 @@ mod refusals;
 mod repetitions;
 mod reports;
 mod schedule;
+mod services;
 mod signals;
 mod simulated;
 mod support;

@@ -17,6 +17,7 @@ pub use observer::Observer;
 pub use order::Order;
 pub use summary::{CoreSummary, Delay, FairnessSummary, Late, OrderSummary, ServiceSummary, Summary, WarmUp};
 
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -283,5 +284,6 @@ fn service_summary(service: &Service) -> ServiceSummary {
         late: Late::of(service.late, service.delay.count()),
         queue_max: service.waiting_max,
         delay_counts: service.delay.counts(),
+        counters: BTreeMap::new(),
     }
 }

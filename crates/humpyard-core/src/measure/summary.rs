@@ -1,5 +1,6 @@
 //! The measurements in numbers, as results give them.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -157,6 +158,9 @@ pub struct ServiceSummary {
     /// The whole distribution of the delay, as in [`Summary::delay_counts`].
     #[serde(skip)]
     pub delay_counts: Vec<(u64, u64)>,
+    /// What the service counted itself, by name. For a driver to fill in whose services do their work.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// `part / whole`, 0 of nothing.

@@ -6,7 +6,7 @@ use std::thread::sleep;
 
 use humpyard_core::frame::Frame;
 use humpyard_runtime::Overload;
-use humpyard_services::{Factory, Generated, Service, Verdict};
+use humpyard_services::{Context, Factory, Generated, Service, Verdict};
 use humpyard_traffic::pace::Pace;
 
 use crate::support::Run;
@@ -25,7 +25,7 @@ struct Stalling {
 }
 
 impl Service for Stalling {
-    fn process(&mut self, _: &mut Frame, _: &mut Generated) -> Verdict {
+    fn process(&mut self, _: &mut Frame, _: &Context, _: &mut Generated) -> Verdict {
         self.packets += 1;
         if self.packets == 500 {
             sleep(STALL);

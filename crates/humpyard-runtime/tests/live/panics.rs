@@ -5,7 +5,7 @@ use humpyard_core::hash::mix;
 use humpyard_core::id::ServiceId;
 use humpyard_policies::registry;
 use humpyard_runtime::RunError;
-use humpyard_services::{DropReason, Factory, Generated, Service, Verdict};
+use humpyard_services::{Context, DropReason, Factory, Generated, Service, Verdict};
 use humpyard_traffic::{Sink, TrafficError, create};
 
 use crate::order::by_flow;
@@ -26,7 +26,7 @@ struct Fragile {
 }
 
 impl Service for Fragile {
-    fn process(&mut self, frame: &mut Frame, generated: &mut Generated) -> Verdict {
+    fn process(&mut self, frame: &mut Frame, _: &Context, generated: &mut Generated) -> Verdict {
         assert!(!self.broken, "an instance that panicked is used again");
         if is_unbearable(frame) {
             self.broken = true;

@@ -35,7 +35,7 @@ use self::icmp::{Problem, Reporter};
 pub use self::parameter::{Checksum, ForwardParams, Host, Routes};
 pub use self::route::{Next, RouteError, RouteTable};
 use crate::link::{self, IpVersion, Mac, Network};
-use crate::service::{Build, DropReason, Generated, Info, Service, ServiceError, Verdict};
+use crate::service::{Build, Context, DropReason, Generated, Info, Service, ServiceError, Verdict};
 
 /// Who the router is.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +128,7 @@ impl Forward {
 }
 
 impl Service for Forward {
-    fn process(&mut self, frame: &mut Frame, generated: &mut Generated) -> Verdict {
+    fn process(&mut self, frame: &mut Frame, _: &Context, generated: &mut Generated) -> Verdict {
         self.reporter.on_packet();
         let network = match Network::find(frame) {
             Ok(network) => network,

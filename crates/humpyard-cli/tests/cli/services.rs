@@ -1,0 +1,165 @@
+//! Services through the program: a capture in, a capture out, and the inverse gives it back.
+
+use std::path::Path;
+
+use humpyard::frame::Frame;
+use humpyard::traffic::{CaptureReader, Source};
+
+use crate::support::{assert_balanced, captures, directory, document, good, number, run};
+
+/// The frames of a capture.
+fn frames(directory: &Path, name: &str) -> Vec<Frame> {
+    let mut reader = CaptureReader::open(directory.join(name)).expect("a capture");
+    let (mut frames, mut frame) = (Vec::new(), Frame::default());
+    while reader.next(&mut frame).expect("a good capture") {
+        frames.push(frame.clone());
+    }
+    frames
+}
+
+/// The bytes of frames, in an order of their own: workers finish when they finish.
+fn sorted(frames: &[Frame]) -> Vec<&[u8]> {
+    let mut data: Vec<&[u8]> = frames.iter().map(|frame| &frame.data[..]).collect();
+    data.sort_unstable();
+    data
+}
+
+const PAIRS: [(&str, &str); 6] = [
+    ("encrypt", "decrypt"),
+    ("encrypt:cipher=cast-128,spi=300", "decrypt:cipher=cast-128"),
+    ("compress:codec=lz4", "decompress"),
+    ("compress:codec=deflate,level=6", "decompress"),
+    ("fec", "fec-decode"),
+    ("fec:code=8+2,wait=1000", "fec-decode"),
+];
+
+/// From file to file to file, with any number of workers there and back.
+#[test]
+fn what_a_service_did_its_inverse_undoes() {
+    let directory = directory();
+    let directory = directory.path();
+    good(
+        directory,
+        "run --input gen:messages:packets=3000,expiring=0 --output in.pcap --policy fcfs --workers 0 --quiet",
+    );
+    let input = frames(directory, "in.pcap");
+    for (there, back) in PAIRS {
+        for workers in [0, 2] {
+            let made =
+                format!("run --input in.pcap --output made.pcap --policy hrw --workers {workers} --services {there}");
+            let result = document(directory, &made);
+            assert_balanced(&result);
+            assert_eq!(number(&result, "/packets/forwarded"), 3000 + number(&result, "/packets/generated"), "{made}");
+            assert_ne!(sorted(&frames(directory, "made.pcap")), sorted(&input), "{there} does something");
+            let undone =
+                format!("run --input made.pcap --output out.pcapng --policy hrw --workers {workers} --services {back}");
+            let result = document(directory, &undone);
+            assert_balanced(&result);
+            let output = frames(directory, "out.pcapng");
+            assert_eq!(sorted(&output), sorted(&input), "{made}; {undone}");
+            if workers == 0 {
+                assert_eq!(output, input, "in order, and with their times: {there}");
+            }
+        }
+    }
+}
+
+/// The same in one run: every packet goes through one service and then the other.
+#[test]
+fn a_chain_of_a_service_and_its_inverse_changes_nothing() {
+    let directory = directory();
+    let directory = directory.path();
+    good(directory, "run --input gen:poisson:packets=2000 --output in.pcap --policy fcfs --workers 0 --quiet");
+    let input = frames(directory, "in.pcap");
+    for (there, back) in &PAIRS[..5] {
+        for options in ["--workers 2", "--workers 0", "--workers 3 --clock virtual"] {
+            let words = format!(
+                "run --input in.pcap --output out.pcap --policy hrw --services ipv4={there},ipv6={there},other={back} \
+                 --chain ipv4=other --chain ipv6=other {options}"
+            );
+            let result = document(directory, &words);
+            assert_balanced(&result);
+            assert_eq!(sorted(&frames(directory, "out.pcap")), sorted(&input), "{words}");
+        }
+    }
+}
+
+/// Two services side by side, each with its counts in the result, which all workers add up to.
+#[test]
+fn services_count_in_the_result() {
+    let directory = directory();
+    let directory = directory.path();
+    let words = "run --input gen:messages:packets=5000,expiring=0 --output out.pcap --policy hrw --workers 3 \
+                 --services tcp=encrypt,other=forward";
+    let result = document(directory, words);
+    assert_balanced(&result);
+    let encrypted = number(&result, "/services/0/counters/encrypted");
+    assert_eq!(encrypted, number(&result, "/services/0/packets"));
+    assert!(encrypted > 1000);
+    let (before, after) = ("/services/0/counters/bytes_in", "/services/0/counters/bytes_out");
+    assert!(number(&result, after) > number(&result, before));
+    assert_eq!(result.pointer("/services/1/counters"), None, "forward counts nothing itself");
+    let said = good(directory, &format!("{words} --quiet")).out;
+    assert!(said.contains(&format!("{encrypted} encrypted")), "{said}");
+    let simulated = document(directory, "sim --input out.pcap --policy hrw --services tcp=encrypt,other=forward");
+    assert_eq!(simulated.pointer("/services/0/counters"), None, "a simulation does no service's work");
+}
+
+#[test]
+fn real_traffic_is_inspected_and_filtered() {
+    let Some(traces) = captures("real_traffic_is_inspected_and_filtered") else { return };
+    let directory = directory();
+    let capture = traces.join("protocols/wa_voice.pcap").display().to_string();
+    for workers in [0, 2] {
+        let words = format!("run --input {capture} --policy conn --workers {workers} --services dpi");
+        let result = document(directory.path(), &words);
+        assert_balanced(&result);
+        let counted = |name: &str| number(&result, &format!("/services/0/counters/protocol_{name}"));
+        assert_eq!((counted("dhcp"), counted("mdns"), counted("ssdp"), counted("stun")), (1, 2, 5, 7), "{words}");
+    }
+    let words = format!("run --input {capture} --policy conn --services firewall:rules=deny+udp+port=1900;allow+any");
+    let result = document(directory.path(), &words);
+    assert_balanced(&result);
+    let denied = number(&result, "/packets/dropped_out/rule_denied");
+    assert_eq!(denied, number(&result, "/services/0/counters/rule_1 deny+udp+port=1900"));
+    assert_eq!(denied, 8);
+}
+
+#[test]
+fn every_service_explains_itself_and_runs() {
+    let directory = directory();
+    let services = document(directory.path(), "list services");
+    let names: Vec<&str> = services.as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
+    assert_eq!(
+        names,
+        ["forward", "encrypt", "decrypt", "compress", "decompress", "fec", "fec-decode", "dpi", "firewall"]
+    );
+    for name in names {
+        let text = good(directory.path(), &format!("explain {name}")).out;
+        assert!(text.contains("(service)") && text.contains("RFC"), "{text}");
+        let words = format!("run --input gen:poisson:packets=500 --policy drr --services {name} --workers 2");
+        assert_balanced(&document(directory.path(), &words));
+        let words = format!("sim --input gen:poisson:packets=500 --policy drr --services {name}");
+        assert_balanced(&document(directory.path(), &words));
+    }
+}
+
+#[test]
+fn slips_in_parameters_are_told_in_one_line() {
+    let directory = directory();
+    for (services, words) in [
+        ("encrypt:cipher=des", &["`cipher` takes one of aes-128-gcm cast-128"][..]),
+        ("encrypt:key=1234", &["`key` takes 32 hexadecimal digits"]),
+        ("fec:code=9+1", &["`code` takes one of 8/7 8+2"]),
+        ("dpi:deny=htp", &["no protocol `htp`", "did you mean `http`"]),
+        ("firewall:rules=deny+from=10.0.0", &["`10.0.0` is no prefix"]),
+        ("firewall:file=no-such-file", &["`file`", "cannot read `no-such-file`"]),
+    ] {
+        let said = run(
+            directory.path(),
+            &["run", "--input", "gen:poisson:packets=9", "--policy", "hrw", "--services", services],
+        );
+        assert_eq!(said.code, Some(2), "{said:?}");
+        said.assert_one_line(words);
+    }
+}

@@ -1,0 +1,55 @@
+//! What services count themselves, added up over their instances.
+
+use std::collections::BTreeMap;
+
+use humpyard_core::id::{Id, ServiceId};
+use humpyard_services::Counter;
+
+/// What the services of a run counted themselves, each over all its instances.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    services: Vec<BTreeMap<String, u64>>,
+}
+
+impl Counters {
+    /// What this service counted, by name; nothing if it counts nothing.
+    pub fn of(&self, service: ServiceId) -> BTreeMap<String, u64> {
+        self.services.get(service.index()).cloned().unwrap_or_default()
+    }
+
+    /// Adds what an instance of a service counted.
+    pub(crate) fn add(&mut self, service: ServiceId, counters: impl IntoIterator<Item = Counter>) {
+        if self.services.len() <= service.index() {
+            self.services.resize_with(service.index() + 1, BTreeMap::new);
+        }
+        for Counter { name, count } in counters {
+            *self.services[service.index()].entry(name).or_default() += count;
+        }
+    }
+
+    /// Adds what was counted elsewhere.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (index, counters) in other.services.into_iter().enumerate() {
+            let counters = counters.into_iter().map(|(name, count)| Counter { name, count });
+            self.add(ServiceId::from_index(index), counters);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_instances_add_up() {
+        let mut one = Counters::default();
+        one.add(ServiceId(2), [Counter::new("packets", 3)]);
+        let mut all = Counters::default();
+        all.add(ServiceId(0), []);
+        all.add(ServiceId(2), [Counter::new("packets", 4), Counter::new("bytes", 9)]);
+        all.merge(one);
+        let expected = [("bytes".to_owned(), 9), ("packets".to_owned(), 7)];
+        assert_eq!(all.of(ServiceId(2)).into_iter().collect::<Vec<_>>(), expected);
+        assert!(all.of(ServiceId(0)).is_empty() && all.of(ServiceId(9)).is_empty());
+    }
+}

@@ -1,0 +1,312 @@
+//! Compression of the payload of IP packets, and its inverse: IPComp.
+//!
+//! # Work
+//! `compress` puts a compressed payload in the place of what follows the IP header, with an IPComp header of 4 bytes that says
+//! what it was, if that makes the packet shorter; else the packet stays as it is. `decompress` restores the packet, to the last
+//! byte of its frame; what is not compressed it lets pass.
+//!
+//! # Source
+//! RFC 3173 (IPComp); `deflate`: RFC 2394, raw DEFLATE (RFC 1951); `lz4`: the LZ4 block format, without a size before it.
+//!
+//! # Departures
+//! * There is no negotiation: DEFLATE has its well-known index, 2; LZ4, which has none, one of those kept for private use.
+//! * Not compressed are packets that would not come back bit for bit: fragments (section 2.2), and those whose IPv4 header
+//!   checksum is wrong or not yet filled in. In IPv6 also those with hop-by-hop options or a routing header, which would have to
+//!   stay before the IPComp header.
+//! * A packet with the IPComp header of another index passes `decompress`, which is not meant. Section 3.3 would have it dropped.
+//! * IPComp has no integrity check: damage shows where the codec stumbles over it, and else in the transport's checksum.
+
+use core::fmt;
+
+use flate2::{Compress as Deflate, Compression, Decompress as Inflate, FlushCompress, FlushDecompress, Status};
+use humpyard_core::frame::Frame;
+use humpyard_core::{choice, params};
+use lz4_flex::block::{self, CompressTable};
+
+use crate::expansion::Expansion;
+use crate::ip::{IpPacket, LENGTH_MAX, is_complete, protocol};
+use crate::link::IpVersion;
+use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
+
+/// The IPComp header, in bytes: next header, flags (zero), compression parameter index.
+const IPCOMP_BYTES: usize = 4;
+/// Room for what a codec makes of the longest payload: DEFLATE with the fixed codes takes up to 9 bits for a byte, LZ4 less.
+const OUTPUT_BYTES: usize = LENGTH_MAX * 9 / 8 + 64;
+/// The index of DEFLATE (RFC 3173, section 3.3).
+const CPI_DEFLATE: u16 = 2;
+/// The index of LZ4 here: 61440 to 65535 are for private use.
+const CPI_LZ4: u16 = 0xf4c4;
+
+params! {
+    /// Parameters of compression.
+    pub struct CompressParams {
+        /// The codec: `lz4` is fast, `deflate` compresses better.
+        codec: Codec = Codec::Lz4;
+        /// How hard `deflate` tries: from 1, fast, to 9, thorough.
+        level: u64 = 1, in 1..=9;
+        /// Payloads shorter than this are not tried.
+        least: u64 = 64, in 0..=65_535, unit "bytes";
+    }
+}
+
+params! {
+    /// Decompression has no parameters: packets say how they were compressed.
+    pub struct DecompressParams {}
+}
+
+choice! {
+    /// How payloads are compressed.
+    pub enum Codec {
+        /// LZ4.
+        Lz4 = "lz4",
+        /// DEFLATE.
+        Deflate = "deflate",
+    }
+}
+
+/// What an encoder keeps between packets, so that none is allocated for each.
+enum Encoder {
+    Lz4(CompressTable),
+    Deflate { stream: Deflate, level: u32 },
+}
+
+impl Encoder {
+    fn new(codec: Codec, level: u32) -> Self {
+        match codec {
+            Codec::Lz4 => Self::Lz4(CompressTable::small()),
+            Codec::Deflate => Self::Deflate { stream: Deflate::new(Compression::new(level), false), level },
+        }
+    }
+
+    const fn index(&self) -> u16 {
+        match self {
+            Self::Lz4(_) => CPI_LZ4,
+            Self::Deflate { .. } => CPI_DEFLATE,
+        }
+    }
+
+    /// Compresses `input` to less than `limit` bytes at the start of `output`; none if it does not get so short.
+    fn compress(&mut self, input: &[u8], output: &mut [u8], limit: usize) -> Option<usize> {
+        let length = match self {
+            Self::Lz4(table) => block::compress_into_with_table(input, output, table).ok(),
+            Self::Deflate { stream, .. } => {
+                stream.reset();
+                // All of the room, not only up to the limit: zlib-rs 0.6 can panic where a stored block does not fit.
+                match stream.compress(input, output, FlushCompress::Finish) {
+                    Ok(Status::StreamEnd) => Some(stream.total_out() as usize),
+                    _ => None,
+                }
+            }
+        };
+        length.filter(|&length| length < limit)
+    }
+}
+
+/// Compression. See the [module](self) for what it does.
+pub struct Compress {
+    encoder: Encoder,
+    least: usize,
+    /// Room for the longest that a codec makes of a payload.
+    output: Vec<u8>,
+    compressed: Expansion,
+    /// Packets that were left as they were.
+    unchanged: u64,
+}
+
+impl fmt::Debug for Compress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compress").field("compressed", &self.compressed).finish_non_exhaustive()
+    }
+}
+
+impl Clone for Compress {
+    /// An instance like it, which has seen no frame.
+    fn clone(&self) -> Self {
+        match self.encoder {
+            Encoder::Lz4(_) => Self::with(Codec::Lz4, 1, self.least),
+            Encoder::Deflate { level, .. } => Self::with(Codec::Deflate, level, self.least),
+        }
+    }
+}
+
+impl Build for Compress {
+    type Params = CompressParams;
+
+    const INFO: Info = Info {
+        name: "compress",
+        summary: "compression of payloads by LZ4 or DEFLATE, where it makes packets shorter (IPComp)",
+        source: "RFC 3173; RFC 2394 and RFC 1951 (DEFLATE); the LZ4 block format",
+    };
+
+    fn new(params: &CompressParams) -> Result<Self, ServiceError> {
+        Ok(Self::with(params.codec, params.level as u32, params.least as usize))
+    }
+}
+
+impl Compress {
+    fn with(codec: Codec, level: u32, least: usize) -> Self {
+        let encoder = Encoder::new(codec, level);
+        Self { encoder, least, output: vec![0; OUTPUT_BYTES], compressed: Expansion::default(), unchanged: 0 }
+    }
+
+    /// Compresses a packet, if that can be and helps.
+    fn compress(&mut self, frame: &mut Frame) -> Option<()> {
+        let packet = IpPacket::find(frame).ok()?;
+        if !is_compressible(&packet, frame) {
+            return None;
+        }
+        let before = frame.data.len();
+        let payload = &frame.data[packet.payload..packet.end];
+        if payload.len() < self.least {
+            return None;
+        }
+        let limit = payload.len().checked_sub(IPCOMP_BYTES)?;
+        let length = self.encoder.compress(payload, &mut self.output, limit)?;
+        let [high, low] = self.encoder.index().to_be_bytes();
+        let ipcomp = [packet.protocol, 0, high, low];
+        frame.data[packet.payload..packet.payload + IPCOMP_BYTES].copy_from_slice(&ipcomp);
+        replace(frame, packet.payload + IPCOMP_BYTES, packet.end, &self.output[..length]);
+        packet.rewrite(frame, protocol::IPCOMP, IPCOMP_BYTES + length);
+        self.compressed.record(before, frame.data.len());
+        Some(())
+    }
+}
+
+/// Whether a packet would come back as it was.
+fn is_compressible(packet: &IpPacket, frame: &Frame) -> bool {
+    let stays = match packet.version {
+        IpVersion::V4 => packet.protocol == protocol::IPCOMP,
+        IpVersion::V6 => {
+            [protocol::IPCOMP, protocol::HOP_BY_HOP, protocol::ROUTING, protocol::FRAGMENT].contains(&packet.protocol)
+        }
+    };
+    packet.whole && !packet.fragment && !stays && packet.has_the_checksum(frame)
+}
+
+/// Puts `bytes` in the place of those from `start` to `end`; what follows them moves.
+fn replace(frame: &mut Frame, start: usize, end: usize, bytes: &[u8]) {
+    let (before, new_end) = (frame.data.len(), start + bytes.len());
+    if new_end > end {
+        frame.data.resize(before + new_end - end, 0);
+    }
+    frame.data.copy_within(end..before, new_end);
+    frame.data[start..new_end].copy_from_slice(bytes);
+    frame.data.truncate(new_end + before - end);
+    frame.wire_length = frame.data.len() as u32;
+}
+
+impl Service for Compress {
+    fn process(&mut self, frame: &mut Frame, _: &Context, _: &mut Generated) -> Verdict {
+        if !is_complete(frame) {
+            return Verdict::Drop(DropReason::Incomplete);
+        }
+        if self.compress(frame).is_none() {
+            self.unchanged += 1;
+        }
+        Verdict::Forward
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let mut counters = self.compressed.counters("compressed");
+        counters.push(Counter::new("unchanged", self.unchanged));
+        counters
+    }
+}
+
+/// Decompression. See the [module](self) for what it does.
+pub struct Decompress {
+    inflate: Inflate,
+    /// Room for the longest payload there is.
+    output: Vec<u8>,
+    decompressed: Expansion,
+    /// Packets that were left as they were.
+    unchanged: u64,
+}
+
+impl fmt::Debug for Decompress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decompress").field("decompressed", &self.decompressed).finish_non_exhaustive()
+    }
+}
+
+impl Default for Decompress {
+    fn default() -> Self {
+        let (inflate, output) = (Inflate::new(false), vec![0; LENGTH_MAX]);
+        Self { inflate, output, decompressed: Expansion::default(), unchanged: 0 }
+    }
+}
+
+impl Clone for Decompress {
+    /// An instance like it, which has seen no frame.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Build for Decompress {
+    type Params = DecompressParams;
+
+    const INFO: Info = Info {
+        name: "decompress",
+        summary: "the inverse of compress: restores the frame; what is not compressed passes",
+        source: "RFC 3173; RFC 2394 and RFC 1951 (DEFLATE); the LZ4 block format",
+    };
+
+    fn new(_: &DecompressParams) -> Result<Self, ServiceError> {
+        Ok(Self::default())
+    }
+}
+
+impl Decompress {
+    /// Decompresses a packet; false if it is not compressed, or not in a way that is known.
+    fn decompress(&mut self, frame: &mut Frame) -> Result<bool, DropReason> {
+        let Ok(packet) = IpPacket::find(frame) else { return Ok(false) };
+        if packet.protocol != protocol::IPCOMP || !packet.whole || packet.fragment {
+            return Ok(false);
+        }
+        let before = frame.data.len();
+        let payload = &frame.data[packet.payload..packet.end];
+        let Some((&[next_header, _, high, low], compressed)) = payload.split_first_chunk::<IPCOMP_BYTES>() else {
+            return Err(DropReason::Malformed);
+        };
+        let output = &mut self.output[..packet.payload_max()];
+        let length = match u16::from_be_bytes([high, low]) {
+            CPI_LZ4 => block::decompress_into(compressed, output).map_err(|_| DropReason::Malformed)?,
+            CPI_DEFLATE => inflate(&mut self.inflate, compressed, output).ok_or(DropReason::Malformed)?,
+            _ => return Ok(false),
+        };
+        replace(frame, packet.payload, packet.end, &self.output[..length]);
+        packet.rewrite(frame, next_header, length);
+        self.decompressed.record(before, frame.data.len());
+        Ok(true)
+    }
+}
+
+/// Decompresses all of `input`; none if that is not possible, or there is not room enough.
+fn inflate(inflate: &mut Inflate, input: &[u8], output: &mut [u8]) -> Option<usize> {
+    inflate.reset(false);
+    match inflate.decompress(input, output, FlushDecompress::Finish) {
+        Ok(Status::StreamEnd) if inflate.total_in() as usize == input.len() => Some(inflate.total_out() as usize),
+        _ => None,
+    }
+}
+
+impl Service for Decompress {
+    fn process(&mut self, frame: &mut Frame, _: &Context, _: &mut Generated) -> Verdict {
+        if !is_complete(frame) {
+            return Verdict::Drop(DropReason::Incomplete);
+        }
+        match self.decompress(frame) {
+            Ok(true) => {}
+            Ok(false) => self.unchanged += 1,
+            Err(reason) => return Verdict::Drop(reason),
+        }
+        Verdict::Forward
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let mut counters = self.decompressed.counters("decompressed");
+        counters.push(Counter::new("unchanged", self.unchanged));
+        counters
+    }
+}

@@ -1,0 +1,354 @@
+//! Deep packet inspection: which protocol a connection speaks, by what its first packets carry.
+//!
+//! # Work
+//! The first packets of a connection that carry something, up to `packets` of them, are matched against the table of signatures,
+//! each over its first `bytes` bytes. What was found is remembered, and counted, once for each connection; the packets that
+//! follow are not looked into. Connections of protocols that `deny` names are dropped from then on.
+//!
+//! All signatures are one deterministic automaton, anchored at the first byte: it reads each byte at most once, and stops as
+//! soon as no signature can match any more. It takes 6 MB, which all instances share, and of which packets touch little.
+//!
+//! # Source
+//! The signatures are of our own writing, from the standards that `signatures.rs` names.
+//!
+//! # Several workers
+//! An instance remembers the connections that it sees. Where a policy spreads a connection over workers, each decides by the
+//! packets that it gets, and the counts have the connection once for each: steer by connection (`hrw`, `conn`).
+//!
+//! # Departures
+//! * Packets are matched one by one: nothing is reassembled, neither fragments nor segments.
+//! * What another protocol carries is not looked for (a web page over TLS is `tls`), nor what a tunnel does.
+
+mod signatures;
+
+use core::fmt;
+use std::sync::{Arc, OnceLock};
+
+use humpyard_core::frame::Frame;
+use humpyard_core::name::unknown;
+use humpyard_core::params;
+use humpyard_core::policy::ParameterValue;
+use regex_automata::dfa::dense;
+use regex_automata::dfa::{Automaton, StartKind};
+use regex_automata::util::syntax;
+use regex_automata::{Anchored, Input, MatchKind, PatternSet};
+
+use self::signatures::{SIGNATURES, Signature, Transport};
+use crate::ip::{IpPacket, protocol};
+use crate::memory::Memory;
+use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
+
+params! {
+    /// Parameters of deep packet inspection.
+    pub struct DpiParams {
+        /// How many packets of a connection are looked into, of those that carry something.
+        packets: u64 = 8, in 1..=255;
+        /// How many bytes of each are looked at.
+        bytes: u64 = 512, in 1..=65_535, unit "bytes";
+        /// Connections remembered; of four by chance the one makes room that was seen least recently.
+        connections: u64 = 65_536, in 4..=16_777_216;
+        /// Protocols whose connections are dropped.
+        deny: Protocols = Protocols(String::new());
+    }
+}
+
+/// Names of protocols, as they were given.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
+pub struct Protocols(pub String);
+
+/// Takes every text: the service says more exactly what is wrong with a name.
+impl ParameterValue for Protocols {
+    const ACCEPTS: &'static str = "names of protocols, separated by `;`, or nothing";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(Self(text.into()))
+    }
+
+    fn show(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// What all instances share: nothing of it changes.
+struct Table {
+    automaton: &'static dense::DFA<Vec<u32>>,
+    /// The protocols, in the order of their first signatures.
+    protocols: Vec<&'static str>,
+    /// The protocol of each signature.
+    protocol_of: Vec<u8>,
+    /// Which protocols are dropped.
+    denied: Vec<bool>,
+}
+
+impl Table {
+    fn new(deny: &Protocols) -> Result<Self, ServiceError> {
+        let mut protocols: Vec<&'static str> = Vec::new();
+        let protocol_of = SIGNATURES.iter().map(|signature| {
+            let known = protocols.iter().position(|&name| name == signature.protocol);
+            known.unwrap_or_else(|| {
+                protocols.push(signature.protocol);
+                protocols.len() - 1
+            }) as u8
+        });
+        let protocol_of = protocol_of.collect();
+        let mut denied = vec![false; protocols.len()];
+        for name in deny.0.split(';').map(str::trim).filter(|name| !name.is_empty()) {
+            let found = protocols.iter().position(|known| *known == name);
+            let why = || format!("dpi: `deny`: {}", unknown("protocol", name, protocols.iter().copied()));
+            denied[found.ok_or_else(|| ServiceError::new(why()))?] = true;
+        }
+        Ok(Self { automaton: automaton(), protocols, protocol_of, denied })
+    }
+}
+
+/// The automaton of all signatures; a match has the number of its signature. It is built once in a program.
+fn automaton() -> &'static dense::DFA<Vec<u32>> {
+    static AUTOMATON: OnceLock<dense::DFA<Vec<u32>>> = OnceLock::new();
+    AUTOMATON.get_or_init(build_automaton)
+}
+
+fn build_automaton() -> dense::DFA<Vec<u32>> {
+    let patterns: Vec<&str> = SIGNATURES.iter().map(|signature| signature.pattern).collect();
+    let config = dense::Config::new().start_kind(StartKind::Anchored).match_kind(MatchKind::All);
+    let bytes = syntax::Config::new().unicode(false).utf8(false).dot_matches_new_line(true);
+    let mut builder = dense::Builder::new();
+    builder.configure(config).syntax(bytes);
+    let automaton = builder.thompson(regex_automata::nfa::thompson::Config::new().utf8(false)).build_many(&patterns);
+    automaton.expect("the signatures are fixed, and a test builds them")
+}
+
+/// What is known of a connection.
+#[derive(Clone, Copy, Default, Debug)]
+struct Known {
+    state: State,
+    /// Packets looked into.
+    examined: u8,
+    /// A signature that has matched, but not often enough, and how often it has.
+    candidate: u8,
+    matched: u8,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+enum State {
+    /// Seen for the first time.
+    #[default]
+    New,
+    /// More packets are to be looked into.
+    Open,
+    /// It speaks this protocol.
+    Found(u8),
+    /// None of the packets looked into said anything.
+    Unknown,
+}
+
+/// Deep packet inspection. See the [module](self) for what it does.
+pub struct Dpi {
+    table: Arc<Table>,
+    packets: u8,
+    bytes: usize,
+    connections: usize,
+    memory: Memory<Known>,
+    /// The signatures that match one packet.
+    matching: PatternSet,
+    /// Connections by protocol.
+    found: Vec<u64>,
+    counts: Counts,
+}
+
+/// What is counted beside protocols.
+#[derive(Clone, Copy, Default, Debug)]
+struct Counts {
+    connections: u64,
+    unknown: u64,
+    /// Connections that were forgotten while more of their packets were to be looked into.
+    forgotten: u64,
+    examined_packets: u64,
+    examined_bytes: u64,
+}
+
+impl fmt::Debug for Dpi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dpi").field("counts", &self.counts).finish_non_exhaustive()
+    }
+}
+
+impl Clone for Dpi {
+    /// An instance like it, which has seen no frame.
+    fn clone(&self) -> Self {
+        Self::with(Arc::clone(&self.table), self.packets, self.bytes, self.connections)
+    }
+}
+
+impl Build for Dpi {
+    type Params = DpiParams;
+
+    const INFO: Info = Info {
+        name: "dpi",
+        summary: "deep packet inspection: the protocol of each connection, by signatures over its first packets",
+        source: "signatures of our own from the standards of some 40 protocols; RFC 9112, RFC 8446, RFC 9000 and others",
+    };
+
+    fn new(params: &DpiParams) -> Result<Self, ServiceError> {
+        let table = Arc::new(Table::new(&params.deny)?);
+        Ok(Self::with(table, params.packets as u8, params.bytes as usize, params.connections as usize))
+    }
+}
+
+impl Dpi {
+    fn with(table: Arc<Table>, packets: u8, bytes: usize, connections: usize) -> Self {
+        Self {
+            packets,
+            bytes,
+            connections,
+            memory: Memory::new(connections),
+            matching: PatternSet::new(SIGNATURES.len()),
+            found: vec![0; table.protocols.len()],
+            counts: Counts::default(),
+            table,
+        }
+    }
+
+    fn inspect(&mut self, frame: &Frame, connection: u64) -> Result<(), DropReason> {
+        let Some(segment) = Segment::of(frame) else { return Ok(()) };
+        let (known, forgotten) = self.memory.get(connection);
+        self.counts.forgotten += u64::from(forgotten.is_some_and(|known| known.state == State::Open));
+        if known.state == State::New {
+            known.state = State::Open;
+            self.counts.connections += 1;
+        }
+        if known.state == State::Open && !segment.payload.is_empty() {
+            let payload = &segment.payload[..segment.payload.len().min(self.bytes)];
+            self.counts.examined_packets += 1;
+            self.counts.examined_bytes += payload.len() as u64;
+            let signature = find(&self.table, &mut self.matching, payload, &segment);
+            match known.learn(signature, &segment, self.packets) {
+                Some(Outcome::Found(signature)) => {
+                    let protocol = self.table.protocol_of[signature];
+                    known.state = State::Found(protocol);
+                    self.found[usize::from(protocol)] += 1;
+                }
+                Some(Outcome::Unknown) => {
+                    known.state = State::Unknown;
+                    self.counts.unknown += 1;
+                }
+                None => {}
+            }
+        }
+        match known.state {
+            State::Found(protocol) if self.table.denied[usize::from(protocol)] => Err(DropReason::ProtocolDenied),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What TCP or UDP carries in one packet.
+struct Segment<'a> {
+    transport: Transport,
+    ports: (u16, u16),
+    payload: &'a [u8],
+}
+
+impl<'a> Segment<'a> {
+    #[inline]
+    fn of(frame: &'a Frame) -> Option<Self> {
+        let upper = IpPacket::find(frame).ok()?.upper(frame)?;
+        let transport = match upper.protocol {
+            protocol::TCP => Transport::Tcp,
+            protocol::UDP => Transport::Udp,
+            _ => return None,
+        };
+        Some(Self { transport, ports: upper.ports(frame)?, payload: upper.payload(frame) })
+    }
+
+    fn is_at(&self, signature: &Signature) -> bool {
+        signature.ports.contains(&self.ports.0) || signature.ports.contains(&self.ports.1)
+    }
+}
+
+/// The first signature that matches a packet, where it may.
+#[inline]
+fn find(table: &Table, matching: &mut PatternSet, payload: &[u8], segment: &Segment<'_>) -> Option<usize> {
+    matching.clear();
+    let input = Input::new(payload).anchored(Anchored::Yes);
+    // It cannot fail: no byte makes this automaton quit, and it was built for anchored searches.
+    table.automaton.try_which_overlapping_matches(&input, matching).ok()?;
+    let may = |&number: &usize| {
+        let signature = &SIGNATURES[number];
+        signature.transport == segment.transport && (signature.elsewhere > 0 || segment.is_at(signature))
+    };
+    matching.iter().map(|pattern| pattern.as_usize()).find(may)
+}
+
+/// What is decided of a connection.
+enum Outcome {
+    /// It speaks what this signature is of.
+    Found(usize),
+    /// Enough packets were looked into.
+    Unknown,
+}
+
+impl Known {
+    /// Takes in what one packet said.
+    #[inline]
+    fn learn(&mut self, signature: Option<usize>, segment: &Segment<'_>, packets: u8) -> Option<Outcome> {
+        self.examined += 1;
+        if let Some(number) = signature {
+            if self.matched == 0 || usize::from(self.candidate) != number {
+                (self.candidate, self.matched) = (number as u8, 0);
+            }
+            self.matched += 1;
+            let signature = &SIGNATURES[number];
+            if self.matched >= signature.elsewhere && signature.elsewhere > 0 || segment.is_at(signature) {
+                return Some(Outcome::Found(number));
+            }
+        } else {
+            self.matched = 0;
+        }
+        (self.examined >= packets).then_some(Outcome::Unknown)
+    }
+}
+
+impl Service for Dpi {
+    fn process(&mut self, frame: &mut Frame, context: &Context, _: &mut Generated) -> Verdict {
+        self.inspect(frame, context.connection).map_or_else(Verdict::Drop, |()| Verdict::Forward)
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let Counts { connections, unknown, forgotten, examined_packets, examined_bytes } = self.counts;
+        let open = self.memory.values().filter(|known| known.state == State::Open).count() as u64;
+        let mut counters = vec![
+            Counter::new("connections", connections),
+            Counter::new("unknown", unknown),
+            Counter::new("undecided", open + forgotten),
+            Counter::new("examined_packets", examined_packets),
+            Counter::new("examined_bytes", examined_bytes),
+        ];
+        let found = self.table.protocols.iter().zip(&self.found).filter(|&(_, &count)| count > 0);
+        counters
+            .extend(found.map(|(name, &count)| Counter::new(format!("protocol_{}", name.replace('-', "_")), count)));
+        counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order() {
+        for signature in SIGNATURES {
+            let Signature { protocol, ports, elsewhere, source, .. } = signature;
+            assert!(
+                !source.is_empty() && protocol.bytes().all(|b| b.is_ascii_lowercase() || b"-0123456789".contains(&b))
+            );
+            assert!(*elsewhere > 0 || !ports.is_empty(), "{protocol}: can never match");
+        }
+        let table = Table::new(&Protocols(String::new())).unwrap();
+        assert!(table.protocols.len() >= 20, "{:?}", table.protocols);
+        assert!(table.automaton.memory_usage() < 8 << 20, "{} bytes", table.automaton.memory_usage());
+        // An empty payload says nothing, whatever the pattern.
+        let mut matching = PatternSet::new(SIGNATURES.len());
+        table.automaton.try_which_overlapping_matches(&Input::new(b"").anchored(Anchored::Yes), &mut matching).unwrap();
+        assert!(matching.is_empty());
+    }
+}

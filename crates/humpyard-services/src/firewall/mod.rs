@@ -1,0 +1,277 @@
+//! A packet filter: rules over headers, the first that matches decides.
+//!
+//! # Work
+//! The rules are tried in their order. A packet that no rule matches meets `otherwise`. Each rule counts the packets that it
+//! decided. With `state=true` packets of a connection that a rule has allowed are allowed too, in both directions, before the
+//! rules are tried.
+//!
+//! A network card may hand a packet over in parts of 64 bytes. Then the start (SOP) has the headers, and is decided; what lies
+//! between (MOP) is copied to it; with the end (EOP) the verdict takes effect: the whole packet goes on, or is dropped. This
+//! is the application of the content-based steering paper. The parts of a packet must come to one instance, in order.
+//!
+//! # Source
+//! Yim, content-based steering (the parts); RFC 2979 for what a firewall is to let pass.
+//!
+//! # Departures
+//! * Fragments but the first have no ports: a rule with ports does not match them.
+//! * A connection ends when its place is needed, not when it is closed: a service sees no time in captures played at line rate.
+//! * What is not IP is dropped for `not_ip`, as a router does.
+
+mod connections;
+mod rule;
+
+use std::sync::Arc;
+
+use humpyard_core::frame::Frame;
+use humpyard_core::hash::mix;
+use humpyard_core::id::FlowId;
+use humpyard_core::packet::Part;
+use humpyard_core::policy::ParameterValue;
+use humpyard_core::{choice, params};
+use ipnet::IpNet;
+
+use self::connections::Connections;
+use self::rule::{Direction, Headers, Rule, prefix};
+use crate::ip::IpPacket;
+use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
+
+params! {
+    /// Parameters of the packet filter.
+    pub struct FirewallParams {
+        /// The rules, in order.
+        rules: Rules = Rules(String::new());
+        /// A file of rules, in lines of their own, which are tried after those of `rules`; `none` is no file.
+        file: File = File(None);
+        /// What becomes of a packet that no rule matches.
+        otherwise: Action = Action::Allow;
+        /// The prefixes that are inside: a packet from there to elsewhere goes out, one from elsewhere to there comes in.
+        inside: Prefixes = Prefixes(PRIVATE.into());
+        /// Whether connections that a rule has allowed are allowed in both directions.
+        state: bool = false;
+        /// Connections remembered with `state=true`.
+        connections: u64 = 65_536, in 8..=16_777_216;
+    }
+}
+
+/// The private addresses of RFC 1918 and RFC 4193.
+const PRIVATE: &str = "10.0.0.0/8;172.16.0.0/12;192.168.0.0/16;fc00::/7";
+
+choice! {
+    /// What a rule says.
+    pub enum Action {
+        /// The packet may pass.
+        Allow = "allow",
+        /// It may not.
+        Deny = "deny",
+    }
+}
+
+/// The text of rules.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
+pub struct Rules(pub String);
+
+/// Takes every text: the service says more exactly what is wrong with a rule.
+impl ParameterValue for Rules {
+    const ACCEPTS: &'static str = "allow or deny, then any of any, tcp, udp, icmp, icmpv6, in, out, from=PREFIX, to=PREFIX, sport=PORTS, \
+         dport=PORTS, port=PORTS, with + between; several rules separated by `;`";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(Self(text.into()))
+    }
+
+    fn show(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// The name of a file, if there is one.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
+pub struct File(pub Option<String>);
+
+impl ParameterValue for File {
+    const ACCEPTS: &'static str = "the name of a file, or none";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(Self(Some(text).filter(|&text| text != "none").map(Into::into)))
+    }
+
+    fn show(&self) -> String {
+        self.0.clone().unwrap_or_else(|| "none".into())
+    }
+}
+
+/// The text of prefixes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Debug)]
+pub struct Prefixes(pub String);
+
+/// Takes every text: the service says more exactly what is wrong with a prefix.
+impl ParameterValue for Prefixes {
+    const ACCEPTS: &'static str = "prefixes separated by `;`";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(Self(text.into()))
+    }
+
+    fn show(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// What all instances share.
+#[derive(Debug)]
+struct Table {
+    rules: Vec<Rule>,
+    otherwise: Action,
+    inside: Vec<IpNet>,
+    /// The connections allowed, if that is asked for.
+    allowed: Option<Connections>,
+}
+
+/// Packets under assembly from their parts, at most: of one flow each.
+const ASSEMBLED_MAX: usize = 64;
+
+/// A packet under assembly.
+#[derive(Clone, Debug, Default)]
+struct Assembly {
+    flow: Option<FlowId>,
+    verdict: Option<DropReason>,
+    data: Vec<u8>,
+}
+
+/// A packet filter. See the [module](self) for what it does.
+#[derive(Clone, Debug)]
+pub struct Firewall {
+    table: Arc<Table>,
+    /// Packets that each rule has decided, and last those that none has.
+    decided: Vec<u64>,
+    /// Packets allowed as of a connection that was.
+    established: u64,
+    /// Packets under assembly; a flow has one place, which another flow may take.
+    assemblies: Vec<Assembly>,
+}
+
+impl Build for Firewall {
+    type Params = FirewallParams;
+
+    const INFO: Info = Info {
+        name: "firewall",
+        summary: "packet filter: allow and deny by prefix, port, protocol and direction; the first rule that matches decides",
+        source: "RFC 2979; the content-based steering paper (packets in parts)",
+    };
+
+    fn new(params: &FirewallParams) -> Result<Self, ServiceError> {
+        let why = |parameter: &str, why: String| ServiceError::new(format!("firewall: `{parameter}`: {why}"));
+        let mut rules = Rule::parse_all(&params.rules.0).map_err(|error| why("rules", error))?;
+        if let Some(file) = &params.file.0 {
+            let read = std::fs::read_to_string(file);
+            let text = read.map_err(|error| why("file", format!("cannot read `{file}`: {error}")))?;
+            rules.extend(Rule::parse_all(&text).map_err(|error| why("file", format!("{file}: {error}")))?);
+        }
+        let inside = params.inside.0.split(';').map(str::trim).filter(|text| !text.is_empty());
+        let inside = inside.map(prefix).collect::<Result<_, _>>().map_err(|error| why("inside", error))?;
+        let allowed = params.state.then(|| Connections::new(params.connections as usize));
+        let decided = vec![0; rules.len() + 1];
+        let table = Arc::new(Table { rules, otherwise: params.otherwise, inside, allowed });
+        Ok(Self { table, decided, established: 0, assemblies: Vec::new() })
+    }
+}
+
+impl Table {
+    fn headers(&self, frame: &Frame) -> Result<Headers, DropReason> {
+        let packet = IpPacket::find(frame)?;
+        let (from, to) = packet.addresses(frame);
+        let upper = packet.upper(frame);
+        let protocol = upper.map_or(packet.protocol, |upper| upper.protocol);
+        let is_inside = |address| self.inside.iter().any(|prefix| prefix.contains(&address));
+        let direction = match (is_inside(from), is_inside(to)) {
+            (true, false) => Some(Direction::Out),
+            (false, true) => Some(Direction::In),
+            _ => None,
+        };
+        Ok(Headers { from, to, protocol, ports: upper.and_then(|upper| upper.ports(frame)), direction })
+    }
+}
+
+impl Firewall {
+    /// Decides on a packet by its headers.
+    fn decide(&mut self, frame: &Frame, context: &Context) -> Result<(), DropReason> {
+        let headers = self.table.headers(frame)?;
+        let allowed = self.table.allowed.as_ref();
+        if allowed.is_some_and(|allowed| allowed.contains(context.connection)) {
+            self.established += 1;
+            return Ok(());
+        }
+        let rules = &self.table.rules;
+        let number = rules.iter().position(|rule| rule.matches(&headers)).unwrap_or(rules.len());
+        self.decided[number] += 1;
+        let (action, reason) = match rules.get(number) {
+            Some(rule) => (rule.action, DropReason::RuleDenied),
+            None => (self.table.otherwise, DropReason::DefaultDenied),
+        };
+        if action == Action::Deny {
+            return Err(reason);
+        }
+        if let Some(allowed) = allowed {
+            allowed.insert(context.connection);
+        }
+        Ok(())
+    }
+
+    /// The start of a packet: its headers are decided on, and its bytes kept.
+    fn begin(&mut self, frame: &Frame, context: &Context) -> Verdict {
+        let verdict = self.decide(frame, context).err();
+        let assembly = self.place(context.flow);
+        assembly.flow = Some(context.flow);
+        assembly.verdict = verdict;
+        assembly.data.clear();
+        assembly.data.extend_from_slice(&frame.data);
+        Verdict::Consume
+    }
+
+    /// A later part: its bytes join those before. With the last the whole packet is in its frame, and goes the way that its
+    /// start decided.
+    fn go_on(&mut self, frame: &mut Frame, context: &Context) -> Verdict {
+        let assembly = self.place(context.flow);
+        if assembly.flow != Some(context.flow) {
+            return Verdict::Drop(DropReason::StartMissing);
+        }
+        assembly.data.extend_from_slice(&frame.data);
+        if context.part == Part::Middle {
+            return Verdict::Consume;
+        }
+        assembly.flow = None;
+        core::mem::swap(&mut frame.data, &mut assembly.data);
+        frame.wire_length = frame.data.len() as u32;
+        assembly.verdict.map_or(Verdict::Forward, Verdict::Drop)
+    }
+
+    fn place(&mut self, flow: FlowId) -> &mut Assembly {
+        if self.assemblies.is_empty() {
+            self.assemblies.resize_with(ASSEMBLED_MAX, Assembly::default);
+        }
+        let at = mix(u64::from(flow.0)) as usize % ASSEMBLED_MAX;
+        &mut self.assemblies[at]
+    }
+}
+
+impl Service for Firewall {
+    fn process(&mut self, frame: &mut Frame, context: &Context, _: &mut Generated) -> Verdict {
+        match context.part {
+            Part::Whole => self.decide(frame, context).map_or_else(Verdict::Drop, |()| Verdict::Forward),
+            Part::First => self.begin(frame, context),
+            Part::Middle | Part::Last => self.go_on(frame, context),
+        }
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let rules = self.table.rules.iter().enumerate().zip(&self.decided);
+        let mut counters: Vec<Counter> = rules
+            .map(|((number, rule), &count)| Counter::new(format!("rule_{} {}", number + 1, rule.text), count))
+            .collect();
+        counters.push(Counter::new("otherwise", self.decided[self.table.rules.len()]));
+        if self.table.allowed.is_some() {
+            counters.push(Counter::new("established", self.established));
+        }
+        counters
+    }
+}
