@@ -14,6 +14,7 @@ use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::Time;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::Classifier;
+use humpyard_traffic::header::Headers;
 use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::Source;
 
@@ -87,7 +88,9 @@ struct State<'a, S, Q, A> {
     work: IdVec<CoreId, Work>,
     /// The cores that are doing something, by the end of it.
     under_way: IndexedHeap<CoreId, Time>,
+    /// The packet that comes next: its time and length, and what its headers say.
     frame: Frame,
+    headers: Headers,
     damage: Option<TrafficError>,
     interrupted: bool,
     decision: Histogram,
@@ -115,6 +118,7 @@ pub fn simulate<S: Steer, Q: Share, A: Allocate>(
         under_way: IndexedHeap::new(run.cores),
         run,
         frame: Frame::default(),
+        headers: Headers::default(),
         damage: None,
         interrupted: false,
         decision: Histogram::new(),
@@ -167,7 +171,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
                 return None;
             }
         }
-        match self.run.source.next(&mut self.frame) {
+        match self.run.source.next_headers(&mut self.frame, self.run.classifier.tunnels(), &mut self.headers) {
             Ok(true) => Some(self.run.pacer.arrival(self.frame.time)),
             Ok(false) => None,
             Err(damage) => {
@@ -184,7 +188,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
                 self.run.measured.on_client_end(now, client);
             }
         }
-        let classified = self.run.classifier.classify(&self.frame)?;
+        let classified = self.run.classifier.classify_headers(&self.headers, self.frame.wire_length)?;
         if let Some(flow) = classified.ended_flow {
             self.run.measured.on_flow_end(now, flow);
         }

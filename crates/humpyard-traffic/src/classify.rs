@@ -150,8 +150,6 @@ impl Default for ClassifierConfig {
 pub struct Classified {
     /// The packet as policies see it. Its arrival is left at zero: the driver knows it.
     pub packet: Packet,
-    /// What the headers say.
-    pub headers: Headers,
     /// Whether the packet starts a new flow.
     pub new_flow: bool,
     /// A client that ended to make room; its number may already name the new one, so end it first.
@@ -259,10 +257,23 @@ impl Classifier {
     /// If it starts a new flow, the table of flows is full, and every flow in it has packets under way.
     #[inline]
     pub fn classify(&mut self, frame: &Frame) -> Result<Classified, TrafficError> {
-        let headers = Headers::parse_inside(frame, self.tunnels);
+        self.classify_headers(&Headers::parse_inside(frame, self.tunnels), frame.wire_length)
+    }
+
+    /// The tunnels that are looked into.
+    pub fn tunnels(&self) -> Tunnels {
+        self.tunnels
+    }
+
+    /// As [`Self::classify`], for a frame of this length on the wire whose headers, inside [`Self::tunnels`], say this.
+    ///
+    /// # Errors
+    /// As [`Self::classify`].
+    #[inline]
+    pub fn classify_headers(&mut self, headers: &Headers, length: u32) -> Result<Classified, TrafficError> {
         let found = self.flows.classify(&headers.key)?;
         let steering = self.flows.steering(found.flow);
-        let Outcome { service, client, chain } = self.rules.find(found.flow, found.new, &headers);
+        let Outcome { service, client, chain } = self.rules.find(found.flow, found.new, headers);
         let (client, ended_client) = match &mut self.clients {
             Clients::Flow => (ClientId(found.flow.0), found.ended.map(|flow| ClientId(flow.0))),
             Clients::Service => (ClientId(u32::from(service.0)), None),
@@ -286,13 +297,13 @@ impl Classifier {
             key: steering.key,
             flow: found.flow,
             client,
-            length: frame.wire_length,
+            length,
             rss: steering.rss,
             service,
             chain,
             ..Packet::default()
         };
-        Ok(Classified { packet, headers, new_flow: found.new, ended_client, ended_flow: found.ended })
+        Ok(Classified { packet, new_flow: found.new, ended_client, ended_flow: found.ended })
     }
 
     /// Gives back the hold that classifying this packet took: it has been processed, or dropped.
@@ -393,7 +404,7 @@ mod tests {
             let packet = classifier.classify(&frame).unwrap().packet;
             assert_eq!((packet.service, packet.client), (ServiceId(service), ClientId(u32::from(service))));
         }
-        assert_eq!(classifier.classify(&tcp6(true)).unwrap().headers.vlan, 7);
+        assert_eq!(Headers::parse(&tcp6(true)).vlan, 7);
         // A tag does not make another flow.
         assert_eq!(classifier.flows().seen(), 3);
         assert_eq!(classifier.clients_max(), 4);

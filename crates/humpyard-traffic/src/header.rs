@@ -182,7 +182,7 @@ pub fn protocol_name(protocol: u8) -> std::borrow::Cow<'static, str> {
 }
 
 /// The coarse kind of a packet, by which services are chosen.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Kind {
     /// TCP, over either IP.
     Tcp,
@@ -193,11 +193,12 @@ pub enum Kind {
     /// Another IP protocol, or an IP packet cut before its protocol.
     OtherIp,
     /// Not IP.
+    #[default]
     NonIp,
 }
 
 /// What the headers of one frame say.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Headers {
     /// The coarse kind.
     pub kind: Kind,

@@ -5,8 +5,10 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 
 use crate::error::TrafficError;
+use crate::header::Headers;
 use crate::merge::open_all;
 use crate::source::{Polled, Source};
+use crate::tunnel::Tunnels;
 
 /// Sources that are opened anew when they end, so many times in all. Each round starts one mean gap of the first round after
 /// the latest packet of the one before, and has the times of the first, shifted: so what one round has in order, all have.
@@ -77,6 +79,21 @@ impl Repeat {
 impl Source for Repeat {
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
         while !self.source.next(frame)? {
+            if !self.again()? {
+                return Ok(false);
+            }
+        }
+        self.place(frame);
+        Ok(true)
+    }
+
+    fn next_headers(
+        &mut self,
+        frame: &mut Frame,
+        tunnels: Tunnels,
+        headers: &mut Headers,
+    ) -> Result<bool, TrafficError> {
+        while !self.source.next_headers(frame, tunnels, headers)? {
             if !self.again()? {
                 return Ok(false);
             }

@@ -9,6 +9,8 @@ use crate::background::Background;
 use crate::capture::CaptureReader;
 use crate::error::TrafficError;
 use crate::generate;
+use crate::header::Headers;
+use crate::tunnel::Tunnels;
 
 /// What a source has now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +39,24 @@ pub trait Source {
         Ok(if self.next(frame)? { Polled::Frame } else { Polled::End })
     }
 
+    /// As [`Source::next`], for who needs no bytes: the frame has its time and its length on the wire, and perhaps its bytes;
+    /// `headers` is what they say, inside these tunnels.
+    ///
+    /// # Errors
+    /// As [`Source::next`].
+    fn next_headers(
+        &mut self,
+        frame: &mut Frame,
+        tunnels: Tunnels,
+        headers: &mut Headers,
+    ) -> Result<bool, TrafficError> {
+        let there_is = self.next(frame)?;
+        if there_is {
+            *headers = Headers::parse_inside(frame, tunnels);
+        }
+        Ok(there_is)
+    }
+
     /// What the source is, for messages: a file's name, or a generator's full specification.
     fn description(&self) -> &str;
 
@@ -53,6 +73,15 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
         (**self).poll(frame)
+    }
+
+    fn next_headers(
+        &mut self,
+        frame: &mut Frame,
+        tunnels: Tunnels,
+        headers: &mut Headers,
+    ) -> Result<bool, TrafficError> {
+        (**self).next_headers(frame, tunnels, headers)
     }
 
     fn description(&self) -> &str {

@@ -1,11 +1,14 @@
 //! Traffic models: what comes when, before it has bytes; and the sources made of them.
 
 use humpyard_core::frame::Frame;
+use humpyard_core::unit::Time;
 
 use super::OpenedSource;
 use super::sketch::{Sketch, Writer};
 use crate::error::TrafficError;
+use crate::header::Headers;
 use crate::source::Source;
+use crate::tunnel::Tunnels;
 
 /// Says which packet comes next, for ever, in the order of their times.
 pub(super) trait Model: Send + 'static {
@@ -34,14 +37,39 @@ impl<M: Model> Generator<M> {
     }
 }
 
+impl<M: Model> Generator<M> {
+    fn sketch(&mut self) -> Option<Sketch> {
+        if self.made == self.packets {
+            return None;
+        }
+        let sketch = self.model.next()?;
+        self.made += 1;
+        Some(sketch)
+    }
+}
+
 impl<M: Model> Source for Generator<M> {
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
-        if self.made == self.packets {
-            return Ok(false);
-        }
-        let Some(sketch) = self.model.next() else { return Ok(false) };
-        self.made += 1;
+        let Some(sketch) = self.sketch() else { return Ok(false) };
         self.writer.write(&sketch, frame);
+        Ok(true)
+    }
+
+    fn next_headers(
+        &mut self,
+        frame: &mut Frame,
+        tunnels: Tunnels,
+        headers: &mut Headers,
+    ) -> Result<bool, TrafficError> {
+        let Some(sketch) = self.sketch() else { return Ok(false) };
+        if tunnels == Tunnels::NONE {
+            frame.time = Time::from_ns(sketch.time_ns);
+            frame.wire_length = sketch.wire_length();
+            *headers = sketch.headers();
+        } else {
+            self.writer.write(&sketch, frame);
+            *headers = Headers::parse_inside(frame, tunnels);
+        }
         Ok(true)
     }
 

@@ -12,6 +12,7 @@ use humpyard_core::unit::Time;
 
 use super::packet::{Endpoint, FRAME_BYTES_MIN, HOPS, Version};
 use super::text::{self, Application};
+use crate::header::{FlowKey, Headers, Kind, Network};
 
 /// Stretches of prose start before this byte, unless a model says otherwise.
 const STARTS: u64 = 1_024;
@@ -98,6 +99,44 @@ impl Sketch {
     pub(super) fn payload_bytes(&self) -> usize {
         let room = IP_BYTES_MAX - self.version.header_bytes() - self.transport.header_bytes();
         (self.length as usize).saturating_sub(self.header_bytes()).min(room)
+    }
+
+    /// Length of the frame.
+    pub(super) fn wire_length(&self) -> u32 {
+        let bytes = self.header_bytes() + self.payload_bytes();
+        if self.raw { bytes as u32 } else { bytes.max(FRAME_BYTES_MIN) as u32 }
+    }
+
+    /// What the headers of the frame say.
+    pub(super) fn headers(&self) -> Headers {
+        let (mut source, mut destination) = ([0; 16], [0; 16]);
+        let network = match self.version {
+            Version::V4 => {
+                source[..4].copy_from_slice(&self.source.ipv4());
+                destination[..4].copy_from_slice(&self.destination.ipv4());
+                Network::Ipv4
+            }
+            Version::V6 => {
+                (source, destination) = (self.source.ipv6(), self.destination.ipv6());
+                Network::Ipv6
+            }
+        };
+        let (kind, source_port, destination_port) = match self.transport {
+            Transport::Udp => (Kind::Udp, self.source.port, self.destination.port),
+            Transport::Tcp(_) => (Kind::Tcp, self.source.port, self.destination.port),
+            Transport::Echo { .. } => (Kind::Icmp, 0, 0),
+        };
+        let protocol = self.transport.protocol(self.version);
+        let ip_offset = if self.raw { 0 } else { ETHERNET_BYTES };
+        Headers {
+            kind,
+            key: FlowKey { network, protocol, source, destination, source_port, destination_port },
+            ip_offset: Some(ip_offset as u32),
+            transport_offset: Some((ip_offset + self.version.header_bytes()) as u32),
+            fragment: false,
+            vlan: 0,
+            tunnels: 0,
+        }
     }
 }
 
@@ -324,6 +363,8 @@ mod tests {
             writer.write(&sketch, &mut frame);
             assert_sound(&frame);
             assert_eq!(frame.time, Time::from_ns(sketch.time_ns));
+            assert_eq!(Headers::parse(&frame), sketch.headers());
+            assert_eq!(frame.wire_length, sketch.wire_length());
             let least = if sketch.raw { 0 } else { FRAME_BYTES_MIN as u32 };
             assert_eq!(frame.wire_length, length.max(sketch.header_bytes() as u32).max(least));
         }
