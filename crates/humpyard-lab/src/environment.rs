@@ -9,7 +9,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 /// Where a run took place: what a reader needs to judge its times, and to repeat it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Environment {
     /// Version of humpyard.
     pub version: &'static str,

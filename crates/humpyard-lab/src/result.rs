@@ -160,7 +160,7 @@ impl Damage {
 }
 
 /// Real times: different in every run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Measured {
     /// From the start to the end of the run.
     pub wall_ns: u64,
@@ -177,7 +177,7 @@ pub struct Measured {
 }
 
 /// A distribution of real times, in ns.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct DurationSummary {
     /// Mean.
     pub mean: f64,

@@ -1,9 +1,10 @@
 //! One run, in virtual time or on real threads.
 
 use core::sync::atomic::AtomicBool;
+use core::time::Duration;
 
 use humpyard_core::id::{Id, ServiceId};
-use humpyard_core::measure::Summary;
+use humpyard_core::measure::{Histogram, Summary};
 use humpyard_core::policy::Setup;
 use humpyard_runtime::{Live, Overload};
 use humpyard_services::{Factory, prepare};
@@ -12,7 +13,7 @@ use humpyard_sim::Simulation;
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::environment::Environment;
-use crate::parts;
+use crate::parts::{self, AnyMeasured};
 use crate::result::{Damage, Measured, PacketCounts, Panic, RunResult};
 
 /// How a run is watched and ended from outside.
@@ -60,29 +61,18 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             })?;
             Ok((outcome, records.finish()?))
         })?;
-    let summary = outcome.measured.summary();
-    let account = outcome.measured.account();
-    let real = Measured {
-        swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
-        ..Measured::of(outcome.wall, &outcome.decision, account.arrived, busy_ns(&summary))
-    };
+    let result = result(config, "sim", &outcome.measured);
     Ok(RunResult {
-        policy: config.policy.to_string(),
-        input: config.input_name(),
-        host: "sim",
-        seed: config.seed.0,
-        cores: config.cores,
-        options: config.options(),
-        unit: config.unit.name(),
-        packets: PacketCounts::of(account),
         flows: outcome.flows,
-        summary,
         interrupted: outcome.interrupted,
-        panic: None,
-        damage: Damage::find(&config.input_name(), outcome.damage.as_ref(), outcome.clock_jumps),
+        damage: Damage::find(&result.input, outcome.damage.as_ref(), outcome.clock_jumps),
         timeline_cut,
-        measured: real,
-        environment: Environment::of(&config.input_name(), &[]),
+        measured: Measured {
+            swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
+            ..timings(&result, outcome.wall, &outcome.decision)
+        },
+        environment: Environment::of(&result.input, &[]),
+        ..result
     })
 }
 
@@ -117,46 +107,64 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         })?;
         Ok((outcome, records.finish()?))
     })?;
-    let mut summary = outcome.measured.summary();
-    for (id, service) in summary.services.iter_mut().enumerate() {
+    let mut result = result(config, "live", &outcome.measured);
+    for (id, service) in result.summary.services.iter_mut().enumerate() {
         service.counters = outcome.counters.of(ServiceId::from_index(id));
     }
-    let account = outcome.measured.account();
-    let real = Measured {
-        overdue_max_ns: outcome.overdue_max.as_ns(),
-        swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
-        ..Measured::of(outcome.wall, &outcome.decision, account.arrived, busy_ns(&summary))
+    result.packets = PacketCounts {
+        processed: outcome.out.processed,
+        forwarded: outcome.out.forwarded,
+        generated: outcome.out.generated,
+        consumed: outcome.out.consumed,
+        held_out: outcome.out.held,
+        dropped_out: outcome.out.dropped().map(|(reason, count)| (reason.name(), count)).collect(),
+        ..result.packets
     };
     Ok(RunResult {
-        policy: config.policy.to_string(),
-        input: config.input_name(),
-        host: "live",
-        seed: config.seed.0,
-        cores: config.cores,
-        options: config.options(),
-        unit: config.unit.name(),
-        packets: PacketCounts {
-            processed: outcome.out.processed,
-            forwarded: outcome.out.forwarded,
-            generated: outcome.out.generated,
-            consumed: outcome.out.consumed,
-            held_out: outcome.out.held,
-            dropped_out: outcome.out.dropped().map(|(reason, count)| (reason.name(), count)).collect(),
-            ..PacketCounts::of(account)
-        },
         flows: outcome.flows,
-        summary,
         interrupted: outcome.interrupted,
         panic: outcome.panic.map(|panic| Panic {
             packet: panic.packet,
             service: config.services[panic.service.index()].name.clone(),
             message: panic.message,
         }),
-        damage: Damage::find(&config.input_name(), outcome.damage.as_ref(), outcome.clock_jumps),
+        damage: Damage::find(&result.input, outcome.damage.as_ref(), outcome.clock_jumps),
         timeline_cut,
-        measured: real,
-        environment: Environment::of(&config.input_name(), &outcome.seats),
+        measured: Measured {
+            overdue_max_ns: outcome.overdue_max.as_ns(),
+            swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
+            ..timings(&result, outcome.wall, &outcome.decision)
+        },
+        environment: Environment::of(&result.input, &outcome.seats),
+        ..result
     })
+}
+
+/// What both drivers' results have from the configuration and the measurements; the rest is as if nothing had happened.
+fn result(config: &RunConfig, host: &'static str, measured: &AnyMeasured) -> RunResult {
+    RunResult {
+        policy: config.policy.to_string(),
+        input: config.input_name(),
+        host,
+        seed: config.seed.0,
+        cores: config.cores,
+        options: config.options(),
+        unit: config.unit.name(),
+        packets: PacketCounts::of(measured.account()),
+        flows: 0,
+        summary: measured.summary(),
+        interrupted: false,
+        panic: None,
+        damage: None,
+        timeline_cut: false,
+        measured: Measured::default(),
+        environment: Environment::default(),
+    }
+}
+
+/// What real time went by for, and for what.
+fn timings(result: &RunResult, wall: Duration, decision: &Histogram) -> Measured {
+    Measured::of(wall, decision, result.packets.arrived, busy_ns(&result.summary))
 }
 
 /// Refuses parameters that a service does not take. A service that is known by its cost alone has none.
