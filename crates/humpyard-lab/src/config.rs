@@ -12,12 +12,13 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Weight, WorkUnit};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
-use humpyard_sim::{CostTable, TABLES};
+use humpyard_sim::TABLES;
 use humpyard_traffic::Tunnels;
 use humpyard_traffic::classify::{Granularity, Match};
 use ipnet::IpNet;
 
 use crate::LabError;
+use crate::costs::Costs;
 use crate::rule::{RuleChoice, service_name};
 use crate::timeline::TimelineChoice;
 
@@ -249,7 +250,7 @@ pub struct RunConfig {
     /// The prefixes from which the directions of rules are seen.
     pub local: Vec<IpNet>,
     /// What services cost: in virtual time the truth, in real time the estimate.
-    pub costs: CostTable,
+    pub costs: Costs,
     /// Which time it goes by. Live only.
     pub clock: Clock,
     /// By name the services that the packets of a service go through afterwards, by name.
@@ -327,7 +328,7 @@ impl RunConfig {
             services: vec![ServiceChoice::forward()],
             rules: Vec::new(),
             local: Vec::new(),
-            costs: TABLES[0],
+            costs: Costs::default(),
             clock: Clock::Real,
             rate: if host == Host::Live { Rate::Line } else { Rate::Trace },
             rounds: 1,
@@ -399,7 +400,7 @@ impl RunConfig {
             ("client-limit", limit(self.limits.client)),
             ("chain", list(&mut self.chains.iter().map(|(first, then)| format!("{first}={}", then.join("+"))))),
             ("clients", self.granularity().name().to_owned()),
-            ("costs", format!("table:{}", self.costs.name)),
+            ("costs", self.costs.to_string()),
             ("contexts", self.contexts.to_string()),
             ("flows", self.flows.to_string()),
             (

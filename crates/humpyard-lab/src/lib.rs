@@ -4,9 +4,11 @@
 //! [`RunResult`], the stable document of every run.
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 mod check;
 mod compare;
 mod config;
+mod costs;
 mod demo;
 mod environment;
 mod error;
@@ -24,6 +26,7 @@ pub mod timeline;
 pub use check::{Checked, CheckedRule, check};
 pub use compare::{Comparison, compare};
 pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_topology};
+pub use costs::{CalibratedService, CostFile, Costs};
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;

@@ -23,4 +23,4 @@ pub use clock::Clock;
 pub use counters::Counters;
 pub use dispatcher::{Live, Overload, run};
 pub use outcome::{OutAccount, Outcome, RunError, ServicePanic};
-pub use placement::{Seat, Thread};
+pub use placement::{Seat, Seated, Thread, processors};

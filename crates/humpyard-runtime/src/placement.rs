@@ -37,10 +37,14 @@ pub struct Seat {
 /// Seats for the dispatcher and so many workers: workers spread over the processors from the second on, the dispatcher on
 /// the first, so that with more threads than processors the dispatcher shares first.
 pub(crate) fn seats(workers: usize) -> Vec<Seat> {
+    assign(workers, &processors())
+}
+
+/// The processors that the calling thread may run on, in order; none if the system does not say.
+pub fn processors() -> Vec<usize> {
     let allowed = sched_getaffinity(THIS_THREAD).ok();
     let may_use = |&processor: &usize| allowed.is_some_and(|set| set.is_set(processor).unwrap_or(false));
-    let processors: Vec<usize> = (0..CpuSet::count()).filter(may_use).collect();
-    assign(workers, &processors)
+    (0..CpuSet::count()).filter(may_use).collect()
 }
 
 fn assign(workers: usize, processors: &[usize]) -> Vec<Seat> {
@@ -56,14 +60,14 @@ fn assign(workers: usize, processors: &[usize]) -> Vec<Seat> {
 
 /// Undoes a thread's pinning when dropped.
 #[derive(Debug)]
-pub(crate) struct Seated {
+pub struct Seated {
     before: Option<CpuSet>,
 }
 
 impl Seat {
     /// Pins the calling thread to this seat for as long as the answer lives. Where that is not allowed the thread runs
     /// anywhere.
-    pub(crate) fn take(&self) -> Seated {
+    pub fn take(&self) -> Seated {
         let before = sched_getaffinity(THIS_THREAD).ok();
         let mut seat = CpuSet::new();
         let pinned = self

@@ -9,7 +9,6 @@ use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::Ties;
 use humpyard::random::Seed;
 use humpyard::runtime::Overload;
-use humpyard::sim::find_table;
 use humpyard::traffic::rule::parse_local;
 use humpyard::unit::{Time, Weight, WorkUnit};
 
@@ -45,8 +44,7 @@ pub(crate) fn configuration(
     config.services = services.collect::<Result<Vec<_>, _>>()?.concat();
     config.rules = options.rule.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     config.local = options.local.as_deref().map(parse_local).transpose()?.unwrap_or_default();
-    let table = options.costs.strip_prefix("table:").unwrap_or(&options.costs);
-    config.costs = *find_table(table).map_err(Failure::new)?;
+    config.costs = options.costs.parse()?;
     config.tolerances = options.tolerance.iter().map(|text| tolerance(text)).collect::<Result<_, _>>()?;
     config.switch_cost = duration("--switch-cost", &options.switch_cost)?;
     config.guarantees = options.guarantee.iter().map(|text| guarantee(text)).collect::<Result<_, _>>()?;

@@ -33,10 +33,15 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
         for entry in &entries {
             table.add_row(["name", "family", "summary"].map(|key| entry[key].as_str().unwrap_or_default().to_owned()));
         }
-        output::print(&format!("{table}\n"))?;
+        let more = if matches!(arguments.what, Listed::Costs) { COST_FILES } else { "" };
+        output::print(&format!("{table}\n{more}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// What else `--costs` takes.
+const COST_FILES: &str = "Use a table as --costs table:NAME, or measure this machine: `humpyard calibrate --output FILE` writes a \
+                          file for --costs FILE.\n";
 
 /// `humpyard explain`.
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {

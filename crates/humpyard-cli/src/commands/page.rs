@@ -28,7 +28,7 @@ impl Page {
 }
 
 /// The command that is running, as one would type it.
-fn command() -> String {
+pub(super) fn command() -> String {
     let arguments: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let words = ["humpyard"].into_iter().chain(arguments.iter().map(String::as_str));
     shlex::try_join(words).unwrap_or_default()

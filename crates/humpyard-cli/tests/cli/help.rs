@@ -18,6 +18,7 @@ fn every_command_helps() {
         "trace info",
         "trace compose",
         "trace scale",
+        "calibrate",
         "check",
         "replay",
         "completions",

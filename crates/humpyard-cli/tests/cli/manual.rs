@@ -6,8 +6,21 @@ use std::process::{Command, Stdio};
 
 use crate::support::{directory, files, good, run};
 
-const COMMANDS: [&str; 12] =
-    ["demo", "run", "sim", "compare", "schedule", "check", "completions", "man", "replay", "trace", "list", "explain"];
+const COMMANDS: [&str; 13] = [
+    "demo",
+    "run",
+    "sim",
+    "compare",
+    "schedule",
+    "calibrate",
+    "check",
+    "completions",
+    "man",
+    "replay",
+    "trace",
+    "list",
+    "explain",
+];
 
 /// What a program says of a text on its standard input; none, and a loud word, if there is no such program.
 #[expect(clippy::print_stderr, reason = "a test that skips must say so")]

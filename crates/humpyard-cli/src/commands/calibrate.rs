@@ -1,0 +1,220 @@
+//! `calibrate`: what services cost on this machine.
+
+use core::time::Duration;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use comfy_table::Table;
+use humpyard::lab::calibrate::{
+    CalibrateOptions, Calibration, EVICTED, Matrix, ServiceCalibration, calibrate as measure, parse_services,
+};
+use humpyard::lab::report::ReportFile;
+use humpyard::random::Seed;
+use humpyard::sim::find_table;
+
+use crate::arguments::CalibrateArguments;
+use crate::commands::page::command;
+use crate::commands::table::table;
+use crate::failure::Failure;
+use crate::figures::time;
+use crate::output;
+use crate::progress::Progress;
+use crate::stop;
+
+/// How long `--quick` takes, in seconds.
+const QUICK: f64 = 3.0;
+/// The longest that `--seconds` takes: an hour.
+const SECONDS_MAX: f64 = 3600.0;
+/// Matrices of more cores are left to --json and --plot.
+const CORES_SHOWN: usize = 24;
+
+/// `humpyard calibrate`.
+pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode, Failure> {
+    let options = options(arguments)?;
+    let file = cost_file(arguments, &options)?;
+    let directory = arguments.plot.as_deref().map(PlotDirectory::create).transpose()?;
+    let stop = stop::on_signal()?;
+    let progress = Progress::new("", arguments.common.quiet);
+    let mut now = String::new();
+    let calibration = measure(&options, &stop, &mut |done, all, what| {
+        if what != now {
+            progress.relabel(what);
+            what.clone_into(&mut now);
+        }
+        progress.count(done as u64, "steps", Some(done as f64 / all as f64));
+    })?;
+    drop(progress);
+    if let Some(file) = file {
+        file.write(&calibration.cost_file().text())?;
+    }
+    if let Some(directory) = directory {
+        directory.write(&calibration)?;
+    }
+    if arguments.common.json {
+        output::print_json(&calibration)?;
+    } else {
+        output::print(&text(&calibration, arguments))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(arguments: &CalibrateArguments) -> Result<CalibrateOptions, Failure> {
+    let seconds = if arguments.quick { QUICK } else { arguments.seconds };
+    if !(seconds > 0.0 && seconds <= SECONDS_MAX) {
+        return Err(Failure::new(format!("--seconds takes a number above 0, up to {SECONDS_MAX}, not {seconds}")));
+    }
+    Ok(CalibrateOptions {
+        services: parse_services(&arguments.services).map_err(|error| Failure::new(format!("--services: {error}")))?,
+        longest: Duration::from_secs_f64(seconds),
+        matrix: arguments.matrix,
+        seed: Seed(arguments.common.seed),
+    })
+}
+
+/// The file that costs will be written to. Made before the work is done, so that a bad name is known then.
+fn cost_file(arguments: &CalibrateArguments, options: &CalibrateOptions) -> Result<Option<ReportFile>, Failure> {
+    match arguments.output.as_deref() {
+        None => Ok(None),
+        Some("-") => Err(Failure::new("--output takes the name of a file, here.toml for example, not `-`")),
+        Some(_) if options.services.is_empty() => {
+            Err(Failure::new("--output has nothing to write without services: name some with --services"))
+        }
+        Some(path) => Ok(Some(ReportFile::create(path)?)),
+    }
+}
+
+/// A directory for plots.
+struct PlotDirectory {
+    path: PathBuf,
+    page: ReportFile,
+}
+
+/// The name of the page with all plots.
+const PAGE: &str = "calibration.html";
+
+impl PlotDirectory {
+    fn create(path: &str) -> Result<Self, Failure> {
+        fs::create_dir_all(path).map_err(|error| {
+            Failure::new(format!("--plot: the directory `{path}` cannot be made: {error}: name another"))
+        })?;
+        let path = PathBuf::from(path);
+        let page = ReportFile::create(&name(&path, PAGE))?;
+        Ok(Self { path, page })
+    }
+
+    fn write(self, calibration: &Calibration) -> Result<(), Failure> {
+        for (file, svg) in calibration.plots() {
+            ReportFile::create(&name(&self.path, &file))?.write(&svg.file())?;
+        }
+        Ok(self.page.write(&calibration.page(&command()))?)
+    }
+}
+
+fn name(directory: &Path, file: &str) -> String {
+    directory.join(file).to_string_lossy().into_owned()
+}
+
+const LEGEND: &str = "\
+work                   median time of a packet: a fixed part, and a part for each byte (line by Theil and Sen, 64 to 1500 bytes)
+per byte, 95 %         confidence interval of the part for each byte
+R2                     part of the variance that the line explains; means little where the length hardly matters
+after another service  what a packet takes longer than on a warm core, after a packet of another service (median of all others)
+after 512K, 2M, 16M    the same after so much memory was touched
+out / in               bytes that go out for each that comes in";
+
+fn text(calibration: &Calibration, arguments: &CalibrateArguments) -> String {
+    let mut text = String::new();
+    if !calibration.services.is_empty() {
+        text.push_str(&format!("{}\n{LEGEND}\n", services(calibration)));
+        text.push_str(&dropped(calibration));
+    }
+    if let Some(switch) = calibration.switch_upper_ns {
+        text.push_str(&format!(
+            "\nGoing over to another service takes a core at most about {} (everything cold, 90 % of packets, worst service):\n\
+             `--switch-cost {:.0}ns` for policies that give cores to services.\n",
+            time(switch),
+            switch.ceil().max(0.0)
+        ));
+        text.push_str(&format!("\nBeside it the papers' table, as in `--costs table:predictive`:\n{}\n", papers()));
+    }
+    if let Some(matrix) = &calibration.matrix {
+        text.push_str(&cores(matrix));
+    }
+    if let Some(path) = &arguments.output {
+        text.push_str(&format!(
+            "\nNext: humpyard sim --input YOUR.pcap --policy hrw --cores 8 --load 0.9 --costs {path}\n"
+        ));
+    }
+    if let Some(path) = &arguments.plot {
+        text.push_str(&format!("\nThe same with plots, for a browser: {}\n", name(Path::new(path), PAGE)));
+    }
+    text
+}
+
+fn services(calibration: &Calibration) -> Table {
+    let evicted = EVICTED.map(|bytes| match bytes >> 20 {
+        0 => format!("after {}K", bytes >> 10),
+        mega => format!("after {mega}M"),
+    });
+    let headings = ["service", "work", "per byte, 95 %", "R2", "after another\nservice"].map(str::to_owned);
+    let headings: Vec<String> = headings.into_iter().chain(evicted).chain(["out / in".to_owned()]).collect();
+    let mut table = table(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+    for service in &calibration.services {
+        let fit = &service.fit;
+        let mut row = vec![
+            service.specification.clone(),
+            format!("{} + {:.3} ns/B", time(fit.fixed_ns), fit.per_byte_ns),
+            format!("{:.3} to {:.3}", fit.per_byte_low_ns, fit.per_byte_high_ns),
+            format!("{:.3}", fit.r_squared),
+            time(service.cold_ns),
+        ];
+        row.extend(service.evicted.iter().map(|evicted| time(evicted.penalty_ns)));
+        row.push(format!("{:.3}", service.expansion));
+        table.add_row(row);
+    }
+    table
+}
+
+/// A word on services that did not let every packet go on.
+fn dropped(calibration: &Calibration) -> String {
+    let some = |service: &&ServiceCalibration| service.forwarded_fraction < 1.0;
+    let line = |service: &ServiceCalibration| {
+        format!(
+            "\nwarning: `{}` let {:.1} % of the packets go on; its figures are of all\n",
+            service.specification,
+            100.0 * service.forwarded_fraction
+        )
+    };
+    calibration.services.iter().filter(some).map(line).collect()
+}
+
+fn papers() -> Table {
+    let mut table = table(&["service", "fixed", "per byte", "cold"]);
+    for (service, cost) in find_table("predictive").map_or(&[][..], |table| table.costs) {
+        let per_byte = time(cost.per_byte_milli as f64 / 1e3);
+        table.add_row([(*service).to_owned(), time(cost.fixed as f64), per_byte, time(cost.cold as f64)]);
+    }
+    table
+}
+
+fn cores(matrix: &Matrix) -> String {
+    if matrix.round_trip_ns.is_empty() {
+        return "\nOnly one core is allowed here, so there are no ways between cores to measure.\n".to_owned();
+    }
+    let times = || matrix.round_trip_ns.iter().enumerate().flat_map(|(row, times)| &times[row + 1..]);
+    let (least, most) = times().fold((f64::INFINITY, 0.0f64), |(least, most), &time| (least.min(time), most.max(time)));
+    let range = format!("from {} to {}", time(least), time(most));
+    let count = matrix.processors.len();
+    if count > CORES_SHOWN {
+        return format!("\nRound trip of a cache line between {count} cores: {range}; see --json and --plot.\n");
+    }
+    let names: Vec<String> = matrix.processors.iter().map(ToString::to_string).collect();
+    let headings: Vec<&str> = ["ns"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let mut table = table(&headings);
+    for (row, times) in matrix.round_trip_ns.iter().enumerate() {
+        let cell = |(column, time): (usize, &f64)| if row == column { String::new() } else { format!("{time:.0}") };
+        table.add_row([names[row].clone()].into_iter().chain(times.iter().enumerate().map(cell)));
+    }
+    format!("\nRound trip of a cache line from processor to processor and back, {range}:\n{table}\n")
+}

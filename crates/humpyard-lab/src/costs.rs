@@ -1,0 +1,365 @@
+//! What services cost: a table that there is, or a file that `calibrate` wrote.
+//!
+//! A cost file is TOML: `version = 1`, a `source` in words, and a table for each service, with the line of its work:
+//!
+//! ```toml
+//! version = 1
+//! source = "measured on this machine"
+//! switch_upper_ns = 4100.0
+//!
+//! [services.encrypt]
+//! fixed_ns = 151.0
+//! per_byte_ns = 0.09
+//! cold_ns = 20.0
+//! expansion = 1.1
+//! ```
+//!
+//! `fixed_ns` must be there; `per_byte_ns` and `cold_ns` are 0 where they are not. `expansion` and `switch_upper_ns` are for
+//! readers: no run uses them.
+
+use core::fmt;
+use core::str::FromStr;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::{fs, io};
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::name::unknown;
+use humpyard_sim::{CostTable, TABLES, find_table};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::LabError;
+
+/// What services cost, and who says so.
+#[derive(Clone, Debug)]
+pub enum Costs {
+    /// A table that comes with humpyard.
+    Table(CostTable),
+    /// A file.
+    File(CostFile),
+}
+
+/// A file of costs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CostFile {
+    /// Its name; empty where there is none yet.
+    pub path: String,
+    /// Where the figures come from.
+    pub source: String,
+    /// What it takes a core to go over to another service, at most, in ns; none where nobody measured it.
+    pub switch_upper_ns: Option<f64>,
+    /// The costs, by service.
+    pub services: BTreeMap<String, CalibratedService>,
+}
+
+/// What one service costs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CalibratedService {
+    /// Time of a packet without length, in ns.
+    pub fixed_ns: f64,
+    /// Time of each byte, in ns.
+    pub per_byte_ns: f64,
+    /// Time added when the core's previous packet had another service, in ns.
+    pub cold_ns: f64,
+    /// Bytes that go out for each that comes in; none where nobody measured it.
+    pub expansion: Option<f64>,
+}
+
+impl CalibratedService {
+    /// In whole ns, and thousandths of them for each byte.
+    pub fn cost(&self) -> LinearCost {
+        LinearCost {
+            fixed: self.fixed_ns.round() as u64,
+            per_byte_milli: (self.per_byte_ns * 1e3).round() as u64,
+            cold: self.cold_ns.round() as u64,
+        }
+    }
+}
+
+impl Costs {
+    /// What a service costs.
+    ///
+    /// # Errors
+    /// A service of which nothing is known; the message names those that are.
+    pub fn cost(&self, service: &str) -> Result<LinearCost, String> {
+        match self {
+            Self::Table(table) => table.cost(service),
+            Self::File(file) => file.services.get(service).map(CalibratedService::cost).ok_or_else(|| {
+                let names = file.services.keys().map(String::as_str);
+                let unknown = unknown("service", service, names);
+                format!("cost file `{}`: {unknown}; give it a table [services.{service}], or measure it", file.path)
+            }),
+        }
+    }
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self::Table(TABLES[0])
+    }
+}
+
+impl fmt::Display for Costs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Table(table) => write!(f, "table:{}", table.name),
+            Self::File(file) => f.write_str(&file.path),
+        }
+    }
+}
+
+impl FromStr for Costs {
+    type Err = LabError;
+
+    /// `table:NAME`, the name of a table, or that of a file.
+    fn from_str(text: &str) -> Result<Self, LabError> {
+        if let Some(name) = text.strip_prefix("table:") {
+            return find_table(name).copied().map(Self::Table).map_err(LabError::Option);
+        }
+        match find_table(text) {
+            Ok(table) => Ok(Self::Table(*table)),
+            Err(said) if !text.contains(['.', '/']) && !Path::new(text).exists() => {
+                Err(LabError::option(format!("{said}; and there is no file of this name")))
+            }
+            Err(_) => CostFile::read(text).map(Self::File),
+        }
+    }
+}
+
+/// The version of cost files that is written and read.
+const VERSION: u64 = 1;
+/// The keys of a file, and those of a service.
+const KEYS: [&str; 4] = ["version", "source", "switch_upper_ns", "services"];
+const SERVICE_KEYS: [&str; 4] = ["fixed_ns", "per_byte_ns", "cold_ns", "expansion"];
+/// More than any figure may be: a quarter of an hour, in ns.
+const LARGEST: f64 = 1e12;
+
+impl CostFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is no cost file, or says what cannot be: with the place in it.
+    pub fn read(path: &str) -> Result<Self, LabError> {
+        let text = fs::read_to_string(path).map_err(|error| {
+            LabError::option(match error.kind() {
+                io::ErrorKind::NotFound => {
+                    format!("{path}: there is no such cost file; `humpyard calibrate --output {path}` writes one")
+                }
+                io::ErrorKind::InvalidData => format!("{path}: this is no text, so no cost file"),
+                io::ErrorKind::IsADirectory => format!("{path}: this is a directory; name a file in it"),
+                _ => format!("{path}: the cost file cannot be read: {error}"),
+            })
+        })?;
+        Self::parse(path, &text)
+    }
+
+    /// Understands the text of a file of this name.
+    ///
+    /// # Errors
+    /// See [`CostFile::read`].
+    pub fn parse(path: &str, text: &str) -> Result<Self, LabError> {
+        let place = Place { path, text };
+        let table = DeTable::parse(text).map_err(|error| {
+            let said = error.message().lines().collect::<Vec<_>>().join("; ");
+            place.slip(error.span().map_or(0, |span| span.start), &format!("this is no TOML: {said}"))
+        })?;
+        let table = table.get_ref();
+        place.keys(table, "key of a cost file", &KEYS)?;
+        place.version(table)?;
+        let mut file = Self {
+            path: path.to_owned(),
+            source: String::new(),
+            switch_upper_ns: place.number(table, "switch_upper_ns")?,
+            services: BTreeMap::new(),
+        };
+        if let Some(source) = table.get("source") {
+            let DeValue::String(said) = source.get_ref() else {
+                return Err(place.slip(source.span().start, "`source` is a text, in quotes"));
+            };
+            file.source = said.to_string();
+        }
+        let Some(services) = table.get("services") else {
+            return Err(
+                place.slip(0, "there is no service in it: a service has a table, [services.forward] for example")
+            );
+        };
+        let DeValue::Table(services) = services.get_ref() else {
+            return Err(
+                place.slip(services.span().start, "`services` is a table of tables, [services.forward] for example")
+            );
+        };
+        for (name, service) in services.iter() {
+            file.services.insert(name.get_ref().to_string(), place.service(name, service)?);
+        }
+        Ok(file)
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> String {
+        let mut text = String::from(
+            "# What services cost on one machine, as `humpyard calibrate` measured it.\n\
+             # Use it as: humpyard sim --costs FILE ...; `switch_upper_ns` and `expansion` are for readers.\n",
+        );
+        // What escapes a text in JSON does so in TOML.
+        let source = serde_json::to_string(&self.source).unwrap_or_default();
+        let _ = writeln!(text, "version = {VERSION}\nsource = {source}");
+        if let Some(switch) = self.switch_upper_ns {
+            let _ = writeln!(text, "switch_upper_ns = {switch:.1}");
+        }
+        for (name, service) in &self.services {
+            let _ = writeln!(
+                text,
+                "\n[services.{name}]\nfixed_ns = {:.1}\nper_byte_ns = {:.4}\ncold_ns = {:.1}",
+                service.fixed_ns, service.per_byte_ns, service.cold_ns
+            );
+            if let Some(expansion) = service.expansion {
+                let _ = writeln!(text, "expansion = {expansion:.4}");
+            }
+        }
+        text
+    }
+}
+
+/// Where a file says something.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    path: &'a str,
+    text: &'a str,
+}
+
+impl Place<'_> {
+    fn slip(&self, start: usize, said: &str) -> LabError {
+        let before = &self.text.as_bytes()[..start.min(self.text.len())];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
+        LabError::option(format!("{}:{line}:{column}: {said}", self.path))
+    }
+
+    /// Makes sure that there are no keys but these.
+    fn keys(&self, table: &DeTable<'_>, what: &str, known: &[&str]) -> Result<(), LabError> {
+        match table.iter().find(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
+            Some((key, _)) => Err(self.slip(key.span().start, &unknown(what, key.get_ref(), known.iter().copied()))),
+            None => Ok(()),
+        }
+    }
+
+    fn version(&self, table: &DeTable<'_>) -> Result<(), LabError> {
+        let Some(version) = table.get("version") else {
+            return Err(
+                self.slip(0, "this is no cost file: it has no `version = 1`; `humpyard calibrate --output` writes one")
+            );
+        };
+        match version.get_ref() {
+            DeValue::Integer(number) if number.as_str() == "1" => Ok(()),
+            _ => {
+                Err(self.slip(version.span().start, "`version` is 1 here; measure again with this version of humpyard"))
+            }
+        }
+    }
+
+    fn service(
+        &self,
+        name: &Spanned<impl AsRef<str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<CalibratedService, LabError> {
+        let (name, start) = (name.get_ref().as_ref(), name.span().start);
+        let DeValue::Table(table) = value.get_ref() else {
+            return Err(self.slip(start, &format!("`{name}` is a table: [services.{name}] and its keys below")));
+        };
+        self.keys(table, "key of a service", &SERVICE_KEYS)?;
+        let Some(fixed_ns) = self.number(table, "fixed_ns")? else {
+            return Err(self.slip(start, &format!("`{name}` has no `fixed_ns`: give the time of a packet, in ns")));
+        };
+        Ok(CalibratedService {
+            fixed_ns,
+            per_byte_ns: self.number(table, "per_byte_ns")?.unwrap_or(0.0),
+            cold_ns: self.number(table, "cold_ns")?.unwrap_or(0.0),
+            expansion: self.number(table, "expansion")?,
+        })
+    }
+
+    /// A number that is not negative; none where the key is not given.
+    fn number(&self, table: &DeTable<'_>, key: &str) -> Result<Option<f64>, LabError> {
+        let Some(value) = table.get(key) else { return Ok(None) };
+        let number = match value.get_ref() {
+            DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
+            DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
+            _ => None,
+        };
+        match number {
+            Some(number) if (0.0..=LARGEST).contains(&number) => Ok(Some(number)),
+            _ => {
+                Err(self.slip(value.span().start, &format!("`{key}` takes a number from 0 to 1e12, 12.5 for example")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slip(text: &str) -> String {
+        CostFile::parse("c.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn files_are_read_as_written() {
+        let service = CalibratedService { fixed_ns: 151.3, per_byte_ns: 0.0906, cold_ns: 20.0, expansion: Some(1.25) };
+        let file = CostFile {
+            path: "c.toml".to_owned(),
+            source: "a \"machine\"\nof two lines \u{1}".to_owned(),
+            switch_upper_ns: Some(4100.5),
+            services: BTreeMap::from([
+                ("encrypt".to_owned(), service),
+                ("fec-decode".to_owned(), CalibratedService { expansion: None, ..service }),
+            ]),
+        };
+        assert_eq!(CostFile::parse("c.toml", &file.text()).unwrap(), file);
+        let costs = Costs::File(file);
+        assert_eq!(costs.cost("encrypt").unwrap(), LinearCost { fixed: 151, per_byte_milli: 91, cold: 20 });
+        assert_eq!(
+            costs.cost("encript").unwrap_err(),
+            "cost file `c.toml`: no service `encript`; did you mean `encrypt`?; there are: encrypt, fec-decode; give it a \
+             table [services.encript], or measure it"
+        );
+    }
+
+    #[test]
+    fn tables_keep_their_names() {
+        for name in ["table:predictive", "predictive"] {
+            assert_eq!(name.parse::<Costs>().unwrap().to_string(), "table:predictive");
+        }
+        assert_eq!(Costs::default().to_string(), "table:measured");
+        let said = "predictve".parse::<Costs>().unwrap_err().to_string();
+        assert!(said.contains("did you mean `predictive`?") && said.ends_with("no file of this name"), "{said}");
+        let said = "none/c.toml".parse::<Costs>().unwrap_err().to_string();
+        assert!(said.starts_with("none/c.toml: there is no such cost file"), "{said}");
+    }
+
+    #[test]
+    fn slips_have_their_place() {
+        let good = "version = 1\n[services.forward]\nfixed_ns = 5\n";
+        assert_eq!(CostFile::parse("c.toml", good).unwrap().services["forward"].cost().work(100), 5);
+        assert!(slip("version = \n").starts_with("c.toml:1:"));
+        assert_eq!(
+            slip("version = 2\n"),
+            "c.toml:1:11: `version` is 1 here; measure again with this version of humpyard"
+        );
+        assert!(slip("[services]\n").contains("no cost file: it has no `version = 1`"));
+        assert!(slip("version = 1\n").contains("there is no service in it"));
+        assert!(
+            slip("version = 1\nservice = 3\n")
+                .starts_with("c.toml:2:1: no key of a cost file `service`; did you mean `services`?")
+        );
+        assert!(slip(&good.replace("fixed_ns", "fixed")).starts_with("c.toml:3:1: no key of a service `fixed`"));
+        assert!(slip(&good.replace("= 5", "= -5")).starts_with("c.toml:3:12: `fixed_ns` takes a number from 0"));
+        assert!(slip(&good.replace("= 5", "= nan")).starts_with("c.toml:3:12: `fixed_ns` takes a number"));
+        assert!(slip(&good.replace("= 5", "= \"5\"")).starts_with("c.toml:3:12: `fixed_ns` takes a number"));
+        assert!(
+            slip(&good.replace("fixed_ns = 5", "cold_ns = 5")).starts_with("c.toml:2:11: `forward` has no `fixed_ns`")
+        );
+    }
+}
