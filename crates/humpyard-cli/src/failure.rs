@@ -17,7 +17,7 @@ impl Failure {
         let said =
             text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more information"));
         let said: Vec<&str> = said.take_while(|line| !line.starts_with("Usage:")).collect();
-        let said = said.join(" ");
+        let said = said.join(" ").replace(" tip: ", "; ");
         Self(format!("{}; see `--help`", said.strip_prefix("error: ").unwrap_or(&said)))
     }
 }

@@ -35,7 +35,9 @@ pub(crate) fn configuration(
     }
     if let Some(load) = options.load {
         if !(load > 0.0 && load <= 1000.0) {
-            return Err(Failure::new(format!("--load takes a number above 0, 0.9 for example, not {load}")));
+            return Err(Failure::new(format!(
+                "--load takes a number above 0 and up to 1000, 0.9 for example, not {load:?}"
+            )));
         }
         config.rate = Rate::Load(load);
     }
@@ -78,9 +80,9 @@ pub(crate) fn configuration(
     }
     config.swaps = options.swap.iter().map(|text| swap(text)).collect::<Result<_, _>>()?;
     config.flows = options.flows as usize;
-    config.flow_timeout = options.flow_timeout.as_deref().map(parse_duration).transpose()?;
+    config.flow_timeout = options.flow_timeout.as_deref().map(|text| duration("--flow-timeout", text)).transpose()?;
     config.tunnels = options.inner.parse()?;
-    config.warm_up = parse_duration(&options.warmup)?;
+    config.warm_up = duration("--warmup", &options.warmup)?;
     config.ties = ties(options.ties);
     config.seed = Seed(options.common.seed);
     Ok(config)
@@ -117,7 +119,7 @@ pub(crate) fn timeline(options: &TimelineOptions) -> Result<Option<TimelineChoic
     if path == "-" {
         return Err(Failure::new("--timeline takes the name of a file, run.perfetto-trace for example, not `-`"));
     }
-    let longest = options.timeline_for.as_deref().map(parse_duration).transpose()?;
+    let longest = options.timeline_for.as_deref().map(|text| duration("--timeline-for", text)).transpose()?;
     Ok(Some(TimelineChoice { path: path.clone(), packets: options.timeline_packets, longest }))
 }
 

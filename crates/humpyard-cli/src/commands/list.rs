@@ -66,7 +66,11 @@ fn rule() -> Entry {
         name: key.name.to_owned(),
         summary: format!("{}.", key.summary),
         default: String::new(),
-        accepts: format!("{}; lists are joined by `+`", key.accepts),
+        // What becomes of a packet is one thing, not a list.
+        accepts: match key.name {
+            "service" | "client" | "weight" | "tolerance" | "guarantee" | "chain" => key.accepts.to_owned(),
+            _ => format!("{}; lists are joined by `+`", key.accepts),
+        },
         unit: String::new(),
     };
     Entry {

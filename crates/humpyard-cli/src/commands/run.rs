@@ -6,6 +6,7 @@ use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 
 use crate::arguments::{RunArguments, SimArguments};
 use crate::commands::configuration::{configuration, live_configuration, timeline};
+use crate::commands::files::distinct;
 use crate::commands::table;
 use crate::failure::Failure;
 use crate::figures::time;
@@ -21,6 +22,7 @@ pub(crate) fn run_configuration(arguments: &RunArguments) -> Result<RunConfig, F
     config.quarantine = arguments.quarantine.clone();
     config.journal = arguments.journal.clone();
     config.timeline = timeline(&arguments.timeline)?;
+    own_files(&config)?;
     Ok(config)
 }
 
@@ -29,7 +31,19 @@ pub(crate) fn sim_configuration(arguments: &SimArguments) -> Result<RunConfig, F
     let mut config = configuration(Host::Sim, arguments.policy.parse()?, arguments.cores, &arguments.traffic)?;
     config.journal = arguments.journal.clone();
     config.timeline = timeline(&arguments.timeline)?;
+    own_files(&config)?;
     Ok(config)
+}
+
+/// Everything that is written has a file of its own.
+fn own_files(config: &RunConfig) -> Result<(), Failure> {
+    let outputs = [
+        ("--output", Some(config.output.as_str())),
+        ("--quarantine", config.quarantine.as_deref()),
+        ("--journal", config.journal.as_deref()),
+        ("--timeline", config.timeline.as_ref().map(|timeline| timeline.path.as_str())),
+    ];
+    distinct(&config.inputs(), &outputs)
 }
 
 /// `humpyard run`.

@@ -311,6 +311,33 @@ fn quarantines_that_cannot_be() {
     }
 }
 
+/// Nothing is written over what is read, and no two files under one name.
+#[test]
+fn files_of_their_own() {
+    let directory = directory();
+    let capture = directory.path().join("in.pcap");
+    make_capture(directory.path(), "in.pcap", 10);
+    let before = fs::read(&capture).unwrap();
+    for (words, expected) in [
+        ("run --policy hrw --input in.pcap --output ./in.pcap", "--output would replace an input, `./in.pcap`"),
+        ("run --policy hrw --input in.pcap --journal in.pcap", "--journal would replace an input"),
+        ("sim --policy hrw --input in.pcap --timeline in.pcap", "--timeline would replace an input"),
+        ("compare --policy hrw --input in.pcap --report in.pcap", "--report would replace an input"),
+        ("trace cut in.pcap --output in.pcap", "--output would replace an input"),
+        ("trace merge in.pcap gen:poisson --output in.pcap", "--output would replace an input"),
+        ("trace scale --factor 2 in.pcap in.pcap", "DST would replace an input"),
+        ("trace compose --payloads in.pcap --output in.pcap", "--output would replace an input"),
+        (
+            "run --policy hrw --input in.pcap --output o.pcap --journal o.pcap",
+            "--journal and --output are both `o.pcap`",
+        ),
+        ("sim --policy hrw --input in.pcap --journal j --timeline ./j", "--timeline and --journal are both `./j`"),
+    ] {
+        assert_refused(directory.path(), words, &[expected]);
+        assert_eq!(fs::read(&capture).unwrap(), before, "{words}");
+    }
+}
+
 /// A classic capture has one link type; what does not fit ends the run, and no half of a file stays.
 #[test]
 fn an_output_that_cannot_hold_a_packet() {

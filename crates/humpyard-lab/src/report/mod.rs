@@ -64,5 +64,5 @@ impl ReportFile {
 }
 
 fn unwritable(path: &str, error: &std::io::Error) -> LabError {
-    LabError::option(format!("cannot write `{path}`: {error}: name another file"))
+    LabError::option(format!("cannot write `{path}`: {error}"))
 }

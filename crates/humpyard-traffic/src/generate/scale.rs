@@ -56,7 +56,7 @@ fn scaled(input: &str, factor: f64, seed: Seed) -> Result<Scaled, TrafficError> 
         return Err(TrafficError::usage(format!("the factor lies between 0.0001 and 256, and is not {factor}")));
     }
     let is_again = input.starts_with("gen:") || std::fs::metadata(input).is_ok_and(|data| data.is_file());
-    if input == "-" || (!is_again && std::fs::exists(input).unwrap_or(false)) {
+    if input == "-" || (!is_again && std::fs::metadata(input).is_ok_and(|data| !data.is_dir())) {
         let reason =
             format!("`{input}` is read more than once to be scaled, and a pipe cannot be; write it to a file first");
         return Err(TrafficError::usage(reason));
