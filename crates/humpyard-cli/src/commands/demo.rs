@@ -23,7 +23,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
         workers: usize::from(arguments.workers),
         seed: common.seed,
     };
-    let page = Page::create(Some(arguments.report.as_str()).filter(|&path| path != "null:"))?;
+    let page = Page::create(Some(arguments.report.as_str()))?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);
     let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };

@@ -11,12 +11,12 @@ use crate::failure::Failure;
 pub(crate) struct Page(Option<ReportFile>);
 
 impl Page {
-    /// The page in this file; none is none.
+    /// The page in this file; `null:` is none.
     pub(crate) fn create(path: Option<&str>) -> Result<Self, Failure> {
         if path == Some("-") {
             return Err(Failure::new("--report takes the name of a file, report.html for example, not `-`"));
         }
-        Ok(Self(path.map(ReportFile::create).transpose()?))
+        Ok(Self(path.filter(|&path| path != "null:").map(ReportFile::create).transpose()?))
     }
 
     /// Writes it, if there is something to tell.

@@ -141,7 +141,7 @@ fn what_cannot_be_made_leaves_no_file() {
 }
 
 #[test]
-fn a_damaged_capture_is_scaled_as_far_as_it_is_good() {
+fn a_damaged_capture_is_scaled_and_composed_as_far_as_it_is_good() {
     let directory = directory();
     let at = directory.path();
     make_capture(at, "in.pcap", 1_000);
@@ -152,4 +152,12 @@ fn a_damaged_capture_is_scaled_as_far_as_it_is_good() {
     said.assert_one_line(&["damaged at byte"]);
     assert_eq!(number(&said.json(), "/packets"), 2 * 999);
     assert_eq!(number(&info(at, "out.pcap"), "/packets"), 2 * 999);
+    let arrivals = "gen:poisson:packets=300";
+    let said = run(
+        at,
+        &["trace", "compose", "--payloads", "cut.pcap", "--arrivals", arrivals, "--output", "out.pcap", "--json"],
+    );
+    assert_eq!(said.code, Some(1), "{said:?}");
+    said.assert_one_line(&["cut.pcap", "damaged at byte"]);
+    assert_eq!(number(&info(at, "out.pcap"), "/packets"), 300);
 }

@@ -266,12 +266,14 @@ fn trust(comparison: &Comparison) -> String {
     }
     let best = ranked(&comparison.statistics, "delay_p99_ns")[0];
     let kind = Figure::find("delay_p99_ns").kind;
+    let delay = statistic(best, "delay_p99_ns");
+    let spread = if delay.min == delay.max { "was" } else { "ranged over" };
     format!(
         "Figures are medians of {} repetitions; their confidence intervals hold the true median with {} probability. The delay \
-         that 99 of 100 packets had at most ranged over {} under {}.",
+         that 99 of 100 packets had at most {spread} {} under {}.",
         comparison.repetitions,
         percent(interval.level),
-        range(kind, statistic(best, "delay_p99_ns")),
+        range(kind, delay),
         best.policy
     )
 }

@@ -72,7 +72,8 @@ pub struct ComposeOptions {
 /// Composes traffic: every arrival is the next packet of one of the flows that go on.
 ///
 /// # Errors
-/// If a source or the law cannot be opened, or the payloads hold no IP packet. Damaged payloads serve as far as they are good.
+/// If a source or the law cannot be opened, or the payloads hold no IP packet. Damaged payloads serve as far as they are good, and
+/// the damage is told at the end.
 pub fn compose(options: &ComposeOptions, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
     Ok(Box::new(composed(options, seed)?))
 }
@@ -183,14 +184,18 @@ impl Source for Composed {
         let more = self.arrivals.next(frame)?;
         if more {
             self.fill(frame);
+        } else if let Some(damage) = self.payloads.damage.take() {
+            return Err(damage);
         }
         Ok(more)
     }
 
     fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
         let polled = self.arrivals.poll(frame)?;
-        if polled == Polled::Frame {
-            self.fill(frame);
+        match polled {
+            Polled::Frame => self.fill(frame),
+            Polled::End => self.payloads.damage.take().map_or(Ok(()), Err)?,
+            Polled::NotYet => {}
         }
         Ok(polled)
     }
@@ -210,6 +215,8 @@ struct Payloads {
     packets: Vec<Packet>,
     /// Numbers of the packets of each connection, in order.
     connections: Vec<Vec<u32>>,
+    /// How the capture is damaged behind these packets; told when everything is composed.
+    damage: Option<TrafficError>,
 }
 
 struct Packet {
@@ -235,7 +242,7 @@ impl Packet {
 impl Payloads {
     fn load(specification: &str, seed: Seed) -> Result<Self, TrafficError> {
         let mut source = open(specification, seed)?;
-        let mut payloads = Self { bytes: Vec::new(), packets: Vec::new(), connections: Vec::new() };
+        let mut payloads = Self { bytes: Vec::new(), packets: Vec::new(), connections: Vec::new(), damage: None };
         let mut known: HashMap<FlowKey, usize> = HashMap::new();
         let mut firsts: Vec<FlowKey> = Vec::new();
         let mut frame = Frame::default();
@@ -244,7 +251,10 @@ impl Payloads {
                 Ok(true) => {}
                 Ok(false) => break,
                 // What came before it is good.
-                Err(error) if error.is_damage() => break,
+                Err(error) if error.is_damage() => {
+                    payloads.damage = Some(error);
+                    break;
+                }
                 Err(error) => return Err(error),
             }
             let headers = Headers::parse(&frame);
