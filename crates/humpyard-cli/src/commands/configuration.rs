@@ -34,9 +34,9 @@ pub(crate) fn configuration(
         config.rate = rate.parse()?;
     }
     if let Some(load) = options.load {
-        if !(1e-6..=1000.0).contains(&load) {
+        if !(load > 0.0 && load <= 1000.0) {
             return Err(Failure::new(format!(
-                "--load takes a number from 0.000001 to 1000, 0.9 for example, not {load:?}"
+                "--load takes a number above 0 and up to 1000, 0.9 for example, not {load:?}"
             )));
         }
         config.rate = Rate::Load(load);
