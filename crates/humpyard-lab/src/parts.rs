@@ -275,6 +275,7 @@ fn pacer_of(config: &RunConfig, pace: Pace) -> Pacer {
 pub(crate) fn no_line_rate() -> LabError {
     LabError::option("a simulation has no line rate: use --rate trace or --rate PPS, or --load")
 }
+
 /// How often progress is told, in packets.
 const PROGRESS_EVERY: u64 = 1 << 16;
 

@@ -265,7 +265,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         match done {
             Done::Served { slot, frame, verdict, span } => {
                 self.on_served(now, core, slot, frame, verdict, span)?;
-                self.send_made(core)?;
+                if !self.made[core].is_empty() {
+                    self.send_made(core)?;
+                }
             }
             Done::Panicked(panicked) => {
                 let Panicked { slot, frame, span, message } = *panicked;
@@ -320,6 +322,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.send(frame)
     }
 
+    /// Sends what services made of a packet that was just handed over.
     fn send_made(&mut self, core: CoreId) -> Result<(), RunError> {
         let mut made = mem::take(&mut self.made[core]);
         for frame in made.drain(..) {

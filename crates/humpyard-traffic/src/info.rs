@@ -276,8 +276,7 @@ impl Tally {
         let now = self.clock.elapsed(time, false);
         while let Some((flow, key)) = self.flows.next_expired(now) {
             let tally = core::mem::take(&mut self.of_flow[flow.index()]);
-            rank(&mut self.top, tally, &key);
-            *self.sizes.entry(size_class(tally.packets)).or_default() += 1;
+            count(&mut self.top, &mut self.sizes, tally, &key);
         }
         while self.connections.next_expired(now).is_some() {}
     }
@@ -305,8 +304,7 @@ impl Tally {
         // Known before, lest the key of the flow that ends is overwritten.
         let found = self.flows.classify_noting(key, |ended, old| {
             let tally = self.of_flow[ended.index()];
-            rank(&mut self.top, tally, old);
-            *self.sizes.entry(size_class(tally.packets)).or_default() += 1;
+            count(&mut self.top, &mut self.sizes, tally, old);
             self.of_flow[ended.index()] = FlowTally::default();
         })?;
         self.flows.release(found.flow);
@@ -324,8 +322,7 @@ impl Tally {
     fn finish(mut self, input: &str, damage: Option<String>) -> Info {
         for (flow, key) in self.flows.flows() {
             let tally = self.of_flow[flow.index()];
-            rank(&mut self.top, tally, &key);
-            *self.sizes.entry(size_class(tally.packets)).or_default() += 1;
+            count(&mut self.top, &mut self.sizes, tally, &key);
         }
         let duration_ns = self.latest.since(self.earliest).as_ns();
         let per_second = |amount: u64| (duration_ns > 0).then(|| amount as f64 * 1e9 / duration_ns as f64);
@@ -435,6 +432,12 @@ impl Tally {
 const fn size_class(packets: u64) -> u64 {
     let shift = (64 - packets.leading_zeros()).saturating_sub(8);
     packets >> shift << shift
+}
+
+/// Counts a flow that is over: its size, and among the heaviest, if it is one of them.
+fn count(top: &mut Vec<(FlowTally, FlowKey)>, sizes: &mut BTreeMap<u64, u64>, tally: FlowTally, key: &FlowKey) {
+    rank(top, tally, key);
+    *sizes.entry(size_class(tally.packets)).or_default() += 1;
 }
 
 /// Enters a flow among the heaviest, if it is one of them; of equally heavy ones the smaller key goes first.

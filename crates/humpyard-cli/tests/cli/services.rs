@@ -58,6 +58,9 @@ fn what_a_service_did_its_inverse_undoes() {
             let output = frames(directory, "out.pcapng");
             assert_eq!(sorted(&output), sorted(&input), "{made}; {undone}");
             if workers == 0 {
+                let recovered =
+                    result.pointer("/services/0/counters/recovered").map_or(0, |count| count.as_u64().unwrap());
+                assert_eq!(recovered, 0, "nothing was lost, and parity comes behind its packets: {there}");
                 assert_eq!(output, input, "in order, and with their times: {there}");
             }
         }
