@@ -182,7 +182,7 @@ fn cores_go_over_to_the_service_that_needs_them() {
 #[test]
 fn a_scheduler_that_cannot_be_says_why() {
     let config: Config = zero();
-    let words = "gr3: no parameter `quant`; did you mean `quantum`?; there are: quantum";
+    let words = "gr3: no parameter `quant`; did you mean `quantum`? There are: quantum";
     assert_no_scheduler(c"gr3:quant=3", &config, words);
     assert_no_scheduler(
         c"gr3:quantum=x",

@@ -112,6 +112,7 @@ const SCHEDULE_EXAMPLES: &str = "Examples:
 
 const CALIBRATE_EXAMPLES: &str = "Examples:
   humpyard calibrate --output here.toml
+  humpyard calibrate --save && humpyard sim --input YOUR.pcap --policy hrw --cores 8 --load 0.9 --costs calibrated
   humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9 --costs here.toml
   humpyard calibrate --quick --services forward,encrypt:cipher=cast-128 --json
   humpyard calibrate --matrix --plot plots
@@ -147,6 +148,7 @@ const COMPLETIONS_EXAMPLES: &str = "Examples:
 
 /// Options of every command.
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct CommonOptions {
     /// Print one JSON document on the standard output
     #[arg(long)]
@@ -189,15 +191,15 @@ pub(crate) struct TrafficOptions {
     /// Prefixes of the local side, from which the direction of a rule is seen
     #[arg(long, value_name = "PREFIX,...")]
     pub(crate) local: Option<String>,
-    /// What services cost: table:NAME (measured, predictive, everest), or a file that `humpyard calibrate --output` wrote
-    #[arg(long, value_name = "table:NAME|FILE", default_value = "table:measured")]
+    /// What services cost: table:NAME (measured, predictive, everest), calibrated (what `humpyard calibrate --save` kept), or a file
+    #[arg(long, value_name = "table:NAME|calibrated|FILE", default_value = "table:measured")]
     pub(crate) costs: String,
     /// Delay beyond which a packet is late, for all services or one [default: 2ms]
     #[arg(long, value_name = "[SERVICE=]TIME")]
     pub(crate) tolerance: Vec<String>,
-    /// What it takes a core to go over to another service
-    #[arg(long, value_name = "TIME", default_value = "50us")]
-    pub(crate) switch_cost: String,
+    /// What it takes a core to go over to another service [default: what a cost file says, else 50us]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) switch_cost: Option<String>,
     /// Share of the cores that a service is guaranteed; the rest is divided equally
     #[arg(long, value_name = "SERVICE=SHARE")]
     pub(crate) guarantee: Vec<String>,
@@ -485,6 +487,9 @@ pub(crate) struct CalibrateArguments {
     /// Write the costs to this file, for `--costs FILE` of `sim`, `run` and `compare` (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<String>,
+    /// Keep the costs for this user, for `--costs calibrated`
+    #[arg(long)]
+    pub(crate) save: bool,
     /// Measure the round trip of a cache line between all pairs of cores, too
     #[arg(long)]
     pub(crate) matrix: bool,

@@ -161,6 +161,11 @@ impl ConfigurationFile {
         self.items.iter().find(|item| item.key == key).map(|item| self.position(item.start).0)
     }
 
+    /// Whether it says nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
     /// How often this key is given.
     pub(crate) fn count(&self, key: &str) -> usize {
         self.items.iter().filter(|item| item.key == key).count()
@@ -398,7 +403,7 @@ service = \"web\"
     #[test]
     fn slips_are_told_with_their_place() {
         for (text, expected) in [
-            ("cores = 2\nplicy = 1", "a.toml:2:1: no key `plicy`; did you mean `policy`?; there are: "),
+            ("cores = 2\nplicy = 1", "a.toml:2:1: no key `plicy`; did you mean `policy`? There are: "),
             ("config = 1", "a.toml:1:1: no key `config`"),
             ("cores = ", "a.toml:1:"),
             ("input = {a = 1}", "a.toml:1:9: `input` takes a value, not a table"),

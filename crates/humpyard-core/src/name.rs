@@ -45,8 +45,11 @@ impl fmt::Display for Named {
 /// Says that there is no `what` of this name, which one may have been meant, and which there are.
 pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    let hint = nearest(name, known.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-    format!("no {what} `{name}`{hint}; there are: {}", known.join(", "))
+    let hint = match nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`? There are: "),
+        None => String::from("there are: "),
+    };
+    format!("no {what} `{name}`; {hint}{}", known.join(", "))
 }
 
 /// The candidate most like `name`, if any is like it at all.
@@ -94,7 +97,7 @@ mod tests {
     fn unknown_names_those_there_are() {
         assert_eq!(
             unknown("fruit", "aple", ["apple", "pear"]),
-            "no fruit `aple`; did you mean `apple`?; there are: apple, pear"
+            "no fruit `aple`; did you mean `apple`? There are: apple, pear"
         );
         assert_eq!(unknown("fruit", "kiwi", ["apple"]), "no fruit `kiwi`; there are: apple");
     }

@@ -4,14 +4,15 @@ use core::sync::atomic::AtomicBool;
 
 use humpyard_core::id::Id;
 use humpyard_runtime::Clock as RuntimeClock;
+use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::rule::{Conditions, shadowed};
 use humpyard_traffic::sink::create;
 use serde::Serialize;
 
 use crate::LabError;
-use crate::config::{Host, Rate, RunConfig};
+use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::parts;
-use crate::rule::Ruled;
+use crate::rule::{Ruled, service_name};
 use crate::run::{Control, check_services, clock, factories};
 
 /// What was found out about a run that can be.
@@ -122,15 +123,40 @@ fn unreached(config: &RunConfig, at: usize) -> Option<String> {
     ))
 }
 
-/// What is asked for and does nothing.
-fn without_effect(config: &RunConfig) -> Vec<String> {
+/// What is asked for and does nothing, or is said twice.
+pub fn without_effect(config: &RunConfig) -> Vec<String> {
     let mut warnings = Vec::new();
-    let names = config.rules.iter().any(|rule| rule.client.is_some() || rule.weight.is_some());
-    if names && config.granularity() != humpyard_traffic::Granularity::Rule {
+    let names = config.rules.iter().any(|rule| rule.client.is_some());
+    let weighs = config.rules.iter().any(|rule| rule.weight.is_some());
+    let what = match config.granularity() {
+        Granularity::Rule => None,
+        Granularity::Service if weighs => Some("clients and weights of rules do"),
+        _ => names.then_some("clients of rules do"),
+    };
+    if let Some(what) = what {
+        let clients = config.granularity().name();
+        warnings.push(format!("{what} nothing where clients are those of `--clients {clients}`: use --clients rule"));
+    }
+    let weights = !config.weights.is_empty() || weighs;
+    if weights && !config.policy.shares() {
         warnings.push(format!(
-            "clients and weights of rules do nothing where clients are those of `--clients {}`: use --clients rule",
-            config.granularity().name()
+            "weights do nothing under `{}`, which serves in order of arrival: name a sharing policy such as drr",
+            config.policy
         ));
+    }
+    if config.host == Host::Live && config.clock == Clock::Real && !(config.speeds.is_empty() && config.stall.is_zero())
+    {
+        warnings.push("--speeds and --stall do nothing on real cores: use `sim`, or --clock virtual".to_owned());
+    }
+    for (at, rule) in config.rules.iter().enumerate() {
+        let service = service_name(config, rule);
+        let other = config.tolerance(service);
+        if rule.tolerance.is_some_and(|tolerance| tolerance != other) {
+            warnings.push(format!(
+                "the tolerance of rule {} does nothing: the service `{service}` has one of {other:?} by --tolerance",
+                at + 1
+            ));
+        }
     }
     let guarantees = !config.guarantees.is_empty() || config.rules.iter().any(|rule| rule.guarantee.is_some());
     if guarantees && !config.policy.allocates() {
@@ -150,7 +176,7 @@ fn too_tolerant(config: &RunConfig) -> Result<Vec<String>, LabError> {
     let costs = parts::costs(config)?;
     let of_service = |(choice, cost): (&crate::ServiceChoice, &humpyard_core::cost::LinearCost)| {
         let packet = core::time::Duration::from_nanos(cost.work(parts::TYPICAL_BYTES));
-        let (tolerance, switch) = (config.tolerance(&choice.name), config.switch_cost);
+        let (tolerance, switch) = (config.tolerance(&choice.name), config.switch_cost());
         (tolerance < switch + packet).then(|| {
             format!(
                 "service `{}`: its tolerance of {tolerance:?} is less than a switch ({switch:?}) and a packet ({packet:?}) \
@@ -177,7 +203,7 @@ mod tests {
     fn what_was_probably_not_meant_is_told() {
         let rules = ["protocol=tcp,service=web", "port=80,protocol=tcp,service=web"];
         let mut config = config("web=forward,other=forward", &rules);
-        config.switch_cost = core::time::Duration::from_millis(3);
+        config.switch_cost = Some(core::time::Duration::from_millis(3));
         let checked = check(&config).unwrap();
         assert_eq!(checked.rules.iter().map(|rule| rule.reached).collect::<Vec<_>>(), [true, false, true]);
         let [shadow, web, other] = checked.warnings.as_slice() else { panic!("{:?}", checked.warnings) };
@@ -186,7 +212,7 @@ mod tests {
         assert!(other.contains("service `other`"), "{other}");
         config.policy = "hrw".parse().unwrap();
         config.guarantees = vec![("web".to_owned(), 500_000)];
-        config.clients = Some(humpyard_traffic::Granularity::Flow);
+        config.clients = Some(Granularity::Flow);
         config.rules[0].client = Some("alice".to_owned());
         let warnings = check(&config).unwrap().warnings.join("\n");
         assert!(

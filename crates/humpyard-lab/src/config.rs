@@ -273,8 +273,8 @@ pub struct RunConfig {
     pub warm_up: Duration,
     /// Tolerable delay, by service name; the empty name is for all others.
     pub tolerances: Vec<(String, Duration)>,
-    /// What it takes a core to go over to another service.
-    pub switch_cost: Duration,
+    /// What it takes a core to go over to another service; none is what the costs say, else 50 us.
+    pub switch_cost: Option<Duration>,
     /// Guaranteed share of the cores in millionths, by service name.
     pub guarantees: Vec<(String, u32)>,
     /// Who the clients are; none is: flows, or those of the rules where a rule names a client or a weight.
@@ -335,7 +335,7 @@ impl RunConfig {
             longest: None,
             warm_up: Duration::ZERO,
             tolerances: Vec::new(),
-            switch_cost: SWITCH_COST,
+            switch_cost: None,
             guarantees: Vec::new(),
             clients: None,
             weights: Vec::new(),
@@ -373,6 +373,11 @@ impl RunConfig {
         let given = |name: &str| self.tolerances.iter().rev().find(|(given, _)| given == name).map(|&(_, time)| time);
         let by_rule = || self.rules_of(service).find_map(|rule| rule.tolerance);
         given(service).or_else(by_rule).or_else(|| given("")).unwrap_or(TOLERANCE)
+    }
+
+    /// What it takes a core to go over to another service.
+    pub(crate) fn switch_cost(&self) -> Duration {
+        self.switch_cost.or_else(|| self.costs.switch_cost()).unwrap_or(SWITCH_COST)
     }
 
     /// Share of the cores that a service is guaranteed, in millionths, if one is given.
@@ -436,7 +441,7 @@ impl RunConfig {
                     format!("{}={}", choice.matches.map_or(choice.name.as_str(), |kind| kind.name()), choice.work)
                 })),
             ),
-            ("switch-cost", format!("{}ns", self.switch_cost.as_nanos())),
+            ("switch-cost", format!("{}ns", self.switch_cost().as_nanos())),
             ("ties", if self.ties == Ties::Lowest { "lowest" } else { "highest" }.to_owned()),
             (
                 "tolerance",
@@ -481,7 +486,7 @@ const BUFFER: usize = 4096;
 const FLOWS: usize = 65_536;
 /// Packets in flight per worker, unless told otherwise: enough to keep a worker busy, few enough for the policy to matter.
 const IN_FLIGHT: u32 = 32;
-/// What a switch costs, unless told otherwise.
+/// What a switch costs, unless told or measured otherwise.
 const SWITCH_COST: Duration = Duration::from_micros(50);
 /// Delay beyond which a packet is late, unless told otherwise: the Everest paper's.
 const TOLERANCE: Duration = Duration::from_millis(2);

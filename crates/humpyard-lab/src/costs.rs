@@ -14,15 +14,16 @@
 //! expansion = 1.1
 //! ```
 //!
-//! `fixed_ns` must be there; `per_byte_ns` and `cold_ns` are 0 where they are not. `expansion` and `switch_upper_ns` are for
-//! readers: no run uses them.
+//! `fixed_ns` must be there; `per_byte_ns` and `cold_ns` are 0 where they are not. `switch_upper_ns` is what a switch costs, unless
+//! a run is told otherwise; `expansion` is for readers: no run uses it.
 
 use core::fmt;
 use core::str::FromStr;
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
-use std::{fs, io};
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::name::unknown;
@@ -95,6 +96,16 @@ impl Costs {
     }
 }
 
+impl Costs {
+    /// What it takes a core to go over to another service, if that was measured.
+    pub(crate) fn switch_cost(&self) -> Option<Duration> {
+        match self {
+            Self::Table(_) => None,
+            Self::File(file) => file.switch_upper_ns.map(|switch| Duration::from_nanos(switch.ceil() as u64)),
+        }
+    }
+}
+
 impl Default for Costs {
     fn default() -> Self {
         Self::Table(TABLES[0])
@@ -113,8 +124,18 @@ impl fmt::Display for Costs {
 impl FromStr for Costs {
     type Err = LabError;
 
-    /// `table:NAME`, the name of a table, or that of a file.
+    /// `table:NAME`, the name of a table, `calibrated`, or the name of a file.
     fn from_str(text: &str) -> Result<Self, LabError> {
+        if text == "calibrated" {
+            let path = calibrated_path()?;
+            if !path.exists() {
+                return Err(LabError::option(format!(
+                    "nothing is calibrated yet, there is no {}: run `humpyard calibrate --save` once",
+                    path.display()
+                )));
+            }
+            return CostFile::read(&path.to_string_lossy()).map(Self::File);
+        }
         if let Some(name) = text.strip_prefix("table:") {
             return find_table(name).copied().map(Self::Table).map_err(LabError::Option);
         }
@@ -126,6 +147,19 @@ impl FromStr for Costs {
             Err(_) => CostFile::read(text).map(Self::File),
         }
     }
+}
+
+/// Where costs are kept for `calibrated`: the file that `HUMPYARD_COSTS` names, else `humpyard/costs.toml` in the user's directory
+/// for data.
+///
+/// # Errors
+/// None of `HUMPYARD_COSTS`, `XDG_DATA_HOME` and `HOME` is set.
+pub fn calibrated_path() -> Result<PathBuf, LabError> {
+    let named = |variable: &str| env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let data = || named("XDG_DATA_HOME").or_else(|| named("HOME").map(|home| home.join(".local/share")));
+    named("HUMPYARD_COSTS").or_else(|| data().map(|data| data.join("humpyard/costs.toml"))).ok_or_else(|| {
+        LabError::option("there is no place for calibrated costs: set HUMPYARD_COSTS to the name of a file, or HOME")
+    })
 }
 
 /// The version of cost files that is written and read.
@@ -200,7 +234,7 @@ impl CostFile {
     pub fn text(&self) -> String {
         let mut text = String::from(
             "# What services cost on one machine, as `humpyard calibrate` measured it.\n\
-             # Use it as: humpyard sim --costs FILE ...; `switch_upper_ns` and `expansion` are for readers.\n",
+             # Use it as: humpyard sim --costs FILE ...; `expansion` is for readers.\n",
         );
         // What escapes a text in JSON does so in TOML.
         let source = serde_json::to_string(&self.source).unwrap_or_default();
@@ -322,7 +356,7 @@ mod tests {
         assert_eq!(costs.cost("encrypt").unwrap(), LinearCost { fixed: 151, per_byte_milli: 91, cold: 20 });
         assert_eq!(
             costs.cost("encript").unwrap_err(),
-            "cost file `c.toml`: no service `encript`; did you mean `encrypt`?; there are: encrypt, fec-decode; give it a \
+            "cost file `c.toml`: no service `encript`; did you mean `encrypt`? There are: encrypt, fec-decode; give it a \
              table [services.encript], or measure it"
         );
     }

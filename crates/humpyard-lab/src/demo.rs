@@ -59,6 +59,9 @@ pub fn demo(
     starting("capacity");
     config.input = format!("gen:messages:packets={PROBE_PACKETS}");
     let probe = run(&config, control)?;
+    if probe.interrupted {
+        return Err(LabError::option("interrupted before the first policy was run: there is nothing to show"));
+    }
     let offered_pps = (OFFERED * probe.summary.throughput_pps).max(1.0).round();
     let packets = options.packets.unwrap_or((offered_pps * RUN_SECONDS) as u64).max(1);
     config.input = format!("gen:messages:packets={packets},pps={offered_pps}");

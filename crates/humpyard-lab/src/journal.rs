@@ -1,5 +1,6 @@
 //! Journals in files: one JSON document a line, the first of which says of which run the others are.
 
+use core::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
@@ -20,6 +21,7 @@ use crate::LabError;
 
 /// What a journal begins with: all that a scheduler is made of.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Header {
     humpyard_journal: u32,
     policy: String,
@@ -45,9 +47,18 @@ struct Header {
 }
 
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+
+/// What a journal ends with.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Trailer {
+    /// The records before it.
+    records: u64,
+}
 
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Service {
     name: String,
     packet_time: Time,
@@ -135,6 +146,7 @@ pub(crate) struct JournalFile {
 struct Writing {
     /// None once it is complete.
     file: Option<BufWriter<NamedTempFile>>,
+    records: u64,
     /// The first thing that went wrong.
     error: Option<io::Error>,
 }
@@ -151,7 +163,7 @@ impl JournalFile {
         let file = temporary_beside(Path::new(path)).map_err(|error| unwritable(path, &error))?;
         let mut file = BufWriter::with_capacity(1 << 18, file);
         line(&mut file, &Header::new(policy, setup, options, in_flight)).map_err(|error| unwritable(path, &error))?;
-        let writing = Arc::new(Mutex::new(Writing { file: Some(file), error: None }));
+        let writing = Arc::new(Mutex::new(Writing { file: Some(file), records: 0, error: None }));
         Ok(Self { writing, path: path.to_owned() })
     }
 
@@ -162,7 +174,9 @@ impl JournalFile {
         if let Some(error) = writing.error.take() {
             return Err(unwritable(error));
         }
-        let file = writing.file.take().expect("it is completed once");
+        let trailer = Trailer { records: writing.records };
+        let mut file = writing.file.take().expect("it is completed once");
+        line(&mut file, &trailer).map_err(unwritable)?;
         let file = file.into_inner().map_err(|error| unwritable(error.into_error()))?;
         file.persist(&self.path).map_err(|error| unwritable(error.error))?;
         Ok(())
@@ -172,8 +186,9 @@ impl JournalFile {
 impl Journal for JournalFile {
     fn record(&mut self, record: Record) {
         let mut writing = self.writing.lock().expect("no writer panicked");
-        let Writing { file, error } = &mut *writing;
+        let Writing { file, records, error } = &mut *writing;
         if let (Some(file), None) = (file, &error) {
+            *records += 1;
             *error = line(file, &record).err();
         }
     }
@@ -255,18 +270,34 @@ pub fn replay(
     header.with_setup(|setup| {
         let scheduler = policy.build(setup, header.options())?.with_in_flight(header.in_flight);
         let mut playing = Playing { scheduler, setup, present: policy.clone(), records: 0, divergence: None };
+        let mut whole = false;
         for (at, line) in (2..).zip(lines) {
             let line = line.map_err(|error| unreadable(&error))?;
             read += line.len() as u64 + 1;
             if playing.records.is_multiple_of(PROGRESS_EVERY) {
                 progress(playing.records, length.map(|length| read as f64 / length as f64));
             }
-            let record: Record = serde_json::from_str(&line).map_err(|error| {
-                LabError::option(format!("`{path}`, line {at}: {error}: the journal is cut or damaged"))
-            })?;
+            let damaged = |what: &dyn fmt::Display| {
+                LabError::option(format!("`{path}`, line {at}: {what}: the journal is cut or damaged"))
+            };
+            if let Ok(Trailer { records }) = serde_json::from_str(&line) {
+                if whole || records != playing.records {
+                    return Err(damaged(&format!("{records} records were written, and {} are here", playing.records)));
+                }
+                whole = true;
+                continue;
+            }
+            let record: Record = serde_json::from_str(&line).map_err(|error| damaged(&error))?;
             if !playing.play(at, &record)? {
+                whole = true;
                 break;
             }
+        }
+        if !whole {
+            let records = playing.records;
+            return Err(LabError::option(format!(
+                "`{path}`: it ends after {records} records, before its end: the journal is cut"
+            )));
         }
         Ok(Replayed {
             policy: policy.to_string(),

@@ -23,10 +23,10 @@ mod run;
 pub mod statistics;
 pub mod timeline;
 
-pub use check::{Checked, CheckedRule, check};
+pub use check::{Checked, CheckedRule, check, without_effect};
 pub use compare::{Comparison, compare};
 pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_topology};
-pub use costs::{CalibratedService, CostFile, Costs};
+pub use costs::{CalibratedService, CostFile, Costs, calibrated_path};
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;

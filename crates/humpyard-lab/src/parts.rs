@@ -88,7 +88,7 @@ pub(crate) fn with_setup<T>(
         .map(|((choice, cost), guarantee_millionths)| ServiceSetup {
             name: &choice.name,
             packet_time: Time::from_ns(cost.work(TYPICAL_BYTES)),
-            switch_cost: time(config.switch_cost),
+            switch_cost: time(config.switch_cost()),
             tolerance: time(config.tolerance(&choice.name)),
             guarantee_millionths,
         })

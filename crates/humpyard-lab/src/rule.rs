@@ -25,7 +25,11 @@ const EFFECTS: [Key; 6] = [
         summary: "The client that they belong to, where clients are those of the rules; else their service's name",
         accepts: "any name; rules with the same name share a client",
     },
-    Key { name: "weight", summary: "Weight of that client", accepts: "a whole number from 1" },
+    Key {
+        name: "weight",
+        summary: "Weight of that client; where clients are flows or connections, of each that begins with such a packet",
+        accepts: "a whole number from 1",
+    },
     Key {
         name: "tolerance",
         summary: "Delay beyond which a packet of that service is late",
@@ -48,7 +52,7 @@ pub struct RuleChoice {
     pub service: Option<String>,
     /// Their client, by name; none has the name of their service.
     pub client: Option<String>,
-    /// The weight of their client.
+    /// The weight of their client, or of each of their clients where those are flows or connections.
     pub weight: Option<Weight>,
     /// Tolerable delay of their service.
     pub tolerance: Option<Duration>,
@@ -165,6 +169,7 @@ impl Ruled {
     /// A name that there is not, a rule that contradicts itself or another, a service that no packet gets.
     pub(crate) fn new(config: &RunConfig) -> Result<Self, LabError> {
         let mut ruled = Self { rules: Vec::new(), clients: Vec::new(), chains: Vec::new() };
+        check_weights(config)?;
         for (at, rule) in config.rules.iter().enumerate() {
             ruled.add(config, rule).map_err(|error| LabError::option(format!("rule {}, `{rule}`: {error}", at + 1)))?;
         }
@@ -173,7 +178,8 @@ impl Ruled {
             match choice.matches {
                 Some(kind) => {
                     let client = ruled.client(&choice.name);
-                    let outcome = Outcome { service, client, chain: ChainId(service.0) };
+                    let chain = ChainId(service.0);
+                    let outcome = Outcome { service, client, chain, weight: Weight::ONE };
                     ruled.rules.push(Rule { conditions: Conditions::of(kind), outcome });
                 }
                 None => ruled.check_reached(config, &choice.name, service)?,
@@ -212,7 +218,9 @@ impl Ruled {
             }
         };
         let client = self.client(client_name(config, rule));
-        self.rules.push(Rule { conditions: rule.conditions.clone(), outcome: Outcome { service, client, chain } });
+        let weight = rule.weight.unwrap_or(Weight::ONE);
+        let outcome = Outcome { service, client, chain, weight };
+        self.rules.push(Rule { conditions: rule.conditions.clone(), outcome });
         Ok(())
     }
 
@@ -269,6 +277,15 @@ pub(crate) fn find_service(config: &RunConfig, name: &str) -> Result<ServiceId, 
     found.ok_or_else(|| LabError::option(unknown("service of this run", name, names())))
 }
 
+/// Flows and connections are weighed by number, or by rules.
+fn check_weights(config: &RunConfig) -> Result<(), LabError> {
+    let by_number = matches!(config.granularity(), Granularity::Flow | Granularity::Connection);
+    if by_number && !config.weights.is_empty() && config.rules.iter().any(|rule| rule.weight.is_some()) {
+        return Err(LabError::option("--weights and the weights of rules both say what flows weigh: drop one of them"));
+    }
+    Ok(())
+}
+
 /// What rules say of one service or one client must be the same.
 fn check_agreement(config: &RunConfig, rule: &RuleChoice) -> Result<(), LabError> {
     let (service, client) = (service_name(config, rule), client_name(config, rule));
@@ -285,7 +302,8 @@ fn check_agreement(config: &RunConfig, rule: &RuleChoice) -> Result<(), LabError
             }
         }
         let weight = |rule: &RuleChoice| rule.weight.map(|weight| u128::from(weight.get()));
-        if client_name(config, other) == client && differ(weight(rule), weight(other)) {
+        let shared = config.granularity() == Granularity::Rule && client_name(config, other) == client;
+        if shared && differ(weight(rule), weight(other)) {
             return Err(LabError::option(format!(
                 "another rule gives the client `{client}` another weight: name two clients"
             )));

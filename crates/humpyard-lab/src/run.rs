@@ -44,6 +44,8 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         return Err(LabError::option("a simulation needs at least one core: --cores 1"));
     }
     check_services(config)?;
+    // First, for it names services that there are not.
+    parts::costs(config)?;
     let classifier = parts::classifier(config)?;
     let (outcome, timeline_cut) =
         parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {

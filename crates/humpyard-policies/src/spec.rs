@@ -133,6 +133,11 @@ impl PolicySpec {
         self.steer.is_none() && self.allocate.is_none()
     }
 
+    /// Whether packets of different clients are not simply served in order of arrival.
+    pub fn shares(&self) -> bool {
+        self.share.as_ref().is_some_and(|named| named.name != "fcfs")
+    }
+
     /// Whether cores belong to services.
     pub fn allocates(&self) -> bool {
         self.allocate.is_some()
@@ -253,15 +258,15 @@ mod tests {
         let shares = names(Some(Family::Share)).join(", ");
         let all = names(None).join(", ");
         assert!(shares.starts_with("fcfs, wrr, drr") && all.starts_with("rr, conn") && all.contains(&shares));
-        assert_eq!(refused("share=dr"), format!("no share policy `dr`; did you mean `drr`?; there are: {shares}"));
-        assert_eq!(refused("hrv"), format!("no policy `hrv`; did you mean `hrw`?; there are: {all}"));
+        assert_eq!(refused("share=dr"), format!("no share policy `dr`; did you mean `drr`? There are: {shares}"));
+        assert_eq!(refused("hrv"), format!("no policy `hrv`; did you mean `hrw`? There are: {all}"));
         assert_eq!(
             refused("stear=hrw"),
-            "no family `stear`; did you mean `steer`?; there are: steer, share, allocate, estimate"
+            "no family `stear`; did you mean `steer`? There are: steer, share, allocate, estimate"
         );
         assert_eq!(
             refused("drr:quant=3"),
-            "drr: no parameter `quant`; did you mean `quantum`?; there are: quantum, surplus"
+            "drr: no parameter `quant`; did you mean `quantum`? There are: quantum, surplus"
         );
         assert_eq!(refused("rr:x=1"), "rr: no parameter `x`: it has none");
         assert_eq!(refused("drr:quantum"), "drr: a parameter reads name=value, not `quantum`");

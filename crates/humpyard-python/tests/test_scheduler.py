@@ -95,12 +95,12 @@ class Refusals(unittest.TestCase):
         self.assertEqual(str(refusal.exception), words)
 
     def test_a_scheduler_that_cannot_be_says_why(self) -> None:
-        words = "gr3: no parameter `quant`; did you mean `quantum`?; there are: quantum"
+        words = "gr3: no parameter `quant`; did you mean `quantum`? There are: quantum"
         self.refused(words, policy="gr3:quant=3")
         self.refused("a weight is from 1, not 0", weights=[1, 0])
         self.refused("2 weights for 1 clients", weights=[1, 2], clients=1)
         self.refused("there may be 1 to 65535 cores, not 0", cores=0)
-        self.refused("no unit `byte`; did you mean `bytes`?; there are: bytes, packets, ns", unit="byte")
+        self.refused("no unit `byte`; did you mean `bytes`? There are: bytes, packets, ns", unit="byte")
         self.refused("the topology has 4 cores, the run 1", topology="2x2")
 
     def test_a_call_that_cannot_be_says_why_and_changes_nothing(self) -> None:

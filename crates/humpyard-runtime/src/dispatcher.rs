@@ -471,6 +471,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if let Some(client) = classified.ended_client {
             measured.on_client_end(now, client);
         }
+        if let Some(weight) = classified.weight {
+            measured.set_weight(now, classified.packet.client, weight);
+        }
         let mut packet = classified.packet;
         packet.arrival = arrival;
         packet.estimate = self.crew.work(&packet).unwrap_or(0);

@@ -151,11 +151,11 @@ mod tests {
             ("forward", "built"),
             ("forward:icmp-interval=8,routes=0.0.0.0/0=out;::/0=discard", "built"),
             ("forward:router-v6=2001:db8::9,router_mac=02-00-00-00-00-09,checksum=fill", "built"),
-            ("forwrad", concat!("no service `forwrad`; did you mean `forward`?; there are: ", all!())),
+            ("forwrad", concat!("no service `forwrad`; did you mean `forward`? There are: ", all!())),
             ("transcode", concat!("no service `transcode`; there are: ", all!())),
             (
                 "forward:route=10.0.0.0/8=out",
-                "forward: no parameter `route`; did you mean `routes`?; there are: routes, router-v4, router-v6, \
+                "forward: no parameter `route`; did you mean `routes`? There are: routes, router-v4, router-v6, \
                  router-mac, checksum, icmp-interval, icmp-burst",
             ),
             ("encrypt:cipher=cast-128,spi=256", "built"),

@@ -97,11 +97,11 @@ mod tests {
     #[test]
     fn unknown_names_are_answered() {
         let error = find_table("everst").unwrap_err();
-        assert_eq!(error, "no cost table `everst`; did you mean `everest`?; there are: measured, predictive, everest");
+        assert_eq!(error, "no cost table `everst`; did you mean `everest`? There are: measured, predictive, everest");
         let error = find_table("measured").unwrap().cost("dip").unwrap_err();
         assert_eq!(
             error,
-            "cost table `measured`: no service `dip`; did you mean `dpi`?; there are: forward, encrypt, decrypt, compress, \
+            "cost table `measured`: no service `dip`; did you mean `dpi`? There are: forward, encrypt, decrypt, compress, \
              decompress, fec, fec-decode, dpi, firewall"
         );
     }

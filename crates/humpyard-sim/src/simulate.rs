@@ -195,6 +195,9 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         if let Some(client) = classified.ended_client {
             self.run.measured.on_client_end(now, client);
         }
+        if let Some(weight) = classified.weight {
+            self.run.measured.set_weight(now, classified.packet.client, weight);
+        }
         let mut packet = classified.packet;
         packet.arrival = now;
         packet.estimate = self.run.costs.work(&packet);

@@ -7,7 +7,7 @@ use humpyard_core::id::{ClientId, FlowId, Id, ServiceId};
 use humpyard_core::name::unknown;
 use humpyard_core::packet::Packet;
 use humpyard_core::random::Seed;
-use humpyard_core::unit::Time;
+use humpyard_core::unit::{Time, Weight};
 use ipnet::IpNet;
 
 use crate::error::TrafficError;
@@ -156,6 +156,8 @@ pub struct Classified {
     pub ended_client: Option<ClientId>,
     /// A flow that ended to make room; its number now names the new one, so end it first.
     pub ended_flow: Option<FlowId>,
+    /// The weight that rules give the packet's client, which begins with it; none where they give none, or it has begun.
+    pub weight: Option<Weight>,
 }
 
 /// A flow that was idle for too long, and the client that ended with it, if one did.
@@ -178,6 +180,8 @@ pub struct Classifier {
     /// One more than the largest client number there can be.
     clients_max: usize,
     rules: RuleSet,
+    /// Whether rules weigh flows or connections.
+    weighs: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -215,8 +219,10 @@ impl Classifier {
         };
         // The table first: it says which limits there can be.
         let table = FlowTable::new(flows, seed)?.with_timeout(timeout)?;
+        let by_flow = matches!(granularity, Granularity::Flow | Granularity::Connection);
+        let weighs = by_flow && rules.iter().any(|rule| rule.outcome.weight != Weight::ONE);
         let rules = RuleSet::new(&rules, &local, flows);
-        Ok(Self { flows: table, tunnels, clock: CaptureClock::default(), clients, clients_max, rules })
+        Ok(Self { flows: table, tunnels, clock: CaptureClock::default(), clients, clients_max, rules, weighs })
     }
 
     /// Ends a flow that has been without packets under way for the timeout when this frame comes; none when there is no more.
@@ -273,12 +279,12 @@ impl Classifier {
     pub fn classify_headers(&mut self, headers: &Headers, length: u32) -> Result<Classified, TrafficError> {
         let found = self.flows.classify(&headers.key)?;
         let steering = self.flows.steering(found.flow);
-        let Outcome { service, client, chain } = self.rules.find(found.flow, found.new, headers);
-        let (client, ended_client) = match &mut self.clients {
-            Clients::Flow => (ClientId(found.flow.0), found.ended.map(|flow| ClientId(flow.0))),
-            Clients::Service => (ClientId(u32::from(service.0)), None),
-            Clients::Rule => (client, None),
-            Clients::Connection(..) if !found.new => (self.connection(found.flow), None),
+        let Outcome { service, client, chain, weight } = self.rules.find(found.flow, found.new, headers);
+        let (client, ended_client, new_client) = match &mut self.clients {
+            Clients::Flow => (ClientId(found.flow.0), found.ended.map(|flow| ClientId(flow.0)), found.new),
+            Clients::Service => (ClientId(u32::from(service.0)), None, false),
+            Clients::Rule => (client, None, false),
+            Clients::Connection(..) if !found.new => (self.connection(found.flow), None, false),
             Clients::Connection(connections, of_flow) => {
                 if found.ended.is_some() {
                     connections.release(of_flow[found.flow.index()]);
@@ -289,7 +295,8 @@ impl Classifier {
                     Some(known) => *known = connection.flow,
                     None => of_flow.push(connection.flow),
                 }
-                (ClientId(connection.flow.0), connection.ended.map(|ended| ClientId(ended.0)))
+                let ended = connection.ended.map(|ended| ClientId(ended.0));
+                (ClientId(connection.flow.0), ended, connection.new)
             }
         };
         let packet = Packet {
@@ -303,7 +310,8 @@ impl Classifier {
             chain,
             ..Packet::default()
         };
-        Ok(Classified { packet, new_flow: found.new, ended_client, ended_flow: found.ended })
+        let weight = (new_client && self.weighs).then_some(weight);
+        Ok(Classified { packet, new_flow: found.new, ended_client, ended_flow: found.ended, weight })
     }
 
     /// Gives back the hold that classifying this packet took: it has been processed, or dropped.
@@ -408,6 +416,25 @@ mod tests {
         // A tag does not make another flow.
         assert_eq!(classifier.flows().seen(), 3);
         assert_eq!(classifier.clients_max(), 4);
+    }
+
+    #[test]
+    fn a_client_has_the_weight_of_the_rule_that_its_first_packet_meets() {
+        let weight = |value| Weight::new(value).unwrap();
+        let mut heavy = Rule::of(Match::Udp, ServiceId(0));
+        heavy.outcome.weight = weight(5);
+        let mut weights = |granularity, rules: Vec<Rule>| {
+            let config =
+                ClassifierConfig { flows: 8, granularity, rules, seed: Seed(1), ..ClassifierConfig::default() };
+            let mut classifier = Classifier::new(config).unwrap();
+            let frames = [udp((1, 10), (2, 20)), udp((1, 10), (2, 20)), udp((2, 20), (1, 10)), tcp6(false)];
+            frames.map(|frame| classifier.classify(&frame).unwrap().weight.map(Weight::get))
+        };
+        let rest = || Rule::of(Match::Other, ServiceId(0));
+        assert_eq!(weights(Granularity::Flow, vec![heavy.clone(), rest()]), [Some(5), None, Some(5), Some(1)]);
+        assert_eq!(weights(Granularity::Connection, vec![heavy.clone(), rest()]), [Some(5), None, None, Some(1)]);
+        assert_eq!(weights(Granularity::Service, vec![heavy, rest()]), [None; 4]);
+        assert_eq!(weights(Granularity::Flow, vec![rest()]), [None; 4]);
     }
 
     #[test]

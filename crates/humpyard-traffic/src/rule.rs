@@ -11,6 +11,7 @@ use core::net::IpAddr;
 use etherparse::ip_number;
 use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
 use humpyard_core::name::unknown;
+use humpyard_core::unit::Weight;
 use ipnet::IpNet;
 
 use crate::classify::Match;
@@ -448,13 +449,15 @@ pub struct Outcome {
     pub client: ClientId,
     /// The chain of services that they go through, where there are chains.
     pub chain: ChainId,
+    /// The weight of their client, where clients are flows or connections: of the first packet's rule.
+    pub weight: Weight,
 }
 
 impl Rule {
     /// The packets of a kind get this service; client and chain have its number.
     pub fn of(kind: Match, service: ServiceId) -> Self {
         let (client, chain) = (ClientId(u32::from(service.0)), ChainId(service.0));
-        Self { conditions: Conditions::of(kind), outcome: Outcome { service, client, chain } }
+        Self { conditions: Conditions::of(kind), outcome: Outcome { service, client, chain, weight: Weight::ONE } }
     }
 }
 

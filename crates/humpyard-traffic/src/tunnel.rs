@@ -49,7 +49,13 @@ impl FromStr for Tunnels {
             _ => {
                 for name in text.split(',') {
                     let Some(at) = Self::NAMES.iter().position(|known| *known == name) else {
-                        return Err(TrafficError::usage(unknown("tunnel", name, Self::NAMES)));
+                        let said = match name {
+                            "all" | "none" => {
+                                format!("`{name}` stands alone, or name tunnels: {}", Self::NAMES.join(","))
+                            }
+                            _ => unknown("tunnel", name, Self::NAMES),
+                        };
+                        return Err(TrafficError::usage(said));
                     };
                     *tunnels.flags()[at] = true;
                 }

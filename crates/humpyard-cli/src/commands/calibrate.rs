@@ -9,6 +9,7 @@ use comfy_table::Table;
 use humpyard::lab::calibrate::{
     CalibrateOptions, Calibration, EVICTED, Matrix, ServiceCalibration, calibrate as measure, parse_services,
 };
+use humpyard::lab::calibrated_path;
 use humpyard::lab::report::ReportFile;
 use humpyard::random::Seed;
 use humpyard::sim::find_table;
@@ -32,7 +33,7 @@ const CORES_SHOWN: usize = 24;
 /// `humpyard calibrate`.
 pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode, Failure> {
     let options = options(arguments)?;
-    let file = cost_file(arguments, &options)?;
+    let files = cost_files(arguments, &options)?;
     let directory = arguments.plot.as_deref().map(PlotDirectory::create).transpose()?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", arguments.common.quiet);
@@ -45,7 +46,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode, Fail
         progress.count(done as u64, "steps", Some(done as f64 / all as f64));
     })?;
     drop(progress);
-    if let Some(file) = file {
+    for file in files {
         file.write(&calibration.cost_file().text())?;
     }
     if let Some(directory) = directory {
@@ -72,16 +73,30 @@ fn options(arguments: &CalibrateArguments) -> Result<CalibrateOptions, Failure> 
     })
 }
 
-/// The file that costs will be written to. Made before the work is done, so that a bad name is known then.
-fn cost_file(arguments: &CalibrateArguments, options: &CalibrateOptions) -> Result<Option<ReportFile>, Failure> {
-    match arguments.output.as_deref() {
-        None => Ok(None),
-        Some("-") => Err(Failure::new("--output takes the name of a file, here.toml for example, not `-`")),
-        Some(_) if options.services.is_empty() => {
-            Err(Failure::new("--output has nothing to write without services: name some with --services"))
+/// The files that costs will be written to. Made before the work is done, so that a bad name is known then.
+fn cost_files(arguments: &CalibrateArguments, options: &CalibrateOptions) -> Result<Vec<ReportFile>, Failure> {
+    let mut files = Vec::new();
+    if let Some(path) = &arguments.output {
+        if path == "-" {
+            return Err(Failure::new("--output takes the name of a file, here.toml for example, not `-`"));
         }
-        Some(path) => Ok(Some(ReportFile::create(path)?)),
+        files.push(ReportFile::create(path)?);
     }
+    if arguments.save {
+        let path = calibrated_path()?;
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).map_err(|error| {
+                Failure::new(format!("--save: the directory `{}` cannot be made: {error}", directory.display()))
+            })?;
+        }
+        files.push(ReportFile::create(&path.to_string_lossy())?);
+    }
+    if !files.is_empty() && options.services.is_empty() {
+        return Err(Failure::new(
+            "--output and --save have nothing to write without services: name some with --services",
+        ));
+    }
+    Ok(files)
 }
 
 /// A directory for plots.
@@ -132,7 +147,7 @@ fn text(calibration: &Calibration, arguments: &CalibrateArguments) -> String {
     if let Some(switch) = calibration.switch_upper_ns {
         text.push_str(&format!(
             "\nGoing over to another service takes a core at most about {} (everything cold, 90 % of packets, worst service):\n\
-             `--switch-cost {:.0}ns` for policies that give cores to services.\n",
+             `--switch-cost {:.0}ns`, which `--costs` with this takes by itself.\n",
             time(switch),
             switch.ceil().max(0.0)
         ));
@@ -141,9 +156,10 @@ fn text(calibration: &Calibration, arguments: &CalibrateArguments) -> String {
     if let Some(matrix) = &calibration.matrix {
         text.push_str(&cores(matrix));
     }
-    if let Some(path) = &arguments.output {
+    let costs = arguments.output.as_deref().or(arguments.save.then_some("calibrated"));
+    if let Some(costs) = costs {
         text.push_str(&format!(
-            "\nNext: humpyard sim --input YOUR.pcap --policy hrw --cores 8 --load 0.9 --costs {path}\n"
+            "\nNext: humpyard sim --input YOUR.pcap --policy hrw --cores 8 --load 0.9 --costs {costs}\n"
         ));
     }
     if let Some(path) = &arguments.plot {

@@ -134,6 +134,9 @@ pub(crate) fn attempt(merged: Vec<OsString>) -> Result<(), Failure> {
 
 fn said(report: &Report, file: &ConfigurationFile) -> String {
     let mut text = String::new();
+    if file.is_empty() {
+        text.push_str(&format!("{}: there is nothing in it, so everything is as it is by default\n\n", report.file));
+    }
     for understood in &report.commands {
         text.push_str(&format!("{}: good for `humpyard {}`\n\n", report.file, understood.command));
         text.push_str(&format!("{}\n", options_table(understood, report, file)));
@@ -151,9 +154,12 @@ fn said(report: &Report, file: &ConfigurationFile) -> String {
 
 fn options_table(understood: &Understood, report: &Report, file: &ConfigurationFile) -> comfy_table::Table {
     let mut table = left(&["option", "value", "from"]);
+    let rules = understood.checked.options.get("rule").map_or("", String::as_str);
+    let by_rule = |key: &str| matches!(key, "guarantee" | "tolerance") && rules.contains(&format!(",{key}="));
     let from = |key: &str| match file.line_of(key) {
         _ if report.missing.contains(&key) => "the command line".to_owned(),
         Some(line) => format!("line {line}"),
+        None if by_rule(key) => "the rules".to_owned(),
         None => "default".to_owned(),
     };
     let given = |key: &str, value: &str| {

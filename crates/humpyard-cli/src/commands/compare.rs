@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
+use humpyard::lab::{self, Comparison, Control, Host, RunConfig, RunResult};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::{CompareArguments, LiveOptions};
 use crate::commands::configuration::{configuration, live_configuration};
 use crate::commands::files::distinct;
 use crate::commands::page::Page;
-use crate::commands::run::verdict;
+use crate::commands::run::{verdict, warn};
 use crate::commands::table;
 use crate::failure::Failure;
 use crate::output;
@@ -53,12 +53,22 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     } else {
         output::print(&table::comparison(&comparison))?;
     }
-    if !common.json && comparison.runs.iter().any(|run| run.interrupted) {
-        output::say(&format!(
-            "humpyard: ended early: the last of these runs is not whole, and {} of {} runs were not made",
-            policies.len() * repeat as usize - comparison.runs.len(),
-            policies.len() * repeat as usize
-        ));
+    if !common.json {
+        if policies.len() == 1 {
+            warn(&config);
+        }
+        say_if_cut(&comparison, policies.len());
     }
     Ok(verdict(&comparison.runs.iter().collect::<Vec<&RunResult>>()))
+}
+
+/// Says so if a comparison of so many policies ended before its time.
+pub(crate) fn say_if_cut(comparison: &Comparison, policies: usize) {
+    let planned = policies * comparison.repetitions as usize;
+    if comparison.runs.iter().any(|run| run.interrupted) {
+        output::say(&format!(
+            "humpyard: ended early: the last of these runs is not whole, and {} of {planned} runs were not made",
+            planned - comparison.runs.len()
+        ));
+    }
 }

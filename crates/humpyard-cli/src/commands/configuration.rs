@@ -48,7 +48,7 @@ pub(crate) fn configuration(
     config.local = options.local.as_deref().map(parse_local).transpose()?.unwrap_or_default();
     config.costs = options.costs.parse()?;
     config.tolerances = options.tolerance.iter().map(|text| tolerance(text)).collect::<Result<_, _>>()?;
-    config.switch_cost = duration("--switch-cost", &options.switch_cost)?;
+    config.switch_cost = options.switch_cost.as_deref().map(|text| duration("--switch-cost", text)).transpose()?;
     config.guarantees = options.guarantee.iter().map(|text| guarantee(text)).collect::<Result<_, _>>()?;
     config.clients = options.clients.as_deref().map(str::parse).transpose()?;
     config.weights = options.weights.as_deref().map_or(Ok(Vec::new()), weights)?;

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use humpyard::lab::{Control, Demo, DemoOptions, OFFERED, RunResult, demo as run_demo};
+use humpyard::lab::{Control, DEMO_POLICIES, Demo, DemoOptions, OFFERED, RunResult, demo as run_demo};
 
 use crate::arguments::DemoArguments;
+use crate::commands::compare::say_if_cut;
 use crate::commands::page::Page;
 use crate::commands::run::verdict;
 use crate::commands::table;
@@ -34,6 +35,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
         output::print_json(&demo)?;
     } else {
         output::print(&story(&demo, &arguments.report, options.workers))?;
+        say_if_cut(&demo.comparison, DEMO_POLICIES.len());
     }
     Ok(verdict(&demo.comparison.runs.iter().collect::<Vec<&RunResult>>()))
 }

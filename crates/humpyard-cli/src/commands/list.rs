@@ -49,9 +49,11 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure>
     entries.extend(values(&services::entries())?);
     entries.extend(values(&traffic::generate::entries())?);
     entries.push(serde_json::to_value(rule())?);
+    entries.extend(costs());
     let names = entries.iter().filter_map(|entry| entry["name"].as_str());
     let entry = entries.iter().find(|entry| entry["name"] == arguments.name.as_str());
-    let entry = entry.ok_or_else(|| Failure::new(unknown("policy, service or profile", &arguments.name, names)))?;
+    let entry =
+        entry.ok_or_else(|| Failure::new(unknown("policy, service, profile or cost table", &arguments.name, names)))?;
     if arguments.common.json {
         output::print_json(entry)?;
     } else {
@@ -112,6 +114,15 @@ fn text(entry: &Value) -> Result<String, Failure> {
         text.push_str(&format!("{label:11} {}\n", promise.as_str().unwrap_or_default()));
     }
     text.push_str(&line("cost", "complexity"));
+    if let Some(services) = entry["services"].as_array() {
+        let mut table = table(&["service", "fixed, ns", "per byte, ns", "cold, ns"]);
+        for service in services {
+            let figure = |key: &str| service[key].to_string();
+            let name = service["service"].as_str().unwrap_or_default().to_owned();
+            table.add_row([name, figure("fixed_ns"), figure("per_byte_ns"), figure("cold_ns")]);
+        }
+        return Ok(format!("{text}\n{table}\n\nUse it as: {}\n", usage(entry)));
+    }
     let parameters: Vec<Parameter> = serde_json::from_value(entry["parameters"].clone())?;
     if parameters.is_empty() {
         text.push_str("parameters  none\n");
@@ -137,6 +148,7 @@ fn usage(entry: &Value) -> String {
         Some("configuration") => {
             "humpyard sim --input in.pcap --policy sfq --rule protocol=tcp,port=80+443,client=web".to_owned()
         }
+        Some("costs") => format!("humpyard sim --input in.pcap --policy hrw --costs table:{name}"),
         Some("profile") => format!("humpyard sim --input gen:{name} --policy drr"),
         _ => format!("humpyard sim --input in.pcap --policy {name}"),
     }

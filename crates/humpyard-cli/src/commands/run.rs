@@ -52,14 +52,22 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     if arguments.output == "-" && common.json {
         return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
     }
-    let result = watched(&run_configuration(arguments)?, common.quiet)?;
+    let config = run_configuration(arguments)?;
+    let result = watched(&config, common.quiet)?;
+    if !common.json {
+        warn(&config);
+    }
     report(&result, common.json, arguments.output == "-")
 }
 
 /// `humpyard sim`.
 pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
-    let result = watched(&sim_configuration(arguments)?, common.quiet)?;
+    let config = sim_configuration(arguments)?;
+    let result = watched(&config, common.quiet)?;
+    if !common.json {
+        warn(&config);
+    }
     report(&result, common.json, false)
 }
 
@@ -68,6 +76,11 @@ fn watched(config: &RunConfig, quiet: bool) -> Result<RunResult, Failure> {
     let progress = Progress::new(&config.policy.to_string(), quiet);
     let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
     Ok(lab::run(config, &mut control)?)
+}
+
+/// Says what was asked for and did nothing.
+pub(crate) fn warn(config: &RunConfig) {
+    lab::without_effect(config).iter().for_each(|warning| output::say(&format!("humpyard: warning: {warning}")));
 }
 
 /// Prints a result: JSON to the standard output, or a summary there, or on the standard error if packets went there.

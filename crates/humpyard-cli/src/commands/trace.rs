@@ -181,9 +181,13 @@ fn trace_info(arguments: &TraceInfoArguments) -> Result<ExitCode, Failure> {
     let timeout = timeout.map(|timeout| Time::from_ns(timeout.as_nanos() as u64));
     let options = InfoOptions { flows: FLOWS, timeout, tunnels: arguments.inner.parse()? };
     let mut source = open(&arguments.input, Seed(arguments.common.seed))?;
+    let stop = stop::on_signal()?;
     let progress = Progress::new("trace info", arguments.common.quiet);
-    let info = info_with(&mut Watched::new(&mut *source, &progress), &options)?;
+    let info = info_with(&mut Watched::new(&mut *source, &progress).until(&stop), &options)?;
     drop(progress);
+    if stop.load(Ordering::Relaxed) {
+        output::say("humpyard: ended early: these are the packets that were read until then");
+    }
     if arguments.common.json {
         output::print_json(&info)?;
     } else {

@@ -61,6 +61,32 @@ fn everything_that_is_measured_has_a_key() {
 }
 
 #[test]
+fn costs_are_kept_for_the_user() {
+    let directory = directory();
+    let at = directory.path();
+    let run = |words: &str| {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let mut command = humpyard(at, &words);
+        Said::of(
+            command.env_remove("HUMPYARD_COSTS").env("XDG_DATA_HOME", at.join("data")).output().expect("it starts"),
+        )
+    };
+    let sim = "sim --input gen:messages:packets=100 --policy everest --cores 2 --costs calibrated --json";
+    let missing = run(sim);
+    assert_eq!(missing.code, Some(2));
+    missing.assert_one_line(&["nothing is calibrated yet", "humpyard calibrate --save"]);
+    let said = run(&format!("{SHORT} --services forward --save"));
+    assert!(said.code == Some(0) && said.out.contains("--costs calibrated"), "{said:?}");
+    let file = at.join("data/humpyard/costs.toml");
+    let text = fs::read_to_string(&file).expect("it is kept");
+    fs::write(&file, text.replace("switch_upper_ns = ", "switch_upper_ns = 12345.0 # ")).expect("it is written");
+    let options = run(sim).json()["options"].clone();
+    assert_eq!(options["switch-cost"], "12345ns");
+    assert_eq!(options["costs"], file.to_string_lossy().as_ref());
+    assert_eq!(run(&format!("{sim} --switch-cost 7us")).json()["options"]["switch-cost"], "7000ns");
+}
+
+#[test]
 fn a_file_of_costs_is_read_by_every_command() {
     let directory = directory();
     let at = directory.path();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::{directory, document, files, good, make_capture, number, run};
 
 /// A file of the repository.
-fn repository(path: &str) -> PathBuf {
+pub(crate) fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
@@ -209,9 +209,10 @@ fn check_says_what_a_file_means() {
     assert_eq!(reached, [true, false, true, true]);
     let warnings: Vec<&str> = sim["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(warnings[0].starts_with("rule 2, `protocol=tcp,port=80,service=rest`, is never reached"), "{warnings:?}");
+    assert!(warnings[1].starts_with("weights do nothing under `static`"), "{warnings:?}");
     // 5 us are less than a switch takes.
-    assert!(warnings[1].contains("service `web`: its tolerance of 5µs is less than a switch (50µs)"), "{warnings:?}");
-    assert_eq!(warnings.len(), 2);
+    assert!(warnings[2].contains("service `web`: its tolerance of 5µs is less than a switch (50µs)"), "{warnings:?}");
+    assert_eq!(warnings.len(), 3);
     // A file may leave input and policies to the command line.
     fs::write(at.join("half.toml"), "cores = 3\nload = 0.5").unwrap();
     assert_eq!(document(at, "check half.toml")["missing"], serde_json::json!(["input", "policy"]));

@@ -85,6 +85,16 @@ fn results_have_their_keys() {
 }
 
 #[test]
+fn every_key_is_explained() {
+    let page = std::fs::read_to_string(crate::configuration::repository("docs/results.md")).expect("the page");
+    for (path, keys) in RESULT {
+        for key in *keys {
+            assert!(page.contains(&format!("`{key}`")), "`{key}` of `{path}` is not in docs/results.md");
+        }
+    }
+}
+
+#[test]
 fn results_say_what_was_run() {
     let directory = directory();
     crate::support::make_capture(directory.path(), "in.pcap", 10);

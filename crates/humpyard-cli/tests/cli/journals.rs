@@ -90,14 +90,25 @@ fn what_cannot_be_is_refused() {
     good(at, "sim --input gen:messages:packets=100 --policy hrw --journal whole.jsonl --quiet");
     let whole = fs::read_to_string(at.join("whole.jsonl")).unwrap();
     fs::write(at.join("cut.jsonl"), &whole[..whole.len() - 20]).unwrap();
+    let shorter: Vec<&str> = whole.lines().collect();
+    fs::write(at.join("shorter.jsonl"), shorter[..shorter.len() - 1].join("\n")).unwrap();
+    fs::write(
+        at.join("fewer.jsonl"),
+        [&shorter[..shorter.len() - 2], &shorter[shorter.len() - 1..]].concat().join("\n"),
+    )
+    .unwrap();
+    fs::write(at.join("words.jsonl"), whole.replacen("\"now\":", "\"word\":1,\"now\":", 1)).unwrap();
     fs::write(at.join("other.jsonl"), "{\"a\":1}\n").unwrap();
     fs::write(at.join("empty.jsonl"), "").unwrap();
-    fs::write(at.join("later.jsonl"), whole.replacen("journal\":1", "journal\":2", 1)).unwrap();
+    fs::write(at.join("later.jsonl"), whole.replacen("journal\":2", "journal\":3", 1)).unwrap();
     refused(at, "replay missing.jsonl", &["cannot read the journal `missing.jsonl`"]);
     refused(at, "replay cut.jsonl", &["`cut.jsonl`, line ", "cut or damaged"]);
+    refused(at, "replay shorter.jsonl", &["`shorter.jsonl`: it ends after ", "the journal is cut"]);
+    refused(at, "replay fewer.jsonl", &["records were written, and ", "cut or damaged"]);
+    refused(at, "replay words.jsonl", &["`words.jsonl`, line 2: unknown field `word`"]);
     refused(at, "replay other.jsonl", &["`other.jsonl` is no journal of humpyard"]);
     refused(at, "replay empty.jsonl", &["`empty.jsonl` is no journal of humpyard"]);
-    refused(at, "replay later.jsonl", &["a journal of version 2, and this is 1"]);
+    refused(at, "replay later.jsonl", &["a journal of version 3, and this is 2"]);
     refused(at, "replay whole.jsonl --policy hrv", &["did you mean `hrw`?"]);
     let sim = "sim --input gen:messages:packets=100 --cores 4";
     for (options, expected) in [

@@ -197,7 +197,7 @@ fn usage_of_single_commands() {
         ("schedule --policy drr --weights 3,2,1 --slots 3 --order a,b,c", &["--order", "from 1 to 3 once"]),
         ("list", &["WHAT"]),
         ("list polices", &["polices", "policies"]),
-        ("explain dr", &["no policy, service or profile `dr`", "did you mean `drr`?"]),
+        ("explain dr", &["no policy, service, profile or cost table `dr`", "did you mean `drr`?"]),
         ("explain", &["NAME"]),
         ("trace inf in.pcap", &["inf", "info"]),
         ("trace", &["requires a subcommand", "info"]),

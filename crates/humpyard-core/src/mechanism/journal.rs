@@ -18,6 +18,7 @@ use crate::unit::{Time, Weight, Work};
 
 /// One line of a journal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Record {
     /// When, in ns.
     pub now: Time,
@@ -27,7 +28,7 @@ pub struct Record {
 
 /// A call of the scheduler, with its answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
     /// [`Scheduler::on_arrival`].
     Arrival {

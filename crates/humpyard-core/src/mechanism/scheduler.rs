@@ -98,6 +98,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) limits: Limits,
     pub(super) unit: WorkUnit,
     pub(super) plan: Plan,
+    /// The weights that clients were given on the way, for sharing policies that come later.
+    pub(super) reweighed: IdVec<ClientId, Option<Weight>>,
     pub(super) account: Account,
     pub(super) accepted: u64,
     pub(super) now: Time,
@@ -183,6 +185,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             limits: options.limits,
             unit: setup.unit,
             plan,
+            reweighed: IdVec::from_fn(setup.clients, |_| None),
             account: Account::default(),
             accepted: 0,
             now: Time::ZERO,
@@ -376,6 +379,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             self.queues[queue].set_weight(now, client, weight);
             self.changed(queue);
         }
+        self.reweighed[client] = Some(weight);
         self.note(|| Event::Weight(client, weight));
     }
 
@@ -436,6 +440,17 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.estimate.check();
     }
 
+    /// A queue with this sharing policy, which hears of the weights that clients were given on the way.
+    pub(super) fn queue(&self, share: Q, pulling: usize) -> Queue<Q> {
+        let mut queue = self.plan.queue(share, pulling);
+        for id in self.reweighed.ids() {
+            if let Some(weight) = self.reweighed[id] {
+                queue.set_weight(self.now, id, weight);
+            }
+        }
+        queue
+    }
+
     /// Makes the queues that a steering policy of this reach needs beside those there are.
     pub(super) fn add_wider_queues(
         &mut self,
@@ -456,7 +471,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         for (id, share) in (self.queues.len()..).zip(shares?) {
             check_memory(&share, wanted, clients)?;
             let shared = id == cores + elements;
-            let queue = self.queues.push(self.plan.queue(share, if shared { cores } else { contexts }));
+            let queue = self.queue(share, if shared { cores } else { contexts });
+            let queue = self.queues.push(queue);
             let first = if shared { 0 } else { (id - cores) * contexts };
             let pulling = if shared { cores } else { contexts };
             for core in (first..first + pulling).map(CoreId::from_index) {

@@ -151,7 +151,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             in_service[self.slab.get(slot).queue.index()].push(slot);
         }
         for ((queue, share), in_service) in self.queues.ids().zip(shares).zip(in_service) {
-            let fresh = self.plan.queue(share, self.pulling_from(queue, moves));
+            let fresh = self.queue(share, self.pulling_from(queue, moves));
             self.queues[queue].take_over(now, fresh, &in_service, &mut self.slab);
             self.changed(queue);
         }

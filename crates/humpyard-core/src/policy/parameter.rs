@@ -314,7 +314,7 @@ mod tests {
         let said = |error: ParameterError| error.to_string();
         assert_eq!(
             said(params.set("test", "color", "red").unwrap_err()),
-            "test: no parameter `color`; did you mean `colour`?; there are: colour, quantum-size"
+            "test: no parameter `color`; did you mean `colour`? There are: colour, quantum-size"
         );
         let twice = ["quantum-size", "quantum_size"].map(|name| (name.to_string(), "1".to_string()));
         assert_eq!(said(TestParams::from_pairs("test", &twice).unwrap_err()), "test: `quantum_size` is given twice");

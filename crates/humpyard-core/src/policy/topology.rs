@@ -43,7 +43,10 @@ impl Topology {
         let cores = levels.iter().try_fold(1usize, |cores, &(fan_out, _)| cores.checked_mul(fan_out));
         let cores = cores.filter(|cores| (1..=usize::from(u16::MAX)).contains(cores) && !levels.is_empty());
         let Some(cores) = cores else {
-            return Err(BuildError::new(format!("a topology has 1 to {} cores", u16::MAX)));
+            return Err(BuildError::new(format!(
+                "a topology has 1 to {} cores, so fan-outs from 1: 2x4 for example",
+                u16::MAX
+            )));
         };
         if let Some(&(_, cost)) = levels.iter().find(|&&(_, cost)| cost < 1000) {
             return Err(BuildError::new(format!(

@@ -1,7 +1,10 @@
 //! One policy takes over from another while packets wait and are in service: every ordered pair of a family.
 
-use humpyard_core::mechanism::FlowOrder;
-use humpyard_core::policy::{Family, Promise};
+use humpyard_core::id::{ClientId, CoreId, FlowId, Id};
+use humpyard_core::mechanism::{FlowOrder, Options};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Family, Promise, Setup};
+use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_testkit::{FlowWatch, History, Player, Shape, explain};
 use proptest::prelude::*;
@@ -78,6 +81,28 @@ proptest! {
             }
         }
     }
+}
+
+/// Weights given on the way hold under whoever takes over.
+#[test]
+fn weights_outlast_a_swap() {
+    let spec = |text: &str| text.parse::<PolicySpec>().expect("a registered policy");
+    let (before, after) = (spec("drr"), spec("wrr"));
+    let setup = Setup { clients: 2, packets: 200, ..Setup::default() };
+    let mut scheduler = before.build(&setup, Options::default()).expect("a valid set-up");
+    scheduler.set_weight(Time::ZERO, ClientId(1), Weight::new(3).expect("positive"));
+    after.take_over(Time::ZERO, &before, &setup, &mut scheduler).expect("it can take over");
+    for client in [0, 1].repeat(60).into_iter().map(ClientId) {
+        let packet = Packet { client, flow: FlowId(client.0), length: 100, estimate: 100, ..Packet::default() };
+        scheduler.on_arrival(Time::ZERO, packet);
+    }
+    let mut served = [0; 2];
+    for _ in 0..64 {
+        let given = scheduler.next(Time::ZERO, CoreId(0)).expect("packets wait");
+        served[given.packet.client.index()] += 1;
+        scheduler.on_completion(Time::ZERO, given.slot, Time::from_ns(100));
+    }
+    assert!((46..=50).contains(&served[1]), "{served:?}");
 }
 
 #[test]

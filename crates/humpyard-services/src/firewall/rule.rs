@@ -184,7 +184,7 @@ mod tests {
             ("permit+tcp", "`permit+tcp`: a rule begins with allow or deny, as in allow+tcp+to=10.0.0.0/8+dport=443"),
             (
                 "deny+tpc",
-                "`deny+tpc`: no condition `tpc`; did you mean `tcp`?; there are: any, tcp, udp, icmp, icmpv6, in, out, from, to, sport, dport, port",
+                "`deny+tpc`: no condition `tpc`; did you mean `tcp`? There are: any, tcp, udp, icmp, icmpv6, in, out, from, to, sport, dport, port",
             ),
             ("deny+tcp+udp", "`deny+tcp+udp`: a second condition of the kind of `udp`"),
             (

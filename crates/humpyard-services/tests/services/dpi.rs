@@ -152,7 +152,7 @@ fn protocols_that_are_denied_are_dropped() {
     assert_eq!(verdict(dpi, &udp((40_000, 4000), b"another"), 2), Verdict::Forward);
     let error = prepare(&"dpi:deny=dsn".parse().unwrap()).unwrap_err().to_string();
     assert!(
-        error.starts_with("dpi: `deny`: no protocol `dsn`; did you mean `dns`?; there are: bittorrent, http"),
+        error.starts_with("dpi: `deny`: no protocol `dsn`; did you mean `dns`? There are: bittorrent, http"),
         "{error}"
     );
 }

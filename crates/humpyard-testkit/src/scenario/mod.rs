@@ -181,13 +181,13 @@ mod tests {
     #[test]
     fn a_slip_is_told_with_its_place_and_what_is_accepted() {
         for (line, message) in [
-            ("corse 2", "no setting `corse`; did you mean `cores`?; there are: about, cores, contexts,"),
+            ("corse 2", "no setting `corse`; did you mean `cores`? There are: about, cores, contexts,"),
             ("cores", "`cores` takes a whole number from 1 to 65535, and there is none"),
             ("cores two", "`cores` takes a whole number from 1 to 65535, not `two`"),
             ("cores 0", "`cores` takes a whole number from 1 to 65535, not `0`"),
             ("cores 2 3", "`3` is one word too many: the line ends before it"),
-            ("unit bits", "no unit `bits`; did you mean `bytes`?; there are: ns, bytes, packets"),
-            ("order fee", "no order `fee`; did you mean `free`?; there are: keep, free"),
+            ("unit bits", "no unit `bits`; did you mean `bytes`? There are: ns, bytes, packets"),
+            ("order fee", "no order `fee`; did you mean `free`? There are: keep, free"),
             ("full head", "no way `head`; there are: tail, longest-queue"),
             ("limits queue", "`queue` takes a whole number from 1 to 4294967295, and there is none"),
             ("limits quota 3", "no limit `quota`; there are: queue, client"),
@@ -206,13 +206,13 @@ mod tests {
             ("at 3us client 1 ends", "there is no client 1: there are 1, from 0"),
             (
                 "at 3us client 0 sends 9 flwo 1",
-                "no property `flwo`; did you mean `flow`?; there are: flow, service, chain,",
+                "no property `flwo`; did you mean `flow`? There are: flow, service, chain,",
             ),
             ("at 3us client 0 sends 9 service 1", "there is no service 1: there are 1, from 0"),
             ("at 3us client 0 sends 9 chain 0", "there is no chain 0: there are 0, from 0"),
             (
                 "at 3us client 0 sends 9 part most",
-                "no part `most`; did you mean `last`?; there are: whole, first, middle, last",
+                "no part `most`; did you mean `last`? There are: whole, first, middle, last",
             ),
             ("at 3us client 0 sends 9 times 2", "`times` needs `every` too, and the other way round"),
         ] {

@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(FlowSize::parse("geometric").unwrap(), FlowSize::Geometric { mean: 10.0 });
         assert_eq!(FlowSize::parse("pareto:mean=8.5").unwrap(), FlowSize::pareto(1.3, 8.5, 5_000.0));
         for (text, expected) in [
-            ("pareta", "no law of flow sizes `pareta`; did you mean `pareto`?; there are: constant, geometric, pareto"),
+            ("pareta", "no law of flow sizes `pareta`; did you mean `pareto`? There are: constant, geometric, pareto"),
             ("pareto:mean=9,max=8", "pareto: `mean` is 9; it lies below `max`, 8"),
             ("constant:packets=0", "constant: `packets` takes 1 to 1000000000 (in packets), not `0`"),
         ] {

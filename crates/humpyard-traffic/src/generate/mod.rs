@@ -210,12 +210,12 @@ mod tests {
         for (specification, expected) in [
             (
                 "poison",
-                "no traffic profile `poison`; did you mean `poisson`?; there are: poisson, messages, onoff, mmpp, flow, \
+                "no traffic profile `poison`; did you mean `poisson`? There are: poisson, messages, onoff, mmpp, flow, \
                  flowb, mit, tu, nyp, ffmpeg, spc, spc-apps, imix, compose, scale",
             ),
             (
                 "poisson:flow=3",
-                "poisson: no parameter `flow`; did you mean `flows`?; there are: flows, pps, packets, length, version, \
+                "poisson: no parameter `flow`; did you mean `flows`? There are: flows, pps, packets, length, version, \
                  mix",
             ),
             ("poisson:flows=0k", "poisson: `flows` takes 1 to 268435456 (in flows), not `0`"),
