@@ -112,7 +112,7 @@ fn policies_that_need_other_queues_are_refused() {
     let refused = |before: &str, after: &str| {
         let (before, after) = (spec(before), spec(after));
         let mut scheduler = before.build(&history.setup(), history.options()).expect("a valid set-up");
-        let now = humpyard_core::unit::Time::ZERO;
+        let now = Time::ZERO;
         after.take_over(now, &before, &history.setup(), &mut scheduler).unwrap_err().to_string()
     };
     assert_eq!(
