@@ -423,7 +423,7 @@ mod tests {
         let weight = |value| Weight::new(value).unwrap();
         let mut heavy = Rule::of(Match::Udp, ServiceId(0));
         heavy.outcome.weight = weight(5);
-        let mut weights = |granularity, rules: Vec<Rule>| {
+        let weights = |granularity, rules: Vec<Rule>| {
             let config =
                 ClassifierConfig { flows: 8, granularity, rules, seed: Seed(1), ..ClassifierConfig::default() };
             let mut classifier = Classifier::new(config).unwrap();
