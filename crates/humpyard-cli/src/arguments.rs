@@ -108,7 +108,15 @@ confidence interval of the median by order statistics: 95 % from 6 repetitions o
 const SCHEDULE_EXAMPLES: &str = "Examples:
   humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
   humpyard schedule --policy drr --weights 3,2,1 --slots 12 --processors 2 --json
-  humpyard schedule --policy wrr --weights 12,3,3,2,2,2 --slots 48 --plot wrr.svg";
+  humpyard schedule --policy wrr --weights 12,3,3,2,2,2 --slots 48 --plot wrr.svg
+  humpyard schedule --policy gr3 --clients 8192 --total 262144 --skew 0.1 --draws 100
+  humpyard schedule --policy sfq --clients 8192 --total 262144 --skew 0.1 --draws 100 --ties highest
+  humpyard schedule --policy gr3mp --clients 512 --total 16384 --draws 100 --processors 8 --json
+
+With --clients weights are random: the heavy client has round(H S), the others divide the rest by numbers that are uniform \
+between 0 and 1, and each has 1 at least. A draw has the same weights whatever the policy, the processors, the number of draws \
+and of threads. The service error of a client is its service less its weight's share of all service so far, exactly. Figures 4 \
+to 11 of the paper of gr3 are such runs, of 32 to 8192 clients and totals from 16384 to 262144.";
 
 const CALIBRATE_EXAMPLES: &str = "Examples:
   humpyard calibrate --output here.toml
@@ -327,6 +335,12 @@ pub(crate) enum TiesOption {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum HeavyOption {
+    First,
+    Last,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ClockOption {
     Real,
     Virtual,
@@ -506,11 +520,11 @@ pub(crate) struct ScheduleArguments {
     #[arg(long, value_name = "SPEC")]
     pub(crate) policy: String,
     /// Weights of the clients, numbered from 1
-    #[arg(long, value_name = "W,W,...")]
-    pub(crate) weights: String,
-    /// Steps to show
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
-    pub(crate) slots: u32,
+    #[arg(long, value_name = "W,W,...", required_unless_present = "clients")]
+    pub(crate) weights: Option<String>,
+    /// Steps to show; of random weights the steps of each draw [default: until the schedule repeats: --total / --processors]
+    #[arg(long, value_name = "N", required_unless_present = "clients", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub(crate) slots: Option<u32>,
     /// Processors, each of which serves one unit of work per step
     #[arg(long, value_name = "P", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) processors: u16,
@@ -523,6 +537,31 @@ pub(crate) struct ScheduleArguments {
     /// Which of two equals goes first
     #[arg(long, value_enum, default_value_t = TiesOption::Lowest)]
     pub(crate) ties: TiesOption,
+    /// Instead of --weights: so many clients with random weights, one of them heavy; only the extremes of their errors are shown
+    #[arg(long, value_name = "N", conflicts_with_all = ["weights", "order", "plot"], requires = "total", value_parser = clap::value_parser!(u32).range(2..=1_048_576))]
+    pub(crate) clients: Option<u32>,
+    /// What random weights add up to
+    #[arg(long, value_name = "S", requires = "clients", conflicts_with = "weights", value_parser = clap::value_parser!(u32).range(2..=1_073_741_824))]
+    pub(crate) total: Option<u32>,
+    /// The part of the total that the heavy client has, from 0 to 1; above 1 / --processors it cannot be served as much
+    #[arg(
+        long,
+        value_name = "H",
+        requires = "clients",
+        conflicts_with = "weights",
+        default_value_t = 0.1,
+        allow_negative_numbers = true
+    )]
+    pub(crate) skew: f64,
+    /// How often random weights are drawn
+    #[arg(long, value_name = "K", requires = "clients", conflicts_with = "weights", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) draws: u32,
+    /// Whether the heavy client is number 1 and arrives before all others, or is the last and arrives behind them
+    #[arg(long, value_enum, requires = "clients", conflicts_with = "weights", default_value_t = HeavyOption::First)]
+    pub(crate) heavy: HeavyOption,
+    /// Threads among which draws are divided, which changes nothing else [default: one for each core]
+    #[arg(long, value_name = "N", requires = "clients", conflicts_with = "weights", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
 }

@@ -186,6 +186,16 @@ family! {
     }
 }
 
+impl AnyShare {
+    /// The most draws from its run queue that one pick has taken so far; none of a policy that has no such queue.
+    pub fn draws_max(&self) -> Option<u32> {
+        match self {
+            Self::Gr3mp(policy) => Some(policy.draws_max()),
+            _ => None,
+        }
+    }
+}
+
 family! {
     /// Any allocation policy.
     AnyAllocate: Allocate [

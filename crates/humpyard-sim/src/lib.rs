@@ -1,7 +1,8 @@
 //! The simulator of humpyard: the mechanism and its policies in virtual time.
 //!
 //! [`simulate`] feeds the frames of a source to the mechanism at their arrival times and serves packets on cores whose work
-//! is a cost model; [`schedule`] asks a sharing policy for the bare sequence of its decisions. Nothing here depends on
+//! is a cost model; [`schedule`] asks a sharing policy for the bare sequence of its decisions, and
+//! [`draws`] for its service errors over many random weights. Nothing here depends on
 //! the machine: the same input and seed give the same result everywhere.
 #![forbid(unsafe_code)]
 
@@ -10,5 +11,7 @@ mod schedule;
 mod simulate;
 
 pub use costs::{CostTable, TABLES, find_table};
-pub use schedule::{Schedule, ScheduleRequest, schedule};
+pub use schedule::{
+    Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, draws, schedule,
+};
 pub use simulate::{Outcome, Simulation, SimulationError, simulate};

@@ -13,6 +13,7 @@ pub(crate) mod table;
 pub(crate) mod trace;
 
 mod configuration;
+mod draws;
 mod files;
 mod page;
 mod schema;

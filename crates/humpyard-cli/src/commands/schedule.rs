@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::arguments::ScheduleArguments;
 use crate::commands::configuration::{ties, weights};
-use crate::commands::service_error;
+use crate::commands::{draws, service_error};
 use crate::failure::Failure;
 use crate::output;
 
@@ -38,12 +38,13 @@ enum Slots {
 
 /// `humpyard schedule`.
 pub(crate) fn schedule(arguments: &ScheduleArguments) -> Result<ExitCode, Failure> {
-    let weights = weights(&arguments.weights)?;
+    let (Some(weights), Some(slots)) = (&arguments.weights, arguments.slots) else { return draws::draws(arguments) };
+    let weights = self::weights(weights)?;
     let request = ScheduleRequest {
         policy: arguments.policy.parse()?,
         order: order(arguments.order.as_deref(), weights.len())?,
         processors: usize::from(arguments.processors),
-        slots: arguments.slots as usize,
+        slots: slots as usize,
         ties: ties(arguments.ties),
         seed: Seed(arguments.common.seed),
         weights,

@@ -105,3 +105,52 @@ fn a_plot_has_a_line_for_each_client() {
     assert_eq!(said.code, Some(2));
     said.assert_one_line(&["cannot write `no/a.svg`"]);
 }
+
+/// PROPORTIONAL_SHARE section 5.1: the heavy client of `wrr` is ahead by exactly w (1 - w / W), and where it goes last behind by
+/// as much.
+#[test]
+fn random_weights_have_exact_extremes() {
+    let words = "schedule --policy wrr --clients 32 --total 4096 --draws 5";
+    let first = document(Path::new("."), words);
+    assert_eq!((&first["heaviest"], &first["slots"], &first["draws"]), (&json!(410), &json!(4096), &json!(5)));
+    // 410 * (4096 - 410) / 4096
+    assert_eq!(first["error_max_exact"], "377815/1024");
+    assert_eq!(first["error_max_at"], json!({ "draw": 1, "client": 1, "weight": 410, "slots": 410 }));
+    assert_eq!(first["error_max"].as_f64(), Some(377_815.0 / 1024.0));
+    let last = document(Path::new("."), &format!("{words} --heavy last"));
+    assert_eq!(last["error_min_exact"], "-377815/1024");
+    assert_eq!(last["error_min_at"], json!({ "draw": 1, "client": 32, "weight": 410, "slots": 3686 }));
+    let text = good(Path::new("."), words).out;
+    assert!(
+        text.starts_with("wrr: 32 clients, weights add up to 4096, the heavy one has 410; 5 draws of 4096 slots\n")
+    );
+    assert!(text.contains("377815/1024: client 1 of weight 410 after 410 slots of draw 1\n"), "{text}");
+    let keys = first.as_object().expect("an object").len();
+    assert_eq!(keys, 17, "{first}");
+}
+
+#[test]
+fn random_weights_are_the_same_on_any_number_of_threads() {
+    let words = "schedule --policy gr3mp --clients 64 --total 4096 --draws 12 --processors 4 --json --threads";
+    let one = good(Path::new("."), &format!("{words} 1"));
+    assert_eq!(one.out, good(Path::new("."), &format!("{words} 2")).out);
+    assert_eq!(one.out, good(Path::new("."), &format!("{words} 5")).out);
+    let document = one.json();
+    assert_eq!((&document["slots"], &document["processors"]), (&json!(1024), &json!(4)));
+    assert!((1..=7).contains(&document["queue_draws_max"].as_u64().expect("gr3mp counts them")), "{document}");
+    let seeded = good(Path::new("."), &format!("{words} 2 --seed 2")).json();
+    assert_ne!(seeded["error_max_exact"], document["error_max_exact"]);
+    let short = good(Path::new("."), &format!("{words} 2 --slots 3")).json();
+    assert_eq!(short["slots"], 3);
+    assert!(short["error_max_at"]["slots"].as_u64().expect("a number") <= 3);
+}
+
+#[test]
+fn ties_decide_what_the_heavy_client_gets() {
+    let least = |words: &str| {
+        let words = format!("schedule --policy sfq --clients 32 --total 2048 --draws 3 {words}");
+        document(Path::new("."), &words)["error_min"].as_f64().expect("a number")
+    };
+    assert!(least("--ties highest") < least("--ties lowest"));
+    assert_eq!(least("--ties highest"), least("--ties lowest --heavy last"));
+}

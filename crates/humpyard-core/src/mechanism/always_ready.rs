@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::answer::Arrival;
 use super::scheduler::{Never, Options, Scheduler};
-use crate::id::{ClientId, CoreId, Id, Slot};
+use crate::id::{ClientId, CoreId, Id, QueueId, Slot};
 use crate::packet::Packet;
 use crate::policy::{BuildError, Setup, Share};
 use crate::unit::Time;
@@ -72,6 +72,11 @@ impl<Q: Share, W: FnMut(ClientId, u64) -> u32> AlwaysReady<Q, W> {
             self.arrive(dispatch.packet.client);
             Some(Served { client: dispatch.packet.client, work: dispatch.packet.length })
         })
+    }
+
+    /// The policy itself, to be looked at.
+    pub fn share(&self) -> &Q {
+        &self.scheduler.queues[QueueId(0)].share
     }
 
     fn arrive(&mut self, client: ClientId) {

@@ -108,6 +108,8 @@ pub struct Gr3mp {
     offered_since: Time,
     /// Until when every core that is here was seen.
     complete: Time,
+    /// See [`Gr3mp::draws_max`].
+    draws_max: u32,
 }
 
 impl Build for Gr3mp {
@@ -150,6 +152,7 @@ impl Build for Gr3mp {
             frontlog: 0,
             offered_since: Time::MAX,
             complete: Time::ZERO,
+            draws_max: 0,
         })
     }
 }
@@ -221,11 +224,16 @@ impl Share for Gr3mp {
         if !self.has_free(core) {
             return Some(self.bound_elsewhere(core));
         }
+        let mut draws = 1;
         loop {
             let places = &self.places;
             match self.run.draw(|id| places[id].bond == Bond::Free || places[id].core == core) {
-                Draw::Served(id) => return Some(id),
+                Draw::Served(id) => {
+                    self.draws_max = self.draws_max.max(draws);
+                    return Some(id);
+                }
                 Draw::Banked(id, work) => {
+                    draws += 1;
                     self.add_frontlog(id, work);
                     self.bind(id);
                 }
@@ -292,6 +300,11 @@ impl Share for Gr3mp {
 }
 
 impl Gr3mp {
+    /// The most draws from the run queue that one pick has taken so far (figure 11 of the paper).
+    pub fn draws_max(&self) -> u32 {
+        self.draws_max
+    }
+
     /// A core asks. It asked after the packet before its last, too, and with it all others that were idle; if heads have been on
     /// offer since then, those that are idle still have left.
     fn meet(&mut self, now: Time, id: CoreId) {

@@ -1,11 +1,18 @@
 //! The bare sequence of a sharing policy on always-ready clients, with its service error.
 
-use humpyard_core::id::{ClientId, Id};
+mod draws;
+mod errors;
+
+use humpyard_core::id::ClientId;
 use humpyard_core::mechanism::AlwaysReady;
 use humpyard_core::policy::{BuildError, Setup, Ties};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Weight;
 use humpyard_policies::spec::PolicySpec;
+
+pub use draws::{Draws, DrawsRequest, Extreme, Heavy, SkewedWeights, draws};
+use errors::Errors;
+pub use errors::Fraction;
 
 /// What is to be scheduled.
 #[derive(Clone, Debug)]
@@ -37,41 +44,6 @@ pub struct Schedule {
     pub error_max: Fraction,
 }
 
-/// An exact quotient in lowest terms, with a positive denominator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fraction {
-    /// Above the line.
-    pub numerator: i128,
-    /// Below the line.
-    pub denominator: i128,
-}
-
-impl Fraction {
-    fn new(numerator: i128, denominator: i128) -> Self {
-        let divisor = greatest_common_divisor(numerator.unsigned_abs(), denominator.unsigned_abs()) as i128;
-        Self { numerator: numerator / divisor, denominator: denominator / divisor }
-    }
-
-    /// As a real number.
-    pub fn value(self) -> f64 {
-        self.numerator as f64 / self.denominator as f64
-    }
-}
-
-impl core::fmt::Display for Fraction {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        if self.denominator == 1 {
-            write!(f, "{}", self.numerator)
-        } else {
-            write!(f, "{}/{}", self.numerator, self.denominator)
-        }
-    }
-}
-
-fn greatest_common_divisor(a: u128, b: u128) -> u128 {
-    if b == 0 { a.max(1) } else { greatest_common_divisor(b, a % b) }
-}
-
 /// Asks a sharing policy for the sequence of its decisions on always-ready clients with packets of one unit of work.
 ///
 /// The service error of a client is its service less its weight's share of all service so far, looked at between steps.
@@ -79,81 +51,55 @@ fn greatest_common_divisor(a: u128, b: u128) -> u128 {
 /// # Errors
 /// A policy that is not a sharing policy alone, or that refuses the set-up.
 pub fn schedule(request: &ScheduleRequest) -> Result<Schedule, BuildError> {
-    if !request.policy.is_share_alone() {
-        return Err(BuildError::new(format!(
-            "`schedule` asks a sharing policy alone, not `{}`: see `humpyard list policies`",
-            request.policy
-        )));
-    }
-    let clients = request.weights.len();
-    let setup = Setup {
-        cores: request.processors,
-        clients,
-        packets: 3 * clients + request.processors,
-        longest: 1,
-        weights: &request.weights,
-        ties: request.ties,
-        seed: request.seed,
-        ..Setup::default()
-    };
+    check_policy(&request.policy)?;
+    let setup = setup(&request.weights, request.processors, request.ties, request.seed);
     let mut ready =
         AlwaysReady::new(&setup, request.order.iter().copied(), |_, _| 1, || request.policy.build_share(&setup))?;
     let mut errors = Errors::new(&request.weights);
+    let mut busy = Vec::with_capacity(request.processors);
     let slots = (0..request.slots)
         .map(|_| {
             let served: Vec<Option<ClientId>> = ready.step().map(|served| served.map(|served| served.client)).collect();
-            errors.on_step(&served);
+            busy.clear();
+            busy.extend(served.iter().flatten());
+            errors.on_slot(&busy);
             served
         })
         .collect();
-    let (error_min, error_max) = errors.extremes();
+    let total_weight = request.weights.iter().map(|weight| u64::from(weight.get())).sum();
+    let [error_min, error_max] = errors.extremes().map(|peak| Errors::exact(peak.scaled, total_weight));
     Ok(Schedule { slots, error_min, error_max })
 }
 
-/// Exact service errors, all multiplied by the total weight. A client's error falls while others are served and rises when
-/// it is, so it is least just before a service and greatest just after.
-struct Errors {
-    weights: Vec<i128>,
-    total_weight: i128,
-    service: Vec<i128>,
-    total_service: i128,
-    least: i128,
-    greatest: i128,
+/// Of `schedule` and of random draws: a sharing policy alone.
+fn check_policy(policy: &PolicySpec) -> Result<(), BuildError> {
+    if policy.is_share_alone() {
+        return Ok(());
+    }
+    Err(BuildError::new(format!(
+        "`schedule` asks a sharing policy alone, not `{policy}`: see `humpyard list policies`"
+    )))
 }
 
-impl Errors {
-    fn new(weights: &[Weight]) -> Self {
-        let weights: Vec<i128> = weights.iter().map(|weight| i128::from(weight.get())).collect();
-        let total_weight = weights.iter().sum();
-        let service = vec![0; weights.len()];
-        Self { weights, total_weight, service, total_service: 0, least: 0, greatest: 0 }
-    }
-
-    fn of(&self, client: usize) -> i128 {
-        self.service[client] * self.total_weight - self.total_service * self.weights[client]
-    }
-
-    fn on_step(&mut self, served: &[Option<ClientId>]) {
-        let served = || served.iter().flatten().map(|client| client.index());
-        self.least = served().map(|client| self.of(client)).fold(self.least, i128::min);
-        for client in served() {
-            self.service[client] += 1;
-            self.total_service += 1;
-        }
-        self.greatest = served().map(|client| self.of(client)).fold(self.greatest, i128::max);
-    }
-
-    fn extremes(&self) -> (Fraction, Fraction) {
-        let at_the_end = || (0..self.service.len()).map(|client| self.of(client));
-        let least = at_the_end().fold(self.least, i128::min);
-        let greatest = at_the_end().fold(self.greatest, i128::max);
-        (Fraction::new(least, self.total_weight), Fraction::new(greatest, self.total_weight))
+/// The set-up of clients with these weights that always have a packet of one unit of work.
+fn setup(weights: &[Weight], processors: usize, ties: Ties, seed: Seed) -> Setup<'_> {
+    let clients = weights.len();
+    Setup {
+        cores: processors,
+        clients,
+        packets: 3 * clients + processors,
+        longest: 1,
+        weights,
+        ties,
+        seed,
+        ..Setup::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use humpyard_core::id::Id;
 
     fn request(policy: &str, weights: &[u32], slots: usize) -> ScheduleRequest {
         ScheduleRequest {

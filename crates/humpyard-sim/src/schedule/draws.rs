@@ -1,0 +1,443 @@
+//! The service errors of a sharing policy over many random draws of the weights, of which one is heavy: the experiments of
+//! the GR3 paper (Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin. USENIX ATC 2005, figures 4 to 11).
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use humpyard_core::id::{ClientId, Id};
+use humpyard_core::mechanism::AlwaysReady;
+use humpyard_core::policy::{BuildError, Ties};
+use humpyard_core::random::{Random, Seed};
+use humpyard_core::unit::Weight;
+use humpyard_policies::spec::PolicySpec;
+
+use super::errors::{Errors, Fraction, Peak};
+use super::{check_policy, setup};
+
+/// Where the heavy client stands, by its number and so by its arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heavy {
+    /// Before all others.
+    First,
+    /// Behind all others.
+    Last,
+}
+
+/// The law of the weights: one heavy client, and the others by chance.
+///
+/// Of the weights' sum S the heavy client has round(skew × S), at least 1. The rest R goes to the others by numbers u_1, u_2, ..
+/// that are uniform between 0 and 1: together the first j have floor(R (u_1 + .. + u_j) / (u_1 + u_2 + ..)). Who has
+/// nothing by that gets 1 from the next client that has more than 1. (The paper says no law; this is that of PROPORTIONAL_SHARE
+/// section 5.1, with its open point decided.)
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SkewedWeights {
+    clients: usize,
+    /// Of the heavy client.
+    heaviest: u32,
+    /// Of all others together.
+    rest: u32,
+    heavy: Heavy,
+}
+
+impl SkewedWeights {
+    /// Weights of so many clients, 2 or more, that add up to `total`, of which the heavy client has the part `skew`.
+    ///
+    /// # Errors
+    /// A skew that is not from 0 to 1, and one that leaves the others less than 1 each.
+    pub fn new(clients: usize, total: u32, skew: f64, heavy: Heavy) -> Result<Self, BuildError> {
+        if !(0.0..=1.0).contains(&skew) {
+            return Err(BuildError::new(format!("the skew, the part of the heavy client, is from 0 to 1, not {skew}")));
+        }
+        if clients < 2 {
+            return Err(BuildError::new(format!("one client is heavy among others: 2 clients or more, not {clients}")));
+        }
+        let heaviest = ((f64::from(total) * skew).round() as u32).max(1);
+        let rest = total.saturating_sub(heaviest);
+        if (rest as usize) < clients - 1 {
+            return Err(BuildError::new(format!(
+                "weights of {clients} clients that add up to {total}, of which one has {heaviest}, leave the others less than 1 \
+                 each: have fewer clients, a greater total, or less skew"
+            )));
+        }
+        Ok(Self { clients, heaviest, rest, heavy })
+    }
+
+    /// What the weights add up to.
+    pub fn total(&self) -> u32 {
+        self.heaviest + self.rest
+    }
+
+    /// The weight of the heavy client.
+    pub fn heaviest(&self) -> u32 {
+        self.heaviest
+    }
+
+    /// Draws the weights, in the order of the clients. O(clients)
+    pub fn draw(&self, random: &mut Random) -> Vec<Weight> {
+        let others = raise_zeros(self.divide_rest(random));
+        let weights: Vec<u32> = match self.heavy {
+            Heavy::First => [self.heaviest].into_iter().chain(others).collect(),
+            Heavy::Last => others.into_iter().chain([self.heaviest]).collect(),
+        };
+        weights.into_iter().map(|weight| Weight::new(weight).expect("all have 1 at least")).collect()
+    }
+
+    /// The rest, by uniform numbers of 53 bits: without rounding, so it is the same on every machine.
+    fn divide_rest(&self, random: &mut Random) -> Vec<u32> {
+        let mut sum = 0;
+        let sums: Vec<u128> = (1..self.clients)
+            .map(|_| {
+                sum += u128::from(random.bits() >> 11);
+                sum
+            })
+            .collect();
+        let mut given = 0;
+        let until = |sum_here: u128| (sum_here * u128::from(self.rest)).checked_div(sum).unwrap_or(0) as u32;
+        sums.into_iter().map(|sum_here| until(sum_here) - core::mem::replace(&mut given, until(sum_here))).collect()
+    }
+}
+
+/// Gives 1 to each that has nothing, from the next in a circle that has more than 1. There is one.
+fn raise_zeros(mut weights: Vec<u32>) -> Vec<u32> {
+    let clients = weights.len();
+    let mut giver = 0;
+    for poor in 0..clients {
+        if weights[poor] > 0 {
+            continue;
+        }
+        giver = giver.max(poor);
+        while weights[giver % clients] <= 1 {
+            giver += 1;
+        }
+        weights[giver % clients] -= 1;
+        weights[poor] = 1;
+    }
+    weights
+}
+
+/// What is to be looked at.
+#[derive(Clone, Debug)]
+pub struct DrawsRequest {
+    /// A sharing policy.
+    pub policy: PolicySpec,
+    /// The law of the weights.
+    pub weights: SkewedWeights,
+    /// How often weights are drawn.
+    pub draws: u32,
+    /// Processors, each of which serves one unit of work in a slot; errors are looked at between slots.
+    pub processors: usize,
+    /// Slots of each draw; without a number as many as it takes to serve as much work as the weights add up to: after
+    /// these the schedules of most policies repeat.
+    pub slots: Option<u64>,
+    /// Which of two equals goes first.
+    pub ties: Ties,
+    /// Where weights and random policies draw from: each draw from a stream of its own.
+    pub seed: Seed,
+    /// Threads among which draws are divided; they change nothing else.
+    pub threads: NonZeroUsize,
+}
+
+impl DrawsRequest {
+    /// Slots of each draw.
+    pub fn slots(&self) -> u64 {
+        self.slots.unwrap_or_else(|| u64::from(self.weights.total()).div_ceil(self.processors as u64))
+    }
+}
+
+/// The least or the greatest error of all: of equal ones that of the first draw, and in it the first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extreme {
+    /// The service error.
+    pub error: Fraction,
+    /// In which draw, from 1.
+    pub draw: u32,
+    /// Whose it was.
+    pub client: ClientId,
+    /// The weight of that client.
+    pub weight: Weight,
+    /// After so many slots.
+    pub slots: u64,
+}
+
+/// The service errors over all draws.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Draws {
+    /// The furthest any client was behind its share.
+    pub least: Extreme,
+    /// The furthest any client was ahead of it.
+    pub greatest: Extreme,
+    /// The most draws from its run queue for one pick, of a policy that has such a queue: `gr3mp`.
+    pub queue_draws_max: Option<u32>,
+}
+
+/// Asks a sharing policy for the schedules of random weights, on always-ready clients with packets of one unit of work, and
+/// says between which bounds the service errors lie. `progress` hears of draws that are done, in this thread.
+///
+/// # Errors
+/// A policy that is not a sharing policy alone, or that refuses the set-up.
+pub fn draws(request: &DrawsRequest, mut progress: impl FnMut(u32)) -> Result<Draws, BuildError> {
+    check_policy(&request.policy)?;
+    let next = AtomicU32::new(0);
+    let (sender, finished) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..request.threads.get().min(request.draws as usize) {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                while let Some(draw) = take(next, request.draws) {
+                    if sender.send((draw, Drawn::of(request, draw))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut all: Option<Drawn> = None;
+        let mut refused: Option<(u32, BuildError)> = None;
+        for (done, (draw, drawn)) in (1..).zip(finished) {
+            match drawn {
+                Ok(drawn) => all = Some(all.map_or(drawn, |all| all.merged(drawn))),
+                Err(error) if refused.as_ref().is_none_or(|&(first, _)| draw < first) => {
+                    // Draws are taken in order: whichever were taken before this one are told of, too.
+                    next.store(request.draws, Ordering::Relaxed);
+                    refused = Some((draw, error));
+                }
+                Err(_) => {}
+            }
+            progress(done);
+        }
+        match (refused, all) {
+            (Some((_, error)), _) => Err(error),
+            (None, Some(all)) => Ok(all.result(u64::from(request.weights.total()))),
+            (None, None) => Err(BuildError::new("there is nothing to say without a draw: have one or more")),
+        }
+    })
+}
+
+/// The number of the next draw, from 1; none if there were all.
+fn take(next: &AtomicU32, draws: u32) -> Option<u32> {
+    let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| (taken < draws).then_some(taken + 1));
+    taken.ok().map(|before| before + 1)
+}
+
+/// An extreme of one draw or several.
+#[derive(Clone, Copy)]
+struct Found {
+    peak: Peak,
+    weight: Weight,
+    draw: u32,
+}
+
+/// What was found in one draw or several.
+#[derive(Clone, Copy)]
+struct Drawn {
+    least: Found,
+    greatest: Found,
+    queue_draws_max: Option<u32>,
+}
+
+impl Drawn {
+    fn of(request: &DrawsRequest, draw: u32) -> Result<Self, BuildError> {
+        let mut random = request.seed.stream(&format!("schedule/draw/{draw}"));
+        let weights = request.weights.draw(&mut random);
+        let setup = setup(&weights, request.processors, request.ties, Seed(random.bits()));
+        let clients = (0..weights.len()).map(ClientId::from_index);
+        let mut ready = AlwaysReady::new(&setup, clients, |_, _| 1, || request.policy.build_share(&setup))?;
+        let mut errors = Errors::new(&weights);
+        let mut served = Vec::with_capacity(request.processors);
+        for _ in 0..request.slots() {
+            served.clear();
+            served.extend(ready.step().flatten().map(|served| served.client));
+            errors.on_slot(&served);
+        }
+        let queue_draws_max = ready.share().draws_max();
+        let [least, greatest] =
+            errors.extremes().map(|peak| Found { peak, weight: weights[peak.client.index()], draw });
+        Ok(Self { least, greatest, queue_draws_max })
+    }
+
+    /// The extremes of both; the order in which draws are done does not matter.
+    fn merged(self, other: Self) -> Self {
+        let least = |found: &Found| (found.peak.scaled, found.draw);
+        let greatest = |found: &Found| (-found.peak.scaled, found.draw);
+        Self {
+            least: core::cmp::min_by_key(self.least, other.least, least),
+            greatest: core::cmp::min_by_key(self.greatest, other.greatest, greatest),
+            queue_draws_max: self.queue_draws_max.max(other.queue_draws_max),
+        }
+    }
+
+    fn result(self, total_weight: u64) -> Draws {
+        let extreme = |found: Found| Extreme {
+            error: Errors::exact(found.peak.scaled, total_weight),
+            draw: found.draw,
+            client: found.peak.client,
+            weight: found.weight,
+            slots: found.peak.slots,
+        };
+        Draws { least: extreme(self.least), greatest: extreme(self.greatest), queue_draws_max: self.queue_draws_max }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ScheduleRequest, schedule};
+    use super::*;
+
+    fn request(policy: &str, clients: usize, total: u32, draws: u32) -> DrawsRequest {
+        DrawsRequest {
+            policy: policy.parse().unwrap(),
+            weights: SkewedWeights::new(clients, total, 0.1, Heavy::First).unwrap(),
+            draws,
+            processors: 1,
+            slots: None,
+            ties: Ties::Lowest,
+            seed: Seed(1),
+            threads: NonZeroUsize::new(2).unwrap(),
+        }
+    }
+
+    fn range(request: &DrawsRequest) -> (f64, f64) {
+        let found = draws(request, |_| ()).unwrap();
+        (found.least.error.value(), found.greatest.error.value())
+    }
+
+    #[test]
+    fn weights_follow_the_law() {
+        let mut random = Seed(1).stream("test");
+        for (clients, total, skew) in
+            [(2, 2, 0.0), (32, 16_384, 0.1), (1000, 1000, 0.001), (900, 1000, 0.1), (7, 100, 0.94)]
+        {
+            for heavy in [Heavy::First, Heavy::Last] {
+                let law = SkewedWeights::new(clients, total, skew, heavy).unwrap();
+                assert_eq!(law.heaviest(), ((f64::from(total) * skew).round() as u32).max(1));
+                for _ in 0..20 {
+                    let weights = law.draw(&mut random);
+                    assert_eq!(weights.len(), clients);
+                    assert_eq!(weights.iter().map(|weight| weight.get()).sum::<u32>(), total, "{weights:?}");
+                    let place = if heavy == Heavy::First { 0 } else { clients - 1 };
+                    assert_eq!(weights[place].get(), law.heaviest());
+                }
+            }
+        }
+        assert_eq!(raise_zeros(vec![0, 3, 0, 1, 2, 0]), [1, 1, 1, 1, 1, 1]);
+        assert_eq!(raise_zeros(vec![1, 0, 0, 3, 9]), [1, 1, 1, 1, 9]);
+        assert_eq!(raise_zeros(vec![9, 2, 0]), [8, 2, 1]);
+    }
+
+    /// All others have the same mean, and as many are above it as below.
+    #[test]
+    fn the_rest_is_divided_evenly() {
+        let law = SkewedWeights::new(11, 110_000, 0.1, Heavy::First).unwrap();
+        let mut random = Seed(2).stream("test");
+        let mut sums = [0u64; 10];
+        let mut above = 0;
+        for _ in 0..1000 {
+            for (sum, weight) in sums.iter_mut().zip(&law.draw(&mut random)[1..]) {
+                *sum += u64::from(weight.get());
+                above += u32::from(weight.get() > 9900);
+            }
+        }
+        // 9,900 for each; 5,800 or so is the deviation of one, 180 that of the mean of 1,000.
+        for sum in sums {
+            assert!((9_200_000..10_600_000).contains(&sum), "{sums:?}");
+        }
+        assert!((4500..5500).contains(&above), "{above} of 10,000 above the mean");
+    }
+
+    #[test]
+    fn what_is_no_law_is_refused() {
+        let refused =
+            |clients, total, skew| SkewedWeights::new(clients, total, skew, Heavy::First).unwrap_err().to_string();
+        for skew in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+            assert!(refused(3, 100, skew).contains("from 0 to 1, not"), "{skew}");
+        }
+        assert!(refused(1, 100, 0.1).contains("2 clients or more"));
+        assert!(refused(101, 100, 0.0).contains("leave the others less than 1 each"));
+        assert!(refused(3, 100, 1.0).contains("of which one has 100"));
+        let none = draws(&request("drr", 2, 10, 0), |_| ()).unwrap_err().to_string();
+        assert!(none.contains("have one or more"), "{none}");
+        let other = draws(&request("hrw", 2, 10, 1), |_| ()).unwrap_err().to_string();
+        assert!(other.contains("a sharing policy alone"), "{other}");
+    }
+
+    /// PROPORTIONAL_SHARE section 5.1, figure 4: the heavy client goes first, and has all its slots at once.
+    #[test]
+    fn wrr_is_as_far_ahead_as_its_bound_says() {
+        for (clients, total) in [(32, 1 << 14), (512, 1 << 14), (32, 1 << 16)] {
+            let request = request("wrr", clients, total, 4);
+            let found = draws(&request, |_| ()).unwrap();
+            let (heaviest, total) = (i128::from(request.weights.heaviest()), i128::from(total));
+            let Fraction { numerator, denominator } = found.greatest.error;
+            assert_eq!(numerator * total, heaviest * (total - heaviest) * denominator, "{found:?}");
+            let greatest = found.greatest;
+            assert_eq!((greatest.draw, greatest.client, i128::from(greatest.slots)), (1, ClientId(0), heaviest));
+        }
+    }
+
+    /// The same, figure 6: a heavy client that loses ties falls behind by its part of all clients.
+    #[test]
+    fn sfq_is_behind_by_the_clients() {
+        for clients in [32, 512] {
+            let (least, greatest) = range(&DrawsRequest { ties: Ties::Highest, ..request("sfq", clients, 1 << 14, 5) });
+            let by_clients = -0.1 * clients as f64;
+            assert!((by_clients..by_clients + 1.2).contains(&least), "{least} of {clients}");
+            assert!((0.0..=1.0).contains(&greatest), "{greatest}");
+        }
+    }
+
+    #[test]
+    fn wf2q_plus_stays_within_one() {
+        let (least, greatest) = range(&request("wf2q+", 128, 1 << 14, 5));
+        assert!(least > -1.0 && greatest < 1.0, "{least} to {greatest}");
+    }
+
+    /// The same, figures 9 to 11.
+    #[test]
+    fn gr3_stays_within_a_few_slots_on_one_processor_and_on_eight() {
+        let (least, greatest) = range(&request("gr3", 32, 1 << 14, 100));
+        assert!((-3.0..=-2.2).contains(&least) && (2.4..=3.5).contains(&greatest), "{least} to {greatest}");
+        let found = draws(&DrawsRequest { processors: 8, ..request("gr3mp", 128, 1 << 14, 40) }, |_| ()).unwrap();
+        let (least, greatest) = (found.least.error.value(), found.greatest.error.value());
+        assert!((-3.0..0.0).contains(&least) && (0.0..3.5).contains(&greatest), "{least} to {greatest}");
+        assert!(matches!(found.queue_draws_max, Some(2..=7)), "{found:?}");
+    }
+
+    /// What is said of a draw is what `schedule` says of its weights.
+    #[test]
+    fn a_draw_is_a_schedule() {
+        for (policy, processors) in [("sfq", 1), ("gr3mp", 3), ("fcfs", 2)] {
+            let request = DrawsRequest { processors, ..request(policy, 20, 600, 1) };
+            let found = draws(&request, |_| ()).unwrap();
+            let mut random = Seed(1).stream("schedule/draw/1");
+            let weights = request.weights.draw(&mut random);
+            let alone = schedule(&ScheduleRequest {
+                policy: request.policy.clone(),
+                order: (0..20).map(ClientId::from_index).collect(),
+                processors,
+                slots: request.slots() as usize,
+                ties: Ties::Lowest,
+                seed: Seed(random.bits()),
+                weights,
+            });
+            let alone = alone.unwrap();
+            assert_eq!((alone.error_min, alone.error_max), (found.least.error, found.greatest.error), "{policy}");
+            assert_eq!(alone.slots.len(), 600usize.div_ceil(processors));
+        }
+    }
+
+    #[test]
+    fn threads_change_nothing() {
+        let on = |threads| {
+            let threads = NonZeroUsize::new(threads).unwrap();
+            let mut progress = Vec::new();
+            let found = draws(&DrawsRequest { threads, ..request("gr3", 32, 2048, 9) }, |done| progress.push(done));
+            assert_eq!(progress, (1..=9).collect::<Vec<_>>());
+            found.unwrap()
+        };
+        let one = on(1);
+        assert_eq!(on(2), one);
+        assert_eq!(on(20), one);
+    }
+}

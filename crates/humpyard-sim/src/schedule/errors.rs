@@ -1,0 +1,194 @@
+//! Service errors, exactly.
+
+use humpyard_core::id::{ClientId, Id};
+use humpyard_core::unit::Weight;
+
+/// An exact quotient in lowest terms, with a positive denominator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fraction {
+    /// Above the line.
+    pub numerator: i128,
+    /// Below the line.
+    pub denominator: i128,
+}
+
+impl Fraction {
+    fn new(numerator: i128, denominator: i128) -> Self {
+        let divisor = greatest_common_divisor(numerator.unsigned_abs(), denominator.unsigned_abs()) as i128;
+        Self { numerator: numerator / divisor, denominator: denominator / divisor }
+    }
+
+    /// As a real number.
+    pub fn value(self) -> f64 {
+        self.numerator as f64 / self.denominator as f64
+    }
+}
+
+impl core::fmt::Display for Fraction {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        if self.denominator == 1 {
+            write!(f, "{}", self.numerator)
+        } else {
+            write!(f, "{}/{}", self.numerator, self.denominator)
+        }
+    }
+}
+
+fn greatest_common_divisor(a: u128, b: u128) -> u128 {
+    if b == 0 { a.max(1) } else { greatest_common_divisor(b, a % b) }
+}
+
+/// A service error, and where it was met first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peak {
+    /// The error, times the sum of the weights.
+    pub(super) scaled: i128,
+    /// Whose.
+    pub(super) client: ClientId,
+    /// After so many slots.
+    pub(super) slots: u64,
+}
+
+impl Peak {
+    /// Everybody's error before the first slot.
+    const START: Self = Self { scaled: 0, client: ClientId(0), slots: 0 };
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    service: u64,
+    weight: u32,
+}
+
+/// Exact service errors, all multiplied by the total weight. A client's error falls while others are served and rises when
+/// it is, so it is least just before a service and greatest just after: no other client is looked at.
+#[derive(Debug)]
+pub(super) struct Errors {
+    clients: Vec<Client>,
+    total_weight: u64,
+    total_service: u64,
+    slots: u64,
+    least: Peak,
+    greatest: Peak,
+}
+
+impl Errors {
+    /// Of clients with these weights, before they are served. Sums of services and weights must stay below 2^63.
+    pub(super) fn new(weights: &[Weight]) -> Self {
+        let clients: Vec<Client> = weights.iter().map(|weight| Client { service: 0, weight: weight.get() }).collect();
+        let total_weight = clients.iter().map(|client| u64::from(client.weight)).sum();
+        Self { clients, total_weight, total_service: 0, slots: 0, least: Peak::START, greatest: Peak::START }
+    }
+
+    fn of(&self, client: ClientId) -> Peak {
+        let Client { service, weight } = self.clients[client.index()];
+        let due = i128::from(self.total_service) * i128::from(weight);
+        Peak { scaled: i128::from(service) * i128::from(self.total_weight) - due, client, slots: self.slots }
+    }
+
+    /// In the next slot these clients get one unit of work each.
+    #[inline]
+    pub(super) fn on_slot(&mut self, served: &[ClientId]) {
+        for &client in served {
+            self.look_for_least(client);
+        }
+        for client in served {
+            self.clients[client.index()].service += 1;
+        }
+        self.total_service += served.len() as u64;
+        self.slots += 1;
+        for &client in served {
+            self.look_for_greatest(client);
+        }
+    }
+
+    #[inline]
+    fn look_for_least(&mut self, client: ClientId) {
+        let peak = self.of(client);
+        if peak.scaled < self.least.scaled {
+            self.least = peak;
+        }
+    }
+
+    #[inline]
+    fn look_for_greatest(&mut self, client: ClientId) {
+        let peak = self.of(client);
+        if peak.scaled > self.greatest.scaled {
+            self.greatest = peak;
+        }
+    }
+
+    /// The least and the greatest error until now: of equal ones the first.
+    pub(super) fn extremes(mut self) -> [Peak; 2] {
+        for client in (0..self.clients.len()).map(ClientId::from_index) {
+            self.look_for_least(client);
+            self.look_for_greatest(client);
+        }
+        [self.least, self.greatest]
+    }
+
+    /// The error itself.
+    pub(super) fn exact(scaled: i128, total_weight: u64) -> Fraction {
+        Fraction::new(scaled, i128::from(total_weight))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weights(weights: &[u32]) -> Vec<Weight> {
+        weights.iter().map(|&weight| Weight::new(weight).unwrap()).collect()
+    }
+
+    /// The error of every client after every slot, by its definition.
+    fn by_definition(weights: &[u32], served: &[Vec<u32>]) -> [(i128, u32, u64); 2] {
+        let total: i128 = weights.iter().map(|&weight| i128::from(weight)).sum();
+        let (mut least, mut greatest) = ((0, 0, 0), (0, 0, 0));
+        let (mut service, mut all) = (vec![0i128; weights.len()], 0i128);
+        for (slot, served) in served.iter().enumerate() {
+            for &client in served {
+                service[client as usize] += 1;
+                all += 1;
+            }
+            for (client, &weight) in weights.iter().enumerate() {
+                let error = service[client] * total - all * i128::from(weight);
+                least = if error < least.0 { (error, client as u32, slot as u64 + 1) } else { least };
+                greatest = if error > greatest.0 { (error, client as u32, slot as u64 + 1) } else { greatest };
+            }
+        }
+        [least, greatest]
+    }
+
+    #[test]
+    fn looking_at_the_served_alone_finds_the_extremes_of_all() {
+        let mut random = humpyard_core::random::Seed(1).stream("errors");
+        for _ in 0..200 {
+            let numbers: Vec<u32> = (0..1 + random.below(6)).map(|_| 1 + random.below(20) as u32).collect();
+            let processors = 1 + random.below(numbers.len() as u64);
+            let served: Vec<Vec<u32>> = (0..random.below(60))
+                .map(|_| {
+                    let mut slot: Vec<u32> =
+                        (0..processors).map(|_| random.below(numbers.len() as u64) as u32).collect();
+                    slot.sort_unstable();
+                    slot.dedup();
+                    slot
+                })
+                .collect();
+            let mut errors = Errors::new(&weights(&numbers));
+            for slot in &served {
+                errors.on_slot(&slot.iter().map(|&client| ClientId(client)).collect::<Vec<_>>());
+            }
+            let found = errors.extremes().map(|peak| (peak.scaled, peak.slots));
+            let expected = by_definition(&numbers, &served).map(|(error, _, slots)| (error, slots));
+            assert_eq!(found, expected, "{numbers:?} {served:?}");
+        }
+    }
+
+    #[test]
+    fn fractions_are_in_lowest_terms() {
+        for (scaled, total, text) in [(-45, 24, "-15/8"), (48, 24, "2"), (0, 7, "0"), (7, 7, "1")] {
+            assert_eq!(Errors::exact(scaled, total).to_string(), text);
+        }
+    }
+}
