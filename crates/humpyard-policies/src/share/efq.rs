@@ -253,7 +253,7 @@ impl Share for Efq {
         client.busy = false;
         self.virtual_time.leave(now, client.weight());
         if self.virtual_time.busy() == 0 {
-            self.virtual_time.reach(self.finish_max);
+            self.virtual_time.begin_anew(self.finish_max);
         }
     }
 

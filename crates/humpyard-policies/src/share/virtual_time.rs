@@ -122,6 +122,11 @@ impl VirtualTime {
         }
     }
 
+    /// All are idle, and have not been served beyond this: nobody owes or is owed.
+    pub(super) fn begin_anew(&mut self, finish_max: Tag) {
+        self.tag = TotalTag::at(self.tag().max(finish_max));
+    }
+
     /// A client of this weight is idle no more.
     pub(super) fn join(&mut self, now: Time, weight: Weight) {
         self.elapse(now);

@@ -135,7 +135,7 @@ impl<R: ReadyQueue> Share for Wfq<R> {
         self.virtual_time.leave(now, self.order.weight(id));
         self.order.idle(id);
         if self.virtual_time.busy() == 0 {
-            self.virtual_time.reach(self.order.finish_max());
+            self.virtual_time.begin_anew(self.order.finish_max());
         }
     }
 
