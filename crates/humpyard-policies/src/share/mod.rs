@@ -8,15 +8,23 @@ pub mod gr3;
 pub mod gr3mp;
 pub mod lap;
 pub mod sfq;
+pub mod stride;
+pub mod virtual_clock;
 pub mod vtrr;
 pub mod wf2q_plus;
+pub mod wfq;
 pub mod wrr;
 
 mod feasible;
+mod finish_order;
 mod group_ratio;
+mod ready_queue;
 mod slot;
+mod sorted_list;
 mod tag;
+mod tagged;
 mod tournament;
+mod virtual_time;
 mod window;
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Se
 use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::tag::{ExactTag, Tag};
+use super::tag::{ExactTag, Tag, TotalTag};
 
 params! {
     /// Parameters of worst-case fair weighted fair queueing: none.
@@ -52,7 +52,7 @@ struct Client {
 impl Client {
     /// Start tag of its head: S = max(V at its arrival, F of the packet before).
     fn start(&self) -> ExactTag {
-        if self.earliest > self.finish.tag { ExactTag::at(self.earliest) } else { self.finish }
+        if self.earliest > self.finish.tag() { ExactTag::at(self.earliest) } else { self.finish }
     }
 }
 
@@ -60,7 +60,7 @@ impl Client {
 #[derive(Debug)]
 pub struct Wf2qPlus {
     /// Service so far over the weights of those that had it.
-    virtual_time: ExactTag,
+    virtual_time: TotalTag,
     /// Sum of the weights of the clients that are not idle.
     weight: u64,
     /// The greatest finish tag of all.
@@ -94,7 +94,7 @@ impl Build for Wf2qPlus {
             busy: false,
         });
         Ok(Self {
-            virtual_time: ExactTag::default(),
+            virtual_time: TotalTag::default(),
             weight: 0,
             finish_max: 0,
             early: IndexedHeap::new(setup.clients),
@@ -113,7 +113,7 @@ impl Policy for Wf2qPlus {
             weight += if client.busy { u64::from(client.weight.get()) } else { 0 };
             assert!(!self.early.contains(id) || !self.due.contains(id), "client {id} is early and due");
             if let Some((start, _)) = self.early.key(id) {
-                assert_eq!(start, client.start().tag, "start tag of client {id}");
+                assert_eq!(start, client.start().tag(), "start tag of client {id}");
             }
             if let Some((finish, _)) = self.due.key(id) {
                 assert_eq!(finish, finish_of(client), "finish tag of client {id}");
@@ -145,7 +145,7 @@ impl Share for Wf2qPlus {
         if self.due.is_empty() {
             let ((start, _), _) = self.early.peek()?;
             if start > self.virtual_time.tag {
-                self.virtual_time = ExactTag::at(start);
+                self.virtual_time = TotalTag::at(start);
             }
         }
         while let Some(((start, tie), id)) = self.early.peek() {
@@ -164,7 +164,7 @@ impl Share for Wf2qPlus {
         client.finish.add(sent.estimate, client.weight);
         client.earliest = 0;
         client.in_service += sent.estimate;
-        self.finish_max = self.finish_max.max(client.finish.tag);
+        self.finish_max = self.finish_max.max(client.finish.tag());
         self.virtual_time.shift(i128::from(sent.estimate), self.weight);
         self.due.remove(id);
     }
@@ -174,7 +174,7 @@ impl Share for Wf2qPlus {
         client.in_service -= sent.estimate;
         if used != sent.estimate {
             client.finish.settle(used, sent.estimate, client.weight);
-            self.finish_max = self.finish_max.max(client.finish.tag);
+            self.finish_max = self.finish_max.max(client.finish.tag());
             self.virtual_time.shift_down_to_0(i128::from(used) - i128::from(sent.estimate), self.weight);
             self.file_again(id);
         }
@@ -185,7 +185,7 @@ impl Share for Wf2qPlus {
         self.clients[id].busy = false;
         self.share_among(self.weight - u64::from(weight));
         if self.weight == 0 && self.finish_max > self.virtual_time.tag {
-            self.virtual_time = ExactTag::at(self.finish_max);
+            self.virtual_time = TotalTag::at(self.finish_max);
         }
     }
 
@@ -198,7 +198,7 @@ impl Share for Wf2qPlus {
         let before = client.weight;
         client.finish.reweigh(client.in_service, before, weight);
         client.weight = weight;
-        self.finish_max = self.finish_max.max(client.finish.tag);
+        self.finish_max = self.finish_max.max(client.finish.tag());
         if client.busy {
             self.share_among(self.weight - u64::from(before.get()) + u64::from(weight.get()));
         }
@@ -216,7 +216,7 @@ impl Wf2qPlus {
     /// Files a client whose head may be served.
     fn file(&mut self, id: ClientId) {
         let client = &self.clients[id];
-        let start = client.start().tag;
+        let start = client.start().tag();
         let tie = match self.ties {
             Ties::Lowest => id.index() as u32,
             Ties::Highest => !(id.index() as u32),
@@ -248,7 +248,7 @@ impl Wf2qPlus {
 fn finish_of(client: &Client) -> Tag {
     let mut finish = client.start();
     finish.add(client.head, client.weight);
-    finish.tag
+    finish.tag()
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 mod arbitrary;
 mod naive_efq;
 mod naive_sfq;
+mod naive_virtual_clock;
 
 pub use arbitrary::Arbitrary;
 pub use naive_efq::NaiveEfq;
 pub use naive_sfq::NaiveSfq;
+pub use naive_virtual_clock::NaiveVirtualClock;
