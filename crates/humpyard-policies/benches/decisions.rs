@@ -465,7 +465,7 @@ criterion_group!(
     share::<Drr>,
     share::<Sfq>,
     share::<Wf2qPlus>,
-    share::<Vtrr>,
+    share_among_a_million::<Vtrr>,
     share_among_a_million::<Gr3>,
     share_among_a_million::<Gr3mp>,
     share::<Efq>,
