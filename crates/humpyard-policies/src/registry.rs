@@ -160,6 +160,7 @@ family! {
         Sfq(share::sfq::Sfq),
         Wf2qPlus(share::wf2q_plus::Wf2qPlus),
         Vtrr(share::vtrr::Vtrr),
+        Srr(share::srr::Srr),
         Gr3(share::gr3::Gr3),
         Gr3mp(share::gr3mp::Gr3mp),
         Efq(share::efq::Efq),

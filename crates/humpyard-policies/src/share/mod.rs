@@ -8,11 +8,13 @@ pub mod gr3;
 pub mod gr3mp;
 pub mod lap;
 pub mod sfq;
+pub mod srr;
 pub mod vtrr;
 pub mod wf2q_plus;
 pub mod wrr;
 
 mod by_weight;
+mod columns;
 mod feasible;
 mod group_ratio;
 mod slot;
