@@ -185,6 +185,12 @@ impl<T> Slots<T> {
         self.clients[id].offered
     }
 
+    /// Whether the client holds a slot.
+    #[inline]
+    pub(super) fn is_holder(&self, id: ClientId) -> bool {
+        self.clients[id].balance > 0
+    }
+
     /// Whether the client may be given a slot: to be served, or else in advance, if it has packets waiting and not much left.
     #[inline]
     pub(super) fn is_able(&self, id: ClientId) -> bool {
