@@ -468,7 +468,7 @@ criterion_group!(
     share::<WfqTree>,
     share::<Sfq>,
     share::<Wf2qPlus>,
-    share::<Vtrr>,
+    share_among_a_million::<Vtrr>,
     share_among_a_million::<Gr3>,
     share_among_a_million::<Gr3mp>,
     share::<Efq>,

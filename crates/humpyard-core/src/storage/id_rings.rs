@@ -60,6 +60,14 @@ impl<R: Id, I: Id> IdRings<R, I> {
         self.circles.insert_before(next, id);
     }
 
+    /// Makes the first member of a ring the last.
+    #[inline]
+    pub fn rotate(&mut self, ring: R) {
+        if let Some(front) = &mut self.fronts[ring] {
+            *front = self.circles.next(*front);
+        }
+    }
+
     /// Takes `id` out of its ring, which is this one.
     #[inline]
     pub fn remove(&mut self, ring: R, id: I) {
@@ -102,6 +110,15 @@ mod tests {
             let (id, at) = (CoreId(random.below(8) as u16), random.below(3) as usize);
             let ring = ServiceId::from_index(at);
             match model.iter().position(|members| members.contains(&id)) {
+                Some(at) if random.below(3) == 0 => {
+                    rings.rotate(ServiceId::from_index(at));
+                    model[at].rotate_left(1);
+                    // Only a ring that is in order takes members by their keys.
+                    if at > 0 {
+                        let members = core::mem::take(&mut model[at]);
+                        members.into_iter().for_each(|id| rings.remove(ServiceId::from_index(at), id));
+                    }
+                }
                 Some(at) => {
                     rings.remove(ServiceId::from_index(at), id);
                     model[at].retain(|&member| member != id);

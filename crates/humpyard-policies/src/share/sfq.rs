@@ -200,7 +200,7 @@ mod tests {
     /// PROPORTIONAL_SHARE section 5.5: [-5.0, 1.5], and within twice that.
     #[test]
     fn clients_that_come_and_go() {
-        let (least, greatest) = churn_errors::<Sfq>(&SfqParams {}, 100_000);
+        let (least, greatest) = churn_errors::<Sfq>(&SfqParams {}, 1, 100_000);
         assert!(-10.0 <= least && greatest <= 3.0, "{least} to {greatest}");
     }
 }

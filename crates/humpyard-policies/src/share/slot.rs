@@ -4,10 +4,10 @@
 //! hold in the long run whatever packets cost. PROPORTIONAL_SHARE section 0, the slot adapter.
 
 use alloc::format;
+use core::ops::{Index, IndexMut};
 
 use humpyard_core::id::{ClientId, IdVec};
 use humpyard_core::policy::{Auto, BuildError, Setup};
-use humpyard_core::storage::IdRing;
 use humpyard_core::unit::Work;
 
 /// The longest quantum: times a weight and the rounding of the weight to a power of two, it fits 62 bits.
@@ -43,93 +43,200 @@ pub(super) fn signed(work: Work) -> i64 {
     i64::try_from(work).unwrap_or(i64::MAX)
 }
 
+/// A policy that gives slots one after the other, and serves who holds one.
+pub(super) trait GivesSlots {
+    /// What it knows of a client beside its slots.
+    type Client;
+
+    /// The slots that clients hold.
+    fn slots(&mut self) -> &mut Slots<Self::Client>;
+
+    /// Gives a slot, or as many as are given at once. Some head may be served, but of no client that holds a slot.
+    fn give(&mut self);
+
+    /// Whom to serve; none if no head may be served. Asked again without an event between, it answers the same.
+    #[inline]
+    fn holder(&mut self) -> Option<ClientId> {
+        loop {
+            if let Some(id) = self.slots().holder() {
+                return Some(id);
+            }
+            if self.slots().is_empty() {
+                return None;
+            }
+            self.give();
+        }
+    }
+}
+
+/// Not in the line.
+const NOT_IN_LINE: u32 = u32::MAX;
+
 /// What is known of one client.
-#[derive(Clone, Copy, Debug, Default)]
-struct Client {
+#[derive(Clone, Copy, Debug)]
+struct Client<T> {
     /// Work left of its slots; negative is debt.
     balance: i64,
+    /// Its packets waiting.
+    waiting: u32,
+    /// Who stands behind it in the line: itself if nobody does.
+    behind: u32,
     /// Whether its head may be served.
     offered: bool,
+    /// What the policy knows of it, beside it, so that a decision looks at one place.
+    own: T,
 }
 
-/// The slots that clients hold. A client *holds* one while its balance is positive.
+impl<T> Client<T> {
+    /// Whether it holds a slot and its head may be served.
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.offered && self.balance > 0
+    }
+}
+
+/// The slots that clients hold, and with them what the policy knows of each client, its `T`. A client *holds* a slot while
+/// its balance is positive.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct Slots<T> {
     /// Work of one slot.
     quantum: i64,
-    /// The clients that hold a slot and whose head may be served, in the order in which they came to be so.
-    open: IdRing<ClientId>,
+    /// A client whose head may not be served is given no slot if it has this much work left.
+    bank_limit: i64,
+    /// The line: every client that holds a slot and whose head may be served, in the order in which they came to be so, and
+    /// some for which that is over, which are dropped when they come to the front.
+    front: Option<ClientId>,
+    /// The last of the line, if that is not empty.
+    back: ClientId,
     /// Clients whose head may be served.
     offered: usize,
-    clients: IdVec<ClientId, Client>,
+    clients: IdVec<ClientId, Client<T>>,
 }
 
-impl Slots {
+impl<T> Slots<T> {
     /// Slots of this work; nobody holds one.
-    pub(super) fn new(quantum: i64, clients: usize) -> Self {
+    pub(super) fn new(quantum: i64, setup: &Setup<'_>, mut own: impl FnMut(ClientId) -> T) -> Self {
+        let client = |id| Client { balance: 0, waiting: 0, behind: NOT_IN_LINE, offered: false, own: own(id) };
         Self {
             quantum,
-            open: IdRing::new(clients),
+            bank_limit: BANK_SLOTS * setup.cores as i64 * quantum,
+            front: None,
+            back: ClientId(0),
             offered: 0,
-            clients: IdVec::from_fn(clients, |_| Client::default()),
+            clients: IdVec::from_fn(setup.clients, client),
         }
     }
 
-    /// Panics unless the open clients are those that hold a slot and whose head may be served.
+    /// Panics unless the clients that hold a slot and whose head may be served are in the line.
     pub(super) fn check(&self) {
-        let offered = |client: &Client| client.offered;
-        assert_eq!(self.clients.iter().filter(|client| offered(client)).count(), self.offered, "heads on offer");
+        let mut in_line = 0;
+        let mut next = self.front;
+        while let Some(id) = next {
+            in_line += 1;
+            let behind = self.clients[id].behind;
+            assert_ne!(behind, NOT_IN_LINE, "client {id} is in the line");
+            assert!(in_line <= self.clients.len(), "the line ends");
+            next = (behind != id.0).then_some(ClientId(behind));
+            assert!(next.is_some() || id == self.back, "the line ends with its last");
+        }
+        assert_eq!(self.clients.iter().filter(|client| client.offered).count(), self.offered, "heads on offer");
+        assert_eq!(self.clients.iter().filter(|client| client.behind != NOT_IN_LINE).count(), in_line, "one line");
         for id in self.clients.ids() {
             let client = &self.clients[id];
-            let open = client.offered && client.balance > 0;
-            assert_eq!(self.open.contains(id), open, "client {id} has an open slot");
+            assert!(!client.is_open() || client.behind != NOT_IN_LINE, "client {id} waits in the line");
             assert!(client.balance <= i64::MAX / 2, "balance of client {id}");
         }
     }
 
+    /// Panics unless the client holds nothing, and nothing of it may be served.
+    pub(super) fn check_idle(&self, id: ClientId) {
+        let client = &self.clients[id];
+        assert!(client.balance <= 0 && !client.offered && client.waiting == 0, "client {id} is idle");
+    }
+
+    /// All clients.
+    pub(super) fn ids(&self) -> impl Iterator<Item = ClientId> + use<T> {
+        self.clients.ids()
+    }
+
     /// Whether no head may be served.
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.offered == 0
     }
 
-    /// Whom to serve: a client that holds a slot.
+    /// Whom to serve: a client that holds a slot and whose head may be served.
     #[inline]
-    pub(super) fn holder(&self) -> Option<ClientId> {
-        self.open.front()
+    pub(super) fn holder(&mut self) -> Option<ClientId> {
+        loop {
+            let id = self.front?;
+            let client = &mut self.clients[id];
+            if client.is_open() {
+                return Some(id);
+            }
+            self.front = (client.behind != id.0).then_some(ClientId(client.behind));
+            client.behind = NOT_IN_LINE;
+        }
     }
 
     /// Whether the head of this client may be served.
+    #[inline]
     pub(super) fn is_offered(&self, id: ClientId) -> bool {
         self.clients[id].offered
     }
 
-    /// Work left of the client's slots; negative is debt.
-    pub(super) fn balance(&self, id: ClientId) -> i64 {
-        self.clients[id].balance
+    /// Whether the client holds a slot.
+    #[inline]
+    pub(super) fn is_holder(&self, id: ClientId) -> bool {
+        self.clients[id].balance > 0
+    }
+
+    /// Whether the client may be given a slot: to be served, or else in advance, if it has packets waiting and not much left.
+    #[inline]
+    pub(super) fn is_able(&self, id: ClientId) -> bool {
+        let client = &self.clients[id];
+        client.offered || client.waiting > 0 && client.balance < self.bank_limit
     }
 
     /// Gives the client so many slots.
+    #[inline]
     pub(super) fn grant(&mut self, id: ClientId, slots: u32) {
         self.add(id, self.quantum * i64::from(slots));
     }
 
+    /// A packet of the client has arrived.
+    #[inline]
+    pub(super) fn arrive(&mut self, id: ClientId) {
+        self.clients[id].waiting += 1;
+    }
+
+    /// A packet of the client that was waiting was dropped; so many are left.
+    pub(super) fn push_out(&mut self, id: ClientId, waiting: u32) {
+        self.clients[id].waiting = waiting;
+    }
+
     /// The client's head may be served.
+    #[inline]
     pub(super) fn offer(&mut self, id: ClientId) {
-        self.clients[id].offered = true;
+        let client = &mut self.clients[id];
+        client.waiting = client.waiting.max(1);
+        client.offered = true;
         self.offered += 1;
-        self.add(id, 0);
+        self.line_up(id);
     }
 
     /// The client's head goes to a core.
+    #[inline]
     pub(super) fn dispatch(&mut self, id: ClientId, estimate: Work) {
         let client = &mut self.clients[id];
         client.balance = client.balance.saturating_sub(signed(estimate));
+        client.waiting -= 1;
         client.offered = false;
         self.offered -= 1;
-        self.open.remove(id);
     }
 
     /// A packet cost this instead of its estimate.
+    #[inline]
     pub(super) fn settle(&mut self, id: ClientId, used: Work, estimate: Work) {
         if used != estimate {
             self.add(id, signed(estimate).saturating_sub(signed(used)));
@@ -142,20 +249,46 @@ impl Slots {
         client.balance = client.balance.min(0);
     }
 
-    /// The client, idle, owes nothing any more.
+    /// The client owes nothing any more, and has nothing.
     pub(super) fn forgive(&mut self, id: ClientId) {
         self.clients[id].balance = 0;
     }
 
+    #[inline]
     fn add(&mut self, id: ClientId, work: i64) {
         let client = &mut self.clients[id];
         client.balance = client.balance.saturating_add(work);
-        if client.offered {
-            let open = client.balance > 0;
-            if open != self.open.contains(id) {
-                if open { self.open.push_back(id) } else { self.open.remove(id) }
-            }
+        self.line_up(id);
+    }
+
+    /// The client joins the line, if it holds a slot and its head may be served.
+    #[inline]
+    fn line_up(&mut self, id: ClientId) {
+        let client = &mut self.clients[id];
+        if !client.is_open() || client.behind != NOT_IN_LINE {
+            return;
         }
+        client.behind = id.0;
+        match self.front {
+            Some(_) => self.clients[self.back].behind = id.0,
+            None => self.front = Some(id),
+        }
+        self.back = id;
+    }
+}
+
+impl<T> Index<ClientId> for Slots<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, id: ClientId) -> &T {
+        &self.clients[id].own
+    }
+}
+
+impl<T> IndexMut<ClientId> for Slots<T> {
+    #[inline]
+    fn index_mut(&mut self, id: ClientId) -> &mut T {
+        &mut self.clients[id].own
     }
 }
 
@@ -167,9 +300,14 @@ mod tests {
 
     const CLIENT: ClientId = ClientId(0);
 
+    /// Slots of work 10 for so many clients.
+    fn slots(clients: usize) -> Slots<()> {
+        Slots::new(10, &setup(1, clients, &[]), |_| ())
+    }
+
     #[test]
     fn a_slot_is_used_up_and_overdrawn() {
-        let mut slots = Slots::new(10, 1);
+        let mut slots = slots(2);
         slots.offer(CLIENT);
         assert_eq!(slots.holder(), None);
         slots.grant(CLIENT, 1);
@@ -178,7 +316,7 @@ mod tests {
             slots.dispatch(CLIENT, 6);
             slots.check();
             slots.offer(CLIENT);
-            assert_eq!(slots.balance(CLIENT), balance);
+            assert_eq!(slots.clients[CLIENT].balance, balance);
         }
         assert_eq!(slots.holder(), None);
         slots.check();
@@ -186,7 +324,7 @@ mod tests {
 
     #[test]
     fn costs_are_settled_while_the_next_head_is_offered() {
-        let mut slots = Slots::new(10, 1);
+        let mut slots = slots(1);
         slots.offer(CLIENT);
         slots.grant(CLIENT, 1);
         slots.dispatch(CLIENT, 10);
@@ -200,23 +338,61 @@ mod tests {
 
     #[test]
     fn who_is_idle_keeps_debts_only_and_who_is_gone_nothing() {
-        let mut slots = Slots::new(10, 1);
+        let mut slots = slots(1);
         slots.grant(CLIENT, 2);
         slots.block(CLIENT);
-        assert_eq!(slots.balance(CLIENT), 0);
+        assert_eq!(slots.clients[CLIENT].balance, 0);
         slots.settle(CLIENT, 7, 0);
         slots.block(CLIENT);
-        assert_eq!(slots.balance(CLIENT), -7);
+        assert_eq!(slots.clients[CLIENT].balance, -7);
         slots.forgive(CLIENT);
-        assert_eq!(slots.balance(CLIENT), 0);
+        assert_eq!(slots.clients[CLIENT].balance, 0);
+    }
+
+    /// Slots in advance for who is in service, up to four.
+    #[test]
+    fn who_cannot_be_served_saves_a_few_slots() {
+        let mut slots = slots(1);
+        (0..2).for_each(|_| slots.arrive(CLIENT));
+        slots.offer(CLIENT);
+        slots.grant(CLIENT, 1);
+        slots.dispatch(CLIENT, 10);
+        let saved = (0..9).take_while(|_| slots.is_able(CLIENT).then(|| slots.grant(CLIENT, 1)).is_some()).count();
+        assert_eq!((saved, slots.holder()), (4, None));
+        slots.offer(CLIENT);
+        assert_eq!((slots.is_able(CLIENT), slots.holder()), (true, Some(CLIENT)));
+        slots.dispatch(CLIENT, 10);
+        assert!(!slots.is_able(CLIENT), "nothing is waiting");
+        slots.check();
+    }
+
+    #[test]
+    fn holders_are_served_in_the_order_in_which_they_came_to_be_so() {
+        let mut slots = slots(4);
+        (0..4).map(ClientId).for_each(|id| slots.offer(id));
+        [2, 0, 3, 1].map(ClientId).into_iter().for_each(|id| slots.grant(id, 1));
+        // What client 0 holds is gone before its turn.
+        slots.settle(ClientId(0), 20, 10);
+        let mut served = [2, 3].map(|expected| {
+            let id = slots.holder().expect("open slots");
+            assert_eq!(id, ClientId(expected));
+            slots.dispatch(id, 5);
+            slots.check();
+            id
+        });
+        served.reverse();
+        served.into_iter().for_each(|id| slots.offer(id));
+        let rest: alloc::vec::Vec<u32> =
+            core::iter::from_fn(|| slots.holder().inspect(|&id| slots.dispatch(id, 9))).map(|id| id.0).collect();
+        assert_eq!(rest, [3, 1, 2]);
     }
 
     #[test]
     fn debts_without_bound_are_still_debts() {
-        let mut slots = Slots::new(10, 1);
+        let mut slots = slots(1);
         slots.settle(CLIENT, u64::MAX, 0);
         slots.settle(CLIENT, u64::MAX, 0);
-        assert_eq!(slots.balance(CLIENT), i64::MIN);
+        assert_eq!(slots.clients[CLIENT].balance, i64::MIN);
     }
 
     #[test]

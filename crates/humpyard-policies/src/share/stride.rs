@@ -236,7 +236,7 @@ mod tests {
     /// PROPORTIONAL_SHARE section 5.5: [-1.7, 1.2], and within twice that.
     #[test]
     fn clients_that_come_and_go() {
-        let (least, greatest) = churn_errors::<Stride>(&STRIDE, 100_000);
+        let (least, greatest) = churn_errors::<Stride>(&STRIDE, 1, 100_000);
         assert!(-3.4 <= least && greatest <= 2.4, "{least} to {greatest}");
     }
 

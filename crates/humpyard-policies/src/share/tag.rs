@@ -139,11 +139,6 @@ impl ExactTag {
         });
     }
 
-    /// From now on grows at weight `to`, instead of `from`.
-    pub(crate) fn rebase(&mut self, from: Weight, to: Weight) {
-        self.change(|tag| tag.rebase(from.get().into(), to.get().into()));
-    }
-
     /// Later by `work` at the weight of `by`: as [`ExactTag::add`], faster.
     #[inline]
     pub(crate) fn advance(&mut self, work: Work, by: &Divisor) {
@@ -316,7 +311,7 @@ mod tests {
             let [weight, before] = [0; 2].map(|_| weight(1 + (random.bits() >> (32 + random.below(32))) as u32 / 2));
             let mut tag = ExactTag::at(Tag::from(random.bits()));
             tag.add(random.below(1000), before);
-            tag.rebase(before, weight);
+            tag.reweigh(0, before, weight);
             for work in [0, 1, random.bits() >> (1 + random.below(63))] {
                 let mut later = tag;
                 later.add(work, weight);

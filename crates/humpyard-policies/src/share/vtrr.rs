@@ -10,26 +10,27 @@
 //! **Promises.** Work conserving. With packets of one quantum and clients that stay, exact at the end of every cycle, that is
 //! of as many slots as the weights add up to. There is no useful bound between.
 //!
-//! **Cost.** `pick` O(1), O(n) when a client wakes or gets another weight. A client that owes more than a slot gives is given
-//! several in a row. On several cores a pick may give slots to clients in service, and pass over some.
+//! **Cost.** `pick` O(1); O(n) when a client wakes or gets another weight, of those whose weights differ from its own by less
+//! than 1/32, if it is not the lightest of them. A client that owes more than a slot gives is given several in a row. On
+//! several cores a pick may give slots to clients in service, and pass over some. 64 bytes a client.
 //!
 //! **Invariants.** `queue` holds exactly the clients that are not idle, by weight, greatest first. Each has from 0 slots left
-//! of the cycle, and `left` is their sum. Tags keep their remainders: `start` < `soon` is exact while clients stay.
+//! of the cycle, and `left` is their sum. Virtual times are slots over a weight, compared by products: nothing is divided for
+//! a slot, and nothing rounded while clients stay.
 //!
 //! **Departures.** Instead of a client's finish tag its start tag, earlier by 1 over its weight; after a change of weight it is
 //! kept. Clients of equal weight stand as they came, or the other way round if ties go to the higher. On several cores a
 //! client that has packets waiting and may not be served, since one is in service, is given its slots all the same, up to
 //! four a core, and is served from them as soon as it may be.
 
-use humpyard_core::id::{ClientId, CoreId, IdVec};
+use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share, Ties};
-use humpyard_core::storage::IdRing;
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::slot::{BANK_SLOTS, Slots, quantum};
-use super::tag::{ExactTag, TotalTag};
+use super::by_weight::ByWeight;
+use super::slot::{GivesSlots, Slots, quantum};
 
 params! {
     /// Parameters of virtual-time round robin.
@@ -39,41 +40,108 @@ params! {
     }
 }
 
+/// One slot, in parts.
+const SLOT: u128 = 1 << 32;
+
 /// What is known of one client.
 #[derive(Clone, Copy, Debug)]
-struct Client {
-    /// Slots it was given, over its weight.
-    start: ExactTag,
-    /// The cycle in which `left` was counted: in any later one it has as many slots left as weight.
+pub(super) struct Client {
+    /// Its start tag, the slots it was given over its weight: what is whole of it, and then parts of slots.
+    whole: u64,
+    /// Parts of slots, less in all than its weight.
+    parts: u64,
+    /// The cycle in which `left` was counted, from 1; 0 while it is idle. In any later one it has as many left as weight.
     cycle: u64,
-    left: u64,
-    weight: Weight,
-    /// Its packets waiting.
-    waiting: u32,
+    left: u32,
+    weight: u32,
+}
+
+/// Slots given, over the sum of the weights.
+#[derive(Clone, Copy, Debug)]
+struct VirtualTime {
+    whole: u64,
+    /// Parts of slots, less in all than `over`.
+    parts: u128,
+    /// The sum of the weights, or what it was when it was last not 0.
+    over: u64,
+}
+
+impl VirtualTime {
+    /// One slot later.
+    #[inline]
+    fn next(self) -> Self {
+        let parts = self.parts + SLOT;
+        let round = u128::from(self.over) * SLOT;
+        if parts < round {
+            Self { parts, ..self }
+        } else {
+            Self { whole: self.whole + 1, parts: parts - round, ..self }
+        }
+    }
+
+    /// From now on over this sum; less than a part is lost.
+    fn over(self, over: u64) -> Self {
+        Self { parts: scale(self.parts, self.over, over).0, over, ..self }
+    }
+}
+
+/// Parts over one weight, as such over another: how many, rounded down, and whether they were.
+fn scale(parts: u128, from: u64, to: u64) -> (u128, bool) {
+    let (from, to) = (u128::from(from), u128::from(to));
+    // What is whole and what is not apart, so that products fit.
+    let whole = (parts / SLOT) * to;
+    let rest = (whole % from) * SLOT + (parts % SLOT) * to;
+    ((whole / from) * SLOT + rest / from, rest % from > 0)
+}
+
+impl Client {
+    /// One slot later.
+    #[inline]
+    fn advance(&mut self) {
+        let parts = u128::from(self.parts) + SLOT;
+        let round = u128::from(self.weight) * SLOT;
+        if parts < round {
+            self.parts = parts as u64;
+        } else {
+            self.whole += 1;
+            self.parts = (parts - round) as u64;
+        }
+    }
+
+    /// Whether its start tag is less than this virtual time.
+    #[inline]
+    fn is_behind(&self, time: &VirtualTime) -> bool {
+        // Which of them decides cannot be predicted: no branch.
+        let parts = u128::from(self.parts) * u128::from(time.over) < time.parts * u128::from(self.weight);
+        (self.whole < time.whole) | (self.whole == time.whole) & parts
+    }
+
+    /// Forgets what it was given beyond its share: from this virtual time on, rounded up so that a tie stays one.
+    fn start_at(&mut self, time: &VirtualTime) {
+        let (parts, rounded) = scale(time.parts, time.over, self.weight.into());
+        let parts = parts + u128::from(rounded);
+        let round = u128::from(self.weight) * SLOT;
+        let carry = parts == round;
+        self.whole = time.whole + u64::from(carry);
+        self.parts = if carry { 0 } else { parts as u64 };
+    }
 }
 
 /// Virtual-time round robin.
 #[derive(Debug)]
 pub struct Vtrr {
     /// The clients that are not idle, by weight, greatest first.
-    queue: IdRing<ClientId>,
+    queue: ByWeight,
     /// Who was given the last slot; none if that was the first of the queue and it has gone.
     cursor: Option<ClientId>,
-    /// Slots given, over the sum of the weights.
-    virtual_time: TotalTag,
-    /// The same one slot later.
-    soon: TotalTag,
+    virtual_time: VirtualTime,
     /// Sum of the weights of the queue.
     weight: u64,
     /// Which cycle this is.
     cycle: u64,
     /// Slots left of this cycle, of all the queue.
     left: u64,
-    /// No slot is given in advance to a client that has this much work left.
-    bank_limit: i64,
-    slots: Slots,
-    clients: IdVec<ClientId, Client>,
-    ties: Ties,
+    slots: Slots<Client>,
 }
 
 impl Build for Vtrr {
@@ -90,20 +158,15 @@ impl Build for Vtrr {
 
     fn new(params: &VtrrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let quantum = quantum(Self::INFO.name, params.quantum, setup)?;
-        let client =
-            |id| Client { start: ExactTag::default(), cycle: 0, left: 0, weight: setup.weight(id), waiting: 0 };
+        let client = |id| Client { whole: 0, parts: 0, cycle: 0, left: 0, weight: setup.weight(id).get() };
         Ok(Self {
-            queue: IdRing::new(setup.clients),
+            queue: ByWeight::new(setup.clients, setup.ties),
             cursor: None,
-            virtual_time: TotalTag::default(),
-            soon: TotalTag::default(),
+            virtual_time: VirtualTime { whole: 0, parts: 0, over: 1 },
             weight: 0,
-            cycle: 0,
+            cycle: 1,
             left: 0,
-            bank_limit: BANK_SLOTS * setup.cores as i64 * quantum,
-            slots: Slots::new(quantum, setup.clients),
-            clients: IdVec::from_fn(setup.clients, client),
-            ties: setup.ties,
+            slots: Slots::new(quantum, setup, client),
         })
     }
 }
@@ -111,57 +174,56 @@ impl Build for Vtrr {
 impl Policy for Vtrr {
     fn check(&self) {
         self.slots.check();
-        let weight = |id: ClientId| self.clients[id].weight.get();
-        let order: (u64, u64) = self.queue.iter().fold((0, 0), |(weights, left), id| {
-            let next = self.queue.next(id);
-            assert!(next.is_none_or(|next| weight(next) <= weight(id)), "the queue goes by weight");
-            (weights + u64::from(weight(id)), left + self.left(id))
-        });
-        assert_eq!(order, (self.weight, self.left), "weights of the queue, and slots left");
-        assert!(self.cursor.is_none_or(|cursor| self.queue.contains(cursor)), "the cursor is in the queue");
-        for id in self.clients.ids().filter(|&id| !self.queue.contains(id)) {
-            assert!(self.slots.balance(id) <= 0 && !self.slots.is_offered(id), "client {id} is idle");
+        let weight = |id: ClientId| self.slots[id].weight;
+        let (mut count, mut weights, mut left) = (0, 0, 0);
+        for id in self.queue.iter() {
+            assert!(self.is_queued(id), "client {id} is in the queue");
+            assert!(self.queue.next(id).is_none_or(|next| weight(next) <= weight(id)), "the queue goes by weight");
+            assert!(u128::from(self.slots[id].parts) < u128::from(weight(id)) * SLOT, "parts of a round");
+            count += 1;
+            weights += u64::from(weight(id));
+            left += u64::from(self.left(id));
         }
+        assert_eq!((weights, left), (self.weight, self.left), "weights of the queue, and slots left");
+        assert!(self.cursor.is_none_or(|cursor| self.is_queued(cursor)), "the cursor is in the queue");
+        let idle = self.slots.ids().filter(|&id| !self.is_queued(id));
+        assert_eq!(count + idle.inspect(|&id| self.slots.check_idle(id)).count(), self.slots.ids().count());
     }
 }
 
 impl Share for Vtrr {
+    #[inline]
     fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
-        self.clients[id].waiting += 1;
+        self.slots.arrive(id);
     }
 
     fn on_wake(&mut self, _: Time, id: ClientId, _: &Packet) {
         self.join(id);
-        self.offer(id);
+        self.slots.offer(id);
     }
 
+    #[inline]
     fn on_head(&mut self, _: Time, id: ClientId, _: &Packet) {
-        self.offer(id);
+        self.slots.offer(id);
     }
 
+    #[inline]
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        loop {
-            if let Some(id) = self.slots.holder() {
-                return Some(id);
-            }
-            self.give_slot();
-        }
+        self.holder()
     }
 
+    #[inline]
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
-        self.clients[id].waiting -= 1;
         self.slots.dispatch(id, sent.estimate);
     }
 
+    #[inline]
     fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
         self.slots.settle(id, used, sent.estimate);
     }
 
-    fn on_push_out(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
-        self.clients[id].waiting -= 1;
+    fn on_push_out(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
+        self.slots.push_out(id, waiting);
     }
 
     fn on_idle(&mut self, _: Time, id: ClientId) {
@@ -171,104 +233,108 @@ impl Share for Vtrr {
 
     fn on_client_end(&mut self, _: Time, id: ClientId) {
         self.slots.forgive(id);
-        self.clients[id].start = ExactTag::default();
+        let client = &mut self.slots[id];
+        (client.whole, client.parts) = (0, 0);
     }
 
     fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
-        let queued = self.queue.contains(id);
+        let queued = self.is_queued(id);
         if queued {
             self.leave(id);
         }
-        let client = &mut self.clients[id];
-        client.start.rebase(client.weight, weight);
-        client.weight = weight;
+        let client = &mut self.slots[id];
+        client.parts = scale(client.parts.into(), client.weight.into(), weight.get().into()).0 as u64;
+        client.weight = weight.get();
         if queued {
             self.join(id);
         }
     }
 }
 
-impl Vtrr {
-    /// Gives the next slot. Some head may be served, and no client that may be served holds a slot.
-    fn give_slot(&mut self) {
-        let first = self.able_from(self.queue.front()).expect("a client whose head may be served is in the queue");
-        let mut id = first;
-        if let Some(cursor) = self.cursor
-            && let Some(next) = self.able_from(self.queue.next(cursor))
-        {
-            let left = self.left(next);
-            let is_behind = || self.clients[next].start.tag() < self.soon.tag;
-            if left > 0 && (left > self.left(cursor) || is_behind()) {
-                id = next;
-            }
-        }
+impl GivesSlots for Vtrr {
+    type Client = Client;
+
+    #[inline]
+    fn slots(&mut self) -> &mut Slots<Client> {
+        &mut self.slots
+    }
+
+    #[inline]
+    fn give(&mut self) {
+        let mut id = self.next_behind().unwrap_or_else(|| self.first());
         if self.left(id) == 0 {
             self.cycle += 1;
             self.left = self.weight;
-            id = first;
+            id = self.first();
         }
         self.cursor = Some(id);
         let left = self.left(id) - 1;
-        let client = &mut self.clients[id];
+        let client = &mut self.slots[id];
         client.left = left;
         client.cycle = self.cycle;
-        client.start.add(1, client.weight);
+        client.advance();
         self.left -= 1;
-        self.virtual_time = self.soon;
-        self.soon.shift(1, self.weight);
+        self.virtual_time = self.virtual_time.next();
         self.slots.grant(id, 1);
     }
+}
 
-    /// The first client from this one on that may be given a slot: to be served, or in advance.
+impl Vtrr {
+    /// The client after the cursor, if it is its turn: it has slots left, more than the cursor or else it would be behind.
+    #[inline]
+    fn next_behind(&self) -> Option<ClientId> {
+        let cursor = self.cursor?;
+        let id = self.able_from(self.queue.next(cursor))?;
+        let left = self.left(id);
+        let is_behind = self.slots[id].is_behind(&self.virtual_time.next());
+        ((left > 0) & ((left > self.left(cursor)) | is_behind)).then_some(id)
+    }
+
+    /// The first client that may be given a slot.
+    fn first(&self) -> ClientId {
+        self.able_from(self.queue.front()).expect("a client whose head may be served is in the queue")
+    }
+
+    /// The first client from this one on that may be given a slot.
+    #[inline]
     fn able_from(&self, mut from: Option<ClientId>) -> Option<ClientId> {
-        while let Some(id) = from {
-            if self.slots.is_offered(id) || self.clients[id].waiting > 0 && self.slots.balance(id) < self.bank_limit {
-                break;
-            }
+        while let Some(id) = from.filter(|&id| !self.slots.is_able(id)) {
             from = self.queue.next(id);
         }
         from
     }
 
-    /// How many slots the client has left of this cycle.
-    fn left(&self, id: ClientId) -> u64 {
-        let client = &self.clients[id];
-        if client.cycle == self.cycle { client.left } else { client.weight.get().into() }
+    /// Whether the client is not idle.
+    fn is_queued(&self, id: ClientId) -> bool {
+        self.slots[id].cycle > 0
     }
 
-    /// The client's head may be served.
-    fn offer(&mut self, id: ClientId) {
-        let client = &mut self.clients[id];
-        client.waiting = client.waiting.max(1);
-        self.slots.offer(id);
+    /// How many slots the client, which is not idle, has left of this cycle.
+    #[inline]
+    fn left(&self, id: ClientId) -> u32 {
+        let client = &self.slots[id];
+        if client.cycle == self.cycle { client.left } else { client.weight }
     }
 
     /// Takes a client into the queue, with its part of what is left of the cycle.
     fn join(&mut self, id: ClientId) {
-        let weight = self.clients[id].weight;
-        let goes_before = |&other: &ClientId| match self.ties {
-            Ties::Lowest => self.clients[other].weight < weight,
-            Ties::Highest => self.clients[other].weight <= weight,
-        };
-        let next = self.queue.iter().find(goes_before);
-        match next {
-            Some(next) => self.queue.insert_before(next, id),
-            None => self.queue.push_back(id),
-        }
-        let mut left = u64::from(weight.get());
+        let slots = &self.slots;
+        self.queue.insert(id, |id| slots[id].weight);
+        let weight = self.slots[id].weight;
+        let mut left = weight;
         if self.weight > 0 {
-            left = (u128::from(left) * u128::from(self.left)).div_ceil(u128::from(self.weight)) as u64;
+            left = (u128::from(weight) * u128::from(self.left)).div_ceil(u128::from(self.weight)) as u32;
         }
-        left = next.map_or(left, |next| left.max(self.left(next)));
+        left = self.queue.next(id).map_or(left, |next| left.max(self.left(next)));
         left = self.queue.previous(id).map_or(left, |previous| left.min(self.left(previous)));
-        let client = &mut self.clients[id];
+        let client = &mut self.slots[id];
         client.left = left;
         client.cycle = self.cycle;
-        if self.virtual_time.tag > client.start.tag() {
-            client.start = ExactTag::at(self.virtual_time.tag);
+        if client.is_behind(&self.virtual_time) {
+            client.start_at(&self.virtual_time);
         }
-        self.left += left;
-        self.share_among(self.weight + u64::from(weight.get()));
+        self.left += u64::from(left);
+        self.share_among(self.weight + u64::from(weight));
     }
 
     /// Takes a client out of the queue.
@@ -276,18 +342,19 @@ impl Vtrr {
         if self.cursor == Some(id) {
             self.cursor = self.queue.previous(id);
         }
-        self.left -= self.left(id);
-        self.queue.remove(id);
-        self.share_among(self.weight - u64::from(self.clients[id].weight.get()));
+        self.left -= u64::from(self.left(id));
+        let client = &mut self.slots[id];
+        client.cycle = 0;
+        let weight = client.weight;
+        self.queue.remove(id, weight);
+        self.share_among(self.weight - u64::from(weight));
     }
 
     /// From now on virtual time grows by 1 over these weights.
     fn share_among(&mut self, weight: u64) {
-        self.virtual_time.rebase(self.weight, weight);
         self.weight = weight;
-        self.soon = self.virtual_time;
         if weight > 0 {
-            self.soon.shift(1, weight);
+            self.virtual_time = self.virtual_time.over(weight);
         }
     }
 }
@@ -295,7 +362,7 @@ impl Vtrr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::testing::{A, B, Desk, V, random_weights, sequence, unit_sequence, v_work};
+    use crate::share::testing::{A, B, Desk, V, churn_errors, random_weights, sequence, unit_sequence, v_work};
     use alloc::vec;
     use alloc::vec::Vec;
     use humpyard_core::id::Id;
@@ -317,11 +384,10 @@ mod tests {
         assert_eq!(desk.serve(2), "12");
         desk.wake(&[4]);
         let policy = desk.policy();
-        let queue: Vec<(u32, u64)> = policy.queue.iter().map(|id| (id.0 + 1, policy.left(id))).collect();
+        let queue: Vec<(u32, u32)> = policy.queue.iter().map(|id| (id.0 + 1, policy.left(id))).collect();
         assert_eq!(queue, [(1, 2), (2, 1), (4, 1), (3, 1)]);
-        let mut third = TotalTag::default();
-        third.shift(1, 3);
-        assert_eq!(policy.clients[ClientId(3)].start.tag(), third.tag);
+        let newcomer = policy.slots[ClientId(3)];
+        assert_eq!((newcomer.whole, newcomer.parts), (0, (2 * SLOT).div_ceil(3) as u64), "two thirds, over 2");
         assert_eq!(desk.serve(12), "431211243124");
     }
 
@@ -379,5 +445,14 @@ mod tests {
         assert_eq!(queue, [3, 1, 2]);
         let served = desk.serve(18);
         assert_eq!(['1', '2', '3'].map(|client| served.matches(client).count()), [6, 4, 8]);
+    }
+
+    /// PROPORTIONAL_SHARE section 5.5.
+    #[test]
+    fn errors_of_clients_that_come_and_go() {
+        for seed in 1..=6 {
+            let (behind, ahead) = churn_errors::<Vtrr>(&VTRR, seed, 20_000);
+            assert!(behind > -18.2 && ahead < 24.6, "seed {seed}: {behind} to {ahead}");
+        }
     }
 }

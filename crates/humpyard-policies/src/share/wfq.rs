@@ -250,7 +250,7 @@ mod tests {
     /// PROPORTIONAL_SHARE section 5.5: [-1.9, 1.1], and within twice that.
     #[test]
     fn clients_that_come_and_go() {
-        let (least, greatest) = churn_errors::<WfqTree>(&WFQ, 100_000);
+        let (least, greatest) = churn_errors::<WfqTree>(&WFQ, 1, 100_000);
         assert!(-3.8 <= least && greatest <= 2.2, "{least} to {greatest}");
     }
 

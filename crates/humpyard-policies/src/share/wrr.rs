@@ -18,14 +18,14 @@
 //! outlasts idleness, credit does not. On several cores each may serve a visit: a client that is in service when its turn
 //! comes waits for it until it is offered again, and has it then at once.
 
-use humpyard_core::id::{ClientId, CoreId, IdVec};
+use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
 use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
 use humpyard_core::storage::IdRing;
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::slot::{Slots, quantum};
+use super::slot::{GivesSlots, Slots, quantum};
 
 params! {
     /// Parameters of weighted round robin.
@@ -42,8 +42,8 @@ pub struct Wrr {
     ring: IdRing<ClientId>,
     /// Whether the last of the ring was visited: newcomers then go before it, to the end of the round.
     begun: bool,
-    slots: Slots,
-    weights: IdVec<ClientId, Weight>,
+    /// Slots, and weights.
+    slots: Slots<Weight>,
 }
 
 impl Build for Wrr {
@@ -65,8 +65,7 @@ impl Build for Wrr {
         Ok(Self {
             ring: IdRing::new(setup.clients),
             begun: false,
-            slots: Slots::new(quantum(Self::INFO.name, params.quantum, setup)?, setup.clients),
-            weights: IdVec::from_fn(setup.clients, |id| setup.weight(id)),
+            slots: Slots::new(quantum(Self::INFO.name, params.quantum, setup)?, setup, |id| setup.weight(id)),
         })
     }
 }
@@ -75,13 +74,15 @@ impl Policy for Wrr {
     fn check(&self) {
         self.slots.check();
         assert!(!self.begun || !self.ring.is_empty(), "a cursor in an empty ring");
-        for id in self.weights.ids().filter(|&id| !self.ring.contains(id)) {
-            assert!(self.slots.balance(id) <= 0 && !self.slots.is_offered(id), "client {id} is idle");
-        }
+        self.slots.ids().filter(|&id| !self.ring.contains(id)).for_each(|id| self.slots.check_idle(id));
     }
 }
 
 impl Share for Wrr {
+    fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
+        self.slots.arrive(id);
+    }
+
     fn on_wake(&mut self, _: Time, id: ClientId, _: &Packet) {
         match self.ring.back().filter(|_| self.begun) {
             Some(cursor) => self.ring.insert_before(cursor, id),
@@ -95,15 +96,7 @@ impl Share for Wrr {
     }
 
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        loop {
-            if let Some(id) = self.slots.holder() {
-                return Some(id);
-            }
-            self.visit();
-        }
+        self.holder()
     }
 
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
@@ -112,6 +105,10 @@ impl Share for Wrr {
 
     fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
         self.slots.settle(id, used, sent.estimate);
+    }
+
+    fn on_push_out(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
+        self.slots.push_out(id, waiting);
     }
 
     fn on_idle(&mut self, _: Time, id: ClientId) {
@@ -125,20 +122,26 @@ impl Share for Wrr {
     }
 
     fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
-        self.weights[id] = weight;
+        self.slots[id] = weight;
     }
 }
 
-impl Wrr {
+impl GivesSlots for Wrr {
+    type Client = Weight;
+
+    fn slots(&mut self) -> &mut Slots<Weight> {
+        &mut self.slots
+    }
+
     /// Visits the next client whose head may be served.
-    fn visit(&mut self) {
+    fn give(&mut self) {
         let slots = &self.slots;
         let next = self.ring.iter().find(|&id| slots.is_offered(id));
         let id = next.expect("a client whose head may be served is in the ring");
         self.ring.remove(id);
         self.ring.push_back(id);
         self.begun = true;
-        self.slots.grant(id, self.weights[id].get());
+        self.slots.grant(id, self.slots[id].get());
     }
 }
 

@@ -1,0 +1,303 @@
+//! Smoothed round robin: the bits of the weights are spread over a round.
+//!
+//! **Idea.** A matrix has a row for each client, the bits of its weight. A sequence in which every second element is 1, every
+//! fourth 2, every eighth 3, and so on, goes over its columns: 1 is the column of the highest bit, so that this is visited
+//! most often. A visit to a column gives a slot to each client that has the bit. So the slots of a client are spread over
+//! the round, and nothing is compared at all.
+//!
+//! **Source.** Guo. SRR: an O(1) time complexity packet scheduler for flows in multi-service packet networks. SIGCOMM 2001.
+//! PROPORTIONAL_SHARE sections 2.10 and 0 (slots).
+//!
+//! **Promises.** Work conserving. With packets of one quantum and clients that stay, exact at the end of every round, that is
+//! of as many slots as the weights add up to; between, a client is off its share of the service by less than k n slots, for
+//! n clients whose weights have up to k bits.
+//!
+//! **Cost.** `pick` O(1): of two visits one at least is to a column that has clients. O(k) when a client comes or goes. A
+//! client that owes more than a slot gives is given several, one a visit. On several cores a pick may give slots to clients in
+//! service, and pass over some. 58 bytes a client: one place in all columns (see `columns.rs`), not links in each.
+//!
+//! **Invariants.** Clients that are not idle have a place, in order of arrival; they are in the columns of their weights, but
+//! for those that were to be given a slot and could not, until their next head is offered. The element is within its
+//! sequence.
+//!
+//! **Departures.** Who gets another weight keeps its place. The number of columns counts when a visit begins; the element
+//! then changes to the one that comes at the same part of the round. On several cores a client that has packets waiting
+//! and may not be served, since one is in service, is given its slots all the same, up to four a core.
+
+use humpyard_core::id::{ClientId, CoreId};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::unit::{Time, Weight, Work};
+
+use super::columns::Columns;
+use super::slot::{GivesSlots, Slots, quantum};
+
+params! {
+    /// Parameters of smoothed round robin.
+    pub struct SrrParams {
+        /// Work of one slot; `auto` is the longest packet.
+        quantum: Auto = Auto::Auto, unit "work";
+    }
+}
+
+/// What is known of one client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Client {
+    weight: u32,
+    /// Whether it is in the columns of its weight.
+    shown: bool,
+}
+
+/// Smoothed round robin.
+#[derive(Debug)]
+pub struct Srr {
+    columns: Columns,
+    /// The number of columns that `element` goes by.
+    order: u32,
+    /// The element of the sequence, from 1, whose column is visited; 0 before the first.
+    element: u64,
+    slots: Slots<Client>,
+}
+
+impl Build for Srr {
+    type Params = SrrParams;
+    const INFO: Info = Info {
+        name: "srr",
+        family: Family::Share,
+        summary: "a slot for each client that has the bit, the bits of weights spread over a round",
+        source: "Guo. SRR: an O(1) time complexity packet scheduler. SIGCOMM 2001",
+        promises: &[
+            Promise::WorkConserving,
+            Promise::Fair(
+                "unit packets, n clients with weights of k bits: |error| < k n, = 0 at the end of every round",
+            ),
+        ],
+        complexity: "O(1)",
+    };
+    const VARIANTS: &'static [&'static str] = &["quantum=20000"];
+
+    fn new(params: &SrrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let quantum = quantum(Self::INFO.name, params.quantum, setup)?;
+        let client = |id| Client { weight: setup.weight(id).get(), shown: false };
+        Ok(Self {
+            columns: Columns::new(setup.clients),
+            order: 0,
+            element: 0,
+            slots: Slots::new(quantum, setup, client),
+        })
+    }
+}
+
+impl Policy for Srr {
+    fn check(&self) {
+        self.slots.check();
+        self.columns.check(|id| self.slots[id].shown.then_some(self.slots[id].weight));
+        assert!(self.element >> self.order == 0, "element {} of order {}", self.element, self.order);
+        for id in self.slots.ids() {
+            if !self.columns.contains(id) {
+                self.slots.check_idle(id);
+            }
+            assert!(self.slots[id].shown || !self.slots.is_offered(id), "client {id} is in its columns");
+        }
+    }
+}
+
+impl Share for Srr {
+    #[inline]
+    fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
+        self.slots.arrive(id);
+    }
+
+    fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
+        self.columns.insert(id);
+        self.on_head(now, id, head);
+    }
+
+    #[inline]
+    fn on_head(&mut self, _: Time, id: ClientId, _: &Packet) {
+        if !self.slots[id].shown {
+            self.show(id);
+        }
+        self.slots.offer(id);
+    }
+
+    #[inline]
+    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+        self.holder()
+    }
+
+    #[inline]
+    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
+        self.slots.dispatch(id, sent.estimate);
+    }
+
+    #[inline]
+    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        self.slots.settle(id, used, sent.estimate);
+    }
+
+    fn on_push_out(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
+        self.slots.push_out(id, waiting);
+    }
+
+    fn on_idle(&mut self, _: Time, id: ClientId) {
+        self.slots.block(id);
+        self.hide(id);
+        self.columns.remove(id);
+    }
+
+    fn on_client_end(&mut self, _: Time, id: ClientId) {
+        self.slots.forgive(id);
+    }
+
+    fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
+        let shown = self.slots[id].shown;
+        self.hide(id);
+        self.slots[id].weight = weight.get();
+        if shown {
+            self.show(id);
+        }
+    }
+}
+
+impl GivesSlots for Srr {
+    type Client = Client;
+
+    #[inline]
+    fn slots(&mut self) -> &mut Slots<Client> {
+        &mut self.slots
+    }
+
+    #[inline]
+    fn give(&mut self) {
+        loop {
+            match self.columns.next() {
+                Some(id) if self.slots.is_able(id) => return self.slots.grant(id, 1),
+                Some(id) => self.hide(id),
+                None => self.visit_next(),
+            }
+        }
+    }
+}
+
+impl Srr {
+    /// Goes on to the next element, and visits its column. Some client is in a column.
+    fn visit_next(&mut self) {
+        let order = self.columns.count();
+        // To the same part of the round.
+        if order >= self.order {
+            self.element <<= order - self.order;
+        } else {
+            self.element >>= self.order - order;
+        }
+        self.order = order;
+        self.element += 1;
+        if self.element >> order != 0 {
+            self.element = 1;
+        }
+        self.columns.visit(order - 1 - self.element.trailing_zeros());
+    }
+
+    /// Takes a client, which is in no column, into those of its weight.
+    fn show(&mut self, id: ClientId) {
+        let client = &mut self.slots[id];
+        client.shown = true;
+        self.columns.show(id, client.weight);
+    }
+
+    /// Leaves a client out of the columns, if it is in any.
+    fn hide(&mut self, id: ClientId) {
+        let client = &mut self.slots[id];
+        if client.shown {
+            client.shown = false;
+            self.columns.hide(id, client.weight);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::testing::{
+        A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work,
+    };
+
+    const SRR: SrrParams = SrrParams { quantum: Auto::Auto };
+
+    #[test]
+    fn vectors_of_the_specification() {
+        assert_eq!(unit_sequence::<Srr>(&SRR, &A, 12), "121312121312");
+        assert_eq!(unit_sequence::<Srr>(&SRR, &B, 48), "111234561112311123456111".repeat(2));
+        assert_eq!(sequence::<Srr>(&SRR, &V, 14, 10, v_work), "11222311112231");
+    }
+
+    /// Guo's example.
+    #[test]
+    fn weights_of_three_bits() {
+        assert_eq!(unit_sequence::<Srr>(&SRR, &[5, 2, 2, 3, 1], 26), "1234114512341".repeat(2));
+    }
+
+    #[test]
+    fn unit_errors_are_within_bits_times_clients_and_rounds_are_exact() {
+        for weights in random_weights("srr", 300, 20, 300) {
+            let round: u32 = weights.iter().sum();
+            let bits = weights.iter().max().expect("a client").ilog2() + 1;
+            let (behind, ahead) = unit_errors::<Srr>(&SRR, &weights, 2 * round as usize);
+            let bound = i128::from(bits) * weights.len() as i128 * i128::from(round);
+            assert!(-bound < behind && ahead < bound, "{weights:?}: {behind} to {ahead}");
+            let served = unit_sequence::<Srr>(&SRR, &weights, round as usize);
+            for (client, &weight) in ('1'..='9').zip(&weights) {
+                assert_eq!(served.matches(client).count(), weight as usize, "{weights:?}");
+            }
+        }
+    }
+
+    /// PROPORTIONAL_SHARE section 2.10: a heavy client is furthest off just before and after the first visit to the column
+    /// of the top bit of the light weights, by h (1 - h) W / 2^(b+1) of the sum of the weights.
+    #[test]
+    fn a_heavy_client_goes_as_far_as_is_known() {
+        let weights: [u32; 65] = core::array::from_fn(|client| if client == 0 { 64 * 15 } else { 15 });
+        let (behind, ahead) = unit_errors::<Srr>(&SRR, &weights, 128 * 15);
+        let total = 128 * 15;
+        let extreme = total * total / 4 / 16;
+        assert!((ahead - extreme).abs() < extreme / 5 && (behind + extreme).abs() < extreme / 5, "{behind} to {ahead}");
+    }
+
+    /// From two columns to three and back: element 2 of 3 is element 4 of 7.
+    #[test]
+    fn the_element_keeps_its_part_of_the_round() {
+        let mut desk = Desk::<Srr>::new(&SRR, &[3, 2, 1, 4]);
+        desk.wake(&[1, 2, 3]);
+        assert_eq!(desk.serve(4), "1213");
+        assert_eq!((desk.policy().order, desk.policy().element), (2, 2));
+        desk.wake(&[4]);
+        assert_eq!(desk.serve(1), "4");
+        assert_eq!((desk.policy().order, desk.policy().element), (3, 5));
+        desk.block(4);
+        assert_eq!(desk.serve(2), "12");
+        assert_eq!((desk.policy().order, desk.policy().element), (2, 3));
+    }
+
+    /// Who gets a bit more stands where it has stood.
+    #[test]
+    fn who_comes_while_its_column_is_visited_waits_for_the_next_visit() {
+        let mut desk = Desk::<Srr>::new(&SRR, &[2, 2, 2, 1]);
+        desk.wake(&[1, 2]);
+        assert_eq!(desk.serve(1), "1");
+        desk.wake(&[3]);
+        assert_eq!(desk.serve(1), "2");
+        desk.set_weight(1, 3);
+        desk.wake(&[4]);
+        assert_eq!(desk.serve(6), "141231");
+    }
+
+    /// PROPORTIONAL_SHARE section 5.5.
+    #[test]
+    fn errors_of_clients_that_come_and_go() {
+        for seed in 1..=6 {
+            let (behind, ahead) = churn_errors::<Srr>(&SRR, seed, 20_000);
+            assert!(behind > -5.2 && ahead < 4.0, "seed {seed}: {behind} to {ahead}");
+        }
+    }
+}
