@@ -39,6 +39,9 @@ pub(crate) enum Command {
     /// Show the bare sequence of a sharing policy on always-ready clients
     #[command(after_help = SCHEDULE_EXAMPLES)]
     Schedule(ScheduleArguments),
+    /// Do figures, tables and claims of the papers again: data, plots, and a verdict on each claim
+    #[command(after_help = REPRODUCE_EXAMPLES)]
+    Reproduce(ReproduceArguments),
     /// Measure on this machine what services cost, for `--costs`, and how far cores are from each other
     #[command(after_help = CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArguments),
@@ -117,6 +120,16 @@ With --clients weights are random: the heavy client has round(H S), the others d
 between 0 and 1, and each has 1 at least. A draw has the same weights whatever the policy, the processors, the number of draws \
 and of threads. The service error of a client is its service less its weight's share of all service so far, exactly. Figures 4 \
 to 11 of the paper of gr3 are such runs, of 32 to 8192 clients and totals from 16384 to 262144.";
+
+const REPRODUCE_EXAMPLES: &str = "Examples:
+  humpyard reproduce gr3-fig9
+  humpyard reproduce 'gr3-fig?' --out reproduction
+  humpyard reproduce all --full
+  humpyard list experiments
+
+Each experiment writes data.csv, data.parquet, plots (SVG) and verdicts.json into a directory of its own below --out, where \
+index.html and REPRODUCTION.md show all of them. What was done when a run is ended is not done again by the same command. Exits \
+with 1 if a claim fails; times, and figures that the papers do not say enough of, are measured, and cannot fail.";
 
 const CALIBRATE_EXAMPLES: &str = "Examples:
   humpyard calibrate --output here.toml
@@ -488,6 +501,27 @@ pub(crate) struct DemoArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ReproduceArguments {
+    /// Experiments by name, by pattern (`gr3-*`), or `all`
+    #[arg(value_name = "NAME", required = true)]
+    pub(crate) names: Vec<String>,
+    /// A fixed part of each, within a minute or so [default]
+    #[arg(long, conflicts_with = "full")]
+    pub(crate) quick: bool,
+    /// All of each, which may take an hour
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// The directory for data, plots and pages
+    #[arg(long, value_name = "DIR", default_value = "reproduction")]
+    pub(crate) out: String,
+    /// Threads; they change nothing but the time it takes [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CalibrateArguments {
     /// The services, with parameters if they like: forward,encrypt:cipher=cast-128,spi=300; or all, or none
     #[arg(long, value_name = "SERVICE,...", default_value = "all")]
@@ -733,13 +767,14 @@ pub(crate) struct ListArguments {
 pub(crate) enum Listed {
     Policies,
     Services,
+    Experiments,
     Profiles,
     Costs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArguments {
-    /// A policy, a service, a traffic profile, or `rule`
+    /// A policy, a service, an experiment, a traffic profile, a cost table, or `rule`
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     #[command(flatten)]

@@ -62,6 +62,7 @@ fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Sim(arguments) => commands::run::sim(&arguments),
         Command::Compare(arguments) => commands::compare::compare(&arguments),
+        Command::Reproduce(arguments) => commands::reproduce::reproduce(&arguments),
         Command::Calibrate(arguments) => commands::calibrate::calibrate(&arguments),
         Command::Check(arguments) => commands::check::check(&arguments),
         Command::Completions(arguments) => commands::manual::completions(&arguments),

@@ -60,7 +60,7 @@ fn cpu_model() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-fn sha256(path: &Path) -> io::Result<String> {
+pub(crate) fn sha256(path: &Path) -> io::Result<String> {
     if !path.is_file() {
         return Err(io::ErrorKind::Unsupported.into());
     }

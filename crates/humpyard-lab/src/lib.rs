@@ -12,6 +12,7 @@ mod costs;
 mod demo;
 mod environment;
 mod error;
+pub mod experiments;
 pub mod figures;
 mod journal;
 mod parts;

@@ -12,6 +12,6 @@ mod simulate;
 
 pub use costs::{CostTable, TABLES, find_table};
 pub use schedule::{
-    Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, draws, schedule,
+    Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, draws, schedule,
 };
 pub use simulate::{Outcome, Simulation, SimulationError, simulate};

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use humpyard::lab::RuleChoice;
+use humpyard::lab::{RuleChoice, experiments};
 use humpyard::name::unknown;
 use humpyard::policies::registry;
 use humpyard::policy::{Entry, Parameter};
@@ -20,6 +20,7 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
     let entries = match arguments.what {
         Listed::Policies => values(&registry::entries())?,
         Listed::Services => values(&services::entries())?,
+        Listed::Experiments => experiments()?,
         Listed::Profiles => values(&traffic::generate::entries())?,
         Listed::Costs => costs(),
     };
@@ -47,13 +48,15 @@ const COST_FILES: &str = "Use a table as --costs table:NAME, or measure this mac
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {
     let mut entries = values(&registry::entries())?;
     entries.extend(values(&services::entries())?);
+    entries.extend(experiments()?);
     entries.extend(values(&traffic::generate::entries())?);
     entries.push(serde_json::to_value(rule())?);
     entries.extend(costs());
     let names = entries.iter().filter_map(|entry| entry["name"].as_str());
     let entry = entries.iter().find(|entry| entry["name"] == arguments.name.as_str());
-    let entry =
-        entry.ok_or_else(|| Failure::new(unknown("policy, service, profile or cost table", &arguments.name, names)))?;
+    let entry = entry.ok_or_else(|| {
+        Failure::new(unknown("policy, service, experiment, profile or cost table", &arguments.name, names))
+    })?;
     if arguments.common.json {
         output::print_json(entry)?;
     } else {
@@ -88,6 +91,17 @@ fn values(entries: &[impl serde::Serialize]) -> Result<Vec<Value>, Failure> {
     Ok(entries.iter().map(serde_json::to_value).collect::<Result<_, _>>()?)
 }
 
+/// The experiments, as entries.
+fn experiments() -> Result<Vec<Value>, Failure> {
+    let about = experiments::all().into_iter().map(|experiment| experiment.about());
+    let mut entries = values(&about.collect::<Vec<_>>())?;
+    for entry in &mut entries {
+        entry["family"] = "experiment".into();
+        entry["parameters"] = json!([]);
+    }
+    Ok(entries)
+}
+
 fn costs() -> Vec<Value> {
     let cost = |(name, cost): &(&str, humpyard::cost::LinearCost)| json!({"service": name, "fixed_ns": cost.fixed, "per_byte_ns": cost.per_byte_milli as f64 / 1e3, "cold_ns": cost.cold});
     let table = |table: &humpyard::sim::CostTable| {
@@ -109,11 +123,16 @@ fn text(entry: &Value) -> Result<String, Failure> {
     );
     text.push_str(&line("does", "summary"));
     text.push_str(&line("source", "source"));
+    text.push_str(&line("figure", "figure"));
+    text.push_str(&line("how", "description"));
     for (index, promise) in entry["promises"].as_array().into_iter().flatten().enumerate() {
         let label = if index == 0 { "promises" } else { "" };
         text.push_str(&format!("{label:11} {}\n", promise.as_str().unwrap_or_default()));
     }
     text.push_str(&line("cost", "complexity"));
+    if entry["family"] == "experiment" {
+        return Ok(format!("{text}\nUse it as: {}\n", usage(entry)));
+    }
     if let Some(services) = entry["services"].as_array() {
         let mut table = table(&["service", "fixed, ns", "per byte, ns", "cold, ns"]);
         for service in services {
@@ -148,6 +167,7 @@ fn usage(entry: &Value) -> String {
         Some("configuration") => {
             "humpyard sim --input in.pcap --policy sfq --rule protocol=tcp,port=80+443,client=web".to_owned()
         }
+        Some("experiment") => format!("humpyard reproduce {name}"),
         Some("costs") => format!("humpyard sim --input in.pcap --policy hrw --costs table:{name}"),
         Some("profile") => format!("humpyard sim --input gen:{name} --policy drr"),
         _ => format!("humpyard sim --input in.pcap --policy {name}"),

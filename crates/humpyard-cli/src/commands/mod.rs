@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod list;
 pub(crate) mod manual;
 pub(crate) mod replay;
+pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod table;

@@ -19,6 +19,7 @@ fn every_command_helps() {
         "trace compose",
         "trace scale",
         "calibrate",
+        "reproduce",
         "check",
         "replay",
         "completions",

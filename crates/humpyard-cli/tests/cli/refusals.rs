@@ -227,7 +227,7 @@ fn usage_of_single_commands() {
         ("schedule --policy hrw --clients 9 --total 99", &["a sharing policy alone, not `hrw`"]),
         ("list", &["WHAT"]),
         ("list polices", &["polices", "policies"]),
-        ("explain dr", &["no policy, service, profile or cost table `dr`", "did you mean `drr`?"]),
+        ("explain dr", &["no policy, service, experiment, profile or cost table `dr`", "did you mean `drr`?"]),
         ("explain", &["NAME"]),
         ("trace inf in.pcap", &["inf", "info"]),
         ("trace", &["requires a subcommand", "info"]),

@@ -1,4 +1,4 @@
-//! Plots as SVG: lines, distributions and bars, with error bars, and maps of values, shaped like those of papers.
+//! Plots as SVG: lines, distributions and bars, with error bars, surfaces, and maps of values, shaped like those of papers.
 //!
 //! They can be told apart without colours (by dashes, markers and labels), follow a light or dark background, and say what
 //! they show to those who do not see them: a title, and a description that the caller writes.
@@ -8,6 +8,7 @@ mod bar;
 mod heat;
 mod line;
 mod style;
+mod surface;
 mod svg;
 
 pub use axis::{Axis, Scale};
@@ -15,4 +16,5 @@ pub use bar::{Bar, BarGroup, BarPlot};
 pub use heat::HeatPlot;
 pub use line::{Line, LinePlot, Point};
 pub use style::STYLE_SHEET;
+pub use surface::{Sheet, SurfacePlot};
 pub use svg::Svg;

@@ -161,13 +161,26 @@ pub struct Extreme {
     pub slots: u64,
 }
 
+/// The extremes of single draws: their mean and their standard deviation.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Spread {
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation; 0 of one draw.
+    pub deviation: f64,
+}
+
 /// The service errors over all draws.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Draws {
     /// The furthest any client was behind its share.
     pub least: Extreme,
     /// The furthest any client was ahead of it.
     pub greatest: Extreme,
+    /// How far the draws differ in how far clients were behind.
+    pub least_spread: Spread,
+    /// How far they differ in how far clients were ahead.
+    pub greatest_spread: Spread,
     /// The most draws from its run queue for one pick, of a policy that has such a queue: `gr3mp`.
     pub queue_draws_max: Option<u32>,
 }
@@ -229,11 +242,39 @@ struct Found {
     draw: u32,
 }
 
+/// Sums over draws, exact, so that their order does not matter: of extremes times the sum of the weights.
+#[derive(Clone, Copy)]
+struct Sums {
+    draws: u32,
+    sum: i128,
+    squares: i128,
+}
+
+impl Sums {
+    const fn of(scaled: i128) -> Self {
+        Self { draws: 1, sum: scaled, squares: scaled * scaled }
+    }
+
+    const fn merged(self, other: Self) -> Self {
+        Self { draws: self.draws + other.draws, sum: self.sum + other.sum, squares: self.squares + other.squares }
+    }
+
+    fn spread(self, total_weight: u64) -> Spread {
+        let (draws, total) = (f64::from(self.draws), total_weight as f64);
+        // Times the number of draws squared, in whole numbers: nothing is lost where all are alike.
+        let variance = (i128::from(self.draws) * self.squares - self.sum * self.sum) as f64;
+        let degrees = draws * (draws - 1.0).max(1.0);
+        Spread { mean: self.sum as f64 / draws / total, deviation: (variance / degrees).sqrt() / total }
+    }
+}
+
 /// What was found in one draw or several.
 #[derive(Clone, Copy)]
 struct Drawn {
     least: Found,
     greatest: Found,
+    least_sums: Sums,
+    greatest_sums: Sums,
     queue_draws_max: Option<u32>,
 }
 
@@ -254,7 +295,8 @@ impl Drawn {
         let queue_draws_max = ready.share().draws_max();
         let [least, greatest] =
             errors.extremes().map(|peak| Found { peak, weight: weights[peak.client.index()], draw });
-        Ok(Self { least, greatest, queue_draws_max })
+        let [least_sums, greatest_sums] = [least, greatest].map(|found| Sums::of(found.peak.scaled));
+        Ok(Self { least, greatest, least_sums, greatest_sums, queue_draws_max })
     }
 
     /// The extremes of both; the order in which draws are done does not matter.
@@ -264,6 +306,8 @@ impl Drawn {
         Self {
             least: core::cmp::min_by_key(self.least, other.least, least),
             greatest: core::cmp::min_by_key(self.greatest, other.greatest, greatest),
+            least_sums: self.least_sums.merged(other.least_sums),
+            greatest_sums: self.greatest_sums.merged(other.greatest_sums),
             queue_draws_max: self.queue_draws_max.max(other.queue_draws_max),
         }
     }
@@ -276,7 +320,13 @@ impl Drawn {
             weight: found.weight,
             slots: found.peak.slots,
         };
-        Draws { least: extreme(self.least), greatest: extreme(self.greatest), queue_draws_max: self.queue_draws_max }
+        Draws {
+            least: extreme(self.least),
+            greatest: extreme(self.greatest),
+            least_spread: self.least_sums.spread(total_weight),
+            greatest_spread: self.greatest_sums.spread(total_weight),
+            queue_draws_max: self.queue_draws_max,
+        }
     }
 }
 
@@ -425,6 +475,16 @@ mod tests {
             assert_eq!((alone.error_min, alone.error_max), (found.least.error, found.greatest.error), "{policy}");
             assert_eq!(alone.slots.len(), 600usize.div_ceil(processors));
         }
+    }
+
+    #[test]
+    fn draws_are_alike_or_not() {
+        let found = draws(&request("wrr", 32, 1 << 14, 5), |_| ()).unwrap();
+        assert_eq!(found.greatest_spread, Spread { mean: found.greatest.error.value(), deviation: 0.0 });
+        let Spread { mean, deviation } = found.least_spread;
+        assert!(deviation > 0.0 && found.least.error.value() < mean && mean < 0.0, "{found:?}");
+        let one = draws(&request("wrr", 32, 1 << 14, 1), |_| ()).unwrap();
+        assert_eq!(one.least_spread, Spread { mean: one.least.error.value(), deviation: 0.0 });
     }
 
     #[test]

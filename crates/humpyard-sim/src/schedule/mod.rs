@@ -10,7 +10,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::Weight;
 use humpyard_policies::spec::PolicySpec;
 
-pub use draws::{Draws, DrawsRequest, Extreme, Heavy, SkewedWeights, draws};
+pub use draws::{Draws, DrawsRequest, Extreme, Heavy, SkewedWeights, Spread, draws};
 use errors::Errors;
 pub use errors::Fraction;
 

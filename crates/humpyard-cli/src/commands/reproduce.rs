@@ -1,0 +1,68 @@
+//! `reproduce`: figures, tables and claims of the papers, done again.
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::thread;
+
+use humpyard::lab::experiments::{Outcome, ReproduceOptions, Reproduced, Scale, find, reproduce as run};
+use humpyard::random::Seed;
+
+use crate::arguments::ReproduceArguments;
+use crate::commands::page::command;
+use crate::commands::table::table;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+use crate::stop;
+
+/// `humpyard reproduce`.
+pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Failure> {
+    let common = &arguments.common;
+    let threads = arguments.threads.and_then(|threads| NonZeroUsize::new(threads.into()));
+    let options = ReproduceOptions {
+        experiments: find(&arguments.names)?,
+        scale: if arguments.full { Scale::Full } else { Scale::Quick },
+        seed: Seed(common.seed),
+        directory: arguments.out.clone().into(),
+        threads: threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
+        command: command(),
+    };
+    let stop = stop::on_signal()?;
+    let progress = Progress::new("reproduce", common.quiet);
+    let done = run(&options, &stop, &mut |done, all, experiment| {
+        progress.count(done as u64, &format!("of {all} parts ({experiment})"), Some(done as f64 / all as f64));
+    });
+    drop(progress);
+    let done = done?;
+    match (common.json, done.as_slice()) {
+        (true, [one]) => output::print_json(one)?,
+        (true, several) => output::print_json(&several)?,
+        (false, _) => output::print(&text(&done, &arguments.out))?,
+    }
+    Ok(ExitCode::from(u8::from(!done.iter().all(Reproduced::holds))))
+}
+
+fn text(done: &[Reproduced], directory: &str) -> String {
+    let mut table = table(&["experiment", "claim", "expected", "found", "verdict"]);
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(comfy_table::CellAlignment::Left);
+    }
+    table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
+    for run in done {
+        for verdict in &run.verdicts {
+            let word = match verdict.outcome {
+                Outcome::Pass => "pass",
+                Outcome::Fail => "FAIL",
+                Outcome::Measured => "measured",
+            };
+            table.add_row([run.experiment, &verdict.claim, &verdict.expected, &verdict.measured, word]);
+        }
+    }
+    let failed = done.iter().flat_map(|run| &run.verdicts).filter(|verdict| verdict.pass == Some(false)).count();
+    let said = match failed {
+        0 => "Every claim that can fail holds.".to_owned(),
+        1 => "One claim fails.".to_owned(),
+        failed => format!("{failed} claims fail."),
+    };
+    format!("{table}\n{said} Data, plots and verdicts, for a browser: {directory}/index.html\n")
+}

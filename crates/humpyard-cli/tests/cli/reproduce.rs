@@ -1,0 +1,58 @@
+//! `reproduce`: data, plots and verdicts of experiments.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{directory, document, files, good, run};
+
+#[test]
+fn an_experiment_leaves_data_plots_and_verdicts() {
+    let directory = directory();
+    let at = directory.path();
+    let said = document(at, "reproduce gr3-fig2 --out there");
+    assert_eq!((&said["experiment"], &said["scale"], &said["seed"]), (&"gr3-fig2".into(), &"quick".into(), &1.into()));
+    let [verdict] = said["verdicts"].as_array().expect("verdicts").as_slice() else { panic!("{said:#}") };
+    assert_eq!(verdict["expected"], verdict["measured"]);
+    assert_eq!((&verdict["pass"], &verdict["outcome"]), (&true.into(), &"pass".into()));
+    for file in said["files"].as_array().expect("files") {
+        assert!(at.join("there").join(file.as_str().expect("a name")).is_file(), "{file}");
+    }
+    assert_eq!(files(&at.join("there")), ["REPRODUCTION.md", "gr3-fig2", "index.html"]);
+    let csv = fs::read_to_string(at.join("there/gr3-fig2/data.csv")).expect("data");
+    assert!(csv.starts_with("slot,processor,client\n1,1,2\n2,1,1\n"), "{csv}");
+    let table = fs::read_to_string(at.join("there/REPRODUCTION.md")).expect("a table");
+    assert!(table.contains("| clients served, slot by slot | 2 1 3 1 ") && table.contains("| pass |"), "{table}");
+}
+
+#[test]
+fn several_are_done_by_a_pattern() {
+    let directory = directory();
+    let said = document(directory.path(), "reproduce gr3-fig[23] --out a --threads 1");
+    let names: Vec<&Value> = said.as_array().expect("two").iter().map(|run| &run["experiment"]).collect();
+    assert_eq!(names, ["gr3-fig2", "gr3-fig3"]);
+    let text = good(directory.path(), "reproduce gr3-fig3 gr3-fig2 --out b --quiet").out;
+    assert!(text.contains("Every claim that can fail holds.") && text.contains("b/index.html"), "{text}");
+    for file in ["gr3-fig2/data.csv", "gr3-fig3/data.parquet", "gr3-fig3/schedule.svg"] {
+        let read = |out: &str| fs::read(directory.path().join(out).join(file)).expect("a file");
+        assert_eq!(read("a"), read("b"), "{file}");
+    }
+}
+
+#[test]
+fn what_there_is_not_is_refused() {
+    let directory = directory();
+    fs::write(directory.path().join("file"), "").expect("it is written");
+    for (command, words) in [
+        ("reproduce gr3-fig22", &["no experiment `gr3-fig22`; did you mean `gr3-fig2`?"][..]),
+        ("reproduce nothing-*", &["no experiment `nothing-*`", "there are: gr3-fig2"]),
+        ("reproduce", &["<NAME>"]),
+        ("reproduce gr3-fig2 --quick --full", &["--full"]),
+        ("reproduce gr3-fig2 --out file/there", &["cannot write `file/there`"]),
+    ] {
+        let said = run(directory.path(), &command.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(said.code, Some(2), "{command}: {said:?}");
+        said.assert_one_line(words);
+    }
+    assert_eq!(files(directory.path()), ["file"]);
+}
