@@ -22,8 +22,8 @@ use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#static::Static};
 use humpyard_policies::share::{
-    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, sfq::Sfq, vtrr::Vtrr,
-    wf2q_plus::Wf2qPlus, wrr::Wrr,
+    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, lottery::Lottery,
+    sfq::Sfq, srr::Srr, strr::Strr, vtrr::Vtrr, wf2q_plus::Wf2qPlus, wrr::Wrr,
 };
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
@@ -465,7 +465,10 @@ criterion_group!(
     share::<Drr>,
     share::<Sfq>,
     share::<Wf2qPlus>,
+    share_among_a_million::<Lottery>,
     share_among_a_million::<Vtrr>,
+    share_among_a_million::<Srr>,
+    share_among_a_million::<Strr>,
     share_among_a_million::<Gr3>,
     share_among_a_million::<Gr3mp>,
     share::<Efq>,

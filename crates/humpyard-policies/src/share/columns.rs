@@ -4,8 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use humpyard_core::id::{ClientId, Id, IdVec};
-use humpyard_core::storage::IdSet;
 use humpyard_core::steps;
+use humpyard_core::storage::IdSet;
 
 /// As many columns as a weight has bits.
 const COLUMNS: usize = u32::BITS as usize;

@@ -265,7 +265,7 @@ impl<T> Slots<T> {
     #[inline]
     fn line_up(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
-        if !client.is_open() || client.behind != NOT_IN_LINE {
+        if client.behind != NOT_IN_LINE || !client.is_open() {
             return;
         }
         client.behind = id.0;
@@ -382,9 +382,8 @@ mod tests {
         });
         served.reverse();
         served.into_iter().for_each(|id| slots.offer(id));
-        let rest: alloc::vec::Vec<u32> = core::iter::from_fn(|| slots.holder().inspect(|&id| slots.dispatch(id, 9)))
-            .map(|id| id.0)
-            .collect();
+        let rest: alloc::vec::Vec<u32> =
+            core::iter::from_fn(|| slots.holder().inspect(|&id| slots.dispatch(id, 9))).map(|id| id.0).collect();
         assert_eq!(rest, [3, 1, 2]);
     }
 

@@ -69,7 +69,9 @@ impl Build for Srr {
         source: "Guo. SRR: an O(1) time complexity packet scheduler. SIGCOMM 2001",
         promises: &[
             Promise::WorkConserving,
-            Promise::Fair("unit packets, n clients with weights of k bits: |error| < k n, = 0 at the end of every round"),
+            Promise::Fair(
+                "unit packets, n clients with weights of k bits: |error| < k n, = 0 at the end of every round",
+            ),
         ],
         complexity: "O(1)",
     };
@@ -217,7 +219,9 @@ impl Srr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::testing::{A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work};
+    use crate::share::testing::{
+        A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work,
+    };
 
     const SRR: SrrParams = SrrParams { quantum: Auto::Auto };
 

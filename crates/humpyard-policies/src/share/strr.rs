@@ -137,7 +137,9 @@ impl Build for Strr {
         source: "Ramabhadran, Pasquale. Stratified round robin. SIGCOMM 2003",
         promises: &[
             Promise::WorkConserving,
-            Promise::Fair("unit packets: a client's quanta after an interval of its class are its part of the slots, rounded down"),
+            Promise::Fair(
+                "unit packets: a client's quanta after an interval of its class are its part of the slots, rounded down",
+            ),
         ],
         complexity: "O(1)",
     };
@@ -450,7 +452,9 @@ mod tests {
 
     #[test]
     fn doublings_are_the_least() {
-        for (from, to, expected) in [(1, 1, 0), (1, 2, 1), (3, 4, 1), (3, 6, 1), (3, 7, 2), (4, 3, 0), (4, 2, -1), (5, 2, -1)] {
+        for (from, to, expected) in
+            [(1, 1, 0), (1, 2, 1), (3, 4, 1), (3, 6, 1), (3, 7, 2), (4, 3, 0), (4, 2, -1), (5, 2, -1)]
+        {
             assert_eq!(doublings(from, to), expected, "{from} to {to}");
         }
     }
