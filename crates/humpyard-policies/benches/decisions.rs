@@ -22,8 +22,9 @@ use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#static::Static};
 use humpyard_policies::share::{
-    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, sfq::Sfq, stride::Stride,
-    virtual_clock::VirtualClock, vtrr::Vtrr, wf2q_plus::Wf2qPlus, wfq::WfqTree, wrr::Wrr,
+    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, lottery::Lottery,
+    sfq::Sfq, srr::Srr, stride::Stride, strr::Strr, virtual_clock::VirtualClock, vtrr::Vtrr, wf2q_plus::Wf2qPlus,
+    wfq::WfqTree, wrr::Wrr,
 };
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
@@ -468,7 +469,10 @@ criterion_group!(
     share::<WfqTree>,
     share::<Sfq>,
     share::<Wf2qPlus>,
+    share_among_a_million::<Lottery>,
     share_among_a_million::<Vtrr>,
+    share_among_a_million::<Srr>,
+    share_among_a_million::<Strr>,
     share_among_a_million::<Gr3>,
     share_among_a_million::<Gr3mp>,
     share::<Efq>,

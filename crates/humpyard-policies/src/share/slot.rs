@@ -265,7 +265,7 @@ impl<T> Slots<T> {
     #[inline]
     fn line_up(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
-        if !client.is_open() || client.behind != NOT_IN_LINE {
+        if client.behind != NOT_IN_LINE || !client.is_open() {
             return;
         }
         client.behind = id.0;

@@ -222,6 +222,10 @@ mod tests {
     use crate::share::testing::{
         A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work,
     };
+    use alloc::collections::VecDeque;
+    use alloc::vec::Vec;
+    use humpyard_core::id::Id;
+    use humpyard_core::random::Seed;
 
     const SRR: SrrParams = SrrParams { quantum: Auto::Auto };
 
@@ -290,6 +294,71 @@ mod tests {
         desk.set_weight(1, 3);
         desk.wake(&[4]);
         assert_eq!(desk.serve(6), "141231");
+    }
+
+    /// The rule with a list for each column, and a copy of the one that is visited.
+    #[derive(Default)]
+    struct InLists {
+        columns: [Vec<(usize, u32)>; 32],
+        pending: VecDeque<(usize, u32)>,
+        order: u32,
+        element: u64,
+    }
+
+    impl InLists {
+        fn arrive(&mut self, id: usize, weight: u32) {
+            let own = |(bit, _): &(usize, &mut Vec<_>)| weight >> bit & 1 == 1;
+            self.columns.iter_mut().enumerate().filter(own).for_each(|(_, column)| column.push((id, weight)));
+        }
+
+        fn block(&mut self, id: usize) {
+            self.columns.iter_mut().for_each(|column| column.retain(|member| member.0 != id));
+            self.pending.retain(|member| member.0 != id);
+        }
+
+        fn next(&mut self) -> usize {
+            loop {
+                if let Some((id, _)) = self.pending.pop_front() {
+                    return id;
+                }
+                let order = self.columns.iter().rposition(|column| !column.is_empty()).expect("a client") as u32 + 1;
+                self.element = (self.element << order >> self.order) + 1;
+                self.order = order;
+                if self.element == 1 << order {
+                    self.element = 1;
+                }
+                let column = order - 1 - self.element.trailing_zeros();
+                self.pending = self.columns[column as usize].iter().copied().collect();
+            }
+        }
+    }
+
+    #[test]
+    fn decides_as_lists_do_while_clients_come_and_go() {
+        for weights in random_weights("srr/lists", 60, 20, 2000) {
+            let clients: Vec<u32> = (1..=weights.len() as u32).collect();
+            let mut desk = Desk::<Srr>::new(&SRR, &weights);
+            let mut lists = InLists::default();
+            desk.wake(&clients);
+            weights.iter().enumerate().for_each(|(id, &weight)| lists.arrive(id, weight));
+            let mut idle = VecDeque::new();
+            let mut random = Seed(u64::from(weights[0])).stream("test");
+            for _ in 0..2000 {
+                let served = desk.step().0.index();
+                assert_eq!(served, lists.next(), "{weights:?}");
+                if random.below(4) == 0 && idle.len() + 1 < weights.len() {
+                    desk.block(served as u32 + 1);
+                    lists.block(served);
+                    idle.push_back(served);
+                }
+                if random.below(5) == 0
+                    && let Some(id) = idle.pop_front()
+                {
+                    desk.wake(&[id as u32 + 1]);
+                    lists.arrive(id, weights[id]);
+                }
+            }
+        }
     }
 
     /// PROPORTIONAL_SHARE section 5.5.

@@ -20,8 +20,8 @@
 //! the weights of the clients that are not idle, and less than twice that. Credit is less than a quantum.
 //!
 //! **Departures.** The capacity is the given one times a power of two, so that clients that come, go, or get other weights
-//! leave the classes of all others as they are: intervals change their length, and the time of slots with them. Who goes
-//! leaves no more visits than clients behind. Both quanta of a visit are given at once. On several cores a client that has packets
+//! leave the classes of all others as they are: intervals change their length, and the time of slots with them. If it is not
+//! given it is the sum of the weights of all clients when the first wakes, and anew when all have been idle. Who goes leaves no more visits than clients behind. Both quanta of a visit are given at once. On several cores a client that has packets
 //! waiting and may not be served, since one is in service, is given its slots all the same, up to four a core.
 
 use alloc::boxed::Box;
@@ -121,6 +121,8 @@ pub struct Strr {
     entered: bool,
     /// The capacity before doublings.
     base: u64,
+    /// What the base is to be when the next client wakes while all are idle, if it was not given: the weights of all clients.
+    reserved: Option<u64>,
     /// How many doublings of the base the capacity is.
     doublings: i32,
     /// The weights of all clients that are not idle.
@@ -147,19 +149,16 @@ impl Build for Strr {
 
     fn new(params: &StrrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let quantum = quantum(Self::INFO.name, params.quantum, setup)?;
-        let base = match params.capacity {
-            Auto::Auto => {
-                let weights = (0..setup.clients).map(|id| u64::from(setup.weight(ClientId::from_index(id)).get()));
-                weights.sum::<u64>().clamp(1, CAPACITY_MAX)
-            }
+        let weights = || (0..setup.clients).map(|id| u64::from(setup.weight(ClientId::from_index(id)).get()));
+        let (base, reserved) = match params.capacity {
+            Auto::Auto => (1, Some(weights().sum())),
             Auto::Given(capacity) if capacity > CAPACITY_MAX => {
                 return Err(BuildError::new(format!("strr: `capacity` must be at most 2^61, not {capacity}")));
             }
-            Auto::Given(capacity) => capacity,
+            Auto::Given(capacity) => (capacity, None),
         };
         let client = |id| {
-            let weight = setup.weight(id).get();
-            let class = ClassId::of(doublings(weight.into(), base));
+            let (weight, class) = (setup.weight(id).get(), ClassId::of(0));
             Client { credit: 0, weight, class, awake: false, in_ring: false }
         };
         Ok(Self {
@@ -170,6 +169,7 @@ impl Build for Strr {
             slot: 0,
             entered: false,
             base,
+            reserved,
             doublings: 0,
             weight: 0,
             slots: Slots::new(quantum, setup, client),
@@ -199,7 +199,8 @@ impl Policy for Strr {
                 self.slots.check_idle(id);
             }
             assert!(client.in_ring || !self.slots.is_offered(id), "client {id} is in its ring");
-            assert!(client.credit < self.visit_worth(id).1, "credit of client {id}");
+            assert!(!client.awake || client.credit < self.visit_worth(id).1, "credit of client {id}");
+            assert!(!client.awake || client.class == self.class_of(client.weight), "class of client {id}");
         }
         assert_eq!(weight, self.weight, "weights");
     }
@@ -212,10 +213,12 @@ impl Share for Strr {
     }
 
     fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
-        let client = &mut self.slots[id];
-        client.awake = true;
-        client.credit = 0;
-        let weight = client.weight;
+        if self.weight == 0 {
+            self.begin();
+        }
+        let weight = self.slots[id].weight;
+        let class = self.class_of(weight);
+        self.slots[id] = Client { credit: 0, weight, class, awake: true, in_ring: false };
         self.share_among(self.weight + u64::from(weight));
         self.on_head(now, id, head);
     }
@@ -262,15 +265,17 @@ impl Share for Strr {
 
     fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
         let Client { weight: old, class, awake, in_ring, .. } = self.slots[id];
-        let new = ClassId::of(doublings(weight.get().into(), self.base));
-        if new != class {
+        let (from, to) = (u64::from(old), u64::from(weight.get()));
+        self.reserved = self.reserved.map(|reserved| reserved - from + to);
+        let new = self.class_of(weight.get());
+        if awake && new != class {
             self.leave(id);
             self.slots[id].class = new;
             self.slots[id].credit = 0;
         }
         self.slots[id].weight = weight.get();
         if awake {
-            self.share_among(self.weight - u64::from(old) + u64::from(weight.get()));
+            self.share_among(self.weight - from + to);
         }
         if in_ring && new != class {
             self.join(id);
@@ -359,6 +364,19 @@ impl Strr {
         let client = &self.slots[id];
         let (weight, doublings) = (u64::from(client.weight), client.class.doublings());
         if doublings >= 0 { (weight << doublings, self.base) } else { (weight, self.base << -doublings) }
+    }
+
+    /// The class of this weight.
+    fn class_of(&self, weight: u32) -> ClassId {
+        ClassId::of(doublings(weight.into(), self.base))
+    }
+
+    /// Begins with the first slot, while all are idle.
+    fn begin(&mut self) {
+        if let Some(reserved) = self.reserved {
+            self.base = reserved.min(CAPACITY_MAX);
+        }
+        (self.slot, self.entered, self.doublings) = (0, false, 0);
     }
 
     /// Takes a client into the ring of its class: it is counted from the next interval on.
@@ -478,7 +496,7 @@ mod tests {
                     let is_over = policy.classes[class.index()].visits == 0;
                     if served && is_over && !policy.entered {
                         let (worth, whole) = policy.visit_worth(id);
-                        let intervals = (policy.slot - 1 >> interval) + 1;
+                        let intervals = ((policy.slot - 1) >> interval) + 1;
                         assert_eq!(given, intervals * worth / whole, "{weights:?}");
                         checked += 1;
                     }

@@ -91,29 +91,30 @@ fn scale(parts: u128, from: u64, to: u64) -> (u128, bool) {
     // What is whole and what is not apart, so that products fit.
     let whole = (parts / SLOT) * to;
     let rest = (whole % from) * SLOT + (parts % SLOT) * to;
-    ((whole / from) * SLOT + rest / from, rest % from > 0)
+    ((whole / from) * SLOT + rest / from, !rest.is_multiple_of(from))
 }
 
 impl Client {
     /// One slot later.
     #[inline]
     fn advance(&mut self) {
-        let parts = u128::from(self.parts) + SLOT;
-        let round = u128::from(self.weight) * SLOT;
-        if parts < round {
-            self.parts = parts as u64;
+        // A whole round less one slot: the round itself may not fit.
+        let last = u64::from(self.weight - 1) << 32;
+        if self.parts < last {
+            self.parts += 1 << 32;
         } else {
             self.whole += 1;
-            self.parts = (parts - round) as u64;
+            self.parts -= last;
         }
     }
 
     /// Whether its start tag is less than this virtual time.
     #[inline]
     fn is_behind(&self, time: &VirtualTime) -> bool {
-        // Which of them decides cannot be predicted: no branch.
-        let parts = u128::from(self.parts) * u128::from(time.over) < time.parts * u128::from(self.weight);
-        (self.whole < time.whole) | (self.whole == time.whole) & parts
+        if self.whole != time.whole {
+            return self.whole < time.whole;
+        }
+        u128::from(self.parts) * u128::from(time.over) < time.parts * u128::from(self.weight)
     }
 
     /// Forgets what it was given beyond its share: from this virtual time on, rounded up so that a tie stays one.
@@ -261,16 +262,15 @@ impl GivesSlots for Vtrr {
 
     #[inline]
     fn give(&mut self) {
-        let mut id = self.next_behind().unwrap_or_else(|| self.first());
-        if self.left(id) == 0 {
+        let (mut id, mut left) = self.next_behind().unwrap_or_else(|| self.first());
+        if left == 0 {
             self.cycle += 1;
             self.left = self.weight;
-            id = self.first();
+            (id, left) = self.first();
         }
         self.cursor = Some(id);
-        let left = self.left(id) - 1;
         let client = &mut self.slots[id];
-        client.left = left;
+        client.left = left - 1;
         client.cycle = self.cycle;
         client.advance();
         self.left -= 1;
@@ -280,19 +280,23 @@ impl GivesSlots for Vtrr {
 }
 
 impl Vtrr {
-    /// The client after the cursor, if it is its turn: it has slots left, more than the cursor or else it would be behind.
+    /// The client after the cursor and how many slots it has left, if it is its turn: it has some, and more than the cursor,
+    /// or it would else be behind.
     #[inline]
-    fn next_behind(&self) -> Option<ClientId> {
+    fn next_behind(&self) -> Option<(ClientId, u32)> {
         let cursor = self.cursor?;
         let id = self.able_from(self.queue.next(cursor))?;
         let left = self.left(id);
-        let is_behind = self.slots[id].is_behind(&self.virtual_time.next());
-        ((left > 0) & ((left > self.left(cursor)) | is_behind)).then_some(id)
+        let is_behind = || self.slots[id].is_behind(&self.virtual_time.next());
+        (left > 0 && (left > self.left(cursor) || is_behind())).then_some((id, left))
     }
 
-    /// The first client that may be given a slot.
-    fn first(&self) -> ClientId {
-        self.able_from(self.queue.front()).expect("a client whose head may be served is in the queue")
+    /// The first client that may be given a slot, and how many it has left.
+    #[inline]
+    fn first(&self) -> (ClientId, u32) {
+        let first = self.able_from(self.queue.front());
+        let id = first.expect("a client whose head may be served is in the queue");
+        (id, self.left(id))
     }
 
     /// The first client from this one on that may be given a slot.

@@ -10,8 +10,11 @@ use humpyard_policies::share::drr::Drr;
 use humpyard_policies::share::efq::Efq;
 use humpyard_policies::share::gr3::Gr3;
 use humpyard_policies::share::gr3mp::Gr3mp;
+use humpyard_policies::share::lottery::Lottery;
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
+use humpyard_policies::share::srr::Srr;
 use humpyard_policies::share::stride::Stride;
+use humpyard_policies::share::strr::Strr;
 use humpyard_policies::share::virtual_clock::VirtualClock;
 use humpyard_policies::share::vtrr::Vtrr;
 use humpyard_policies::share::wf2q_plus::Wf2qPlus;
@@ -103,8 +106,17 @@ fn rounds_are_within_a_round() {
         greatest_deviation_of_any::<Wrr>(),
         greatest_deviation_of_any::<Drr>(),
         greatest_deviation_of_any::<Vtrr>(),
+        greatest_deviation_of_any::<Srr>(),
+        greatest_deviation_of_any::<Strr>(),
         greatest_deviation_of_any::<Gr3>(),
         greatest_deviation_of_any::<Gr3mp>(),
     ];
     assert!(deviations.into_iter().all(|deviation| deviation < round), "{deviations:?}");
+}
+
+/// The client of weight 1 wins 2000 of 48,000 slots on average, with a standard deviation of 44: 2.2 % of its share.
+#[test]
+fn draws_are_within_a_tenth() {
+    let deviation = greatest_deviation_of_any::<Lottery>();
+    assert!(deviation < 0.1, "{deviation}");
 }
