@@ -176,6 +176,8 @@ family! {
         Vtrr(share::vtrr::Vtrr),
         Gr3(share::gr3::Gr3),
         Gr3mp(share::gr3mp::Gr3mp),
+        Linux24(share::linux24::Linux24),
+        LinuxO1(share::linux_o1::LinuxO1),
         Efq(share::efq::Efq),
         EfqWarm(share::efq_warm::EfqWarm),
         Lap(share::lap::Lap),

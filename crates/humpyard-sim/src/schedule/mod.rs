@@ -128,6 +128,7 @@ mod tests {
         assert_eq!(range("wf2q+"), ("-11/12".into(), "3/4".into()));
         assert_eq!(range("vtrr"), ("-2".into(), "1".into()));
         assert_eq!(range("gr3"), ("-5/6".into(), "11/8".into()));
+        assert_eq!(range("linux-o1"), ("-15/8".into(), "6".into()));
     }
 
     #[test]
