@@ -22,9 +22,9 @@ use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#static::Static};
 use humpyard_policies::share::{
-    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, lottery::Lottery,
-    sfq::Sfq, srr::Srr, stride::Stride, strr::Strr, virtual_clock::VirtualClock, vtrr::Vtrr, wf2q_plus::Wf2qPlus,
-    wfq::WfqTree, wrr::Wrr,
+    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, linux_o1::LinuxO1,
+    linux24::Linux24, lottery::Lottery, sfq::Sfq, srr::Srr, stride::Stride, strr::Strr, virtual_clock::VirtualClock,
+    vtrr::Vtrr, wf2q_plus::Wf2qPlus, wfq::WfqTree, wrr::Wrr,
 };
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
@@ -153,6 +153,11 @@ fn steer_in_proportion(criterion: &mut Criterion) {
 
 fn share<Q: Share + Build>(criterion: &mut Criterion) {
     share_among::<Q>(criterion, &[8, 64, 512, 4096, 32_768]);
+}
+
+/// Policies that look at all clients.
+fn share_among_few<Q: Share + Build>(criterion: &mut Criterion) {
+    share_among::<Q>(criterion, &[8, 64, 512, 4096]);
 }
 
 /// Policies for which it takes no longer to add a client the more there are.
@@ -475,6 +480,8 @@ criterion_group!(
     share_among_a_million::<Strr>,
     share_among_a_million::<Gr3>,
     share_among_a_million::<Gr3mp>,
+    share_among_few::<Linux24>,
+    share_among_a_million::<LinuxO1>,
     share::<Efq>,
     share_by_estimates::<Efq>,
     share_by_estimates::<EfqWarm>,

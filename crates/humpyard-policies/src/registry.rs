@@ -58,7 +58,7 @@ fn build<P: Build>(pairs: &[(String, String)], setup: &Setup<'_>) -> Result<P, B
 /// all), its table, and the delegation of its trait. A new policy is one line here.
 macro_rules! family {
     ($(#[$doc:meta])* $any:ident: $trait:ident [$($variant:ident($policy:ty)),+ $(,)?]
-     asked { $($asked:tt)* } told { $($told:tt)* }) => {
+     asked { $($asked:tt)* } told { $($told:tt)* } $(visited by $visitor:ident)*) => {
         $(#[$doc])*
         #[derive(Debug)]
         #[expect(missing_docs, reason = "each variant is the policy of its name")]
@@ -93,8 +93,22 @@ macro_rules! family {
             }
         }
 
+        visit! { $any [$($variant)+] $($visitor)* }
         delegate! { $any [$($variant)+] Policy asked { fn check(); fn next_timeout() -> Option<Time>; } told { fn on_timeout(now: Time); } }
         delegate! { $any [$($variant)+] $trait asked { $($asked)* } told { $($told)* } }
+    };
+}
+
+/// Hands the policy inside an enum, with its own type, to a visitor, where a family has one.
+macro_rules! visit {
+    ($any:ident $variants:tt) => {};
+    ($any:ident $variants:tt $visitor:ident) => {
+        impl $any {
+            /// Hands the policy inside to a visitor, which calls it by its own type, without a branch for each call.
+            pub fn visit<V: $visitor>(self, visitor: V) -> V::Answer {
+                inside!(self $variants policy => visitor.visit(policy))
+            }
+        }
     };
 }
 
@@ -169,6 +183,8 @@ family! {
         Strr(share::strr::Strr),
         Gr3(share::gr3::Gr3),
         Gr3mp(share::gr3mp::Gr3mp),
+        Linux24(share::linux24::Linux24),
+        LinuxO1(share::linux_o1::LinuxO1),
         Efq(share::efq::Efq),
         EfqWarm(share::efq_warm::EfqWarm),
         Lap(share::lap::Lap),
@@ -191,6 +207,16 @@ family! {
         fn on_client_end(now: Time, client: ClientId);
         fn set_weight(now: Time, client: ClientId, weight: Weight);
     }
+    visited by ShareVisitor
+}
+
+/// What is to be done with a sharing policy of whatever type: see [`AnyShare::visit`].
+pub trait ShareVisitor {
+    /// What comes of it.
+    type Answer;
+
+    /// Does it.
+    fn visit<Q: Share>(self, policy: Q) -> Self::Answer;
 }
 
 impl AnyShare {

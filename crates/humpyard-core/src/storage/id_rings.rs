@@ -38,6 +38,13 @@ impl<R: Id, I: Id> IdRings<R, I> {
         }
     }
 
+    /// Adds `id`, which is in no ring, as the first member.
+    #[inline]
+    pub fn push_front(&mut self, ring: R, id: I) {
+        self.push_back(ring, id);
+        self.fronts[ring] = Some(id);
+    }
+
     /// Adds `id`, which is in no ring, to a ring that ascends by this key, behind those with the same. O(1) if it comes last,
     /// else as many steps as members come after it.
     #[inline]
@@ -122,6 +129,10 @@ mod tests {
                 Some(at) => {
                     rings.remove(ServiceId::from_index(at), id);
                     model[at].retain(|&member| member != id);
+                }
+                None if at == 0 && random.below(2) == 0 => {
+                    rings.push_front(ring, id);
+                    model[at].insert(0, id);
                 }
                 None if at == 0 => {
                     rings.push_back(ring, id);

@@ -7,6 +7,8 @@ pub mod fcfs;
 pub mod gr3;
 pub mod gr3mp;
 pub mod lap;
+pub mod linux24;
+pub mod linux_o1;
 pub mod lottery;
 pub mod sfq;
 pub mod srr;

@@ -49,6 +49,20 @@ pub(crate) fn sequence<Q: Share + Build>(
         .collect()
 }
 
+/// Whom a policy serves on each of several processors, with always-ready clients and packets of work 1.
+pub(crate) fn unit_ticks<Q: Share + Build>(
+    params: &Q::Params,
+    weights: &[u32],
+    processors: usize,
+    ticks: usize,
+) -> Vec<Vec<ClientId>> {
+    let weights = weights_of(weights);
+    let setup = Setup { longest: 1, ..setup(processors, weights.len(), &weights) };
+    let clients = (0..weights.len()).map(ClientId::from_index);
+    let mut ready = AlwaysReady::new(&setup, clients, |_, _| 1, || Q::new(params, &setup)).expect("valid parameters");
+    (0..ticks).map(|_| ready.step().map(|served| served.expect("work conserving").client).collect()).collect()
+}
+
 /// As [`sequence`], with packets of work 1.
 pub(crate) fn unit_sequence<Q: Share + Build>(params: &Q::Params, weights: &[u32], slots: usize) -> String {
     sequence::<Q>(params, weights, slots, 1, |_, _| 1)

@@ -3,6 +3,7 @@
 mod conformance;
 mod fairness;
 mod journal;
+mod kernels;
 mod long_run;
 mod order;
 mod shapes;

@@ -134,6 +134,7 @@ mod tests {
         assert_eq!(range("srr"), ("-3/2".into(), "3/2".into()));
         assert_eq!(range("strr"), ("-13/12".into(), "1".into()));
         assert_eq!(range("gr3"), ("-5/6".into(), "11/8".into()));
+        assert_eq!(range("linux-o1"), ("-15/8".into(), "6".into()));
     }
 
     #[test]

@@ -1,0 +1,570 @@
+//! What a packet costs under every sharing policy, through the trait and the registry, without the mechanism.
+//!
+//! `wake`: every client gets a packet, which wakes it, then all are served: what a packet costs from its arrival to its completion.
+//! `steady`: packets arrive in turn for all clients, of which four for each are waiting at all times. `ready`: clients always have
+//! packets, who is served gets another: what a decision costs. Clients are visited in sequence or at random: their packets arrive in that
+//! order, or in `ready` they woke in it. Weights: equal; four (1, 2, 4, 8 at random); many (from 1 to 2^16, the logarithm uniform).
+//!
+//! `none` is the loop itself, which keeps the queues of clients, with a policy that serves in the order of visits. Policies are
+//! called by their own types; one made from text goes through an enumeration, which takes 3 to 8 ns more. Figures are in ns,
+//! of the processor time of the thread: the median of five measurements. Beside some of them is, by what a peer takes, the
+//! ratio to it: see `PEERS`.
+//!
+//! ```text
+//! cargo bench --package humpyard-policies --bench share -- [--quick] [WORD ...]
+//! ```
+//!
+//! Words choose: names of policies, `wake` `steady` `ready`, `equal` `four` `many`, `sequential` `random`, numbers of clients.
+//! `--quick` measures three times and more briefly, up to 4,096 clients. All of it takes half an hour.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the tables are what it is for")]
+
+use std::fmt::{self, Display, Write};
+use std::io::{IsTerminal, stderr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use humpyard_core::hash::mix;
+use humpyard_core::id::{ClientId, CoreId, Id};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Policy, Setup, Share};
+use humpyard_core::random::Seed;
+use humpyard_core::unit::{Time, Weight};
+use humpyard_policies::registry::{AnyShare, ShareVisitor};
+use humpyard_policies::spec::PolicySpec;
+use nix::time::{ClockId, clock_gettime};
+
+const CLIENTS: [usize; 7] = [8, 64, 512, 4096, 16_384, 32_768, 1 << 20];
+/// The most clients of a policy that looks at all of them for a decision, or to let one in.
+const CLIENTS_LINEAR: usize = 16_384;
+const CLIENTS_QUICK: usize = 4096;
+/// The loop itself.
+const NONE: &str = "none";
+
+/// Declares an enumeration whose members have names.
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident { $($member:ident = $text:literal),+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        enum $name { $($member),+ }
+
+        impl $name {
+            const ALL: &'static [Self] = &[$(Self::$member),+];
+
+            fn name(self) -> &'static str {
+                match self { $(Self::$member => $text),+ }
+            }
+
+            fn find(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|member| member.name() == name)
+            }
+        }
+    };
+}
+
+named! {
+    /// What happens to packets.
+    Workload { Wake = "wake", Steady = "steady", Ready = "ready" }
+}
+named! {
+    /// What weights clients have.
+    Weights { Equal = "equal", Four = "four", Many = "many" }
+}
+named! {
+    /// In which order clients are visited.
+    Order { Sequential = "sequential", Random = "random" }
+}
+
+impl Weights {
+    fn of(self, clients: usize) -> Vec<Weight> {
+        let mut random = Seed(1).stream("share/weights");
+        let weight = |_| match self {
+            Self::Equal => 1,
+            Self::Four => 1 << random.below(4),
+            Self::Many => (random.unit() * 16.0).exp2() as u32,
+        };
+        (0..clients).map(weight).map(|weight| Weight::new(weight).expect("1 or more")).collect()
+    }
+}
+
+impl Order {
+    fn of(self, clients: usize) -> Vec<ClientId> {
+        let mut order: Vec<ClientId> = (0..clients).map(ClientId::from_index).collect();
+        if self == Self::Random {
+            let mut random = Seed(1).stream("share/order");
+            (1..clients).rev().for_each(|last| order.swap(last, random.below(last as u64 + 1) as usize));
+        }
+        order
+    }
+}
+
+/// What a peer takes, in ns, with so many clients. dummynet's user-space test (`gcc -O3 -march=native`), the loop included; schedulers
+/// of public kernels and of ns-2. Measured elsewhere, on a machine of the kind of ours (2 vCPU of a Xeon at 2.6 GHz), in an order of
+/// visits that is not known: a ratio says where to look, not who wins.
+struct Peer {
+    name: &'static str,
+    workload: Workload,
+    /// Only with these weights.
+    weights: Option<Weights>,
+    /// Our policy of the same name.
+    ours: &'static str,
+    times: &'static [(usize, f64)],
+}
+
+impl Peer {
+    const fn new(name: &'static str, workload: Workload, ours: &'static str, times: &'static [(usize, f64)]) -> Self {
+        Self { name, workload, weights: None, ours, times }
+    }
+
+    fn time(&self, clients: usize) -> Option<f64> {
+        self.times.iter().find(|&&(size, _)| size == clients).map(|&(_, time)| time)
+    }
+}
+
+const PEERS: &[Peer] = &[
+    Peer::new(
+        "dummynet, none",
+        Workload::Wake,
+        NONE,
+        &[(8, 14.0), (64, 14.7), (512, 15.6), (4096, 17.0), (32_768, 18.8), (1 << 20, 43.8)],
+    ),
+    Peer::new(
+        "dummynet FIFO",
+        Workload::Wake,
+        "fcfs",
+        &[(8, 15.3), (64, 15.7), (512, 20.3), (4096, 21.5), (32_768, 17.9), (1 << 20, 42.8)],
+    ),
+    Peer::new(
+        "dummynet DRR",
+        Workload::Wake,
+        "drr",
+        &[(8, 23.3), (64, 17.4), (512, 17.9), (4096, 17.9), (32_768, 19.6), (1 << 20, 43.3)],
+    ),
+    Peer::new(
+        "dummynet QFQ",
+        Workload::Wake,
+        "qfq",
+        &[(8, 25.6), (64, 24.5), (512, 24.2), (4096, 31.7), (32_768, 24.8), (1 << 20, 56.9)],
+    ),
+    Peer::new(
+        "dummynet WF2Q+",
+        Workload::Wake,
+        "wf2q+",
+        &[(8, 52.7), (64, 60.2), (512, 92.3), (4096, 194.0), (32_768, 245.0), (1 << 20, 1059.0)],
+    ),
+    Peer::new("dummynet DRR", Workload::Steady, "drr", &[(8, 15.6), (64, 21.5), (4096, 22.1), (32_768, 18.8)]),
+    Peer::new("dummynet QFQ", Workload::Steady, "qfq", &[(8, 22.5), (64, 26.5), (4096, 22.1), (32_768, 22.7)]),
+    Peer::new("dummynet WF2Q+", Workload::Steady, "wf2q+", &[(8, 41.0), (64, 87.0), (4096, 229.0), (32_768, 370.0)]),
+    Peer { weights: Some(Weights::Equal), ..Peer::new("kernel, like GR3", Workload::Ready, "gr3", &flat(13.5)) },
+    Peer { weights: Some(Weights::Four), ..Peer::new("kernel, like GR3", Workload::Ready, "gr3", &flat(20.5)) },
+    Peer { weights: Some(Weights::Many), ..Peer::new("kernel, like GR3", Workload::Ready, "gr3", &flat(20.0)) },
+    Peer::new("kernel VTRR", Workload::Ready, "vtrr", &[(64, 6.3), (4096, 8.7), (1 << 20, 45.0)]),
+    Peer::new("kernel EEVDF", Workload::Ready, "eevdf", &[(64, 42.0), (4096, 98.0), (32_768, 185.0)]),
+    Peer::new("ns-2 SRR", Workload::Ready, "srr", &[(64, 13.0), (4096, 17.0)]),
+];
+
+/// The same with any number of clients.
+const fn flat(time: f64) -> [(usize, f64); CLIENTS.len()] {
+    let mut times = [(0, time); CLIENTS.len()];
+    let mut at = 0;
+    while at < CLIENTS.len() {
+        times[at].0 = CLIENTS[at];
+        at += 1;
+    }
+    times
+}
+
+/// The policy that takes no time: clients are served in the order of visits.
+struct Nothing<'a> {
+    order: &'a [ClientId],
+    next: usize,
+}
+
+impl Policy for Nothing<'_> {}
+
+impl Share for Nothing<'_> {
+    fn on_wake(&mut self, _: Time, _: ClientId, _: &Packet) {}
+    fn on_head(&mut self, _: Time, _: ClientId, _: &Packet) {}
+    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+        Some(self.order[self.next])
+    }
+    fn on_dispatch(&mut self, _: Time, _: CoreId, _: ClientId, _: &Packet) {
+        self.next = if self.next + 1 < self.order.len() { self.next + 1 } else { 0 };
+    }
+    fn on_idle(&mut self, _: Time, _: ClientId) {}
+    fn on_client_end(&mut self, _: Time, _: ClientId) {}
+    fn set_weight(&mut self, _: Time, _: ClientId, _: Weight) {}
+}
+
+/// The most packets there are at once.
+fn packets_max(clients: usize) -> usize {
+    4 * clients + 1
+}
+
+/// A packet of a client: all have the same length.
+#[inline]
+fn packet(client: ClientId) -> Packet {
+    let length = 64 + (mix(u64::from(client.0)) >> 32) as u32 % 1451;
+    Packet { client, length, estimate: u64::from(length), ..Packet::default() }
+}
+
+/// No packet.
+const END: u32 = u32::MAX;
+
+/// A place for a packet.
+#[derive(Clone, Copy)]
+struct Place {
+    packet: Packet,
+    /// The packet behind it in its queue, or the next free place.
+    next: u32,
+}
+
+/// The queue of a client.
+#[derive(Clone, Copy)]
+struct Queue {
+    first: u32,
+    last: u32,
+    packets: u32,
+}
+
+/// The loop: queues of clients, and one core, on which a packet takes 1 ns for a byte.
+struct Host<'a, Q> {
+    policy: Q,
+    merged: bool,
+    order: &'a [ClientId],
+    /// Whose packet comes next.
+    next: usize,
+    places: Vec<Place>,
+    free: u32,
+    queues: Vec<Queue>,
+    now: Time,
+}
+
+impl<'a, Q: Share> Host<'a, Q> {
+    fn new(policy: Q, order: &'a [ClientId]) -> Self {
+        let merged = policy.merges_clients();
+        let place = |at| Place { packet: Packet::default(), next: at + 1 };
+        Self {
+            policy,
+            merged,
+            order,
+            next: 0,
+            places: (0..packets_max(order.len()) as u32).map(place).collect(),
+            free: 0,
+            queues: vec![Queue { first: END, last: END, packets: 0 }; order.len()],
+            now: Time::ZERO,
+        }
+    }
+
+    /// A packet of the next client comes.
+    #[inline]
+    fn arrive(&mut self) {
+        let client = self.order[self.next];
+        self.next = if self.next + 1 < self.order.len() { self.next + 1 } else { 0 };
+        self.arrive_for(if self.merged { ClientId(0) } else { client });
+    }
+
+    #[inline]
+    fn arrive_for(&mut self, client: ClientId) {
+        let at = self.free;
+        let place = &mut self.places[at as usize];
+        self.free = place.next;
+        *place = Place { packet: packet(client), next: END };
+        let queue = &mut self.queues[client.index()];
+        let waiting = queue.packets;
+        let before = core::mem::replace(&mut queue.last, at);
+        queue.packets += 1;
+        if waiting == 0 {
+            queue.first = at;
+        } else {
+            self.places[before as usize].next = at;
+        }
+        let packet = &self.places[at as usize].packet;
+        self.policy.on_arrival(self.now, client, packet, waiting);
+        if waiting == 0 {
+            self.policy.on_wake(self.now, client, packet);
+        }
+    }
+
+    /// A packet is served; whose it was.
+    #[inline]
+    fn serve(&mut self) -> ClientId {
+        let client = self.policy.pick(self.now, CoreId(0)).expect("packets wait");
+        let queue = &mut self.queues[client.index()];
+        let at = queue.first;
+        let Place { packet, next } = &self.places[at as usize];
+        queue.first = *next;
+        queue.packets -= 1;
+        let others = queue.packets > 0;
+        self.policy.on_dispatch(self.now, CoreId(0), client, packet);
+        if others {
+            self.policy.on_head(self.now, client, &self.places[*next as usize].packet);
+        }
+        self.now = Time::from_ns(self.now.as_ns() + packet.estimate);
+        self.policy.on_completion(self.now, CoreId(0), client, packet, packet.estimate);
+        if !others {
+            self.policy.on_idle(self.now, client);
+        }
+        self.places[at as usize].next = core::mem::replace(&mut self.free, at);
+        client
+    }
+
+    /// As many packets wait as there are at all times.
+    fn prepare(&mut self, workload: Workload) {
+        let each = match workload {
+            Workload::Wake => 0,
+            Workload::Steady => 4,
+            Workload::Ready => 2,
+        };
+        (0..each * self.order.len()).for_each(|_| self.arrive());
+    }
+
+    /// One round, of as many packets as there are clients.
+    fn round(&mut self, workload: Workload) {
+        let packets = 0..self.order.len();
+        match workload {
+            Workload::Wake => {
+                packets.clone().for_each(|_| self.arrive());
+                packets.for_each(|_| {
+                    self.serve();
+                });
+            }
+            Workload::Steady => packets.for_each(|_| {
+                self.serve();
+                self.arrive();
+            }),
+            Workload::Ready => packets.for_each(|_| {
+                let client = self.serve();
+                self.arrive_for(client);
+            }),
+        }
+    }
+}
+
+/// Processor time of this thread.
+fn thread_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("threads have a clock").into()
+}
+
+/// How often and how long is measured.
+#[derive(Clone, Copy)]
+struct Effort {
+    measurements: usize,
+    /// The least time of a measurement.
+    time: Duration,
+}
+
+/// Time of a packet in ns: the median.
+fn measure<Q: Share>(mut host: Host<'_, Q>, workload: Workload, effort: Effort) -> f64 {
+    host.prepare(workload);
+    let mut rounds = 1;
+    let mut timed = |rounds: u64| {
+        let begun = thread_time();
+        (0..rounds).for_each(|_| host.round(workload));
+        thread_time() - begun
+    };
+    // The first round is for the caches.
+    timed(1);
+    while rounds < 1 << 24 && timed(rounds) < effort.time {
+        rounds *= 2;
+    }
+    let mut times: Vec<Duration> = (0..effort.measurements).map(|_| timed(rounds)).collect();
+    times.sort();
+    let packets = rounds as f64 * host.order.len() as f64;
+    times[times.len() / 2].as_nanos() as f64 / packets
+}
+
+/// Of a policy, called by its own type.
+struct Measurement<'a> {
+    order: &'a [ClientId],
+    workload: Workload,
+    effort: Effort,
+}
+
+impl ShareVisitor for Measurement<'_> {
+    type Answer = f64;
+
+    fn visit<Q: Share>(self, policy: Q) -> f64 {
+        measure(Host::new(policy, self.order), self.workload, self.effort)
+    }
+}
+
+/// One figure.
+#[derive(Clone, Copy)]
+struct Cell<'a> {
+    policy: &'a str,
+    workload: Workload,
+    weights: Weights,
+    order: Order,
+    clients: usize,
+}
+
+impl Cell<'_> {
+    /// In ns.
+    fn time(self, effort: Effort) -> f64 {
+        let (weights, order) = (self.weights.of(self.clients), self.order.of(self.clients));
+        if self.policy == NONE {
+            let nothing = Nothing { order: &order, next: 0 };
+            return measure(Host::new(nothing, &order), self.workload, effort);
+        }
+        let setup =
+            Setup { clients: self.clients, packets: packets_max(self.clients), weights: &weights, ..Setup::default() };
+        let spec: PolicySpec = self.policy.parse().expect("it is registered");
+        let policy = spec.build_share(&setup).expect("defaults fit");
+        policy.visit(Measurement { order: &order, workload: self.workload, effort })
+    }
+
+    fn peers(self) -> impl Iterator<Item = (&'static Peer, f64)> {
+        let is_it = move |peer: &&Peer| {
+            peer.ours == self.policy
+                && peer.workload == self.workload
+                && peer.weights.is_none_or(|weights| weights == self.weights)
+        };
+        PEERS.iter().filter(is_it).filter_map(move |peer| Some((peer, peer.time(self.clients)?)))
+    }
+}
+
+/// The policies by name, and whether they look at all clients.
+fn policies() -> Vec<(&'static str, bool)> {
+    let linear = |complexity: &str| complexity.contains("O(n)");
+    let registered = AnyShare::entries().into_iter().map(|entry| (entry.info.name, linear(entry.info.complexity)));
+    [(NONE, false)].into_iter().chain(registered).collect()
+}
+
+/// What of all is measured: all where nothing is chosen.
+#[derive(Default)]
+struct Choice {
+    quick: bool,
+    policies: Vec<String>,
+    workloads: Vec<Workload>,
+    weights: Vec<Weights>,
+    orders: Vec<Order>,
+    clients: Vec<usize>,
+}
+
+impl Choice {
+    fn read(words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut choice = Self::default();
+        for word in words {
+            if word == "--quick" {
+                choice.quick = true;
+            } else if let Some(workload) = Workload::find(&word) {
+                choice.workloads.push(workload);
+            } else if let Some(weights) = Weights::find(&word) {
+                choice.weights.push(weights);
+            } else if let Some(order) = Order::find(&word) {
+                choice.orders.push(order);
+            } else if let Ok(clients) = word.parse() {
+                choice.clients.push(clients);
+            } else if policies().iter().any(|(name, _)| *name == word) {
+                choice.policies.push(word);
+            } else {
+                let names: Vec<&str> = policies().into_iter().map(|(name, _)| name).collect();
+                return Err(format!(
+                    "no `{word}`: there are --quick, wake, steady, ready, equal, four, many, sequential, random, numbers of \
+                     clients, and {}",
+                    names.join(", ")
+                ));
+            }
+        }
+        Ok(choice)
+    }
+
+    fn clients(&self) -> Vec<usize> {
+        match self.clients.as_slice() {
+            [] => CLIENTS.into_iter().filter(|&clients| !self.quick || clients <= CLIENTS_QUICK).collect(),
+            given => given.to_vec(),
+        }
+    }
+
+    fn effort(&self) -> Effort {
+        match self.quick {
+            true => Effort { measurements: 3, time: Duration::from_millis(2) },
+            false => Effort { measurements: 5, time: Duration::from_millis(20) },
+        }
+    }
+}
+
+fn takes<T: PartialEq>(chosen: &[T], one: &T) -> bool {
+    chosen.is_empty() || chosen.contains(one)
+}
+
+/// Measures one table, and says it.
+fn table(choice: &Choice, workload: Workload, weights: Weights, order: Order) -> String {
+    let sizes = choice.clients();
+    let mut text = format!("\n{}, weights {}, clients {}\n", workload.name(), weights.name(), order.name());
+    let mut row = |name: &str, cells: Vec<String>| {
+        write!(text, "{name:<20}").expect("a string");
+        cells.iter().for_each(|cell| write!(text, "{cell:>16}").expect("a string"));
+        text = text.trim_end().to_owned() + "\n";
+    };
+    row("ns (times a peer's)", sizes.iter().map(usize::to_string).collect());
+    for (policy, linear) in policies().into_iter().filter(|(name, _)| takes(&choice.policies, &(*name).to_owned())) {
+        let cells = sizes.iter().map(|&clients| {
+            if linear && clients > CLIENTS_LINEAR {
+                return "O(n)".to_owned();
+            }
+            let cell = Cell { policy, workload, weights, order, clients };
+            say_progress(&format!("{policy} {clients}"));
+            Figure(cell.time(choice.effort()), cell.peers().next().map(|(_, time)| time)).to_string()
+        });
+        row(policy, cells.collect());
+    }
+    for peer in PEERS {
+        let cell = |clients| Cell { policy: peer.ours, workload, weights, order, clients };
+        let times: Vec<String> = sizes
+            .iter()
+            .map(|&clients| {
+                let time = cell(clients).peers().find(|(found, _)| std::ptr::eq(*found, peer));
+                time.map_or(String::new(), |(_, time)| Figure(time, None).to_string())
+            })
+            .collect();
+        if times.iter().any(|time| !time.is_empty()) && takes(&choice.policies, &peer.ours.to_owned()) {
+            row(&format!("  {}", peer.name), times);
+        }
+    }
+    say_progress("");
+    text
+}
+
+/// Where someone can see it.
+fn say_progress(what: &str) {
+    if stderr().is_terminal() {
+        eprint!("\r{what}\u{1b}[K");
+    }
+}
+
+/// A time in ns, and how many times that of a peer it is.
+struct Figure(f64, Option<f64>);
+
+impl Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(time, peer) = self;
+        let digits = usize::from(*time < 100.0);
+        write!(f, "{time:.digits$}")?;
+        peer.map_or(Ok(()), |peer| write!(f, " ({:.2}x)", time / peer))
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    // Without `--bench` it is a test run: everything works, nothing is measured.
+    let is_bench = words.iter().any(|word| word == "--bench");
+    let mut choice = match Choice::read(words.into_iter().filter(|word| word != "--bench")) {
+        Ok(choice) => choice,
+        Err(error) => {
+            eprintln!("share: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    if !is_bench {
+        choice = Choice { quick: true, clients: vec![8], ..choice };
+    }
+    for &workload in Workload::ALL.iter().filter(|workload| takes(&choice.workloads, workload)) {
+        for &weights in Weights::ALL.iter().filter(|weights| takes(&choice.weights, weights)) {
+            for &order in Order::ALL.iter().filter(|order| takes(&choice.orders, order)) {
+                print!("{}", table(&choice, workload, weights, order));
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
