@@ -162,6 +162,7 @@ family! {
         Vtrr(share::vtrr::Vtrr),
         Gr3(share::gr3::Gr3),
         Gr3mp(share::gr3mp::Gr3mp),
+        Qfq(share::qfq::Qfq),
         Efq(share::efq::Efq),
         EfqWarm(share::efq_warm::EfqWarm),
         Lap(share::lap::Lap),

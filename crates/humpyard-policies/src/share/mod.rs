@@ -7,11 +7,13 @@ pub mod fcfs;
 pub mod gr3;
 pub mod gr3mp;
 pub mod lap;
+pub mod qfq;
 pub mod sfq;
 pub mod vtrr;
 pub mod wf2q_plus;
 pub mod wrr;
 
+mod bucket_groups;
 mod feasible;
 mod group_ratio;
 mod slot;
