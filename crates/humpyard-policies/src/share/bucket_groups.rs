@@ -12,6 +12,8 @@
 //! member that has gone further ahead, by a packet longer than was said, is put into a higher group, where its tag meets the
 //! condition. Who was left behind, in service while others went on, comes back with its old tag; groups that are blocked by it
 //! then, and those that were blocked by a group that changes, are looked at one by one.
+//!
+//! Groups reckon in *ticks*, the slots of group 0, modulo 2^64: what is in buckets is never far from virtual time.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -22,16 +24,16 @@ use humpyard_core::unit::Work;
 
 use super::tag::{Divisor, ExactTag, Tag, TotalTag};
 
-/// As many as a bitmap has bits.
-const GROUPS: usize = 64;
+/// As many as let slots modulo [`BUCKETS`] go on where ticks begin anew, and differences of ticks keep their sign.
+const GROUPS: usize = 58;
+/// As many as a bitmap has bits, so that no access is out of bounds.
+const GROUPS_STORED: usize = 64;
 /// Buckets of a group, a power of two, as many as a bitmap has bits.
 const BUCKETS: u32 = 64;
 /// By so many slots of its group a member may be behind virtual time. What it is behind more is forgotten.
-const BEHIND_MAX: Tag = 32;
+const BEHIND_MAX: u64 = 32;
 /// Weights have so many bits: the group of a member of weight 1 is this one.
 const WEIGHT_BITS: u32 = 32;
-/// So long, as a power of two, slots may be, so that tags do not overflow.
-const SHIFT_MAX: u32 = 120;
 
 /// The bitmaps: is the group eligible, and is it blocked?
 const ELIGIBLE: usize = 0;
@@ -62,9 +64,8 @@ pub(super) struct Member<I, T> {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
-    /// Where its first bucket began when the bitmaps were last brought up to date.
-    start: Tag,
-    finish: Tag,
+    /// The tick with which its first bucket began when the bitmaps were last brought up to date.
+    start: u64,
     /// Bit n is set while a bucket has members whose slot is n modulo the number of buckets.
     occupied: u64,
 }
@@ -89,14 +90,14 @@ pub(super) struct BucketGroups<I, T> {
     /// That sum when virtual time last grew.
     divisor: Divisor,
     bitmaps: [u64; 4],
-    groups: Box<[Group; GROUPS]>,
+    groups: Box<[Group; GROUPS_STORED]>,
     buckets: Box<[Bucket<I>]>,
     /// The group of which the first bucket became empty since the bitmaps were brought up to date.
     changed: Option<u8>,
-    /// The slots of group 0 are two to the power of this long.
-    shift: u32,
-    /// The highest group that tags have room for.
-    highest: u8,
+    /// A tick is two to the power of this.
+    tick: u32,
+    /// Virtual time in ticks, rounded down.
+    ticks: Tag,
     /// What packets cost at most.
     longest: Work,
 }
@@ -105,7 +106,7 @@ impl<I: Id, T> BucketGroups<I, T> {
     /// Members of these weights, none in a bucket, whose packets cost at most `longest`.
     pub(super) fn new(longest: Work, members: usize, mut member: impl FnMut(I) -> (u64, T)) -> Self {
         let none = I::from_index(0);
-        let shift = ceil_log2(longest.max(1));
+        let longest = longest.clamp(1, 1 << 62);
         let mut groups = Self {
             members: IdVec::new(),
             virtual_time: TotalTag::default(),
@@ -113,11 +114,11 @@ impl<I: Id, T> BucketGroups<I, T> {
             weight: 0,
             divisor: Divisor::new(1),
             bitmaps: [0; 4],
-            groups: Box::new([Group::default(); GROUPS]),
-            buckets: vec![Bucket { first: none, last: none }; GROUPS * BUCKETS as usize].into_boxed_slice(),
+            groups: Box::new([Group::default(); GROUPS_STORED]),
+            buckets: vec![Bucket { first: none, last: none }; GROUPS_STORED * BUCKETS as usize].into_boxed_slice(),
             changed: None,
-            shift,
-            highest: (SHIFT_MAX - shift).min(GROUPS as u32 - 1) as u8,
+            tick: ceil_log2(longest),
+            ticks: 0,
             longest,
         };
         groups.members = IdVec::from_fn(members, |id| {
@@ -187,18 +188,22 @@ impl<I: Id, T> BucketGroups<I, T> {
         self.weight
     }
 
-    /// The member has this weight from now on; it is in no bucket.
-    pub(super) fn set_weight(&mut self, id: I, weight: u64, home: u64) {
+    /// The member, which is in no bucket, has this weight from now on, and its last `work` counts at that weight too.
+    pub(super) fn set_weight(&mut self, id: I, weight: u64, home: u64, work: Work) {
         let home = self.home(home);
         let member = &mut self.members[id];
+        member.start.retreat(work, &member.weight);
         member.weight = Divisor::new(weight);
+        // The remainder is over the weight before.
+        member.start = ExactTag::at(member.start.tag());
+        member.start.advance(work, &member.weight);
         member.home = home;
     }
 
     /// The group of members of this weight: slots hold L/w, rounded up to a power of two.
     fn home(&self, weight: u64) -> u8 {
-        // σ = 2^(shift + group − 32) in units of work per weight, as fraction bits are 32.
-        let fits = |group: u32| u128::from(self.longest) << (WEIGHT_BITS - group) <= u128::from(weight) << self.shift;
+        // σ = 2^(tick + group − 32) in units of work per weight, as fraction bits are 32.
+        let fits = |group: u32| u128::from(self.longest) << (WEIGHT_BITS - group) <= u128::from(weight) << self.tick;
         (0..=WEIGHT_BITS).find(|&group| fits(group)).unwrap_or(WEIGHT_BITS) as u8
     }
 
@@ -211,9 +216,8 @@ impl<I: Id, T> BucketGroups<I, T> {
         if self.bitmaps[ELIGIBLE] == 0 && !self.skip() {
             return None;
         }
-        let group = self.bitmaps[ELIGIBLE].trailing_zeros() as usize;
-        let bucket = self.slot(group, self.groups[group].start);
-        Some(self.buckets[at(group, bucket)].first)
+        let group = lowest(self.bitmaps[ELIGIBLE]);
+        Some(self.buckets[at(group, bucket_of(self.groups[group].start, group))].first)
     }
 
     /// Virtual time counts the work so far, and groups become eligible by it.
@@ -228,7 +232,8 @@ impl<I: Id, T> BucketGroups<I, T> {
         self.settle();
         let early = self.bitmaps[EARLY] | self.bitmaps[BLOCKED_EARLY];
         if self.bitmaps[ELIGIBLE] == 0 && early != 0 {
-            self.virtual_time = TotalTag::at(self.groups[early.trailing_zeros() as usize].start);
+            self.ticks += Tag::from(self.groups[lowest(early)].start.wrapping_sub(self.now()));
+            self.virtual_time = TotalTag::at(self.ticks << self.tick);
             self.promote();
         }
         self.bitmaps[ELIGIBLE] != 0
@@ -242,6 +247,7 @@ impl<I: Id, T> BucketGroups<I, T> {
                 self.divisor = Divisor::new(self.weight);
             }
             self.virtual_time.advance(self.uncounted as u64, &self.divisor);
+            self.ticks = self.virtual_time.tag >> self.tick;
             self.uncounted = 0;
         }
     }
@@ -251,10 +257,10 @@ impl<I: Id, T> BucketGroups<I, T> {
     fn promote(&mut self) {
         loop {
             let early = self.bitmaps[EARLY] | self.bitmaps[BLOCKED_EARLY];
-            let group = early.trailing_zeros() as usize;
-            if group >= GROUPS || self.groups[group].start > self.virtual_time.tag {
+            if early == 0 || self.is_early(lowest(early)) {
                 return;
             }
+            let group = lowest(early);
             steps::taken(1);
             let blocked = usize::from(self.bitmaps[BLOCKED_EARLY] >> group & 1 != 0);
             self.move_group(group, EARLY + 2 * blocked, ELIGIBLE + 2 * blocked);
@@ -264,41 +270,60 @@ impl<I: Id, T> BucketGroups<I, T> {
     /// Puts a member at the end of its bucket.
     #[inline]
     pub(super) fn insert(&mut self, id: I) {
-        let now = self.virtual_time.tag;
-        let member = &mut self.members[id];
+        let member = &self.members[id];
         debug_assert!(!member.queued, "{id:?} is in a bucket already");
-        let start = member.start.tag();
-        let mut group = member.home;
-        let mut shift = self.shift + u32::from(group);
-        while start >> shift > (now >> shift) + 1 && group < self.highest {
-            steps::taken(1);
-            (group, shift) = (group + 1, shift + 1);
+        let (mut group, start) = (usize::from(member.home), member.start.tag() >> self.tick);
+        let mut key = slot_of(start as u64, group);
+        let present = slot_of(self.now(), group);
+        let ahead = key.wrapping_sub(present).wrapping_add(BEHIND_MAX << group);
+        if ahead > (BEHIND_MAX + 1) << group || !self.is_near(start) {
+            (group, key) = self.find_group(id);
         }
-        let (mut slot, present) = (start >> shift, now >> shift);
-        if slot > present + 1 || slot + BEHIND_MAX < present {
-            slot = slot.clamp(present.saturating_sub(BEHIND_MAX), present + 1);
-            member.start = ExactTag::at(slot << shift);
-        }
-        member.group = group;
-        member.queued = true;
-        if self.changed.is_some_and(|changed| changed != group) {
+        if self.changed.is_some_and(|changed| usize::from(changed) != group) {
             self.settle();
         }
-        self.enter(id, usize::from(group), slot, shift);
+        self.enter(id, group, key);
+    }
+
+    /// Whether ticks are so near virtual time that they may be compared modulo 2^64.
+    #[inline]
+    fn is_near(&self, ticks: Tag) -> bool {
+        ticks.wrapping_sub(self.ticks).wrapping_add(1 << (GROUPS - 1)) <= 1 << GROUPS
+    }
+
+    /// The group and the bucket of a member whose own group has no bucket for it: a higher one, if it is ahead.
+    #[cold]
+    fn find_group(&mut self, id: I) -> (usize, u64) {
+        let home = usize::from(self.members[id].home);
+        let start = self.members[id].start.tag() >> self.tick;
+        let least = (self.ticks >> home << home).saturating_sub(Tag::from(BEHIND_MAX) << home);
+        let most = self.ticks + (1 << (GROUPS - 1));
+        if start < least || start > most {
+            let start = start.clamp(least, most);
+            self.members[id].start = ExactTag::at(start << self.tick);
+        }
+        let start = start.clamp(least, most) as u64;
+        let fits =
+            |&group: &usize| !is_after(slot_of(start, group), slot_of(self.now(), group).wrapping_add(1 << group));
+        let group = (home..GROUPS).inspect(|_| steps::taken(1)).find(fits).unwrap_or(GROUPS - 1);
+        (group, slot_of(start, group))
     }
 
     #[inline]
-    fn enter(&mut self, id: I, group: usize, slot: Tag, shift: u32) {
-        let Group { start, occupied, .. } = self.groups[group];
-        let is_new = occupied == 0 && self.changed.is_none();
-        // Buckets are enough unless the first has been waiting for very long: then the last takes all that are later.
-        let slot = if is_new { slot } else { slot.min((start >> shift) + Tag::from(BUCKETS - 1)) };
-        let key = slot << shift;
-        let bucket = slot as u32 % BUCKETS;
-        self.link(id, group, bucket);
-        if is_new || key < start {
+    fn enter(&mut self, id: I, group: usize, mut key: u64) {
+        let last = |start: u64| start.wrapping_add(u64::from(BUCKETS - 1) << group);
+        if self.is_listed(group) && is_after(key, last(self.groups[group].start)) {
+            self.settle();
+            // Buckets are enough unless the first has been waiting for very long: then the last takes all that are later.
+            if self.is_listed(group) && is_after(key, last(self.groups[group].start)) {
+                key = last(self.groups[group].start);
+            }
+        }
+        let is_new = !self.is_listed(group);
+        let start = self.groups[group].start;
+        self.link(id, group, bucket_of(key, group));
+        if is_new || is_after(start, key) {
             self.groups[group].start = key;
-            self.groups[group].finish = key + (2 << shift);
             self.changed = None;
             self.withdraw(group);
             self.place(group);
@@ -308,19 +333,27 @@ impl<I: Id, T> BucketGroups<I, T> {
         }
     }
 
+    /// Whether the group is in a bitmap; no other has changed.
+    #[inline]
+    fn is_listed(&self, group: usize) -> bool {
+        self.groups[group].occupied != 0 || self.changed.is_some()
+    }
+
     #[inline]
     fn link(&mut self, id: I, group: usize, bucket: u32) {
         let bit = 1 << bucket;
         let ends = &mut self.buckets[at(group, bucket)];
-        if self.groups[group].occupied & bit == 0 {
-            self.groups[group].occupied |= bit;
-            *ends = Bucket { first: id, last: id };
+        let is_first = self.groups[group].occupied & bit == 0;
+        self.groups[group].occupied |= bit;
+        let last = core::mem::replace(&mut ends.last, id);
+        if is_first {
+            ends.first = id;
         } else {
-            let last = core::mem::replace(&mut ends.last, id);
             self.members[last].next = id;
-            self.members[id].previous = last;
         }
-        self.members[id].bucket = bucket as u8;
+        let member = &mut self.members[id];
+        (member.group, member.bucket, member.queued) = (group as u8, bucket as u8, true);
+        member.previous = last;
     }
 
     /// Takes a member out of its bucket.
@@ -332,13 +365,17 @@ impl<I: Id, T> BucketGroups<I, T> {
         let (group, bucket) = (usize::from(member.group), u32::from(member.bucket));
         let (next, previous) = (member.next, member.previous);
         let ends = &mut self.buckets[at(group, bucket)];
-        if ends.first == id && ends.last == id {
-            self.groups[group].occupied &= !(1 << bucket);
-            if bucket == self.slot(group, self.groups[group].start) {
-                self.note_change(group as u8);
+        if ends.first == id {
+            if ends.last == id {
+                self.groups[group].occupied &= !(1 << bucket);
+                if bucket == bucket_of(self.groups[group].start, group) {
+                    self.note_change(group);
+                }
+            } else {
+                ends.first = next;
+                // Nobody needs it, but it fetches who is likely to be served next.
+                self.members[next].previous = next;
             }
-        } else if ends.first == id {
-            ends.first = next;
         } else if ends.last == id {
             ends.last = previous;
         } else {
@@ -348,25 +385,23 @@ impl<I: Id, T> BucketGroups<I, T> {
     }
 
     #[inline]
-    fn note_change(&mut self, group: u8) {
-        if self.changed.is_some_and(|changed| changed != group) {
+    fn note_change(&mut self, group: usize) {
+        if self.changed.is_some_and(|changed| usize::from(changed) != group) {
             self.settle();
         }
-        self.changed = Some(group);
+        self.changed = Some(group as u8);
     }
 
     /// Brings the bitmaps up to date with the group whose first bucket became empty.
     #[inline]
     fn settle(&mut self) {
         let Some(group) = self.changed.take().map(usize::from) else { return };
-        let shift = self.shift + group as u32;
-        let bucket = self.slot(group, self.groups[group].start);
-        let Group { finish: before, occupied, .. } = self.groups[group];
+        let Group { start, occupied } = self.groups[group];
+        let before = self.finish(group);
         self.withdraw(group);
         if occupied != 0 {
-            let later = Tag::from(occupied.rotate_right(bucket).trailing_zeros()) << shift;
-            self.groups[group].start += later;
-            self.groups[group].finish += later;
+            let slots = u64::from(occupied.rotate_right(bucket_of(start, group)).trailing_zeros());
+            self.groups[group].start = start.wrapping_add(slots << group);
             self.place(group);
         }
         self.unblock_below(group, before);
@@ -381,16 +416,27 @@ impl<I: Id, T> BucketGroups<I, T> {
     /// Puts a group that is in no bitmap into the one where it belongs.
     #[inline]
     fn place(&mut self, group: usize) {
-        let early = self.groups[group].start > self.virtual_time.tag;
-        let blocked = self.is_blocked(group);
+        let (early, blocked) = (self.is_early(group), self.is_blocked(group));
         self.bitmaps[usize::from(early) + 2 * usize::from(blocked)] |= 1 << group;
+    }
+
+    /// Whether a group has not begun.
+    #[inline]
+    fn is_early(&self, group: usize) -> bool {
+        is_after(self.groups[group].start, self.now())
+    }
+
+    /// Where a group finishes.
+    #[inline]
+    fn finish(&self, group: usize) -> u64 {
+        self.groups[group].start.wrapping_add(2 << group)
     }
 
     /// Whether a higher group that is eligible and not blocked finishes before this one: the lowest of them finishes first.
     #[inline]
     fn is_blocked(&self, group: usize) -> bool {
-        let above = self.bitmaps[ELIGIBLE] & above(group);
-        above != 0 && self.groups[above.trailing_zeros() as usize].finish < self.groups[group].finish
+        let higher = self.bitmaps[ELIGIBLE] & above(group);
+        higher != 0 && is_after(self.finish(group), self.finish(lowest(higher)))
     }
 
     /// A group begins earlier than it did, or is new: blocks the lower ones that finish after it.
@@ -402,7 +448,7 @@ impl<I: Id, T> BucketGroups<I, T> {
             // Those not blocked have ascending finishes, so the rest is right once one is.
             while let Some(lower) = highest(self.bitmaps[ready] & below(group)) {
                 steps::taken(1);
-                if self.groups[lower].finish <= self.groups[group].finish {
+                if !is_after(self.finish(lower), self.finish(group)) {
                     break;
                 }
                 self.move_group(lower, ready, blocked);
@@ -412,10 +458,10 @@ impl<I: Id, T> BucketGroups<I, T> {
 
     /// A group that finished at `before` finishes later, or is gone: lower ones that only it blocked are not blocked any more.
     #[inline]
-    fn unblock_below(&mut self, group: usize, before: Tag) {
+    fn unblock_below(&mut self, group: usize, before: u64) {
         let mut blocked = (self.bitmaps[BLOCKED_ELIGIBLE] | self.bitmaps[BLOCKED_EARLY]) & below(group);
-        let above = self.bitmaps[ELIGIBLE] & above(group);
-        if blocked == 0 || above != 0 && self.groups[above.trailing_zeros() as usize].finish <= before {
+        let higher = self.bitmaps[ELIGIBLE] & above(group);
+        if blocked == 0 || higher != 0 && !is_after(self.finish(lowest(higher)), before) {
             return;
         }
         while let Some(lower) = highest(blocked) {
@@ -434,10 +480,10 @@ impl<I: Id, T> BucketGroups<I, T> {
         self.bitmaps[to] |= 1 << group;
     }
 
-    /// The bucket of a start tag.
+    /// Virtual time in ticks, modulo 2^64.
     #[inline]
-    fn slot(&self, group: usize, start: Tag) -> u32 {
-        (start >> (self.shift + group as u32)) as u32 % BUCKETS
+    fn now(&self) -> u64 {
+        self.ticks as u64
     }
 
     /// Panics unless buckets, groups and bitmaps agree with the tags. O(members): for tests.
@@ -470,13 +516,30 @@ impl<I: Id, T> BucketGroups<I, T> {
         let recorded = self.groups[group].occupied != 0 || self.changed.is_some_and(|at| usize::from(at) == group);
         assert_eq!(bitmap.clone().count(), usize::from(recorded), "bitmaps of group {group}");
         for bitmap in bitmap {
-            let early = self.groups[group].start > self.virtual_time.tag;
-            assert_eq!(early, bitmap % 2 != 0, "whether group {group} is early");
-            let finish = |group: usize| self.groups[group].finish;
+            assert_eq!(self.is_early(group), bitmap % 2 != 0, "whether group {group} is early");
             let mut higher = (group + 1..GROUPS).filter(|&higher| self.bitmaps[ELIGIBLE] >> higher & 1 != 0);
-            assert_eq!(higher.any(|higher| finish(higher) < finish(group)), bitmap >= 2, "whether {group} is blocked");
+            let blocked = higher.any(|higher| is_after(self.finish(group), self.finish(higher)));
+            assert_eq!(blocked, bitmap >= 2, "whether group {group} is blocked");
         }
     }
+}
+
+/// Whether one tick comes after another; both are near virtual time.
+#[inline]
+fn is_after(tick: u64, other: u64) -> bool {
+    (tick.wrapping_sub(other) as i64) > 0
+}
+
+/// The beginning of the slot that a tick is in.
+#[inline]
+fn slot_of(tick: u64, group: usize) -> u64 {
+    tick >> group << group
+}
+
+/// The bucket of a slot.
+#[inline]
+fn bucket_of(slot: u64, group: usize) -> u32 {
+    (slot >> group) as u32 % BUCKETS
 }
 
 /// The place of a bucket.
@@ -494,7 +557,13 @@ fn below(bit: usize) -> u64 {
 /// The bits above this one.
 #[inline]
 fn above(bit: usize) -> u64 {
-    u64::MAX << bit << 1
+    u64::MAX << 1 << bit
+}
+
+/// The lowest bit that is set, of several or one.
+#[inline]
+fn lowest(bits: u64) -> usize {
+    bits.trailing_zeros() as usize % GROUPS_STORED
 }
 
 /// The highest bit that is set.

@@ -166,6 +166,48 @@ pub(crate) fn unit_errors<Q: Share + Build>(params: &Q::Params, weights: &[u32],
     (least, greatest)
 }
 
+/// Service errors, the least and the greatest, of clients that come and go: PROPORTIONAL_SHARE section 5.5. 30 clients of weights
+/// to 40; who is served blocks with probability 1/20, who is blocked wakes with 1/50 a quantum and counts from there.
+pub(crate) fn churn_errors<Q: Share + Build>(params: &Q::Params) -> (f64, f64) {
+    const CLIENTS: usize = 30;
+    let mut random = Seed(1).stream("churn");
+    let weights: Vec<u32> = (0..CLIENTS).map(|_| 1 + random.below(40) as u32).collect();
+    let mut desk = Desk::<Q>::new(params, &weights);
+    // What each was served beyond its share since it woke; none while it is blocked.
+    let mut errors = [Some(0.0); CLIENTS];
+    desk.wake(&(1..=CLIENTS as u32).collect::<Vec<_>>());
+    let (mut least, mut greatest) = (0.0_f64, 0.0_f64);
+    for _ in 0..100_000 {
+        if errors.iter().all(Option::is_none) {
+            wake(&mut desk, &mut errors, random.below(CLIENTS as u64) as usize);
+        }
+        let awake = |errors: &[Option<f64>], at: usize| if errors[at].is_some() { f64::from(weights[at]) } else { 0.0 };
+        let total: f64 = (0..CLIENTS).map(|at| awake(&errors, at)).sum();
+        let served = desk.step().0.index();
+        for (at, error) in errors.iter_mut().enumerate() {
+            if let Some(error) = error {
+                *error += f64::from(u8::from(at == served)) - f64::from(weights[at]) / total;
+                (least, greatest) = (least.min(*error), greatest.max(*error));
+            }
+        }
+        if random.below(20) == 0 {
+            desk.block(served as u32 + 1);
+            errors[served] = None;
+        }
+        for at in 0..CLIENTS {
+            if errors[at].is_none() && at != served && random.below(50) == 0 {
+                wake(&mut desk, &mut errors, at);
+            }
+        }
+    }
+    (least, greatest)
+}
+
+fn wake<Q: Share + Build>(desk: &mut Desk<Q>, errors: &mut [Option<f64>], at: usize) {
+    desk.wake(&[at as u32 + 1]);
+    errors[at] = Some(0.0);
+}
+
 /// So many random sets of at most so many weights up to a limit.
 pub(crate) fn random_weights(name: &str, sets: u64, clients: u64, weight: u64) -> impl Iterator<Item = Vec<u32>> {
     let mut random = Seed(1).stream(name);

@@ -2,8 +2,10 @@
 
 mod arbitrary;
 mod naive_efq;
+mod naive_qfq;
 mod naive_sfq;
 
 pub use arbitrary::Arbitrary;
 pub use naive_efq::NaiveEfq;
+pub use naive_qfq::NaiveQfq;
 pub use naive_sfq::NaiveSfq;
