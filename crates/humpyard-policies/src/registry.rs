@@ -163,6 +163,7 @@ family! {
         Gr3(share::gr3::Gr3),
         Gr3mp(share::gr3mp::Gr3mp),
         Qfq(share::qfq::Qfq),
+        QfqPlus(share::qfq_plus::QfqPlus),
         Efq(share::efq::Efq),
         EfqWarm(share::efq_warm::EfqWarm),
         Lap(share::lap::Lap),

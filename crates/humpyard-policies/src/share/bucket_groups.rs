@@ -189,8 +189,8 @@ impl<I: Id, T> BucketGroups<I, T> {
     }
 
     /// The member, which is in no bucket, has this weight from now on, and its last `work` counts at that weight too.
-    pub(super) fn set_weight(&mut self, id: I, weight: u64, home: u64, work: Work) {
-        let home = self.home(home);
+    pub(super) fn set_weight(&mut self, id: I, weight: u64, work: Work) {
+        let home = self.home(weight);
         let member = &mut self.members[id];
         member.start.retreat(work, &member.weight);
         member.weight = Divisor::new(weight);

@@ -8,6 +8,7 @@ pub mod gr3;
 pub mod gr3mp;
 pub mod lap;
 pub mod qfq;
+pub mod qfq_plus;
 pub mod sfq;
 pub mod vtrr;
 pub mod wf2q_plus;
