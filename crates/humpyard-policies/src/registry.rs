@@ -164,6 +164,7 @@ family! {
         Gr3mp(share::gr3mp::Gr3mp),
         Qfq(share::qfq::Qfq),
         QfqPlus(share::qfq_plus::QfqPlus),
+        Sfs(share::sfs::Sfs),
         Efq(share::efq::Efq),
         EfqWarm(share::efq_warm::EfqWarm),
         Lap(share::lap::Lap),

@@ -19,8 +19,9 @@
 //!
 //! **Departures.** Those of `qfq`. Clients belong to aggregates by their weight, but only those that are not idle count for the
 //! weight and the budget, or a client alone in its aggregate would have the shares of all. A turn ends when nobody of the
-//! aggregate has a head to be served, though one may be in service on another core. What a packet used more or less than its
-//! estimate after its aggregate's turn is over counts in its next turn. A new weight holds for the packets to come.
+//! aggregate has a head to be served, though one may be in service on another core. A client that is in service on another core while others
+//! of its aggregate go round has the credit that it missed, up to 32 packets, when it comes back. What a packet used more or
+//! less than its estimate after its aggregate's turn is over counts in its next turn. A new weight holds for the packets to come.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -36,6 +37,8 @@ use humpyard_core::unit::{Time, Weight, Work};
 use super::bucket_groups::BucketGroups;
 use super::tag::ExactTag;
 
+/// Of so much of the credit that it missed while in service a client has the use.
+const MISSED_MAX: u32 = 32;
 /// Most clients of an aggregate.
 const CLIENTS_MAX: u8 = 8;
 
@@ -53,6 +56,8 @@ struct Client {
     aggregate: AggregateId,
     /// What it may be served before the next in the ring; negative is debt.
     deficit: i64,
+    /// How often it was given credit, modulo 2^32.
+    rounds: u32,
     /// Estimated work of its head; 0 while it may not be served.
     head: Work,
     /// Whether it has packets.
@@ -64,6 +69,8 @@ struct Client {
 struct Aggregate {
     /// Work that its tag does not count yet; below 0 it has counted more than there was.
     uncounted: i64,
+    /// How often any of its clients was given credit, at most, modulo 2^32.
+    rounds: u32,
     /// The first of its ring.
     first: Option<ClientId>,
     /// Its neighbours among aggregates that have room, by the hash of the weight; or the next that has no clients.
@@ -110,8 +117,8 @@ impl Build for QfqPlus {
     fn new(_: &QfqPlusParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let next = |id: AggregateId| (id.index() + 1 < setup.clients).then(|| AggregateId::from_index(id.index() + 1));
         let aggregate =
-            |id| Aggregate { uncounted: 0, first: None, next: next(id), previous: None, clients: 0, busy: 0 };
-        let client = Client { aggregate: ClientId(0), deficit: 0, head: 0, busy: false };
+            |id| Aggregate { uncounted: 0, rounds: 0, first: None, next: next(id), previous: None, clients: 0, busy: 0 };
+        let client = Client { aggregate: ClientId(0), deficit: 0, rounds: 0, head: 0, busy: false };
         let mut policy = Self {
             groups: BucketGroups::new(setup.longest, setup.clients, |id| (1, aggregate(id))),
             clients: IdVec::from_fn(setup.clients, |_| client),
@@ -165,6 +172,7 @@ impl Share for QfqPlus {
 
     fn on_wake(&mut self, _: Time, id: ClientId, head: &Packet) {
         self.clients[id].deficit = self.longest;
+        self.clients[id].rounds = self.groups.get(self.clients[id].aggregate).own.rounds;
         self.set_busy(id, true);
         self.offer(id, head.estimate, false);
         if self.in_service == 0 && !self.is_serving() {
@@ -174,6 +182,7 @@ impl Share for QfqPlus {
 
     #[inline]
     fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
+        self.catch_up(id);
         self.offer(id, head.estimate, true);
     }
 
@@ -233,6 +242,7 @@ impl Share for QfqPlus {
         }
         let start = self.leave(id);
         self.join(id, weight.get().into(), start);
+        self.clients[id].rounds = self.groups.get(self.clients[id].aggregate).own.rounds;
         if busy {
             self.raise(self.clients[id].aggregate);
             self.set_busy(id, true);
@@ -266,6 +276,18 @@ impl QfqPlus {
         if self.serving != Some(at) && !self.groups.contains(at) {
             self.count_up(at);
             self.groups.insert(at);
+        }
+    }
+
+    /// Gives the client the credit that it missed while it was in service.
+    #[inline]
+    fn catch_up(&mut self, id: ClientId) {
+        let client = &mut self.clients[id];
+        let missed = self.groups.get(client.aggregate).own.rounds.wrapping_sub(client.rounds);
+        if missed > 1 {
+            client.rounds = client.rounds.wrapping_add(missed - 1);
+            let missed = i64::from((missed - 1).min(MISSED_MAX));
+            client.deficit = client.deficit.saturating_add(self.longest.saturating_mul(missed));
         }
     }
 
@@ -326,8 +348,12 @@ impl QfqPlus {
         loop {
             passed &= member != next;
             let client = &mut self.clients[member];
-            let more = (least + u128::from(passed)).saturating_mul(self.longest as u128);
+            let given = least + u128::from(passed);
+            let more = given.saturating_mul(self.longest as u128);
             client.deficit = client.deficit.saturating_add(i64::try_from(more).unwrap_or(i64::MAX));
+            client.rounds = client.rounds.wrapping_add(given as u32);
+            let own = &mut self.groups.get_mut(id).own;
+            own.rounds = if (client.rounds.wrapping_sub(own.rounds) as i32) > 0 { client.rounds } else { own.rounds };
             member = self.rings.next(member);
             if member == first {
                 break;

@@ -6,8 +6,9 @@ use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::share::efq::{Clock, Efq, EfqParams};
 use humpyard_policies::share::qfq::{Qfq, QfqParams};
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
+use humpyard_policies::share::sfs::{Sfs, SfsParams};
 use humpyard_policies::share::wf2q_plus::{Wf2qPlus, Wf2qPlusParams};
-use humpyard_testkit::reference::{NaiveEfq, NaiveQfq, NaiveSfq};
+use humpyard_testkit::reference::{NaiveEfq, NaiveQfq, NaiveSfq, NaiveSfs};
 use humpyard_testkit::{Event, History, Log, Shape};
 use proptest::prelude::*;
 
@@ -96,5 +97,16 @@ proptest! {
         let twin = decisions(&history, |history| Ok(NaiveQfq::new(&history.weights, longest)))?;
         let differs = qfq.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
         prop_assert!(qfq == twin, "{:?}\n{}", differs, history);
+    }
+
+    // The tree chooses the least surplus although virtual time changes the order, and the heaviest are readjusted alike.
+    #[test]
+    fn sfs_decides_by_its_definition(shape in any_shape(), spread in 0..=12u32) {
+        let far_apart = |weight: Weight| Weight::new(weight.get() << (weight.get() % (spread + 1))).unwrap_or(weight);
+        let history = History::generate(&shape).with_weights(far_apart);
+        let sfs = decisions(&history, |history| Sfs::new(&SfsParams {}, &history.setup()))?;
+        let twin = decisions(&history, |history| Ok(NaiveSfs::new(&history.weights, history.cores)))?;
+        let differs = sfs.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
+        prop_assert!(sfs == twin, "{:?}\n{}", differs, history);
     }
 }

@@ -4,8 +4,10 @@ mod arbitrary;
 mod naive_efq;
 mod naive_qfq;
 mod naive_sfq;
+mod naive_sfs;
 
 pub use arbitrary::Arbitrary;
 pub use naive_efq::NaiveEfq;
 pub use naive_qfq::NaiveQfq;
 pub use naive_sfq::NaiveSfq;
+pub use naive_sfs::NaiveSfs;
