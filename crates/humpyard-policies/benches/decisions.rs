@@ -22,8 +22,9 @@ use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#static::Static};
 use humpyard_policies::share::{
-    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, qfq::Qfq, sfq::Sfq,
-    vtrr::Vtrr, wf2q_plus::Wf2qPlus, wrr::Wrr,
+    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, qfq::Qfq,
+    qfq_plus::QfqPlus, sfq::Sfq, sfs::Sfs, stride::Stride, virtual_clock::VirtualClock, vtrr::Vtrr,
+    wf2q_plus::Wf2qPlus, wfq::WfqTree, wrr::Wrr,
 };
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
@@ -463,10 +464,15 @@ criterion_group!(
     allocate::<EverestEnv>,
     share::<Wrr>,
     share::<Drr>,
+    share::<Stride>,
+    share::<VirtualClock>,
+    share::<WfqTree>,
     share::<Sfq>,
     share::<Wf2qPlus>,
     share::<Vtrr>,
     share_among_a_million::<Qfq>,
+    share_among_a_million::<QfqPlus>,
+    share::<Sfs>,
     share_among_a_million::<Gr3>,
     share_among_a_million::<Gr3mp>,
     share::<Efq>,

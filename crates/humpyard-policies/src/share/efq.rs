@@ -28,24 +28,15 @@
 
 use humpyard_core::id::{ClientId, CoreId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
+use humpyard_core::params;
 use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
-use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
-use humpyard_core::{choice, params};
+use humpyard_core::unit::{Time, Weight, Work};
 
-use super::tag::{Divisor, ExactTag, Tag, TotalTag};
+use super::tag::{Divisor, ExactTag, Tag};
 use super::tournament::Tournament;
+use super::virtual_time::VirtualTime;
 
-choice! {
-    /// What makes virtual time grow.
-    pub enum Clock {
-        /// Time where work is time, else work.
-        Auto = "auto",
-        /// Time, at the rate of the cores, while any client is in the system.
-        Wall = "wall",
-        /// The work that is done.
-        Work = "work",
-    }
-}
+pub use super::virtual_time::Clock;
 
 params! {
     /// Parameters of estimation-based fair queueing.
@@ -59,61 +50,6 @@ params! {
         eligible: bool = true;
         /// Whether a client pays for what a cold core adds; else such a packet costs at most its estimate.
         charge_cold: bool = true;
-    }
-}
-
-/// Virtual time.
-#[derive(Debug)]
-struct VirtualTime {
-    /// What it was when all `service` before now was counted.
-    tag: TotalTag,
-    /// Service that is not counted yet.
-    service: Work,
-    /// The sum of weights it is shared among.
-    among: Divisor,
-    /// When `service` was last true.
-    as_of: Time,
-}
-
-impl VirtualTime {
-    fn new(total: u64) -> Self {
-        Self { tag: TotalTag::default(), service: 0, among: Divisor::new(total), as_of: Time::ZERO }
-    }
-
-    /// So many cores were there for the clients since this was last said.
-    #[inline]
-    fn elapse(&mut self, now: Time, cores: u64) {
-        self.service = self.service.saturating_add(now.since(self.as_of).as_ns().saturating_mul(cores));
-        self.as_of = now;
-    }
-
-    /// What it is.
-    #[inline]
-    fn tag(&mut self) -> Tag {
-        if self.service > 0 {
-            self.tag.advance(core::mem::take(&mut self.service), &self.among);
-        }
-        self.tag.tag
-    }
-
-    /// It is at least this.
-    #[inline]
-    fn reach(&mut self, tag: Tag) {
-        if tag > self.tag() {
-            self.tag = TotalTag::at(tag);
-        }
-    }
-
-    /// All are idle, and have not been served beyond this.
-    fn begin_anew(&mut self, finish_max: Tag) {
-        self.tag = TotalTag::at(self.tag().max(finish_max));
-    }
-
-    /// From now on it is shared among these weights.
-    fn share_among(&mut self, weight: u64) {
-        self.tag();
-        self.tag.rebase(self.among.weight(), weight);
-        self.among = Divisor::new(weight);
     }
 }
 
@@ -134,6 +70,10 @@ struct Client {
 }
 
 impl Client {
+    fn weight(&self) -> Weight {
+        Weight::new(self.weight.weight() as u32).expect("made from a weight")
+    }
+
     /// Start tag of its head: S = max(F of the packet before, V at its arrival).
     #[inline]
     fn start(&self) -> ExactTag {
@@ -152,8 +92,6 @@ impl Client {
 /// What is known of one core.
 #[derive(Clone, Copy, Debug, Default)]
 struct Core {
-    /// Whether it ever took a packet from this queue.
-    pulls: bool,
     /// Of which service its last packet was.
     last: Option<ServiceId>,
     /// Packets in service there.
@@ -183,14 +121,8 @@ impl Core {
 #[derive(Debug)]
 pub struct Efq {
     virtual_time: VirtualTime,
-    /// Whether virtual time grows with time.
-    wall: bool,
-    /// Whether the weights that share virtual time are those in the system.
-    shared_by_busy: bool,
     eligible: bool,
     charge_cold: bool,
-    /// Sum of the weights of the clients that are not idle.
-    weight: u64,
     /// The greatest finish tag of all.
     finish_max: Tag,
     /// The clients whose head may be served, by start tag, but for those that are known to be due; all, if none has to be.
@@ -199,8 +131,6 @@ pub struct Efq {
     due: Tournament<ClientId>,
     clients: IdVec<ClientId, Client>,
     cores: IdVec<CoreId, Core>,
-    /// Number of cores that pull from this queue.
-    pulling: u64,
 }
 
 impl Build for Efq {
@@ -220,17 +150,8 @@ impl Build for Efq {
     const VARIANTS: &'static [&'static str] = &["clock=work,charge-cold=false", "total=7", "eligible=false"];
 
     fn new(params: &EfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let time = setup.unit == WorkUnit::Nanoseconds;
-        if params.clock == Clock::Wall && !time {
-            return Err(BuildError::new(
-                "efq: `clock=wall` needs work in ns; where work is bytes or packets, use `clock=work`",
-            ));
-        }
         let total = match params.total {
             Auto::Auto => None,
-            Auto::Given(total) if total > TOTAL_MAX => {
-                return Err(BuildError::new(alloc::format!("efq: `total` must be at most {TOTAL_MAX}, not {total}")));
-            }
             Auto::Given(total) => Some(total),
         };
         let clients = IdVec::from_fn(setup.clients, |id| Client {
@@ -242,24 +163,17 @@ impl Build for Efq {
             busy: false,
         });
         Ok(Self {
-            virtual_time: VirtualTime::new(total.unwrap_or(1)),
-            wall: time && params.clock != Clock::Work,
-            shared_by_busy: total.is_none(),
+            virtual_time: VirtualTime::new(Self::INFO.name, params.clock, total, setup)?,
             eligible: params.eligible,
             charge_cold: params.charge_cold,
-            weight: 0,
             finish_max: 0,
             early: Tournament::new(setup.clients, setup.ties),
             due: Tournament::new(setup.clients, setup.ties),
             clients,
             cores: IdVec::from_fn(setup.cores, |_| Core::default()),
-            pulling: 0,
         })
     }
 }
-
-/// Beyond this a sum of weights leaves no room to count with; more than a million of the greatest weights.
-const TOTAL_MAX: u64 = 1 << 52;
 
 impl Policy for Efq {
     fn check(&self) {
@@ -273,25 +187,23 @@ impl Policy for Efq {
             assert!(client.busy || (early, due) == (None, None), "client {id} is idle and has a head");
             assert!(early.is_none() || due.is_none() || !self.eligible, "client {id} is early and due");
         }
-        assert_eq!(weight, self.weight, "weights of the clients that are not idle");
-        assert_eq!(self.cores.iter().filter(|core| core.pulls).count() as u64, self.pulling, "cores that pull");
+        assert_eq!(weight, self.virtual_time.busy(), "weights of the clients that are not idle");
+        self.virtual_time.check();
     }
 }
 
 impl Share for Efq {
     fn on_arrival(&mut self, now: Time, id: ClientId, _: &Packet, waiting: u32) {
         if waiting == 0 {
-            self.elapse(now);
+            self.virtual_time.elapse(now);
             self.clients[id].earliest = self.virtual_time.tag();
         }
     }
 
     fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
-        self.elapse(now);
         let client = &mut self.clients[id];
         client.busy = true;
-        let weight = client.weight.weight();
-        self.set_total(self.weight + weight);
+        self.virtual_time.join(now, client.weight());
         self.on_head(now, id, head);
     }
 
@@ -305,14 +217,9 @@ impl Share for Efq {
     }
 
     fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
-        if !self.cores[core].pulls {
-            self.elapse(now);
-            self.cores[core].pulls = true;
-            self.pulling += 1;
-        }
         let client = &mut self.clients[id];
-        let due = client.start().tag() <= self.virtual_time.tag.tag;
-        debug_assert!(due || !self.eligible || !self.wall, "client {id} is served before it is due");
+        let due = client.start().tag() <= self.virtual_time.last();
+        debug_assert!(due || !self.eligible || !self.virtual_time.is_wall(), "client {id} is served before it is due");
         client.finish = client.estimated_finish();
         client.earliest = 0;
         client.in_service += sent.estimate;
@@ -321,9 +228,7 @@ impl Share for Efq {
         if !self.eligible {
             self.early.remove(id);
         }
-        if !self.wall {
-            self.virtual_time.tag.advance(sent.estimate, &self.virtual_time.among);
-        }
+        self.virtual_time.dispatch(now, core, sent.estimate);
         if !self.charge_cold {
             self.cores[core].dispatch(sent.service);
         }
@@ -339,19 +244,15 @@ impl Share for Efq {
         }
         client.finish.correct(charged, sent.estimate, &client.weight);
         self.finish_max = self.finish_max.max(client.finish.tag());
-        if !self.wall {
-            self.virtual_time.tag.correct(charged, sent.estimate, &self.virtual_time.among);
-        }
+        self.virtual_time.complete(charged, sent.estimate);
         self.file_again(id);
     }
 
     fn on_idle(&mut self, now: Time, id: ClientId) {
-        self.elapse(now);
         let client = &mut self.clients[id];
         client.busy = false;
-        let weight = client.weight.weight();
-        self.set_total(self.weight - weight);
-        if self.weight == 0 {
+        self.virtual_time.leave(now, client.weight());
+        if self.virtual_time.busy() == 0 {
             self.virtual_time.begin_anew(self.finish_max);
         }
     }
@@ -361,16 +262,16 @@ impl Share for Efq {
     }
 
     fn set_weight(&mut self, now: Time, id: ClientId, weight: Weight) {
-        self.elapse(now);
         let client = &mut self.clients[id];
+        let before = client.weight();
         let to = Divisor::new(weight.get().into());
         client.finish.retreat(client.in_service, &client.weight);
         client.finish = ExactTag::at(client.finish.tag());
         client.finish.advance(client.in_service, &to);
-        let before = core::mem::replace(&mut client.weight, to);
+        client.weight = to;
         self.finish_max = self.finish_max.max(client.finish.tag());
         if client.busy {
-            self.set_total(self.weight - before.weight() + to.weight());
+            self.virtual_time.reweigh(now, before, weight);
         }
         self.file_again(id);
     }
@@ -379,7 +280,7 @@ impl Share for Efq {
 impl Efq {
     /// The client that an idle core should serve now; none if no head may be served.
     pub(super) fn choose(&mut self, now: Time) -> Option<ClientId> {
-        self.elapse(now);
+        self.virtual_time.elapse(now);
         if (self.due.is_empty() || !self.eligible)
             && let Some((start, _)) = self.early.first()
         {
@@ -396,27 +297,11 @@ impl Efq {
         self.due.first().map(|(_, id)| id)
     }
 
-    /// Virtual time goes on up to now.
-    #[inline]
-    fn elapse(&mut self, now: Time) {
-        if self.wall {
-            self.virtual_time.elapse(now, if self.weight > 0 { self.pulling } else { 0 });
-        }
-    }
-
-    /// The weights of the clients that are not idle have this sum from now on.
-    fn set_total(&mut self, weight: u64) {
-        self.weight = weight;
-        if self.shared_by_busy && weight > 0 {
-            self.virtual_time.share_among(weight);
-        }
-    }
-
     /// Files a client whose head may be served.
     fn file(&mut self, id: ClientId) {
         let client = &self.clients[id];
         let start = client.start().tag();
-        let early = start > self.virtual_time.tag.tag;
+        let early = start > self.virtual_time.last();
         if early || !self.eligible {
             self.early.set(id, start);
         }
@@ -450,6 +335,7 @@ mod tests {
     use humpyard_core::mechanism::{Never, Scheduler};
     use humpyard_core::policy::Ties;
     use humpyard_core::random::Seed;
+    use humpyard_core::unit::WorkUnit;
     use humpyard_testkit::{Event, History, Player, Shape};
 
     const EFQ: EfqParams = EfqParams { clock: Clock::Auto, total: Auto::Auto, eligible: true, charge_cold: true };

@@ -11,17 +11,25 @@ pub mod qfq;
 pub mod qfq_plus;
 pub mod sfq;
 pub mod sfs;
+pub mod stride;
+pub mod virtual_clock;
 pub mod vtrr;
 pub mod wf2q_plus;
+pub mod wfq;
 pub mod wrr;
 
 mod bucket_groups;
 mod feasible;
+mod finish_order;
 mod group_ratio;
+mod ready_queue;
 mod slot;
+mod sorted_list;
 mod surplus_tree;
 mod tag;
+mod tagged;
 mod tournament;
+mod virtual_time;
 mod window;
 
 #[cfg(test)]

@@ -239,7 +239,7 @@ mod tests {
     /// PROPORTIONAL_SHARE section 5.5: [-3.5, 1.9] were measured, and twice that is accepted.
     #[test]
     fn errors_of_clients_that_come_and_go() {
-        let (least, greatest) = churn_errors::<Qfq>(&QFQ);
+        let (least, greatest) = churn_errors::<Qfq>(&QFQ, 100_000);
         assert!(least > -7.0 && greatest < 3.8, "{least} to {greatest}");
     }
 

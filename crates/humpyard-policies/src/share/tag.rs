@@ -100,11 +100,38 @@ impl ExactTag {
         self.change(|tag| tag.shift(work.into(), weight.get().into()));
     }
 
-    /// Later by `used - estimate` at `weight`, or earlier if that is negative.
+    /// The work that makes it `later` at `weight`: what was given to [`ExactTag::add`], if that was this tag.
+    pub(crate) fn work_until(self, later: Tag, weight: Weight) -> Work {
+        // Up to a remainder, which is less than a unit of work.
+        let last_places = later.saturating_sub(self.tag()) * Tag::from(weight.get());
+        last_places.saturating_sub(self.remainder.into()).div_ceil(1 << FRACTION) as Work
+    }
+
+    /// Later by `used - estimate` at `weight`, or earlier if that is negative, but no earlier than 0.
     pub(crate) fn settle(&mut self, used: Work, estimate: Work, weight: Weight) {
         if used != estimate {
-            self.change(|tag| tag.shift(i128::from(used) - i128::from(estimate), weight.get().into()));
+            self.change(|tag| tag.shift_down_to_0(i128::from(used) - i128::from(estimate), weight.get().into()));
         }
+    }
+
+    /// As far from `to` as it was from `from`, but no earlier than 0.
+    pub(crate) fn carry(&mut self, from: Tag, to: Tag) {
+        self.change(|tag| match (tag.tag + to).checked_sub(from) {
+            Some(later) => tag.tag = later,
+            None => *tag = TotalTag::default(),
+        });
+    }
+
+    /// As much work from `origin` at weight `to` as it was at weight `from`, but no earlier than 0.
+    pub(crate) fn rescale(&mut self, origin: Tag, from: Weight, to: Weight) {
+        let [from, to] = [from, to].map(|weight| i128::from(weight.get()));
+        let distance = self.tag() as i128 - origin as i128;
+        let work = distance.saturating_mul(from).saturating_add(self.remainder.into());
+        let tag = (origin as i128).saturating_add(work.div_euclid(to));
+        *self = match Tag::try_from(tag) {
+            Ok(tag) => TotalTag { tag, remainder: work.rem_euclid(to) as u64 }.packed(),
+            Err(_) => Self::default(),
+        };
     }
 
     /// From now on grows at weight `to`, and the last `work` that it grew by counts at that weight too.
@@ -266,6 +293,40 @@ mod tests {
                 tag.add(work, weight(divisor));
                 tag.settle(0, work, weight(divisor));
                 assert_eq!(tag, ExactTag::at(5), "{work} / {divisor}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_distance_is_carried_and_rescaled_exactly() {
+        let mut tag = ExactTag::at(10 << FRACTION);
+        tag.add(2, weight(3));
+        tag.carry(10 << FRACTION, 70 << FRACTION);
+        tag.rescale(70 << FRACTION, weight(3), weight(5));
+        let mut expected = ExactTag::at(70 << FRACTION);
+        expected.add(2, weight(5));
+        assert_eq!(tag, expected);
+        tag.rescale(71 << FRACTION, weight(5), weight(3));
+        tag.add(3, weight(3));
+        assert_eq!(tag, ExactTag::at(71 << FRACTION), "3/5 behind, which is 3 of work");
+        tag.rescale(80 << FRACTION, weight(9), weight(1));
+        assert_eq!(tag, ExactTag::at(0));
+        tag.carry(1, 0);
+        assert_eq!(tag, ExactTag::at(0));
+    }
+
+    #[test]
+    fn work_is_found_from_two_tags() {
+        let mut random = Seed(7).stream("test");
+        for _ in 0..10_000 {
+            let [weight, before] = [0; 2].map(|_| weight(1 + (random.bits() >> (32 + random.below(32))) as u32 / 2));
+            let mut tag = ExactTag::at(Tag::from(random.bits()));
+            tag.add(random.below(1000), before);
+            tag.rebase(before, weight);
+            for work in [0, 1, random.bits() >> (1 + random.below(63))] {
+                let mut later = tag;
+                later.add(work, weight);
+                assert_eq!(tag.work_until(later.tag(), weight), work, "{tag:?} at {weight:?}");
             }
         }
     }

@@ -169,7 +169,7 @@ pub(crate) fn unit_errors<Q: Share + Build>(params: &Q::Params, weights: &[u32],
 
 /// Service errors, the least and the greatest, of clients that come and go: PROPORTIONAL_SHARE section 5.5. 30 clients of weights
 /// to 40; who is served blocks with probability 1/20, who is blocked wakes with 1/50 a quantum and counts from there.
-pub(crate) fn churn_errors<Q: Share + Build>(params: &Q::Params) -> (f64, f64) {
+pub(crate) fn churn_errors<Q: Share + Build>(params: &Q::Params, quanta: usize) -> (f64, f64) {
     const CLIENTS: usize = 30;
     let mut random = Seed(1).stream("churn");
     let weights: Vec<u32> = (0..CLIENTS).map(|_| 1 + random.below(40) as u32).collect();
@@ -178,7 +178,7 @@ pub(crate) fn churn_errors<Q: Share + Build>(params: &Q::Params) -> (f64, f64) {
     let mut errors = [Some(0.0); CLIENTS];
     desk.wake(&(1..=CLIENTS as u32).collect::<Vec<_>>());
     let (mut least, mut greatest) = (0.0_f64, 0.0_f64);
-    for _ in 0..100_000 {
+    for _ in 0..quanta {
         if errors.iter().all(Option::is_none) {
             wake(&mut desk, &mut errors, random.below(CLIENTS as u64) as usize);
         }

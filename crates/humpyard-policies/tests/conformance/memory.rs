@@ -10,12 +10,11 @@ use crate::counting::bytes_held;
 const BYTES_MAX: f64 = 64.0;
 
 /// Policies that need more: as much.
-const EXCEPTIONS: [(&str, f64); 8] = [
-    ("sfq", 92.0),
+const EXCEPTIONS: [(&str, f64); 7] = [
     ("wf2q+", 168.0),
     ("vtrr", 80.0),
     ("gr3mp", 72.0),
-    ("qfq+", 112.0),
+    ("qfq+", 136.0),
     ("efq", 160.0),
     ("efq-warm", 162.0),
     ("lap", 100.0),

@@ -2,19 +2,33 @@
 
 use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
 use humpyard_core::policy::{Auto, Build, Share};
+use humpyard_core::unit::WorkUnit;
 use humpyard_policies::share::drr::{Drr, DrrParams};
 use humpyard_policies::share::efq::{Efq, EfqParams};
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
+use humpyard_policies::share::stride::{Stride, StrideParams};
+use humpyard_policies::share::virtual_clock::{VirtualClock, VirtualClockParams};
+use humpyard_policies::share::wfq::{WfqParams, WfqTree};
 use humpyard_policies::share::wrr::{Wrr, WrrParams};
 use humpyard_testkit::{Backlog, Bound, Count, Extent, Fairness, History, Shape};
 use proptest::prelude::*;
 
-use crate::shapes::{cases, play, seeds};
+use crate::shapes::{cases, from_the_start, play, seeds};
 
 /// Theorem 1 of Goyal, Vin, Cheng: l_i/w_i + l_j/w_j, by what packets cost in the end.
 ///
 /// At a pick on one core nothing is in service, every tag is settled, and so wrong estimates cost nothing.
 const SFQ: Bound = Bound { fixed: 0, part: |extent| extent.used };
+
+/// A packet of the one finishes after the packet of the other that went before it, by estimates.
+const FINISH_ORDER: Bound = Bound { fixed: 0, part: |extent| longest(extent) + extent.overrun };
+
+/// The first stride of every client, no less than the longest packet.
+const STRIDE_QUANTUM: u64 = 20_000;
+
+/// Passes begin a first stride over the weight apart, and stay within a packet over the weight of each other, or that.
+const STRIDE: Bound =
+    Bound { fixed: 0, part: |extent| if extent.used > STRIDE_QUANTUM { extent.used } else { STRIDE_QUANTUM } };
 
 /// A core is handed up to this many packets, or so many cores one each.
 const SERVED_AT_ONCE: u64 = 3;
@@ -104,6 +118,29 @@ proptest! {
         }
     }
 
+    // Whose head would finish first is served: so of two who were there from the start neither finishes a packet ahead of the
+    // other by more than that packet, and what it used beyond its estimate.
+    #[test]
+    fn by_finish_tags_while_clients_stay(shape in shape(), error_permille in errors()) {
+        let history = from_the_start(History::generate(&Shape { error_permille, ..shape }));
+        for (count, backlog) in ONE_BY_ONE {
+            fair::<WfqTree>(&history, &WfqParams::default(), count, backlog, FINISH_ORDER)?;
+            fair::<VirtualClock>(&history, &VirtualClockParams::default(), count, backlog, FINISH_ORDER)?;
+        }
+    }
+
+    // Strides begin as long as the longest packet.
+    #[test]
+    fn stride_while_clients_stay(shape in shape(), error_permille in errors()) {
+        let shape = Shape { error_permille, unit: WorkUnit::Nanoseconds, ..shape };
+        let history = from_the_start(History::generate(&shape));
+        let params = StrideParams { quantum: Auto::Given(STRIDE_QUANTUM), ..StrideParams::default() };
+        prop_assert!(history.longest <= STRIDE_QUANTUM);
+        for (count, backlog) in ONE_BY_ONE {
+            fair::<Stride>(&history, &params, count, backlog, STRIDE)?;
+        }
+    }
+
     #[test]
     fn sfq_with_several_packets_in_service(shape in shape(), error_permille in errors(), one_core: bool) {
         let several = SERVED_AT_ONCE as usize;
@@ -165,5 +202,10 @@ fn histories_go_to_the_bounds() {
         let bound = drr_bound(history.longest);
         fair::<Drr>(history, &DrrParams::default(), Count::Start, Backlog::Held, bound).expect("fair")
     });
+    let wfq = tightest(&|history| {
+        let history = from_the_start(history.clone());
+        fair::<WfqTree>(&history, &WfqParams::default(), Count::Start, Backlog::Held, FINISH_ORDER).expect("fair")
+    });
     assert!(sfq > 0.95 && drr > 0.8, "sfq used {sfq} of its bound, drr {drr}");
+    assert!(wfq > 0.8, "wfq used {wfq} of its bound");
 }

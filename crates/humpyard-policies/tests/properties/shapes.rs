@@ -5,7 +5,7 @@ use humpyard_core::policy::{Allocate, BuildError, Family, Promise, Setup, Share,
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry;
 use humpyard_policies::spec::PolicySpec;
-use humpyard_testkit::{History, Log, Observer, Player, Shape, explain};
+use humpyard_testkit::{Event, History, Log, Observer, Player, Shape, explain};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
@@ -99,6 +99,14 @@ pub(crate) fn merges_clients(share: &str) -> bool {
 /// A seed is as good as any other: smaller is not simpler.
 pub(crate) fn seeds() -> impl Strategy<Value = u64> {
     any::<u64>().no_shrink()
+}
+
+/// The history with all packets there at the start, when virtual time is 0, and no other event: clients stay until they have
+/// been served.
+pub(crate) fn from_the_start(mut history: History) -> History {
+    history.events.retain(|(_, event)| matches!(event, Event::Arrive { .. }));
+    history.events.iter_mut().for_each(|(time, _)| *time = Time::ZERO);
+    history
 }
 
 /// Plays the history twice to fresh schedulers, and expects the same decisions.

@@ -1,18 +1,20 @@
 //! Fast policies decide as their naive twins do.
 
 use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
-use humpyard_core::policy::{Auto, Build, BuildError, Setup, Share};
-use humpyard_core::unit::{Time, Weight, WorkUnit};
+use humpyard_core::policy::{Auto, Build, BuildError, Setup, Share, Ties};
+use humpyard_core::unit::{Weight, WorkUnit};
 use humpyard_policies::share::efq::{Clock, Efq, EfqParams};
 use humpyard_policies::share::qfq::{Qfq, QfqParams};
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
 use humpyard_policies::share::sfs::{Sfs, SfsParams};
+use humpyard_policies::share::virtual_clock::{VirtualClock, VirtualClockParams};
 use humpyard_policies::share::wf2q_plus::{Wf2qPlus, Wf2qPlusParams};
-use humpyard_testkit::reference::{NaiveEfq, NaiveQfq, NaiveSfq, NaiveSfs};
-use humpyard_testkit::{Event, History, Log, Shape};
+use humpyard_policies::share::wfq::{WfqList, WfqParams, WfqTree};
+use humpyard_testkit::reference::{NaiveEfq, NaiveQfq, NaiveSfq, NaiveSfs, NaiveVirtualClock};
+use humpyard_testkit::{History, Log, Shape};
 use proptest::prelude::*;
 
-use crate::shapes::{any_shape, cases, play, seeds};
+use crate::shapes::{any_shape, cases, every_shape, from_the_start, play, seeds};
 
 fn decisions<Q: Share>(
     history: &History,
@@ -55,13 +57,45 @@ proptest! {
             seed, clients, events, length_max: 3, weight_max: 16,
             flow_order: FlowOrder::Free, unit: WorkUnit::Bytes, ..Shape::default()
         };
-        let mut history = History::generate(&shape);
         let dividing = |weight: Weight| if 720_720 % weight.get() == 0 { weight } else { Weight::ONE };
-        history = history.with_weights(dividing);
-        history.events.retain(|(_, event)| matches!(event, Event::Arrive { .. }));
-        history.events.iter_mut().for_each(|(time, _)| *time = Time::ZERO);
-        same_as_twin(&history)?;
+        same_as_twin(&from_the_start(History::generate(&shape).with_weights(dividing)))?;
     }
+
+    // Real time is the same, however it is rounded, where it is over a power of two.
+    #[test]
+    fn virtual_clock_decides_as_exact_fractions_do(shape in any_shape(), total in 4..=8u32) {
+        let shape = Shape { weights_change: false, ..shape };
+        let history = History::generate(&shape).with_weights(binary);
+        let total = 1 << total;
+        let params = VirtualClockParams { total: Auto::Given(total), ..VirtualClockParams::default() };
+        let fast = decisions(&history, |history| VirtualClock::new(&params, &history.setup()))?;
+        let twin = decisions(&history, |history| Ok(NaiveVirtualClock::new(&history.weights, total)))?;
+        let differs = fast.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
+        prop_assert!(fast == twin, "{:?}\n{}", differs, history);
+    }
+
+    // The difference is what virtual time is shared among, which nobody notices who was there from the start.
+    #[test]
+    fn wfq_is_virtual_clock_while_clients_stay(shape in any_shape()) {
+        let history = from_the_start(History::generate(&shape));
+        let wfq = decisions(&history, |history| WfqTree::new(&WfqParams::default(), &history.setup()))?;
+        let clock = decisions(&history, |history| VirtualClock::new(&VirtualClockParams::default(), &history.setup()))?;
+        let differs = wfq.decisions.iter().zip(&clock.decisions).find(|(a, b)| a != b);
+        prop_assert!(wfq == clock, "{:?}\n{}", differs, history);
+    }
+
+    // Whatever happens: they differ in how long they search alone.
+    #[test]
+    fn wfq_list_decides_as_wfq_does(shape in every_shape(), highest: bool, wall: bool) {
+        let history = History::generate(&shape);
+        let ties = if highest { Ties::Highest } else { Ties::Lowest };
+        let params = WfqParams { clock: if wall { Clock::Auto } else { Clock::Work } };
+        let tree = decisions(&history, |history| WfqTree::new(&params, &Setup { ties, ..history.setup() }))?;
+        let list = decisions(&history, |history| WfqList::new(&params, &Setup { ties, ..history.setup() }))?;
+        let differs = tree.decisions.iter().zip(&list.decisions).find(|(a, b)| a != b);
+        prop_assert!(tree == list, "{:?}\n{}", differs, history);
+    }
+
     // Virtual time is the same, however it is rounded, where it is the sum of the reserved weights that shares it.
     #[test]
     fn efq_decides_as_exact_fractions_do(shape in any_shape(), error_permille in 0..=1000u32, total in 4..=8u32) {

@@ -5,9 +5,11 @@ mod naive_efq;
 mod naive_qfq;
 mod naive_sfq;
 mod naive_sfs;
+mod naive_virtual_clock;
 
 pub use arbitrary::Arbitrary;
 pub use naive_efq::NaiveEfq;
 pub use naive_qfq::NaiveQfq;
 pub use naive_sfq::NaiveSfq;
 pub use naive_sfs::NaiveSfs;
+pub use naive_virtual_clock::NaiveVirtualClock;

@@ -1,0 +1,139 @@
+//! The order of finish tags: the clients whose head may be served, that which would finish first in virtual time first.
+
+use humpyard_core::id::{ClientId, IdVec};
+use humpyard_core::policy::Setup;
+use humpyard_core::unit::{Weight, Work};
+
+use super::ready_queue::ReadyQueue;
+use super::tag::Tag;
+use super::tagged::Tagged;
+
+/// Clients by the finish tag that their head is estimated to have: S + estimate / w, S = max(V at its arrival, F of the packet
+/// before). How virtual time V grows is the policy's.
+///
+/// The estimate of a head is kept in its tag alone, from which it is found again when the tag must change.
+#[derive(Debug)]
+pub(super) struct FinishOrder<R> {
+    /// The clients whose head may be served, by finish tag.
+    ready: R,
+    clients: IdVec<ClientId, Tagged>,
+    /// The greatest finish tag of all.
+    finish_max: Tag,
+}
+
+impl<R: ReadyQueue> FinishOrder<R> {
+    /// All clients are idle.
+    pub(super) fn new(setup: &Setup<'_>) -> Self {
+        Self {
+            ready: R::new(setup.clients, setup.ties),
+            clients: IdVec::from_fn(setup.clients, |id| Tagged::new(setup.weight(id))),
+            finish_max: 0,
+        }
+    }
+
+    /// Panics if a tag is wrong, or the weights of the clients that are not idle do not add up to this.
+    pub(super) fn check(&self, busy: u64) {
+        let mut weight = 0;
+        for id in self.clients.ids() {
+            let client = &self.clients[id];
+            weight += if client.is_busy() { u64::from(client.weight().get()) } else { 0 };
+            if let Some(finish) = self.ready.tag(id) {
+                assert!(client.is_busy(), "client {id} is idle and ready");
+                assert_eq!(client.finish_after(client.work_until(finish)), finish, "finish tag of client {id}");
+            }
+        }
+        assert_eq!(weight, busy, "weights of the clients that are not idle");
+    }
+
+    /// The greatest finish tag of all.
+    pub(super) fn finish_max(&self) -> Tag {
+        self.finish_max
+    }
+
+    /// The weight of a client.
+    pub(super) fn weight(&self, id: ClientId) -> Weight {
+        self.clients[id].weight()
+    }
+
+    /// Whether a client has packets.
+    pub(super) fn is_busy(&self, id: ClientId) -> bool {
+        self.clients[id].is_busy()
+    }
+
+    /// A packet arrives to an empty queue at this virtual time.
+    #[inline]
+    pub(super) fn arrive(&mut self, id: ClientId, now: Tag) {
+        self.clients[id].arrive(now);
+    }
+
+    /// The client, idle so far, has a head of this estimate.
+    #[inline]
+    pub(super) fn wake(&mut self, id: ClientId, estimate: Work) {
+        self.clients[id].wake();
+        self.offer(id, estimate);
+    }
+
+    /// The client has a head of this estimate, which may be served.
+    #[inline]
+    pub(super) fn offer(&mut self, id: ClientId, estimate: Work) {
+        self.ready.set(id, self.clients[id].finish_after(estimate));
+    }
+
+    /// Whose head would finish first.
+    #[inline]
+    pub(super) fn first(&mut self) -> Option<ClientId> {
+        self.ready.first().map(|(_, id)| id)
+    }
+
+    /// The client's head goes to a core.
+    #[inline]
+    pub(super) fn dispatch(&mut self, id: ClientId, estimate: Work) {
+        let client = &mut self.clients[id];
+        client.dispatch(estimate);
+        self.finish_max = self.finish_max.max(client.finish());
+        self.ready.remove(id);
+    }
+
+    /// A packet of the client is done.
+    #[inline]
+    pub(super) fn complete(&mut self, id: ClientId, used: Work, estimate: Work) {
+        if used == estimate {
+            self.clients[id].complete(used, estimate);
+        } else {
+            self.change(id, |client| client.complete(used, estimate));
+        }
+    }
+
+    /// The client has no packets from now on.
+    #[inline]
+    pub(super) fn idle(&mut self, id: ClientId) {
+        self.clients[id].idle();
+    }
+
+    /// The client is gone.
+    pub(super) fn end(&mut self, id: ClientId) {
+        self.clients[id].end();
+    }
+
+    /// The client has this weight from now on.
+    pub(super) fn set_weight(&mut self, id: ClientId, weight: Weight) {
+        self.change(id, |client| client.set_weight(weight));
+    }
+
+    /// Finish tag of the head of a client.
+    #[cfg(test)]
+    pub(super) fn finish_of(&self, id: ClientId) -> Tag {
+        self.ready.tag(id).expect("its head may be served")
+    }
+
+    /// Changes what the finish tag of a head follows from.
+    fn change(&mut self, id: ClientId, change: impl FnOnce(&mut Tagged)) {
+        let client = &mut self.clients[id];
+        let head = self.ready.tag(id).map(|finish| client.work_until(finish));
+        change(client);
+        self.finish_max = self.finish_max.max(client.finish());
+        if let Some(estimate) = head {
+            self.offer(id, estimate);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The clients whose head may be served, by tag: what a policy needs of a storage for them.
+
+use humpyard_core::id::ClientId;
+use humpyard_core::policy::Ties;
+
+use super::sorted_list::SortedList;
+use super::tag::Tag;
+use super::tournament::Tournament;
+
+/// Clients below a limit, some of which have a tag. All storages answer alike; equal tags go as ties do.
+pub trait ReadyQueue: Sized {
+    /// For clients below `limit`, none of which has a tag.
+    fn new(limit: usize, ties: Ties) -> Self;
+    /// The least tag, and the client that has it.
+    fn first(&mut self) -> Option<(Tag, ClientId)>;
+    /// The tag of this client.
+    fn tag(&self, client: ClientId) -> Option<Tag>;
+    /// The client has this tag from now on.
+    fn set(&mut self, client: ClientId, tag: Tag);
+    /// The client has no tag from now on; nothing happens if it has none.
+    fn remove(&mut self, client: ClientId);
+}
+
+macro_rules! ready_queue {
+    ($storage:ident) => {
+        impl ReadyQueue for $storage<ClientId> {
+            fn new(limit: usize, ties: Ties) -> Self {
+                $storage::new(limit, ties)
+            }
+            #[inline]
+            fn first(&mut self) -> Option<(Tag, ClientId)> {
+                $storage::first(self)
+            }
+            fn tag(&self, client: ClientId) -> Option<Tag> {
+                $storage::tag(self, client)
+            }
+            #[inline]
+            fn set(&mut self, client: ClientId, tag: Tag) {
+                $storage::set(self, client, tag);
+            }
+            #[inline]
+            fn remove(&mut self, client: ClientId) {
+                $storage::remove(self, client);
+            }
+        }
+    };
+}
+
+ready_queue!(Tournament);
+ready_queue!(SortedList);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use humpyard_core::id::Id;
+    use humpyard_core::random::Seed;
+
+    fn behaves_like_a_scan<Q: ReadyQueue>(limit: usize, ties: Ties) {
+        let mut queue = Q::new(limit, ties);
+        let mut model = vec![None; limit];
+        let mut random = Seed(7).stream("test");
+        for step in 0..20_000 {
+            let at = random.below(limit as u64) as usize;
+            let id = ClientId::from_index(at);
+            // Few members at first, many later.
+            model[at] = (random.below(20_000) < step).then(|| Tag::from(random.below(20)));
+            match model[at] {
+                Some(tag) => queue.set(id, tag),
+                None => queue.remove(id),
+            }
+            assert_eq!(queue.tag(id), model[at]);
+            if random.below(3) == 0 {
+                let members = model.iter().enumerate().filter_map(|(id, tag)| Some(((*tag)?, id)));
+                let rank = |id: usize| if ties == Ties::Lowest { id } else { limit - id };
+                let least = members.min_by_key(|&(tag, id)| (tag, rank(id)));
+                assert_eq!(queue.first(), least.map(|(tag, id)| (tag, ClientId::from_index(id))));
+            }
+        }
+    }
+
+    #[test]
+    fn of_any_size() {
+        for ties in [Ties::Lowest, Ties::Highest] {
+            for limit in [1, 2, 3, 5, 8, 13, 64, 65, 100, 600] {
+                behaves_like_a_scan::<Tournament<ClientId>>(limit, ties);
+            }
+            for limit in [1, 2, 3, 5, 8, 13, 100] {
+                behaves_like_a_scan::<SortedList<ClientId>>(limit, ties);
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Stride scheduling: serve the client with the least pass, which each packet moves on by its work over the client's weight.
+//!
+//! **Idea.** A client strides ahead the shorter the greater its weight, and who is least far ahead goes next. How far all are
+//! is the global pass. Who blocks keeps what it was ahead of that or behind, and has it when it wakes: so blocking neither
+//! gains nor costs anything.
+//!
+//! **Source.** Waldspurger, Weihl. Stride scheduling. MIT LCS TM-528 (1995). PROPORTIONAL_SHARE section 2.4.
+//!
+//! **Promises.** Work conserving. With packets of one unit and clients that stay, of what two clients are served together each has
+//! its share up to one unit. All together a client may be ahead by as many as there are clients, in proportion to its share.
+//!
+//! **Cost.** `pick` and the events O(log n) in the ready clients.
+//!
+//! **Invariants.** Exactly the clients whose head may be served are ready, by pass. Passes keep their remainders.
+//!
+//! **Departures.** Charged the estimate at dispatch and corrected at completion, both of the client and of the global pass. No pass
+//! is below 0.
+
+use humpyard_core::id::{ClientId, CoreId, IdVec};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::unit::{Time, Weight, Work};
+
+use super::slot::quantum;
+use super::tag::{ExactTag, PackedTag};
+use super::tournament::Tournament;
+use super::virtual_time::{Clock, VirtualTime};
+
+params! {
+    /// Parameters of stride scheduling.
+    pub struct StrideParams {
+        /// Work of a newcomer's first stride; `auto` is the longest packet.
+        quantum: Auto = Auto::Auto, unit "work";
+        /// What makes the global pass grow: `wall` is time at the rate of the cores, `work` is what they do, `auto` is
+        /// `wall` where work is time.
+        clock: Clock = Clock::Work;
+    }
+}
+
+/// What is known of one client.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    /// The virtual time of its next packet.
+    pass: ExactTag,
+    /// The global pass when it became idle: what remained then is `pass` less this. 0 for a newcomer.
+    since: PackedTag,
+    weight: Weight,
+    /// Whether it has packets.
+    busy: bool,
+}
+
+impl Client {
+    /// A client that was never served: what remains is a stride.
+    fn newcomer(weight: Weight, quantum: Work) -> Self {
+        let mut pass = ExactTag::default();
+        pass.add(quantum, weight);
+        Self { pass, since: PackedTag::default(), weight, busy: false }
+    }
+}
+
+/// Stride scheduling.
+#[derive(Debug)]
+pub struct Stride {
+    /// The global pass.
+    global: VirtualTime,
+    /// Work of a newcomer's first stride.
+    quantum: Work,
+    /// The clients whose head may be served, by pass.
+    ready: Tournament<ClientId>,
+    clients: IdVec<ClientId, Client>,
+}
+
+impl Build for Stride {
+    type Params = StrideParams;
+    const INFO: Info = Info {
+        name: "stride",
+        family: Family::Share,
+        summary: "the client with the least pass, which work over weight moves on; who blocks keeps its lead or its lag",
+        source: "Waldspurger, Weihl. Stride scheduling. MIT LCS TM-528, 1995",
+        promises: &[Promise::WorkConserving, Promise::Fair("unit packets: of two, each within 1 of its share of both")],
+        complexity: "O(log n)",
+    };
+    const VARIANTS: &'static [&'static str] = &["quantum=20000,clock=auto"];
+
+    fn new(params: &StrideParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let quantum = quantum(Self::INFO.name, params.quantum, setup)? as Work;
+        Ok(Self {
+            global: VirtualTime::new(Self::INFO.name, params.clock, None, setup)?,
+            quantum,
+            ready: Tournament::new(setup.clients, setup.ties),
+            clients: IdVec::from_fn(setup.clients, |id| Client::newcomer(setup.weight(id), quantum)),
+        })
+    }
+}
+
+impl Policy for Stride {
+    fn check(&self) {
+        self.global.check();
+        let mut weight = 0;
+        for id in self.clients.ids() {
+            let client = &self.clients[id];
+            weight += if client.busy { u64::from(client.weight.get()) } else { 0 };
+            if let Some(pass) = self.ready.tag(id) {
+                assert!(client.busy, "client {id} is idle and ready");
+                assert_eq!(pass, client.pass.tag(), "pass of client {id}");
+            }
+        }
+        assert_eq!(weight, self.global.busy(), "weights of the clients that are not idle");
+    }
+}
+
+impl Share for Stride {
+    fn on_wake(&mut self, now: Time, id: ClientId, _: &Packet) {
+        let client = &mut self.clients[id];
+        client.busy = true;
+        self.global.join(now, client.weight);
+        client.pass.carry(client.since.tag(), self.global.tag());
+        self.make_ready(id);
+    }
+
+    fn on_head(&mut self, _: Time, id: ClientId, _: &Packet) {
+        self.make_ready(id);
+    }
+
+    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+        self.ready.first().map(|(_, id)| id)
+    }
+
+    fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
+        let client = &mut self.clients[id];
+        client.pass.add(sent.estimate, client.weight);
+        self.global.dispatch(now, core, sent.estimate);
+        self.ready.remove(id);
+    }
+
+    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        if used != sent.estimate {
+            let client = &mut self.clients[id];
+            client.pass.settle(used, sent.estimate, client.weight);
+            self.global.complete(used, sent.estimate);
+            self.make_ready_again(id);
+        }
+    }
+
+    fn on_idle(&mut self, now: Time, id: ClientId) {
+        let client = &mut self.clients[id];
+        client.busy = false;
+        self.global.leave(now, client.weight);
+        client.since = PackedTag::new(self.global.tag());
+    }
+
+    fn on_client_end(&mut self, _: Time, id: ClientId) {
+        self.clients[id] = Client::newcomer(self.clients[id].weight, self.quantum);
+    }
+
+    fn set_weight(&mut self, now: Time, id: ClientId, weight: Weight) {
+        let client = &mut self.clients[id];
+        self.global.elapse(now);
+        let origin = if client.busy { self.global.tag() } else { client.since.tag() };
+        client.pass.rescale(origin, client.weight, weight);
+        let before = core::mem::replace(&mut client.weight, weight);
+        if client.busy {
+            self.global.reweigh(now, before, weight);
+        }
+        self.make_ready_again(id);
+    }
+}
+
+impl Stride {
+    /// Files a client whose head may be served.
+    fn make_ready(&mut self, id: ClientId) {
+        self.ready.set(id, self.clients[id].pass.tag());
+    }
+
+    /// Files a client whose pass has changed, if its head may be served.
+    fn make_ready_again(&mut self, id: ClientId) {
+        if self.ready.contains(id) {
+            self.make_ready(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::testing::{
+        A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work, weights_of,
+    };
+    use crate::testing::setup;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use humpyard_core::id::Id;
+    use humpyard_core::policy::Ties;
+
+    const STRIDE: StrideParams = StrideParams { quantum: Auto::Auto, clock: Clock::Work };
+
+    #[test]
+    fn vectors_of_the_specification() {
+        assert_eq!(unit_sequence::<Stride>(&STRIDE, &A, 12), "121123121123");
+        assert_eq!(unit_sequence::<Stride>(&STRIDE, &B, 48), "111123114561123111123456".repeat(2));
+        assert_eq!(unit_errors::<Stride>(&STRIDE, &B, 24), (-22, 60), "-11/12 to 5/2 of 24");
+        assert_eq!(sequence::<Stride>(&STRIDE, &V, 14, 10, v_work), "11123112211311");
+    }
+
+    /// PROPORTIONAL_SHARE section 2.4: of what any two are served, each has its share up to one quantum.
+    #[test]
+    fn pairs_stray_by_at_most_one() {
+        for weights in random_weights("stride", 200, 12, 300) {
+            let total: u32 = weights.iter().sum();
+            let mut desk = Desk::<Stride>::new(&STRIDE, &weights);
+            desk.wake(&(1..=weights.len() as u32).collect::<Vec<_>>());
+            let mut served = vec![0i64; weights.len()];
+            for _ in 0..2 * total {
+                let i = desk.step().0.index();
+                served[i] += 1;
+                for j in 0..weights.len() {
+                    let (a, b) = (i64::from(weights[i]), i64::from(weights[j]));
+                    let strayed = served[i] * b - served[j] * a;
+                    assert!(strayed.abs() <= a + b, "{strayed} of {} in {weights:?}", a + b);
+                }
+            }
+        }
+    }
+
+    /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
+    #[test]
+    fn use_of_idle_capacity_is_forgiven() {
+        let mut desk = Desk::<Stride>::new(&STRIDE, &[1, 1]);
+        desk.wake(&[1]);
+        assert_eq!(desk.serve(10), "1111111111");
+        desk.wake(&[2]);
+        assert_eq!(desk.serve(6), "121212");
+    }
+
+    /// PROPORTIONAL_SHARE section 5.5: [-1.7, 1.2], and within twice that.
+    #[test]
+    fn clients_that_come_and_go() {
+        let (least, greatest) = churn_errors::<Stride>(&STRIDE, 100_000);
+        assert!(-3.4 <= least && greatest <= 2.4, "{least} to {greatest}");
+    }
+
+    /// What a client is ahead of the global pass or behind, in sixths.
+    fn remain(stride: &mut Stride, client: u32) -> i128 {
+        let global = stride.global.tag();
+        let client = &stride.clients[ClientId(client - 1)];
+        let origin = if client.busy { global } else { client.since.tag() };
+        let ahead = client.pass.tag() as i128 - origin as i128;
+        (ahead * 6 + (1 << 31)) >> 32
+    }
+
+    /// Weights 3, 2, 1: passes begin at 1/3, 1/2 and 1, and `121` leaves 1 and the global pass 1/2, of which a third is
+    /// counted to the two that stay.
+    #[test]
+    fn what_remains_at_a_block_is_there_at_the_wake() {
+        let mut desk = Desk::<Stride>::new(&STRIDE, &A);
+        desk.wake(&[1, 2, 3]);
+        assert_eq!(desk.serve(3), "121");
+        assert_eq!([1, 2, 3].map(|client| remain(desk.policy(), client)), [3, 3, 3]);
+        desk.block(1);
+        assert_eq!(desk.serve(4), "2322");
+        assert_eq!(remain(desk.policy(), 1), 3);
+        desk.wake(&[1]);
+        assert_eq!(remain(desk.policy(), 1), 3);
+    }
+
+    /// What remains is so much work, at any weight: 1/2 at weight 2 is 1 at weight 1.
+    #[test]
+    fn what_remains_follows_the_weight() {
+        let mut desk = Desk::<Stride>::new(&STRIDE, &A);
+        desk.wake(&[1, 2]);
+        assert_eq!(remain(desk.policy(), 2), 3);
+        desk.set_weight(2, 1);
+        assert_eq!(remain(desk.policy(), 2), 6);
+        desk.set_weight(3, 2);
+        assert_eq!(remain(desk.policy(), 3), 3);
+        desk.wake(&[3]);
+        assert_eq!(desk.serve(12), "131123131123");
+    }
+
+    #[test]
+    fn a_client_that_is_gone_leaves_nothing() {
+        let mut desk = Desk::<Stride>::new(&STRIDE, &[1, 1]);
+        desk.wake(&[1, 2]);
+        assert_eq!(desk.serve(1), "1");
+        desk.block(1);
+        assert_eq!(remain(desk.policy(), 1), 9);
+        desk.policy().on_client_end(Time::ZERO, ClientId(0));
+        assert_eq!(remain(desk.policy(), 1), 6);
+    }
+
+    /// One core: what is charged at dispatch and corrected at completion is charged at completion.
+    #[test]
+    fn wrong_estimates_are_corrected() {
+        let mut desk = Desk::<Stride>::with_work(&STRIDE, &V, 10, |client, number| (10, v_work(client, number).into()));
+        desk.wake(&[1, 2, 3]);
+        let mut served = [0; 3];
+        for _ in 0..3000 {
+            let (client, work) = desk.step();
+            served[client.index()] += work;
+        }
+        let shares: Vec<u64> = served.iter().zip(V).map(|(served, weight)| served / u64::from(weight)).collect();
+        assert!(shares.iter().all(|share| share.abs_diff(shares[0]) <= 20), "{served:?}");
+    }
+
+    #[test]
+    fn ties_may_go_to_the_higher() {
+        let weights = weights_of(&[1, 1, 1]);
+        let setup = Setup { ties: Ties::Highest, ..setup(1, 3, &weights) };
+        let mut policy = Stride::new(&STRIDE, &setup).unwrap();
+        for id in (0..3).map(ClientId) {
+            policy.on_wake(Time::ZERO, id, &Packet { estimate: 1, ..Packet::default() });
+        }
+        assert_eq!(policy.pick(Time::ZERO, CoreId(0)), Some(ClientId(2)));
+    }
+}

@@ -1,0 +1,111 @@
+//! What policies by tags know of a client: when its last packet finished in virtual time, and when its next one may start.
+
+use humpyard_core::unit::{Weight, Work};
+
+use super::tag::{ExactTag, PackedTag, Tag};
+
+/// One client, in 40 bytes.
+///
+/// Charged the estimate at dispatch and corrected at completion. A new weight holds for the packets in service too: their
+/// estimates are charged anew, so that what is settled at completion is what was charged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tagged {
+    /// Finish tag F of its last packet.
+    finish: ExactTag,
+    /// The earliest start of its head: the virtual time when it arrived to an empty queue, else 0.
+    earliest: PackedTag,
+    weight: Weight,
+    /// Estimated work of its packets in service, or [`IDLE`].
+    in_service: Work,
+}
+
+/// Nothing waiting and nothing in service.
+const IDLE: Work = Work::MAX;
+
+impl Tagged {
+    /// An idle client that was never served.
+    pub(super) fn new(weight: Weight) -> Self {
+        Self { finish: ExactTag::default(), earliest: PackedTag::default(), weight, in_service: IDLE }
+    }
+
+    pub(super) fn weight(&self) -> Weight {
+        self.weight
+    }
+
+    /// Finish tag of its last packet.
+    #[inline]
+    pub(super) fn finish(&self) -> Tag {
+        self.finish.tag()
+    }
+
+    /// Whether it has packets.
+    pub(super) fn is_busy(&self) -> bool {
+        self.in_service != IDLE
+    }
+
+    /// It has packets from now on.
+    #[inline]
+    pub(super) fn wake(&mut self) {
+        self.in_service = 0;
+    }
+
+    /// It has no packets from now on.
+    #[inline]
+    pub(super) fn idle(&mut self) {
+        self.in_service = IDLE;
+    }
+
+    /// A packet arrives to its empty queue at this virtual time.
+    #[inline]
+    pub(super) fn arrive(&mut self, now: Tag) {
+        self.earliest = PackedTag::new(now);
+    }
+
+    /// Start tag of its head: S = max(V at its arrival, F of the packet before).
+    #[inline]
+    pub(super) fn start(&self) -> ExactTag {
+        let earliest = self.earliest.tag();
+        if earliest > self.finish.tag() { ExactTag::at(earliest) } else { self.finish }
+    }
+
+    /// Finish tag that its head has, if that takes so much work: S + work / w.
+    #[inline]
+    pub(super) fn finish_after(&self, work: Work) -> Tag {
+        let mut finish = self.start();
+        finish.add(work, self.weight);
+        finish.tag()
+    }
+
+    /// The work after which its head finishes at this tag: the inverse of [`Tagged::finish_after`].
+    pub(super) fn work_until(&self, finish: Tag) -> Work {
+        self.start().work_until(finish, self.weight)
+    }
+
+    /// Its head goes to a core.
+    #[inline]
+    pub(super) fn dispatch(&mut self, estimate: Work) {
+        self.finish = self.start();
+        self.finish.add(estimate, self.weight);
+        self.earliest = PackedTag::default();
+        self.in_service += estimate;
+    }
+
+    /// A packet is done.
+    #[inline]
+    pub(super) fn complete(&mut self, used: Work, estimate: Work) {
+        self.finish.settle(used, estimate, self.weight);
+        self.in_service -= estimate;
+    }
+
+    /// It has this weight from now on.
+    pub(super) fn set_weight(&mut self, weight: Weight) {
+        let in_service = if self.is_busy() { self.in_service } else { 0 };
+        self.finish.reweigh(in_service, self.weight, weight);
+        self.weight = weight;
+    }
+
+    /// It is gone, and who comes with its id inherits the weight alone.
+    pub(super) fn end(&mut self) {
+        self.finish = ExactTag::default();
+    }
+}

@@ -1,0 +1,196 @@
+//! Virtual clock: serve the client whose next packet would be done first if each had a line of its reserved rate to itself.
+//!
+//! **Idea.** As in time division, each client has a clock that a packet of it moves on by the time that takes at the client's
+//! rate. Who sends more than its rate runs ahead of real time, and stands back later.
+//!
+//! **Source.** Zhang. VirtualClock: a new traffic control algorithm for packet switching networks. SIGCOMM 1990.
+//! PROPORTIONAL_SHARE section 2.5.
+//!
+//! **Promises.** Work conserving. Not fair: use of idle capacity is never forgiven.
+//!
+//! **Cost.** `pick` and the events O(log n) in the ready clients.
+//!
+//! **Invariants.** Exactly the clients whose head may be served are ready.
+//!
+//! **Departures.** Clocks are kept over the sum of the reserved weights: work per weight, as all tags are. Real time is the work
+//! that was done, or time at the rate of the cores while any client is in the system. A new weight is a new reservation: from
+//! then on real time is over the new sum. Charged the estimate at dispatch and corrected at completion.
+
+use humpyard_core::id::{ClientId, CoreId, Id};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::unit::{Time, Weight, Work};
+
+use super::finish_order::FinishOrder;
+use super::tournament::Tournament;
+use super::virtual_time::{Clock, VirtualTime};
+
+params! {
+    /// Parameters of virtual clock.
+    pub struct VirtualClockParams {
+        /// What real time is: `wall` is time at the rate of the cores, `work` is what they do, `auto` is `wall` where work
+        /// is time.
+        clock: Clock = Clock::Work;
+        /// Sum of the weights that have a rate reserved; `auto` is that of all clients there can be.
+        total: Auto = Auto::Auto, unit "weight";
+    }
+}
+
+/// Virtual clock.
+#[derive(Debug)]
+pub struct VirtualClock {
+    /// Real time over the reserved weights.
+    now: VirtualTime,
+    /// The sum of the weights of all clients, if that is what is reserved.
+    reserved: Option<u64>,
+    /// Clients by what their clock would show after their head.
+    order: FinishOrder<Tournament<ClientId>>,
+}
+
+impl Build for VirtualClock {
+    type Params = VirtualClockParams;
+    const INFO: Info = Info {
+        name: "virtual-clock",
+        family: Family::Share,
+        summary: "the client whose clock, moved on by each packet at its reserved rate, shows the least; forgives nothing",
+        source: "Zhang. VirtualClock. SIGCOMM 1990",
+        promises: &[Promise::WorkConserving],
+        complexity: "O(log n)",
+    };
+    const VARIANTS: &'static [&'static str] = &["clock=auto", "total=7"];
+
+    fn new(params: &VirtualClockParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let all = || (0..setup.clients).map(|id| u64::from(setup.weight(ClientId::from_index(id)).get())).sum();
+        let (total, reserved) = match params.total {
+            Auto::Given(total) => (total, None),
+            Auto::Auto => {
+                let all = all();
+                (all, Some(all))
+            }
+        };
+        let now = VirtualTime::new(Self::INFO.name, params.clock, Some(total), setup)?;
+        Ok(Self { now, reserved, order: FinishOrder::new(setup) })
+    }
+}
+
+impl Policy for VirtualClock {
+    fn check(&self) {
+        self.now.check();
+        self.order.check(self.now.busy());
+    }
+}
+
+impl Share for VirtualClock {
+    fn on_arrival(&mut self, now: Time, id: ClientId, _: &Packet, waiting: u32) {
+        if waiting == 0 {
+            self.now.elapse(now);
+            self.order.arrive(id, self.now.tag());
+        }
+    }
+
+    fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
+        self.now.join(now, self.order.weight(id));
+        self.order.wake(id, head.estimate);
+    }
+
+    fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
+        self.order.offer(id, head.estimate);
+    }
+
+    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+        self.order.first()
+    }
+
+    fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
+        self.now.dispatch(now, core, sent.estimate);
+        self.order.dispatch(id, sent.estimate);
+    }
+
+    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        self.now.complete(used, sent.estimate);
+        self.order.complete(id, used, sent.estimate);
+    }
+
+    fn on_idle(&mut self, now: Time, id: ClientId) {
+        self.now.leave(now, self.order.weight(id));
+        self.order.idle(id);
+    }
+
+    fn on_client_end(&mut self, _: Time, id: ClientId) {
+        self.order.end(id);
+    }
+
+    fn set_weight(&mut self, now: Time, id: ClientId, weight: Weight) {
+        let before = self.order.weight(id);
+        if self.order.is_busy(id) {
+            self.now.reweigh(now, before, weight);
+        }
+        if let Some(reserved) = &mut self.reserved {
+            *reserved = *reserved - u64::from(before.get()) + u64::from(weight.get());
+            self.now.elapse(now);
+            self.now.share_among(*reserved);
+        }
+        self.order.set_weight(id, weight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::testing::{A, B, Desk, V, churn_errors, sequence, unit_errors, unit_sequence, v_work};
+    use crate::testing::setup;
+    use alloc::string::ToString;
+
+    const VIRTUAL_CLOCK: VirtualClockParams = VirtualClockParams { clock: Clock::Work, total: Auto::Auto };
+
+    #[test]
+    fn vectors_of_the_specification() {
+        assert_eq!(unit_sequence::<VirtualClock>(&VIRTUAL_CLOCK, &A, 12), "121123121123");
+        assert_eq!(unit_sequence::<VirtualClock>(&VIRTUAL_CLOCK, &B, 48), "111123114561123111123456".repeat(2));
+        assert_eq!(unit_errors::<VirtualClock>(&VIRTUAL_CLOCK, &B, 24), (-22, 60), "-11/12 to 5/2 of 24");
+        assert_eq!(sequence::<VirtualClock>(&VIRTUAL_CLOCK, &V, 14, 10, v_work), "11212131121213");
+    }
+
+    /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta stands back for five.
+    #[test]
+    fn use_of_idle_capacity_is_punished() {
+        let mut desk = Desk::<VirtualClock>::new(&VIRTUAL_CLOCK, &[1, 1]);
+        desk.wake(&[1]);
+        assert_eq!(desk.serve(10), "1111111111");
+        desk.wake(&[2]);
+        assert_eq!(desk.serve(11), "22222121212");
+    }
+
+    /// PROPORTIONAL_SHARE section 5.5: [-11, 8.4], and within twice that, over 5,000 quanta. There is no bound: the longer it takes
+    /// the further clients stray.
+    #[test]
+    fn clients_that_come_and_go() {
+        let (least, greatest) = churn_errors::<VirtualClock>(&VIRTUAL_CLOCK, 5000);
+        assert!(-22.0 <= least && greatest <= 16.8, "{least} to {greatest}");
+        let longer = churn_errors::<VirtualClock>(&VIRTUAL_CLOCK, 100_000);
+        assert!(longer.0 < 2.0 * least && 2.0 * greatest < longer.1, "{longer:?} after {least} to {greatest}");
+    }
+
+    /// A reservation of three quarters, and one of nine tenths.
+    #[test]
+    fn a_new_weight_is_a_new_reservation() {
+        let mut desk = Desk::<VirtualClock>::new(&VIRTUAL_CLOCK, &[3, 1]);
+        desk.wake(&[1, 2]);
+        assert_eq!(desk.serve(8), "11121112");
+        desk.set_weight(1, 9);
+        assert_eq!(desk.serve(20), "1111111112".repeat(2));
+    }
+
+    #[test]
+    fn a_total_is_positive_and_can_be_counted_with() {
+        let refused = |total| {
+            let params = VirtualClockParams { total: Auto::Given(total), ..VIRTUAL_CLOCK };
+            VirtualClock::new(&params, &setup(1, 1, &[])).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused(1 << 60),
+            "virtual-clock: `total` must be at most 4503599627370496, not 1152921504606846976"
+        );
+    }
+}

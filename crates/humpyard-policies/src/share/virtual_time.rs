@@ -1,0 +1,182 @@
+//! Virtual time: the service that there was for all, over the weights that share it.
+
+use humpyard_core::choice;
+use humpyard_core::id::{CoreId, IdVec};
+use humpyard_core::policy::{BuildError, Setup};
+use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
+
+use super::tag::{Divisor, Tag, TotalTag};
+
+choice! {
+    /// What makes virtual time grow.
+    pub enum Clock {
+        /// Time where work is time, else work.
+        Auto = "auto",
+        /// Time, at the rate of the cores, while any client is in the system.
+        Wall = "wall",
+        /// The work that is done.
+        Work = "work",
+    }
+}
+
+/// Beyond this a sum of weights leaves no room to count with; more than a million of the greatest weights.
+const TOTAL_MAX: u64 = 1 << 52;
+
+/// Virtual time.
+#[derive(Debug)]
+pub(super) struct VirtualTime {
+    /// What it was when all `service` before now was counted.
+    tag: TotalTag,
+    /// Service that is not counted yet.
+    service: Work,
+    /// The sum of weights it is shared among.
+    among: Divisor,
+    /// Whether these are the weights of the clients that are not idle.
+    shared_by_busy: bool,
+    /// Sum of the weights of the clients that are not idle.
+    busy: u64,
+    /// Whether it grows with time.
+    wall: bool,
+    /// When `service` was last true.
+    as_of: Time,
+    /// Whether a core ever took a packet.
+    pulls: IdVec<CoreId, bool>,
+    /// Number of cores that did.
+    pulling: u64,
+}
+
+impl VirtualTime {
+    /// Shared among `total`, or if there is none among the weights of the clients that are not idle.
+    ///
+    /// # Errors
+    /// A clock that does not go with the unit of work, or a total that is too great to count with.
+    pub(super) fn new(owner: &str, clock: Clock, total: Option<u64>, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let time = setup.unit == WorkUnit::Nanoseconds;
+        if clock == Clock::Wall && !time {
+            return Err(BuildError::new(alloc::format!(
+                "{owner}: `clock=wall` needs work in ns; where work is bytes or packets, use `clock=work`"
+            )));
+        }
+        if let Some(total) = total.filter(|&total| total > TOTAL_MAX) {
+            return Err(BuildError::new(alloc::format!("{owner}: `total` must be at most {TOTAL_MAX}, not {total}")));
+        }
+        Ok(Self {
+            tag: TotalTag::default(),
+            service: 0,
+            among: Divisor::new(total.unwrap_or(1)),
+            shared_by_busy: total.is_none(),
+            busy: 0,
+            wall: time && clock != Clock::Work,
+            as_of: Time::ZERO,
+            pulls: IdVec::from_fn(setup.cores, |_| false),
+            pulling: 0,
+        })
+    }
+
+    /// Whether it grows with time.
+    #[inline]
+    pub(super) fn is_wall(&self) -> bool {
+        self.wall
+    }
+
+    /// Sum of the weights of the clients that are not idle.
+    pub(super) fn busy(&self) -> u64 {
+        self.busy
+    }
+
+    /// Panics if the cores that pull are miscounted.
+    pub(super) fn check(&self) {
+        assert_eq!(self.pulls.iter().filter(|&&pulls| pulls).count() as u64, self.pulling, "cores that pull");
+    }
+
+    /// It goes on up to now.
+    #[inline]
+    pub(super) fn elapse(&mut self, now: Time) {
+        if self.wall {
+            let cores = if self.busy > 0 { self.pulling } else { 0 };
+            self.service = self.service.saturating_add(now.since(self.as_of).as_ns().saturating_mul(cores));
+            self.as_of = now;
+        }
+    }
+
+    /// What it is.
+    #[inline]
+    pub(super) fn tag(&mut self) -> Tag {
+        if self.service > 0 {
+            self.tag.advance(core::mem::take(&mut self.service), &self.among);
+        }
+        self.tag.tag
+    }
+
+    /// What it was when it was last asked for or changed.
+    #[inline]
+    pub(super) fn last(&self) -> Tag {
+        self.tag.tag
+    }
+
+    /// It is at least this.
+    #[inline]
+    pub(super) fn reach(&mut self, tag: Tag) {
+        if tag > self.tag() {
+            self.tag = TotalTag::at(tag);
+        }
+    }
+
+    /// All are idle, and have not been served beyond this: nobody owes or is owed.
+    pub(super) fn begin_anew(&mut self, finish_max: Tag) {
+        self.tag = TotalTag::at(self.tag().max(finish_max));
+    }
+
+    /// A client of this weight is idle no more.
+    pub(super) fn join(&mut self, now: Time, weight: Weight) {
+        self.elapse(now);
+        self.set_busy(self.busy + u64::from(weight.get()));
+    }
+
+    /// A client of this weight is idle from now on.
+    pub(super) fn leave(&mut self, now: Time, weight: Weight) {
+        self.elapse(now);
+        self.set_busy(self.busy - u64::from(weight.get()));
+    }
+
+    /// A client that is not idle has another weight from now on.
+    pub(super) fn reweigh(&mut self, now: Time, from: Weight, to: Weight) {
+        self.elapse(now);
+        self.set_busy(self.busy - u64::from(from.get()) + u64::from(to.get()));
+    }
+
+    /// A packet goes to this core.
+    #[inline]
+    pub(super) fn dispatch(&mut self, now: Time, core: CoreId, estimate: Work) {
+        if !self.pulls[core] {
+            self.elapse(now);
+            self.pulls[core] = true;
+            self.pulling += 1;
+        }
+        if !self.wall {
+            self.tag.advance(estimate, &self.among);
+        }
+    }
+
+    /// A packet is done.
+    #[inline]
+    pub(super) fn complete(&mut self, used: Work, estimate: Work) {
+        if !self.wall {
+            self.tag.correct(used, estimate, &self.among);
+        }
+    }
+
+    /// From now on it is shared among these weights, of which there is at least one.
+    pub(super) fn share_among(&mut self, weight: u64) {
+        self.tag();
+        self.tag.rebase(self.among.weight(), weight);
+        self.among = Divisor::new(weight);
+    }
+
+    fn set_busy(&mut self, weight: u64) {
+        self.busy = weight;
+        if self.shared_by_busy && weight > 0 {
+            self.share_among(weight);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Weighted fair queueing: serve the client whose next packet would finish first in virtual time.
+//!
+//! **Idea.** Were the server fluid, all clients would be served at once, each in proportion to its weight. Virtual time is how
+//! far that has come, in work per weight. Packets are served in the order in which they would be done there, so nobody is
+//! done later than there by more than one packet; but a heavy client may run ahead of all the light ones.
+//!
+//! **Source.** Demers, Keshav, Shenker. Analysis and simulation of a fair queueing algorithm. SIGCOMM 1989. Parekh, Gallager.
+//! A generalized processor sharing approach to flow control. IEEE/ACM Trans. Networking 1 (1993). PROPORTIONAL_SHARE
+//! section 2.6.
+//!
+//! **Promises.** Work conserving. With packets of one unit and clients that stay, a client is less than one unit behind its
+//! share of the service; it may be ahead by as many as there are clients, in proportion to its share.
+//!
+//! **Cost.** Of `wfq` O(log n) in the ready clients; of `wfq-list`, which keeps them in a sorted list and decides the same, O(n).
+//!
+//! **Invariants.** Exactly the clients whose head may be served are ready. Tags keep their remainders, so that equal shares
+//! meet in equal tags.
+//!
+//! **Departures.** Virtual time grows by work over the weights of the clients that are not idle, or by time at the rate of the
+//! cores over the same, not by the exact fluid clock. Charged the estimate at dispatch and corrected at completion,
+//! both of the client and of virtual time. When all become idle, nobody owes or is owed. A new weight holds for the head
+//! and for the packets in service too.
+
+use humpyard_core::id::{ClientId, CoreId};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::unit::{Time, Weight, Work};
+
+use super::finish_order::FinishOrder;
+use super::ready_queue::ReadyQueue;
+use super::sorted_list::SortedList;
+use super::tournament::Tournament;
+use super::virtual_time::{Clock, VirtualTime};
+
+params! {
+    /// Parameters of weighted fair queueing.
+    pub struct WfqParams {
+        /// What makes virtual time grow: `wall` is time at the rate of the cores, `work` is what they do, `auto` is `wall`
+        /// where work is time.
+        clock: Clock = Clock::Work;
+    }
+}
+
+/// Weighted fair queueing over any queue of the ready clients.
+#[derive(Debug)]
+pub struct Wfq<R> {
+    virtual_time: VirtualTime,
+    order: FinishOrder<R>,
+}
+
+/// As `wfq`: with a queue in which a place is found in O(log n).
+pub type WfqTree = Wfq<Tournament<ClientId>>;
+
+/// As `wfq-list`: with a queue in which a place is found in O(n).
+pub type WfqList = Wfq<SortedList<ClientId>>;
+
+/// What a policy of this kind says of itself.
+const fn info(name: &'static str, summary: &'static str, complexity: &'static str) -> Info {
+    Info {
+        name,
+        family: Family::Share,
+        summary,
+        source: "Demers, Keshav, Shenker. Fair queueing. SIGCOMM 1989; Parekh, Gallager. Processor sharing. ToN 1993",
+        promises: &[Promise::WorkConserving, Promise::Fair("unit packets: error > -1")],
+        complexity,
+    }
+}
+
+impl Build for WfqTree {
+    type Params = WfqParams;
+    const INFO: Info = info("wfq", "the client whose next packet would finish first in virtual time", "O(log n)");
+    const VARIANTS: &'static [&'static str] = &["clock=auto"];
+
+    fn new(params: &WfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        Self::with_params(Self::INFO.name, params, setup)
+    }
+}
+
+impl Build for WfqList {
+    type Params = WfqParams;
+    const INFO: Info = info("wfq-list", "the same as `wfq`, over a sorted list: what a linear search costs", "O(n)");
+    const VARIANTS: &'static [&'static str] = &["clock=auto"];
+
+    fn new(params: &WfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        Self::with_params(Self::INFO.name, params, setup)
+    }
+}
+
+impl<R: ReadyQueue> Wfq<R> {
+    fn with_params(name: &str, params: &WfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        Ok(Self { virtual_time: VirtualTime::new(name, params.clock, None, setup)?, order: FinishOrder::new(setup) })
+    }
+}
+
+impl<R: ReadyQueue> Policy for Wfq<R> {
+    fn check(&self) {
+        self.virtual_time.check();
+        self.order.check(self.virtual_time.busy());
+    }
+}
+
+impl<R: ReadyQueue> Share for Wfq<R> {
+    fn on_arrival(&mut self, now: Time, id: ClientId, _: &Packet, waiting: u32) {
+        if waiting == 0 {
+            self.virtual_time.elapse(now);
+            self.order.arrive(id, self.virtual_time.tag());
+        }
+    }
+
+    fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
+        self.virtual_time.join(now, self.order.weight(id));
+        self.order.wake(id, head.estimate);
+    }
+
+    fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
+        self.order.offer(id, head.estimate);
+    }
+
+    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+        self.order.first()
+    }
+
+    fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
+        self.virtual_time.dispatch(now, core, sent.estimate);
+        self.order.dispatch(id, sent.estimate);
+    }
+
+    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        self.virtual_time.complete(used, sent.estimate);
+        self.order.complete(id, used, sent.estimate);
+    }
+
+    fn on_idle(&mut self, now: Time, id: ClientId) {
+        self.virtual_time.leave(now, self.order.weight(id));
+        self.order.idle(id);
+        if self.virtual_time.busy() == 0 {
+            self.virtual_time.begin_anew(self.order.finish_max());
+        }
+    }
+
+    fn on_client_end(&mut self, _: Time, id: ClientId) {
+        self.order.end(id);
+    }
+
+    fn set_weight(&mut self, now: Time, id: ClientId, weight: Weight) {
+        if self.order.is_busy(id) {
+            self.virtual_time.reweigh(now, self.order.weight(id), weight);
+        }
+        self.order.set_weight(id, weight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::testing::{
+        A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work, weights_of,
+    };
+    use crate::testing::setup;
+    use alloc::string::ToString;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use humpyard_core::id::Id;
+    use humpyard_core::policy::Ties;
+    use humpyard_core::unit::WorkUnit;
+
+    const WFQ: WfqParams = WfqParams { clock: Clock::Work };
+
+    fn vectors<R: ReadyQueue>()
+    where
+        Wfq<R>: Build<Params = WfqParams>,
+    {
+        assert_eq!(unit_sequence::<Wfq<R>>(&WFQ, &A, 12), "121123121123");
+        assert_eq!(unit_sequence::<Wfq<R>>(&WFQ, &B, 48), "111123114561123111123456".repeat(2));
+        assert_eq!(unit_errors::<Wfq<R>>(&WFQ, &B, 24), (-22, 60), "-11/12 to 5/2 of 24");
+        assert_eq!(sequence::<Wfq<R>>(&WFQ, &V, 14, 10, v_work), "11212131121213");
+    }
+
+    #[test]
+    fn vectors_of_the_specification() {
+        vectors::<Tournament<ClientId>>();
+        vectors::<SortedList<ClientId>>();
+    }
+
+    /// PROPORTIONAL_SHARE section 2.6.
+    #[test]
+    fn nobody_is_a_packet_behind() {
+        for weights in random_weights("wfq/few", 300, 12, 3000).chain(random_weights("wfq/many", 100, 200, 60)) {
+            let total: u32 = weights.iter().sum();
+            let (least, _) = unit_errors::<WfqTree>(&WFQ, &weights, 2 * total as usize);
+            assert!(-i128::from(total) < least, "{least} of {total}: {weights:?}");
+        }
+    }
+
+    /// The same of packets of any length: nobody is behind by the longest packet.
+    #[test]
+    fn nobody_is_the_longest_packet_behind() {
+        for (seed, weights) in random_weights("wfq/lengths", 100, 12, 100).enumerate() {
+            let mut desk = Desk::<WfqTree>::with_work(&WFQ, &weights, 40, |client, number| {
+                let work = 1 + humpyard_core::hash::mix(number << 32 | u64::from(client.0)) % 40;
+                (work, work)
+            });
+            desk.wake(&(1..=weights.len() as u32).collect::<Vec<_>>());
+            let total: u64 = weights.iter().copied().map(u64::from).sum();
+            let (mut served, mut all) = (vec![0; weights.len()], 0);
+            for _ in 0..2000 {
+                let (client, work) = desk.step();
+                served[client.index()] += work;
+                all += work;
+                for (served, weight) in served.iter().zip(&weights) {
+                    let behind = (all * u64::from(*weight)).saturating_sub(served * total);
+                    assert!(behind < 40 * total, "set {seed}: {behind} of {total}");
+                }
+            }
+        }
+    }
+
+    /// PROPORTIONAL_SHARE sections 2.6 and 5.1: the heavy client of N, with the share h, comes to be ahead by h (N - O(1)). If
+    /// ties go to it, by h N less the little by which the others have not all come to their turn: 819.15 at N = 8192.
+    #[test]
+    fn the_heavy_run_ahead() {
+        let ahead = |clients: usize, heavy_first: bool| {
+            let light = 9 * 64;
+            let heavy = light * (clients as u32 - 1) / 9;
+            let mut weights = vec![light; clients - 1];
+            weights.insert(if heavy_first { 0 } else { clients - 1 }, heavy);
+            let total: u32 = weights.iter().sum();
+            let (_, greatest) = unit_errors::<WfqTree>(&WFQ, &weights, total as usize / 64);
+            greatest as f64 / f64::from(total)
+        };
+        for clients in [64, 514] {
+            let limit = 0.1 * clients as f64;
+            let (first, last) = (ahead(clients, true), ahead(clients, false));
+            assert!((limit - 1.2..=limit).contains(&first), "heavy first: {first} of {limit}");
+            assert!(last < first - 0.8, "heavy last: {last}, heavy first: {first}");
+        }
+    }
+
+    /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
+    #[test]
+    fn use_of_idle_capacity_is_forgiven() {
+        let mut desk = Desk::<WfqTree>::new(&WFQ, &[1, 1]);
+        desk.wake(&[1]);
+        assert_eq!(desk.serve(10), "1111111111");
+        desk.wake(&[2]);
+        assert_eq!(desk.serve(6), "121212");
+    }
+
+    /// PROPORTIONAL_SHARE section 5.5: [-1.9, 1.1], and within twice that.
+    #[test]
+    fn clients_that_come_and_go() {
+        let (least, greatest) = churn_errors::<WfqTree>(&WFQ, 100_000);
+        assert!(-3.8 <= least && greatest <= 2.2, "{least} to {greatest}");
+    }
+
+    /// The head's tag is by the new weight, as are those after it; where it starts does not change.
+    #[test]
+    fn a_new_weight_holds_at_once() {
+        let mut desk = Desk::<WfqTree>::new(&WFQ, &[1, 1, 1]);
+        desk.wake(&[1, 2, 3]);
+        assert_eq!(desk.serve(3), "123");
+        desk.set_weight(3, 4);
+        assert_eq!(desk.serve(6), "333123");
+        desk.set_weight(3, 1);
+        assert_eq!(desk.serve(6), "123123");
+    }
+
+    /// One core: what is charged at dispatch and corrected at completion is charged at completion.
+    #[test]
+    fn wrong_estimates_are_corrected() {
+        let mut desk = Desk::<WfqTree>::with_work(&WFQ, &V, 10, |client, number| (10, v_work(client, number).into()));
+        desk.wake(&[1, 2, 3]);
+        let mut served = [0; 3];
+        for _ in 0..3000 {
+            let (client, work) = desk.step();
+            served[client.index()] += work;
+        }
+        let shares: Vec<u64> = served.iter().zip(V).map(|(served, weight)| served / u64::from(weight)).collect();
+        assert!(shares.iter().all(|share| share.abs_diff(shares[0]) <= 20), "{served:?}");
+    }
+
+    #[test]
+    fn ties_may_go_to_the_higher() {
+        let weights = weights_of(&[1, 1, 1]);
+        let setup = Setup { ties: Ties::Highest, ..setup(1, 3, &weights) };
+        let mut policy = WfqTree::new(&WFQ, &setup).unwrap();
+        for id in (0..3).map(ClientId) {
+            policy.on_wake(Time::ZERO, id, &Packet { estimate: 1, ..Packet::default() });
+        }
+        assert_eq!(policy.pick(Time::ZERO, CoreId(0)), Some(ClientId(2)));
+    }
+
+    /// By the wall, who comes later starts later though nothing was done in between.
+    #[test]
+    fn virtual_time_may_be_time() {
+        let packet = Packet { estimate: 100, ..Packet::default() };
+        let start_of_second = |clock| {
+            let setup = Setup { unit: WorkUnit::Nanoseconds, longest: 100, ..setup(1, 2, &[]) };
+            let mut policy = WfqTree::new(&WfqParams { clock }, &setup).unwrap();
+            for (at, id) in [(0, ClientId(0)), (60, ClientId(1))] {
+                let now = Time::from_ns(at);
+                policy.on_arrival(now, id, &packet, 0);
+                policy.on_wake(now, id, &packet);
+                let first = policy.pick(now, CoreId(0)).unwrap();
+                if id == ClientId(0) {
+                    policy.on_dispatch(now, CoreId(0), first, &packet);
+                }
+                policy.check();
+            }
+            policy.order.finish_of(ClientId(1)) >> 32
+        };
+        assert_eq!([Clock::Wall, Clock::Auto, Clock::Work].map(start_of_second), [160, 160, 200]);
+        let error = WfqTree::new(&WfqParams { clock: Clock::Wall }, &setup(1, 1, &[])).unwrap_err().to_string();
+        assert!(error.starts_with("wfq: `clock=wall` needs work in ns"), "{error}");
+    }
+}
