@@ -19,10 +19,11 @@
 //!
 //! **Departures.** Those of `qfq`. Clients belong to aggregates by their weight, but only those that are not idle count for the
 //! weight and the budget, or a client alone in its aggregate would have the shares of all. A turn ends when nobody of the
-//! aggregate has a head to be served, though one may be in service on another core. A client that is in service on another core while others
-//! of its aggregate go round has the credit that it missed, up to 32 packets, when it comes back. What a packet used more or
-//! less than its estimate after its aggregate's turn is over counts in its next turn. On several cores a turn is of all of them: a
-//! client that needs nearly a whole core may wait for it to end, and have less than its share. A new weight holds for the packets to come.
+//! aggregate has a head to be served, though one may be in service on another core. A client that is in service on another
+//! core while others of its aggregate go round has the credit that it missed, up to 32 packets, when it comes back. What a
+//! packet used more or less than its estimate after its aggregate's turn is over counts in its next turn. On several cores a
+//! turn is of all of them: a client that needs nearly a whole core may wait for it to end, and have less than its share. A new
+//! weight holds for the packets to come.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -221,7 +221,7 @@ pub(crate) fn most_of_bound_used<Q: Share + Build>(
     const LONGEST: u64 = 10;
     let work = |client: ClientId, number| {
         let work = 1 + mix(u64::from(client.0) << 32 | number) % LONGEST;
-        (if client.0 % 3 == 0 { LONGEST } else { work }, work)
+        (if client.0.is_multiple_of(3) { LONGEST } else { work }, work)
     };
     let mut most: f64 = 0.0;
     for weights in random_weights(name, 200, clients, 1000) {
