@@ -292,6 +292,7 @@ impl<I: Id, T> BucketGroups<I, T> {
     }
 
     /// The group and the bucket of a member whose own group has no bucket for it: a higher one, if it is ahead.
+    /// What it is ahead beyond the slots of the highest group is forgotten, as is what it is behind too much.
     #[cold]
     fn find_group(&mut self, id: I) -> (usize, u64) {
         let home = usize::from(self.members[id].home);
