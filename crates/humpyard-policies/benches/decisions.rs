@@ -23,8 +23,8 @@ use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#static::Static};
 use humpyard_policies::share::{
     drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, linux_o1::LinuxO1,
-    linux24::Linux24, lottery::Lottery, sfq::Sfq, srr::Srr, stride::Stride, strr::Strr, virtual_clock::VirtualClock,
-    vtrr::Vtrr, wf2q_plus::Wf2qPlus, wfq::WfqTree, wrr::Wrr,
+    linux24::Linux24, lottery::Lottery, qfq::Qfq, qfq_plus::QfqPlus, sfq::Sfq, sfs::Sfs, srr::Srr, stride::Stride,
+    strr::Strr, virtual_clock::VirtualClock, vtrr::Vtrr, wf2q_plus::Wf2qPlus, wfq::WfqTree, wrr::Wrr,
 };
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
@@ -478,6 +478,9 @@ criterion_group!(
     share_among_a_million::<Vtrr>,
     share_among_a_million::<Srr>,
     share_among_a_million::<Strr>,
+    share_among_a_million::<Qfq>,
+    share_among_a_million::<QfqPlus>,
+    share::<Sfs>,
     share_among_a_million::<Gr3>,
     share_among_a_million::<Gr3mp>,
     share_among_few::<Linux24>,

@@ -3,7 +3,7 @@
 use humpyard_core::unit::{Weight, Work};
 
 /// Fraction bits of a tag. With 96 bits in all, 2^64 units of work per weight fit: no run is that long.
-const FRACTION: u32 = 32;
+pub(crate) const FRACTION: u32 = 32;
 
 /// The greatest tag that a client can have. A tag that would be greater stays there.
 pub(crate) const TAG_MAX: Tag = (1 << 96) - 1;
@@ -87,6 +87,12 @@ impl ExactTag {
     #[inline]
     pub(crate) fn tag(self) -> Tag {
         Tag::from(self.whole) << FRACTION | Tag::from(self.fraction)
+    }
+
+    /// What was rounded off, in units of the last place over the weight.
+    #[inline]
+    pub(crate) fn remainder(self) -> u32 {
+        self.remainder
     }
 
     /// Later by `work` at `weight`.

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::mechanism::AlwaysReady;
 use humpyard_core::packet::Packet;
@@ -178,6 +179,49 @@ pub(crate) fn unit_errors<Q: Share + Build>(params: &Q::Params, weights: &[u32],
         greatest = greatest.max(served[client] * total - (slot + 1) * weight);
     }
     (least, greatest)
+}
+
+/// How much of a bound on lags is used, at most: 3wσ + (more.0) w/W + more.1, with σ the least power of two not below L/w. Up to so
+/// many clients of random weights stay, with packets of any length to L, which is 10; `more` is of L. Every
+/// interval counts.
+pub(crate) fn most_of_bound_used<Q: Share + Build>(
+    params: &Q::Params,
+    name: &str,
+    clients: u64,
+    more: fn(i128) -> (i128, i128),
+) -> f64 {
+    const LONGEST: u64 = 10;
+    let work = |client: ClientId, number| {
+        let work = 1 + mix(u64::from(client.0) << 32 | number) % LONGEST;
+        (if client.0.is_multiple_of(3) { LONGEST } else { work }, work)
+    };
+    let mut most: f64 = 0.0;
+    for weights in random_weights(name, 200, clients, 1000) {
+        let mut desk = Desk::<Q>::with_work(params, &weights, LONGEST, work);
+        desk.wake(&(1..=weights.len() as u32).collect::<Vec<_>>());
+        let total: i128 = weights.iter().map(|&weight| i128::from(weight)).sum();
+        let bounds: Vec<i128> = weights
+            .iter()
+            .map(|&weight| {
+                let weight = i128::from(weight);
+                let sigma = (0..).map(|bits| 1 << bits).find(|sigma| sigma * weight >= i128::from(LONGEST) << 32);
+                let (shared, own) = more(LONGEST.into());
+                ((3 * weight * sigma.expect("a slot")) >> 32) * total + shared * weight + own * total
+            })
+            .collect();
+        // What each is entitled to beyond what it had, times the sum of the weights: now, and at least so far.
+        let mut lags: Vec<(i128, i128)> = weights.iter().map(|_| (0, 0)).collect();
+        for _ in 0..2000 {
+            let (served, work) = desk.step();
+            for (client, (lag, least)) in lags.iter_mut().enumerate() {
+                *lag += i128::from(weights[client]) * i128::from(work);
+                *lag -= if client == served.index() { i128::from(work) * total } else { 0 };
+                *least = (*least).min(*lag);
+                most = most.max((*lag - *least) as f64 / bounds[client] as f64);
+            }
+        }
+    }
+    most
 }
 
 /// So many random sets of at most so many weights up to a limit.

@@ -11,7 +11,9 @@ use humpyard_policies::share::efq::Efq;
 use humpyard_policies::share::gr3::Gr3;
 use humpyard_policies::share::gr3mp::Gr3mp;
 use humpyard_policies::share::lottery::Lottery;
+use humpyard_policies::share::qfq::Qfq;
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
+use humpyard_policies::share::sfs::Sfs;
 use humpyard_policies::share::srr::Srr;
 use humpyard_policies::share::stride::Stride;
 use humpyard_policies::share::strr::Strr;
@@ -95,6 +97,12 @@ fn tags_by_estimates_are_within_a_thousandth() {
         greatest_deviation_of_any::<Wf2qPlus>(),
         greatest_deviation_of_any::<Efq>(),
     ];
+    assert!(deviations.into_iter().all(|deviation| deviation < 1e-3), "{deviations:?}");
+}
+
+#[test]
+fn rounded_tags_and_surpluses_are_within_a_thousandth() {
+    let deviations = [greatest_deviation_of_any::<Qfq>(), greatest_deviation_of_any::<Sfs>()];
     assert!(deviations.into_iter().all(|deviation| deviation < 1e-3), "{deviations:?}");
 }
 

@@ -4,11 +4,13 @@ use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
 use humpyard_core::policy::{Auto, Build, BuildError, Setup, Share, Ties};
 use humpyard_core::unit::{Weight, WorkUnit};
 use humpyard_policies::share::efq::{Clock, Efq, EfqParams};
+use humpyard_policies::share::qfq::{Qfq, QfqParams};
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
+use humpyard_policies::share::sfs::{Sfs, SfsParams};
 use humpyard_policies::share::virtual_clock::{VirtualClock, VirtualClockParams};
 use humpyard_policies::share::wf2q_plus::{Wf2qPlus, Wf2qPlusParams};
 use humpyard_policies::share::wfq::{WfqList, WfqParams, WfqTree};
-use humpyard_testkit::reference::{NaiveEfq, NaiveSfq, NaiveVirtualClock};
+use humpyard_testkit::reference::{NaiveEfq, NaiveQfq, NaiveSfq, NaiveSfs, NaiveVirtualClock};
 use humpyard_testkit::{History, Log, Shape};
 use proptest::prelude::*;
 
@@ -116,5 +118,29 @@ proptest! {
         let wf2q_plus = decisions(&history, |history| Wf2qPlus::new(&Wf2qPlusParams {}, &history.setup()))?;
         let differs = efq.decisions.iter().zip(&wf2q_plus.decisions).find(|(a, b)| a != b);
         prop_assert!(efq == wf2q_plus, "{:?}\n{}", differs, history);
+    }
+
+    // Bitmaps find what looking at every client finds: with weights far apart, wrong estimates, packets longer than the longest,
+    // on several cores, while clients and weights come and go.
+    #[test]
+    fn qfq_decides_by_its_definition(shape in any_shape(), spread in 0..=24u32, shorter in 0..=6u32) {
+        let far_apart = |weight: Weight| Weight::new(weight.get() << (weight.get() % (spread + 1))).unwrap_or(weight);
+        let history = History::generate(&shape).with_weights(far_apart);
+        let longest = (history.setup().longest >> shorter).max(1);
+        let qfq = decisions(&history, |history| Qfq::new(&QfqParams {}, &Setup { longest, ..history.setup() }))?;
+        let twin = decisions(&history, |history| Ok(NaiveQfq::new(&history.weights, longest)))?;
+        let differs = qfq.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
+        prop_assert!(qfq == twin, "{:?}\n{}", differs, history);
+    }
+
+    // The tree chooses the least surplus although virtual time changes the order, and the heaviest are readjusted alike.
+    #[test]
+    fn sfs_decides_by_its_definition(shape in any_shape(), spread in 0..=12u32) {
+        let far_apart = |weight: Weight| Weight::new(weight.get() << (weight.get() % (spread + 1))).unwrap_or(weight);
+        let history = History::generate(&shape).with_weights(far_apart);
+        let sfs = decisions(&history, |history| Sfs::new(&SfsParams {}, &history.setup()))?;
+        let twin = decisions(&history, |history| Ok(NaiveSfs::new(&history.weights, history.cores)))?;
+        let differs = sfs.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
+        prop_assert!(sfs == twin, "{:?}\n{}", differs, history);
     }
 }

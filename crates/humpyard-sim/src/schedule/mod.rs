@@ -130,6 +130,7 @@ mod tests {
         assert_eq!(range("wfq-list"), ("-11/12".into(), "5/2".into()));
         assert_eq!(range("sfq"), ("-2".into(), "3/4".into()));
         assert_eq!(range("wf2q+"), ("-11/12".into(), "3/4".into()));
+        assert_eq!(range("qfq"), ("-7/8".into(), "1".into()));
         assert_eq!(range("vtrr"), ("-2".into(), "1".into()));
         assert_eq!(range("srr"), ("-3/2".into(), "3/2".into()));
         assert_eq!(range("strr"), ("-13/12".into(), "1".into()));

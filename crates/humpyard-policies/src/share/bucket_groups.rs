@@ -1,0 +1,578 @@
+//! Buckets of start tags in groups, and four bitmaps that say which group is served next: the structure of QFQ.
+//!
+//! A member of weight w, whose packets cost at most L, is in the group of the slots of virtual time that are σ long, the least
+//! power of two not below L/w. Its start tag, rounded down to a multiple of σ, says its bucket there. A group has the start S
+//! of its first bucket and the finish F = S + 2σ. Eligible is a group that has begun, S ≤ V. To be served is, of the eligible
+//! groups, the one of the least F, of several the lowest; in its first bucket whoever came first.
+//!
+//! To find it takes one instruction. A group is *blocked* while a higher one that is eligible and not blocked finishes before
+//! it. So the eligible ones that are not blocked have F in ascending order, and the lowest is sought.
+//!
+//! That this holds rests on one condition: no bucket begins later than the end of the slot of its group in which V lies. A
+//! member that has gone further ahead, by a packet longer than was said, is put into a higher group, where its tag meets the
+//! condition. Who was left behind, in service while others went on, comes back with its old tag; groups that are blocked by it
+//! then, and those that were blocked by a group that changes, are looked at one by one.
+//!
+//! Groups reckon in *ticks*, the slots of group 0, modulo 2^64: what is in buckets is never far from virtual time.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use humpyard_core::id::{Id, IdVec};
+use humpyard_core::steps;
+use humpyard_core::unit::Work;
+
+use super::tag::{Divisor, ExactTag, Tag, TotalTag};
+
+/// As many as let slots modulo [`BUCKETS`] go on where ticks begin anew, and differences of ticks keep their sign.
+const GROUPS: usize = 58;
+/// As many as a bitmap has bits, so that no access is out of bounds.
+const GROUPS_STORED: usize = 64;
+/// Buckets of a group, a power of two, as many as a bitmap has bits.
+const BUCKETS: u32 = 64;
+/// By so many slots of its group a member may be behind virtual time. What it is behind more is forgotten.
+const BEHIND_MAX: u64 = 32;
+/// Weights have so many bits: the group of a member of weight 1 is this one.
+const WEIGHT_BITS: u32 = 32;
+
+/// The bitmaps: is the group eligible, and is it blocked?
+const ELIGIBLE: usize = 0;
+const EARLY: usize = 1;
+const BLOCKED_ELIGIBLE: usize = 2;
+const BLOCKED_EARLY: usize = 3;
+
+/// What has a place in a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member<I, T> {
+    /// Start tag of its next packet: the finish tag of the one before, or virtual time when it woke.
+    pub(super) start: ExactTag,
+    /// Its weight.
+    pub(super) weight: Divisor,
+    /// Neighbours in its bucket.
+    next: I,
+    previous: I,
+    /// The group and the bucket that it is in.
+    group: u8,
+    bucket: u8,
+    /// The group that it belongs to, by its weight.
+    home: u8,
+    /// Whether it is in a bucket.
+    queued: bool,
+    /// What the policy knows of it.
+    pub(super) own: T,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    /// The tick with which its first bucket began when the bitmaps were last brought up to date.
+    start: u64,
+    /// Bit n is set while a bucket has members whose slot is n modulo the number of buckets.
+    occupied: u64,
+}
+
+/// The first and the last member of a bucket that is occupied.
+#[derive(Clone, Copy, Debug)]
+struct Bucket<I> {
+    first: I,
+    last: I,
+}
+
+/// Members in buckets, and virtual time. Every operation is O(1), none allocates.
+#[derive(Debug)]
+pub(super) struct BucketGroups<I, T> {
+    members: IdVec<I, Member<I, T>>,
+    /// Work so far over the weights of those that were awake.
+    virtual_time: TotalTag,
+    /// Work that virtual time does not count yet; below 0 it has counted more than there was.
+    uncounted: i64,
+    /// Sum of the weights of those that are awake.
+    weight: u64,
+    /// That sum when virtual time last grew.
+    divisor: Divisor,
+    bitmaps: [u64; 4],
+    groups: Box<[Group; GROUPS_STORED]>,
+    buckets: Box<[Bucket<I>]>,
+    /// The group of which the first bucket became empty since the bitmaps were brought up to date.
+    changed: Option<u8>,
+    /// A tick is two to the power of this.
+    tick: u32,
+    /// Virtual time in ticks, rounded down.
+    ticks: Tag,
+    /// What packets cost at most.
+    longest: Work,
+}
+
+impl<I: Id, T> BucketGroups<I, T> {
+    /// Members of these weights, none in a bucket, whose packets cost at most `longest`.
+    pub(super) fn new(longest: Work, members: usize, mut member: impl FnMut(I) -> (u64, T)) -> Self {
+        let none = I::from_index(0);
+        let longest = longest.clamp(1, 1 << 62);
+        let mut groups = Self {
+            members: IdVec::new(),
+            virtual_time: TotalTag::default(),
+            uncounted: 0,
+            weight: 0,
+            divisor: Divisor::new(1),
+            bitmaps: [0; 4],
+            groups: Box::new([Group::default(); GROUPS_STORED]),
+            buckets: vec![Bucket { first: none, last: none }; GROUPS_STORED * BUCKETS as usize].into_boxed_slice(),
+            changed: None,
+            tick: ceil_log2(longest),
+            ticks: 0,
+            longest,
+        };
+        groups.members = IdVec::from_fn(members, |id| {
+            let (weight, own) = member(id);
+            Member {
+                start: ExactTag::default(),
+                weight: Divisor::new(weight),
+                next: id,
+                previous: id,
+                group: 0,
+                bucket: 0,
+                home: groups.home(weight),
+                queued: false,
+                own,
+            }
+        });
+        groups
+    }
+
+    /// What is known of a member.
+    #[inline]
+    pub(super) fn get(&self, id: I) -> &Member<I, T> {
+        &self.members[id]
+    }
+
+    /// What is known of a member, to change: of those in a bucket not the start.
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: I) -> &mut Member<I, T> {
+        &mut self.members[id]
+    }
+
+    /// All ids, ascending.
+    pub(super) fn ids(&self) -> impl Iterator<Item = I> + use<I, T> {
+        self.members.ids()
+    }
+
+    /// Whether the member is in a bucket.
+    #[inline]
+    pub(super) fn contains(&self, id: I) -> bool {
+        self.members[id].queued
+    }
+
+    /// Virtual time as it was last counted.
+    #[inline]
+    pub(super) fn virtual_time(&self) -> Tag {
+        self.virtual_time.tag
+    }
+
+    /// So much work was taken on, or was less than was taken on.
+    #[inline]
+    pub(super) fn count(&mut self, more: Work, less: Work) {
+        self.uncounted = self.uncounted.saturating_add_unsigned(more).saturating_sub_unsigned(less);
+    }
+
+    /// The weights of those that are awake have this sum from now on.
+    #[inline]
+    pub(super) fn share_among(&mut self, weight: u64) {
+        self.advance();
+        self.weight = weight;
+        if weight == 0 {
+            self.uncounted = 0;
+        }
+    }
+
+    /// Sum of the weights of those that are awake.
+    pub(super) fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// The member, which is in no bucket, has this weight from now on, and its last `work` counts at that weight too.
+    pub(super) fn set_weight(&mut self, id: I, weight: u64, work: Work) {
+        let home = self.home(weight);
+        let member = &mut self.members[id];
+        member.start.retreat(work, &member.weight);
+        member.weight = Divisor::new(weight);
+        // The remainder is over the weight before.
+        member.start = ExactTag::at(member.start.tag());
+        member.start.advance(work, &member.weight);
+        member.home = home;
+    }
+
+    /// The group of members of this weight: slots hold L/w, rounded up to a power of two.
+    fn home(&self, weight: u64) -> u8 {
+        // σ = 2^(tick + group − 32) in units of work per weight, as fraction bits are 32.
+        let fits = |group: u32| u128::from(self.longest) << (WEIGHT_BITS - group) <= u128::from(weight) << self.tick;
+        (0..=WEIGHT_BITS).find(|&group| fits(group)).unwrap_or(WEIGHT_BITS) as u8
+    }
+
+    /// Who is served next. If nobody has begun yet, virtual time goes to where the first does.
+    #[inline]
+    pub(super) fn first(&mut self) -> Option<I> {
+        self.count_up();
+        self.settle();
+        self.promote();
+        if self.bitmaps[ELIGIBLE] == 0 && !self.skip() {
+            return None;
+        }
+        let group = lowest(self.bitmaps[ELIGIBLE]);
+        Some(self.buckets[at(group, bucket_of(self.groups[group].start, group))].first)
+    }
+
+    /// Virtual time counts the work so far, and groups become eligible by it.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        self.count_up();
+        self.promote();
+    }
+
+    /// If nobody is eligible, virtual time goes to where the first begins; whether there is one.
+    pub(super) fn skip(&mut self) -> bool {
+        self.settle();
+        let early = self.bitmaps[EARLY] | self.bitmaps[BLOCKED_EARLY];
+        if self.bitmaps[ELIGIBLE] == 0 && early != 0 {
+            self.ticks += Tag::from(self.groups[lowest(early)].start.wrapping_sub(self.now()));
+            self.virtual_time = TotalTag::at(self.ticks << self.tick);
+            self.promote();
+        }
+        self.bitmaps[ELIGIBLE] != 0
+    }
+
+    #[inline]
+    fn count_up(&mut self) {
+        if self.uncounted > 0 && self.weight > 0 {
+            if self.divisor.weight() != self.weight {
+                self.virtual_time.rebase(self.divisor.weight(), self.weight);
+                self.divisor = Divisor::new(self.weight);
+            }
+            self.virtual_time.advance(self.uncounted as u64, &self.divisor);
+            self.ticks = self.virtual_time.tag >> self.tick;
+            self.uncounted = 0;
+        }
+    }
+
+    /// Groups that have begun become eligible. The lowest of those that have not begins first.
+    #[inline]
+    fn promote(&mut self) {
+        loop {
+            let early = self.bitmaps[EARLY] | self.bitmaps[BLOCKED_EARLY];
+            if early == 0 || self.is_early(lowest(early)) {
+                return;
+            }
+            let group = lowest(early);
+            steps::taken(1);
+            let blocked = usize::from(self.bitmaps[BLOCKED_EARLY] >> group & 1 != 0);
+            self.move_group(group, EARLY + 2 * blocked, ELIGIBLE + 2 * blocked);
+        }
+    }
+
+    /// Puts a member at the end of its bucket.
+    #[inline]
+    pub(super) fn insert(&mut self, id: I) {
+        let member = &self.members[id];
+        debug_assert!(!member.queued, "{id:?} is in a bucket already");
+        let (mut group, start) = (usize::from(member.home), member.start.tag() >> self.tick);
+        let mut key = slot_of(start as u64, group);
+        let present = slot_of(self.now(), group);
+        let ahead = key.wrapping_sub(present).wrapping_add(BEHIND_MAX << group);
+        if ahead > (BEHIND_MAX + 1) << group || !self.is_near(start) {
+            (group, key) = self.find_group(id);
+        }
+        if self.changed.is_some_and(|changed| usize::from(changed) != group) {
+            self.settle();
+        }
+        self.enter(id, group, key);
+    }
+
+    /// Whether ticks are so near virtual time that they may be compared modulo 2^64.
+    #[inline]
+    fn is_near(&self, ticks: Tag) -> bool {
+        ticks.wrapping_sub(self.ticks).wrapping_add(1 << (GROUPS - 1)) <= 1 << GROUPS
+    }
+
+    /// The group and the bucket of a member whose own group has no bucket for it: a higher one, if it is ahead.
+    /// What it is ahead beyond the slots of the highest group is forgotten, as is what it is behind too much.
+    #[cold]
+    fn find_group(&mut self, id: I) -> (usize, u64) {
+        let home = usize::from(self.members[id].home);
+        let start = self.members[id].start.tag() >> self.tick;
+        let least = (self.ticks >> home << home).saturating_sub(Tag::from(BEHIND_MAX) << home);
+        let most = self.ticks + (1 << (GROUPS - 1));
+        if start < least || start > most {
+            let start = start.clamp(least, most);
+            self.members[id].start = ExactTag::at(start << self.tick);
+        }
+        let start = start.clamp(least, most) as u64;
+        let fits =
+            |&group: &usize| !is_after(slot_of(start, group), slot_of(self.now(), group).wrapping_add(1 << group));
+        let group = (home..GROUPS).inspect(|_| steps::taken(1)).find(fits).unwrap_or(GROUPS - 1);
+        (group, slot_of(start, group))
+    }
+
+    #[inline]
+    fn enter(&mut self, id: I, group: usize, mut key: u64) {
+        let last = |start: u64| start.wrapping_add(u64::from(BUCKETS - 1) << group);
+        if self.is_listed(group) && is_after(key, last(self.groups[group].start)) {
+            self.settle();
+            // Buckets are enough unless the first has been waiting for very long: then the last takes all that are later.
+            if self.is_listed(group) && is_after(key, last(self.groups[group].start)) {
+                key = last(self.groups[group].start);
+            }
+        }
+        let is_new = !self.is_listed(group);
+        let start = self.groups[group].start;
+        self.link(id, group, bucket_of(key, group));
+        if is_new || is_after(start, key) {
+            self.groups[group].start = key;
+            self.changed = None;
+            self.withdraw(group);
+            self.place(group);
+            self.block_below(group);
+        } else if key == start {
+            self.changed = None;
+        }
+    }
+
+    /// Whether the group is in a bitmap; no other has changed.
+    #[inline]
+    fn is_listed(&self, group: usize) -> bool {
+        self.groups[group].occupied != 0 || self.changed.is_some()
+    }
+
+    #[inline]
+    fn link(&mut self, id: I, group: usize, bucket: u32) {
+        let bit = 1 << bucket;
+        let ends = &mut self.buckets[at(group, bucket)];
+        let is_first = self.groups[group].occupied & bit == 0;
+        self.groups[group].occupied |= bit;
+        let last = core::mem::replace(&mut ends.last, id);
+        if is_first {
+            ends.first = id;
+        } else {
+            self.members[last].next = id;
+        }
+        let member = &mut self.members[id];
+        (member.group, member.bucket, member.queued) = (group as u8, bucket as u8, true);
+        member.previous = last;
+    }
+
+    /// Takes a member out of its bucket.
+    #[inline]
+    pub(super) fn remove(&mut self, id: I) {
+        let member = &mut self.members[id];
+        debug_assert!(member.queued, "{id:?} is in no bucket");
+        member.queued = false;
+        let (group, bucket) = (usize::from(member.group), u32::from(member.bucket));
+        let (next, previous) = (member.next, member.previous);
+        let ends = &mut self.buckets[at(group, bucket)];
+        if ends.first == id {
+            if ends.last == id {
+                self.groups[group].occupied &= !(1 << bucket);
+                if bucket == bucket_of(self.groups[group].start, group) {
+                    self.note_change(group);
+                }
+            } else {
+                ends.first = next;
+                // Nobody needs it, but it fetches who is likely to be served next.
+                self.members[next].previous = next;
+            }
+        } else if ends.last == id {
+            ends.last = previous;
+        } else {
+            self.members[next].previous = previous;
+            self.members[previous].next = next;
+        }
+    }
+
+    #[inline]
+    fn note_change(&mut self, group: usize) {
+        if self.changed.is_some_and(|changed| usize::from(changed) != group) {
+            self.settle();
+        }
+        self.changed = Some(group as u8);
+    }
+
+    /// Brings the bitmaps up to date with the group whose first bucket became empty.
+    #[inline]
+    fn settle(&mut self) {
+        let Some(group) = self.changed.take().map(usize::from) else { return };
+        let Group { start, occupied } = self.groups[group];
+        let before = self.finish(group);
+        self.withdraw(group);
+        if occupied != 0 {
+            let slots = u64::from(occupied.rotate_right(bucket_of(start, group)).trailing_zeros());
+            self.groups[group].start = start.wrapping_add(slots << group);
+            self.place(group);
+        }
+        self.unblock_below(group, before);
+    }
+
+    /// Takes a group out of the bitmaps.
+    #[inline]
+    fn withdraw(&mut self, group: usize) {
+        self.bitmaps.iter_mut().for_each(|bitmap| *bitmap &= !(1 << group));
+    }
+
+    /// Puts a group that is in no bitmap into the one where it belongs.
+    #[inline]
+    fn place(&mut self, group: usize) {
+        let (early, blocked) = (self.is_early(group), self.is_blocked(group));
+        self.bitmaps[usize::from(early) + 2 * usize::from(blocked)] |= 1 << group;
+    }
+
+    /// Whether a group has not begun.
+    #[inline]
+    fn is_early(&self, group: usize) -> bool {
+        is_after(self.groups[group].start, self.now())
+    }
+
+    /// Where a group finishes.
+    #[inline]
+    fn finish(&self, group: usize) -> u64 {
+        self.groups[group].start.wrapping_add(2 << group)
+    }
+
+    /// Whether a higher group that is eligible and not blocked finishes before this one: the lowest of them finishes first.
+    #[inline]
+    fn is_blocked(&self, group: usize) -> bool {
+        let higher = self.bitmaps[ELIGIBLE] & above(group);
+        higher != 0 && is_after(self.finish(group), self.finish(lowest(higher)))
+    }
+
+    /// A group begins earlier than it did, or is new: blocks the lower ones that finish after it.
+    fn block_below(&mut self, group: usize) {
+        if self.bitmaps[ELIGIBLE] >> group & 1 == 0 {
+            return;
+        }
+        for (ready, blocked) in [(ELIGIBLE, BLOCKED_ELIGIBLE), (EARLY, BLOCKED_EARLY)] {
+            // Those not blocked have ascending finishes, so the rest is right once one is.
+            while let Some(lower) = highest(self.bitmaps[ready] & below(group)) {
+                steps::taken(1);
+                if !is_after(self.finish(lower), self.finish(group)) {
+                    break;
+                }
+                self.move_group(lower, ready, blocked);
+            }
+        }
+    }
+
+    /// A group that finished at `before` finishes later, or is gone: lower ones that only it blocked are not blocked any more.
+    #[inline]
+    fn unblock_below(&mut self, group: usize, before: u64) {
+        let mut blocked = (self.bitmaps[BLOCKED_ELIGIBLE] | self.bitmaps[BLOCKED_EARLY]) & below(group);
+        let higher = self.bitmaps[ELIGIBLE] & above(group);
+        if blocked == 0 || higher != 0 && !is_after(self.finish(lowest(higher)), before) {
+            return;
+        }
+        while let Some(lower) = highest(blocked) {
+            steps::taken(1);
+            blocked &= !(1 << lower);
+            if !self.is_blocked(lower) {
+                let early = usize::from(self.bitmaps[BLOCKED_EARLY] >> lower & 1 != 0);
+                self.move_group(lower, BLOCKED_ELIGIBLE + early, ELIGIBLE + early);
+            }
+        }
+    }
+
+    #[inline]
+    fn move_group(&mut self, group: usize, from: usize, to: usize) {
+        self.bitmaps[from] &= !(1 << group);
+        self.bitmaps[to] |= 1 << group;
+    }
+
+    /// Virtual time in ticks, modulo 2^64.
+    #[inline]
+    fn now(&self) -> u64 {
+        self.ticks as u64
+    }
+
+    /// Panics unless buckets, groups and bitmaps agree with the tags. O(members): for tests.
+    pub(super) fn check(&self) {
+        let mut seen = 0;
+        for group in 0..GROUPS {
+            let occupied = self.groups[group].occupied;
+            for bucket in (0..BUCKETS).filter(|bucket| occupied >> bucket & 1 != 0) {
+                let Bucket { first, last } = self.buckets[at(group, bucket)];
+                let mut id = first;
+                loop {
+                    let member = &self.members[id];
+                    assert!(member.queued, "{id:?} is in a bucket");
+                    assert_eq!((usize::from(member.group), u32::from(member.bucket)), (group, bucket), "{id:?}");
+                    seen += 1;
+                    if id == last {
+                        break;
+                    }
+                    assert_eq!(self.members[member.next].previous, id, "neighbours");
+                    id = member.next;
+                }
+            }
+            self.check_group(group);
+        }
+        assert_eq!(self.members.iter().filter(|member| member.queued).count(), seen, "members in buckets");
+    }
+
+    fn check_group(&self, group: usize) {
+        let bitmap = (0..4).filter(|&bitmap| self.bitmaps[bitmap] >> group & 1 != 0);
+        let recorded = self.groups[group].occupied != 0 || self.changed.is_some_and(|at| usize::from(at) == group);
+        assert_eq!(bitmap.clone().count(), usize::from(recorded), "bitmaps of group {group}");
+        for bitmap in bitmap {
+            assert_eq!(self.is_early(group), bitmap % 2 != 0, "whether group {group} is early");
+            let mut higher = (group + 1..GROUPS).filter(|&higher| self.bitmaps[ELIGIBLE] >> higher & 1 != 0);
+            let blocked = higher.any(|higher| is_after(self.finish(group), self.finish(higher)));
+            assert_eq!(blocked, bitmap >= 2, "whether group {group} is blocked");
+        }
+    }
+}
+
+/// Whether one tick comes after another; both are near virtual time.
+#[inline]
+fn is_after(tick: u64, other: u64) -> bool {
+    (tick.wrapping_sub(other) as i64) > 0
+}
+
+/// The beginning of the slot that a tick is in.
+#[inline]
+fn slot_of(tick: u64, group: usize) -> u64 {
+    tick >> group << group
+}
+
+/// The bucket of a slot.
+#[inline]
+fn bucket_of(slot: u64, group: usize) -> u32 {
+    (slot >> group) as u32 % BUCKETS
+}
+
+/// The place of a bucket.
+#[inline]
+fn at(group: usize, bucket: u32) -> usize {
+    group * BUCKETS as usize + bucket as usize
+}
+
+/// The bits below this one.
+#[inline]
+fn below(bit: usize) -> u64 {
+    (1 << bit) - 1
+}
+
+/// The bits above this one.
+#[inline]
+fn above(bit: usize) -> u64 {
+    u64::MAX << 1 << bit
+}
+
+/// The lowest bit that is set, of several or one.
+#[inline]
+fn lowest(bits: u64) -> usize {
+    bits.trailing_zeros() as usize % GROUPS_STORED
+}
+
+/// The highest bit that is set.
+#[inline]
+fn highest(bits: u64) -> Option<usize> {
+    bits.checked_ilog2().map(|bit| bit as usize)
+}
+
+fn ceil_log2(number: u64) -> u32 {
+    u64::BITS - (number - 1).leading_zeros()
+}

@@ -1,0 +1,613 @@
+//! Quick fair queueing by aggregates: QFQ among groups of up to eight clients of one weight, deficit round robin inside.
+//!
+//! **Idea.** To choose among aggregates costs more than to go round inside one. So clients of one weight are bundled, and an
+//! aggregate that is chosen is served for as long as its budget lasts, the longest packet for each of its clients. Then its
+//! tag grows by what it used, over the weights of those of its clients that are not idle.
+//!
+//! **Source.** Valente. Reducing the execution time of fair-queueing packet schedulers. Computer Communications 47, 2014.
+//! PROPORTIONAL_SHARE section 2.12.
+//!
+//! **Promises.** Work conserving. A client that has packets is behind its share of the service of a set of clients that stays by
+//! at most 3wσ + 16wL/W + 3L, with the terms of `qfq`: the longest service of an aggregate is that of eight packets, and round
+//! robin adds 3L. On one core, whatever the estimates, if no packet is longer than the longest estimate.
+//!
+//! **Cost.** O(1): the only loop over clients is over the eight of an aggregate. A new weight is looked up in a table, O(1)
+//! expected.
+//!
+//! **Invariants.** In a bucket are the aggregates that have clients whose head may be served, but for the one that is being served.
+//! The ring of an aggregate has those clients.
+//!
+//! **Departures.** Those of `qfq`. Clients belong to aggregates by their weight, but only those that are not idle count for the
+//! weight and the budget, or a client alone in its aggregate would have the shares of all. A turn ends when nobody of the
+//! aggregate has a head to be served, though one may be in service on another core. A client that is in service on another
+//! core while others of its aggregate go round has the credit that it missed, up to 32 packets, when it comes back. What a
+//! packet used more or less than its estimate after its aggregate's turn is over counts in its next turn. On several cores a
+//! turn is of all of them: a client that needs nearly a whole core may wait for it to end, and have less than its share. A new
+//! weight holds for the packets to come.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use humpyard_core::hash::mix;
+use humpyard_core::id::{ClientId, CoreId, Id, IdVec};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::storage::IdCircles;
+use humpyard_core::unit::{Time, Weight, Work};
+
+use super::bucket_groups::BucketGroups;
+use super::tag::ExactTag;
+
+/// Of so much of the credit that it missed while in service a client has the use.
+const MISSED_MAX: u32 = 32;
+/// Most clients of an aggregate.
+const CLIENTS_MAX: u8 = 8;
+
+params! {
+    /// Parameters of quick fair queueing by aggregates: none.
+    pub struct QfqPlusParams {}
+}
+
+/// Aggregates have numbers as clients have: there are never more of them.
+type AggregateId = ClientId;
+
+/// What is known of one client.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    aggregate: AggregateId,
+    /// What it may be served before the next in the ring; negative is debt.
+    deficit: i64,
+    /// How often it was given credit, modulo 2^32.
+    rounds: u32,
+    /// Estimated work of its head; 0 while it may not be served.
+    head: Work,
+    /// Whether it has packets.
+    busy: bool,
+}
+
+/// What is known of one aggregate, beside its tag.
+#[derive(Clone, Copy, Debug)]
+struct Aggregate {
+    /// Work that its tag does not count yet; below 0 it has counted more than there was.
+    uncounted: i64,
+    /// How often any of its clients was given credit, at most, modulo 2^32.
+    rounds: u32,
+    /// The first of its ring.
+    first: Option<ClientId>,
+    /// Its neighbours among aggregates that have room, by the hash of the weight; or the next that has no clients.
+    next: Option<AggregateId>,
+    previous: Option<AggregateId>,
+    /// Its clients, and those of them that are not idle.
+    clients: u8,
+    busy: u8,
+}
+
+/// Quick fair queueing by aggregates.
+#[derive(Debug)]
+pub struct QfqPlus {
+    groups: BucketGroups<AggregateId, Aggregate>,
+    clients: IdVec<ClientId, Client>,
+    /// The clients of each aggregate whose head may be served.
+    rings: IdCircles<ClientId>,
+    /// Aggregates that have room, by the hash of the weight.
+    roomy: Vec<Option<AggregateId>>,
+    /// The first of the aggregates that have no clients.
+    vacant: Option<AggregateId>,
+    /// The aggregate that is being served, and what is left of its budget.
+    serving: Option<AggregateId>,
+    budget: i64,
+    longest: i64,
+    /// Packets in service.
+    in_service: u32,
+}
+
+impl Build for QfqPlus {
+    type Params = QfqPlusParams;
+    const INFO: Info = Info {
+        name: "qfq+",
+        family: Family::Share,
+        summary: "qfq among aggregates of up to eight clients of one weight, deficit round robin inside",
+        source: "Valente. Reducing the execution time of fair-queueing packet schedulers. Computer Communications 47, 2014",
+        promises: &[
+            Promise::WorkConserving,
+            Promise::Fair("W_i >= W w_i/sum w - 3 w_i sigma_i - 16 longest w_i/sum w - 3 longest"),
+        ],
+        complexity: "O(1)",
+    };
+
+    fn new(_: &QfqPlusParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let next = |id: AggregateId| (id.index() + 1 < setup.clients).then(|| AggregateId::from_index(id.index() + 1));
+        let aggregate = |id| Aggregate {
+            uncounted: 0,
+            rounds: 0,
+            first: None,
+            next: next(id),
+            previous: None,
+            clients: 0,
+            busy: 0,
+        };
+        let client = Client { aggregate: ClientId(0), deficit: 0, rounds: 0, head: 0, busy: false };
+        let mut policy = Self {
+            groups: BucketGroups::new(setup.longest, setup.clients, |id| (1, aggregate(id))),
+            clients: IdVec::from_fn(setup.clients, |_| client),
+            rings: IdCircles::new(setup.clients),
+            roomy: vec![None; setup.clients.next_power_of_two()],
+            vacant: (setup.clients > 0).then_some(ClientId(0)),
+            serving: None,
+            budget: 0,
+            longest: setup.longest.clamp(1, i64::MAX as u64 / 16) as i64,
+            in_service: 0,
+        };
+        for id in policy.clients.ids() {
+            policy.join(id, setup.weight(id).get().into(), ExactTag::default());
+        }
+        Ok(policy)
+    }
+}
+
+impl Policy for QfqPlus {
+    fn check(&self) {
+        self.groups.check();
+        let mut members = IdVec::from_fn(self.clients.len(), |_: AggregateId| (0, 0));
+        for client in &self.clients {
+            members[client.aggregate].0 += 1;
+            members[client.aggregate].1 += u8::from(client.busy);
+        }
+        let mut weight = 0;
+        for id in self.groups.ids() {
+            let aggregate = self.groups.get(id);
+            assert_eq!((aggregate.own.clients, aggregate.own.busy), members[id], "clients of aggregate {id}");
+            weight += u64::from(aggregate.own.busy) * aggregate.weight.weight();
+            let queued = aggregate.own.first.is_some() && self.serving != Some(id);
+            assert_eq!(self.groups.contains(id), queued, "aggregate {id} in a bucket");
+            let ring = aggregate.own.first.into_iter().flat_map(|first| self.rings.iter(first));
+            let offered = ring.inspect(|&member| {
+                assert!(self.clients[member].aggregate == id && self.clients[member].head > 0, "client {member}");
+            });
+            let heads = self.clients.iter().filter(|client| client.aggregate == id && client.head > 0);
+            assert_eq!(offered.count(), heads.count(), "the ring of aggregate {id}");
+        }
+        assert_eq!(weight, self.groups.weight(), "weights of the clients that are not idle");
+    }
+}
+
+impl Share for QfqPlus {
+    fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
+        if waiting == 0 {
+            self.raise(self.clients[id].aggregate);
+        }
+    }
+
+    fn on_wake(&mut self, _: Time, id: ClientId, head: &Packet) {
+        self.clients[id].deficit = self.longest;
+        self.clients[id].rounds = self.groups.get(self.clients[id].aggregate).own.rounds;
+        self.set_busy(id, true);
+        self.offer(id, head.estimate, false);
+        if self.in_service == 0 && !self.is_serving() {
+            self.groups.skip();
+        }
+    }
+
+    #[inline]
+    fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
+        self.catch_up(id);
+        self.offer(id, head.estimate, true);
+    }
+
+    #[inline]
+    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+        loop {
+            if let Some(id) = self.serving {
+                if let Some(next) = self.next_of(id) {
+                    return Some(next);
+                }
+                self.end_turn(id);
+            }
+            let id = self.groups.first()?;
+            self.groups.remove(id);
+            self.serving = Some(id);
+            self.budget = i64::from(self.groups.get(id).own.busy) * self.longest;
+        }
+    }
+
+    #[inline]
+    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
+        self.unlink(id);
+        self.groups.count(sent.estimate, 0);
+        self.charge(id, sent.estimate, 0);
+        self.in_service += 1;
+    }
+
+    #[inline]
+    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        self.in_service -= 1;
+        if used != sent.estimate {
+            self.groups.count(used, sent.estimate);
+            self.charge(id, used, sent.estimate);
+        }
+    }
+
+    fn on_idle(&mut self, _: Time, id: ClientId) {
+        self.set_busy(id, false);
+    }
+
+    fn on_client_end(&mut self, _: Time, id: ClientId) {
+        self.clients[id].deficit = 0;
+        let id = self.clients[id].aggregate;
+        if self.groups.get(id).own.busy == 0 {
+            let aggregate = self.groups.get_mut(id);
+            (aggregate.start, aggregate.own.uncounted) = (ExactTag::default(), 0);
+        }
+    }
+
+    fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
+        let Client { head, busy, .. } = self.clients[id];
+        if head > 0 {
+            self.unlink(id);
+        }
+        if busy {
+            self.set_busy(id, false);
+        }
+        let start = self.leave(id);
+        self.join(id, weight.get().into(), start);
+        self.clients[id].rounds = self.groups.get(self.clients[id].aggregate).own.rounds;
+        if busy {
+            self.raise(self.clients[id].aggregate);
+            self.set_busy(id, true);
+        }
+        if head > 0 {
+            self.offer(id, head, false);
+        }
+    }
+}
+
+impl QfqPlus {
+    /// Whether the aggregate being served has a head to be served next.
+    fn is_serving(&self) -> bool {
+        self.serving.is_some_and(|id| self.groups.get(id).own.first.is_some())
+    }
+
+    /// The client may be served: before all others of its aggregate, for its turn is not over, or after them.
+    #[inline]
+    fn offer(&mut self, id: ClientId, head: Work, is_first: bool) {
+        let client = &mut self.clients[id];
+        client.head = head.max(1);
+        let at = client.aggregate;
+        let aggregate = &mut self.groups.get_mut(at).own;
+        match aggregate.first {
+            Some(first) => self.rings.insert_before(first, id),
+            None => aggregate.first = Some(id),
+        }
+        if is_first {
+            aggregate.first = Some(id);
+        }
+        if self.serving != Some(at) && !self.groups.contains(at) {
+            self.count_up(at);
+            self.groups.insert(at);
+        }
+    }
+
+    /// Gives the client the credit that it missed while it was in service.
+    #[inline]
+    fn catch_up(&mut self, id: ClientId) {
+        let client = &mut self.clients[id];
+        let missed = self.groups.get(client.aggregate).own.rounds.wrapping_sub(client.rounds);
+        if missed > 1 {
+            client.rounds = client.rounds.wrapping_add(missed - 1);
+            let missed = i64::from((missed - 1).min(MISSED_MAX));
+            client.deficit = client.deficit.saturating_add(self.longest.saturating_mul(missed));
+        }
+    }
+
+    /// The client may not be served for now.
+    #[inline]
+    fn unlink(&mut self, id: ClientId) {
+        self.clients[id].head = 0;
+        let at = self.clients[id].aggregate;
+        let next = self.rings.next(id);
+        self.rings.remove(id);
+        let aggregate = &mut self.groups.get_mut(at).own;
+        if aggregate.first == Some(id) {
+            aggregate.first = (next != id).then_some(next);
+        }
+        if aggregate.first.is_none() && self.groups.contains(at) {
+            self.groups.remove(at);
+        }
+    }
+
+    /// Charges work to the client, its aggregate, and the budget of that if it is being served.
+    #[inline]
+    fn charge(&mut self, id: ClientId, more: Work, less: Work) {
+        let add = |to: i64, sign: i64| {
+            let work = i128::from(more) - i128::from(less);
+            (i128::from(to) + i128::from(sign) * work).clamp(i64::MIN.into(), i64::MAX.into()) as i64
+        };
+        let client = &mut self.clients[id];
+        client.deficit = add(client.deficit, -1);
+        let own = &mut self.groups.get_mut(client.aggregate).own;
+        own.uncounted = add(own.uncounted, 1);
+        if self.serving == Some(client.aggregate) {
+            self.budget = add(self.budget, -1);
+        }
+    }
+
+    /// The client of the aggregate being served whose turn it is, unless its head is beyond the budget.
+    ///
+    /// Round robin gives each client a longest packet as often as it comes to the front and has too little. That is done for
+    /// as many rounds at once as it takes until somebody has enough, for debts may be large.
+    #[inline]
+    fn next_of(&mut self, id: AggregateId) -> Option<ClientId> {
+        let first = self.groups.get(id).own.first?;
+        let Client { deficit, head, .. } = self.clients[first];
+        let next = if deficit >= head as i64 { first } else { self.go_round(id, first) };
+        (self.budget >= self.clients[next].head as i64).then_some(next)
+    }
+
+    fn go_round(&mut self, id: AggregateId, first: ClientId) -> ClientId {
+        let rounds = |client: &Client| {
+            let lacking = i128::from(client.head) - i128::from(client.deficit);
+            if lacking <= 0 { 0 } else { (lacking as u128).div_ceil(self.longest as u128) }
+        };
+        let (least, next) =
+            (self.rings.iter(first).map(|member| rounds(&self.clients[member])).zip(self.rings.iter(first)))
+                .min_by_key(|&(rounds, _)| rounds)
+                .expect("a first");
+        let (mut member, mut passed) = (first, true);
+        loop {
+            passed &= member != next;
+            let client = &mut self.clients[member];
+            let given = least + u128::from(passed);
+            let more = given.saturating_mul(self.longest as u128);
+            client.deficit = client.deficit.saturating_add(i64::try_from(more).unwrap_or(i64::MAX));
+            client.rounds = client.rounds.wrapping_add(given as u32);
+            let own = &mut self.groups.get_mut(id).own;
+            own.rounds = if (client.rounds.wrapping_sub(own.rounds) as i32) > 0 { client.rounds } else { own.rounds };
+            member = self.rings.next(member);
+            if member == first {
+                break;
+            }
+        }
+        self.groups.get_mut(id).own.first = Some(next);
+        next
+    }
+
+    /// The aggregate being served is served no longer.
+    fn end_turn(&mut self, id: AggregateId) {
+        self.serving = None;
+        self.count_up(id);
+        if self.groups.get(id).own.first.is_some() {
+            self.groups.insert(id);
+        }
+    }
+
+    /// The tag of an aggregate that is in no bucket counts the work so far.
+    fn count_up(&mut self, id: AggregateId) {
+        let aggregate = self.groups.get_mut(id);
+        let Aggregate { uncounted, busy, .. } = aggregate.own;
+        if busy == 0 || uncounted == 0 {
+            return;
+        }
+        // Of each client's weight the share of one client: the rest is counted later.
+        let each = uncounted.div_euclid(busy.into());
+        aggregate.own.uncounted = uncounted.rem_euclid(busy.into());
+        aggregate.start.correct(each.max(0) as u64, each.min(0).unsigned_abs(), &aggregate.weight);
+    }
+
+    /// An aggregate that has nothing to be served starts no earlier than now.
+    fn raise(&mut self, id: AggregateId) {
+        if self.groups.get(id).own.first.is_some() || self.serving == Some(id) {
+            return;
+        }
+        self.count_up(id);
+        self.groups.advance();
+        let now = self.groups.virtual_time();
+        let aggregate = self.groups.get_mut(id);
+        if aggregate.start.tag() < now {
+            aggregate.start = ExactTag::at(now);
+        }
+    }
+
+    /// The client has packets from now on, or none.
+    fn set_busy(&mut self, id: ClientId, busy: bool) {
+        self.clients[id].busy = busy;
+        let at = self.clients[id].aggregate;
+        let queued = self.groups.contains(at);
+        if queued {
+            self.groups.remove(at);
+        }
+        self.count_up(at);
+        let aggregate = self.groups.get_mut(at);
+        let weight = aggregate.weight.weight();
+        aggregate.own.busy = if busy { aggregate.own.busy + 1 } else { aggregate.own.busy - 1 };
+        let all = self.groups.weight();
+        self.groups.share_among(if busy { all + weight } else { all - weight });
+        if queued {
+            self.groups.insert(at);
+        }
+    }
+
+    /// The client, which is idle, joins an aggregate of this weight. If that is a new one, it starts there.
+    fn join(&mut self, id: ClientId, weight: u64, start: ExactTag) {
+        let at = self.find(weight).unwrap_or_else(|| self.found(weight, start));
+        self.clients[id].aggregate = at;
+        let own = &mut self.groups.get_mut(at).own;
+        own.clients += 1;
+        if own.clients == CLIENTS_MAX {
+            self.unlist(at, weight);
+        }
+    }
+
+    /// The client, which is idle, leaves its aggregate; where that starts.
+    fn leave(&mut self, id: ClientId) -> ExactTag {
+        let at = self.clients[id].aggregate;
+        let aggregate = self.groups.get_mut(at);
+        let (start, weight) = (aggregate.start, aggregate.weight.weight());
+        aggregate.own.clients -= 1;
+        let left = aggregate.own.clients;
+        if left == CLIENTS_MAX - 1 {
+            self.list(at, weight);
+        }
+        if left == 0 {
+            self.unlist(at, weight);
+            self.groups.get_mut(at).own.next = self.vacant.replace(at);
+            self.serving = self.serving.filter(|&serving| serving != at);
+        }
+        start
+    }
+
+    /// An aggregate of this weight that has room.
+    fn find(&self, weight: u64) -> Option<AggregateId> {
+        let mut next = self.roomy[self.place_of(weight)];
+        while let Some(id) = next.filter(|&id| self.groups.get(id).weight.weight() != weight) {
+            next = self.groups.get(id).own.next;
+        }
+        next
+    }
+
+    /// A new aggregate.
+    fn found(&mut self, weight: u64, start: ExactTag) -> AggregateId {
+        let id = self.vacant.expect("as many aggregates as clients");
+        self.vacant = self.groups.get(id).own.next;
+        self.groups.set_weight(id, weight, 0);
+        let aggregate = self.groups.get_mut(id);
+        aggregate.start = start;
+        aggregate.own.uncounted = 0;
+        self.list(id, weight);
+        id
+    }
+
+    /// The aggregate has room from now on.
+    fn list(&mut self, id: AggregateId, weight: u64) {
+        let place = self.place_of(weight);
+        let next = self.roomy[place].replace(id);
+        if let Some(next) = next {
+            self.groups.get_mut(next).own.previous = Some(id);
+        }
+        let own = &mut self.groups.get_mut(id).own;
+        (own.next, own.previous) = (next, None);
+    }
+
+    /// The aggregate has no room any more, or no clients.
+    fn unlist(&mut self, id: AggregateId, weight: u64) {
+        let Aggregate { next, previous, .. } = self.groups.get(id).own;
+        match previous {
+            Some(previous) => self.groups.get_mut(previous).own.next = next,
+            None => {
+                let place = self.place_of(weight);
+                self.roomy[place] = next;
+            }
+        }
+        if let Some(next) = next {
+            self.groups.get_mut(next).own.previous = previous;
+        }
+    }
+
+    fn place_of(&self, weight: u64) -> usize {
+        mix(weight) as usize & (self.roomy.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::testing::{A, B, Desk, V, churn_errors, most_of_bound_used, sequence, unit_sequence, v_work};
+
+    const QFQ_PLUS: QfqPlusParams = QfqPlusParams {};
+
+    /// One client of each weight is an aggregate alone: QFQ.
+    #[test]
+    fn aggregates_of_one_client_go_as_in_qfq() {
+        assert_eq!(unit_sequence::<QfqPlus>(&QFQ_PLUS, &A, 12), "121213211213");
+    }
+
+    /// Clients 2 and 3 are an aggregate of weight 6, and 4, 5, 6 another: they are served together, one after the other.
+    #[test]
+    fn clients_of_one_weight_are_served_together() {
+        let served = unit_sequence::<QfqPlus>(&QFQ_PLUS, &B, 24);
+        assert!(served.contains("23") && served.contains("456"), "{served}");
+        for (client, weight) in ('1'..).zip(B) {
+            assert_eq!(served.matches(client).count(), weight as usize, "client {client}: {served}");
+        }
+    }
+
+    /// Inside an aggregate packets of any length share alike, and a head beyond the credit waits for its turn.
+    #[test]
+    fn deficits_share_inside() {
+        let served = sequence::<QfqPlus>(&QFQ_PLUS, &[1, 1, 1], 3000, 10, v_work);
+        let mut work = [0; 3];
+        let mut sent = [0; 3];
+        for client in served.chars().map(|digit| digit as u32 - '1' as u32) {
+            work[client as usize] += v_work(ClientId(client), sent[client as usize]);
+            sent[client as usize] += 1;
+        }
+        assert!(work.iter().all(|&each| each.abs_diff(work[0]) <= 30), "{work:?}");
+    }
+
+    /// 3wσ + 16wL/W + 3L.
+    #[test]
+    fn nobody_lags_by_more_than_is_promised() {
+        let most = most_of_bound_used::<QfqPlus>(&QFQ_PLUS, "qfq+/lag", 12, |longest| (16 * longest, 3 * longest));
+        assert!((0.3..=1.0).contains(&most), "{most} of the bound was used");
+    }
+
+    /// PROPORTIONAL_SHARE section 5.5 has [-3.5, 1.9] for QFQ, of which twice is accepted; an aggregate of several is served at
+    /// once, so whoever wakes into one may be ahead by a little more.
+    #[test]
+    fn errors_of_clients_that_come_and_go() {
+        let (least, greatest) = churn_errors::<QfqPlus>(&QFQ_PLUS, 1, 100_000);
+        assert!(least > -7.0 && greatest < 4.0, "{least} to {greatest}");
+    }
+
+    /// One core: what is charged at dispatch and corrected at completion is charged at completion.
+    #[test]
+    fn wrong_estimates_are_corrected() {
+        let estimated = |client, number| (10, u64::from(v_work(client, number)));
+        let mut desk = Desk::<QfqPlus>::with_work(&QFQ_PLUS, &V, 10, estimated);
+        desk.wake(&[1, 2, 3]);
+        let mut served = [0u64; 3];
+        for _ in 0..3000 {
+            let (client, work) = desk.step();
+            served[client.index()] += work;
+        }
+        let shares = served.iter().zip(V).map(|(served, weight)| served / u64::from(weight));
+        assert!(shares.clone().all(|share| share.abs_diff(shares.clone().min().unwrap_or(0)) <= 40), "{served:?}");
+    }
+
+    /// A client takes its place among those of its new weight, and its old aggregate is free for others.
+    #[test]
+    fn weights_change() {
+        let mut desk = Desk::<QfqPlus>::new(&QFQ_PLUS, &[1; 12]);
+        desk.wake(&(1..=12).collect::<Vec<_>>());
+        desk.serve(50);
+        for round in 0..100 {
+            for client in 1..=12 {
+                desk.set_weight(client, 1 + (client * 7 + round) % 5);
+                desk.serve(3);
+            }
+        }
+        (1..=12).for_each(|client| desk.set_weight(client, if client == 1 { 12 } else { 1 }));
+        desk.serve(500);
+        let served = desk.serve(2300);
+        let ones = served.matches('1').count();
+        assert!(ones.abs_diff(1200) <= 30, "{ones} of 2300");
+    }
+
+    /// Work beyond every measure, and weights at both ends: everybody is served.
+    #[test]
+    fn extremes_do_no_harm() {
+        let work = |client: ClientId, number| match (client.0, number % 3) {
+            (0, 0) => (1, u64::MAX),
+            (0, 1) => (u64::MAX, 0),
+            (1, 0) => (1, 1 << 40),
+            _ => (1, 1),
+        };
+        let mut desk = Desk::<QfqPlus>::with_work(&QFQ_PLUS, &[1, u32::MAX, 1, 1000], 1, work);
+        desk.wake(&[1, 2, 3, 4]);
+        let served = desk.serve(2000);
+        assert!(served.contains('2') && served.contains('4'), "{served}");
+        desk.set_weight(1, u32::MAX);
+        desk.set_weight(2, 1);
+        desk.serve(2000);
+    }
+}

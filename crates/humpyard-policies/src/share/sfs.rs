@@ -1,0 +1,325 @@
+//! Surplus fair scheduling: on several cores, serve whoever is least ahead of virtual time, by its weight.
+//!
+//! **Idea.** On several cores the start tags of start-time fair queueing may drift apart: a client can be entitled to more than
+//! a core, and none can be given that. So weights are first made feasible. Virtual time is the least start tag of all that are
+//! not idle, and the *surplus* of a client what it had more than if it were there: its weight times the distance. An idle core
+//! serves the client of the least surplus.
+//!
+//! **Source.** Chandra, Adler, Goyal, Shenoy. Surplus fair scheduling: a proportional-share CPU scheduling algorithm for symmetric
+//! multiprocessors. OSDI 2000. PROPORTIONAL_SHARE section 2.13; feasible weights: section 4.3.
+//!
+//! **Promises.** Work conserving. No bound is proven.
+//!
+//! **Cost.** O(log n) in all clients for an event, and what virtual time changes in the order of surpluses: O(log² n) for each
+//! event, over time. O(P log P) for P cores when a client comes or goes or has another weight. The paper sorts anew, which is
+//! O(n), or looks at the first few of each of three queues, which is not exact.
+//!
+//! **Invariants.** The clients that are not idle, and no others, are members of `feasible`. The tree chooses what looking at every
+//! client would.
+//!
+//! **Departures.** A start tag counts complete packets; estimates of those in service are surplus, too. So a client that is in
+//! service is served by another core as well if its packets need not keep their order and no other has less surplus. Of equal
+//! surpluses the earlier start tag goes first, then the lower id. When all are idle virtual time is the greatest tag.
+
+use alloc::vec::Vec;
+
+use humpyard_core::id::{ClientId, CoreId, IdVec};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share, Ties};
+use humpyard_core::unit::{Time, Weight, Work};
+
+use super::feasible::{FeasibleWeights, Ratio};
+use super::surplus_tree::{Surplus, SurplusTree};
+use super::tag::{ExactTag, FRACTION, Tag};
+
+params! {
+    /// Parameters of surplus fair scheduling: none.
+    pub struct SfsParams {}
+}
+
+/// What is known of one client.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    /// Virtual time up to which it was served: the finish tag of its last complete packet, or virtual time when it woke.
+    start: ExactTag,
+    /// Estimated work of its packets in service.
+    in_service: Work,
+    /// Whether it has packets.
+    awake: bool,
+    /// Whether its head may be served.
+    offered: bool,
+    /// Whether its weight is too much for a core.
+    heavy: bool,
+}
+
+/// The clients and their weights.
+#[derive(Debug)]
+struct Clients {
+    all: IdVec<ClientId, Client>,
+    feasible: FeasibleWeights,
+    /// The weight of those that are too heavy.
+    ceiling: Ratio,
+    ties: Ties,
+}
+
+/// Surplus fair scheduling.
+#[derive(Debug)]
+pub struct Sfs {
+    clients: Clients,
+    tree: SurplusTree,
+    cores: usize,
+    /// Clients that are not idle.
+    awake: usize,
+    /// The greatest tag of all.
+    greatest: Tag,
+    /// Those whose weight was readjusted last.
+    readjusted: Vec<(ClientId, Ratio)>,
+}
+
+impl Build for Sfs {
+    type Params = SfsParams;
+    const INFO: Info = Info {
+        name: "sfs",
+        family: Family::Share,
+        summary: "for several cores: whoever is least ahead of virtual time, times its feasible weight",
+        source: "Chandra, Adler, Goyal, Shenoy. Surplus fair scheduling. OSDI 2000",
+        promises: &[Promise::WorkConserving],
+        complexity: "O(log^2 n) amortised",
+    };
+
+    fn new(_: &SfsParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let client = Client { start: ExactTag::default(), in_service: 0, awake: false, offered: false, heavy: false };
+        Ok(Self {
+            clients: Clients {
+                all: IdVec::from_fn(setup.clients, |_| client),
+                feasible: FeasibleWeights::new(setup.cores, setup.clients, |id| setup.weight(id).get()),
+                ceiling: (1, 1),
+                ties: setup.ties,
+            },
+            tree: SurplusTree::new(setup.clients),
+            cores: setup.cores,
+            awake: 0,
+            greatest: 0,
+            readjusted: Vec::with_capacity(2 * setup.cores),
+        })
+    }
+}
+
+impl Surplus for Clients {
+    type Client = ClientId;
+
+    #[inline]
+    fn is_offered(&self, id: ClientId) -> bool {
+        self.all[id].offered
+    }
+
+    #[inline]
+    fn is_awake(&self, id: ClientId) -> bool {
+        self.all[id].awake
+    }
+
+    #[inline]
+    fn start(&self, id: ClientId) -> Tag {
+        self.all[id].start.tag()
+    }
+
+    /// The weight, over the denominator of the ceiling.
+    #[inline]
+    fn slope(&self, id: ClientId) -> u64 {
+        let (above, below) = self.ceiling;
+        if self.all[id].heavy { above } else { u64::from(self.feasible.weight(id)) * below }
+    }
+
+    /// With the remainder of the tag, so that equal surpluses are equal.
+    #[inline]
+    fn surplus(&self, id: ClientId, virtual_time: Tag) -> u128 {
+        let (client, below) = (&self.all[id], u128::from(self.ceiling.1));
+        let remainder = u128::from(client.start.remainder()) * if client.heavy { 1 } else { below };
+        let in_service = (u128::from(client.in_service) << FRACTION).saturating_mul(below);
+        let ahead = client.start.tag() - virtual_time;
+        ahead.saturating_mul(self.slope(id).into()).saturating_add(remainder).saturating_add(in_service)
+    }
+
+    #[inline]
+    fn precedes(&self, id: ClientId, other: ClientId) -> bool {
+        match self.ties {
+            Ties::Lowest => id < other,
+            Ties::Highest => id > other,
+        }
+    }
+}
+
+impl Policy for Sfs {
+    fn check(&self) {
+        self.clients.feasible.check();
+        self.tree.check(&self.clients, self.clients.all.ids());
+        let awake = self.clients.all.iter().filter(|client| client.awake).count();
+        assert_eq!(awake, self.awake, "clients that are not idle");
+        for id in self.clients.all.ids() {
+            let client = &self.clients.all[id];
+            assert!(client.awake || !client.offered && !client.heavy, "client {id} is idle");
+            assert_eq!(
+                client.heavy,
+                client.awake && self.clients.feasible.is_heavy(id),
+                "whether client {id} is heavy"
+            );
+        }
+    }
+}
+
+impl Share for Sfs {
+    fn on_wake(&mut self, _: Time, id: ClientId, _: &Packet) {
+        let now = self.tree.virtual_time(&self.clients);
+        let client = &mut self.clients.all[id];
+        if client.start.tag() < now {
+            client.start = ExactTag::at(now);
+        }
+        (client.awake, client.offered) = (true, true);
+        self.awake += 1;
+        self.clients.feasible.join(id);
+        self.tree.change(id, &self.clients);
+        self.readjust();
+    }
+
+    fn on_head(&mut self, _: Time, id: ClientId, _: &Packet) {
+        self.tree.change(id, &self.clients);
+        self.clients.all[id].offered = true;
+    }
+
+    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+        self.tree.least(&self.clients)
+    }
+
+    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
+        self.tree.change(id, &self.clients);
+        let client = &mut self.clients.all[id];
+        client.in_service = client.in_service.saturating_add(sent.estimate);
+        client.offered = false;
+    }
+
+    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        self.tree.change(id, &self.clients);
+        self.clients.charge(id, used);
+        let client = &mut self.clients.all[id];
+        client.in_service = client.in_service.saturating_sub(sent.estimate);
+        self.greatest = self.greatest.max(client.start.tag());
+    }
+
+    fn on_idle(&mut self, _: Time, id: ClientId) {
+        self.tree.change(id, &self.clients);
+        self.clients.all[id].awake = false;
+        self.awake -= 1;
+        self.clients.set_heavy(id, false);
+        self.clients.feasible.leave(id);
+        self.readjust();
+        if self.awake == 0 {
+            self.tree.skip(self.greatest, &self.clients);
+        }
+    }
+
+    fn on_client_end(&mut self, _: Time, id: ClientId) {
+        self.tree.change(id, &self.clients);
+        self.clients.all[id].start = ExactTag::default();
+    }
+
+    fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
+        self.tree.change(id, &self.clients);
+        let client = &mut self.clients.all[id];
+        // The remainder is over the weight before.
+        client.start = ExactTag::at(client.start.tag());
+        let awake = client.awake;
+        self.clients.feasible.set_weight(id, weight.get(), awake);
+        self.readjust();
+    }
+}
+
+impl Sfs {
+    /// Makes weights feasible.
+    fn readjust(&mut self) {
+        self.readjusted.clear();
+        let readjusted = &mut self.readjusted;
+        self.clients.feasible.readjust(self.cores, |id, weight| readjusted.push((id, weight)));
+        let mut readjusted = core::mem::take(&mut self.readjusted);
+        for &(id, _) in &readjusted {
+            // What changed before is settled by the weights before: the ceiling must not change under it.
+            self.tree.change(id, &self.clients);
+        }
+        for (id, weight) in readjusted.drain(..) {
+            let heavy = self.clients.feasible.is_heavy(id);
+            if heavy {
+                self.clients.ceiling = weight;
+            }
+            self.clients.set_heavy(id, heavy);
+            self.tree.change(id, &self.clients);
+        }
+        self.readjusted = readjusted;
+    }
+}
+
+impl Clients {
+    /// The client was served so much.
+    fn charge(&mut self, id: ClientId, used: Work) {
+        let client = &mut self.all[id];
+        if !client.heavy {
+            let weight = Weight::new(self.feasible.weight(id)).unwrap_or(Weight::ONE);
+            return client.start.add(used, weight);
+        }
+        // A ceiling that does not fit a weight is rounded: in 32 bits, by less than a part in 2^31.
+        let (above, below) = self.ceiling;
+        let short = u64::BITS.saturating_sub(above.leading_zeros()).saturating_sub(u32::BITS);
+        let weight = Weight::new((above >> short) as u32).unwrap_or(Weight::ONE);
+        client.start.add(used.saturating_mul(below) >> short, weight);
+    }
+
+    /// Whether the client is too heavy from now on. The remainder of its tag is over its weight before.
+    fn set_heavy(&mut self, id: ClientId, heavy: bool) {
+        let client = &mut self.all[id];
+        client.start = ExactTag::at(client.start.tag());
+        client.heavy = heavy;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::testing::{A, B, unit_errors, weights_of};
+    use crate::testing::setup;
+    use alloc::string::String;
+    use humpyard_core::id::Id;
+    use humpyard_core::mechanism::AlwaysReady;
+
+    /// Whom so many cores serve, tick by tick, in ascending order.
+    fn ticks(cores: usize, weights: &[u32], ticks: usize) -> Vec<String> {
+        let weights = weights_of(weights);
+        let setup = Setup { longest: 1, ..setup(cores, weights.len(), &weights) };
+        let clients = (0..weights.len()).map(ClientId::from_index);
+        let mut ready =
+            AlwaysReady::new(&setup, clients, |_, _| 1, || Sfs::new(&SfsParams {}, &setup)).expect("it fits");
+        let tick = |_| {
+            let mut served: Vec<u32> = ready.step().flatten().map(|served| served.client.0 + 1).collect();
+            served.sort_unstable();
+            served.into_iter().filter_map(|client| char::from_digit(client, 36)).collect()
+        };
+        (0..ticks).map(tick).collect()
+    }
+
+    /// PROPORTIONAL_SHARE section 2.13.
+    #[test]
+    fn ticks_of_the_specification() {
+        assert_eq!(ticks(2, &A, 6), ["12", "13", "12", "12", "13", "12"]);
+        assert_eq!(ticks(2, &[10, 1, 1], 6), ["12", "13", "12", "13", "12", "13"]);
+    }
+
+    #[test]
+    fn more_cores_than_clients_serve_everybody() {
+        assert_eq!(ticks(4, &A, 2), ["123", "123"]);
+    }
+
+    /// No bound is proven. On one core errors are small all the same.
+    #[test]
+    fn errors_on_one_core() {
+        let (least, greatest) = unit_errors::<Sfs>(&SfsParams {}, &B, 48);
+        assert!(-48 <= least && greatest <= 48, "{least} to {greatest} of 24");
+    }
+}
