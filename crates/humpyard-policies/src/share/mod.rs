@@ -12,6 +12,7 @@ pub mod vtrr;
 pub mod wf2q_plus;
 pub mod wrr;
 
+mod eligible;
 mod feasible;
 mod group_ratio;
 mod slot;

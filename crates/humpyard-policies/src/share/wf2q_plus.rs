@@ -19,14 +19,14 @@
 //! dispatch and corrected at completion, of the client and of virtual time, which may go back by as much. Who was due
 //! remains due. When all become idle, nobody owes or is owed. A new weight holds for the packets in service too.
 
-use humpyard_core::id::{ClientId, CoreId, Id, IdVec};
+use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share, Ties};
-use humpyard_core::storage::IndexedHeap;
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::tag::{ExactTag, Tag};
+use super::eligible::{Eligible, Standing};
+use super::tag::{Divisor, ExactTag, Tag};
 
 params! {
     /// Parameters of worst-case fair weighted fair queueing: none.
@@ -42,8 +42,6 @@ struct Client {
     earliest: Tag,
     /// Estimated work of its packets in service.
     in_service: Work,
-    /// Estimated work of its head.
-    head: Work,
     weight: Weight,
     /// Whether it has packets.
     busy: bool,
@@ -51,8 +49,17 @@ struct Client {
 
 impl Client {
     /// Start tag of its head: S = max(V at its arrival, F of the packet before).
+    #[inline]
     fn start(&self) -> ExactTag {
         if self.earliest > self.finish.tag { ExactTag::at(self.earliest) } else { self.finish }
+    }
+
+    /// The finish tag that its head would have, of so much work.
+    #[inline]
+    fn finish_of(&self, head: Work) -> ExactTag {
+        let mut finish = self.start();
+        finish.add(head, self.weight);
+        finish
     }
 }
 
@@ -61,16 +68,16 @@ impl Client {
 pub struct Wf2qPlus {
     /// Service so far over the weights of those that had it.
     virtual_time: ExactTag,
+    /// Sum of the weights of the clients that are not idle, at least 1.
+    among: Divisor,
     /// Sum of the weights of the clients that are not idle.
     weight: u64,
     /// The greatest finish tag of all.
     finish_max: Tag,
-    /// Clients whose head may be served and is not due yet, by start tag.
-    early: IndexedHeap<ClientId, (Tag, u32)>,
-    /// Clients whose head is due, by the finish tag it would have.
-    due: IndexedHeap<ClientId, (Tag, u32)>,
+    /// The clients whose head may be served: early, by start tag, or due, by the finish tag it would have, with its
+    /// estimated work.
+    heads: Eligible<ClientId>,
     clients: IdVec<ClientId, Client>,
-    ties: Ties,
 }
 
 impl Build for Wf2qPlus {
@@ -89,18 +96,16 @@ impl Build for Wf2qPlus {
             finish: ExactTag::default(),
             earliest: 0,
             in_service: 0,
-            head: 0,
             weight: setup.weight(id),
             busy: false,
         });
         Ok(Self {
             virtual_time: ExactTag::default(),
+            among: Divisor::new(1),
             weight: 0,
             finish_max: 0,
-            early: IndexedHeap::new(setup.clients),
-            due: IndexedHeap::new(setup.clients),
+            heads: Eligible::new(setup.clients, setup.ties),
             clients,
-            ties: setup.ties,
         })
     }
 }
@@ -111,12 +116,13 @@ impl Policy for Wf2qPlus {
         for id in self.clients.ids() {
             let client = &self.clients[id];
             weight += if client.busy { u64::from(client.weight.get()) } else { 0 };
-            assert!(!self.early.contains(id) || !self.due.contains(id), "client {id} is early and due");
-            if let Some((start, _)) = self.early.key(id) {
-                assert_eq!(start, client.start().tag, "start tag of client {id}");
-            }
-            if let Some((finish, _)) = self.due.key(id) {
-                assert_eq!(finish, finish_of(client), "finish tag of client {id}");
+            match self.heads.standing(id) {
+                None => {}
+                Some(Standing::Early(start)) => assert_eq!(start, client.start().tag, "start tag of client {id}"),
+                Some(Standing::Due(finish)) => {
+                    let head = self.heads.number(id).into();
+                    assert_eq!(finish, client.finish_of(head).tag, "finish tag of client {id}");
+                }
             }
         }
         assert_eq!(weight, self.weight, "weights of the clients that are not idle");
@@ -130,43 +136,36 @@ impl Share for Wf2qPlus {
         }
     }
 
-    fn on_wake(&mut self, _: Time, id: ClientId, head: &Packet) {
+    fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
         let weight = self.clients[id].weight.get();
         self.clients[id].busy = true;
         self.share_among(self.weight + u64::from(weight));
-        self.offer(id, head);
+        self.on_head(now, id, head);
     }
 
     fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
-        self.offer(id, head);
+        self.file(id, u32::try_from(head.estimate).unwrap_or(u32::MAX));
     }
 
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
-        if self.due.is_empty() {
-            let ((start, _), _) = self.early.peek()?;
+        if self.heads.first_due().is_none() {
+            let (start, _) = self.heads.first_early()?;
             if start > self.virtual_time.tag {
                 self.virtual_time = ExactTag::at(start);
             }
         }
-        while let Some(((start, tie), id)) = self.early.peek() {
-            if start > self.virtual_time.tag {
-                break;
-            }
-            self.early.remove(id);
-            self.due.set(id, (finish_of(&self.clients[id]), tie));
-        }
-        self.due.peek().map(|(_, id)| id)
+        let clients = &self.clients;
+        self.heads.choose(self.virtual_time.tag, |id, head| clients[id].finish_of(head.into()).tag)
     }
 
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
         let client = &mut self.clients[id];
-        client.finish = client.start();
-        client.finish.add(sent.estimate, client.weight);
+        client.finish = client.finish_of(sent.estimate);
         client.earliest = 0;
         client.in_service += sent.estimate;
         self.finish_max = self.finish_max.max(client.finish.tag);
-        self.virtual_time.shift(i128::from(sent.estimate), self.weight);
-        self.due.remove(id);
+        self.virtual_time.advance(sent.estimate, &self.among);
+        self.heads.leave(id);
     }
 
     fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
@@ -175,7 +174,7 @@ impl Share for Wf2qPlus {
         if used != sent.estimate {
             client.finish.settle(used, sent.estimate, client.weight);
             self.finish_max = self.finish_max.max(client.finish.tag);
-            self.virtual_time.shift_down_to_0(i128::from(used) - i128::from(sent.estimate), self.weight);
+            self.virtual_time.correct(used, sent.estimate, &self.among);
             self.file_again(id);
         }
     }
@@ -207,33 +206,24 @@ impl Share for Wf2qPlus {
 }
 
 impl Wf2qPlus {
-    /// The client's head may be served.
-    fn offer(&mut self, id: ClientId, head: &Packet) {
-        self.clients[id].head = head.estimate;
-        self.file(id);
-    }
-
-    /// Files a client whose head may be served.
-    fn file(&mut self, id: ClientId) {
+    /// Files a client whose head may be served, and is so much work.
+    #[inline]
+    fn file(&mut self, id: ClientId, head: u32) {
         let client = &self.clients[id];
         let start = client.start().tag;
-        let tie = match self.ties {
-            Ties::Lowest => id.index() as u32,
-            Ties::Highest => !(id.index() as u32),
-        };
         if start > self.virtual_time.tag {
-            self.early.set(id, (start, tie));
+            self.heads.enter_early(id, start, head);
         } else {
-            self.due.set(id, (finish_of(client), tie));
+            self.heads.enter_due(id, client.finish_of(head.into()).tag, head);
         }
     }
 
     /// Files a client whose tag has changed, if its head may be served.
     fn file_again(&mut self, id: ClientId) {
-        if self.early.contains(id) || self.due.contains(id) {
-            self.early.remove(id);
-            self.due.remove(id);
-            self.file(id);
+        if self.heads.contains(id) {
+            let head = self.heads.number(id);
+            self.heads.leave(id);
+            self.file(id, head);
         }
     }
 
@@ -241,14 +231,8 @@ impl Wf2qPlus {
     fn share_among(&mut self, weight: u64) {
         self.virtual_time.rebase(self.weight, weight);
         self.weight = weight;
+        self.among = Divisor::new(weight.max(1));
     }
-}
-
-/// The finish tag that the head of a client would have.
-fn finish_of(client: &Client) -> Tag {
-    let mut finish = client.start();
-    finish.add(client.head, client.weight);
-    finish.tag
 }
 
 #[cfg(test)]
@@ -256,6 +240,7 @@ mod tests {
     use super::*;
     use crate::share::testing::{A, B, Desk, V, random_weights, sequence, unit_errors, unit_sequence, v_work};
     use alloc::vec::Vec;
+    use humpyard_core::policy::Ties;
 
     const WF2Q_PLUS: Wf2qPlusParams = Wf2qPlusParams {};
 

@@ -1,0 +1,248 @@
+//! Clients that are early, by when they are due, and clients that are due, by when they would be done: the choice of all
+//! worst-case fair policies.
+//!
+//! Two tournaments over one row of leaves. Each client has its leaf for good, and with it what it is now: early, with the
+//! start tag of its head, or due, with the finish tag, or neither. A node knows the least start tag of the early ones below
+//! it, and the least finish tag of the due ones. Nodes have [`WIDTH`] children, which are side by side in memory and are
+//! compared without a branch, as nobody can predict which tag is less; and on the way up nothing waits for the level below
+//! but one comparison. A client that comes is compared once at each level, with what is there.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::hint::select_unpredictable;
+use core::marker::PhantomData;
+
+use humpyard_core::id::Id;
+use humpyard_core::policy::Ties;
+use humpyard_core::steps;
+
+use super::tag::Tag;
+
+/// Children of a node: two cache lines, fetched together.
+const WIDTH: usize = 8;
+
+/// Bits of a key below the tag: of a leaf, what is noted there; of a node, whose tag it is.
+const LOW: u32 = 32;
+/// Bit of a leaf whose client is early.
+const EARLY: u128 = 1 << 127;
+/// A leaf whose client is neither. It and those of the other kind, to whom the bit is wrong, are beyond all tags.
+const ABSENT: u128 = u128::MAX;
+/// Keys from here on are nobody's.
+const NOBODY: u128 = (EARLY - 1) >> 64 << 64;
+/// Tags from here on are all alike: half of all tags.
+const TAG_MAX: Tag = (NOBODY >> LOW) - 1;
+
+/// Siblings.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Group([u128; WIDTH]);
+
+/// What there are two of: the tournament of those that are early, and of those that are due.
+#[derive(Debug)]
+struct Nodes {
+    /// The levels above the leaves, from below, without the root.
+    groups: Vec<Group>,
+    /// The root.
+    least: u128,
+}
+
+/// Clients below a limit, some of which are early or due.
+///
+/// A change is O(log n) in the limit, and nothing allocates. Beside a tag a client has a number, for the user's own purposes.
+#[derive(Debug)]
+pub(super) struct Eligible<I> {
+    leaves: Vec<Group>,
+    /// Where each level of nodes begins, from below.
+    levels: Vec<usize>,
+    early: Nodes,
+    due: Nodes,
+    /// What turns an id into its rank.
+    flip: u32,
+    id: PhantomData<I>,
+}
+
+/// What a client is that has a head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Standing {
+    /// Not due before this start tag.
+    Early(Tag),
+    /// Due, with this finish tag.
+    Due(Tag),
+}
+
+impl Nodes {
+    fn new(groups: usize) -> Self {
+        Self { groups: vec![Group([ABSENT; WIDTH]); groups], least: ABSENT }
+    }
+
+    /// Below a group of leaves there is this key from now on, too.
+    #[inline]
+    fn enter(&mut self, levels: &[usize], mut at: usize, key: u128) {
+        for level in levels {
+            steps::taken(1);
+            let node = &mut self.groups[level + at / WIDTH].0[at % WIDTH];
+            *node = lesser(*node, key);
+            at /= WIDTH;
+        }
+        self.least = lesser(self.least, key);
+    }
+
+    /// The least key below a group of leaves is this from now on.
+    #[inline]
+    fn carry_up(&mut self, levels: &[usize], mut at: usize, mut least: u128) {
+        for level in levels {
+            steps::taken(1);
+            let (group, own) = (&mut self.groups[level + at / WIDTH].0, at % WIDTH);
+            let others = least_but_first(|other| group[own ^ other]);
+            group[own] = least;
+            least = lesser(others, least);
+            at /= WIDTH;
+        }
+        self.least = least;
+    }
+}
+
+impl<I: Id> Eligible<I> {
+    /// For ids below `limit`, none of which is early or due.
+    pub(super) fn new(limit: usize, ties: Ties) -> Self {
+        let mut nodes = limit.div_ceil(WIDTH);
+        let leaves = vec![Group([ABSENT; WIDTH]); nodes];
+        let (mut levels, mut groups) = (Vec::new(), 0);
+        while nodes > 1 {
+            levels.push(groups);
+            nodes = nodes.div_ceil(WIDTH);
+            groups += nodes;
+        }
+        let flip = match ties {
+            Ties::Lowest => 0,
+            Ties::Highest => u32::MAX,
+        };
+        Self { leaves, levels, early: Nodes::new(groups), due: Nodes::new(groups), flip, id: PhantomData }
+    }
+
+    /// The early one that is due first, and when.
+    #[inline]
+    pub(super) fn first_early(&self) -> Option<(Tag, I)> {
+        self.unpack(self.early.least)
+    }
+
+    /// The due one that would be done first, and when.
+    #[inline]
+    pub(super) fn first_due(&self) -> Option<(Tag, I)> {
+        self.unpack(self.due.least)
+    }
+
+    /// Makes due all that are, by this virtual time; `finish` tells the finish tag of a client, from its number. Then the one
+    /// that would be done first. O(log n) for each that becomes due.
+    #[inline]
+    pub(super) fn choose(&mut self, now: Tag, mut finish: impl FnMut(I, u32) -> Tag) -> Option<I> {
+        while let Some((start, id)) = self.first_early()
+            && start <= now
+        {
+            let number = self.number(id);
+            self.leave(id);
+            self.enter_due(id, finish(id, number), number);
+        }
+        self.first_due().map(|(_, id)| id)
+    }
+
+    /// Whether the client is early or due.
+    #[inline]
+    pub(super) fn contains(&self, id: I) -> bool {
+        *self.leaf(id) != ABSENT
+    }
+
+    /// What the client is, if it is either.
+    pub(super) fn standing(&self, id: I) -> Option<Standing> {
+        let leaf = *self.leaf(id);
+        let tag = (leaf & !EARLY) >> LOW;
+        (leaf != ABSENT).then_some(if leaf & EARLY == 0 { Standing::Due(tag) } else { Standing::Early(tag) })
+    }
+
+    /// The number of a client that is early or due.
+    #[inline]
+    pub(super) fn number(&self, id: I) -> u32 {
+        *self.leaf(id) as u32
+    }
+
+    /// The client, which was neither, is early. Tags of 2^95 and more are all alike.
+    #[inline]
+    pub(super) fn enter_early(&mut self, id: I, start: Tag, number: u32) {
+        let tag = start.min(TAG_MAX) << LOW;
+        *self.leaf_mut(id) = EARLY | tag | u128::from(number);
+        self.early.enter(&self.levels, id.index() / WIDTH, tag | self.rank(id.index()));
+    }
+
+    /// The client, which was neither, is due. Tags of 2^95 and more are all alike.
+    #[inline]
+    pub(super) fn enter_due(&mut self, id: I, finish: Tag, number: u32) {
+        let tag = finish.min(TAG_MAX) << LOW;
+        *self.leaf_mut(id) = tag | u128::from(number);
+        self.due.enter(&self.levels, id.index() / WIDTH, tag | self.rank(id.index()));
+    }
+
+    /// The client is neither from now on; nothing happens if it was not.
+    #[inline]
+    pub(super) fn leave(&mut self, id: I) {
+        let leaf = core::mem::replace(self.leaf_mut(id), ABSENT);
+        if leaf == ABSENT {
+            return;
+        }
+        let kind = if leaf & EARLY == 0 { 0 } else { EARLY };
+        let group = id.index() / WIDTH;
+        let least = least_but_first(|other| {
+            let at = id.index() ^ other;
+            let leaf = self.leaves[group].0[at % WIDTH] ^ kind;
+            leaf >> LOW << LOW | self.rank(at)
+        });
+        let nodes = if kind == 0 { &mut self.due } else { &mut self.early };
+        nodes.carry_up(&self.levels, group, least);
+    }
+
+    #[inline]
+    fn leaf(&self, id: I) -> &u128 {
+        steps::taken(1);
+        &self.leaves[id.index() / WIDTH].0[id.index() % WIDTH]
+    }
+
+    #[inline]
+    fn leaf_mut(&mut self, id: I) -> &mut u128 {
+        steps::taken(1);
+        &mut self.leaves[id.index() / WIDTH].0[id.index() % WIDTH]
+    }
+
+    #[inline]
+    fn rank(&self, index: usize) -> u128 {
+        u128::from(index as u32 ^ self.flip)
+    }
+
+    #[inline]
+    fn unpack(&self, key: u128) -> Option<(Tag, I)> {
+        (key < NOBODY).then(|| (key >> LOW, I::from_index((key as u32 ^ self.flip) as usize)))
+    }
+}
+
+/// The least of the keys of all siblings but the one at 0.
+#[inline]
+fn least_but_first(key: impl Fn(usize) -> u128) -> u128 {
+    match WIDTH {
+        4 => lesser(lesser(key(1), key(2)), key(3)),
+        8 => {
+            let (a, b) = (lesser(key(1), key(2)), lesser(key(3), key(4)));
+            lesser(lesser(a, b), lesser(lesser(key(5), key(6)), key(7)))
+        }
+        _ => {
+            let mut least = key(1);
+            for at in 2..WIDTH {
+                least = lesser(least, key(at));
+            }
+            least
+        }
+    }
+}
+
+/// The lesser key, without a branch: which it is, nobody can predict.
+#[inline]
+fn lesser(a: u128, b: u128) -> u128 {
+    select_unpredictable(a < b, a, b)
+}
