@@ -32,7 +32,7 @@ use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promi
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 use humpyard_core::{choice, params};
 
-use super::tag::{Divisor, ExactTag, Tag};
+use super::tag::{Divisor, ExactTag, Tag, TotalTag};
 use super::tournament::Tournament;
 
 choice! {
@@ -66,7 +66,7 @@ params! {
 #[derive(Debug)]
 struct VirtualTime {
     /// What it was when all `service` before now was counted.
-    tag: ExactTag,
+    tag: TotalTag,
     /// Service that is not counted yet.
     service: Work,
     /// The sum of weights it is shared among.
@@ -77,7 +77,7 @@ struct VirtualTime {
 
 impl VirtualTime {
     fn new(total: u64) -> Self {
-        Self { tag: ExactTag::default(), service: 0, among: Divisor::new(total), as_of: Time::ZERO }
+        Self { tag: TotalTag::default(), service: 0, among: Divisor::new(total), as_of: Time::ZERO }
     }
 
     /// So many cores were there for the clients since this was last said.
@@ -100,13 +100,13 @@ impl VirtualTime {
     #[inline]
     fn reach(&mut self, tag: Tag) {
         if tag > self.tag() {
-            self.tag = ExactTag::at(tag);
+            self.tag = TotalTag::at(tag);
         }
     }
 
     /// All are idle, and have not been served beyond this.
     fn begin_anew(&mut self, finish_max: Tag) {
-        self.tag = ExactTag::at(self.tag().max(finish_max));
+        self.tag = TotalTag::at(self.tag().max(finish_max));
     }
 
     /// From now on it is shared among these weights.
@@ -137,7 +137,7 @@ impl Client {
     /// Start tag of its head: S = max(F of the packet before, V at its arrival).
     #[inline]
     fn start(&self) -> ExactTag {
-        if self.earliest > self.finish.tag { ExactTag::at(self.earliest) } else { self.finish }
+        if self.earliest > self.finish.tag() { ExactTag::at(self.earliest) } else { self.finish }
     }
 
     /// Finish tag that its head is estimated to have: EF = S + te / w.
@@ -268,8 +268,8 @@ impl Policy for Efq {
             let client = &self.clients[id];
             weight += if client.busy { client.weight.weight() } else { 0 };
             let (early, due) = (self.early.tag(id), self.due.tag(id));
-            assert!(early.is_none_or(|start| start == client.start().tag), "start tag of client {id}");
-            assert!(due.is_none_or(|finish| finish == client.estimated_finish().tag), "finish tag of client {id}");
+            assert!(early.is_none_or(|start| start == client.start().tag()), "start tag of client {id}");
+            assert!(due.is_none_or(|finish| finish == client.estimated_finish().tag()), "finish tag of client {id}");
             assert!(client.busy || (early, due) == (None, None), "client {id} is idle and has a head");
             assert!(early.is_none() || due.is_none() || !self.eligible, "client {id} is early and due");
         }
@@ -311,12 +311,12 @@ impl Share for Efq {
             self.pulling += 1;
         }
         let client = &mut self.clients[id];
-        let due = client.start().tag <= self.virtual_time.tag.tag;
+        let due = client.start().tag() <= self.virtual_time.tag.tag;
         debug_assert!(due || !self.eligible || !self.wall, "client {id} is served before it is due");
         client.finish = client.estimated_finish();
         client.earliest = 0;
         client.in_service += sent.estimate;
-        self.finish_max = self.finish_max.max(client.finish.tag);
+        self.finish_max = self.finish_max.max(client.finish.tag());
         self.due.remove(id);
         if !self.eligible {
             self.early.remove(id);
@@ -338,7 +338,7 @@ impl Share for Efq {
             return;
         }
         client.finish.correct(charged, sent.estimate, &client.weight);
-        self.finish_max = self.finish_max.max(client.finish.tag);
+        self.finish_max = self.finish_max.max(client.finish.tag());
         if !self.wall {
             self.virtual_time.tag.correct(charged, sent.estimate, &self.virtual_time.among);
         }
@@ -365,10 +365,10 @@ impl Share for Efq {
         let client = &mut self.clients[id];
         let to = Divisor::new(weight.get().into());
         client.finish.retreat(client.in_service, &client.weight);
-        client.finish = ExactTag::at(client.finish.tag);
+        client.finish = ExactTag::at(client.finish.tag());
         client.finish.advance(client.in_service, &to);
         let before = core::mem::replace(&mut client.weight, to);
-        self.finish_max = self.finish_max.max(client.finish.tag);
+        self.finish_max = self.finish_max.max(client.finish.tag());
         if client.busy {
             self.set_total(self.weight - before.weight() + to.weight());
         }
@@ -391,7 +391,7 @@ impl Efq {
             && start <= now
         {
             self.early.remove(id);
-            self.due.set(id, self.clients[id].estimated_finish().tag);
+            self.due.set(id, self.clients[id].estimated_finish().tag());
         }
         self.due.first().map(|(_, id)| id)
     }
@@ -415,13 +415,13 @@ impl Efq {
     /// Files a client whose head may be served.
     fn file(&mut self, id: ClientId) {
         let client = &self.clients[id];
-        let start = client.start().tag;
+        let start = client.start().tag();
         let early = start > self.virtual_time.tag.tag;
         if early || !self.eligible {
             self.early.set(id, start);
         }
         if !early || !self.eligible {
-            self.due.set(id, client.estimated_finish().tag);
+            self.due.set(id, client.estimated_finish().tag());
         }
     }
 
@@ -532,20 +532,20 @@ mod tests {
             efq.on_wake(Time::ZERO, client, &head);
         }
         let spec = |tag: Tag| (tag * 10 / 2 + (1 << 31)) >> 32;
-        assert_eq!([0, 1, 5].map(|id| spec(efq.clients[ClientId(id)].estimated_finish().tag)), [21, 105, 105]);
+        assert_eq!([0, 1, 5].map(|id| spec(efq.clients[ClientId(id)].estimated_finish().tag())), [21, 105, 105]);
         let mut now = Time::ZERO;
         let mut left = [5, 1, 1, 1, 1, 1];
         let mut trace = Vec::new();
         for _ in 0..jobs.len() {
             let client = efq.pick(now, CORE).unwrap();
             let virtual_time = spec(efq.virtual_time.tag());
-            let start = spec(efq.clients[client].start().tag);
+            let start = spec(efq.clients[client].start().tag());
             efq.on_dispatch(now, CORE, client, &head);
             let used = jobs.iter().find(|job| job.0 == client.0 as usize).unwrap().2;
             now += Time::from_ns(used);
             efq.on_completion(now, CORE, client, &head, used);
             efq.check();
-            trace.push((client.0 + 1, virtual_time, start, spec(efq.clients[client].finish.tag)));
+            trace.push((client.0 + 1, virtual_time, start, spec(efq.clients[client].finish.tag())));
             left[client.0 as usize] -= 1;
             if left[client.0 as usize] > 0 {
                 efq.on_head(now, client, &head);
@@ -705,7 +705,7 @@ mod tests {
         let sent = [10, 20, 30].map(|estimate| Packet { estimate, ..Packet::default() });
         efq.on_arrival(now, client, &sent[0], 0);
         efq.on_wake(now, client, &sent[0]);
-        let first = efq.clients[client].start().tag;
+        let first = efq.clients[client].start().tag();
         for (core, packet) in sent.iter().enumerate() {
             let core = CoreId(core as u16);
             assert_eq!(efq.pick(now, core), Some(client));
@@ -729,11 +729,11 @@ mod tests {
             let sent = Packet { estimate: 10, service, ..Packet::default() };
             efq.on_arrival(Time::ZERO, ClientId(0), &sent, 0);
             efq.on_wake(Time::ZERO, ClientId(0), &sent);
-            finish = efq.clients[ClientId(0)].start().tag;
+            finish = efq.clients[ClientId(0)].start().tag();
             efq.pick(Time::ZERO, CORE).unwrap();
             efq.on_dispatch(Time::ZERO, CORE, ClientId(0), &sent);
             efq.on_completion(Time::ZERO, CORE, ClientId(0), &sent, 25);
-            finish = efq.clients[ClientId(0)].finish.tag - finish;
+            finish = efq.clients[ClientId(0)].finish.tag() - finish;
             efq.on_idle(Time::ZERO, ClientId(0));
         }
         finish >> 32

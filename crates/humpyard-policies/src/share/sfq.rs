@@ -23,7 +23,7 @@ use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Se
 use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::tag::{ExactTag, Tag};
+use super::tag::{ExactTag, PackedTag, Tag};
 
 params! {
     /// Parameters of start-time fair queueing: none.
@@ -36,10 +36,19 @@ struct Client {
     /// Finish tag of its last packet.
     finish: ExactTag,
     /// The earliest start of its head: the virtual time when it arrived to an empty queue, else 0.
-    earliest: Tag,
+    earliest: PackedTag,
     /// Estimated work of its packets in service.
     in_service: Work,
     weight: Weight,
+}
+
+impl Client {
+    /// Start tag of its head: S = max(v at arrival, F of the packet before).
+    #[inline]
+    fn start(&self) -> ExactTag {
+        let earliest = self.earliest.tag();
+        if earliest > self.finish.tag() { ExactTag::at(earliest) } else { self.finish }
+    }
 }
 
 /// Start-time fair queueing.
@@ -71,7 +80,7 @@ impl Build for Sfq {
     fn new(_: &SfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let clients = IdVec::from_fn(setup.clients, |id| Client {
             finish: ExactTag::default(),
-            earliest: 0,
+            earliest: PackedTag::default(),
             in_service: 0,
             weight: setup.weight(id),
         });
@@ -86,7 +95,7 @@ impl Policy for Sfq {
         for id in self.clients.ids() {
             if let Some((start, _)) = self.ready.key(id) {
                 let client = &self.clients[id];
-                assert_eq!(start, client.finish.tag.max(client.earliest), "start tag of client {id}");
+                assert_eq!(start, client.start().tag(), "start tag of client {id}");
             }
         }
     }
@@ -95,7 +104,7 @@ impl Policy for Sfq {
 impl Share for Sfq {
     fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
         if waiting == 0 {
-            self.clients[id].earliest = self.virtual_time;
+            self.clients[id].earliest = PackedTag::new(self.virtual_time);
         }
     }
 
@@ -114,14 +123,12 @@ impl Share for Sfq {
 
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
         let client = &mut self.clients[id];
-        if client.earliest > client.finish.tag {
-            client.finish = ExactTag::at(client.earliest);
-        }
-        self.virtual_time = self.virtual_time.max(client.finish.tag);
+        client.finish = client.start();
+        self.virtual_time = self.virtual_time.max(client.finish.tag());
         client.finish.add(sent.estimate, client.weight);
         client.in_service += sent.estimate;
-        client.earliest = 0;
-        self.finish_max = self.finish_max.max(client.finish.tag);
+        client.earliest = PackedTag::default();
+        self.finish_max = self.finish_max.max(client.finish.tag());
         self.ready.remove(id);
     }
 
@@ -129,7 +136,7 @@ impl Share for Sfq {
         let client = &mut self.clients[id];
         client.finish.settle(used, sent.estimate, client.weight);
         client.in_service -= sent.estimate;
-        self.finish_max = self.finish_max.max(client.finish.tag);
+        self.finish_max = self.finish_max.max(client.finish.tag());
         if self.ready.contains(id) {
             self.make_ready(id);
         }
@@ -150,7 +157,7 @@ impl Share for Sfq {
         let client = &mut self.clients[id];
         client.finish.reweigh(client.in_service, client.weight, weight);
         client.weight = weight;
-        self.finish_max = self.finish_max.max(client.finish.tag);
+        self.finish_max = self.finish_max.max(client.finish.tag());
         if self.ready.contains(id) {
             self.make_ready(id);
         }
@@ -158,10 +165,9 @@ impl Share for Sfq {
 }
 
 impl Sfq {
-    /// Files a client under the start tag of its head: S = max(v at arrival, F of the packet before).
+    /// Files a client under the start tag of its head.
     fn make_ready(&mut self, id: ClientId) {
-        let client = &self.clients[id];
-        let start = client.finish.tag.max(client.earliest);
+        let start = self.clients[id].start().tag();
         let tie = match self.ties {
             Ties::Lowest => id.index() as u32,
             Ties::Highest => !(id.index() as u32),

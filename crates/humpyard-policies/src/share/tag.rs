@@ -2,13 +2,18 @@
 
 use humpyard_core::unit::{Weight, Work};
 
-/// Fraction bits of a tag. With 128 bits in all, 2^96 units of work per weight fit: no run is that long.
+/// Fraction bits of a tag. With 96 bits in all, 2^64 units of work per weight fit: no run is that long.
 const FRACTION: u32 = 32;
+
+/// The greatest tag that a client can have. A tag that would be greater stays there.
+pub(crate) const TAG_MAX: Tag = (1 << 96) - 1;
 
 /// Work below this leaves room for the fraction, and for a remainder, in 64 bits.
 const SHORT: Work = 1 << (63 - FRACTION);
 
 /// A virtual time, in work per weight, with 32 fraction bits.
+///
+/// In this form to reckon with; clients keep [`ExactTag`] and [`PackedTag`], for there are many of them.
 pub(crate) type Tag = u128;
 
 /// A weight to divide by, with its reciprocal: a division takes a multiplication.
@@ -40,30 +45,59 @@ impl Divisor {
     }
 }
 
-/// A tag that grows by work over weight with nothing lost to rounding: the remainder is carried.
+/// A tag as a client keeps it, in 12 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct PackedTag([u32; 3]);
+
+impl PackedTag {
+    /// This tag, or the greatest there is.
+    #[inline]
+    pub(crate) fn new(tag: Tag) -> Self {
+        let tag = tag.min(TAG_MAX);
+        Self([tag as u32, (tag >> 32) as u32, (tag >> 64) as u32])
+    }
+
+    /// The tag.
+    #[inline]
+    pub(crate) fn tag(self) -> Tag {
+        let [low, middle, high] = self.0.map(Tag::from);
+        high << 64 | middle << 32 | low
+    }
+}
+
+/// The tag of a client: grows by work over its weight with nothing lost to rounding, for the remainder is carried. 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ExactTag {
-    /// Rounded down.
-    pub(crate) tag: Tag,
+    /// The tag, rounded down: its whole part.
+    whole: u64,
+    /// Its fraction.
+    fraction: u32,
     /// What was rounded off, in units of the last place over the weight.
-    remainder: u64,
+    remainder: u32,
 }
 
 impl ExactTag {
-    /// Exactly this tag.
+    /// Exactly this tag, or the greatest there is.
+    #[inline]
     pub(crate) fn at(tag: Tag) -> Self {
-        Self { tag, remainder: 0 }
+        TotalTag::at(tag).packed()
+    }
+
+    /// The tag, rounded down.
+    #[inline]
+    pub(crate) fn tag(self) -> Tag {
+        Tag::from(self.whole) << FRACTION | Tag::from(self.fraction)
     }
 
     /// Later by `work` at `weight`.
     pub(crate) fn add(&mut self, work: Work, weight: Weight) {
-        self.shift(i128::from(work), weight.get().into());
+        self.change(|tag| tag.shift(work.into(), weight.get().into()));
     }
 
     /// Later by `used - estimate` at `weight`, or earlier if that is negative.
     pub(crate) fn settle(&mut self, used: Work, estimate: Work, weight: Weight) {
         if used != estimate {
-            self.shift(i128::from(used) - i128::from(estimate), weight.get().into());
+            self.change(|tag| tag.shift(i128::from(used) - i128::from(estimate), weight.get().into()));
         }
     }
 
@@ -71,9 +105,66 @@ impl ExactTag {
     ///
     /// The remainder is over the weight `from`: what is left of it is dropped, less than one unit of the last place.
     pub(crate) fn reweigh(&mut self, work: Work, from: Weight, to: Weight) {
-        self.shift(-i128::from(work), from.get().into());
-        self.remainder = 0;
-        self.shift(i128::from(work), to.get().into());
+        self.change(|tag| {
+            tag.shift(-i128::from(work), from.get().into());
+            tag.remainder = 0;
+            tag.shift(i128::from(work), to.get().into());
+        });
+    }
+
+    /// From now on grows at weight `to`, instead of `from`.
+    pub(crate) fn rebase(&mut self, from: Weight, to: Weight) {
+        self.change(|tag| tag.rebase(from.get().into(), to.get().into()));
+    }
+
+    /// Later by `work` at the weight of `by`: as [`ExactTag::add`], faster.
+    #[inline]
+    pub(crate) fn advance(&mut self, work: Work, by: &Divisor) {
+        self.change(|tag| tag.advance(work, by));
+    }
+
+    /// Earlier by `work` at the weight of `by`, but no earlier than 0.
+    #[inline]
+    pub(crate) fn retreat(&mut self, work: Work, by: &Divisor) {
+        self.change(|tag| tag.retreat(work, by));
+    }
+
+    /// Later by `used - estimate` at the weight of `by`, or earlier if that is negative, but no earlier than 0.
+    #[inline]
+    pub(crate) fn correct(&mut self, used: Work, estimate: Work, by: &Divisor) {
+        self.change(|tag| tag.correct(used, estimate, by));
+    }
+
+    #[inline]
+    fn change(&mut self, change: impl FnOnce(&mut TotalTag)) {
+        let mut tag = TotalTag { tag: self.tag(), remainder: self.remainder.into() };
+        change(&mut tag);
+        *self = tag.packed();
+    }
+}
+
+/// The tag of the system: as [`ExactTag`], but grows by work over a sum of weights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct TotalTag {
+    /// Rounded down.
+    pub(crate) tag: Tag,
+    /// What was rounded off, in units of the last place over the sum of weights.
+    remainder: u64,
+}
+
+impl TotalTag {
+    /// Exactly this tag.
+    #[inline]
+    pub(crate) fn at(tag: Tag) -> Self {
+        Self { tag, remainder: 0 }
+    }
+
+    /// As the tag of a client, if the remainder is over a client's weight.
+    #[inline]
+    fn packed(self) -> ExactTag {
+        debug_assert!(self.remainder <= u32::MAX.into(), "a remainder is below the weight");
+        let tag = self.tag.min(TAG_MAX);
+        ExactTag { whole: (tag >> FRACTION) as u64, fraction: tag as u32, remainder: self.remainder as u32 }
     }
 
     /// From now on grows at weight `to`, instead of `from`.
@@ -86,7 +177,7 @@ impl ExactTag {
         }
     }
 
-    /// Later by `work` at the weight of `by`: as [`ExactTag::shift`], faster.
+    /// Later by `work` at the weight of `by`: as [`TotalTag::shift`], faster.
     #[inline]
     pub(crate) fn advance(&mut self, work: Work, by: &Divisor) {
         if work >= SHORT {
@@ -96,7 +187,7 @@ impl ExactTag {
         *self = Self { tag: self.tag + Tag::from(quotient), remainder };
     }
 
-    /// Earlier by `work` at the weight of `by`, but no earlier than 0: as [`ExactTag::shift_down_to_0`], faster.
+    /// Earlier by `work` at the weight of `by`, but no earlier than 0: as [`TotalTag::shift_down_to_0`], faster.
     #[inline]
     pub(crate) fn retreat(&mut self, work: Work, by: &Divisor) {
         if work >= SHORT {
@@ -186,13 +277,13 @@ mod tests {
 
     #[test]
     fn a_remainder_moves_to_another_weight() {
-        let mut tag = ExactTag::at(0);
+        let mut tag = TotalTag::at(0);
         tag.shift(1, 3);
         tag.rebase(3, 6);
         tag.shift(4, 6);
-        assert_eq!(tag, ExactTag::at(1 << FRACTION));
+        assert_eq!(tag, TotalTag::at(1 << FRACTION));
         tag.shift_down_to_0(-7, 6);
-        assert_eq!(tag, ExactTag::at(0));
+        assert_eq!(tag, TotalTag::at(0));
     }
 
     #[test]
@@ -205,13 +296,50 @@ mod tests {
         assert_eq!(Divisor::new(1).divide(u64::MAX), (u64::MAX, 0));
     }
 
+    /// A client's tag does as the system's does, in half the room.
+    #[test]
+    fn a_clients_tag_is_exact() {
+        let mut random = Seed(7).stream("test");
+        for _ in 0..1000 {
+            let weight = weight(1 + (random.bits() >> (32 + random.below(32))) as u32 / 2);
+            let by = Divisor::new(weight.get().into());
+            let (mut small, mut large) = (ExactTag::at(1 << 80), TotalTag::at(1 << 80));
+            for _ in 0..20 {
+                let [used, estimate] = [0; 2].map(|_| random.bits() >> (24 + random.below(40)));
+                match random.below(3) {
+                    0 => small.settle(used, estimate, weight),
+                    1 => small.correct(used, estimate, &by),
+                    _ => {
+                        small.add(used, weight);
+                        small.retreat(estimate, &by);
+                    }
+                }
+                large.shift(i128::from(used) - i128::from(estimate), weight.get().into());
+                assert_eq!(small, large.packed(), "{used} - {estimate} at {weight:?}");
+                assert_eq!(small.tag(), large.tag);
+            }
+        }
+    }
+
+    #[test]
+    fn tags_of_clients_are_small_and_stop_at_the_greatest() {
+        assert_eq!((size_of::<ExactTag>(), size_of::<PackedTag>()), (16, 12));
+        for tag in [0, 1, 1 << 32, 1 << 64, (1 << 64) - 1, TAG_MAX, TAG_MAX + 1, Tag::MAX] {
+            let kept = tag.min(TAG_MAX);
+            assert_eq!((ExactTag::at(tag).tag(), PackedTag::new(tag).tag()), (kept, kept));
+        }
+        let mut tag = ExactTag::at(TAG_MAX - 1);
+        tag.add(1, weight(1));
+        assert_eq!(tag, ExactTag::at(TAG_MAX));
+    }
+
     #[test]
     fn fast_and_slow_shifts_agree() {
         let mut random = Seed(7).stream("test");
         for _ in 0..1000 {
             let weight = 1 + (random.bits() >> (12 + random.below(52)));
             let by = Divisor::new(weight);
-            let (mut fast, mut slow) = (ExactTag::at(1 << 70), ExactTag::at(1 << 70));
+            let (mut fast, mut slow) = (TotalTag::at(1 << 70), TotalTag::at(1 << 70));
             for _ in 0..20 {
                 let [used, estimate] = [0; 2].map(|_| random.bits() >> (24 + random.below(40)));
                 fast.correct(used, estimate, &by);

@@ -29,7 +29,7 @@ use humpyard_core::storage::IdRing;
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::slot::{BANK_SLOTS, Slots, quantum};
-use super::tag::ExactTag;
+use super::tag::{ExactTag, TotalTag};
 
 params! {
     /// Parameters of virtual-time round robin.
@@ -60,9 +60,9 @@ pub struct Vtrr {
     /// Who was given the last slot; none if that was the first of the queue and it has gone.
     cursor: Option<ClientId>,
     /// Slots given, over the sum of the weights.
-    virtual_time: ExactTag,
+    virtual_time: TotalTag,
     /// The same one slot later.
-    soon: ExactTag,
+    soon: TotalTag,
     /// Sum of the weights of the queue.
     weight: u64,
     /// Which cycle this is.
@@ -95,8 +95,8 @@ impl Build for Vtrr {
         Ok(Self {
             queue: IdRing::new(setup.clients),
             cursor: None,
-            virtual_time: ExactTag::default(),
-            soon: ExactTag::default(),
+            virtual_time: TotalTag::default(),
+            soon: TotalTag::default(),
             weight: 0,
             cycle: 0,
             left: 0,
@@ -180,7 +180,7 @@ impl Share for Vtrr {
             self.leave(id);
         }
         let client = &mut self.clients[id];
-        client.start.rebase(client.weight.get().into(), weight.get().into());
+        client.start.rebase(client.weight, weight);
         client.weight = weight;
         if queued {
             self.join(id);
@@ -197,7 +197,7 @@ impl Vtrr {
             && let Some(next) = self.able_from(self.queue.next(cursor))
         {
             let left = self.left(next);
-            let is_behind = || self.clients[next].start.tag < self.soon.tag;
+            let is_behind = || self.clients[next].start.tag() < self.soon.tag;
             if left > 0 && (left > self.left(cursor) || is_behind()) {
                 id = next;
             }
@@ -264,7 +264,7 @@ impl Vtrr {
         let client = &mut self.clients[id];
         client.left = left;
         client.cycle = self.cycle;
-        if self.virtual_time.tag > client.start.tag {
+        if self.virtual_time.tag > client.start.tag() {
             client.start = ExactTag::at(self.virtual_time.tag);
         }
         self.left += left;
@@ -319,9 +319,9 @@ mod tests {
         let policy = desk.policy();
         let queue: Vec<(u32, u64)> = policy.queue.iter().map(|id| (id.0 + 1, policy.left(id))).collect();
         assert_eq!(queue, [(1, 2), (2, 1), (4, 1), (3, 1)]);
-        let mut third = ExactTag::default();
+        let mut third = TotalTag::default();
         third.shift(1, 3);
-        assert_eq!(policy.clients[ClientId(3)].start.tag, third.tag);
+        assert_eq!(policy.clients[ClientId(3)].start.tag(), third.tag);
         assert_eq!(desk.serve(12), "431211243124");
     }
 

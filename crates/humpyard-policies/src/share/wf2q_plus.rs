@@ -26,7 +26,7 @@ use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Se
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::eligible::{Eligible, Standing};
-use super::tag::{Divisor, ExactTag, Tag};
+use super::tag::{Divisor, ExactTag, PackedTag, TAG_MAX, Tag, TotalTag};
 
 params! {
     /// Parameters of worst-case fair weighted fair queueing: none.
@@ -38,20 +38,25 @@ params! {
 struct Client {
     /// Finish tag of its last packet.
     finish: ExactTag,
-    /// The earliest start of its head: the virtual time when it arrived to an empty queue, else 0.
-    earliest: Tag,
     /// Estimated work of its packets in service.
     in_service: Work,
+    /// The earliest start of its head: the virtual time when it arrived to an empty queue, else 0; the greatest
+    /// tag while the client is idle.
+    earliest: PackedTag,
     weight: Weight,
-    /// Whether it has packets.
-    busy: bool,
 }
 
 impl Client {
     /// Start tag of its head: S = max(V at its arrival, F of the packet before).
     #[inline]
     fn start(&self) -> ExactTag {
-        if self.earliest > self.finish.tag { ExactTag::at(self.earliest) } else { self.finish }
+        let earliest = self.earliest.tag();
+        if earliest > self.finish.tag() { ExactTag::at(earliest) } else { self.finish }
+    }
+
+    /// Whether it has no packets.
+    fn is_idle(&self) -> bool {
+        self.earliest.tag() == TAG_MAX
     }
 
     /// The finish tag that its head would have, of so much work.
@@ -67,7 +72,7 @@ impl Client {
 #[derive(Debug)]
 pub struct Wf2qPlus {
     /// Service so far over the weights of those that had it.
-    virtual_time: ExactTag,
+    virtual_time: TotalTag,
     /// Sum of the weights of the clients that are not idle, at least 1.
     among: Divisor,
     /// Sum of the weights of the clients that are not idle.
@@ -94,13 +99,12 @@ impl Build for Wf2qPlus {
     fn new(_: &Wf2qPlusParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let clients = IdVec::from_fn(setup.clients, |id| Client {
             finish: ExactTag::default(),
-            earliest: 0,
             in_service: 0,
+            earliest: PackedTag::new(TAG_MAX),
             weight: setup.weight(id),
-            busy: false,
         });
         Ok(Self {
-            virtual_time: ExactTag::default(),
+            virtual_time: TotalTag::default(),
             among: Divisor::new(1),
             weight: 0,
             finish_max: 0,
@@ -115,13 +119,13 @@ impl Policy for Wf2qPlus {
         let mut weight = 0;
         for id in self.clients.ids() {
             let client = &self.clients[id];
-            weight += if client.busy { u64::from(client.weight.get()) } else { 0 };
+            weight += if client.is_idle() { 0 } else { u64::from(client.weight.get()) };
             match self.heads.standing(id) {
                 None => {}
-                Some(Standing::Early(start)) => assert_eq!(start, client.start().tag, "start tag of client {id}"),
+                Some(Standing::Early(start)) => assert_eq!(start, client.start().tag(), "start tag of client {id}"),
                 Some(Standing::Due(finish)) => {
                     let head = self.heads.number(id).into();
-                    assert_eq!(finish, client.finish_of(head).tag, "finish tag of client {id}");
+                    assert_eq!(finish, client.finish_of(head).tag(), "finish tag of client {id}");
                 }
             }
         }
@@ -131,14 +135,16 @@ impl Policy for Wf2qPlus {
 
 impl Share for Wf2qPlus {
     fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
-        if waiting == 0 {
-            self.clients[id].earliest = self.virtual_time.tag;
+        let client = &mut self.clients[id];
+        if waiting == 0 && !client.is_idle() {
+            client.earliest = PackedTag::new(self.virtual_time.tag);
         }
     }
 
     fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
-        let weight = self.clients[id].weight.get();
-        self.clients[id].busy = true;
+        let client = &mut self.clients[id];
+        client.earliest = PackedTag::new(self.virtual_time.tag);
+        let weight = client.weight.get();
         self.share_among(self.weight + u64::from(weight));
         self.on_head(now, id, head);
     }
@@ -151,19 +157,19 @@ impl Share for Wf2qPlus {
         if self.heads.first_due().is_none() {
             let (start, _) = self.heads.first_early()?;
             if start > self.virtual_time.tag {
-                self.virtual_time = ExactTag::at(start);
+                self.virtual_time = TotalTag::at(start);
             }
         }
         let clients = &self.clients;
-        self.heads.choose(self.virtual_time.tag, |id, head| clients[id].finish_of(head.into()).tag)
+        self.heads.choose(self.virtual_time.tag, |id, head| clients[id].finish_of(head.into()).tag())
     }
 
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
         let client = &mut self.clients[id];
         client.finish = client.finish_of(sent.estimate);
-        client.earliest = 0;
+        client.earliest = PackedTag::default();
         client.in_service += sent.estimate;
-        self.finish_max = self.finish_max.max(client.finish.tag);
+        self.finish_max = self.finish_max.max(client.finish.tag());
         self.virtual_time.advance(sent.estimate, &self.among);
         self.heads.leave(id);
     }
@@ -173,18 +179,19 @@ impl Share for Wf2qPlus {
         client.in_service -= sent.estimate;
         if used != sent.estimate {
             client.finish.settle(used, sent.estimate, client.weight);
-            self.finish_max = self.finish_max.max(client.finish.tag);
+            self.finish_max = self.finish_max.max(client.finish.tag());
             self.virtual_time.correct(used, sent.estimate, &self.among);
             self.file_again(id);
         }
     }
 
     fn on_idle(&mut self, _: Time, id: ClientId) {
-        let weight = self.clients[id].weight.get();
-        self.clients[id].busy = false;
+        let client = &mut self.clients[id];
+        client.earliest = PackedTag::new(TAG_MAX);
+        let weight = client.weight.get();
         self.share_among(self.weight - u64::from(weight));
         if self.weight == 0 && self.finish_max > self.virtual_time.tag {
-            self.virtual_time = ExactTag::at(self.finish_max);
+            self.virtual_time = TotalTag::at(self.finish_max);
         }
     }
 
@@ -197,8 +204,8 @@ impl Share for Wf2qPlus {
         let before = client.weight;
         client.finish.reweigh(client.in_service, before, weight);
         client.weight = weight;
-        self.finish_max = self.finish_max.max(client.finish.tag);
-        if client.busy {
+        self.finish_max = self.finish_max.max(client.finish.tag());
+        if !client.is_idle() {
             self.share_among(self.weight - u64::from(before.get()) + u64::from(weight.get()));
         }
         self.file_again(id);
@@ -210,11 +217,11 @@ impl Wf2qPlus {
     #[inline]
     fn file(&mut self, id: ClientId, head: u32) {
         let client = &self.clients[id];
-        let start = client.start().tag;
+        let start = client.start().tag();
         if start > self.virtual_time.tag {
             self.heads.enter_early(id, start, head);
         } else {
-            self.heads.enter_due(id, client.finish_of(head.into()).tag, head);
+            self.heads.enter_due(id, client.finish_of(head.into()).tag(), head);
         }
     }
 

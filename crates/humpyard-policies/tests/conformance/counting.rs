@@ -8,27 +8,32 @@ use std::alloc::System;
 thread_local! {
     /// Allocations of this thread, so that no other test and not the harness is counted.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// Bytes that this thread has allocated and not given back.
+    static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
 /// The system's allocator, counted.
 struct Counting;
 
 // SAFETY: every method hands its arguments unchanged to the system's allocator, whose contract is the same. Counting
-// touches a thread-local without destructor or lazy start, so it neither allocates nor fails.
+// touches thread-locals without destructor or lazy start, so it neither allocates nor fails.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        hold(layout.size() as i64);
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        hold(-(layout.size() as i64));
         // SAFETY: the caller keeps the contract of `dealloc`; the pointer came from the system's allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        hold(size as i64 - layout.size() as i64);
         // SAFETY: the caller keeps the contract of `realloc`; the pointer came from the system's allocator.
         unsafe { System.realloc(pointer, layout, size) }
     }
@@ -37,6 +42,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+fn hold(bytes: i64) {
+    HELD.set(HELD.get() + bytes);
+}
+
 /// What `run` gives, and how often it allocated.
 pub(crate) fn allocations<R>(run: impl FnOnce() -> R) -> (R, u64) {
     let before = ALLOCATIONS.get();
@@ -44,8 +53,26 @@ pub(crate) fn allocations<R>(run: impl FnOnce() -> R) -> (R, u64) {
     (result, ALLOCATIONS.get() - before)
 }
 
+/// What `make` gives, and how many bytes that holds.
+pub(crate) fn bytes_held<R>(make: impl FnOnce() -> R) -> (R, i64) {
+    let before = HELD.get();
+    let made = make();
+    (made, HELD.get() - before)
+}
+
 #[test]
 fn allocations_are_counted() {
     assert_eq!(allocations(|| black_box(Box::new(5))).1, 1);
     assert_eq!(allocations(|| black_box(5)).1, 0);
+}
+
+#[test]
+fn bytes_are_counted() {
+    let grown = || {
+        drop(black_box(vec![1_u8; 1000]));
+        let mut bytes = black_box(Vec::<u8>::with_capacity(10));
+        bytes.reserve_exact(100);
+        bytes
+    };
+    assert_eq!(bytes_held(grown).1, 100);
 }

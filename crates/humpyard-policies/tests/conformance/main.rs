@@ -8,6 +8,7 @@ mod corpus;
 mod counting;
 mod disruption;
 mod faults;
+mod memory;
 mod registered;
 mod subject;
 mod trial;
