@@ -18,8 +18,10 @@ use humpyard_core::steps;
 
 use super::tag::Tag;
 
-/// Children of a node: two cache lines, fetched together.
+/// Leaves that are siblings: two cache lines, fetched together.
 const WIDTH: usize = 8;
+/// Nodes that are siblings: a cache line.
+const ARITY: usize = 8;
 
 /// Bits of a key below the tag: of a leaf, what is noted there; of a node, whose tag it is.
 const LOW: u32 = 32;
@@ -35,7 +37,12 @@ const TAG_MAX: Tag = (NOBODY >> LOW) - 1;
 /// Siblings.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Group([u128; WIDTH]);
+struct Leaves([u128; WIDTH]);
+
+/// Siblings.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Group([u128; ARITY]);
 
 /// What there are two of: the tournament of those that are early, and of those that are due.
 #[derive(Debug)]
@@ -51,7 +58,7 @@ struct Nodes {
 /// A change is O(log n) in the limit, and nothing allocates. Beside a tag a client has a number, for the user's own purposes.
 #[derive(Debug)]
 pub(super) struct Eligible<I> {
-    leaves: Vec<Group>,
+    leaves: Vec<Leaves>,
     /// Where each level of nodes begins, from below.
     levels: Vec<usize>,
     early: Nodes,
@@ -70,9 +77,28 @@ pub(super) enum Standing {
     Due(Tag),
 }
 
+impl Group {
+    /// One of the keys is this from now on; the least of all. Never part of a loop: there the compiler makes branches of
+    /// what should be none.
+    #[inline(never)]
+    fn change(&mut self, own: usize, key: u128) -> u128 {
+        let others = |other: usize| self.0[(own ^ other) % ARITY];
+        let least = least_but_first(others);
+        self.0[own % ARITY] = key;
+        lesser(least, key)
+    }
+}
+
+/// The least of the keys of all siblings but the one at 0.
+#[inline(always)]
+fn least_but_first(key: impl Fn(usize) -> u128) -> u128 {
+    let (a, b) = (lesser(key(1), key(2)), lesser(key(3), key(4)));
+    lesser(lesser(a, b), lesser(lesser(key(5), key(6)), key(7)))
+}
+
 impl Nodes {
     fn new(groups: usize) -> Self {
-        Self { groups: vec![Group([ABSENT; WIDTH]); groups], least: ABSENT }
+        Self { groups: vec![Group([ABSENT; ARITY]); groups], least: ABSENT }
     }
 
     /// Below a group of leaves there is this key from now on, too.
@@ -80,9 +106,9 @@ impl Nodes {
     fn enter(&mut self, levels: &[usize], mut at: usize, key: u128) {
         for level in levels {
             steps::taken(1);
-            let node = &mut self.groups[level + at / WIDTH].0[at % WIDTH];
+            let node = &mut self.groups[level + at / ARITY].0[at % ARITY];
             *node = lesser(*node, key);
-            at /= WIDTH;
+            at /= ARITY;
         }
         self.least = lesser(self.least, key);
     }
@@ -92,11 +118,8 @@ impl Nodes {
     fn carry_up(&mut self, levels: &[usize], mut at: usize, mut least: u128) {
         for level in levels {
             steps::taken(1);
-            let (group, own) = (&mut self.groups[level + at / WIDTH].0, at % WIDTH);
-            let others = least_but_first(|other| group[own ^ other]);
-            group[own] = least;
-            least = lesser(others, least);
-            at /= WIDTH;
+            least = self.groups[level + at / ARITY].change(at % ARITY, least);
+            at /= ARITY;
         }
         self.least = least;
     }
@@ -106,11 +129,11 @@ impl<I: Id> Eligible<I> {
     /// For ids below `limit`, none of which is early or due.
     pub(super) fn new(limit: usize, ties: Ties) -> Self {
         let mut nodes = limit.div_ceil(WIDTH);
-        let leaves = vec![Group([ABSENT; WIDTH]); nodes];
+        let leaves = vec![Leaves([ABSENT; WIDTH]); nodes];
         let (mut levels, mut groups) = (Vec::new(), 0);
         while nodes > 1 {
             levels.push(groups);
-            nodes = nodes.div_ceil(WIDTH);
+            nodes = nodes.div_ceil(ARITY);
             groups += nodes;
         }
         let flip = match ties {
@@ -140,7 +163,7 @@ impl<I: Id> Eligible<I> {
             && start <= now
         {
             let number = self.number(id);
-            self.leave(id);
+            self.leave_early(id);
             self.enter_due(id, finish(id, number), number);
         }
         self.first_due().map(|(_, id)| id)
@@ -184,19 +207,34 @@ impl<I: Id> Eligible<I> {
     /// The client is neither from now on; nothing happens if it was not.
     #[inline]
     pub(super) fn leave(&mut self, id: I) {
-        let leaf = core::mem::replace(self.leaf_mut(id), ABSENT);
+        let leaf = *self.leaf(id);
         if leaf == ABSENT {
             return;
         }
-        let kind = if leaf & EARLY == 0 { 0 } else { EARLY };
-        let group = id.index() / WIDTH;
-        let least = least_but_first(|other| {
-            let at = id.index() ^ other;
-            let leaf = self.leaves[group].0[at % WIDTH] ^ kind;
-            leaf >> LOW << LOW | self.rank(at)
-        });
-        let nodes = if kind == 0 { &mut self.due } else { &mut self.early };
-        nodes.carry_up(&self.levels, group, least);
+        if leaf & EARLY == 0 { self.leave_due(id) } else { self.leave_early(id) }
+    }
+
+    fn leave_early(&mut self, id: I) {
+        let least = self.least_but(id, EARLY);
+        self.early.carry_up(&self.levels, id.index() / WIDTH, least);
+    }
+
+    fn leave_due(&mut self, id: I) {
+        let least = self.least_but(id, 0);
+        self.due.carry_up(&self.levels, id.index() / WIDTH, least);
+    }
+
+    /// Empties a leaf, and gives the least key of a kind of its siblings.
+    #[inline(never)]
+    fn least_but(&mut self, id: I, kind: u128) -> u128 {
+        let (leaves, own) = (&mut self.leaves[id.index() / WIDTH].0, id.index() % WIDTH);
+        leaves[own] = ABSENT;
+        let rank = (id.index() as u32 ^ self.flip) as u64;
+        let key = |other: usize| {
+            let leaf = leaves[own ^ other] ^ kind;
+            leaf >> LOW << LOW | u128::from(rank ^ other as u64)
+        };
+        least_but_first(key)
     }
 
     #[inline]
@@ -219,25 +257,6 @@ impl<I: Id> Eligible<I> {
     #[inline]
     fn unpack(&self, key: u128) -> Option<(Tag, I)> {
         (key < NOBODY).then(|| (key >> LOW, I::from_index((key as u32 ^ self.flip) as usize)))
-    }
-}
-
-/// The least of the keys of all siblings but the one at 0.
-#[inline]
-fn least_but_first(key: impl Fn(usize) -> u128) -> u128 {
-    match WIDTH {
-        4 => lesser(lesser(key(1), key(2)), key(3)),
-        8 => {
-            let (a, b) = (lesser(key(1), key(2)), lesser(key(3), key(4)));
-            lesser(lesser(a, b), lesser(lesser(key(5), key(6)), key(7)))
-        }
-        _ => {
-            let mut least = key(1);
-            for at in 2..WIDTH {
-                least = lesser(least, key(at));
-            }
-            least
-        }
     }
 }
 

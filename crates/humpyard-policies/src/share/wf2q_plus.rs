@@ -63,7 +63,7 @@ impl Client {
     #[inline]
     fn finish_of(&self, head: Work) -> ExactTag {
         let mut finish = self.start();
-        finish.add(head, self.weight);
+        finish.advance(head, &Divisor::new(self.weight.get().into()));
         finish
     }
 }
