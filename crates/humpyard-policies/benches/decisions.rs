@@ -22,7 +22,7 @@ use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#static::Static};
 use humpyard_policies::share::{
-    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, sfq::Sfq, vtrr::Vtrr,
+    drr::Drr, eevdf::Eevdf, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, sfq::Sfq, vtrr::Vtrr,
     wf2q_plus::Wf2qPlus, wrr::Wrr,
 };
 use humpyard_policies::steer::{
@@ -464,7 +464,8 @@ criterion_group!(
     share::<Wrr>,
     share::<Drr>,
     share::<Sfq>,
-    share::<Wf2qPlus>,
+    share_among_a_million::<Wf2qPlus>,
+    share_among_a_million::<Eevdf>,
     share::<Vtrr>,
     share_among_a_million::<Gr3>,
     share_among_a_million::<Gr3mp>,

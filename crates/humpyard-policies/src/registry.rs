@@ -159,6 +159,7 @@ family! {
         Drr(share::drr::Drr),
         Sfq(share::sfq::Sfq),
         Wf2qPlus(share::wf2q_plus::Wf2qPlus),
+        Eevdf(share::eevdf::Eevdf),
         Vtrr(share::vtrr::Vtrr),
         Gr3(share::gr3::Gr3),
         Gr3mp(share::gr3mp::Gr3mp),

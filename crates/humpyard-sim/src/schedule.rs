@@ -180,6 +180,7 @@ mod tests {
         assert_eq!(range("drr:surplus=true"), ("-15/8".into(), "6".into()));
         assert_eq!(range("sfq"), ("-2".into(), "3/4".into()));
         assert_eq!(range("wf2q+"), ("-11/12".into(), "3/4".into()));
+        assert_eq!(range("eevdf"), ("-11/12".into(), "3/4".into()));
         assert_eq!(range("vtrr"), ("-2".into(), "1".into()));
         assert_eq!(range("gr3"), ("-5/6".into(), "11/8".into()));
     }
@@ -203,7 +204,7 @@ mod tests {
     /// Who is entitled to more than one processor has one to itself, and the others share what is left.
     #[test]
     fn a_client_too_heavy_for_a_processor_is_always_served() {
-        for policy in ["wrr", "drr", "sfq", "wf2q+", "vtrr", "gr3", "gr3mp"] {
+        for policy in ["wrr", "drr", "sfq", "wf2q+", "eevdf", "vtrr", "gr3", "gr3mp"] {
             let schedule = schedule(&ScheduleRequest { processors: 2, ..request(policy, &[100, 1, 1], 1000) }).unwrap();
             let served =
                 |client| schedule.slots.iter().flatten().filter(|&&slot| slot == Some(ClientId(client))).count();

@@ -21,7 +21,7 @@ use super::tag::Tag;
 /// Leaves that are siblings: two cache lines, fetched together.
 const WIDTH: usize = 8;
 /// Nodes that are siblings: a cache line.
-const ARITY: usize = 8;
+const ARITY: usize = 4;
 
 /// Bits of a key below the tag: of a leaf, what is noted there; of a node, whose tag it is.
 const LOW: u32 = 32;
@@ -83,7 +83,7 @@ impl Group {
     #[inline(never)]
     fn change(&mut self, own: usize, key: u128) -> u128 {
         let others = |other: usize| self.0[(own ^ other) % ARITY];
-        let least = least_but_first(others);
+        let least = lesser(lesser(others(1), others(2)), others(3));
         self.0[own % ARITY] = key;
         lesser(least, key)
     }
@@ -264,4 +264,77 @@ impl<I: Id> Eligible<I> {
 #[inline]
 fn lesser(a: u128, b: u128) -> u128 {
     select_unpredictable(a < b, a, b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use humpyard_core::id::ClientId;
+    use humpyard_core::random::Seed;
+
+    fn behaves_like_a_scan(limit: usize, ties: Ties) {
+        let mut eligible = Eligible::new(limit, ties);
+        let mut model: Vec<Option<(Standing, u32)>> = vec![None; limit];
+        let mut random = Seed(7).stream("test");
+        let rank = |id: usize| if ties == Ties::Lowest { id } else { limit - id };
+        for step in 0..20_000 {
+            let at = random.below(limit as u64) as usize;
+            let id = ClientId::from_index(at);
+            eligible.leave(id);
+            // Few members at first, many later; ties all the time.
+            let (tag, number) = (Tag::from(random.below(20)) << 28, random.bits() as u32);
+            model[at] = match random.below(3) {
+                _ if random.below(20_000) > step => None,
+                0 => Some((Standing::Early(tag), number)),
+                _ => Some((Standing::Due(tag), number)),
+            };
+            match model[at] {
+                None => {}
+                Some((Standing::Early(start), number)) => eligible.enter_early(id, start, number),
+                Some((Standing::Due(finish), number)) => eligible.enter_due(id, finish, number),
+            }
+            let least = |tag: fn(Standing) -> Option<Tag>| {
+                let members = model.iter().enumerate().filter_map(|(id, member)| Some((tag((*member)?.0)?, id)));
+                members.min_by_key(|&(tag, id)| (tag, rank(id))).map(|(tag, id)| (tag, ClientId::from_index(id)))
+            };
+            let early = |standing| if let Standing::Early(start) = standing { Some(start) } else { None };
+            let due = |standing| if let Standing::Due(finish) = standing { Some(finish) } else { None };
+            assert_eq!((eligible.first_early(), eligible.first_due()), (least(early), least(due)));
+            assert_eq!(eligible.contains(id), model[at].is_some());
+            assert_eq!(eligible.standing(id).map(|standing| (standing, eligible.number(id))), model[at]);
+        }
+    }
+
+    #[test]
+    fn of_any_size() {
+        for limit in [1, 2, 7, 8, 9, 33, 100, 300] {
+            behaves_like_a_scan(limit, Ties::Lowest);
+            behaves_like_a_scan(limit, Ties::Highest);
+        }
+    }
+
+    #[test]
+    fn the_early_become_due() {
+        let mut eligible = Eligible::new(4, Ties::Lowest);
+        for (id, start) in [10, 30, 20, 40].into_iter().enumerate() {
+            eligible.enter_early(ClientId::from_index(id), start, 100 - id as u32);
+        }
+        assert_eq!(eligible.choose(9, |_, _| unreachable!("nobody is due")), None);
+        assert_eq!(eligible.choose(30, |_, number| number.into()), Some(ClientId(2)));
+        assert_eq!(eligible.first_early(), Some((40, ClientId(3))));
+        let due = [0, 1, 2].map(|id| eligible.standing(ClientId(id)));
+        assert_eq!(due, [100, 99, 98].map(|finish| Some(Standing::Due(finish))));
+    }
+
+    #[test]
+    fn tags_beyond_their_range_are_last() {
+        let mut eligible = Eligible::new(2, Ties::Highest);
+        eligible.enter_due(ClientId(0), Tag::MAX, 7);
+        eligible.enter_due(ClientId(1), TAG_MAX - 1, 7);
+        assert_eq!(eligible.first_due(), Some((TAG_MAX - 1, ClientId(1))));
+        eligible.leave(ClientId(1));
+        assert_eq!(eligible.first_due(), Some((TAG_MAX, ClientId(0))));
+        eligible.enter_early(ClientId(1), Tag::MAX, 7);
+        assert_eq!(eligible.first_early(), Some((TAG_MAX, ClientId(1))));
+    }
 }

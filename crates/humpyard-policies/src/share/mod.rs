@@ -1,6 +1,7 @@
 //! Sharing: which client does an idle core serve?
 
 pub mod drr;
+pub mod eevdf;
 pub mod efq;
 pub mod efq_warm;
 pub mod fcfs;

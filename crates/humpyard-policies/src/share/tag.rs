@@ -89,6 +89,18 @@ impl ExactTag {
         Tag::from(self.whole) << FRACTION | Tag::from(self.fraction)
     }
 
+    /// This tag, or the greatest there is, and this much more, in units of the last place over the weight.
+    #[inline]
+    pub(crate) fn with_remainder(tag: Tag, remainder: u32) -> Self {
+        TotalTag::with_remainder(tag, remainder.into()).packed()
+    }
+
+    /// What was rounded off, in units of the last place over the weight.
+    #[inline]
+    pub(crate) fn remainder(self) -> u32 {
+        self.remainder
+    }
+
     /// Later by `work` at `weight`.
     pub(crate) fn add(&mut self, work: Work, weight: Weight) {
         self.change(|tag| tag.shift(work.into(), weight.get().into()));
@@ -157,6 +169,18 @@ impl TotalTag {
     #[inline]
     pub(crate) fn at(tag: Tag) -> Self {
         Self { tag, remainder: 0 }
+    }
+
+    /// This tag, and this much more, in units of the last place over the sum of weights.
+    #[inline]
+    pub(crate) fn with_remainder(tag: Tag, remainder: u64) -> Self {
+        Self { tag, remainder }
+    }
+
+    /// What was rounded off, in units of the last place over the sum of weights.
+    #[inline]
+    pub(crate) fn remainder(self) -> u64 {
+        self.remainder
     }
 
     /// As the tag of a client, if the remainder is over a client's weight.

@@ -174,3 +174,41 @@ pub(crate) fn random_weights(name: &str, sets: u64, clients: u64, weight: u64) -
         (0..1 + random.below(clients)).map(|_| 1 + random.below(weight) as u32).collect()
     })
 }
+
+/// PROPORTIONAL_SHARE section 5.5: 30 clients with weights up to 40, each of which blocks after one packet in twenty of its
+/// own, and wakes at one in fifty of any's. The least and the greatest service error over so many packets of work 1; a client's
+/// begins anew when it wakes.
+pub(crate) fn churn_errors<Q: Share + Build>(params: &Q::Params, seed: u64, packets: usize) -> (f64, f64) {
+    const CLIENTS: usize = 30;
+    let mut random = Seed(seed).stream("churn");
+    let weights: Vec<u32> = (0..CLIENTS).map(|_| 1 + random.below(40) as u32).collect();
+    let mut desk = Desk::<Q>::new(params, &weights);
+    let mut errors = [Some(0.0); CLIENTS];
+    desk.wake(&(1..=CLIENTS as u32).collect::<Vec<_>>());
+    let (mut least, mut greatest) = (0.0f64, 0.0f64);
+    for _ in 0..packets {
+        let served = desk.step().0.index();
+        let awake = weights.iter().zip(&errors).filter(|(_, error)| error.is_some());
+        let total: u32 = awake.map(|(weight, _)| weight).sum();
+        for (error, &weight) in errors.iter_mut().zip(&weights) {
+            let Some(error) = error else { continue };
+            *error -= f64::from(weight) / f64::from(total);
+        }
+        let error = errors[served].as_mut().expect("only who is awake is served");
+        // Before it was served, and after.
+        least = least.min(*error + f64::from(weights[served]) / f64::from(total));
+        *error += 1.0;
+        greatest = greatest.max(*error);
+        if random.below(20) == 0 && errors.iter().flatten().count() > 1 {
+            desk.block(served as u32 + 1);
+            errors[served] = None;
+        }
+        for client in 0..CLIENTS {
+            if errors[client].is_none() && client != served && random.below(50) == 0 {
+                desk.wake(&[client as u32 + 1]);
+                errors[client] = Some(0.0);
+            }
+        }
+    }
+    (least, greatest)
+}

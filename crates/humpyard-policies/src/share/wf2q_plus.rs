@@ -245,8 +245,11 @@ impl Wf2qPlus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::testing::{A, B, Desk, V, random_weights, sequence, unit_errors, unit_sequence, v_work};
+    use crate::share::testing::{
+        A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work,
+    };
     use alloc::vec::Vec;
+    use humpyard_core::id::Id;
     use humpyard_core::policy::Ties;
 
     const WF2Q_PLUS: Wf2qPlusParams = Wf2qPlusParams {};
@@ -266,6 +269,15 @@ mod tests {
             let (least, greatest) = unit_errors::<Wf2qPlus>(&WF2Q_PLUS, &weights, 2 * total as usize);
             let total = i128::from(total);
             assert!(-total < least && greatest < total, "{least} to {greatest} of {total}: {weights:?}");
+        }
+    }
+
+    /// PROPORTIONAL_SHARE section 5.5, and twice that at most.
+    #[test]
+    fn errors_of_clients_that_come_and_go() {
+        for seed in 0..10 {
+            let (least, greatest) = churn_errors::<Wf2qPlus>(&WF2Q_PLUS, seed, 20_000);
+            assert!(least > -3.0 && greatest < 1.8, "seed {seed}: {least} to {greatest}");
         }
     }
 
