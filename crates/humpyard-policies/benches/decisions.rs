@@ -22,8 +22,8 @@ use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#static::Static};
 use humpyard_policies::share::{
-    drr::Drr, eevdf::Eevdf, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, sfq::Sfq, vtrr::Vtrr,
-    wf2q_plus::Wf2qPlus, wrr::Wrr,
+    drr::Drr, eevdf::Eevdf, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, sfq::Sfq,
+    vtrr::Vtrr, wf2q_plus::Wf2qPlus, wrr::Wrr,
 };
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},

@@ -48,6 +48,7 @@ const ORIGIN: Tag = 1 << 94;
 
 /// What is known of one client.
 #[derive(Clone, Copy, Debug)]
+#[repr(packed(4))]
 struct Client {
     /// Its eligible time: how far it has been served. While it is idle, that time if virtual time were `ORIGIN`.
     eligible: ExactTag,
@@ -61,8 +62,16 @@ impl Client {
     #[inline]
     fn deadline(&self, slice: Work) -> Tag {
         let mut deadline = self.eligible;
-        deadline.advance(slice, &self.weight);
+        deadline.advance(slice, &{ self.weight });
         deadline.tag()
+    }
+
+    /// It was served so much, of which so much was charged before.
+    #[inline]
+    fn charge(&mut self, used: Work, before: Work) {
+        let mut eligible = self.eligible;
+        eligible.correct(used, before, &{ self.weight });
+        self.eligible = eligible;
     }
 }
 
@@ -83,7 +92,7 @@ impl Mean {
 
     /// By how much service, in units of 2^-32 of work, the client is behind; rounded down, for virtual time is a fraction.
     fn lag(&self, client: &Client) -> i128 {
-        self.fraction(&client.weight) - ahead_of(self.now.tag, client)
+        self.fraction(&{ client.weight }) - ahead_of(self.now.tag, client)
     }
 
     /// The eligible time with which a client of this weight has this lag.
@@ -109,8 +118,8 @@ impl Mean {
 
 /// By how much service, in units of 2^-32 of work, the client is ahead of a virtual time without a remainder.
 fn ahead_of(now: Tag, client: &Client) -> i128 {
-    let ahead = client.eligible.tag() as i128 - now as i128;
-    ahead * i128::from(client.weight.weight()) + i128::from(client.eligible.remainder())
+    let ahead = { client.eligible }.tag() as i128 - now as i128;
+    ahead * i128::from({ client.weight }.weight()) + i128::from({ client.eligible }.remainder())
 }
 
 /// The eligible time with which a client of this weight is so much service ahead.
@@ -171,7 +180,7 @@ impl Policy for Eevdf {
     fn check(&self) {
         let now = self.mean.now.tag;
         let busy = || self.clients.ids().filter(|&id| self.clients[id].busy);
-        let weight: u64 = busy().map(|id| self.clients[id].weight.weight()).sum();
+        let weight: u64 = busy().map(|id| { self.clients[id].weight }.weight()).sum();
         assert_eq!(weight, self.mean.weight, "weights of the clients that are not idle");
         let ahead: i128 = busy().map(|id| ahead_of(now, &self.clients[id])).sum();
         assert_eq!(ahead, i128::from(self.mean.now.remainder()), "the sum of lags is not 0");
@@ -179,7 +188,9 @@ impl Policy for Eevdf {
             let client = &self.clients[id];
             match self.heads.standing(id) {
                 None => {}
-                Some(Standing::Early(tag)) => assert_eq!(tag, client.eligible.tag(), "eligible time of client {id}"),
+                Some(Standing::Early(tag)) => {
+                    assert_eq!(tag, { client.eligible }.tag(), "eligible time of client {id}")
+                }
                 Some(Standing::Due(tag)) => assert_eq!(tag, client.deadline(self.slice), "deadline of client {id}"),
             }
             assert!(client.busy || !self.heads.contains(id), "client {id} is idle and has a head");
@@ -201,7 +212,7 @@ impl Share for Eevdf {
         let now = self.mean.now.tag;
         // Virtual time may have gone back: then those that are first may have to wait again.
         while let Some((_, id)) = self.heads.first_due()
-            && self.clients[id].eligible.tag() > now
+            && { self.clients[id].eligible }.tag() > now
         {
             self.heads.leave(id);
             self.file(id);
@@ -213,7 +224,7 @@ impl Share for Eevdf {
 
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
         let client = &mut self.clients[id];
-        client.eligible.advance(sent.estimate, &client.weight);
+        client.charge(sent.estimate, 0);
         self.mean.now.advance(sent.estimate, &self.mean.among);
         self.heads.leave(id);
     }
@@ -223,7 +234,7 @@ impl Share for Eevdf {
             return;
         }
         let client = &mut self.clients[id];
-        client.eligible.correct(used, sent.estimate, &client.weight);
+        client.charge(used, sent.estimate);
         self.mean.now.correct(used, sent.estimate, &self.mean.among);
         self.file_again(id);
     }
@@ -242,7 +253,7 @@ impl Share for Eevdf {
         if client.busy {
             let lagging = self.mean.lagging(self.mean.lag(client), &to);
             let before = ahead_of(self.mean.now.tag, client);
-            let others = self.mean.weight - client.weight.weight();
+            let others = self.mean.weight - { client.weight }.weight();
             (client.eligible, client.weight) = (lagging, to);
             let change = ahead_of(self.mean.now.tag, client) - before;
             self.mean.change(change, others + to.weight());
@@ -259,8 +270,8 @@ impl Eevdf {
     fn join(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
         client.busy = true;
-        client.eligible = self.mean.lagging(-ahead_of(ORIGIN, client), &client.weight);
-        let weight = self.mean.weight + client.weight.weight();
+        client.eligible = self.mean.lagging(-ahead_of(ORIGIN, client), &{ client.weight });
+        let weight = self.mean.weight + { client.weight }.weight();
         self.mean.change(ahead_of(self.mean.now.tag, client), weight);
     }
 
@@ -269,15 +280,15 @@ impl Eevdf {
         let client = &mut self.clients[id];
         client.busy = false;
         let (lag, before) = (self.mean.lag(client), ahead_of(self.mean.now.tag, client));
-        client.eligible = ahead(ORIGIN, -lag, &client.weight);
-        self.mean.change(-before, self.mean.weight - client.weight.weight());
+        client.eligible = ahead(ORIGIN, -lag, &{ client.weight });
+        self.mean.change(-before, self.mean.weight - { client.weight }.weight());
     }
 
     /// Files a client whose head may be served.
     #[inline]
     fn file(&mut self, id: ClientId) {
         let client = &self.clients[id];
-        let eligible = client.eligible.tag();
+        let eligible = { client.eligible }.tag();
         if eligible > self.mean.now.tag {
             self.heads.enter_early(id, eligible, 0);
         } else {

@@ -18,10 +18,8 @@ use humpyard_core::steps;
 
 use super::tag::Tag;
 
-/// Leaves that are siblings: two cache lines, fetched together.
-const WIDTH: usize = 8;
-/// Nodes that are siblings: a cache line.
-const ARITY: usize = 4;
+/// Siblings: a line of the cache.
+const WIDTH: usize = 4;
 
 /// Bits of a key below the tag: of a leaf, what is noted there; of a node, whose tag it is.
 const LOW: u32 = 32;
@@ -37,12 +35,7 @@ const TAG_MAX: Tag = (NOBODY >> LOW) - 1;
 /// Siblings.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Leaves([u128; WIDTH]);
-
-/// Siblings.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Group([u128; ARITY]);
+struct Group([u128; WIDTH]);
 
 /// What there are two of: the tournament of those that are early, and of those that are due.
 #[derive(Debug)]
@@ -58,7 +51,7 @@ struct Nodes {
 /// A change is O(log n) in the limit, and nothing allocates. Beside a tag a client has a number, for the user's own purposes.
 #[derive(Debug)]
 pub(super) struct Eligible<I> {
-    leaves: Vec<Leaves>,
+    leaves: Vec<Group>,
     /// Where each level of nodes begins, from below.
     levels: Vec<usize>,
     early: Nodes,
@@ -78,27 +71,26 @@ pub(super) enum Standing {
 }
 
 impl Group {
-    /// One of the keys is this from now on; the least of all. Never part of a loop: there the compiler makes branches of
-    /// what should be none.
+    /// One of the keys is this from now on; the least of all.
+    ///
+    /// Not inlined into loops, where the compiler makes branches of selections.
     #[inline(never)]
     fn change(&mut self, own: usize, key: u128) -> u128 {
-        let others = |other: usize| self.0[(own ^ other) % ARITY];
-        let least = lesser(lesser(others(1), others(2)), others(3));
-        self.0[own % ARITY] = key;
-        lesser(least, key)
+        let rivals = least_rival(|other| self.0[(own ^ other) % WIDTH]);
+        self.0[own % WIDTH] = key;
+        lesser(rivals, key)
     }
 }
 
-/// The least of the keys of all siblings but the one at 0.
+/// The least key of the siblings of one, which are told by their places relative to it.
 #[inline(always)]
-fn least_but_first(key: impl Fn(usize) -> u128) -> u128 {
-    let (a, b) = (lesser(key(1), key(2)), lesser(key(3), key(4)));
-    lesser(lesser(a, b), lesser(lesser(key(5), key(6)), key(7)))
+fn least_rival(key: impl Fn(usize) -> u128) -> u128 {
+    lesser(lesser(key(1), key(2)), key(3))
 }
 
 impl Nodes {
     fn new(groups: usize) -> Self {
-        Self { groups: vec![Group([ABSENT; ARITY]); groups], least: ABSENT }
+        Self { groups: vec![Group([ABSENT; WIDTH]); groups], least: ABSENT }
     }
 
     /// Below a group of leaves there is this key from now on, too.
@@ -106,9 +98,9 @@ impl Nodes {
     fn enter(&mut self, levels: &[usize], mut at: usize, key: u128) {
         for level in levels {
             steps::taken(1);
-            let node = &mut self.groups[level + at / ARITY].0[at % ARITY];
+            let node = &mut self.groups[level + at / WIDTH].0[at % WIDTH];
             *node = lesser(*node, key);
-            at /= ARITY;
+            at /= WIDTH;
         }
         self.least = lesser(self.least, key);
     }
@@ -118,8 +110,8 @@ impl Nodes {
     fn carry_up(&mut self, levels: &[usize], mut at: usize, mut least: u128) {
         for level in levels {
             steps::taken(1);
-            least = self.groups[level + at / ARITY].change(at % ARITY, least);
-            at /= ARITY;
+            least = self.groups[level + at / WIDTH].change(at % WIDTH, least);
+            at /= WIDTH;
         }
         self.least = least;
     }
@@ -129,11 +121,11 @@ impl<I: Id> Eligible<I> {
     /// For ids below `limit`, none of which is early or due.
     pub(super) fn new(limit: usize, ties: Ties) -> Self {
         let mut nodes = limit.div_ceil(WIDTH);
-        let leaves = vec![Leaves([ABSENT; WIDTH]); nodes];
+        let leaves = vec![Group([ABSENT; WIDTH]); nodes];
         let (mut levels, mut groups) = (Vec::new(), 0);
         while nodes > 1 {
             levels.push(groups);
-            nodes = nodes.div_ceil(ARITY);
+            nodes = nodes.div_ceil(WIDTH);
             groups += nodes;
         }
         let flip = match ties {
@@ -234,7 +226,7 @@ impl<I: Id> Eligible<I> {
             let leaf = leaves[own ^ other] ^ kind;
             leaf >> LOW << LOW | u128::from(rank ^ other as u64)
         };
-        least_but_first(key)
+        least_rival(key)
     }
 
     #[inline]

@@ -10,14 +10,15 @@
 //! **Promises.** Work conserving. With packets of one unit and clients that stay, a client is less than one unit behind or
 //! ahead of its share of the service.
 //!
-//! **Cost.** O(log n) in the ready clients; a pick moves those that have become due, each once for a packet.
+//! **Cost.** O(log n) in the clients; a pick moves those that have become due, each once for a packet.
 //!
-//! **Invariants.** A client whose head may be served is in `early`, by start tag, or in `due`, by finish tag, and not in both.
-//! Tags keep their remainders, so that equal shares meet in equal tags.
+//! **Invariants.** A client whose head may be served is in `heads`: early, by start tag, or due, by finish tag. Tags keep
+//! their remainders, so that equal shares meet in equal tags.
 //!
 //! **Departures.** Virtual time grows by work over the weights of the clients that are not idle; the estimate is charged at
 //! dispatch and corrected at completion, of the client and of virtual time, which may go back by as much. Who was due
-//! remains due. When all become idle, nobody owes or is owed. A new weight holds for the packets in service too.
+//! remains due. When all become idle, nobody owes or is owed. A new weight holds for the packets in service too. In the order
+//! of finish tags, and where packets in service are charged anew, work of 2^32 and more counts as 2^32 - 1.
 
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
@@ -35,11 +36,12 @@ params! {
 
 /// What is known of one client.
 #[derive(Clone, Copy, Debug)]
+#[repr(packed(4))]
 struct Client {
     /// Finish tag of its last packet.
     finish: ExactTag,
-    /// Estimated work of its packets in service.
-    in_service: Work,
+    /// Estimated work of its packets in service, as much as fits.
+    in_service: u32,
     /// The earliest start of its head: the virtual time when it arrived to an empty queue, else 0; the greatest
     /// tag while the client is idle.
     earliest: PackedTag,
@@ -50,13 +52,14 @@ impl Client {
     /// Start tag of its head: S = max(V at its arrival, F of the packet before).
     #[inline]
     fn start(&self) -> ExactTag {
-        let earliest = self.earliest.tag();
-        if earliest > self.finish.tag() { ExactTag::at(earliest) } else { self.finish }
+        let earliest = { self.earliest }.tag();
+        let finish = self.finish;
+        if earliest > finish.tag() { ExactTag::at(earliest) } else { finish }
     }
 
     /// Whether it has no packets.
     fn is_idle(&self) -> bool {
-        self.earliest.tag() == TAG_MAX
+        { self.earliest }.tag() == TAG_MAX
     }
 
     /// The finish tag that its head would have, of so much work.
@@ -66,6 +69,12 @@ impl Client {
         finish.advance(head, &Divisor::new(self.weight.get().into()));
         finish
     }
+}
+
+/// Work as clients keep it.
+#[inline]
+fn fitted(work: Work) -> u32 {
+    u32::try_from(work).unwrap_or(u32::MAX)
 }
 
 /// Worst-case fair weighted fair queueing.
@@ -150,7 +159,7 @@ impl Share for Wf2qPlus {
     }
 
     fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
-        self.file(id, u32::try_from(head.estimate).unwrap_or(u32::MAX));
+        self.file(id, fitted(head.estimate));
     }
 
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
@@ -166,20 +175,23 @@ impl Share for Wf2qPlus {
 
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
         let client = &mut self.clients[id];
-        client.finish = client.finish_of(sent.estimate);
+        let finish = client.finish_of(sent.estimate);
+        client.finish = finish;
         client.earliest = PackedTag::default();
-        client.in_service += sent.estimate;
-        self.finish_max = self.finish_max.max(client.finish.tag());
+        client.in_service = client.in_service.saturating_add(fitted(sent.estimate));
+        self.finish_max = self.finish_max.max(finish.tag());
         self.virtual_time.advance(sent.estimate, &self.among);
         self.heads.leave(id);
     }
 
     fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
         let client = &mut self.clients[id];
-        client.in_service -= sent.estimate;
+        client.in_service = client.in_service.saturating_sub(fitted(sent.estimate));
         if used != sent.estimate {
-            client.finish.settle(used, sent.estimate, client.weight);
-            self.finish_max = self.finish_max.max(client.finish.tag());
+            let mut finish = client.finish;
+            finish.settle(used, sent.estimate, client.weight);
+            client.finish = finish;
+            self.finish_max = self.finish_max.max(finish.tag());
             self.virtual_time.correct(used, sent.estimate, &self.among);
             self.file_again(id);
         }
@@ -202,9 +214,10 @@ impl Share for Wf2qPlus {
     fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
         let client = &mut self.clients[id];
         let before = client.weight;
-        client.finish.reweigh(client.in_service, before, weight);
-        client.weight = weight;
-        self.finish_max = self.finish_max.max(client.finish.tag());
+        let mut finish = client.finish;
+        finish.reweigh(client.in_service.into(), before, weight);
+        (client.finish, client.weight) = (finish, weight);
+        self.finish_max = self.finish_max.max(finish.tag());
         if !client.is_idle() {
             self.share_among(self.weight - u64::from(before.get()) + u64::from(weight.get()));
         }

@@ -10,14 +10,8 @@ use crate::counting::bytes_held;
 const BYTES_MAX: f64 = 64.0;
 
 /// Policies that need more: as much.
-const EXCEPTIONS: [(&str, f64); 6] = [
-    ("sfq", 92.0),
-    ("vtrr", 80.0),
-    ("gr3mp", 72.0),
-    ("efq", 160.0),
-    ("efq-warm", 162.0),
-    ("lap", 100.0),
-];
+const EXCEPTIONS: [(&str, f64); 6] =
+    [("sfq", 92.0), ("vtrr", 80.0), ("gr3mp", 72.0), ("efq", 160.0), ("efq-warm", 162.0), ("lap", 100.0)];
 
 /// Bytes that are held for so many clients.
 fn bytes(spec: &str, clients: usize) -> i64 {

@@ -7,6 +7,7 @@ use humpyard_core::policy::{Build, Share};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::share::drr::Drr;
+use humpyard_policies::share::eevdf::Eevdf;
 use humpyard_policies::share::efq::Efq;
 use humpyard_policies::share::gr3::Gr3;
 use humpyard_policies::share::gr3mp::Gr3mp;
@@ -82,7 +83,11 @@ fn greatest_deviation_of_any<Q: Share + Build>() -> f64 {
 
 #[test]
 fn tags_by_estimates_are_within_a_thousandth() {
-    let deviations = [greatest_deviation_of_any::<Wf2qPlus>(), greatest_deviation_of_any::<Efq>()];
+    let deviations = [
+        greatest_deviation_of_any::<Wf2qPlus>(),
+        greatest_deviation_of_any::<Eevdf>(),
+        greatest_deviation_of_any::<Efq>(),
+    ];
     assert!(deviations.into_iter().all(|deviation| deviation < 1e-3), "{deviations:?}");
 }
 

@@ -1,12 +1,15 @@
 //! Fast policies decide as their naive twins do.
 
+use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
-use humpyard_core::policy::{Auto, Build, BuildError, Share};
-use humpyard_core::unit::{Time, Weight, WorkUnit};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Auto, Build, BuildError, Policy, Share};
+use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
+use humpyard_policies::share::eevdf::{Eevdf, EevdfParams};
 use humpyard_policies::share::efq::{Clock, Efq, EfqParams};
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
 use humpyard_policies::share::wf2q_plus::{Wf2qPlus, Wf2qPlusParams};
-use humpyard_testkit::reference::{NaiveEfq, NaiveSfq};
+use humpyard_testkit::reference::{NaiveEevdf, NaiveEfq, NaiveSfq};
 use humpyard_testkit::{Event, History, Log, Shape};
 use proptest::prelude::*;
 
@@ -36,6 +39,77 @@ fn binary(weight: Weight) -> Weight {
     Weight::new(1 << (weight.get() % 5)).expect("a power of two")
 }
 
+/// Short packets that are all there when the first is served.
+fn all_at_the_start(seed: u64, clients: usize, events: usize) -> History {
+    let shape = Shape {
+        seed,
+        clients,
+        events,
+        length_max: 3,
+        weight_max: 16,
+        flow_order: FlowOrder::Free,
+        unit: WorkUnit::Bytes,
+        ..Shape::default()
+    };
+    let dividing = |weight: Weight| if 720_720 % weight.get() == 0 { weight } else { Weight::ONE };
+    let mut history = History::generate(&shape).with_weights(dividing);
+    history.events.retain(|(_, event)| matches!(event, Event::Arrive { .. }));
+    history.events.iter_mut().for_each(|(time, _)| *time = Time::ZERO);
+    history
+}
+
+/// A policy whose every pick is one that its twin could make, were it as little exact.
+struct BesideTwin {
+    policy: Eevdf,
+    twin: NaiveEevdf,
+}
+
+impl Policy for BesideTwin {
+    fn check(&self) {
+        self.policy.check();
+        self.twin.check();
+    }
+}
+
+impl Share for BesideTwin {
+    fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
+        self.policy.on_wake(now, id, head);
+        self.twin.on_wake(now, id, head);
+    }
+    fn on_head(&mut self, now: Time, id: ClientId, head: &Packet) {
+        self.policy.on_head(now, id, head);
+        self.twin.on_head(now, id, head);
+    }
+    fn pick(&mut self, now: Time, core: CoreId) -> Option<ClientId> {
+        let picked = self.policy.pick(now, core);
+        match picked {
+            Some(id) => assert!(self.twin.may_pick(id), "client {id} is picked, of {:?}", self.twin),
+            None => assert_eq!(self.twin.pick(now, core), None, "nobody is picked"),
+        }
+        picked
+    }
+    fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
+        self.policy.on_dispatch(now, core, id, sent);
+        self.twin.on_dispatch(now, core, id, sent);
+    }
+    fn on_completion(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        self.policy.on_completion(now, core, id, sent, used);
+        self.twin.on_completion(now, core, id, sent, used);
+    }
+    fn on_idle(&mut self, now: Time, id: ClientId) {
+        self.policy.on_idle(now, id);
+        self.twin.on_idle(now, id);
+    }
+    fn on_client_end(&mut self, now: Time, id: ClientId) {
+        self.policy.on_client_end(now, id);
+        self.twin.on_client_end(now, id);
+    }
+    fn set_weight(&mut self, now: Time, id: ClientId, weight: Weight) {
+        self.policy.set_weight(now, id, weight);
+        self.twin.set_weight(now, id, weight);
+    }
+}
+
 proptest! {
     #![proptest_config(cases(200))]
 
@@ -49,17 +123,29 @@ proptest! {
     // All at the start: virtual time is 0 when they wake. Short equal packets meet in ties all the time.
     #[test]
     fn sfq_rounds_nothing_away_while_clients_stay(seed in seeds(), clients in 2..=6usize, events in 1..=400usize) {
-        let shape = Shape {
-            seed, clients, events, length_max: 3, weight_max: 16,
-            flow_order: FlowOrder::Free, unit: WorkUnit::Bytes, ..Shape::default()
-        };
-        let mut history = History::generate(&shape);
-        let dividing = |weight: Weight| if 720_720 % weight.get() == 0 { weight } else { Weight::ONE };
-        history = history.with_weights(dividing);
-        history.events.retain(|(_, event)| matches!(event, Event::Arrive { .. }));
-        history.events.iter_mut().for_each(|(time, _)| *time = Time::ZERO);
-        same_as_twin(&history)?;
+        same_as_twin(&all_at_the_start(seed, clients, events))?;
     }
+
+    // What is rounded is the lag of who has left, and nobody comes back here.
+    #[test]
+    fn eevdf_rounds_nothing_away_while_clients_stay(seed in seeds(), clients in 2..=6usize, events in 1..=400usize) {
+        let history = all_at_the_start(seed, clients, events);
+        let eevdf = decisions(&history, |history| Eevdf::new(&EevdfParams::default(), &history.setup()))?;
+        let twin = decisions(&history, |history| Ok(NaiveEevdf::new(&history.weights, history.longest)))?;
+        let differs = eevdf.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
+        prop_assert!(eevdf == twin, "{:?}\n{}", differs, history);
+    }
+
+    // The twin asserts after every event that what clients are owed adds up to nothing, and so does the policy, to the last place.
+    #[test]
+    fn eevdf_picks_who_exact_fractions_would(shape in any_shape()) {
+        let history = History::generate(&Shape { events: shape.events.min(100), ..shape });
+        decisions(&history, |history| {
+            let policy = Eevdf::new(&EevdfParams::default(), &history.setup())?;
+            Ok(BesideTwin { policy, twin: NaiveEevdf::new(&history.weights, history.longest) })
+        })?;
+    }
+
     // Virtual time is the same, however it is rounded, where it is the sum of the reserved weights that shares it.
     #[test]
     fn efq_decides_as_exact_fractions_do(shape in any_shape(), error_permille in 0..=1000u32, total in 4..=8u32) {
