@@ -48,7 +48,7 @@ const ORIGIN: Tag = 1 << 94;
 
 /// What is known of one client.
 #[derive(Clone, Copy, Debug)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 struct Client {
     /// Its eligible time: how far it has been served. While it is idle, that time if virtual time were `ORIGIN`.
     eligible: ExactTag,

@@ -36,7 +36,7 @@ params! {
 
 /// What is known of one client.
 #[derive(Clone, Copy, Debug)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 struct Client {
     /// Finish tag of its last packet.
     finish: ExactTag,
