@@ -22,9 +22,9 @@ use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#static::Static};
 use humpyard_policies::share::{
-    drr::Drr, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams, linux_o1::LinuxO1,
-    linux24::Linux24, lottery::Lottery, qfq::Qfq, qfq_plus::QfqPlus, sfq::Sfq, sfs::Sfs, srr::Srr, stride::Stride,
-    strr::Strr, virtual_clock::VirtualClock, vtrr::Vtrr, wf2q_plus::Wf2qPlus, wfq::WfqTree, wrr::Wrr,
+    drr::Drr, eevdf::Eevdf, efq::Efq, efq_warm::EfqWarm, gr3::Gr3, gr3mp::Gr3mp, lap::Lap, lap::LapParams,
+    linux_o1::LinuxO1, linux24::Linux24, lottery::Lottery, qfq::Qfq, qfq_plus::QfqPlus, sfq::Sfq, sfs::Sfs, srr::Srr,
+    stride::Stride, strr::Strr, virtual_clock::VirtualClock, vtrr::Vtrr, wf2q_plus::Wf2qPlus, wfq::WfqTree, wrr::Wrr,
 };
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
@@ -473,7 +473,8 @@ criterion_group!(
     share::<VirtualClock>,
     share::<WfqTree>,
     share::<Sfq>,
-    share::<Wf2qPlus>,
+    share_among_a_million::<Wf2qPlus>,
+    share_among_a_million::<Eevdf>,
     share_among_a_million::<Lottery>,
     share_among_a_million::<Vtrr>,
     share_among_a_million::<Srr>,

@@ -178,6 +178,7 @@ family! {
         WfqList(share::wfq::WfqList),
         Sfq(share::sfq::Sfq),
         Wf2qPlus(share::wf2q_plus::Wf2qPlus),
+        Eevdf(share::eevdf::Eevdf),
         Vtrr(share::vtrr::Vtrr),
         Srr(share::srr::Srr),
         Strr(share::strr::Strr),

@@ -1,6 +1,7 @@
 //! Sharing: which client does an idle core serve?
 
 pub mod drr;
+pub mod eevdf;
 pub mod efq;
 pub mod efq_warm;
 pub mod fcfs;
@@ -26,6 +27,7 @@ pub mod wrr;
 mod bucket_groups;
 mod by_weight;
 mod columns;
+mod eligible;
 mod feasible;
 mod fenwick;
 mod finish_order;

@@ -89,6 +89,12 @@ impl ExactTag {
         Tag::from(self.whole) << FRACTION | Tag::from(self.fraction)
     }
 
+    /// This tag, or the greatest there is, and this much more, in units of the last place over the weight.
+    #[inline]
+    pub(crate) fn with_remainder(tag: Tag, remainder: u32) -> Self {
+        TotalTag::with_remainder(tag, remainder.into()).packed()
+    }
+
     /// What was rounded off, in units of the last place over the weight.
     #[inline]
     pub(crate) fn remainder(self) -> u32 {
@@ -185,6 +191,18 @@ impl TotalTag {
     #[inline]
     pub(crate) fn at(tag: Tag) -> Self {
         Self { tag, remainder: 0 }
+    }
+
+    /// This tag, and this much more, in units of the last place over the sum of weights.
+    #[inline]
+    pub(crate) fn with_remainder(tag: Tag, remainder: u64) -> Self {
+        Self { tag, remainder }
+    }
+
+    /// What was rounded off, in units of the last place over the sum of weights.
+    #[inline]
+    pub(crate) fn remainder(self) -> u64 {
+        self.remainder
     }
 
     /// As the tag of a client, if the remainder is over a client's weight.

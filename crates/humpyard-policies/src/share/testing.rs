@@ -261,10 +261,10 @@ pub(crate) fn churn_errors<Q: Share + Build>(params: &Q::Params, seed: u64, pack
             desk.block(served as u32 + 1);
             errors[served] = None;
         }
-        for client in 0..CLIENTS {
-            if errors[client].is_none() && client != served && random.below(50) == 0 {
+        for (client, error) in errors.iter_mut().enumerate() {
+            if error.is_none() && client != served && random.below(50) == 0 {
                 desk.wake(&[client as u32 + 1]);
-                errors[client] = Some(0.0);
+                *error = Some(0.0);
             }
         }
     }

@@ -10,23 +10,24 @@
 //! **Promises.** Work conserving. With packets of one unit and clients that stay, a client is less than one unit behind or
 //! ahead of its share of the service.
 //!
-//! **Cost.** O(log n) in the ready clients; a pick moves those that have become due, each once for a packet.
+//! **Cost.** O(log n) in the clients; a pick moves those that have become due, each once for a packet.
 //!
-//! **Invariants.** A client whose head may be served is in `early`, by start tag, or in `due`, by finish tag, and not in both.
-//! Tags keep their remainders, so that equal shares meet in equal tags.
+//! **Invariants.** A client whose head may be served is in `heads`: early, by start tag, or due, by finish tag. Tags keep
+//! their remainders, so that equal shares meet in equal tags.
 //!
 //! **Departures.** Virtual time grows by work over the weights of the clients that are not idle; the estimate is charged at
 //! dispatch and corrected at completion, of the client and of virtual time, which may go back by as much. Who was due
-//! remains due. When all become idle, nobody owes or is owed. A new weight holds for the packets in service too.
+//! remains due. When all become idle, nobody owes or is owed. A new weight holds for the packets in service too. In the order
+//! of finish tags, and where packets in service are charged anew, work of 2^32 and more counts as 2^32 - 1.
 
-use humpyard_core::id::{ClientId, CoreId, Id, IdVec};
+use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share, Ties};
-use humpyard_core::storage::IndexedHeap;
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::tag::{ExactTag, Tag, TotalTag};
+use super::eligible::{Eligible, Standing};
+use super::tag::{Divisor, ExactTag, PackedTag, TAG_MAX, Tag, TotalTag};
 
 params! {
     /// Parameters of worst-case fair weighted fair queueing: none.
@@ -35,25 +36,45 @@ params! {
 
 /// What is known of one client.
 #[derive(Clone, Copy, Debug)]
+#[repr(Rust, packed(4))]
 struct Client {
     /// Finish tag of its last packet.
     finish: ExactTag,
-    /// The earliest start of its head: the virtual time when it arrived to an empty queue, else 0.
-    earliest: Tag,
-    /// Estimated work of its packets in service.
-    in_service: Work,
-    /// Estimated work of its head.
-    head: Work,
+    /// Estimated work of its packets in service, as much as fits.
+    in_service: u32,
+    /// The earliest start of its head: the virtual time when it arrived to an empty queue, else 0; the greatest
+    /// tag while the client is idle.
+    earliest: PackedTag,
     weight: Weight,
-    /// Whether it has packets.
-    busy: bool,
 }
 
 impl Client {
     /// Start tag of its head: S = max(V at its arrival, F of the packet before).
+    #[inline]
     fn start(&self) -> ExactTag {
-        if self.earliest > self.finish.tag() { ExactTag::at(self.earliest) } else { self.finish }
+        let earliest = { self.earliest }.tag();
+        let finish = self.finish;
+        if earliest > finish.tag() { ExactTag::at(earliest) } else { finish }
     }
+
+    /// Whether it has no packets.
+    fn is_idle(&self) -> bool {
+        { self.earliest }.tag() == TAG_MAX
+    }
+
+    /// The finish tag that its head would have, of so much work.
+    #[inline]
+    fn finish_of(&self, head: Work) -> ExactTag {
+        let mut finish = self.start();
+        finish.advance(head, &Divisor::new(self.weight.get().into()));
+        finish
+    }
+}
+
+/// Work as clients keep it.
+#[inline]
+fn fitted(work: Work) -> u32 {
+    u32::try_from(work).unwrap_or(u32::MAX)
 }
 
 /// Worst-case fair weighted fair queueing.
@@ -61,16 +82,16 @@ impl Client {
 pub struct Wf2qPlus {
     /// Service so far over the weights of those that had it.
     virtual_time: TotalTag,
+    /// Sum of the weights of the clients that are not idle, at least 1.
+    among: Divisor,
     /// Sum of the weights of the clients that are not idle.
     weight: u64,
     /// The greatest finish tag of all.
     finish_max: Tag,
-    /// Clients whose head may be served and is not due yet, by start tag.
-    early: IndexedHeap<ClientId, (Tag, u32)>,
-    /// Clients whose head is due, by the finish tag it would have.
-    due: IndexedHeap<ClientId, (Tag, u32)>,
+    /// The clients whose head may be served: early, by start tag, or due, by the finish tag it would have, with its
+    /// estimated work.
+    heads: Eligible<ClientId>,
     clients: IdVec<ClientId, Client>,
-    ties: Ties,
 }
 
 impl Build for Wf2qPlus {
@@ -87,20 +108,17 @@ impl Build for Wf2qPlus {
     fn new(_: &Wf2qPlusParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let clients = IdVec::from_fn(setup.clients, |id| Client {
             finish: ExactTag::default(),
-            earliest: 0,
             in_service: 0,
-            head: 0,
+            earliest: PackedTag::new(TAG_MAX),
             weight: setup.weight(id),
-            busy: false,
         });
         Ok(Self {
             virtual_time: TotalTag::default(),
+            among: Divisor::new(1),
             weight: 0,
             finish_max: 0,
-            early: IndexedHeap::new(setup.clients),
-            due: IndexedHeap::new(setup.clients),
+            heads: Eligible::new(setup.clients, setup.ties),
             clients,
-            ties: setup.ties,
         })
     }
 }
@@ -110,13 +128,14 @@ impl Policy for Wf2qPlus {
         let mut weight = 0;
         for id in self.clients.ids() {
             let client = &self.clients[id];
-            weight += if client.busy { u64::from(client.weight.get()) } else { 0 };
-            assert!(!self.early.contains(id) || !self.due.contains(id), "client {id} is early and due");
-            if let Some((start, _)) = self.early.key(id) {
-                assert_eq!(start, client.start().tag(), "start tag of client {id}");
-            }
-            if let Some((finish, _)) = self.due.key(id) {
-                assert_eq!(finish, finish_of(client), "finish tag of client {id}");
+            weight += if client.is_idle() { 0 } else { u64::from(client.weight.get()) };
+            match self.heads.standing(id) {
+                None => {}
+                Some(Standing::Early(start)) => assert_eq!(start, client.start().tag(), "start tag of client {id}"),
+                Some(Standing::Due(finish)) => {
+                    let head = self.heads.number(id).into();
+                    assert_eq!(finish, client.finish_of(head).tag(), "finish tag of client {id}");
+                }
             }
         }
         assert_eq!(weight, self.weight, "weights of the clients that are not idle");
@@ -125,64 +144,63 @@ impl Policy for Wf2qPlus {
 
 impl Share for Wf2qPlus {
     fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
-        if waiting == 0 {
-            self.clients[id].earliest = self.virtual_time.tag;
+        let client = &mut self.clients[id];
+        if waiting == 0 && !client.is_idle() {
+            client.earliest = PackedTag::new(self.virtual_time.tag);
         }
     }
 
-    fn on_wake(&mut self, _: Time, id: ClientId, head: &Packet) {
-        let weight = self.clients[id].weight.get();
-        self.clients[id].busy = true;
+    fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
+        let client = &mut self.clients[id];
+        client.earliest = PackedTag::new(self.virtual_time.tag);
+        let weight = client.weight.get();
         self.share_among(self.weight + u64::from(weight));
-        self.offer(id, head);
+        self.on_head(now, id, head);
     }
 
     fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
-        self.offer(id, head);
+        self.file(id, fitted(head.estimate));
     }
 
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
-        if self.due.is_empty() {
-            let ((start, _), _) = self.early.peek()?;
+        if self.heads.first_due().is_none() {
+            let (start, _) = self.heads.first_early()?;
             if start > self.virtual_time.tag {
                 self.virtual_time = TotalTag::at(start);
             }
         }
-        while let Some(((start, tie), id)) = self.early.peek() {
-            if start > self.virtual_time.tag {
-                break;
-            }
-            self.early.remove(id);
-            self.due.set(id, (finish_of(&self.clients[id]), tie));
-        }
-        self.due.peek().map(|(_, id)| id)
+        let clients = &self.clients;
+        self.heads.choose(self.virtual_time.tag, |id, head| clients[id].finish_of(head.into()).tag())
     }
 
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
         let client = &mut self.clients[id];
-        client.finish = client.start();
-        client.finish.add(sent.estimate, client.weight);
-        client.earliest = 0;
-        client.in_service += sent.estimate;
-        self.finish_max = self.finish_max.max(client.finish.tag());
-        self.virtual_time.shift(i128::from(sent.estimate), self.weight);
-        self.due.remove(id);
+        let finish = client.finish_of(sent.estimate);
+        client.finish = finish;
+        client.earliest = PackedTag::default();
+        client.in_service = client.in_service.saturating_add(fitted(sent.estimate));
+        self.finish_max = self.finish_max.max(finish.tag());
+        self.virtual_time.advance(sent.estimate, &self.among);
+        self.heads.leave(id);
     }
 
     fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
         let client = &mut self.clients[id];
-        client.in_service -= sent.estimate;
+        client.in_service = client.in_service.saturating_sub(fitted(sent.estimate));
         if used != sent.estimate {
-            client.finish.settle(used, sent.estimate, client.weight);
-            self.finish_max = self.finish_max.max(client.finish.tag());
-            self.virtual_time.shift_down_to_0(i128::from(used) - i128::from(sent.estimate), self.weight);
+            let mut finish = client.finish;
+            finish.settle(used, sent.estimate, client.weight);
+            client.finish = finish;
+            self.finish_max = self.finish_max.max(finish.tag());
+            self.virtual_time.correct(used, sent.estimate, &self.among);
             self.file_again(id);
         }
     }
 
     fn on_idle(&mut self, _: Time, id: ClientId) {
-        let weight = self.clients[id].weight.get();
-        self.clients[id].busy = false;
+        let client = &mut self.clients[id];
+        client.earliest = PackedTag::new(TAG_MAX);
+        let weight = client.weight.get();
         self.share_among(self.weight - u64::from(weight));
         if self.weight == 0 && self.finish_max > self.virtual_time.tag {
             self.virtual_time = TotalTag::at(self.finish_max);
@@ -196,10 +214,11 @@ impl Share for Wf2qPlus {
     fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
         let client = &mut self.clients[id];
         let before = client.weight;
-        client.finish.reweigh(client.in_service, before, weight);
-        client.weight = weight;
-        self.finish_max = self.finish_max.max(client.finish.tag());
-        if client.busy {
+        let mut finish = client.finish;
+        finish.reweigh(client.in_service.into(), before, weight);
+        (client.finish, client.weight) = (finish, weight);
+        self.finish_max = self.finish_max.max(finish.tag());
+        if !client.is_idle() {
             self.share_among(self.weight - u64::from(before.get()) + u64::from(weight.get()));
         }
         self.file_again(id);
@@ -207,33 +226,24 @@ impl Share for Wf2qPlus {
 }
 
 impl Wf2qPlus {
-    /// The client's head may be served.
-    fn offer(&mut self, id: ClientId, head: &Packet) {
-        self.clients[id].head = head.estimate;
-        self.file(id);
-    }
-
-    /// Files a client whose head may be served.
-    fn file(&mut self, id: ClientId) {
+    /// Files a client whose head may be served, and is so much work.
+    #[inline]
+    fn file(&mut self, id: ClientId, head: u32) {
         let client = &self.clients[id];
         let start = client.start().tag();
-        let tie = match self.ties {
-            Ties::Lowest => id.index() as u32,
-            Ties::Highest => !(id.index() as u32),
-        };
         if start > self.virtual_time.tag {
-            self.early.set(id, (start, tie));
+            self.heads.enter_early(id, start, head);
         } else {
-            self.due.set(id, (finish_of(client), tie));
+            self.heads.enter_due(id, client.finish_of(head.into()).tag(), head);
         }
     }
 
     /// Files a client whose tag has changed, if its head may be served.
     fn file_again(&mut self, id: ClientId) {
-        if self.early.contains(id) || self.due.contains(id) {
-            self.early.remove(id);
-            self.due.remove(id);
-            self.file(id);
+        if self.heads.contains(id) {
+            let head = self.heads.number(id);
+            self.heads.leave(id);
+            self.file(id, head);
         }
     }
 
@@ -241,21 +251,19 @@ impl Wf2qPlus {
     fn share_among(&mut self, weight: u64) {
         self.virtual_time.rebase(self.weight, weight);
         self.weight = weight;
+        self.among = Divisor::new(weight.max(1));
     }
-}
-
-/// The finish tag that the head of a client would have.
-fn finish_of(client: &Client) -> Tag {
-    let mut finish = client.start();
-    finish.add(client.head, client.weight);
-    finish.tag()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::testing::{A, B, Desk, V, random_weights, sequence, unit_errors, unit_sequence, v_work};
+    use crate::share::testing::{
+        A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work,
+    };
     use alloc::vec::Vec;
+    use humpyard_core::id::Id;
+    use humpyard_core::policy::Ties;
 
     const WF2Q_PLUS: Wf2qPlusParams = Wf2qPlusParams {};
 
@@ -274,6 +282,15 @@ mod tests {
             let (least, greatest) = unit_errors::<Wf2qPlus>(&WF2Q_PLUS, &weights, 2 * total as usize);
             let total = i128::from(total);
             assert!(-total < least && greatest < total, "{least} to {greatest} of {total}: {weights:?}");
+        }
+    }
+
+    /// PROPORTIONAL_SHARE section 5.5, and twice that at most.
+    #[test]
+    fn errors_of_clients_that_come_and_go() {
+        for seed in 0..10 {
+            let (least, greatest) = churn_errors::<Wf2qPlus>(&WF2Q_PLUS, seed, 20_000);
+            assert!(least > -3.0 && greatest < 1.8, "seed {seed}: {least} to {greatest}");
         }
     }
 

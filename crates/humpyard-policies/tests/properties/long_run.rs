@@ -7,6 +7,7 @@ use humpyard_core::policy::{Build, Share};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::share::drr::Drr;
+use humpyard_policies::share::eevdf::Eevdf;
 use humpyard_policies::share::efq::Efq;
 use humpyard_policies::share::gr3::Gr3;
 use humpyard_policies::share::gr3mp::Gr3mp;
@@ -95,6 +96,7 @@ fn tags_by_estimates_are_within_a_thousandth() {
         greatest_deviation_of_any::<VirtualClock>(),
         greatest_deviation_of_any::<WfqTree>(),
         greatest_deviation_of_any::<Wf2qPlus>(),
+        greatest_deviation_of_any::<Eevdf>(),
         greatest_deviation_of_any::<Efq>(),
     ];
     assert!(deviations.into_iter().all(|deviation| deviation < 1e-3), "{deviations:?}");

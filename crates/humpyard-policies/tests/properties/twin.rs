@@ -1,8 +1,11 @@
 //! Fast policies decide as their naive twins do.
 
+use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
-use humpyard_core::policy::{Auto, Build, BuildError, Setup, Share, Ties};
-use humpyard_core::unit::{Weight, WorkUnit};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Auto, Build, BuildError, Policy, Setup, Share, Ties};
+use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
+use humpyard_policies::share::eevdf::{Eevdf, EevdfParams};
 use humpyard_policies::share::efq::{Clock, Efq, EfqParams};
 use humpyard_policies::share::qfq::{Qfq, QfqParams};
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
@@ -10,8 +13,8 @@ use humpyard_policies::share::sfs::{Sfs, SfsParams};
 use humpyard_policies::share::virtual_clock::{VirtualClock, VirtualClockParams};
 use humpyard_policies::share::wf2q_plus::{Wf2qPlus, Wf2qPlusParams};
 use humpyard_policies::share::wfq::{WfqList, WfqParams, WfqTree};
-use humpyard_testkit::reference::{NaiveEfq, NaiveQfq, NaiveSfq, NaiveSfs, NaiveVirtualClock};
-use humpyard_testkit::{History, Log, Shape};
+use humpyard_testkit::reference::{NaiveEevdf, NaiveEfq, NaiveQfq, NaiveSfq, NaiveSfs, NaiveVirtualClock};
+use humpyard_testkit::{Event, History, Log, Shape};
 use proptest::prelude::*;
 
 use crate::shapes::{any_shape, cases, every_shape, from_the_start, play, seeds};
@@ -40,6 +43,74 @@ fn binary(weight: Weight) -> Weight {
     Weight::new(1 << (weight.get() % 5)).expect("a power of two")
 }
 
+/// Short packets that are all there when the first is served.
+fn all_at_the_start(seed: u64, clients: usize, events: usize) -> History {
+    let shape = Shape {
+        seed,
+        clients,
+        events,
+        length_max: 3,
+        weight_max: 16,
+        flow_order: FlowOrder::Free,
+        unit: WorkUnit::Bytes,
+        ..Shape::default()
+    };
+    let dividing = |weight: Weight| if 720_720 % weight.get() == 0 { weight } else { Weight::ONE };
+    from_the_start(History::generate(&shape).with_weights(dividing))
+}
+
+/// A policy whose every pick is one that its twin could make, were it as little exact.
+struct BesideTwin {
+    policy: Eevdf,
+    twin: NaiveEevdf,
+}
+
+impl Policy for BesideTwin {
+    fn check(&self) {
+        self.policy.check();
+        self.twin.check();
+    }
+}
+
+impl Share for BesideTwin {
+    fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
+        self.policy.on_wake(now, id, head);
+        self.twin.on_wake(now, id, head);
+    }
+    fn on_head(&mut self, now: Time, id: ClientId, head: &Packet) {
+        self.policy.on_head(now, id, head);
+        self.twin.on_head(now, id, head);
+    }
+    fn pick(&mut self, now: Time, core: CoreId) -> Option<ClientId> {
+        let picked = self.policy.pick(now, core);
+        match picked {
+            Some(id) => assert!(self.twin.may_pick(id), "client {id} is picked, of {:?}", self.twin),
+            None => assert_eq!(self.twin.pick(now, core), None, "nobody is picked"),
+        }
+        picked
+    }
+    fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
+        self.policy.on_dispatch(now, core, id, sent);
+        self.twin.on_dispatch(now, core, id, sent);
+    }
+    fn on_completion(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        self.policy.on_completion(now, core, id, sent, used);
+        self.twin.on_completion(now, core, id, sent, used);
+    }
+    fn on_idle(&mut self, now: Time, id: ClientId) {
+        self.policy.on_idle(now, id);
+        self.twin.on_idle(now, id);
+    }
+    fn on_client_end(&mut self, now: Time, id: ClientId) {
+        self.policy.on_client_end(now, id);
+        self.twin.on_client_end(now, id);
+    }
+    fn set_weight(&mut self, now: Time, id: ClientId, weight: Weight) {
+        self.policy.set_weight(now, id, weight);
+        self.twin.set_weight(now, id, weight);
+    }
+}
+
 proptest! {
     #![proptest_config(cases(200))]
 
@@ -53,12 +124,7 @@ proptest! {
     // All at the start: virtual time is 0 when they wake. Short equal packets meet in ties all the time.
     #[test]
     fn sfq_rounds_nothing_away_while_clients_stay(seed in seeds(), clients in 2..=6usize, events in 1..=400usize) {
-        let shape = Shape {
-            seed, clients, events, length_max: 3, weight_max: 16,
-            flow_order: FlowOrder::Free, unit: WorkUnit::Bytes, ..Shape::default()
-        };
-        let dividing = |weight: Weight| if 720_720 % weight.get() == 0 { weight } else { Weight::ONE };
-        same_as_twin(&from_the_start(History::generate(&shape).with_weights(dividing)))?;
+        same_as_twin(&all_at_the_start(seed, clients, events))?;
     }
 
     // Real time is the same, however it is rounded, where it is over a power of two.
@@ -94,6 +160,26 @@ proptest! {
         let list = decisions(&history, |history| WfqList::new(&params, &Setup { ties, ..history.setup() }))?;
         let differs = tree.decisions.iter().zip(&list.decisions).find(|(a, b)| a != b);
         prop_assert!(tree == list, "{:?}\n{}", differs, history);
+    }
+
+    // What is rounded is the lag of who has left, and nobody comes back here.
+    #[test]
+    fn eevdf_rounds_nothing_away_while_clients_stay(seed in seeds(), clients in 2..=6usize, events in 1..=400usize) {
+        let history = all_at_the_start(seed, clients, events);
+        let eevdf = decisions(&history, |history| Eevdf::new(&EevdfParams::default(), &history.setup()))?;
+        let twin = decisions(&history, |history| Ok(NaiveEevdf::new(&history.weights, history.longest)))?;
+        let differs = eevdf.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
+        prop_assert!(eevdf == twin, "{:?}\n{}", differs, history);
+    }
+
+    // The twin asserts after every event that what clients are owed adds up to nothing, and so does the policy, to the last place.
+    #[test]
+    fn eevdf_picks_who_exact_fractions_would(shape in any_shape()) {
+        let history = History::generate(&Shape { events: shape.events.min(100), ..shape });
+        decisions(&history, |history| {
+            let policy = Eevdf::new(&EevdfParams::default(), &history.setup())?;
+            Ok(BesideTwin { policy, twin: NaiveEevdf::new(&history.weights, history.longest) })
+        })?;
     }
 
     // Virtual time is the same, however it is rounded, where it is the sum of the reserved weights that shares it.

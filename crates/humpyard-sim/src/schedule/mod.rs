@@ -130,6 +130,7 @@ mod tests {
         assert_eq!(range("wfq-list"), ("-11/12".into(), "5/2".into()));
         assert_eq!(range("sfq"), ("-2".into(), "3/4".into()));
         assert_eq!(range("wf2q+"), ("-11/12".into(), "3/4".into()));
+        assert_eq!(range("eevdf"), ("-11/12".into(), "3/4".into()));
         assert_eq!(range("qfq"), ("-7/8".into(), "1".into()));
         assert_eq!(range("vtrr"), ("-2".into(), "1".into()));
         assert_eq!(range("srr"), ("-3/2".into(), "3/2".into()));
@@ -157,22 +158,8 @@ mod tests {
     /// Who is entitled to more than one processor has one to itself, and the others share what is left.
     #[test]
     fn a_client_too_heavy_for_a_processor_is_always_served() {
-        let policies = [
-            "wrr",
-            "drr",
-            "stride",
-            "virtual-clock",
-            "wfq",
-            "wfq-list",
-            "sfq",
-            "wf2q+",
-            "vtrr",
-            "srr",
-            "strr",
-            "gr3",
-            "gr3mp",
-        ];
-        for policy in policies {
+        let policies = "wrr drr stride virtual-clock wfq wfq-list sfq wf2q+ eevdf vtrr srr strr gr3 gr3mp";
+        for policy in policies.split(' ') {
             let schedule = schedule(&ScheduleRequest { processors: 2, ..request(policy, &[100, 1, 1], 1000) }).unwrap();
             let served =
                 |client| schedule.slots.iter().flatten().filter(|&&slot| slot == Some(ClientId(client))).count();

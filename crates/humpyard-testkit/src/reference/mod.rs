@@ -1,6 +1,7 @@
 //! Policies to compare with: written to be obviously right, not fast.
 
 mod arbitrary;
+mod naive_eevdf;
 mod naive_efq;
 mod naive_linux24;
 mod naive_qfq;
@@ -9,6 +10,7 @@ mod naive_sfs;
 mod naive_virtual_clock;
 
 pub use arbitrary::Arbitrary;
+pub use naive_eevdf::NaiveEevdf;
 pub use naive_efq::NaiveEfq;
 pub use naive_linux24::NaiveLinux24;
 pub use naive_qfq::NaiveQfq;

@@ -1,0 +1,555 @@
+//! Earliest eligible virtual deadline first: of the clients that are owed service, the one whose next slice is due first.
+//!
+//! **Idea.** A client's eligible time is how far it has been served, in work over weight. Virtual time is the mean of all
+//! eligible times by weight, so what clients are owed (their lags) always adds up to nothing. Who is owed is eligible. A client asks
+//! for service in slices, and the deadline of a slice is when it would be done at the client's share: the eligible one with
+//! the least deadline is served. Unlike a finish tag, a deadline needs no estimate; and who leaves takes along what it is
+//! owed or owes, so that nobody gains by leaving and coming back.
+//!
+//! **Source.** Stoica, Abdel-Wahab. Earliest eligible virtual deadline first. Old Dominion University TR-95-22, 1995.
+//! PROPORTIONAL_SHARE section 2.8.
+//!
+//! **Promises.** Work conserving. With packets and slices of one unit, one core, and clients that stay, a client is less than
+//! one unit behind or ahead of its share of the service. Clients that come and go bring their debts, of which others are
+//! owed a part: then it may be more.
+//!
+//! **Cost.** O(log n) in the clients; a pick files anew those that have become eligible, each once for a packet, and those that
+//! no longer are as others came or left and that would be served first.
+//!
+//! **Invariants.** Lags of the clients that are not idle add up to 0, exactly: the sum of their eligible times by weight is
+//! virtual time times the sum of their weights. A client whose head may be served is in `heads`. Who waits to become eligible
+//! is ahead of virtual time, or was when virtual time last went on.
+//!
+//! **Departures.** The estimate is charged at dispatch and corrected at completion. Where packets in service keep all who are
+//! owed from being served, as on several cores, the one with the least eligible time goes first. A lag that is kept while its
+//! client is idle is rounded to a unit of 2^-32 of work; the sum stays exact. A slice does not end before its packet: each
+//! packet begins another.
+
+use humpyard_core::id::{ClientId, CoreId, IdVec};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::unit::{Time, Weight, Work};
+
+use super::eligible::{Eligible, Standing};
+use super::tag::{Divisor, ExactTag, Tag, TotalTag};
+
+params! {
+    /// Parameters of earliest eligible virtual deadline first.
+    pub struct EevdfParams {
+        /// What a client asks for at a time: the less it is, the more the weights decide who is first, and the less the order
+        /// of eligible times. `auto` is the longest packet.
+        slice: Auto = Auto::Auto, unit "work";
+    }
+}
+
+/// Virtual time when nobody has been served yet: far from both ends of its range, for who is owed is before it.
+const ORIGIN: Tag = 1 << 94;
+
+/// What is known of one client.
+#[derive(Clone, Copy, Debug)]
+#[repr(Rust, packed(4))]
+struct Client {
+    /// Its eligible time: how far it has been served. While it is idle, that time if virtual time were `ORIGIN`.
+    eligible: ExactTag,
+    weight: Divisor,
+    /// Whether it has packets.
+    busy: bool,
+}
+
+impl Client {
+    /// The deadline of its next slice.
+    #[inline]
+    fn deadline(&self, slice: Work) -> Tag {
+        let mut deadline = self.eligible;
+        deadline.advance(slice, &{ self.weight });
+        deadline.tag()
+    }
+
+    /// It was served so much, of which so much was charged before.
+    #[inline]
+    fn charge(&mut self, used: Work, before: Work) {
+        let mut eligible = self.eligible;
+        eligible.correct(used, before, &{ self.weight });
+        self.eligible = eligible;
+    }
+}
+
+/// Virtual time: the mean of the eligible times of the clients that are not idle, by weight.
+#[derive(Debug)]
+struct Mean {
+    now: TotalTag,
+    /// Sum of the weights.
+    weight: u64,
+    /// The same to divide by, or 1.
+    among: Divisor,
+}
+
+impl Mean {
+    fn new() -> Self {
+        Self { now: TotalTag::at(ORIGIN), weight: 0, among: Divisor::new(1) }
+    }
+
+    /// By how much service, in units of 2^-32 of work, the client is behind; rounded down, for virtual time is a fraction.
+    fn lag(&self, client: &Client) -> i128 {
+        self.fraction(&{ client.weight }) - ahead_of(self.now.tag, client)
+    }
+
+    /// The eligible time with which a client of this weight has this lag.
+    fn lagging(&self, lag: i128, weight: &Divisor) -> ExactTag {
+        ahead(self.now.tag, self.fraction(weight) - lag, weight)
+    }
+
+    /// What a client of this weight has of the remainder.
+    fn fraction(&self, weight: &Divisor) -> i128 {
+        let remainder = u128::from(self.now.remainder()) * u128::from(weight.weight());
+        if remainder == 0 { 0 } else { quotient(remainder as i128, self.weight).0 }
+    }
+
+    /// The eligible times by weight are so much further ahead than they were, and the weights have this sum.
+    fn change(&mut self, ahead: i128, weight: u64) {
+        let (quotient, remainder) = quotient(i128::from(self.now.remainder()) + ahead, weight.max(1));
+        let tag = self.now.tag.checked_add_signed(quotient).expect("virtual time is far from the ends of its range");
+        self.now = TotalTag::with_remainder(tag, remainder);
+        self.weight = weight;
+        self.among = Divisor::new(weight.max(1));
+    }
+}
+
+/// By how much service, in units of 2^-32 of work, the client is ahead of a virtual time without a remainder.
+fn ahead_of(now: Tag, client: &Client) -> i128 {
+    let ahead = { client.eligible }.tag() as i128 - now as i128;
+    ahead * i128::from({ client.weight }.weight()) + i128::from({ client.eligible }.remainder())
+}
+
+/// The eligible time with which a client of this weight is so much service ahead.
+fn ahead(now: Tag, ahead: i128, weight: &Divisor) -> ExactTag {
+    let (quotient, remainder) = quotient(ahead, weight.weight());
+    let tag = now.checked_add_signed(quotient).expect("eligible times are far from the ends of their range");
+    ExactTag::with_remainder(tag, remainder as u32)
+}
+
+/// Quotient, rounded down, and remainder.
+fn quotient(number: i128, divisor: u64) -> (i128, u64) {
+    // Almost always both fit 64 bits, where division is several times faster.
+    match (i64::try_from(number), i64::try_from(divisor)) {
+        (Ok(number), Ok(divisor)) => (number.div_euclid(divisor).into(), number.rem_euclid(divisor) as u64),
+        _ => (number.div_euclid(divisor.into()), number.rem_euclid(divisor.into()) as u64),
+    }
+}
+
+/// Earliest eligible virtual deadline first.
+#[derive(Debug)]
+pub struct Eevdf {
+    slice: Work,
+    /// Virtual time, over the weights of those that are not idle.
+    mean: Mean,
+    /// The clients whose head may be served: early, by eligible time, or eligible, by deadline.
+    heads: Eligible<ClientId>,
+    clients: IdVec<ClientId, Client>,
+}
+
+impl Build for Eevdf {
+    type Params = EevdfParams;
+    const INFO: Info = Info {
+        name: "eevdf",
+        family: Family::Share,
+        summary: "of the clients that are owed service, the one whose next slice is due first; debts outlast idleness",
+        source: "Stoica, Abdel-Wahab. Earliest eligible virtual deadline first. ODU TR-95-22, 1995",
+        promises: &[Promise::WorkConserving, Promise::Fair("unit packets: -1 < error < 1")],
+        complexity: "O(log n)",
+    };
+    const VARIANTS: &'static [&'static str] = &["slice=1"];
+
+    fn new(params: &EevdfParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let slice = match params.slice {
+            Auto::Auto => setup.longest,
+            Auto::Given(slice) => slice,
+        };
+        let clients = IdVec::from_fn(setup.clients, |id| Client {
+            eligible: ExactTag::at(ORIGIN),
+            weight: Divisor::new(setup.weight(id).get().into()),
+            busy: false,
+        });
+        let heads = Eligible::new(setup.clients, setup.ties);
+        Ok(Self { slice, mean: Mean::new(), heads, clients })
+    }
+}
+
+impl Policy for Eevdf {
+    fn check(&self) {
+        let now = self.mean.now.tag;
+        let busy = || self.clients.ids().filter(|&id| self.clients[id].busy);
+        let weight: u64 = busy().map(|id| { self.clients[id].weight }.weight()).sum();
+        assert_eq!(weight, self.mean.weight, "weights of the clients that are not idle");
+        let ahead: i128 = busy().map(|id| ahead_of(now, &self.clients[id])).sum();
+        assert_eq!(ahead, i128::from(self.mean.now.remainder()), "the sum of lags is not 0");
+        for id in self.clients.ids() {
+            let client = &self.clients[id];
+            match self.heads.standing(id) {
+                None => {}
+                Some(Standing::Early(tag)) => {
+                    assert_eq!(tag, { client.eligible }.tag(), "eligible time of client {id}")
+                }
+                Some(Standing::Due(tag)) => assert_eq!(tag, client.deadline(self.slice), "deadline of client {id}"),
+            }
+            assert!(client.busy || !self.heads.contains(id), "client {id} is idle and has a head");
+        }
+    }
+}
+
+impl Share for Eevdf {
+    fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
+        self.join(id);
+        self.on_head(now, id, head);
+    }
+
+    fn on_head(&mut self, _: Time, id: ClientId, _: &Packet) {
+        self.file(id);
+    }
+
+    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+        let now = self.mean.now.tag;
+        // Virtual time may have gone back: then those that are first may have to wait again.
+        while let Some((_, id)) = self.heads.first_due()
+            && { self.clients[id].eligible }.tag() > now
+        {
+            self.heads.leave(id);
+            self.file(id);
+        }
+        let (clients, slice) = (&self.clients, self.slice);
+        let due = self.heads.choose(now, |id, _| clients[id].deadline(slice));
+        due.or_else(|| self.heads.first_early().map(|(_, id)| id))
+    }
+
+    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
+        let client = &mut self.clients[id];
+        client.charge(sent.estimate, 0);
+        self.mean.now.advance(sent.estimate, &self.mean.among);
+        self.heads.leave(id);
+    }
+
+    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
+        if used == sent.estimate {
+            return;
+        }
+        let client = &mut self.clients[id];
+        client.charge(used, sent.estimate);
+        self.mean.now.correct(used, sent.estimate, &self.mean.among);
+        self.file_again(id);
+    }
+
+    fn on_idle(&mut self, _: Time, id: ClientId) {
+        self.leave(id);
+    }
+
+    fn on_client_end(&mut self, _: Time, id: ClientId) {
+        self.clients[id].eligible = ExactTag::at(ORIGIN);
+    }
+
+    fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
+        let to = Divisor::new(weight.get().into());
+        let client = &mut self.clients[id];
+        if client.busy {
+            let lagging = self.mean.lagging(self.mean.lag(client), &to);
+            let before = ahead_of(self.mean.now.tag, client);
+            let others = self.mean.weight - { client.weight }.weight();
+            (client.eligible, client.weight) = (lagging, to);
+            let change = ahead_of(self.mean.now.tag, client) - before;
+            self.mean.change(change, others + to.weight());
+            self.file_again(id);
+        } else {
+            client.eligible = ahead(ORIGIN, ahead_of(ORIGIN, client), &to);
+            client.weight = to;
+        }
+    }
+}
+
+impl Eevdf {
+    /// The client is back, with the lag that it left with.
+    fn join(&mut self, id: ClientId) {
+        let client = &mut self.clients[id];
+        client.busy = true;
+        client.eligible = self.mean.lagging(-ahead_of(ORIGIN, client), &{ client.weight });
+        let weight = self.mean.weight + { client.weight }.weight();
+        self.mean.change(ahead_of(self.mean.now.tag, client), weight);
+    }
+
+    /// The client is idle, and keeps its lag.
+    fn leave(&mut self, id: ClientId) {
+        let client = &mut self.clients[id];
+        client.busy = false;
+        let (lag, before) = (self.mean.lag(client), ahead_of(self.mean.now.tag, client));
+        client.eligible = ahead(ORIGIN, -lag, &{ client.weight });
+        self.mean.change(-before, self.mean.weight - { client.weight }.weight());
+    }
+
+    /// Files a client whose head may be served.
+    #[inline]
+    fn file(&mut self, id: ClientId) {
+        let client = &self.clients[id];
+        let eligible = { client.eligible }.tag();
+        if eligible > self.mean.now.tag {
+            self.heads.enter_early(id, eligible, 0);
+        } else {
+            self.heads.enter_due(id, client.deadline(self.slice), 0);
+        }
+    }
+
+    /// Files a client whose eligible time has changed, if its head may be served.
+    fn file_again(&mut self, id: ClientId) {
+        if self.heads.contains(id) {
+            self.heads.leave(id);
+            self.file(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::testing::{
+        A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work, weights_of,
+    };
+    use crate::testing::setup;
+    use alloc::vec::Vec;
+    use humpyard_core::id::Id;
+    use humpyard_core::policy::Ties;
+    use humpyard_core::random::{Random, Seed};
+
+    const EEVDF: EevdfParams = EevdfParams { slice: Auto::Auto };
+    const CORE: CoreId = CoreId(0);
+
+    #[test]
+    fn vectors_of_the_specification() {
+        assert_eq!(unit_sequence::<Eevdf>(&EEVDF, &A, 12), "121213121213");
+        assert_eq!(unit_sequence::<Eevdf>(&EEVDF, &B, 48), "121314151612131412131516".repeat(2));
+        assert_eq!(sequence::<Eevdf>(&EEVDF, &V, 14, 10, v_work), "12131122113112");
+        let slice = EevdfParams { slice: Auto::Given(10) };
+        assert_eq!(sequence::<Eevdf>(&slice, &V, 14, 1, v_work), "12131122113112");
+    }
+
+    /// PROPORTIONAL_SHARE section 1: times the sum of the weights, 24.
+    #[test]
+    fn error_range_on_b() {
+        assert_eq!(unit_errors::<Eevdf>(&EEVDF, &B, 48), (-22, 18));
+    }
+
+    /// PROPORTIONAL_SHARE sections 2.8 and 8.
+    #[test]
+    fn unit_errors_are_below_one() {
+        for weights in random_weights("eevdf/few", 300, 12, 3000).chain(random_weights("eevdf/many", 100, 200, 60)) {
+            let total: u32 = weights.iter().sum();
+            let (least, greatest) = unit_errors::<Eevdf>(&EEVDF, &weights, 2 * total as usize);
+            let total = i128::from(total);
+            assert!(-total < least && greatest < total, "{least} to {greatest} of {total}: {weights:?}");
+        }
+    }
+
+    /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
+    #[test]
+    fn use_of_idle_capacity_is_forgiven() {
+        let mut desk = Desk::<Eevdf>::new(&EEVDF, &[1, 1]);
+        desk.wake(&[1]);
+        assert_eq!(desk.serve(10), "1111111111");
+        desk.wake(&[2]);
+        assert_eq!(desk.serve(6), "121212");
+    }
+
+    /// In units of 2^-32 of work.
+    fn lag(policy: &Eevdf, number: u32) -> i128 {
+        policy.mean.lag(&policy.clients[ClientId(number - 1)])
+    }
+
+    /// Half a unit of work.
+    const HALF: i128 = 1 << 31;
+
+    #[test]
+    fn who_leaves_takes_its_lag_along() {
+        let mut desk = Desk::<Eevdf>::new(&EEVDF, &[1, 1, 2]);
+        desk.wake(&[1, 2]);
+        assert_eq!(desk.serve(1), "1");
+        assert_eq!([1, 2].map(|client| lag(desk.policy(), client)), [-HALF, HALF]);
+        desk.block(1);
+        // Nobody is owed anything by those that are left.
+        assert_eq!(lag(desk.policy(), 2), 0);
+        desk.wake(&[3]);
+        assert_eq!(desk.serve(3), "323");
+        // It owes half a unit, of which all who are there get a part, itself too: a quarter of it is its own.
+        desk.wake(&[1]);
+        let lags = [1, 2, 3].map(|client| lag(desk.policy(), client));
+        assert_eq!(lags.map(|lag| lag * 4 / HALF), [-3, 1, 2]);
+        assert_eq!(desk.serve(4), "3231");
+    }
+
+    #[test]
+    fn a_client_that_has_ended_leaves_no_lag() {
+        let mut desk = Desk::<Eevdf>::new(&EEVDF, &[1, 1]);
+        desk.wake(&[1, 2]);
+        assert_eq!(desk.serve(1), "1");
+        desk.block(1);
+        desk.policy().on_client_end(Time::ZERO, ClientId(0));
+        desk.wake(&[1]);
+        assert_eq!(lag(desk.policy(), 1), 0);
+    }
+
+    #[test]
+    fn a_new_weight_keeps_the_lag() {
+        let mut desk = Desk::<Eevdf>::new(&EEVDF, &[3, 2, 1]);
+        desk.wake(&[1, 2, 3]);
+        assert_eq!(desk.serve(4), "1212");
+        let before = [1, 2, 3].map(|client| lag(desk.policy(), client));
+        for weight in [7, 1000, 1] {
+            desk.set_weight(2, weight);
+            let after = [1, 2, 3].map(|client| lag(desk.policy(), client));
+            let rounding = before.iter().zip(after).map(|(before, after)| (before - after).abs()).max();
+            assert!(rounding <= Some(3), "{before:?} and {after:?} at {weight}");
+        }
+        assert_eq!(desk.serve(10), "1313112131");
+    }
+
+    #[test]
+    fn an_idle_client_of_a_new_weight_keeps_its_lag() {
+        let mut desk = Desk::<Eevdf>::new(&EEVDF, &[1, 1]);
+        desk.wake(&[1, 2]);
+        assert_eq!(desk.serve(1), "1");
+        desk.block(1);
+        desk.set_weight(1, 3);
+        desk.wake(&[1]);
+        assert_eq!([1, 2].map(|client| lag(desk.policy(), client)), [-HALF / 4, HALF / 4]);
+    }
+
+    /// One core: what is charged at dispatch and corrected at completion is charged at completion.
+    #[test]
+    fn wrong_estimates_are_corrected() {
+        let estimated = |client, number| (10, u64::from(v_work(client, number)));
+        let mut desk = Desk::<Eevdf>::with_work(&EEVDF, &V, 10, estimated);
+        desk.wake(&[1, 2, 3]);
+        let mut served = [0u64; 3];
+        for _ in 0..3000 {
+            let (client, work) = desk.step();
+            served[client.index()] += work;
+        }
+        let shares: Vec<u64> = served.iter().zip(V).map(|(served, weight)| served / u64::from(weight)).collect();
+        assert!(shares.iter().all(|share| share.abs_diff(shares[0]) <= 20), "{served:?}");
+        let fourteen = |desk: &mut Desk<Eevdf>| desk.serve(14);
+        let mut desk = Desk::<Eevdf>::with_work(&EEVDF, &V, 10, estimated);
+        desk.wake(&[1, 2, 3]);
+        assert_eq!(fourteen(&mut desk), "12131122113112");
+    }
+
+    /// PROPORTIONAL_SHARE section 5.5, and twice that at most.
+    #[test]
+    fn errors_of_clients_that_come_and_go() {
+        for seed in 0..10 {
+            let (least, greatest) = churn_errors::<Eevdf>(&EEVDF, seed, 20_000);
+            assert!(least > -3.0 && greatest < 1.8, "seed {seed}: {least} to {greatest}");
+        }
+    }
+
+    /// The least and the greatest lag, of clients that block after one packet in so many of their own, and of which one in so
+    /// many wakes after each.
+    fn lags_under_churn(weights: &[u32], block: u64, wake: u64, random: &mut Random) -> (f64, f64) {
+        let mut desk = Desk::<Eevdf>::new(&EEVDF, weights);
+        let mut awake: Vec<bool> = weights.iter().map(|_| false).collect();
+        let (mut least, mut greatest) = (0, 0);
+        for _ in 0..3000 {
+            for (client, awake) in awake.iter_mut().enumerate() {
+                if !*awake && random.below(wake) == 0 {
+                    desk.wake(&[client as u32 + 1]);
+                    *awake = true;
+                }
+            }
+            if !awake.contains(&true) {
+                continue;
+            }
+            let (client, _) = desk.step();
+            for (id, _) in awake.iter().enumerate().filter(|(_, awake)| **awake) {
+                let lag = lag(desk.policy(), id as u32 + 1);
+                (least, greatest) = (lag.min(least), lag.max(greatest));
+            }
+            if random.below(block) == 0 {
+                awake[client.index()] = false;
+                desk.block(client.0 + 1);
+            }
+        }
+        let unit = (1u64 << 32) as f64;
+        (least as f64 / unit, greatest as f64 / unit)
+    }
+
+    /// PROPORTIONAL_SHARE sections 2.8 and 5.5.
+    #[test]
+    fn lags_are_below_one_under_churn() {
+        let mut random = Seed(1).stream("eevdf/churn");
+        for _ in 0..100 {
+            let weights: Vec<u32> = (0..30).map(|_| 1 + random.below(40) as u32).collect();
+            let (least, greatest) = lags_under_churn(&weights, 20, 50, &mut random);
+            assert!(-1.0 < least && greatest < 1.0, "{least} to {greatest}: {weights:?}");
+        }
+    }
+
+    /// Section 2.8 has the same for any churn, but debts that clients bring along are paid out to those that wait: where a few
+    /// clients come and go all the time, one can be owed two packets.
+    #[test]
+    fn debtors_that_come_back_leave_others_further_behind() {
+        let mut random = Seed(1).stream("eevdf/violent");
+        let lags = random_weights("eevdf/violent", 300, 5, 1000).map(|weights| {
+            let (least, greatest) = lags_under_churn(&weights, 2, 3, &mut random);
+            assert!(-1.0 < least && greatest < 2.5, "{least} to {greatest}: {weights:?}");
+            greatest
+        });
+        assert!(lags.fold(0.0, f64::max) > 1.0);
+    }
+
+    /// Three packets in service at once, none of a client's own: the client with the greatest weight is owed more than it can
+    /// get, and all others still get their part of the rest.
+    #[test]
+    fn several_cores_are_never_idle() {
+        let weights = weights_of(&[100, 2, 1, 1, 1]);
+        let mut policy = Eevdf::new(&EEVDF, &setup(3, 5, &weights)).unwrap();
+        let packet = Packet { estimate: 1, ..Packet::default() };
+        for client in (0..5).map(ClientId) {
+            policy.on_wake(Time::ZERO, client, &packet);
+        }
+        let (mut in_service, mut served) = (Vec::new(), [0; 5]);
+        for _ in 0..3000 {
+            if in_service.len() == 3 {
+                let client = in_service.remove(0);
+                policy.on_completion(Time::ZERO, CORE, client, &packet, 1);
+                policy.on_head(Time::ZERO, client, &packet);
+            }
+            let client = policy.pick(Time::ZERO, CORE).expect("somebody waits");
+            assert_eq!(policy.pick(Time::ZERO, CORE), Some(client), "asked again");
+            assert!(!in_service.contains(&client));
+            policy.on_dispatch(Time::ZERO, CORE, client, &packet);
+            policy.check();
+            served[client.index()] += 1;
+            in_service.push(client);
+        }
+        assert!(served[0] >= 990 && served.iter().sum::<u32>() == 3000, "{served:?}");
+        assert!(served[1].abs_diff(800) <= 10 && served[2].abs_diff(400) <= 10, "{served:?}");
+    }
+
+    /// A client that comes back and is owed much puts virtual time back: others are no longer eligible.
+    #[test]
+    fn virtual_time_goes_back() {
+        let mut desk = Desk::<Eevdf>::new(&EEVDF, &[1, 1, 1]);
+        desk.wake(&[1, 2]);
+        assert_eq!(desk.serve(2), "12");
+        let now = desk.policy().mean.now.tag;
+        desk.policy().clients[ClientId(2)].eligible = ExactTag::at(ORIGIN - (3 << 32));
+        desk.wake(&[3]);
+        assert_eq!(now - desk.policy().mean.now.tag, 1 << 32, "three units over three clients");
+        assert_eq!(desk.serve(5), "33312");
+    }
+
+    #[test]
+    fn ties_may_go_to_the_higher() {
+        let weights = weights_of(&[1, 1, 1]);
+        let mut policy = Eevdf::new(&EEVDF, &Setup { ties: Ties::Highest, ..setup(1, 3, &weights) }).unwrap();
+        for id in (0..3).map(ClientId) {
+            policy.on_wake(Time::ZERO, id, &Packet { estimate: 1, ..Packet::default() });
+        }
+        assert_eq!(policy.pick(Time::ZERO, CORE), Some(ClientId(2)));
+    }
+}
