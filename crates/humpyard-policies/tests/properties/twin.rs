@@ -14,7 +14,7 @@ use humpyard_policies::share::virtual_clock::{VirtualClock, VirtualClockParams};
 use humpyard_policies::share::wf2q_plus::{Wf2qPlus, Wf2qPlusParams};
 use humpyard_policies::share::wfq::{WfqList, WfqParams, WfqTree};
 use humpyard_testkit::reference::{NaiveEevdf, NaiveEfq, NaiveQfq, NaiveSfq, NaiveSfs, NaiveVirtualClock};
-use humpyard_testkit::{Event, History, Log, Shape};
+use humpyard_testkit::{History, Log, Shape};
 use proptest::prelude::*;
 
 use crate::shapes::{any_shape, cases, every_shape, from_the_start, play, seeds};
