@@ -15,6 +15,7 @@ mod error;
 pub mod experiments;
 pub mod figures;
 mod journal;
+mod page;
 mod parts;
 pub mod plot;
 pub mod report;

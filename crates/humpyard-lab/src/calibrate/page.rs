@@ -6,39 +6,23 @@ use maud::{Markup, PreEscaped, html};
 use super::plots::{line_text, plots};
 use super::{Calibration, EVICTED, ServiceCalibration};
 use crate::figures::time;
-use crate::plot::STYLE_SHEET;
-
-const STYLE: &str = include_str!("../report/style.css");
+use crate::page::page as framed;
 
 pub(super) fn page(calibration: &Calibration, command: &str) -> Markup {
-    html! {
-        (PreEscaped("<!DOCTYPE html>\n"))
-        html lang="en" xmlns="http://www.w3.org/1999/xhtml" {
-            head {
-                (PreEscaped("<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width\"/>\n\
-                             <meta name=\"color-scheme\" content=\"light dark\"/>\n"))
-                title { "What services cost here" }
-                // Nothing in it has a `<`.
-                style { (PreEscaped(STYLE)) (PreEscaped(STYLE_SHEET)) }
-            }
-            body {
-                main {
-                    h1 { "What services cost here" }
-                    p { (machine(calibration)) " Made by " code { (command) } "." }
-                    @if !calibration.services.is_empty() {
-                        h2 { "Measured" }
-                        (measured(calibration))
-                        h2 { "The papers' table" }
-                        (papers())
-                    }
-                    h2 { "Plots" }
-                    @for (index, (name, svg)) in plots(calibration).iter().enumerate() {
-                        figure { (PreEscaped(svg.inline(&format!("plot-{index}")))) figcaption { (name) } }
-                    }
-                }
-            }
+    let contents = html! {
+        p { (machine(calibration)) " Made by " code { (command) } "." }
+        @if !calibration.services.is_empty() {
+            h2 { "Measured" }
+            (measured(calibration))
+            h2 { "The papers' table" }
+            (papers())
         }
-    }
+        h2 { "Plots" }
+        @for (index, (name, svg)) in plots(calibration).iter().enumerate() {
+            figure { (PreEscaped(svg.inline(&format!("plot-{index}")))) figcaption { (name) } }
+        }
+    };
+    framed("What services cost here", &contents)
 }
 
 fn machine(calibration: &Calibration) -> String {

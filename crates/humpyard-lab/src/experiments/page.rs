@@ -2,15 +2,10 @@
 
 use std::fmt::Write;
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::{Outcome, ReproduceOptions, Reproduced, Scale, Verdict};
-use crate::plot::STYLE_SHEET;
-
-const STYLE: &str = include_str!("../report/style.css");
-
-/// Verdicts are words, not numbers.
-const VERDICTS: &str = "table.verdicts td,table.verdicts th{white-space:normal;text-align:left}";
+use crate::page::page as framed;
 
 /// What a verdict is called.
 const fn word(outcome: Outcome) -> &'static str {
@@ -45,33 +40,19 @@ fn how(options: &ReproduceOptions) -> String {
 
 /// The page that leads to everything.
 pub(super) fn index(reproduced: &[Reproduced], options: &ReproduceOptions) -> Markup {
-    html! {
-        (PreEscaped("<!DOCTYPE html>\n"))
-        html lang="en" xmlns="http://www.w3.org/1999/xhtml" {
-            head {
-                (PreEscaped("<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width\"/>\n\
-                             <meta name=\"color-scheme\" content=\"light dark\"/>\n"))
-                title { "Experiments of the papers, done again" }
-                // Nothing in it has a `<`.
-                style { (PreEscaped(STYLE)) (PreEscaped(STYLE_SHEET)) (PreEscaped(VERDICTS)) }
-            }
-            body {
-                main {
-                    h1 { "Experiments of the papers, done again" }
-                    p { (how(options)) ": " (counts(reproduced)) ". Made by " code { (options.command) } "." }
-                    ul {
-                        @for run in reproduced {
-                            li {
-                                a href=(format!("#{}", run.experiment)) { (run.experiment) } ": " (run.title)
-                                @if !run.holds() { " " strong { "(a claim fails)" } }
-                            }
-                        }
-                    }
-                    @for run in reproduced { (experiment(run)) }
+    let contents = html! {
+        p { (how(options)) ": " (counts(reproduced)) ". Made by " code { (options.command) } "." }
+        ul {
+            @for run in reproduced {
+                li {
+                    a href=(format!("#{}", run.experiment)) { (run.experiment) } ": " (run.title)
+                    @if !run.holds() { " " strong { "(a claim fails)" } }
                 }
             }
         }
-    }
+        @for run in reproduced { (experiment(run)) }
+    };
+    framed("Experiments of the papers, done again", &contents)
 }
 
 fn experiment(run: &Reproduced) -> Markup {

@@ -7,10 +7,9 @@ use super::findings::findings;
 use super::plots;
 use crate::Comparison;
 use crate::figures::{bit_rate, figure, percent, time};
-use crate::plot::{STYLE_SHEET, Svg};
+use crate::page::page as framed;
+use crate::plot::Svg;
 use crate::statistics::{FIGURES, Figure, Statistic};
-
-const STYLE: &str = include_str!("style.css");
 
 /// The figures that have a plot.
 const PLOTTED: [&str; 7] = [
@@ -25,39 +24,25 @@ const PLOTTED: [&str; 7] = [
 
 pub(super) fn page(report: &Report<'_>) -> Markup {
     let comparison = report.comparison;
-    html! {
-        (PreEscaped("<!DOCTYPE html>\n"))
-        html lang="en" xmlns="http://www.w3.org/1999/xhtml" {
-            head {
-                (PreEscaped("<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width\"/>\n\
-                             <meta name=\"color-scheme\" content=\"light dark\"/>\n"))
-                title { (report.title) }
-                // A page that is styled by what is in it: nothing here has a `<`.
-                style { (PreEscaped(STYLE)) (PreEscaped(STYLE_SHEET)) }
+    let contents = html! {
+        section id="findings" {
+            h2 { "Findings" }
+            @if comparison.statistics.is_empty() {
+                p { "Nothing was run." }
             }
-            body {
-                main {
-                    h1 { (report.title) }
-                    section id="findings" {
-                        h2 { "Findings" }
-                        @if comparison.statistics.is_empty() {
-                            p { "Nothing was run." }
-                        }
-                        p { (findings(comparison).join(" ")) }
-                    }
-                    (overview(comparison))
-                    @if !comparison.statistics.is_empty() {
-                        (delay(comparison))
-                        (figures(comparison))
-                        (utilization(comparison))
-                        (services(comparison))
-                    }
-                    (what_was_run(report))
-                    (words())
-                }
-            }
+            p { (findings(comparison).join(" ")) }
         }
-    }
+        (overview(comparison))
+        @if !comparison.statistics.is_empty() {
+            (delay(comparison))
+            (figures(comparison))
+            (utilization(comparison))
+            (services(comparison))
+        }
+        (what_was_run(report))
+        (words())
+    };
+    framed(report.title, &contents)
 }
 
 /// A number for people, with the exact one for programs.
