@@ -103,3 +103,82 @@ impl<Q: Share> Direct<Q> {
 fn packet(client: ClientId, sequence: u64) -> Packet {
     Packet { client, length: 1, estimate: 1, sequence, ..Packet::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use humpyard_core::mechanism::AlwaysReady;
+    use humpyard_core::policy::{Policy, Setup};
+    use humpyard_core::unit::{Weight, Work};
+
+    use super::*;
+
+    /// Serves clients in turn, and writes down whatever it is told.
+    #[derive(Debug, Default)]
+    struct Witness {
+        heard: Vec<String>,
+        ready: VecDeque<ClientId>,
+    }
+
+    impl Policy for Witness {}
+
+    impl Share for Witness {
+        fn on_arrival(&mut self, now: Time, client: ClientId, packet: &Packet, waiting: u32) {
+            self.heard.push(format!("{now:?} {client} arrival {packet:?} behind {waiting}"));
+        }
+
+        fn on_wake(&mut self, now: Time, client: ClientId, head: &Packet) {
+            self.heard.push(format!("{now:?} {client} wake {head:?}"));
+            self.ready.push_back(client);
+        }
+
+        fn on_head(&mut self, now: Time, client: ClientId, head: &Packet) {
+            self.heard.push(format!("{now:?} {client} head {head:?}"));
+            self.ready.push_back(client);
+        }
+
+        fn pick(&mut self, now: Time, core: CoreId) -> Option<ClientId> {
+            self.heard.push(format!("{now:?} pick {core}"));
+            self.ready.front().copied()
+        }
+
+        fn on_dispatch(&mut self, now: Time, core: CoreId, client: ClientId, sent: &Packet) {
+            self.heard.push(format!("{now:?} {client} dispatch {core} {sent:?}"));
+            assert_eq!(self.ready.pop_front(), Some(client));
+        }
+
+        fn on_completion(&mut self, now: Time, core: CoreId, client: ClientId, sent: &Packet, used: Work) {
+            self.heard.push(format!("{now:?} {client} completion {core} {sent:?} used {used}"));
+        }
+
+        fn on_idle(&mut self, _: Time, client: ClientId) {
+            panic!("client {client} is always ready");
+        }
+
+        fn on_client_end(&mut self, _: Time, client: ClientId) {
+            panic!("client {client} stays");
+        }
+
+        fn set_weight(&mut self, _: Time, client: ClientId, _: Weight) {
+            panic!("client {client} keeps its weight");
+        }
+    }
+
+    #[test]
+    fn a_policy_hears_what_the_mechanism_says() {
+        for (clients, processors) in [(1, 1), (5, 1), (5, 2), (3, 4)] {
+            let setup = Setup { cores: processors, clients, packets: 3 * clients + processors, ..Setup::default() };
+            let order = (0..clients).map(ClientId::from_index);
+            let mut mechanism = AlwaysReady::new(&setup, order, |_, _| 1, || Ok(Witness::default())).unwrap();
+            let mut direct = Direct::new(Witness::default(), clients, processors);
+            for _ in 0..20 {
+                let served: Vec<ClientId> = mechanism.step().flatten().map(|served| served.client).collect();
+                let mut directly = Vec::new();
+                direct.step(|client| directly.push(client));
+                assert_eq!(directly, served);
+            }
+            assert_eq!(direct.into_policy().heard, mechanism.share().heard);
+        }
+    }
+}

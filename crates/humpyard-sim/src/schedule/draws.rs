@@ -96,8 +96,11 @@ impl SkewedWeights {
             })
             .collect();
         let mut given = 0;
-        let until = |sum_here: u128| (sum_here * u128::from(self.rest)).checked_div(sum).unwrap_or(0) as u32;
-        sums.into_iter().map(|sum_here| until(sum_here) - core::mem::replace(&mut given, until(sum_here))).collect()
+        let more = |sum_here: u128| {
+            let until = (sum_here * u128::from(self.rest)).checked_div(sum).unwrap_or(0) as u32;
+            until - core::mem::replace(&mut given, until)
+        };
+        sums.into_iter().map(more).collect()
     }
 }
 

@@ -89,7 +89,8 @@ pub(super) struct Errors {
 impl Errors {
     /// Of clients with these weights, before they are served. How much they may be served says [`check_bounds`].
     pub(super) fn new(weights: &[Weight]) -> Self {
-        let clients: Vec<Client> = weights.iter().map(|weight| Client { scaled_service: 0, weight: weight.get() }).collect();
+        let clients: Vec<Client> =
+            weights.iter().map(|weight| Client { scaled_service: 0, weight: weight.get() }).collect();
         let total_weight = clients.iter().map(|client| i64::from(client.weight)).sum();
         Self { clients, total_weight, total_service: 0, slots: 0, least: Peak::START, greatest: Peak::START }
     }

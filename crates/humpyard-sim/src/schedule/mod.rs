@@ -12,8 +12,8 @@ use humpyard_core::unit::Weight;
 use humpyard_policies::spec::PolicySpec;
 
 pub use draws::{Draws, DrawsRequest, Extreme, Heavy, SkewedWeights, Spread, draws};
-use errors::{Errors, check_bounds};
 pub use errors::Fraction;
+use errors::{Errors, check_bounds};
 
 /// What is to be scheduled.
 #[derive(Clone, Debug)]
