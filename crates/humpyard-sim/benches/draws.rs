@@ -5,8 +5,10 @@
 //! policy, whatever arrives, its decisions, and the service error of everybody. The least of three measurements.
 //!
 //! ```text
-//! cargo bench --package humpyard-sim --bench draws -- [POLICY ...]
+//! cargo bench --package humpyard-sim --bench draws -- [--figures] [POLICY ...]
 //! ```
+//!
+//! `--figures` does a few draws of every combination of those figures, on two threads, and says how long all would take.
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
 
 use std::num::NonZeroUsize;
@@ -24,23 +26,38 @@ const SLOTS: u32 = 1 << 20;
 
 /// What one slot takes, of so many draws.
 fn measure(policy: &str, total: u32, clients: usize, draws_measured: u32) -> f64 {
-    let request = DrawsRequest {
+    let request = request(policy, total, clients, draws_measured);
+    let least = (0..3).map(|_| time(&request)).min().unwrap_or(Duration::ZERO);
+    least.as_nanos() as f64 / (request.slots() as f64 * f64::from(draws_measured))
+}
+
+fn request(policy: &str, total: u32, clients: usize, draws: u32) -> DrawsRequest {
+    DrawsRequest {
         policy: policy.parse().expect("it is registered"),
         weights: SkewedWeights::new(clients, total, 0.1, Heavy::First).expect("there is weight for all"),
-        draws: draws_measured,
+        draws,
         processors: 1,
         slots: None,
         ties: Ties::Highest,
         seed: Seed(1),
         threads: NonZeroUsize::MIN,
-    };
-    let time = |_| {
-        let begun = Instant::now();
-        draws(&request, |_| ()).expect("it is a sharing policy");
-        begun.elapsed()
-    };
-    let least = (0..3).map(time).min().unwrap_or(Duration::ZERO);
-    least.as_nanos() as f64 / (request.slots() as f64 * f64::from(draws_measured))
+    }
+}
+
+fn time(request: &DrawsRequest) -> Duration {
+    let begun = Instant::now();
+    draws(request, |_| ()).expect("it is a sharing policy");
+    begun.elapsed()
+}
+
+/// How long the figures of this policy would take, by a few draws of each.
+fn figures(policy: &str) -> Duration {
+    const MEASURED: u32 = 8;
+    const ALL: u32 = 2500;
+    let threads = NonZeroUsize::new(2).expect("two");
+    let places = (14..=18).flat_map(|total| (5..=13).map(move |clients| (1 << total, 1 << clients)));
+    let requests = places.map(|(total, clients)| DrawsRequest { threads, ..request(policy, total, clients, MEASURED) });
+    requests.map(|request| time(&request)).sum::<Duration>() * ALL / MEASURED
 }
 
 fn main() {
@@ -48,10 +65,17 @@ fn main() {
     let named: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
     // Without `--bench` it is a test run: everything works, nothing is measured.
     let is_bench = words.iter().any(|word| word == "--bench");
+    let policies = if named.is_empty() { &POLICIES } else { named.as_slice() };
+    if words.iter().any(|word| word == "--figures") {
+        for policy in policies {
+            println!("{policy:<16}{:>8.1} min", figures(policy).as_secs_f64() / 60.0);
+        }
+        return;
+    }
     print!("{:<16}", "ns a slot");
     SIZES.iter().for_each(|(total, clients)| print!("{:>16}", format!("{clients} of {total}")));
     println!();
-    for policy in if named.is_empty() { &POLICIES } else { named.as_slice() } {
+    for policy in policies {
         print!("{policy:<16}");
         for (total, clients) in SIZES {
             let draws_measured = if is_bench { SLOTS / total } else { 1 };
