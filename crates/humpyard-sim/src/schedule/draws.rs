@@ -8,12 +8,14 @@ use std::thread;
 
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::mechanism::AlwaysReady;
-use humpyard_core::policy::{BuildError, Ties};
+use humpyard_core::policy::{BuildError, Setup, Share, Ties};
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Weight;
+use humpyard_policies::registry::{AnyShare, ShareVisitor};
 use humpyard_policies::spec::PolicySpec;
 
-use super::errors::{Errors, Fraction, Peak};
+use super::direct::Direct;
+use super::errors::{Errors, Fraction, Peak, check_bounds};
 use super::{check_policy, setup};
 
 /// Where the heavy client stands, by its number and so by its arrival.
@@ -94,8 +96,11 @@ impl SkewedWeights {
             })
             .collect();
         let mut given = 0;
-        let until = |sum_here: u128| (sum_here * u128::from(self.rest)).checked_div(sum).unwrap_or(0) as u32;
-        sums.into_iter().map(|sum_here| until(sum_here) - core::mem::replace(&mut given, until(sum_here))).collect()
+        let more = |sum_here: u128| {
+            let until = (sum_here * u128::from(self.rest)).checked_div(sum).unwrap_or(0) as u32;
+            until - core::mem::replace(&mut given, until)
+        };
+        sums.into_iter().map(more).collect()
     }
 }
 
@@ -189,9 +194,12 @@ pub struct Draws {
 /// says between which bounds the service errors lie. `progress` hears of draws that are done, in this thread.
 ///
 /// # Errors
-/// A policy that is not a sharing policy alone, or that refuses the set-up.
+/// A policy that is not a sharing policy alone, or that refuses the set-up; so much work that errors would not be exact.
 pub fn draws(request: &DrawsRequest, mut progress: impl FnMut(u32)) -> Result<Draws, BuildError> {
     check_policy(&request.policy)?;
+    // Of all draws together, so that the sums of errors are exact, too, and those of their squares.
+    let work = request.slots().saturating_mul(request.processors as u64);
+    check_bounds(u64::from(request.weights.total()), work.saturating_mul(u64::from(request.draws)))?;
     let next = AtomicU32::new(0);
     let (sender, finished) = mpsc::channel();
     thread::scope(|scope| {
@@ -251,7 +259,8 @@ struct Sums {
 }
 
 impl Sums {
-    const fn of(scaled: i128) -> Self {
+    const fn of(scaled: i64) -> Self {
+        let scaled = scaled as i128;
         Self { draws: 1, sum: scaled, squares: scaled * scaled }
     }
 
@@ -283,18 +292,14 @@ impl Drawn {
         let mut random = request.seed.stream(&format!("schedule/draw/{draw}"));
         let weights = request.weights.draw(&mut random);
         let setup = setup(&weights, request.processors, request.ties, Seed(random.bits()));
-        let clients = (0..weights.len()).map(ClientId::from_index);
-        let mut ready = AlwaysReady::new(&setup, clients, |_, _| 1, || request.policy.build_share(&setup))?;
-        let mut errors = Errors::new(&weights);
-        let mut served = Vec::with_capacity(request.processors);
-        for _ in 0..request.slots() {
-            served.clear();
-            served.extend(ready.step().flatten().map(|served| served.client));
-            errors.on_slot(&served);
-        }
-        let queue_draws_max = ready.share().draws_max();
-        let [least, greatest] =
-            errors.extremes().map(|peak| Found { peak, weight: weights[peak.client.index()], draw });
+        let policy = request.policy.build_share(&setup)?;
+        let slots = request.slots();
+        let Seen { extremes, queue_draws_max } = if can_be_direct(&policy, &setup) {
+            Seen::directly(policy, &setup, slots)
+        } else {
+            Seen::through_the_mechanism(request, &setup, slots)?
+        };
+        let [least, greatest] = extremes.map(|peak| Found { peak, weight: weights[peak.client.index()], draw });
         let [least_sums, greatest_sums] = [least, greatest].map(|found| Sums::of(found.peak.scaled));
         Ok(Self { least, greatest, least_sums, greatest_sums, queue_draws_max })
     }
@@ -330,10 +335,81 @@ impl Drawn {
     }
 }
 
+/// Whether the policy may do without the mechanism: it tells clients apart, and nothing is to be refused.
+fn can_be_direct(policy: &AnyShare, setup: &Setup<'_>) -> bool {
+    !policy.merges_clients() && (1..=usize::from(u16::MAX)).contains(&setup.cores) && setup.clients <= DIRECT_MAX
+}
+
+/// With more clients the mechanism says whether there is memory for them.
+const DIRECT_MAX: usize = 1 << 20;
+
+/// What one schedule shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Seen {
+    /// The least and the greatest error.
+    extremes: [Peak; 2],
+    queue_draws_max: Option<u32>,
+}
+
+impl Seen {
+    fn through_the_mechanism(request: &DrawsRequest, setup: &Setup<'_>, slots: u64) -> Result<Self, BuildError> {
+        let clients = (0..setup.clients).map(ClientId::from_index);
+        let mut ready = AlwaysReady::new(setup, clients, |_, _| 1, || request.policy.build_share(setup))?;
+        let mut errors = Errors::new(setup.weights);
+        let mut served = Vec::with_capacity(setup.cores);
+        for _ in 0..slots {
+            served.clear();
+            served.extend(ready.step().flatten().map(|served| served.client));
+            errors.on_slot(&served);
+        }
+        Ok(Self { extremes: errors.extremes(), queue_draws_max: ready.share().draws_max() })
+    }
+
+    fn directly(policy: AnyShare, setup: &Setup<'_>, slots: u64) -> Self {
+        let run = DirectRun { setup, slots };
+        if let AnyShare::Gr3mp(policy) = policy {
+            let (extremes, policy) = run.of(policy);
+            return Self { extremes, queue_draws_max: Some(policy.draws_max()) };
+        }
+        Self { extremes: policy.visit(run), queue_draws_max: None }
+    }
+}
+
+/// So many slots of a policy, which is called by its own type.
+#[derive(Clone, Copy)]
+struct DirectRun<'a> {
+    setup: &'a Setup<'a>,
+    slots: u64,
+}
+
+impl DirectRun<'_> {
+    /// The least and the greatest error, and the policy when all is over.
+    fn of<Q: Share>(self, policy: Q) -> ([Peak; 2], Q) {
+        let mut direct = Direct::new(policy, self.setup.clients, self.setup.cores);
+        let mut errors = Errors::new(self.setup.weights);
+        let mut served = Vec::with_capacity(self.setup.cores);
+        for _ in 0..self.slots {
+            served.clear();
+            direct.step(|client| served.push(client));
+            errors.on_slot(&served);
+        }
+        (errors.extremes(), direct.into_policy())
+    }
+}
+
+impl ShareVisitor for DirectRun<'_> {
+    type Answer = [Peak; 2];
+
+    fn visit<Q: Share>(self, policy: Q) -> [Peak; 2] {
+        self.of(policy).0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{ScheduleRequest, schedule};
     use super::*;
+    use humpyard_policies::registry::Entry;
 
     fn request(policy: &str, clients: usize, total: u32, draws: u32) -> DrawsRequest {
         DrawsRequest {
@@ -452,6 +528,39 @@ mod tests {
         let (least, greatest) = (found.least.error.value(), found.greatest.error.value());
         assert!((-3.0..0.0).contains(&least) && (0.0..3.5).contains(&greatest), "{least} to {greatest}");
         assert!(matches!(found.queue_draws_max, Some(2..=7)), "{found:?}");
+    }
+
+    /// Every policy decides the same whoever drives it, in each of its variants.
+    #[test]
+    fn without_the_mechanism_all_is_the_same() {
+        let mut compared = 0;
+        for spec in AnyShare::entries().iter().flat_map(Entry::specs) {
+            for (seed, ties) in (1..=3).flat_map(|seed| [(seed, Ties::Lowest), (seed, Ties::Highest)]) {
+                for (clients, total, processors) in [(2, 9, 1), (7, 200, 1), (40, 900, 1), (7, 200, 3), (3, 50, 4)] {
+                    let base = request(&spec, clients, total, 1);
+                    let request = DrawsRequest { processors, ties, seed: Seed(seed), ..base };
+                    compared += usize::from(is_the_same_either_way(&request));
+                }
+            }
+        }
+        let merging = 1;
+        assert!(compared >= (AnyShare::entries().len() - merging) * 6 * 3, "{compared} compared");
+    }
+
+    /// Whether there are two ways; they must agree.
+    fn is_the_same_either_way(request: &DrawsRequest) -> bool {
+        let mut random = request.seed.stream("either way");
+        let weights = request.weights.draw(&mut random);
+        let setup = setup(&weights, request.processors, request.ties, Seed(random.bits()));
+        let Ok(policy) = request.policy.build_share(&setup) else { return false };
+        if !can_be_direct(&policy, &setup) {
+            return false;
+        }
+        let slots = 2 * request.slots() + 3;
+        let mechanism = Seen::through_the_mechanism(request, &setup, slots).unwrap();
+        assert_eq!(Seen::directly(policy, &setup, slots), mechanism, "{request:?}");
+        assert!(mechanism.extremes[1].slots > 0, "nobody was served: {request:?}");
+        true
     }
 
     /// What is said of a draw is what `schedule` says of its weights.

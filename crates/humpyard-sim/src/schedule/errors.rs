@@ -1,6 +1,7 @@
 //! Service errors, exactly.
 
 use humpyard_core::id::{ClientId, Id};
+use humpyard_core::policy::BuildError;
 use humpyard_core::unit::Weight;
 
 /// An exact quotient in lowest terms, with a positive denominator.
@@ -38,11 +39,23 @@ fn greatest_common_divisor(a: u128, b: u128) -> u128 {
     if b == 0 { a.max(1) } else { greatest_common_divisor(b, a % b) }
 }
 
+/// Refuses what service errors in 64 bits cannot be sure of: so much work among clients whose weights add up to so much.
+pub(super) fn check_bounds(total_weight: u64, work: u64) -> Result<(), BuildError> {
+    let fits = total_weight.checked_mul(work).is_some_and(|product| i64::try_from(product).is_ok());
+    if fits {
+        return Ok(());
+    }
+    Err(BuildError::new(format!(
+        "service errors are exact while all work times the sum of the weights stays below 2^63: {work} times {total_weight} \
+         is more; have fewer slots, or lower weights"
+    )))
+}
+
 /// A service error, and where it was met first.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Peak {
     /// The error, times the sum of the weights.
-    pub(super) scaled: i128,
+    pub(super) scaled: i64,
     /// Whose.
     pub(super) client: ClientId,
     /// After so many slots.
@@ -56,7 +69,8 @@ impl Peak {
 
 #[derive(Clone, Copy, Debug)]
 struct Client {
-    service: u64,
+    /// Its service, times the sum of the weights.
+    scaled_service: i64,
     weight: u32,
 }
 
@@ -65,25 +79,26 @@ struct Client {
 #[derive(Debug)]
 pub(super) struct Errors {
     clients: Vec<Client>,
-    total_weight: u64,
-    total_service: u64,
+    total_weight: i64,
+    total_service: i64,
     slots: u64,
     least: Peak,
     greatest: Peak,
 }
 
 impl Errors {
-    /// Of clients with these weights, before they are served. Sums of services and weights must stay below 2^63.
+    /// Of clients with these weights, before they are served. How much they may be served says [`check_bounds`].
     pub(super) fn new(weights: &[Weight]) -> Self {
-        let clients: Vec<Client> = weights.iter().map(|weight| Client { service: 0, weight: weight.get() }).collect();
-        let total_weight = clients.iter().map(|client| u64::from(client.weight)).sum();
+        let clients: Vec<Client> =
+            weights.iter().map(|weight| Client { scaled_service: 0, weight: weight.get() }).collect();
+        let total_weight = clients.iter().map(|client| i64::from(client.weight)).sum();
         Self { clients, total_weight, total_service: 0, slots: 0, least: Peak::START, greatest: Peak::START }
     }
 
-    fn of(&self, client: ClientId) -> Peak {
-        let Client { service, weight } = self.clients[client.index()];
-        let due = i128::from(self.total_service) * i128::from(weight);
-        Peak { scaled: i128::from(service) * i128::from(self.total_weight) - due, client, slots: self.slots }
+    #[inline]
+    fn of(&self, client: ClientId) -> i64 {
+        let Client { scaled_service, weight } = self.clients[client.index()];
+        scaled_service - self.total_service * i64::from(weight)
     }
 
     /// In the next slot these clients get one unit of work each.
@@ -93,9 +108,9 @@ impl Errors {
             self.look_for_least(client);
         }
         for client in served {
-            self.clients[client.index()].service += 1;
+            self.clients[client.index()].scaled_service += self.total_weight;
         }
-        self.total_service += served.len() as u64;
+        self.total_service += served.len() as i64;
         self.slots += 1;
         for &client in served {
             self.look_for_greatest(client);
@@ -104,17 +119,17 @@ impl Errors {
 
     #[inline]
     fn look_for_least(&mut self, client: ClientId) {
-        let peak = self.of(client);
-        if peak.scaled < self.least.scaled {
-            self.least = peak;
+        let scaled = self.of(client);
+        if scaled < self.least.scaled {
+            self.least = Peak { scaled, client, slots: self.slots };
         }
     }
 
     #[inline]
     fn look_for_greatest(&mut self, client: ClientId) {
-        let peak = self.of(client);
-        if peak.scaled > self.greatest.scaled {
-            self.greatest = peak;
+        let scaled = self.of(client);
+        if scaled > self.greatest.scaled {
+            self.greatest = Peak { scaled, client, slots: self.slots };
         }
     }
 
@@ -128,8 +143,8 @@ impl Errors {
     }
 
     /// The error itself.
-    pub(super) fn exact(scaled: i128, total_weight: u64) -> Fraction {
-        Fraction::new(scaled, i128::from(total_weight))
+    pub(super) fn exact(scaled: i64, total_weight: u64) -> Fraction {
+        Fraction::new(i128::from(scaled), i128::from(total_weight))
     }
 }
 
@@ -142,17 +157,17 @@ mod tests {
     }
 
     /// The error of every client after every slot, by its definition.
-    fn by_definition(weights: &[u32], served: &[Vec<u32>]) -> [(i128, u32, u64); 2] {
-        let total: i128 = weights.iter().map(|&weight| i128::from(weight)).sum();
+    fn by_definition(weights: &[u32], served: &[Vec<u32>]) -> [(i64, u32, u64); 2] {
+        let total: i64 = weights.iter().map(|&weight| i64::from(weight)).sum();
         let (mut least, mut greatest) = ((0, 0, 0), (0, 0, 0));
-        let (mut service, mut all) = (vec![0i128; weights.len()], 0i128);
+        let (mut service, mut all) = (vec![0i64; weights.len()], 0i64);
         for (slot, served) in served.iter().enumerate() {
             for &client in served {
                 service[client as usize] += 1;
                 all += 1;
             }
             for (client, &weight) in weights.iter().enumerate() {
-                let error = service[client] * total - all * i128::from(weight);
+                let error = service[client] * total - all * i64::from(weight);
                 least = if error < least.0 { (error, client as u32, slot as u64 + 1) } else { least };
                 greatest = if error > greatest.0 { (error, client as u32, slot as u64 + 1) } else { greatest };
             }
@@ -183,6 +198,32 @@ mod tests {
             let expected = by_definition(&numbers, &served).map(|(error, _, slots)| (error, slots));
             assert_eq!(found, expected, "{numbers:?} {served:?}");
         }
+    }
+
+    #[test]
+    fn more_than_64_bits_are_refused() {
+        assert_eq!(check_bounds(1 << 18, 1 << 18), Ok(()));
+        assert_eq!(check_bounds(7, i64::MAX as u64 / 7), Ok(()));
+        assert_eq!(check_bounds(u64::MAX, 0), Ok(()));
+        for (total, work) in [(7, i64::MAX as u64 / 7 + 1), (1 << 32, 1 << 31), (1 << 32, 1 << 32), (u64::MAX, 2)] {
+            let refused = check_bounds(total, work).unwrap_err().to_string();
+            assert!(refused.contains("have fewer slots"), "{refused}");
+        }
+    }
+
+    /// As far as 64 bits go: the heaviest has nothing until its error is the least there can be.
+    #[test]
+    fn errors_are_exact_up_to_the_bound() {
+        let weights = weights(&[u32::MAX, 1]);
+        let (total, half) = (1u64 << 32, 1u64 << 30);
+        assert_eq!(check_bounds(total, 2 * half - 1), Ok(()));
+        let mut errors = Errors::new(&weights);
+        errors.total_service = half as i64;
+        errors.clients[1].scaled_service = (half * total) as i64;
+        errors.on_slot(&[ClientId(0)]);
+        let [least, greatest] = errors.extremes();
+        assert_eq!(i128::from(least.scaled), -i128::from(half) * i128::from(u32::MAX));
+        assert_eq!(i128::from(greatest.scaled), i128::from(half) * i128::from(total) - i128::from(half) - 1);
     }
 
     #[test]

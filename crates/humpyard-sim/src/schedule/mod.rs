@@ -1,5 +1,6 @@
 //! The bare sequence of a sharing policy on always-ready clients, with its service error.
 
+mod direct;
 mod draws;
 mod errors;
 
@@ -11,8 +12,8 @@ use humpyard_core::unit::Weight;
 use humpyard_policies::spec::PolicySpec;
 
 pub use draws::{Draws, DrawsRequest, Extreme, Heavy, SkewedWeights, Spread, draws};
-use errors::Errors;
 pub use errors::Fraction;
+use errors::{Errors, check_bounds};
 
 /// What is to be scheduled.
 #[derive(Clone, Debug)]
@@ -49,9 +50,11 @@ pub struct Schedule {
 /// The service error of a client is its service less its weight's share of all service so far, looked at between steps.
 ///
 /// # Errors
-/// A policy that is not a sharing policy alone, or that refuses the set-up.
+/// A policy that is not a sharing policy alone, or that refuses the set-up; so much work that errors would not be exact.
 pub fn schedule(request: &ScheduleRequest) -> Result<Schedule, BuildError> {
     check_policy(&request.policy)?;
+    let total_weight = request.weights.iter().map(|weight| u64::from(weight.get())).sum();
+    check_bounds(total_weight, (request.slots as u64).saturating_mul(request.processors as u64))?;
     let setup = setup(&request.weights, request.processors, request.ties, request.seed);
     let mut ready =
         AlwaysReady::new(&setup, request.order.iter().copied(), |_, _| 1, || request.policy.build_share(&setup))?;
@@ -66,7 +69,6 @@ pub fn schedule(request: &ScheduleRequest) -> Result<Schedule, BuildError> {
             served
         })
         .collect();
-    let total_weight = request.weights.iter().map(|weight| u64::from(weight.get())).sum();
     let [error_min, error_max] = errors.extremes().map(|peak| Errors::exact(peak.scaled, total_weight));
     Ok(Schedule { slots, error_min, error_max })
 }
