@@ -104,11 +104,11 @@ macro_rules! how {
     ($mix:literal, $rest:literal) => {
         concat!(
             $mix,
-            " Each server has 100 processes that always have something to do, in the order of the servers; every slot is a quantum \
-             of one process on each processor, in virtual time, for two periods of the schedule. The paper ran a search engine in Apache; no \
-             real server runs here. A gap is the number of slots from one service of a process to its next, the error its service \
-             less its share. The plots, and columns and claims of a process, are of the 50th of each server; columns of a server are of \
-             whichever of its processes is worst. Live threads are left out. ",
+            " Each server has 100 processes that always have something to do, in the order of the servers. In virtual time, in every \
+             slot each processor serves a quantum of one process, for two periods of the schedule. The paper ran a search engine \
+             in Apache; here neither a real server nor live threads run. A gap is the number of slots from one service of a process \
+             to its next, the error its service less its share. The plots, and columns and claims of a process, are of the 50th of \
+             each server; columns of a server are of whichever of its processes is worst. ",
             $rest
         )
     };
@@ -116,7 +116,11 @@ macro_rules! how {
 
 macro_rules! first {
     ($rest:literal) => {
-        how!("Six servers: the processes of one have weight 10, those of the others 1. On P processors an even schedule serves a process of weight 10 every 150/P slots.", $rest)
+        how!(
+            "Six servers: the processes of one have weight 10, those of the others 1. On P processors an even schedule serves a \
+             process of weight 10 every 150/P slots.",
+            $rest
+        )
     };
 }
 
