@@ -6,6 +6,7 @@
 
 mod gr3_schedules;
 mod gr3_surfaces;
+mod gr3_web_servers;
 mod page;
 mod reproduce;
 mod table;
@@ -91,7 +92,8 @@ pub trait Experiment: Sync {
 
 /// Every experiment, paper by paper.
 pub fn all() -> Vec<&'static dyn Experiment> {
-    gr3_schedules::ALL.iter().map(|experiment| experiment as _).chain(gr3_surfaces::all()).collect()
+    let schedules = gr3_schedules::ALL.iter().map(|experiment| experiment as _);
+    schedules.chain(gr3_surfaces::all()).chain(gr3_web_servers::all()).collect()
 }
 
 /// The experiments of these names, each once, in the order of [`all`]; a name may be a pattern with `*` and `?`, or `all`.
