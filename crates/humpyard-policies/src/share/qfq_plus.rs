@@ -1,8 +1,11 @@
 //! Quick fair queueing by aggregates: QFQ among groups of up to eight clients of one weight, deficit round robin inside.
 //!
 //! **Idea.** To choose among aggregates costs more than to go round inside one. So clients of one weight are bundled, and an
-//! aggregate that is chosen is served for as long as its budget lasts, the longest packet for each of its clients. Then its
-//! tag grows by what it used, over the weights of those of its clients that are not idle.
+//! aggregate that is chosen has a turn: it is served for as long as its budget lasts, the longest packet for each of its clients.
+//! Then its tag grows by what it used, over the weights of those of its clients that are not idle.
+//!
+//! On several cores each has a turn of its own, or a client that needs nearly a whole core would wait for the turns of others.
+//! While other cores choose, tags count the budgets of open turns as used; what is left at the end is taken back.
 //!
 //! **Source.** Valente. Reducing the execution time of fair-queueing packet schedulers. Computer Communications 47, 2014.
 //! PROPORTIONAL_SHARE section 2.12.
@@ -12,18 +15,17 @@
 //! robin adds 3L. On one core, whatever the estimates, if no packet is longer than the longest estimate.
 //!
 //! **Cost.** O(1): the only loop over clients is over the eight of an aggregate. A new weight is looked up in a table, O(1)
-//! expected.
+//! expected; if nobody else had the old one, O(cores). 108 bytes a client, for there may be as many aggregates as clients.
 //!
-//! **Invariants.** In a bucket are the aggregates that have clients whose head may be served, but for the one that is being served.
-//! The ring of an aggregate has those clients.
+//! **Invariants.** In a bucket are the aggregates that have clients whose head may be served, but for the one of the turn that
+//! began last, until another core chooses. The ring of an aggregate has those clients.
 //!
 //! **Departures.** Those of `qfq`. Clients belong to aggregates by their weight, but only those that are not idle count for the
 //! weight and the budget, or a client alone in its aggregate would have the shares of all. A turn ends when nobody of the
 //! aggregate has a head to be served, though one may be in service on another core. A client that is in service on another
 //! core while others of its aggregate go round has the credit that it missed, up to 32 packets, when it comes back. What a
-//! packet used more or less than its estimate after its aggregate's turn is over counts in its next turn. On several cores a
-//! turn is of all of them: a client that needs nearly a whole core may wait for it to end, and have less than its share. A new
-//! weight holds for the packets to come.
+//! packet used more or less than its estimate after its aggregate's turn is over counts in its next turn. A packet that is
+//! longer than the whole budget is served all the same, first in its turn. A new weight holds for the packets to come.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -36,11 +38,11 @@ use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Se
 use humpyard_core::storage::IdCircles;
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::bucket_groups::BucketGroups;
+use super::bucket_groups::{BucketGroups, Member};
 use super::tag::ExactTag;
 
 /// Of so much of the credit that it missed while in service a client has the use.
-const MISSED_MAX: u32 = 32;
+const MISSED_MAX: u16 = 32;
 /// Most clients of an aggregate.
 const CLIENTS_MAX: u8 = 8;
 
@@ -52,14 +54,21 @@ params! {
 /// Aggregates have numbers as clients have: there are never more of them.
 type AggregateId = ClientId;
 
+/// No client, or no aggregate.
+const NONE: ClientId = ClientId(u32::MAX);
+
+fn known(id: ClientId) -> Option<ClientId> {
+    (id != NONE).then_some(id)
+}
+
 /// What is known of one client.
 #[derive(Clone, Copy, Debug)]
 struct Client {
     aggregate: AggregateId,
     /// What it may be served before the next in the ring; negative is debt.
     deficit: i64,
-    /// How often it was given credit, modulo 2^32.
-    rounds: u32,
+    /// How often it was given credit, modulo 2^16.
+    rounds: u16,
     /// Estimated work of its head; 0 while it may not be served.
     head: Work,
     /// Whether it has packets.
@@ -71,16 +80,26 @@ struct Client {
 struct Aggregate {
     /// Work that its tag does not count yet; below 0 it has counted more than there was.
     uncounted: i64,
-    /// How often any of its clients was given credit, at most, modulo 2^32.
-    rounds: u32,
-    /// The first of its ring.
-    first: Option<ClientId>,
-    /// Its neighbours among aggregates that have room, by the hash of the weight; or the next that has no clients.
-    next: Option<AggregateId>,
-    previous: Option<AggregateId>,
+    /// How often any of its clients was given credit, at most, modulo 2^16.
+    rounds: u16,
+    /// The first of its ring, or [`NONE`].
+    first: ClientId,
+    /// Its neighbours among aggregates that have room, by the hash of the weight, or [`NONE`]; or the next that has no clients.
+    next: AggregateId,
+    previous: AggregateId,
     /// Its clients, and those of them that are not idle.
     clients: u8,
     busy: u8,
+}
+
+/// The aggregate that a core is serving.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    aggregate: Option<AggregateId>,
+    /// What is left of its budget.
+    budget: i64,
+    /// Among so many clients was shared what the tag counts ahead of the budget.
+    shared_by: u8,
 }
 
 /// Quick fair queueing by aggregates.
@@ -90,13 +109,13 @@ pub struct QfqPlus {
     clients: IdVec<ClientId, Client>,
     /// The clients of each aggregate whose head may be served.
     rings: IdCircles<ClientId>,
-    /// Aggregates that have room, by the hash of the weight.
-    roomy: Vec<Option<AggregateId>>,
-    /// The first of the aggregates that have no clients.
-    vacant: Option<AggregateId>,
-    /// The aggregate that is being served, and what is left of its budget.
-    serving: Option<AggregateId>,
-    budget: i64,
+    /// Aggregates that have room, by the hash of the weight, or [`NONE`].
+    roomy: Vec<AggregateId>,
+    /// The first of the aggregates that have no clients, or [`NONE`].
+    vacant: AggregateId,
+    turns: IdVec<CoreId, Turn>,
+    /// The core whose turn began last: its aggregate is in no bucket, and its tag does not count the budget ahead.
+    holder: Option<CoreId>,
     longest: i64,
     /// Packets in service.
     in_service: u32,
@@ -117,13 +136,13 @@ impl Build for QfqPlus {
     };
 
     fn new(_: &QfqPlusParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let next = |id: AggregateId| (id.index() + 1 < setup.clients).then(|| AggregateId::from_index(id.index() + 1));
+        let next = |id: AggregateId| if id.index() + 1 < setup.clients { ClientId(id.0 + 1) } else { NONE };
         let aggregate = |id| Aggregate {
             uncounted: 0,
             rounds: 0,
-            first: None,
+            first: NONE,
             next: next(id),
-            previous: None,
+            previous: NONE,
             clients: 0,
             busy: 0,
         };
@@ -132,10 +151,10 @@ impl Build for QfqPlus {
             groups: BucketGroups::new(setup.longest, setup.clients, |id| (1, aggregate(id))),
             clients: IdVec::from_fn(setup.clients, |_| client),
             rings: IdCircles::new(setup.clients),
-            roomy: vec![None; setup.clients.next_power_of_two()],
-            vacant: (setup.clients > 0).then_some(ClientId(0)),
-            serving: None,
-            budget: 0,
+            roomy: vec![NONE; setup.clients.next_power_of_two()],
+            vacant: if setup.clients > 0 { ClientId(0) } else { NONE },
+            turns: IdVec::from_fn(setup.cores, |_| Turn { aggregate: None, budget: 0, shared_by: 1 }),
+            holder: None,
             longest: setup.longest.clamp(1, i64::MAX as u64 / 16) as i64,
             in_service: 0,
         };
@@ -159,9 +178,9 @@ impl Policy for QfqPlus {
             let aggregate = self.groups.get(id);
             assert_eq!((aggregate.own.clients, aggregate.own.busy), members[id], "clients of aggregate {id}");
             weight += u64::from(aggregate.own.busy) * aggregate.weight.weight();
-            let queued = aggregate.own.first.is_some() && self.serving != Some(id);
+            let queued = aggregate.own.first != NONE && self.held() != Some(id);
             assert_eq!(self.groups.contains(id), queued, "aggregate {id} in a bucket");
-            let ring = aggregate.own.first.into_iter().flat_map(|first| self.rings.iter(first));
+            let ring = known(aggregate.own.first).into_iter().flat_map(|first| self.rings.iter(first));
             let offered = ring.inspect(|&member| {
                 assert!(self.clients[member].aggregate == id && self.clients[member].head > 0, "client {member}");
             });
@@ -184,7 +203,7 @@ impl Share for QfqPlus {
         self.clients[id].rounds = self.groups.get(self.clients[id].aggregate).own.rounds;
         self.set_busy(id, true);
         self.offer(id, head.estimate, false);
-        if self.in_service == 0 && !self.is_serving() {
+        if self.in_service == 0 && self.held().is_none_or(|held| self.groups.get(held).own.first == NONE) {
             self.groups.skip();
         }
     }
@@ -196,35 +215,39 @@ impl Share for QfqPlus {
     }
 
     #[inline]
-    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
-        loop {
-            if let Some(id) = self.serving {
-                if let Some(next) = self.next_of(id) {
-                    return Some(next);
-                }
-                self.end_turn(id);
+    fn pick(&mut self, _: Time, core: CoreId) -> Option<ClientId> {
+        if let Some(id) = self.turns[core].aggregate {
+            let next = self.next_of(id).filter(|&next| self.turns[core].budget >= self.clients[next].head as i64);
+            if next.is_some() {
+                return next;
             }
-            let id = self.groups.first()?;
-            self.groups.remove(id);
-            self.serving = Some(id);
-            self.budget = i64::from(self.groups.get(id).own.busy) * self.longest;
+            self.end_turn(core);
         }
+        self.release();
+        let id = self.groups.first()?;
+        self.groups.remove(id);
+        let next = self.next_of(id).expect("who is in a bucket has heads");
+        let budget = i64::from(self.groups.get(id).own.busy) * self.longest;
+        let budget = budget.max(self.clients[next].head as i64);
+        self.turns[core] = Turn { aggregate: Some(id), budget, shared_by: 1 };
+        self.holder = Some(core);
+        Some(next)
     }
 
     #[inline]
-    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
+    fn on_dispatch(&mut self, _: Time, core: CoreId, id: ClientId, sent: &Packet) {
         self.unlink(id);
         self.groups.count(sent.estimate, 0);
-        self.charge(id, sent.estimate, 0);
+        self.charge(core, id, sent.estimate, 0);
         self.in_service += 1;
     }
 
     #[inline]
-    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
+    fn on_completion(&mut self, _: Time, core: CoreId, id: ClientId, sent: &Packet, used: Work) {
         self.in_service -= 1;
         if used != sent.estimate {
             self.groups.count(used, sent.estimate);
-            self.charge(id, used, sent.estimate);
+            self.charge(core, id, used, sent.estimate);
         }
     }
 
@@ -263,9 +286,10 @@ impl Share for QfqPlus {
 }
 
 impl QfqPlus {
-    /// Whether the aggregate being served has a head to be served next.
-    fn is_serving(&self) -> bool {
-        self.serving.is_some_and(|id| self.groups.get(id).own.first.is_some())
+    /// The aggregate of the turn that began last, if it is in no bucket because of that.
+    #[inline]
+    fn held(&self) -> Option<AggregateId> {
+        self.holder.and_then(|core| self.turns[core].aggregate)
     }
 
     /// The client may be served: before all others of its aggregate, for its turn is not over, or after them.
@@ -275,14 +299,13 @@ impl QfqPlus {
         client.head = head.max(1);
         let at = client.aggregate;
         let aggregate = &mut self.groups.get_mut(at).own;
-        match aggregate.first {
-            Some(first) => self.rings.insert_before(first, id),
-            None => aggregate.first = Some(id),
+        if let Some(first) = known(aggregate.first) {
+            self.rings.insert_before(first, id);
         }
-        if is_first {
-            aggregate.first = Some(id);
+        if is_first || aggregate.first == NONE {
+            aggregate.first = id;
         }
-        if self.serving != Some(at) && !self.groups.contains(at) {
+        if self.held() != Some(at) && !self.groups.contains(at) {
             self.count_up(at);
             self.groups.insert(at);
         }
@@ -308,40 +331,44 @@ impl QfqPlus {
         let next = self.rings.next(id);
         self.rings.remove(id);
         let aggregate = &mut self.groups.get_mut(at).own;
-        if aggregate.first == Some(id) {
-            aggregate.first = (next != id).then_some(next);
+        if aggregate.first == id {
+            aggregate.first = if next == id { NONE } else { next };
         }
-        if aggregate.first.is_none() && self.groups.contains(at) {
+        if aggregate.first == NONE && self.groups.contains(at) {
             self.groups.remove(at);
         }
     }
 
-    /// Charges work to the client, its aggregate, and the budget of that if it is being served.
+    /// Charges work to the client, and to the budget of the core's turn if it is its aggregate's; to the aggregate what its tag
+    /// does not count ahead.
     #[inline]
-    fn charge(&mut self, id: ClientId, more: Work, less: Work) {
+    fn charge(&mut self, core: CoreId, id: ClientId, more: Work, less: Work) {
         let add = |to: i64, sign: i64| {
             let work = i128::from(more) - i128::from(less);
             (i128::from(to) + i128::from(sign) * work).clamp(i64::MIN.into(), i64::MAX.into()) as i64
         };
         let client = &mut self.clients[id];
         client.deficit = add(client.deficit, -1);
-        let own = &mut self.groups.get_mut(client.aggregate).own;
-        own.uncounted = add(own.uncounted, 1);
-        if self.serving == Some(client.aggregate) {
-            self.budget = add(self.budget, -1);
+        let turn = &mut self.turns[core];
+        let is_in_turn = turn.aggregate == Some(client.aggregate);
+        if is_in_turn {
+            turn.budget = add(turn.budget, -1);
+        }
+        if !is_in_turn || self.holder == Some(core) {
+            let own = &mut self.groups.get_mut(client.aggregate).own;
+            own.uncounted = add(own.uncounted, 1);
         }
     }
 
-    /// The client of the aggregate being served whose turn it is, unless its head is beyond the budget.
+    /// The client of the aggregate whose turn it is.
     ///
     /// Round robin gives each client a longest packet as often as it comes to the front and has too little. That is done for
     /// as many rounds at once as it takes until somebody has enough, for debts may be large.
     #[inline]
     fn next_of(&mut self, id: AggregateId) -> Option<ClientId> {
-        let first = self.groups.get(id).own.first?;
+        let first = known(self.groups.get(id).own.first)?;
         let Client { deficit, head, .. } = self.clients[first];
-        let next = if deficit >= head as i64 { first } else { self.go_round(id, first) };
-        (self.budget >= self.clients[next].head as i64).then_some(next)
+        Some(if deficit >= head as i64 { first } else { self.go_round(id, first) })
     }
 
     fn go_round(&mut self, id: AggregateId, first: ClientId) -> ClientId {
@@ -360,23 +387,55 @@ impl QfqPlus {
             let given = least + u128::from(passed);
             let more = given.saturating_mul(self.longest as u128);
             client.deficit = client.deficit.saturating_add(i64::try_from(more).unwrap_or(i64::MAX));
-            client.rounds = client.rounds.wrapping_add(given as u32);
+            client.rounds = client.rounds.wrapping_add(given as u16);
             let own = &mut self.groups.get_mut(id).own;
-            own.rounds = if (client.rounds.wrapping_sub(own.rounds) as i32) > 0 { client.rounds } else { own.rounds };
+            own.rounds = if (client.rounds.wrapping_sub(own.rounds) as i16) > 0 { client.rounds } else { own.rounds };
             member = self.rings.next(member);
             if member == first {
                 break;
             }
         }
-        self.groups.get_mut(id).own.first = Some(next);
+        self.groups.get_mut(id).own.first = next;
         next
     }
 
-    /// The aggregate being served is served no longer.
-    fn end_turn(&mut self, id: AggregateId) {
-        self.serving = None;
+    /// The core's turn is over; what its aggregate's tag counts ahead, and was not used, is taken back.
+    fn end_turn(&mut self, core: CoreId) {
+        let Turn { aggregate, budget, shared_by } = self.turns[core];
+        let Some(id) = aggregate else { return };
+        self.turns[core].aggregate = None;
+        let is_counted_ahead = self.holder != Some(core);
+        if !is_counted_ahead {
+            self.holder = None;
+        }
+        self.recount(id, |aggregate| {
+            if is_counted_ahead {
+                let left = budget.div_euclid(shared_by.into());
+                aggregate.own.uncounted -= budget.rem_euclid(shared_by.into());
+                aggregate.start.correct(left.min(0).unsigned_abs(), left.max(0) as u64, &aggregate.weight);
+            }
+        });
+    }
+
+    /// Another core chooses: the aggregate of the turn that began last takes part, as if its budget were used.
+    fn release(&mut self) {
+        let Some(core) = self.holder else { return };
+        let Turn { aggregate, budget, .. } = self.turns[core];
+        let shared_by = aggregate.map_or(0, |id| self.groups.get(id).own.busy);
+        let Some(id) = aggregate.filter(|_| shared_by > 0) else { return self.end_turn(core) };
+        self.turns[core].shared_by = shared_by;
+        self.holder = None;
+        self.recount(id, |aggregate| aggregate.own.uncounted = aggregate.own.uncounted.saturating_add(budget));
+    }
+
+    /// The tag changes, and the aggregate goes to the bucket where it belongs.
+    fn recount(&mut self, id: AggregateId, change: impl FnOnce(&mut Member<AggregateId, Aggregate>)) {
+        if self.groups.contains(id) {
+            self.groups.remove(id);
+        }
+        change(self.groups.get_mut(id));
         self.count_up(id);
-        if self.groups.get(id).own.first.is_some() {
+        if self.groups.get(id).own.first != NONE && self.held() != Some(id) {
             self.groups.insert(id);
         }
     }
@@ -396,7 +455,7 @@ impl QfqPlus {
 
     /// An aggregate that has nothing to be served starts no earlier than now.
     fn raise(&mut self, id: AggregateId) {
-        if self.groups.get(id).own.first.is_some() || self.serving == Some(id) {
+        if self.groups.get(id).own.first != NONE || self.held() == Some(id) {
             return;
         }
         self.count_up(id);
@@ -450,8 +509,8 @@ impl QfqPlus {
         }
         if left == 0 {
             self.unlist(at, weight);
-            self.groups.get_mut(at).own.next = self.vacant.replace(at);
-            self.serving = self.serving.filter(|&serving| serving != at);
+            self.groups.get_mut(at).own.next = core::mem::replace(&mut self.vacant, at);
+            self.turns.iter_mut().for_each(|turn| turn.aggregate = turn.aggregate.filter(|&id| id != at));
         }
         start
     }
@@ -459,15 +518,15 @@ impl QfqPlus {
     /// An aggregate of this weight that has room.
     fn find(&self, weight: u64) -> Option<AggregateId> {
         let mut next = self.roomy[self.place_of(weight)];
-        while let Some(id) = next.filter(|&id| self.groups.get(id).weight.weight() != weight) {
+        while let Some(id) = known(next).filter(|&id| self.groups.get(id).weight.weight() != weight) {
             next = self.groups.get(id).own.next;
         }
-        next
+        known(next)
     }
 
     /// A new aggregate.
     fn found(&mut self, weight: u64, start: ExactTag) -> AggregateId {
-        let id = self.vacant.expect("as many aggregates as clients");
+        let id = known(self.vacant).expect("as many aggregates as clients");
         self.vacant = self.groups.get(id).own.next;
         self.groups.set_weight(id, weight, 0);
         let aggregate = self.groups.get_mut(id);
@@ -480,25 +539,25 @@ impl QfqPlus {
     /// The aggregate has room from now on.
     fn list(&mut self, id: AggregateId, weight: u64) {
         let place = self.place_of(weight);
-        let next = self.roomy[place].replace(id);
-        if let Some(next) = next {
-            self.groups.get_mut(next).own.previous = Some(id);
+        let next = core::mem::replace(&mut self.roomy[place], id);
+        if let Some(next) = known(next) {
+            self.groups.get_mut(next).own.previous = id;
         }
         let own = &mut self.groups.get_mut(id).own;
-        (own.next, own.previous) = (next, None);
+        (own.next, own.previous) = (next, NONE);
     }
 
     /// The aggregate has no room any more, or no clients.
     fn unlist(&mut self, id: AggregateId, weight: u64) {
         let Aggregate { next, previous, .. } = self.groups.get(id).own;
-        match previous {
+        match known(previous) {
             Some(previous) => self.groups.get_mut(previous).own.next = next,
             None => {
                 let place = self.place_of(weight);
                 self.roomy[place] = next;
             }
         }
-        if let Some(next) = next {
+        if let Some(next) = known(next) {
             self.groups.get_mut(next).own.previous = previous;
         }
     }

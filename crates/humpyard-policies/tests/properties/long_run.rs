@@ -13,6 +13,7 @@ use humpyard_policies::share::gr3::Gr3;
 use humpyard_policies::share::gr3mp::Gr3mp;
 use humpyard_policies::share::lottery::Lottery;
 use humpyard_policies::share::qfq::Qfq;
+use humpyard_policies::share::qfq_plus::QfqPlus;
 use humpyard_policies::share::sfq::{Sfq, SfqParams};
 use humpyard_policies::share::sfs::Sfs;
 use humpyard_policies::share::srr::Srr;
@@ -104,7 +105,11 @@ fn tags_by_estimates_are_within_a_thousandth() {
 
 #[test]
 fn rounded_tags_and_surpluses_are_within_a_thousandth() {
-    let deviations = [greatest_deviation_of_any::<Qfq>(), greatest_deviation_of_any::<Sfs>()];
+    let deviations = [
+        greatest_deviation_of_any::<Qfq>(),
+        greatest_deviation_of_any::<QfqPlus>(),
+        greatest_deviation_of_any::<Sfs>(),
+    ];
     assert!(deviations.into_iter().all(|deviation| deviation < 1e-3), "{deviations:?}");
 }
 
