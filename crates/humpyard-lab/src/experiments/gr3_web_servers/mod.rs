@@ -23,7 +23,7 @@ const SHOWN: usize = 50;
 /// The schedules of most policies repeat after a slot for each unit of weight: two such periods.
 const PERIODS: u64 = 2;
 /// Between two services of a process of weight 10 in the first mix, if they are even and there is one processor.
-const WHOLE_SHARE_GAP: f64 = 150.0;
+const EVEN_GAP: f64 = 150.0;
 
 const COLUMNS: [Column; 13] = [
     Column::text("policy"),
