@@ -1,7 +1,7 @@
 //! What figures 14 to 19 claim: PROPORTIONAL_SHARE section 5.4.
 
 use super::super::{Table, TableRow, Verdict, short};
-use super::{Run, SHOWN, WHOLE_SHARE_GAP, rows_of, run_name};
+use super::{EVEN_GAP, Run, SHOWN, rows_of, run_name};
 
 /// A row of the first server, which has the heavy processes in the first mix, under this policy.
 fn first_server(data: &Table, run: Run) -> TableRow<'_> {
@@ -101,7 +101,7 @@ const NO_CLAIM: [Said; 4] = [
     ("wrr", 1491.0, (-3.3, 6.7)),
     ("strr", 355.0, (-2.0, 2.3)),
     ("qfq", 188.0, (-0.3, 1.3)),
-    ("wf2q+", WHOLE_SHARE_GAP, (-0.3, 0.7)),
+    ("wf2q+", EVEN_GAP, (-0.3, 0.7)),
 ];
 
 fn measured_errors(data: &Table, (policy, _, said): Said) -> Verdict {
@@ -132,7 +132,7 @@ pub(super) fn gr3(data: &Table) -> Vec<Verdict> {
 pub(super) fn gr3mp(data: &Table) -> Vec<Verdict> {
     let on = |processors: usize| {
         let run = ("gr3mp", processors);
-        let even = WHOLE_SHARE_GAP / processors as f64;
+        let even = EVEN_GAP / processors as f64;
         [gap_at_most(data, run, 2.0 * even), whole_mix_inside(data, run, (-2.5, 2.5))]
     };
     [2, 8].into_iter().flat_map(on).collect()
