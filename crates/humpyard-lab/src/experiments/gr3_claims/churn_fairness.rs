@@ -192,7 +192,7 @@ impl Processor {
         let client = self.policy.pick(self.now, CoreId(0)).expect("a policy that is work conserving").index();
         let packet = Self::packet(client);
         self.policy.on_dispatch(self.now, CoreId(0), packet.client, &packet);
-        self.now = self.now + Time::from_ns(1);
+        self.now += Time::from_ns(1);
         self.policy.on_completion(self.now, CoreId(0), packet.client, &packet, 1);
         client
     }
