@@ -4,6 +4,7 @@
 //! like the paper's. It falls into parts that know nothing of each other, each of which is run from its own streams of chance,
 //! so that [`reproduce`] may run them on all cores, and go on where it was ended.
 
+mod gr3_costs;
 mod gr3_schedules;
 mod gr3_surfaces;
 mod page;
@@ -91,7 +92,8 @@ pub trait Experiment: Sync {
 
 /// Every experiment, paper by paper.
 pub fn all() -> Vec<&'static dyn Experiment> {
-    gr3_schedules::ALL.iter().map(|experiment| experiment as _).chain(gr3_surfaces::all()).collect()
+    let schedules = gr3_schedules::ALL.iter().map(|experiment| experiment as _);
+    schedules.chain(gr3_surfaces::all()).chain(gr3_costs::all()).collect()
 }
 
 /// The experiments of these names, each once, in the order of [`all`]; a name may be a pattern with `*` and `?`, or `all`.
