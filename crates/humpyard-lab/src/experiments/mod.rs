@@ -5,6 +5,7 @@
 //! so that [`reproduce`] may run them on all cores, and go on where it was ended.
 
 mod gr3_claims;
+mod gr3_costs;
 mod gr3_schedules;
 mod gr3_surfaces;
 mod gr3_web_servers;
@@ -94,7 +95,8 @@ pub trait Experiment: Sync {
 /// Every experiment, paper by paper.
 pub fn all() -> Vec<&'static dyn Experiment> {
     let schedules = gr3_schedules::ALL.iter().map(|experiment| experiment as _);
-    schedules.chain(gr3_surfaces::all()).chain(gr3_web_servers::all()).chain(gr3_claims::all()).collect()
+    let surfaces = gr3_surfaces::all().chain(gr3_costs::all());
+    schedules.chain(surfaces).chain(gr3_web_servers::all()).chain(gr3_claims::all()).collect()
 }
 
 /// The experiments of these names, each once, in the order of [`all`]; a name may be a pattern with `*` and `?`, or `all`.

@@ -169,12 +169,12 @@ impl Table {
     }
 
     /// The rows.
-    pub fn rows(&self) -> impl Iterator<Item = TableRow<'_>> {
+    pub fn rows(&self) -> impl Iterator<Item = TableRow<'_>> + Clone {
         self.rows.iter().map(|row| TableRow { columns: self.columns, row })
     }
 
     /// The rows in which this column says this.
-    pub fn rows_of<'a>(&'a self, column: &'a str, text: &'a str) -> impl Iterator<Item = TableRow<'a>> {
+    pub fn rows_of<'a>(&'a self, column: &'a str, text: &'a str) -> impl Iterator<Item = TableRow<'a>> + Clone {
         self.rows().filter(move |row| row.text(column) == text)
     }
 
