@@ -44,7 +44,7 @@ fn what_there_is_not_is_refused() {
     let directory = directory();
     fs::write(directory.path().join("file"), "").expect("it is written");
     for (command, words) in [
-        ("reproduce gr3-fig22", &["no experiment `gr3-fig22`; did you mean `gr3-fig2`?"][..]),
+        ("reproduce gr3-fg2", &["no experiment `gr3-fg2`; did you mean `gr3-fig2`?"][..]),
         ("reproduce nothing-*", &["no experiment `nothing-*`", "there are: gr3-fig2"]),
         ("reproduce", &["<NAME>"]),
         ("reproduce gr3-fig2 --quick --full", &["--full"]),

@@ -52,8 +52,7 @@ pub(super) struct Machine<Q> {
     served: Vec<Option<(ClientId, Next)>>,
     /// Who is woken when this slot is over.
     woken: Vec<ClientId>,
-    /// A slot's work, of the client that the policy is told of: writing a whole packet for each call would take as long as a
-    /// decision.
+    /// A slot's work, of the client that the policy is told of.
     packet: Packet,
     now: Time,
 }
