@@ -6,17 +6,22 @@ CARGO ?= cargo
 PYTHON_ENVIRONMENT = $(abspath $(or $(CARGO_TARGET_DIR),target))/python
 PYTHON = $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help demo test format lint docs check-no-std bench prerequisites python clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench prerequisites python clean
 
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
 	@echo "make test     formatting, lints, documentation, all tests"
+	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and verdicts in reproduction/ (two minutes)"
 	@echo "make bench    time the hot paths"
 	@echo "make clean    remove everything built"
 
 demo: prerequisites
 	$(CARGO) build --locked --release --package humpyard-cli
 	./target/release/humpyard demo
+
+reproduce: prerequisites
+	$(CARGO) build --locked --release --package humpyard-cli
+	./target/release/humpyard reproduce all --quick
 
 test: prerequisites format lint docs check-no-std
 	HUMPYARD_PYTHON=$(PYTHON) $(CARGO) test --locked --workspace --all-features

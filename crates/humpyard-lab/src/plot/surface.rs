@@ -95,7 +95,7 @@ impl SurfacePlot {
         for (index, label) in self.y.1.iter().enumerate() {
             let y = part(index, ys);
             area.draw(&line((0.0, y, 0.0), (1.0, y, 0.0), grid))?;
-            write(area, label, projected((1.0, y, 0.0)), (8, 2), HPos::Left)?;
+            write(area, label, projected((1.0, y, 0.0)), (14, -3), HPos::Left)?;
         }
         let ink = INK.stroke_width(1);
         for (from, to) in
