@@ -13,6 +13,7 @@ use humpyard_core::policy::{ServiceSetup, Setup, Ties, Topology};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
+use humpyard_runtime::panic::{catch, keep_quiet};
 use humpyard_traffic::capture::temporary_beside;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
@@ -45,6 +46,9 @@ struct Header {
     chains: Vec<Vec<ServiceId>>,
     exit: Option<ExitOrder>,
 }
+
+/// More clients, flows or packets than any run has.
+const HELD_MAX: usize = 1 << 26;
 
 /// The version of the format.
 const VERSION: u32 = 2;
@@ -265,6 +269,12 @@ pub fn replay(
             header.humpyard_journal
         )));
     }
+    if header.clients.max(header.flows).max(header.packets) > HELD_MAX {
+        return Err(LabError::option(format!(
+            "`{path}`, line 1: more than {HELD_MAX} clients, flows or packets: the journal is damaged"
+        )));
+    }
+    keep_quiet();
     let recorded: PolicySpec = header.policy.parse()?;
     let policy = policy.unwrap_or_else(|| recorded.clone());
     header.with_setup(|setup| {
@@ -288,7 +298,8 @@ pub fn replay(
                 continue;
             }
             let record: Record = serde_json::from_str(&line).map_err(|error| damaged(&error))?;
-            if !playing.play(at, &record)? {
+            let played = catch(|| playing.play(at, &record));
+            if !played.map_err(|panic| damaged(&format!("what it says cannot have been: {panic}")))?? {
                 whole = true;
                 break;
             }

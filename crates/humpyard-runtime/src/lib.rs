@@ -12,7 +12,7 @@ mod crew;
 mod dispatcher;
 mod outcome;
 mod own;
-mod panic;
+pub mod panic;
 mod placement;
 mod threads;
 mod virtual_cores;

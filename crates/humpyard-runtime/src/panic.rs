@@ -1,4 +1,4 @@
-//! Panics of services: caught, told in one line, not printed.
+//! Panics of services, and of whatever else must not end the program: caught, told in one line, not printed.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -14,7 +14,7 @@ thread_local! {
 
 /// Lets the program's panic hook say nothing of the panics that [`catch`] catches, from now on: one packet in a thousand that
 /// a service cannot bear would be a flood. Every other panic goes to the hook that there was.
-pub(crate) fn keep_quiet() {
+pub fn keep_quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = take_hook();
@@ -28,9 +28,12 @@ pub(crate) fn keep_quiet() {
     });
 }
 
-/// Lets a service work; if it panics, why and where, in one line.
+/// Lets a service work, or something else that may panic; if it does, why and where, in one line.
+///
+/// # Errors
+/// The panic; what the work left half done must not be used.
 #[inline]
-pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     SERVING.set(true);
     // What the work may have left half done, its caller makes anew.
     let worked = catch_unwind(AssertUnwindSafe(work));

@@ -97,12 +97,25 @@ fn what_cannot_be_is_refused() {
         [&shorter[..shorter.len() - 2], &shorter[shorter.len() - 1..]].concat().join("\n"),
     )
     .unwrap();
+    let mut lines: Vec<&str> = whole.lines().collect();
+    let back = format!("{{\"now\":0,{}", lines[40].split_once(',').unwrap().1);
+    lines[40] = &back;
+    fs::write(at.join("back.jsonl"), lines.join("\n")).unwrap();
+    fs::write(at.join("stranger.jsonl"), whole.replacen("\"service\":0", "\"service\":7", 1)).unwrap();
+    fs::write(
+        at.join("crowd.jsonl"),
+        whole.replacen("\"clients\":", "\"clients\":4294967295,\"x\":", 1).replace("\"x\":65536,", ""),
+    )
+    .unwrap();
     fs::write(at.join("words.jsonl"), whole.replacen("\"now\":", "\"word\":1,\"now\":", 1)).unwrap();
     fs::write(at.join("other.jsonl"), "{\"a\":1}\n").unwrap();
     fs::write(at.join("empty.jsonl"), "").unwrap();
     fs::write(at.join("later.jsonl"), whole.replacen("journal\":2", "journal\":3", 1)).unwrap();
     refused(at, "replay missing.jsonl", &["cannot read the journal `missing.jsonl`"]);
     refused(at, "replay cut.jsonl", &["`cut.jsonl`, line ", "cut or damaged"]);
+    refused(at, "replay back.jsonl", &["`back.jsonl`, line 41: ", "time went back", "cut or damaged"]);
+    refused(at, "replay stranger.jsonl", &["`stranger.jsonl`, line ", "what it says cannot have been", "damaged"]);
+    refused(at, "replay crowd.jsonl", &["`crowd.jsonl`, line 1", "damaged"]);
     refused(at, "replay shorter.jsonl", &["`shorter.jsonl`: it ends after ", "the journal is cut"]);
     refused(at, "replay fewer.jsonl", &["records were written, and ", "cut or damaged"]);
     refused(at, "replay words.jsonl", &["`words.jsonl`, line 2: unknown field `word`"]);

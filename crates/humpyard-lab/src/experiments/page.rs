@@ -71,7 +71,7 @@ fn experiment(run: &Reproduced) -> Markup {
             p {
                 "Data: "
                 @for file in run.files.iter().filter(|file| !is_plot(file)) { a href=(file) { (file) } " " }
-                (format!("({:.1} s of a core)", run.measured_core_seconds))
+                (format!("({:.1} s, one part after the other)", run.measured_seconds))
             }
         }
     }

@@ -57,8 +57,8 @@ pub struct Reproduced {
     pub verdicts: Vec<Verdict>,
     /// Its files, in the directory.
     pub files: Vec<String>,
-    /// Time of all its parts together, in seconds of a core: different in every run.
-    pub measured_core_seconds: f64,
+    /// How long all its parts took one after the other, in seconds: different in every run.
+    pub measured_seconds: f64,
 }
 
 impl Reproduced {
@@ -79,6 +79,9 @@ pub fn reproduce(
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<Vec<Reproduced>, LabError> {
     let directory = &options.directory;
+    if directory.as_os_str().is_empty() {
+        return Err(LabError::option("--out takes the name of a directory, reproduction for example"));
+    }
     fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
     let kept = Kept::open(options)?;
     let mut collected: Vec<Collected> = options.experiments.iter().map(|&run| Collected::new(run, options)).collect();
@@ -206,7 +209,7 @@ impl Collected {
             seed: options.seed.0,
             verdicts: self.run.verdicts(&data),
             files,
-            measured_core_seconds: self.seconds,
+            measured_seconds: self.seconds,
         };
         let document = serde_json::to_string_pretty(&reproduced).unwrap_or_default();
         write(&directory.join("verdicts.json"), format!("{document}\n").as_bytes())?;
@@ -217,6 +220,8 @@ impl Collected {
 /// The rows of parts that are done, in a directory of their own, for this program, seed and scale.
 struct Kept {
     directory: PathBuf,
+    /// The parts of this run.
+    done: Vec<PathBuf>,
 }
 
 impl Kept {
@@ -229,13 +234,24 @@ impl Kept {
         let name = format!("{}-{:?}-{}", &program[..16], options.scale, options.seed.0);
         let directory = options.directory.join(".parts").join(name);
         fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
-        Ok(Self { directory })
+        let mut kept = Self { directory, done: Vec::new() };
+        for (experiment, run) in options.experiments.iter().enumerate() {
+            let parts = 0..run.parts(options.scale);
+            kept.done.extend(parts.map(|part| kept.path(options, Work { experiment, part })).collect::<Vec<_>>());
+        }
+        Ok(kept)
+    }
+
+    /// Where the rows of a part are kept.
+    fn path(&self, options: &ReproduceOptions, work: Work) -> PathBuf {
+        let id = options.experiments[work.experiment].about().id;
+        self.directory.join(format!("{id}-{}.csv", work.part))
     }
 
     /// The rows of a part: those that are kept, or else new ones.
     fn rows(&self, options: &ReproduceOptions, work: Work) -> Result<Vec<Row>, LabError> {
         let experiment = options.experiments[work.experiment];
-        let path = self.directory.join(format!("{}-{}.csv", experiment.about().id, work.part));
+        let path = self.path(options, work);
         let kept = fs::read_to_string(&path).ok().and_then(|text| Table::from_csv(experiment.columns(), &text));
         if let Some(kept) = kept {
             return Ok(kept.into_rows());
@@ -249,8 +265,11 @@ impl Kept {
 
     /// Everything is done: nothing needs to be kept.
     fn clear(self) {
-        // What cannot be removed does no harm.
-        let _ = fs::remove_dir_all(&self.directory);
+        // What cannot be removed does no harm: parts of other experiments are not ours, and keep their directory.
+        for path in self.done {
+            let _ = fs::remove_file(path);
+        }
+        let _ = fs::remove_dir(&self.directory);
         let _ = self.directory.parent().map(fs::remove_dir);
     }
 }

@@ -1,6 +1,6 @@
 //! The capture writer: pcap and pcapng, plain or compressed, never half a file under the final name.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::string::{String, ToString};
@@ -213,6 +213,12 @@ pub fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
             "this is no name of a file; name a file in a directory that there is",
         ));
     }
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "there is a device or a pipe of this name; name a file",
+        ));
+    }
     make_temporary(directory).map_err(|error| {
         let directory = directory.display();
         let reason = match error.kind() {
@@ -241,7 +247,7 @@ fn make_temporary(directory: &Path) -> io::Result<NamedTempFile> {
     {
         use std::os::unix::fs::PermissionsExt;
         // The user's umask takes from this what it takes from any new file.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
+        builder.permissions(fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(directory)
 }
