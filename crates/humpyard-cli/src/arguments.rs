@@ -373,9 +373,15 @@ pub(crate) struct RunArguments {
     /// Worker threads; 0 does everything on one thread
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) workers: u16,
-    /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), `-`, or null:
+    /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), `-`, null:, or an interface (iface:NAME)
     #[arg(long, value_name = "DST", default_value = "null:")]
     pub(crate) output: String,
+    /// Between two interfaces: what comes in by the output leaves by the input
+    #[arg(long)]
+    pub(crate) both_ways: bool,
+    /// Keep the privileges of the user once interfaces are open
+    #[arg(long)]
+    pub(crate) keep_privileges: bool,
     /// Where packets go at which a service panicked, as they came in: a capture file; a .pcapng takes all link types
     #[arg(long, value_name = "FILE")]
     pub(crate) quarantine: Option<String>,

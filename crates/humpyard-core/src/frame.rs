@@ -31,6 +31,11 @@ pub struct Frame {
     pub wire_length: u32,
     /// What `data` starts with.
     pub link: LinkType,
+    /// Which of several interfaces it came by, counted from 0 in the order of the inputs; 0 where there is one input, and
+    /// where inputs are captures.
+    pub port: u16,
+    /// Whether it is an answer to a frame that came by `port`, and leaves where that came from.
+    pub answer: bool,
     /// The captured bytes.
     pub data: Vec<u8>,
 }

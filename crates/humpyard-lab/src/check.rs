@@ -65,13 +65,12 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         let mut control = Control { stop: &AtomicBool::new(true), progress: &mut |_, _| {} };
         parts::pacer(config, cores, &mut control)?;
     }
-    if !config.inputs().iter().any(|input| is_pipe(input)) {
-        parts::source(config)?;
+    if humpyard_wire::needed(&config.inputs(), &config.output) && config.host == Host::Live {
+        parts::ports(config)?;
+    } else {
+        check_files(config)?;
     }
     if config.host == Host::Live {
-        if config.output != "-" {
-            create(&config.output)?;
-        }
         parts::quarantine(config)?;
     }
     let ruled = Ruled::new(config)?;
@@ -102,6 +101,17 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         reached: is_reached(at),
     });
     Ok(Checked { options: config.options(), rules: rules.collect(), warnings })
+}
+
+/// Whether the input can be read and the output written.
+fn check_files(config: &RunConfig) -> Result<(), LabError> {
+    if !config.inputs().iter().any(|input| is_pipe(input)) {
+        parts::source(config)?;
+    }
+    if config.host == Host::Live && config.output != "-" {
+        create(&config.output)?;
+    }
+    Ok(())
 }
 
 fn is_in_a_chain(config: &RunConfig, service: &str) -> bool {

@@ -50,9 +50,9 @@ pub fn compare(
     mut starting: impl FnMut(&PolicySpec, u32),
 ) -> Result<Comparison, LabError> {
     let repetitions = repetitions.max(1);
-    if config.reads_pipe() && (policies.len() > 1 || repetitions > 1) {
+    if config.reads_once() && (policies.len() > 1 || repetitions > 1) {
         return Err(LabError::option(
-            "a comparison reads the input once per policy and repetition, which a pipe does not allow: use a file",
+            "a comparison reads the input once per policy and repetition, which pipes and interfaces do not allow: use a file",
         ));
     }
     let mut runs = Vec::with_capacity(policies.len() * repetitions as usize);

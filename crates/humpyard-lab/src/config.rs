@@ -15,6 +15,7 @@ use humpyard_runtime::Overload;
 use humpyard_sim::TABLES;
 use humpyard_traffic::Tunnels;
 use humpyard_traffic::classify::{Granularity, Match};
+use humpyard_traffic::source::is_interface;
 use ipnet::IpNet;
 
 use crate::LabError;
@@ -229,6 +230,10 @@ pub struct RunConfig {
     pub more_inputs: Vec<String>,
     /// Where they go. Live only.
     pub output: String,
+    /// Whether what comes in by the output leaves by the input, between two interfaces. Live only.
+    pub both_ways: bool,
+    /// Whether a live run gives up the privileges of its thread once everything is open: so does a program that only runs.
+    pub drop_privileges: bool,
     /// Where packets go at which a service panicked: a capture file; none keeps none of them. Live only.
     pub quarantine: Option<String>,
     /// The policies.
@@ -313,6 +318,8 @@ impl RunConfig {
             input: input.to_owned(),
             more_inputs: Vec::new(),
             output: "null:".to_owned(),
+            both_ways: false,
+            drop_privileges: false,
             quarantine: None,
             policy,
             cores: 2,
@@ -363,9 +370,14 @@ impl RunConfig {
         self.inputs().join(" + ")
     }
 
-    /// Whether an input is a pipe, which can be read once only.
-    pub(crate) fn reads_pipe(&self) -> bool {
-        self.inputs().iter().any(|input| input == "-")
+    /// Whether an input can be read once only: a pipe, or an interface.
+    pub(crate) fn reads_once(&self) -> bool {
+        self.inputs().iter().any(|input| input == "-" || is_interface(input))
+    }
+
+    /// Whether packets come by an interface, whenever they do.
+    pub(crate) fn listens(&self) -> bool {
+        self.inputs().iter().any(|input| is_interface(input))
     }
 
     /// Delay beyond which a packet of the service is late.
@@ -465,6 +477,7 @@ impl RunConfig {
             options.insert("clock", self.clock.name().to_owned());
             options.insert("in-flight", self.in_flight.to_string());
             options.insert("output", self.output.clone());
+            options.insert("both-ways", self.both_ways.to_string());
             options.insert("quarantine", self.quarantine.clone().unwrap_or_else(|| "none".to_owned()));
         }
         options

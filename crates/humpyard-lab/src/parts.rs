@@ -14,11 +14,13 @@ use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
+use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::{Classifier, ClassifierConfig, Granularity};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::repeat::Repeat;
 use humpyard_traffic::sink::{Sink, create};
 use humpyard_traffic::source::Source;
+use humpyard_wire::Ports;
 
 use crate::LabError;
 use crate::config::{Host, Rate, RunConfig};
@@ -235,8 +237,27 @@ fn time(duration: Duration) -> Time {
 }
 
 /// The input, played as often as asked.
-pub(crate) fn source(config: &RunConfig) -> Result<Box<dyn Source + Send>, LabError> {
+pub(crate) fn source(config: &RunConfig) -> Result<Box<dyn Source + Send>, TrafficError> {
     Ok(Box::new(Repeat::open(&config.inputs(), config.seed, config.rounds)?))
+}
+
+/// Where the packets of a live run come from and where they go: files, or interfaces.
+pub(crate) fn ports(config: &RunConfig) -> Result<Ports, LabError> {
+    if config.listens() {
+        let refuse = |option: &str| {
+            Err(LabError::option(format!("packets come by an interface when they do: leave out {option}")))
+        };
+        match config.rate {
+            Rate::Line => {}
+            Rate::Load(_) => return refuse("--load"),
+            Rate::Trace | Rate::PacketsPerSecond(_) => return refuse("--rate"),
+        }
+        if config.rounds > 1 {
+            return refuse("--loop");
+        }
+    }
+    let (inputs, output) = (config.inputs(), &config.output);
+    Ok(humpyard_wire::open(&inputs, output, config.both_ways, || source(config), create)?)
 }
 
 /// The quarantine, if one is asked for.
@@ -281,8 +302,8 @@ const PROGRESS_EVERY: u64 = 1 << 16;
 
 /// By how much gaps must be stretched for this load of so many cores. If `stop` is set it does not matter: the run is over.
 fn stretch(config: &RunConfig, cores: usize, load: f64, control: &mut Control<'_>) -> Result<f64, LabError> {
-    if config.reads_pipe() {
-        return Err(LabError::option("--load reads the input twice, which a pipe does not allow: use a file"));
+    if config.reads_once() {
+        return Err(LabError::option("--load reads the input twice, which pipes and interfaces do not allow: use a file"));
     }
     let costs = costs(config)?;
     let mut classifier = classifier(config)?;

@@ -6,6 +6,8 @@ use humpyard_core::measure::{Histogram, Summary};
 use humpyard_core::mechanism::{Account, DropReason};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::pace::ClockJumps;
+use humpyard_traffic::sink::Sent;
+use humpyard_traffic::source::Received;
 use serde::Serialize;
 
 use crate::environment::Environment;
@@ -30,6 +32,8 @@ pub struct RunResult {
     pub unit: &'static str,
     /// What became of every packet.
     pub packets: PacketCounts,
+    /// What the interfaces counted; empty where packets came from and went elsewhere.
+    pub ports: PortCounts,
     /// Flows seen.
     pub flows: u64,
     /// Everything measured on the packets.
@@ -74,6 +78,24 @@ pub struct PacketCounts {
     pub held_out: u64,
     /// Packets that services dropped, by reason.
     pub dropped_out: BTreeMap<&'static str, u64>,
+}
+
+/// What the interfaces of a run counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PortCounts {
+    /// By interface, what came in: `frames` of all of them are the packets that came in.
+    pub received: Vec<Received>,
+    /// By interface, what went out: `frames` of all of them are the packets that were forwarded.
+    pub sent: Vec<Sent>,
+}
+
+impl PortCounts {
+    /// Whether the interfaces counted what the run did.
+    pub fn agree(&self, packets: &PacketCounts) -> bool {
+        let received: u64 = self.received.iter().map(|port| port.frames).sum();
+        let sent: u64 = self.sent.iter().map(|port| port.frames).sum();
+        (self.received.is_empty() || received == packets.arrived) && (self.sent.is_empty() || sent == packets.forwarded)
+    }
 }
 
 impl PacketCounts {

@@ -9,12 +9,13 @@ use humpyard_core::policy::Setup;
 use humpyard_runtime::{Live, Overload};
 use humpyard_services::{Factory, prepare};
 use humpyard_sim::Simulation;
+use humpyard_wire::Ports;
 
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::environment::Environment;
 use crate::parts::{self, AnyMeasured};
-use crate::result::{Damage, Measured, PacketCounts, Panic, RunResult};
+use crate::result::{Damage, Measured, PacketCounts, Panic, PortCounts, RunResult};
 
 /// How a run is watched and ended from outside.
 pub struct Control<'a> {
@@ -87,22 +88,28 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     // First, for it knows best what is wrong with a service.
     let services = factories(config)?;
     let classifier = parts::classifier(config)?;
-    let line = config.rate == Rate::Line;
+    // A wire does not wait.
+    let waits = config.rate == Rate::Line && !config.listens();
     let (outcome, timeline_cut) = parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {
         let (measured, records) = parts::measured(config, setup, options)?;
+        let quarantine = parts::quarantine(config)?;
+        let Ports { source, sink } = parts::ports(config)?;
+        if config.drop_privileges {
+            humpyard_wire::drop_privileges()?;
+        }
         let outcome = humpyard_runtime::run(Live {
             measured,
             packets: config.buffer,
             workers: config.cores,
             services,
             pacer: parts::pacer(config, cores, control)?,
-            overload: config.overload.unwrap_or(if line { Overload::Wait } else { Overload::Drop }),
+            overload: config.overload.unwrap_or(if waits { Overload::Wait } else { Overload::Drop }),
             clock: clock(config, setup)?,
             swaps: parts::swaps(config, setup, &records)?,
             longest: config.longest,
-            source: parts::source(config)?,
-            sink: humpyard_traffic::sink::create(&config.output)?,
-            quarantine: parts::quarantine(config)?,
+            source,
+            sink,
+            quarantine,
             classifier,
             stop: control.stop,
             progress: control.progress,
@@ -124,6 +131,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     };
     Ok(RunResult {
         flows: outcome.flows,
+        ports: PortCounts { received: outcome.received, sent: outcome.sent },
         interrupted: outcome.interrupted,
         panic: outcome.panic.map(|panic| Panic {
             packet: panic.packet,
@@ -154,6 +162,7 @@ fn result(config: &RunConfig, host: &'static str, measured: &AnyMeasured) -> Run
         unit: config.unit.name(),
         packets: PacketCounts::of(measured.account()),
         flows: 0,
+        ports: PortCounts::default(),
         summary: measured.summary(),
         interrupted: false,
         panic: None,

@@ -30,7 +30,7 @@ use crate::panic;
 use crate::placement::{Seat, seats};
 use crate::threads::Threads;
 use crate::virtual_cores::VirtualCores;
-use crate::wait::{Bell, Next, Patience};
+use crate::wait::{Doorbell, Next, Patience};
 use crate::worker::{Done, Panicked, Workbench};
 
 /// What to do when as many packets are held as may be.
@@ -104,9 +104,9 @@ const WAKE_EARLY: Duration = Duration::from_micros(100);
 pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<Outcome<S, Q, A>, RunError> {
     panic::keep_quiet();
     let stopwatch = Stopwatch::start();
-    let bell = Arc::new(Bell::default());
+    let doorbell = Arc::new(Doorbell::new().map_err(RunError::Doorbell)?);
     let seats = seats(if matches!(live.clock, Clock::Real) { live.workers } else { 0 });
-    let crew = crew(&live, &seats, stopwatch, &bell)?;
+    let crew = crew(&live, &seats, stopwatch, &doorbell)?;
     let now = if matches!(live.clock, Clock::Real) { Now::Real(stopwatch) } else { Now::Virtual(Time::ZERO) };
     let _seated = seats[0].take();
     crew.wait_until_ready();
@@ -133,16 +133,21 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         crew,
         begin: now.read(),
         now,
-        bell,
+        doorbell,
         live,
     };
     let worked = dispatcher.work();
-    let Dispatcher { live, out, panic, damage, interrupted, overdue_max, swap_pause_max, decision, crew, .. } =
+    let Dispatcher { live, mut out, panic, damage, interrupted, overdue_max, swap_pause_max, decision, crew, .. } =
         dispatcher;
     // No thread outlives the run, whatever became of it.
     let ended = crew.end();
     worked?;
     let counters = ended?;
+    let mut live = live;
+    let received = live.source.received()?;
+    live.sink.flush()?;
+    let sent = live.sink.sent();
+    out.on_sent(&sent);
     live.sink.finish()?;
     live.quarantine.map_or(Ok(0), Sink::finish)?;
     (live.progress)(live.measured.account().arrived, Some(1.0));
@@ -151,6 +156,8 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         clock_jumps: live.pacer.as_ref().map(Pacer::jumps).unwrap_or_default(),
         measured: live.measured,
         out,
+        received,
+        sent,
         counters,
         panic,
         damage,
@@ -177,7 +184,7 @@ fn crew<S: Steer, Q: Share, A: Allocate>(
     live: &Live<'_, S, Q, A>,
     seats: &[Seat],
     stopwatch: Stopwatch,
-    bell: &Arc<Bell>,
+    doorbell: &Arc<Doorbell>,
 ) -> Result<Crew, RunError> {
     let bench = || Workbench::new(&live.services, live.quarantine.is_some());
     Ok(match &live.clock {
@@ -185,7 +192,7 @@ fn crew<S: Steer, Q: Share, A: Allocate>(
         Clock::Real if live.workers == 0 => Crew::Own(Own::new(stopwatch, bench())),
         Clock::Real => {
             let in_flight = live.measured.scheduler().in_flight() as usize;
-            Crew::Threads(Threads::start(&seats[1..], in_flight, stopwatch, bell, bench)?)
+            Crew::Threads(Threads::start(&seats[1..], in_flight, stopwatch, doorbell, bench)?)
         }
     })
 }
@@ -196,7 +203,7 @@ struct Dispatcher<'a, S, Q, A> {
     now: Now,
     /// When everybody was ready: from then arrivals count.
     begin: Time,
-    bell: Arc<Bell>,
+    doorbell: Arc<Doorbell>,
     patience: Patience,
     /// Cores that were given packets and not yet woken.
     given: IdSet<CoreId>,
@@ -233,6 +240,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let timed_out = self.keep_time()?;
             let arrived = self.take_in()?;
             let dispatched = self.hand_out();
+            self.live.sink.send()?;
             if !self.reading && self.live.measured.account().held + self.out.held == 0 {
                 return Ok(());
             }
@@ -411,6 +419,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// Reads the next frame and gives it with its arrival; none when there is none now, or no more.
     fn read(&mut self, now: Time) -> Result<Option<(Time, Frame)>, RunError> {
         let mut frame = self.spare.pop().unwrap_or_default();
+        (frame.port, frame.answer) = (0, false);
         while self.reading {
             match self.live.source.poll(&mut frame) {
                 Ok(Polled::Frame) => {
@@ -437,7 +446,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn wait_for_source(&mut self) -> Result<(), RunError> {
         if self.patience.wait() == Next::Sleep {
             self.flush()?;
-            self.bell.sleep(SLEEP_MAX, || false);
+            self.doorbell.sleep(SLEEP_MAX, &self.live.source.descriptors(), || false);
         }
         Ok(())
     }
@@ -555,9 +564,15 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let until_next = self.next_event().map(|next| Duration::from_nanos(next.since(now).as_ns()));
         let longest = until_next.map_or(SLEEP_MAX, |until| until.saturating_sub(WAKE_EARLY).min(SLEEP_MAX));
         if !longest.is_zero() {
-            self.bell.sleep(longest, || self.crew.has_results());
+            let wakers = if self.listens() { self.live.source.descriptors() } else { Vec::new() };
+            self.doorbell.sleep(longest, &wakers, || self.crew.has_results());
         }
         Ok(())
+    }
+
+    /// Whether a frame could be taken in if there were one.
+    fn listens(&self) -> bool {
+        self.reading && self.next.is_none() && !self.must_wait()
     }
 
     /// When the next thing happens of which nobody tells.

@@ -9,6 +9,8 @@ use humpyard_core::unit::Time;
 use humpyard_services::{DropReason, Verdict};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::pace::ClockJumps;
+use humpyard_traffic::sink::Sent;
+use humpyard_traffic::source::Received;
 
 use crate::counters::Counters;
 use crate::placement::Seat;
@@ -74,6 +76,21 @@ impl OutAccount {
         self.forwarded += 1;
     }
 
+    /// Of the packets that went out these did not come far: their interface did not take them.
+    pub(crate) fn on_sent(&mut self, sent: &[Sent]) {
+        for sent in sent {
+            let lost = [
+                (DropReason::OutputFull, sent.full),
+                (DropReason::OutputTooLong, sent.too_long),
+                (DropReason::OutputDown, sent.down),
+            ];
+            for (reason, count) in lost {
+                self.forwarded -= count;
+                self.dropped[reason.index()] += count;
+            }
+        }
+    }
+
     /// A service made a packet, which goes out.
     pub(crate) fn on_generated(&mut self) {
         self.generated += 1;
@@ -88,6 +105,10 @@ pub struct Outcome<S, Q, A> {
     pub measured: Measured<S, Q, A>,
     /// The account of what went out.
     pub out: OutAccount,
+    /// What came by each interface; empty where packets came from elsewhere.
+    pub received: Vec<Received>,
+    /// What went out by each interface; empty where packets went elsewhere.
+    pub sent: Vec<Sent>,
     /// What the services counted themselves.
     pub counters: Counters,
     /// The panic of a service at the earliest packet, if a service panicked.
@@ -130,6 +151,9 @@ pub enum RunError {
     /// The source or the sink failed, and not by damage within the source.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
+    /// The system gives nothing by which workers could wake the dispatcher.
+    #[error("cannot make an event to be woken by: {0}; raise the limit of open files")]
+    Doorbell(io::Error),
     /// A thread could not be started.
     #[error("cannot start a worker thread: {0}; use fewer workers")]
     Thread(io::Error),

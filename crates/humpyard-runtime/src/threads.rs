@@ -13,7 +13,7 @@ use crate::clock::Stopwatch;
 use crate::counters::Counters;
 use crate::outcome::RunError;
 use crate::placement::Seat;
-use crate::wait::Bell;
+use crate::wait::Doorbell;
 use crate::worker::{BATCH, Done, Job, Laps, Signals, Workbench, Worker};
 
 /// One worker thread per core.
@@ -39,11 +39,11 @@ impl Threads {
         seats: &[Seat],
         in_flight: usize,
         stopwatch: Stopwatch,
-        bell: &Arc<Bell>,
+        doorbell: &Arc<Doorbell>,
         bench: impl Fn() -> Workbench,
     ) -> Result<Self, RunError> {
         let hand = |(number, &seat): (usize, &Seat)| {
-            let hand = Hand::start(number, seat, in_flight, stopwatch, bell, bench());
+            let hand = Hand::start(number, seat, in_flight, stopwatch, doorbell, bench());
             hand.map_err(RunError::Thread)
         };
         Ok(Self { hands: seats.iter().enumerate().map(hand).collect::<Result<_, _>>()?, next: 0 })
@@ -137,7 +137,7 @@ impl Hand {
         seat: Seat,
         in_flight: usize,
         stopwatch: Stopwatch,
-        bell: &Arc<Bell>,
+        doorbell: &Arc<Doorbell>,
         bench: Workbench,
     ) -> io::Result<Self> {
         // A worker gives the places of a batch back when the whole batch is done, so they are needed beside those in flight.
@@ -149,8 +149,7 @@ impl Hand {
             jobs: jobs_taken,
             done: done_given,
             signals: Arc::clone(&signals),
-            dispatcher_bell: Arc::clone(bell),
-            dispatcher: thread::current(),
+            dispatcher: Arc::clone(doorbell),
             bench,
             laps: Laps::new(stopwatch),
         };
@@ -192,8 +191,8 @@ mod tests {
             Fragile
         });
         let bench = || Workbench::new(core::slice::from_ref(&factory), false);
-        let bell = Arc::new(Bell::default());
-        Threads::start(&seats(workers)[1..], IN_FLIGHT, Stopwatch::start(), &bell, bench).unwrap()
+        let doorbell = Arc::new(Doorbell::new().unwrap());
+        Threads::start(&seats(workers)[1..], IN_FLIGHT, Stopwatch::start(), &doorbell, bench).unwrap()
     }
 
     fn threads(workers: usize) -> Threads {

@@ -1,9 +1,16 @@
 //! Waiting for the other side of a ring: spin, then give the processor away, then sleep.
 
 use core::hint;
+use core::iter;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 use core::time::Duration;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::time::TimeSpec;
 
 /// Lets one thread sleep and others wake it. A wake-up between the last look and the sleep is not lost.
 #[derive(Debug, Default)]
@@ -28,6 +35,46 @@ impl Bell {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
             sleeper.unpark();
+        }
+    }
+}
+
+/// As [`Bell`], for a sleeper whom descriptors wake too: the interfaces by which packets come.
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    asleep: AtomicBool,
+    event: EventFd,
+}
+
+impl Doorbell {
+    pub(crate) fn new() -> io::Result<Self> {
+        let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        Ok(Self { asleep: AtomicBool::new(false), event })
+    }
+
+    /// Sleeps at most `longest`, or until one of these is readable, unless `ready` says that there is something to do. Only one
+    /// thread may call this.
+    pub(crate) fn sleep(&self, longest: Duration, descriptors: &[BorrowedFd<'_>], ready: impl FnOnce() -> bool) {
+        self.asleep.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `ring`: either that sees `asleep`, or `ready` sees what was put into the ring.
+        fence(Ordering::SeqCst);
+        if !ready() {
+            let wakers = iter::once(self.event.as_fd()).chain(descriptors.iter().copied());
+            let mut wakers: Vec<PollFd<'_>> = wakers.map(|waker| PollFd::new(waker, PollFlags::POLLIN)).collect();
+            // An error is a wake-up too: whoever is woken for nothing looks again.
+            let _ = ppoll(&mut wakers, Some(TimeSpec::from_duration(longest)), None);
+        }
+        self.asleep.store(false, Ordering::Relaxed);
+        // Empty is an error, and as it should be.
+        let _ = self.event.read();
+    }
+
+    /// Wakes the sleeper, if it sleeps. To be called after something was put into its ring.
+    pub(crate) fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) {
+            // Full is an error, and the sleeper is woken all the same.
+            let _ = self.event.write(1);
         }
     }
 }
@@ -99,6 +146,30 @@ mod tests {
         let bell = Bell::default();
         let started = std::time::Instant::now();
         bell.sleep(Duration::from_secs(60), || true);
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_doorbell_wakes_and_so_does_a_descriptor() {
+        let bell = Doorbell::new().unwrap();
+        let longest = Duration::from_secs(60);
+        let started = std::time::Instant::now();
+        bell.sleep(longest, &[], || true);
+        let (reader, mut writer) = io::pipe().unwrap();
+        io::Write::write_all(&mut writer, b"!").unwrap();
+        bell.sleep(longest, &[reader.as_fd()], || false);
+        let rung = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                while !rung.load(Ordering::Acquire) {
+                    bell.sleep(longest, &[], || rung.load(Ordering::Acquire));
+                }
+            });
+            thread::sleep(Duration::from_millis(20));
+            rung.store(true, Ordering::Release);
+            bell.ring();
+            sleeper.join().unwrap();
+        });
         assert!(started.elapsed() < Duration::from_secs(30));
     }
 

@@ -18,7 +18,7 @@ use crate::clock::Stopwatch;
 use crate::counters::Counters;
 use crate::panic;
 use crate::placement::Seat;
-use crate::wait::{Bell, Next, Patience};
+use crate::wait::{Bell, Doorbell, Next, Patience};
 
 /// A packet to be served.
 #[derive(Debug)]
@@ -131,6 +131,7 @@ impl Workbench {
     /// Does the work of one packet; `end` measures it when it is done, and `give` takes what comes of it.
     pub(crate) fn serve(&mut self, job: Job, end: impl FnOnce() -> Span, mut give: impl FnMut(Done)) {
         let Job { slot, service, context, mut frame } = job;
+        let port = frame.port;
         if let Some(original) = &mut self.original {
             copy(&frame, original);
         }
@@ -139,7 +140,7 @@ impl Workbench {
         match panic::catch(|| service.process(&mut frame, &context, &mut self.generated)) {
             Ok(verdict) => {
                 let span = end();
-                self.give_generated(&mut give);
+                self.give_generated(port, &mut give);
                 give(Done::Served { slot, frame, verdict, span });
             }
             Err(message) => {
@@ -166,11 +167,13 @@ impl Workbench {
         counters
     }
 
-    fn give_generated(&mut self, give: &mut impl FnMut(Done)) {
+    /// Gives the frames that the service made of one that came by this port: they are of that port too.
+    fn give_generated(&mut self, port: u16, give: &mut impl FnMut(Done)) {
         if self.generated.is_empty() {
             return;
         }
         for made in self.generated.frames_mut() {
+            made.port = port;
             // Errors are few and their number is limited, so a new buffer each is no cost.
             give(Done::Generated(mem::replace(made, Frame::with_capacity(made.data.capacity()))));
         }
@@ -180,8 +183,9 @@ impl Workbench {
 
 /// Makes `copy` equal to `frame`, in the memory that it has.
 fn copy(frame: &Frame, copy: &mut Frame) {
-    let Frame { time, wire_length, link, data } = frame;
+    let Frame { time, wire_length, link, port, answer, data } = frame;
     (copy.time, copy.wire_length, copy.link) = (*time, *wire_length, *link);
+    (copy.port, copy.answer) = (*port, *answer);
     copy.data.clone_from(data);
 }
 
@@ -203,8 +207,7 @@ pub(crate) struct Worker {
     pub(crate) done: Producer<Done>,
     pub(crate) signals: Arc<Signals>,
     /// Wakes the dispatcher when there is something done.
-    pub(crate) dispatcher_bell: Arc<Bell>,
-    pub(crate) dispatcher: thread::Thread,
+    pub(crate) dispatcher: Arc<Doorbell>,
     pub(crate) bench: Workbench,
     pub(crate) laps: Laps,
 }
@@ -248,7 +251,7 @@ impl Worker {
             let (laps, done) = (&mut self.laps, &mut self.done);
             self.bench.serve(job, || laps.end(), |result| give(done, result));
         }
-        self.dispatcher_bell.ring(&self.dispatcher);
+        self.dispatcher.ring();
         true
     }
 }

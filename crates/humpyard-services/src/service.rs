@@ -224,6 +224,12 @@ drop_reasons! {
     ProtocolDenied = "protocol_denied",
     /// The service panicked at it. For drivers to say, not for services.
     ServicePanicked = "service_panicked",
+    /// The interface by which it was to go had no room. For drivers to say.
+    OutputFull = "output_full",
+    /// It is longer than the interface by which it was to go takes. For drivers to say.
+    OutputTooLong = "output_too_long",
+    /// The interface by which it was to go was down. For drivers to say.
+    OutputDown = "output_down",
 }
 
 impl DropReason {
@@ -269,6 +275,8 @@ impl Generated {
         frame.time = Time::ZERO;
         frame.wire_length = 0;
         frame.link = LinkType::default();
+        frame.port = 0;
+        frame.answer = false;
         frame.data.clear();
         Some(frame)
     }

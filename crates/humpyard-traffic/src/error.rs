@@ -88,15 +88,18 @@ impl TrafficError {
         }
     }
 
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
+    /// A text that names a source, a sink, a profile or a rule is not valid.
+    pub fn usage(message: impl Into<String>) -> Self {
         Self(Box::new(Problem::Usage(message.into())))
     }
 
-    pub(crate) fn unusable(input: &str, reason: impl Into<String>) -> Self {
+    /// This input gives no packet.
+    pub fn unusable(input: &str, reason: impl Into<String>) -> Self {
         Self(Box::new(Problem::Unusable { input: input.into(), reason: reason.into(), source: None }))
     }
 
-    pub(crate) fn unreadable(input: &str, error: io::Error) -> Self {
+    /// This input cannot be read.
+    pub fn unreadable(input: &str, error: io::Error) -> Self {
         let reason = format!("cannot be read: {error}");
         Self(Box::new(Problem::Unusable { input: input.into(), reason, source: Some(error) }))
     }
@@ -106,11 +109,13 @@ impl TrafficError {
         Self(Box::new(Problem::Damaged { input: input.into(), packets, offset, compressed, reason }))
     }
 
-    pub(crate) fn output(output: &str, reason: impl Into<String>) -> Self {
+    /// This output cannot hold what it was given.
+    pub fn output(output: &str, reason: impl Into<String>) -> Self {
         Self(Box::new(Problem::Output { output: output.into(), reason: reason.into(), source: None }))
     }
 
-    pub(crate) fn unwritable(output: &str, error: io::Error) -> Self {
+    /// This output cannot be written.
+    pub fn unwritable(output: &str, error: io::Error) -> Self {
         let reason = format!("cannot be written: {error}");
         Self(Box::new(Problem::Output { output: output.into(), reason, source: Some(error) }))
     }

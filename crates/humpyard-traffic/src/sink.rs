@@ -1,6 +1,7 @@
 //! Where frames go.
 
 use humpyard_core::frame::Frame;
+use serde::Serialize;
 
 use crate::capture::CaptureWriter;
 use crate::error::TrafficError;
@@ -22,11 +23,39 @@ pub trait Sink {
         Ok(())
     }
 
+    /// Sends what was held back to go together with more: a driver says so whenever it has done a round of work.
+    ///
+    /// # Errors
+    /// If it cannot be sent.
+    fn send(&mut self) -> Result<(), TrafficError> {
+        Ok(())
+    }
+
+    /// What went out by each interface so far; empty where the sink is none.
+    fn sent(&self) -> Vec<Sent> {
+        Vec::new()
+    }
+
     /// Completes what was written and answers how many packets it is. A sink that is dropped instead leaves no file.
     ///
     /// # Errors
     /// If the rest cannot be written.
     fn finish(self: Box<Self>) -> Result<u64, TrafficError>;
+}
+
+/// What went out by an interface, and what did not. A frame that a sink took and has not yet sent is in neither.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Sent {
+    /// The interface, as the run names it.
+    pub port: String,
+    /// Frames that the system took.
+    pub frames: u64,
+    /// Frames that it had no room for.
+    pub full: u64,
+    /// Frames longer than the interface passes on.
+    pub too_long: u64,
+    /// Frames that found the interface down.
+    pub down: u64,
 }
 
 /// Takes frames, counts them, and keeps nothing.
@@ -75,7 +104,7 @@ mod tests {
     #[test]
     fn interfaces_and_strange_extensions_are_refused_clearly() {
         let error = create("xdp:eth0").err().unwrap().to_string();
-        assert!(error.contains("live interfaces are not part of this version"), "{error}");
+        assert!(error.contains("only `humpyard run` uses live interfaces"), "{error}");
         let error = create("out.txt").err().unwrap().to_string();
         assert!(error.contains("use .pcap or .pcapng"), "{error}");
     }

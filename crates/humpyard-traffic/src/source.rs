@@ -1,9 +1,11 @@
 //! Where frames come from.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;
+use serde::Serialize;
 
 use crate::background::Background;
 use crate::capture::CaptureReader;
@@ -64,6 +66,35 @@ pub trait Source {
     fn progress(&self) -> Option<f64> {
         None
     }
+
+    /// What becomes readable when [`Source::poll`] may have a frame again, for who sleeps until then. Empty where a source
+    /// never keeps its reader waiting, or cannot tell.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    /// What each interface has counted so far; empty where the source is none.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
+        Ok(Vec::new())
+    }
+}
+
+/// What came by an interface.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Received {
+    /// The interface, as the run names it.
+    pub port: String,
+    /// Frames that were given to the run. One that the system had put together from several counts as so many.
+    pub frames: u64,
+    /// Frames that arrived and found no room in the ring, so that the system dropped them.
+    pub missed: u64,
+    /// Frames in the ring that nobody had taken when this was counted.
+    pub left: u64,
+    /// Frames that were no good: cut short by the system, or not to be cut up into packets.
+    pub malformed: u64,
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -91,6 +122,14 @@ impl<S: Source + ?Sized> Source for Box<S> {
     fn progress(&self) -> Option<f64> {
         (**self).progress()
     }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        (**self).descriptors()
+    }
+
+    fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
+        (**self).received()
+    }
 }
 
 /// Opens a source: a capture file, `-` for a capture on the standard input, or `gen:PROFILE:name=value,...`.
@@ -114,15 +153,22 @@ pub fn open(source: &str, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficE
     Ok(if reader.is_file() { Box::new(reader) } else { Box::new(Background::new(reader)) })
 }
 
-/// Says of a live interface that there is none yet.
+/// What the names of live interfaces begin with, by the way frames are taken from them.
+pub const INTERFACES: [&str; 3] = ["iface:", "xdp:", "tun:"];
+
+/// Whether this names a live interface rather than a capture or a generator.
+pub fn is_interface(text: &str) -> bool {
+    INTERFACES.iter().any(|prefix| text.starts_with(prefix))
+}
+
+/// Refuses a live interface where there is to be something that can be read at any time.
 pub(crate) fn refuse_interface(text: &str) -> Result<(), TrafficError> {
-    let live = ["iface:", "xdp:", "tun:"].into_iter().find(|prefix| text.starts_with(prefix));
-    live.map_or(Ok(()), |_| {
-        Err(TrafficError::usage(format!(
-            "`{text}`: live interfaces are not part of this version; capture to a file and name that, or pipe a capture \
-             into `-`"
-        )))
-    })
+    if is_interface(text) {
+        return Err(TrafficError::usage(format!(
+            "`{text}`: only `humpyard run` uses live interfaces; capture to a file and name that"
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -138,7 +184,7 @@ mod tests {
     fn what_cannot_be_opened_says_why() {
         let error = error_of("iface:eth0");
         assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains("not part of this version"), "{error}");
+        assert!(error.to_string().contains("only `humpyard run` uses live interfaces"), "{error}");
         let error = error_of("/no/such/file.pcap");
         assert_eq!(error.kind(), ErrorKind::Unusable);
         assert_eq!(error.to_string(), "/no/such/file.pcap: there is no such file");

@@ -28,3 +28,4 @@ pub use humpyard_runtime as runtime;
 pub use humpyard_services as services;
 pub use humpyard_sim as sim;
 pub use humpyard_traffic as traffic;
+pub use humpyard_wire as wire;

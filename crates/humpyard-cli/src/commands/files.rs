@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf, absolute};
 
+use humpyard::traffic::source::is_interface;
+
 use crate::failure::Failure;
 
 /// Refuses an output, with the option that names it, that is also an input or another output.
 pub(crate) fn distinct(inputs: &[String], outputs: &[(&str, Option<&str>)]) -> Result<(), Failure> {
-    let is_file = |path: &str| !matches!(path, "-" | "null:") && !path.starts_with("gen:");
+    let is_file = |path: &str| !matches!(path, "-" | "null:") && !path.starts_with("gen:") && !is_interface(path);
     let read = inputs.iter().filter(|path| is_file(path));
     let read: Vec<PathBuf> =
         read.flat_map(|path| [Some(place(path)), Path::new(path).canonicalize().ok()]).flatten().collect();

@@ -19,6 +19,8 @@ pub(crate) fn run_configuration(arguments: &RunArguments) -> Result<RunConfig, F
     let policy = arguments.policy.parse()?;
     let mut config = live_configuration(policy, arguments.workers, &arguments.traffic, &arguments.live)?;
     config.output = arguments.output.clone();
+    config.both_ways = arguments.both_ways;
+    config.drop_privileges = !arguments.keep_privileges;
     config.quarantine = arguments.quarantine.clone();
     config.journal = arguments.journal.clone();
     config.timeline = timeline(&arguments.timeline)?;
@@ -117,6 +119,10 @@ pub(crate) fn verdict(results: &[&RunResult]) -> ExitCode {
         }
         if !result.packets.balance() {
             output::say(&format!("humpyard: {}: packets are unaccounted for: {:?}", result.policy, result.packets));
+            code = ExitCode::from(1);
+        }
+        if !result.ports.agree(&result.packets) {
+            output::say(&format!("humpyard: {}: the interfaces counted otherwise: {:?}", result.policy, result.ports));
             code = ExitCode::from(1);
         }
     }

@@ -88,6 +88,7 @@ impl Reporter {
         self.limit.take();
         error.time = frame.time;
         error.link = frame.link;
+        error.answer = true;
         error.data.extend_from_slice(link_header);
         link::answer(&mut error.data, frame.link, self.router.mac);
         match network.version {

@@ -1,0 +1,31 @@
+//! Live network interfaces: where a run takes its packets from the wire, and puts them there.
+//!
+//! A port is named `KIND:INTERFACE[:name=value,...]`. This crate talks to the kernel, and so has `unsafe` code, each piece with
+//! its reason; everything above it has none.
+
+mod interface;
+mod offload;
+mod packet_socket;
+mod port;
+mod ports;
+mod privilege;
+mod system;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+pub use self::ports::{Ports, needed, open};
+pub use self::privilege::drop_privileges;
+
+/// Waits until one of these has something to read.
+pub(crate) fn wait(descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut asked: Vec<PollFd<'_>> =
+        descriptors.iter().map(|&descriptor| PollFd::new(descriptor, PollFlags::POLLIN)).collect();
+    match poll(&mut asked, PollTimeout::NONE) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

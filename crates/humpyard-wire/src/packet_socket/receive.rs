@@ -1,0 +1,144 @@
+//! Frames from an interface.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use humpyard_core::frame::{Frame, LinkType};
+use humpyard_core::unit::Time;
+use humpyard_traffic::TrafficError;
+use humpyard_traffic::source::{Polled, Received, Source};
+
+use super::ring::{self, Ring};
+use super::{PacketSocketParams, bind};
+use crate::interface::{Interface, refused};
+use crate::offload::{Offload, Segmenter};
+use crate::system::{option, set_option, socket};
+
+/// Bytes of the two addresses that begin an Ethernet frame; a VLAN tag comes behind them.
+const ADDRESSES: usize = 12;
+
+/// The frames that arrive at an interface.
+pub(crate) struct PacketSource {
+    port: String,
+    socket: OwnedFd,
+    ring: Ring,
+    segmenter: Segmenter,
+    /// The VLAN tag of the frame that was taken last.
+    vlan: Option<(u16, u16)>,
+    /// What came so far, without the frames left.
+    received: Received,
+}
+
+impl PacketSource {
+    /// Opens an interface; `port` is how the user names it.
+    ///
+    /// # Errors
+    /// If there is no such interface, it is down, or the privilege is missing.
+    pub(crate) fn open(port: &str, name: &str, params: &PacketSocketParams) -> Result<Self, TrafficError> {
+        let interface = Interface::ready(port, name)?;
+        let refuse = |doing: &'static str| move |error| refused(port, doing, &error);
+        // Of no protocol, so that nothing comes before the ring is there.
+        let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(refuse("opening a packet socket"))?;
+        let set = |option, value: i32| set_option(&socket, libc::SOL_PACKET, option, &value);
+        set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as i32).map_err(refuse("asking for blocks"))?;
+        set(libc::PACKET_VNET_HDR, 1).map_err(refuse("asking what the system left undone"))?;
+        set(libc::PACKET_IGNORE_OUTGOING, 1).map_err(refuse("leaving out what goes out"))?;
+        let ring = Ring::new(&socket, params.ring as usize, params.timeout as u32)
+            .map_err(refuse("making the ring (ring=BYTES makes it smaller)"))?;
+        if params.promiscuous {
+            let membership = libc::packet_mreq {
+                mr_ifindex: interface.index,
+                mr_type: libc::PACKET_MR_PROMISC as u16,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            set_option(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+                .map_err(refuse("taking frames for others"))?;
+        }
+        bind(&socket, &interface, libc::ETH_P_ALL as u16).map_err(refuse("listening to the interface"))?;
+        let received = Received { port: port.to_owned(), ..Received::default() };
+        Ok(Self { port: port.to_owned(), socket, ring, segmenter: Segmenter::default(), vlan: None, received })
+    }
+
+    /// Fills `frame` with the next packet; false if there is none now.
+    fn take(&mut self, frame: &mut Frame) -> bool {
+        if self.segmenter.next(frame) {
+            insert_tag(frame, self.vlan);
+            return true;
+        }
+        while let Some(received) = self.ring.next() {
+            self.vlan = received.vlan;
+            let is_whole = received.wire_length as usize == received.data.len();
+            let taken = match Offload::parse(received.offload) {
+                Some(offload) if offload.is_big() => {
+                    fill(self.segmenter.frame(), &received);
+                    is_whole && self.segmenter.begin(offload) && self.segmenter.next(frame)
+                }
+                Some(offload) => {
+                    fill(frame, &received);
+                    frame.data.len() >= ADDRESSES && (!is_whole || offload.fill_in(&mut frame.data))
+                }
+                None => false,
+            };
+            if taken {
+                insert_tag(frame, self.vlan);
+                return true;
+            }
+            self.received.malformed += 1;
+        }
+        false
+    }
+}
+
+/// Copies a frame out of the ring.
+fn fill(frame: &mut Frame, received: &ring::Received<'_>) {
+    frame.time = Time::from_ns(received.time_ns);
+    frame.link = LinkType::Ethernet;
+    (frame.port, frame.answer) = (0, false);
+    frame.data.clear();
+    frame.data.extend_from_slice(received.data);
+    frame.wire_length = received.wire_length;
+}
+
+/// Puts the VLAN tag back that the kernel took out.
+fn insert_tag(frame: &mut Frame, vlan: Option<(u16, u16)>) {
+    let Some((protocol, tag)) = vlan else { return };
+    let [a, b] = protocol.to_be_bytes();
+    let [c, d] = tag.to_be_bytes();
+    frame.data.splice(ADDRESSES..ADDRESSES, [a, b, c, d]);
+    frame.wire_length += 4;
+}
+
+impl Source for PacketSource {
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        loop {
+            if self.poll(frame)? == Polled::Frame {
+                return Ok(true);
+            }
+            crate::wait(&[self.socket.as_fd()]).map_err(|error| TrafficError::unreadable(&self.port, error))?;
+        }
+    }
+
+    fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
+        if !self.take(frame) {
+            return Ok(Polled::NotYet);
+        }
+        self.received.frames += 1;
+        Ok(Polled::Frame)
+    }
+
+    fn description(&self) -> &str {
+        &self.port
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.socket.as_fd()]
+    }
+
+    fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
+        // Reading the kernel's counters sets them to zero.
+        let counted: libc::tpacket_stats_v3 = option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)
+            .map_err(|error| TrafficError::unreadable(&self.port, error))?;
+        self.received.missed += u64::from(counted.tp_drops);
+        Ok(vec![Received { left: self.ring.waiting(), ..self.received.clone() }])
+    }
+}

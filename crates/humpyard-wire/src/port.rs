@@ -1,0 +1,89 @@
+//! What a port is called, and which kinds there are.
+
+use humpyard_core::name::{Named, unknown};
+use humpyard_core::policy::Params;
+use humpyard_traffic::sink::Sink;
+use humpyard_traffic::source::Source;
+use humpyard_traffic::TrafficError;
+
+use crate::packet_socket::{PacketSink, PacketSocketParams, PacketSource};
+
+/// What goes in at a port, and what comes out: each if it was asked for.
+pub(crate) struct Port {
+    pub(crate) source: Option<Box<dyn Source + Send>>,
+    pub(crate) sink: Option<Box<dyn Sink + Send>>,
+}
+
+/// Which ways a port is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ways {
+    /// Frames are taken from it.
+    pub(crate) receives: bool,
+    /// Frames are sent by it.
+    pub(crate) sends: bool,
+}
+
+/// The name of a port, taken apart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PortName {
+    kind: String,
+    interface: String,
+    parameters: Vec<(String, String)>,
+}
+
+impl PortName {
+    /// Takes a name apart: `KIND:INTERFACE[:name=value,...]`.
+    pub(crate) fn parse(text: &str) -> Result<Self, TrafficError> {
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        let Named { name, parameters } = rest.parse()?;
+        if name.is_empty() {
+            return Err(TrafficError::usage(format!("`{text}` names no interface: {kind}:eth0, for example")));
+        }
+        Ok(Self { kind: kind.to_owned(), interface: name, parameters })
+    }
+
+    /// Kind and interface, without parameters: what makes two ports the same.
+    pub(crate) fn name(&self) -> String {
+        format!("{}:{}", self.kind, self.interface)
+    }
+
+    /// Opens the port these ways.
+    pub(crate) fn open(&self, ways: Ways) -> Result<Port, TrafficError> {
+        let (name, interface) = (self.name(), &self.interface);
+        match self.kind.as_str() {
+            "iface" => {
+                let params = PacketSocketParams::from_pairs(&self.kind, &self.parameters)?;
+                let source = ways.receives.then(|| PacketSource::open(&name, interface, &params)).transpose()?;
+                let sink = ways.sends.then(|| PacketSink::open(&name, interface)).transpose()?;
+                Ok(Port { source: source.map(|source| Box::new(source) as _), sink: sink.map(|sink| Box::new(sink) as _) })
+            }
+            other => Err(TrafficError::usage(unknown("kind of port", other, ["iface"]))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_apart() {
+        let name = PortName::parse("iface:eth0.7:ring=2097152,timeout=5").unwrap();
+        assert_eq!(name.name(), "iface:eth0.7");
+        assert_eq!(name.parameters.len(), 2);
+        assert!(PortName::parse("iface:").unwrap_err().to_string().contains("names no interface"));
+        assert!(PortName::parse("iface").unwrap_err().to_string().contains("names no interface"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_port_is_told() {
+        let refused = |text: &str| {
+            let ways = Ways { receives: true, sends: true };
+            PortName::parse(text).unwrap().open(ways).err().unwrap().to_string()
+        };
+        assert!(refused("iface:nosuch0").contains("no interface `nosuch0`"));
+        assert!(refused("ifase:lo").contains("did you mean `iface`"));
+        assert!(refused("iface:lo:timeout=0").contains("`timeout` takes 1 to 1000"));
+        assert!(refused("iface:lo:rink=1").contains("did you mean `ring`"));
+    }
+}

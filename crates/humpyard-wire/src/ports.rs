@@ -1,0 +1,295 @@
+//! Several ports as one source and one sink.
+
+use std::os::fd::BorrowedFd;
+
+use humpyard_core::frame::Frame;
+use humpyard_traffic::TrafficError;
+use humpyard_traffic::sink::{Sent, Sink};
+use humpyard_traffic::source::{Polled, Received, Source, is_interface};
+
+use crate::port::{PortName, Ways};
+
+/// The ports of a run, open.
+pub struct Ports {
+    /// Frames from all inputs, in turn; each frame says which it came by.
+    pub source: Box<dyn Source + Send>,
+    /// Sends each frame where it belongs.
+    pub sink: Box<dyn Sink + Send>,
+}
+
+/// Whether a run of this input and output needs interfaces.
+pub fn needed(inputs: &[String], output: &str) -> bool {
+    inputs.iter().any(|input| is_interface(input)) || is_interface(output)
+}
+
+/// Opens the interfaces of a run. What comes by an input leaves by the output, and an answer to it (an ICMP error) by that input;
+/// with `both_ways` what comes in by the output leaves by the input. Inputs that are no interfaces are read by `read`; an output
+/// that is none is made by `create`, and takes everything.
+///
+/// # Errors
+/// A name that is none, an interface that cannot be opened, and inputs and outputs that do not fit together.
+pub fn open(
+    inputs: &[String],
+    output: &str,
+    both_ways: bool,
+    read: impl FnOnce() -> Result<Box<dyn Source + Send>, TrafficError>,
+    create: impl FnOnce(&str) -> Result<Box<dyn Sink + Send>, TrafficError>,
+) -> Result<Ports, TrafficError> {
+    let plan = Plan::new(inputs, output, both_ways)?;
+    let (mut sources, mut sinks, mut sink_of) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, ways) in &plan.ports {
+        let port = name.open(*ways)?;
+        sources.push(port.source);
+        sink_of.push(sinks.len());
+        sinks.extend(port.sink);
+    }
+    if plan.output.is_none() {
+        sinks.push(create(output)?);
+    }
+    let last = sinks.len() - 1;
+    let by = |port: Option<usize>| port.map_or(last, |port| sink_of[port]);
+    let way = |input: &Input| Way { onward: by(input.onward), back: by(plan.output.and(Some(input.port))) };
+    let mut ways: Vec<Way> = plan.inputs.iter().map(way).collect();
+    let source: Box<dyn Source + Send> = if ways.is_empty() {
+        ways.push(Way { onward: by(plan.output), back: by(plan.output) });
+        read()?
+    } else {
+        let taken = plan.inputs.iter().filter_map(|input| sources[input.port].take());
+        Box::new(Inputs::new(taken.collect()))
+    };
+    Ok(Ports { source, sink: Box::new(Outputs { sinks, ways }) })
+}
+
+/// Which ports there are to be, and how frames go between them.
+struct Plan {
+    /// Each once, in the order named.
+    ports: Vec<(PortName, Ways)>,
+    /// The interfaces that frames come by; none if they come from elsewhere.
+    inputs: Vec<Input>,
+    /// The port of the output; none if it is no interface.
+    output: Option<usize>,
+}
+
+/// An interface that frames come by.
+#[derive(Clone, Copy)]
+struct Input {
+    port: usize,
+    /// The port by which they leave; none where that is no interface.
+    onward: Option<usize>,
+}
+
+impl Plan {
+    fn new(inputs: &[String], output: &str, both_ways: bool) -> Result<Self, TrafficError> {
+        let mut plan = Self { ports: Vec::new(), inputs: Vec::new(), output: None };
+        let is_wire = is_interface(output);
+        if inputs.iter().any(|input| is_interface(input)) {
+            if let Some(other) = inputs.iter().find(|input| !is_interface(input)) {
+                return Err(TrafficError::usage(format!(
+                    "`{other}` is no interface, and another input is: a run takes its packets from one or the other"
+                )));
+            }
+            for input in inputs {
+                plan.add_input(input, is_wire)?;
+            }
+        }
+        if is_wire {
+            let onward = plan.port(output, Ways { receives: both_ways, sends: true })?;
+            plan.output = Some(onward);
+            plan.inputs.iter_mut().for_each(|input| input.onward = Some(onward));
+        }
+        if both_ways {
+            plan.add_way_back(output)?;
+        }
+        Ok(plan)
+    }
+
+    /// Adds an input, by which answers leave if the output is an interface too.
+    fn add_input(&mut self, name: &str, answers: bool) -> Result<(), TrafficError> {
+        let port = self.port(name, Ways { receives: true, sends: answers })?;
+        if self.inputs.iter().any(|known| known.port == port) {
+            return Err(TrafficError::usage(format!("`{name}` is an input twice")));
+        }
+        self.inputs.push(Input { port, onward: None });
+        Ok(())
+    }
+
+    /// Makes the output an input, whose frames leave by the input there is.
+    fn add_way_back(&mut self, output: &str) -> Result<(), TrafficError> {
+        let refuse = |why: String| Err(TrafficError::usage(format!("--both-ways {why}")));
+        match (self.output, self.inputs.as_slice()) {
+            (None, _) => refuse(format!("takes an interface for an output, which `{output}` is not")),
+            (Some(port), &[Input { port: input, .. }]) if port != input => {
+                self.inputs.push(Input { port, onward: Some(input) });
+                Ok(())
+            }
+            (Some(_), [_]) => refuse(format!("is between two interfaces, and `{output}` is input and output")),
+            _ => refuse("takes one interface for an input, by which what comes back can leave".to_owned()),
+        }
+    }
+
+    /// The place of this port, which is used these ways too.
+    fn port(&mut self, text: &str, ways: Ways) -> Result<usize, TrafficError> {
+        let name = PortName::parse(text)?;
+        let known = self.ports.iter().position(|(known, _)| known.name() == name.name());
+        let place = known.unwrap_or(self.ports.len());
+        if known.is_none() {
+            self.ports.push((name, Ways::default()));
+        }
+        let used = &mut self.ports[place].1;
+        *used = Ways { receives: used.receives || ways.receives, sends: used.sends || ways.sends };
+        Ok(place)
+    }
+}
+
+/// Frames looked for at one input before the next has its turn.
+const TURN: u32 = 32;
+
+/// Several inputs, each in its turn.
+struct Inputs {
+    sources: Vec<Box<dyn Source + Send>>,
+    description: String,
+    /// Whose turn it is, and for how many more frames.
+    turn: usize,
+    left: u32,
+}
+
+impl Inputs {
+    fn new(sources: Vec<Box<dyn Source + Send>>) -> Self {
+        let names: Vec<&str> = sources.iter().map(|source| source.description()).collect();
+        Self { description: names.join(" + "), sources, turn: 0, left: TURN }
+    }
+
+    fn pass_on(&mut self) {
+        self.turn = (self.turn + 1) % self.sources.len();
+        self.left = TURN;
+    }
+}
+
+impl Source for Inputs {
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        loop {
+            match self.poll(frame)? {
+                Polled::Frame => return Ok(true),
+                Polled::End => return Ok(false),
+                Polled::NotYet => crate::wait(&self.descriptors())
+                    .map_err(|error| TrafficError::unreadable(&self.description, error))?,
+            }
+        }
+    }
+
+    fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
+        for _ in 0..self.sources.len() {
+            if self.left > 0 && self.sources[self.turn].poll(frame)? == Polled::Frame {
+                frame.port = self.turn as u16;
+                self.left -= 1;
+                return Ok(Polled::Frame);
+            }
+            self.pass_on();
+        }
+        // With one input, the turn may have ended right now.
+        if self.sources.len() == 1 && self.sources[0].poll(frame)? == Polled::Frame {
+            frame.port = 0;
+            return Ok(Polled::Frame);
+        }
+        Ok(Polled::NotYet)
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.sources.iter().flat_map(|source| source.descriptors()).collect()
+    }
+
+    fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
+        let all: Result<Vec<_>, _> = self.sources.iter_mut().map(Source::received).collect();
+        Ok(all?.into_iter().flatten().collect())
+    }
+}
+
+/// Where the frames of an input go.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// The output.
+    onward: usize,
+    /// That of answers.
+    back: usize,
+}
+
+/// The output of each input.
+struct Outputs {
+    sinks: Vec<Box<dyn Sink + Send>>,
+    /// By input.
+    ways: Vec<Way>,
+}
+
+impl Sink for Outputs {
+    fn write(&mut self, frame: &Frame) -> Result<(), TrafficError> {
+        let Way { onward, back } = self.ways[usize::from(frame.port)];
+        self.sinks[if frame.answer { back } else { onward }].write(frame)
+    }
+
+    fn send(&mut self) -> Result<(), TrafficError> {
+        self.sinks.iter_mut().try_for_each(|sink| sink.send())
+    }
+
+    fn flush(&mut self) -> Result<(), TrafficError> {
+        self.sinks.iter_mut().try_for_each(|sink| sink.flush())
+    }
+
+    fn sent(&self) -> Vec<Sent> {
+        self.sinks.iter().flat_map(|sink| sink.sent()).collect()
+    }
+
+    fn finish(self: Box<Self>) -> Result<u64, TrafficError> {
+        self.sinks.into_iter().map(|sink| sink.finish()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(inputs: &[&str], output: &str, both_ways: bool) -> Result<Plan, String> {
+        let inputs: Vec<String> = inputs.iter().map(|&input| input.to_owned()).collect();
+        Plan::new(&inputs, output, both_ways).map_err(|error| error.to_string())
+    }
+
+    /// The ports, each with whether it receives and sends, and for each input its port and where its frames leave.
+    fn shape(plan: &Plan) -> (Vec<(String, bool, bool)>, Vec<(usize, Option<usize>)>) {
+        let ports = plan.ports.iter().map(|(name, ways)| (name.name(), ways.receives, ways.sends));
+        (ports.collect(), plan.inputs.iter().map(|input| (input.port, input.onward)).collect())
+    }
+
+    #[test]
+    fn frames_go_one_way_and_answers_back() {
+        let (ports, inputs) = shape(&plan(&["iface:a", "iface:b:timeout=5"], "iface:c", false).unwrap());
+        let port = |name: &str, receives, sends| (name.to_owned(), receives, sends);
+        assert_eq!(ports, [port("iface:a", true, true), port("iface:b", true, true), port("iface:c", false, true)]);
+        assert_eq!(inputs, [(0, Some(2)), (1, Some(2))]);
+        let (ports, inputs) = shape(&plan(&["iface:a"], "out.pcap", false).unwrap());
+        assert_eq!((ports, inputs), (vec![port("iface:a", true, false)], vec![(0, None)]));
+        let (ports, inputs) = shape(&plan(&["in.pcap", "gen:poisson"], "iface:a", false).unwrap());
+        assert_eq!((ports, inputs), (vec![port("iface:a", false, true)], vec![]));
+    }
+
+    #[test]
+    fn both_ways_is_between_two_interfaces() {
+        let (ports, inputs) = shape(&plan(&["iface:a"], "iface:b", true).unwrap());
+        assert!(ports.iter().all(|&(_, receives, sends)| receives && sends));
+        assert_eq!(inputs, [(0, Some(1)), (1, Some(0))]);
+        let refused = |inputs: &[&str], output| plan(inputs, output, true).err().unwrap();
+        assert!(refused(&["iface:a"], "null:").contains("`null:` is not"));
+        assert!(refused(&["iface:a"], "iface:a:timeout=2").contains("is input and output"));
+        assert!(refused(&["iface:a", "iface:b"], "iface:c").contains("takes one interface"));
+        assert!(refused(&["in.pcap"], "iface:c").contains("takes one interface"));
+    }
+
+    #[test]
+    fn inputs_that_do_not_fit_together_are_refused() {
+        let refused = |inputs: &[&str]| plan(inputs, "null:", false).err().unwrap();
+        assert!(refused(&["iface:a", "in.pcap"]).contains("`in.pcap` is no interface"));
+        assert!(refused(&["iface:a", "iface:a"]).contains("twice"));
+    }
+}
