@@ -168,6 +168,12 @@ impl ServiceChoice {
         Self { name: work.name.clone(), matches: Some(Match::Any), work }
     }
 
+    /// `pass`, for every packet.
+    pub fn pass() -> Self {
+        let work = Named { name: "pass".into(), parameters: Vec::new() };
+        Self { name: work.name.clone(), matches: Some(Match::Any), work }
+    }
+
     /// `forward`, `forward:name=value,...`, `tcp=forward:...` for one kind of packets, or `NAME=forward:...` for those of
     /// which a rule or a chain says so.
     ///

@@ -51,7 +51,10 @@ impl Interface {
     pub(crate) fn ready(port: &str, name: &str) -> Result<Self, TrafficError> {
         let interface = Self::find(port, name)?;
         if !interface.is_ethernet {
-            return Err(TrafficError::unusable(port, format!("`{name}` has no Ethernet frames; tun:NAME takes bare IP packets")));
+            return Err(TrafficError::unusable(
+                port,
+                format!("`{name}` has no Ethernet frames; tun:NAME takes bare IP packets"),
+            ));
         }
         if !interface.is_up {
             return Err(TrafficError::unusable(port, format!("`{name}` is down: ip link set {name} up")));

@@ -420,7 +420,9 @@ mod tests {
     #[test]
     fn big_frames_are_cut_into_good_packets_with_the_same_bytes() {
         for version in [IpVersion::V4, IpVersion::V6] {
-            for (kind, said, offset) in [(Segmented::Tcp, SEGMENT_TCP_V4 | SEGMENT_ECN, 16), (Segmented::Udp, SEGMENT_UDP, 6)] {
+            for (kind, said, offset) in
+                [(Segmented::Tcp, SEGMENT_TCP_V4 | SEGMENT_ECN, 16), (Segmented::Udp, SEGMENT_UDP, 6)]
+            {
                 for payload in [1, 1000, 1001, 3000, 64_000] {
                     let big = unfinished(version, kind, payload);
                     let start = Whole::find(&big).unwrap().transport;

@@ -2,11 +2,12 @@
 
 use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::Params;
+use humpyard_traffic::TrafficError;
 use humpyard_traffic::sink::Sink;
 use humpyard_traffic::source::Source;
-use humpyard_traffic::TrafficError;
 
 use crate::packet_socket::{PacketSink, PacketSocketParams, PacketSource};
+use crate::tun::{Tun, TunParams};
 
 /// What goes in at a port, and what comes out: each if it was asked for.
 pub(crate) struct Port {
@@ -55,9 +56,19 @@ impl PortName {
                 let params = PacketSocketParams::from_pairs(&self.kind, &self.parameters)?;
                 let source = ways.receives.then(|| PacketSource::open(&name, interface, &params)).transpose()?;
                 let sink = ways.sends.then(|| PacketSink::open(&name, interface)).transpose()?;
-                Ok(Port { source: source.map(|source| Box::new(source) as _), sink: sink.map(|sink| Box::new(sink) as _) })
+                Ok(Port {
+                    source: source.map(|source| Box::new(source) as _),
+                    sink: sink.map(|sink| Box::new(sink) as _),
+                })
             }
-            other => Err(TrafficError::usage(unknown("kind of port", other, ["iface"]))),
+            "tun" => {
+                let params = TunParams::from_pairs(&self.kind, &self.parameters)?;
+                let tun = Tun::open(&name, interface, &params)?;
+                let source = ways.receives.then(|| Box::new(tun.source()) as _);
+                let sink = ways.sends.then(|| Box::new(tun.sink()) as _);
+                Ok(Port { source, sink })
+            }
+            other => Err(TrafficError::usage(unknown("kind of port", other, ["iface", "tun"]))),
         }
     }
 }

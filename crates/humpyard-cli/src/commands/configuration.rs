@@ -10,6 +10,7 @@ use humpyard::policy::Ties;
 use humpyard::random::Seed;
 use humpyard::runtime::Overload;
 use humpyard::traffic::rule::parse_local;
+use humpyard::traffic::source::is_interface;
 use humpyard::unit::{Time, Weight, WorkUnit};
 
 use crate::arguments::{
@@ -42,8 +43,12 @@ pub(crate) fn configuration(
         config.rate = Rate::Load(load);
     }
     config.topology = options.topology.as_deref().map(parse_topology).transpose()?;
-    let services = options.services.iter().map(|text| ServiceChoice::parse_list(text));
-    config.services = services.collect::<Result<Vec<_>, _>>()?.concat();
+    if !options.services.is_empty() {
+        let services = options.services.iter().map(|text| ServiceChoice::parse_list(text));
+        config.services = services.collect::<Result<Vec<_>, _>>()?.concat();
+    } else if options.input.iter().any(|input| is_interface(input)) {
+        config.services = vec![ServiceChoice::pass()];
+    }
     config.rules = options.rule.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     config.local = options.local.as_deref().map(parse_local).transpose()?.unwrap_or_default();
     config.costs = options.costs.parse()?;
