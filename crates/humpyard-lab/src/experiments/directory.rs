@@ -42,6 +42,8 @@ pub struct Reproduced {
     /// Its files, in the directory.
     pub files: Vec<String>,
     /// How long all its parts took one after the other, in seconds: different in every run.
+    // Documents that take hours to make again have its former name.
+    #[serde(alias = "measured_core_seconds")]
     pub measured_seconds: f64,
 }
 
@@ -93,7 +95,7 @@ impl<'a> Directory<'a> {
             let is_used =
                 fs::read_dir(&of_it).is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(is_visible)));
             if is_used && directory.document(id).is_none() {
-                return Err(foreign(&of_it, "has files, but no verdicts.json of this experiment"));
+                return Err(foreign(&of_it, "has files, but no verdicts.json of this experiment that can be read"));
             }
         }
         Ok(directory)

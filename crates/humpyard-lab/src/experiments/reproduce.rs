@@ -309,7 +309,8 @@ mod tests {
         // As it was written before versions were kept.
         let document = read("gr3-fig3/verdicts.json");
         let line = document.lines().find(|line| line.contains("\"version\"")).unwrap();
-        fs::write(directory.path().join("gr3-fig3/verdicts.json"), document.replace(&format!("{line}\n"), "")).unwrap();
+        let document = document.replace(&format!("{line}\n"), "").replace("measured_seconds", "measured_core_seconds");
+        fs::write(directory.path().join("gr3-fig3/verdicts.json"), document).unwrap();
         let made = done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap();
         assert_eq!(made.experiments.len(), 1, "{made:?}");
         let text = read("REPRODUCTION.md");
@@ -342,7 +343,11 @@ mod tests {
         fs::remove_file(at("index.html")).unwrap();
         fs::create_dir(at("gr3-fig2")).unwrap();
         fs::write(at("gr3-fig2/data.csv"), "mine").unwrap();
-        assert!(refused().contains("gr3-fig2` has files, but no verdicts.json of this experiment"), "{}", refused());
+        assert!(
+            refused().contains("gr3-fig2` has files, but no verdicts.json of this experiment that can be read"),
+            "{}",
+            refused()
+        );
         assert_eq!(fs::read_to_string(at("gr3-fig2/data.csv")).unwrap(), "mine");
         fs::remove_file(at("gr3-fig2/data.csv")).unwrap();
         done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap();
