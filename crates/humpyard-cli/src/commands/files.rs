@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf, absolute};
 
+use humpyard::traffic::capture::destination;
+
 use crate::failure::Failure;
 
 /// Refuses an output, with the option that names it, that is also an input or another output.
@@ -27,9 +29,10 @@ pub(crate) fn distinct(inputs: &[String], outputs: &[(&str, Option<&str>)]) -> R
     Ok(())
 }
 
-/// Where a name stands: a link under it would be replaced itself.
+/// Where a name leads to, through links.
 fn place(path: &str) -> PathBuf {
-    let path = absolute(path).unwrap_or_else(|_| PathBuf::from(path));
+    let path = destination(Path::new(path)).unwrap_or_else(|_| PathBuf::from(path));
+    let path = absolute(&path).unwrap_or(path);
     match (path.parent().map(Path::canonicalize), path.file_name()) {
         (Some(Ok(directory)), Some(name)) => directory.join(name),
         _ => path,

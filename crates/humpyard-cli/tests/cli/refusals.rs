@@ -368,6 +368,44 @@ fn files_of_their_own() {
     }
 }
 
+/// A link stays a link, and what is written goes to where it leads; so one that leads to an input is refused.
+#[cfg(unix)]
+#[test]
+fn outputs_go_where_links_lead() {
+    use std::os::unix::fs::symlink;
+
+    let directory = directory();
+    let at = |name: &str| directory.path().join(name);
+    make_capture(directory.path(), "in.pcap", 100);
+    let before = fs::read(at("in.pcap")).unwrap();
+    symlink("in.pcap", at("link.pcap")).unwrap();
+    assert_refused(directory.path(), "run --policy rr --input in.pcap --output link.pcap", &["replace an input"]);
+    assert_eq!(fs::read(at("in.pcap")).unwrap(), before);
+    fs::create_dir(at("there")).unwrap();
+    symlink("there/out.pcap", at("out.pcap")).unwrap();
+    symlink("there/j.jsonl", at("j.jsonl")).unwrap();
+    let words = "run --policy rr --input in.pcap --output out.pcap --journal j.jsonl";
+    assert_eq!(run(directory.path(), &words.split(' ').collect::<Vec<_>>()).code, Some(0));
+    assert_eq!(files(&at("there")), ["j.jsonl", "out.pcap"]);
+    assert!(fs::symlink_metadata(at("out.pcap")).unwrap().is_symlink());
+}
+
+/// A limit of the shell on the size of files is as a full disk: it is told, and no half of a file stays.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_half_of_a_file_stays_where_there_is_no_room() {
+    let directory = directory();
+    let limited = humpyard(directory.path(), &[]).get_program().to_owned();
+    let words = "sim --input gen:poisson:packets=20000 --policy drr --journal j.jsonl";
+    let script = format!("ulimit -f 100; exec '{}' {words}", limited.to_str().expect("a plain path"));
+    let mut shell = std::process::Command::new("sh");
+    let said = Said::of(shell.args(["-c", &script]).current_dir(directory.path()).output().expect("there is a shell"));
+    assert_eq!(said.code, Some(2), "{said:?}");
+    said.assert_one_line(&["cannot write the journal `j.jsonl`: File too large"]);
+    assert!(!said.err.contains(".part"), "{said:?}");
+    assert!(files(directory.path()).is_empty(), "{:?}", files(directory.path()));
+}
+
 /// A classic capture has one link type; what does not fit ends the run, and no half of a file stays.
 #[test]
 fn an_output_that_cannot_hold_a_packet() {

@@ -1,10 +1,10 @@
 //! The directory that experiments are written to: what in it is ours, and may be written over.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use humpyard_traffic::capture::temporary_beside;
+use humpyard_traffic::capture::PartialFile;
 use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Scale, Verdict};
@@ -143,12 +143,12 @@ impl<'a> Directory<'a> {
         files.insert(0, (DOCUMENT.to_owned(), format!("{text}\n").into_bytes()));
         let written = files.iter().map(|(file, contents)| {
             let path = directory.join(file);
-            let mut file = temporary_beside(&path).map_err(|error| unwritable(&path, &error))?;
-            file.as_file_mut().write_all(contents).map_err(|error| unwritable(&path, &error))?;
+            let mut file = PartialFile::create(&path).map_err(|error| unwritable(&path, &error))?;
+            file.write_all(contents).map_err(|error| unwritable(&path, &error))?;
             Ok((path, file))
         });
         for (path, file) in written.collect::<Result<Vec<_>, LabError>>()? {
-            file.persist(&path).map_err(|error| unwritable(&path, &error.error))?;
+            file.finish().map_err(|error| unwritable(&path, &error))?;
         }
         Ok(())
     }
@@ -180,11 +180,9 @@ fn foreign(path: &Path, what: &str) -> LabError {
 
 /// Writes a file, under a hidden name until it is whole.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
-    let mut file = temporary_beside(path).map_err(|error| unwritable(path, &error))?;
-    let written = File::write_all(file.as_file_mut(), bytes);
-    written.map_err(|error| unwritable(path, &error))?;
-    file.persist(path).map_err(|error| unwritable(path, &error.error))?;
-    Ok(())
+    let mut file = PartialFile::create(path).map_err(|error| unwritable(path, &error))?;
+    let written = file.write_all(bytes).and_then(|()| file.finish());
+    written.map_err(|error| unwritable(path, &error))
 }
 
 pub(super) fn unwritable(path: &Path, error: &io::Error) -> LabError {
