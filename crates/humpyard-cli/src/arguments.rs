@@ -514,8 +514,8 @@ pub(crate) struct ReproduceArguments {
     /// The directory for data, plots and pages
     #[arg(long, value_name = "DIR", default_value = "reproduction")]
     pub(crate) out: String,
-    /// Threads; they change nothing but the time it takes [default: all cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Threads; they change nothing but the time it takes [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
