@@ -256,7 +256,7 @@ mod tests {
     fn what_was_probably_not_meant_is_told() {
         let rules = ["protocol=tcp,service=web", "port=80,protocol=tcp,service=web"];
         let mut config = config("web=forward,other=forward", &rules);
-        config.switch_cost = Some(core::time::Duration::from_millis(3));
+        config.switch_cost = Some(Duration::from_millis(3));
         let checked = check(&config).unwrap();
         assert_eq!(checked.rules.iter().map(|rule| rule.reached).collect::<Vec<_>>(), [true, false, true]);
         let [shadow, web, other] = checked.warnings.as_slice() else { panic!("{:?}", checked.warnings) };

@@ -214,7 +214,7 @@ fn measurement_lines(run: &RunResult) -> [String; 5] {
             format!(
                 "Jain {:.4} over {}, service error {:.0} to {:.0} {}",
                 summary.fairness.jain,
-                counted(summary.fairness.clients as u64, "client"),
+                counted(summary.fairness.clients, "client"),
                 summary.fairness.service_error_min,
                 summary.fairness.service_error_max,
                 run.unit

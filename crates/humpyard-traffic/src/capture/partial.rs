@@ -1,7 +1,5 @@
 //! Files that appear under their name when they are whole, and not before.
 
-use std::borrow::ToOwned;
-use std::format;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -113,11 +111,10 @@ fn make_temporary(directory: &Path) -> io::Result<NamedTempFile> {
 #[cfg(all(test, unix))]
 mod tests {
     use std::os::unix::fs::symlink;
-    use std::vec::Vec;
 
     use super::*;
 
-    fn names(directory: &Path) -> Vec<std::string::String> {
+    fn names(directory: &Path) -> Vec<String> {
         let mut names: Vec<_> =
             fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
