@@ -24,6 +24,7 @@ use failure::Failure;
 use humpyard::lab::figures;
 
 fn main() -> ExitCode {
+    stop::outlive_file_limit();
     let typed: Vec<OsString> = std::env::args_os().collect();
     match run_typed(&typed) {
         Ok(verdict) => verdict,

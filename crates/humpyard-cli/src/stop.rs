@@ -3,9 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::failure::Failure;
+
+/// Makes a file that grows beyond what `ulimit -f` allows a failure to write, as on a full disk, instead of the end: so files that
+/// are not whole are removed.
+pub(crate) fn outlive_file_limit() {
+    // Where the signal cannot be caught, all is as before.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
 
 /// A flag that Ctrl-C, SIGTERM or a closed terminal (SIGHUP) sets. A second one ends the process at once.
 pub(crate) fn on_signal() -> Result<Arc<AtomicBool>, Failure> {

@@ -25,7 +25,7 @@ mod run;
 pub mod statistics;
 pub mod timeline;
 
-pub use check::{Checked, CheckedRule, check, without_effect};
+pub use check::{Checked, CheckedRule, came_to_nothing, check, without_effect};
 pub use compare::{Comparison, compare};
 pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_topology};
 pub use costs::{CalibratedService, CostFile, Costs, calibrated_path};

@@ -9,7 +9,7 @@ use crate::arguments::{CompareArguments, LiveOptions};
 use crate::commands::configuration::{configuration, live_configuration};
 use crate::commands::files::distinct;
 use crate::commands::page::Page;
-use crate::commands::run::{verdict, warn};
+use crate::commands::run::{verdict, warn, warn_after};
 use crate::commands::table;
 use crate::failure::Failure;
 use crate::output;
@@ -56,6 +56,9 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     if !common.json {
         if policies.len() == 1 {
             warn(&config);
+        }
+        if let Some(first) = comparison.runs.first() {
+            warn_after(&config, first);
         }
         say_if_cut(&comparison, policies.len());
     }

@@ -9,7 +9,7 @@ use crate::commands::configuration::{configuration, live_configuration, timeline
 use crate::commands::files::distinct;
 use crate::commands::table;
 use crate::failure::Failure;
-use crate::figures::time;
+use crate::figures::{counted, time};
 use crate::output;
 use crate::progress::Progress;
 use crate::stop;
@@ -58,6 +58,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     let result = watched(&config, common.quiet)?;
     if !common.json {
         warn(&config);
+        warn_after(&config, &result);
     }
     report(&result, common.json, arguments.output == "-")
 }
@@ -69,6 +70,7 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
     let result = watched(&config, common.quiet)?;
     if !common.json {
         warn(&config);
+        warn_after(&config, &result);
     }
     report(&result, common.json, false)
 }
@@ -82,7 +84,16 @@ fn watched(config: &RunConfig, quiet: bool) -> Result<RunResult, Failure> {
 
 /// Says what was asked for and did nothing.
 pub(crate) fn warn(config: &RunConfig) {
-    lab::without_effect(config).iter().for_each(|warning| output::say(&format!("humpyard: warning: {warning}")));
+    say_all(&lab::without_effect(config));
+}
+
+/// Says what was asked for and did nothing, as the run has shown.
+pub(crate) fn warn_after(config: &RunConfig, result: &RunResult) {
+    say_all(&lab::came_to_nothing(config, result));
+}
+
+fn say_all(warnings: &[String]) {
+    warnings.iter().for_each(|warning| output::say(&format!("humpyard: warning: {warning}")));
 }
 
 /// Prints a result: JSON to the standard output, or a summary there, or on the standard error if packets went there.
@@ -144,8 +155,12 @@ fn panics(result: &RunResult) -> Option<String> {
         Some(file) => format!("such packets are in {file}"),
     };
     Some(format!(
-        "{}: a service panicked at {count} packets, which were dropped; `{}` at packet {}: {}; {kept}",
-        result.policy, panic.service, panic.packet, panic.message
+        "{}: a service panicked at {}, dropped; `{}` at packet {}: {}; {kept}",
+        result.policy,
+        counted(count, "packet"),
+        panic.service,
+        panic.packet,
+        panic.message
     ))
 }
 
@@ -166,8 +181,7 @@ mod tests {
         assert_eq!(panics(&result), None);
         result.packets.dropped_out.insert("service_panicked", 3);
         result.panic = Some(Panic { packet: 7, service: "tcp".into(), message: "no room (at dpi.rs:1:2)".into() });
-        let said =
-            "hrw: a service panicked at 3 packets, which were dropped; `tcp` at packet 7: no room (at dpi.rs:1:2); ";
+        let said = "hrw: a service panicked at 3 packets, dropped; `tcp` at packet 7: no room (at dpi.rs:1:2); ";
         assert_eq!(panics(&result).unwrap(), format!("{said}--quarantine FILE keeps such packets"));
         result.options.insert("quarantine", "bad.pcapng".into());
         assert_eq!(panics(&result).unwrap(), format!("{said}such packets are in bad.pcapng"));

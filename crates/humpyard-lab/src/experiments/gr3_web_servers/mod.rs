@@ -101,40 +101,22 @@ struct WebServers {
     verdicts: fn(&Table) -> Vec<Verdict>,
 }
 
-/// How it is done, for descriptions.
-macro_rules! how {
-    ($mix:literal, $rest:literal) => {
-        concat!(
-            $mix,
-            " Each server has 100 processes that always have something to do, in the order of the servers. In virtual time, in every \
-             slot each processor serves a quantum of one process, for two periods of the schedule. The paper ran a search engine \
-             in Apache; here neither a real server nor live threads run. A gap is the number of slots from one service of a process \
-             to its next, the error its service less its share. The plots, and columns and claims of a process, are of the 50th of \
-             each server; columns of a server are of whichever of its processes is worst. ",
-            $rest
-        )
-    };
-}
-
-macro_rules! first {
-    ($rest:literal) => {
-        how!(
-            "Six servers: the processes of one have weight 10, those of the others 1. On P processors an even schedule serves a \
-             process of weight 10 every 150/P slots.",
-            $rest
-        )
-    };
-}
+/// How they are all done.
+const SETTING: &str = "Each server has 100 processes that always have something to do, in the order of the servers. In figures 14 \
+                       to 19 there are six servers: the processes of one have weight 10, those of the others 1, and on P \
+                       processors an even schedule serves a process of weight 10 every 150/P slots. In virtual time, in every slot \
+                       each processor serves a quantum of one process, for two periods of the schedule. The paper ran a search \
+                       engine in Apache; here neither a real server nor live threads run. A gap is the number of slots from one \
+                       service of a process to its next, the error its service less its share. The plots, and columns and claims of \
+                       a process, are of the 50th of each server; columns of a server are of whichever of its processes is worst.";
 
 const SERVERS: [WebServers; 8] = [
     WebServers {
         id: "gr3-fig14",
         figure: "figure 14",
         title: "web servers under the scheduler of Linux 2.4",
-        description: first!(
-            "The kernel's policy is a stand-in, a model of it on the same virtual processor (`linux24`), and beside it that of Linux \
-             2.6 (`linux-o1`)."
-        ),
+        description: "The kernel's policy is a stand-in, a model of it on the same virtual processor (`linux24`), and beside it that of Linux \
+             2.6 (`linux-o1`).",
         mix: FIRST,
         runs: &[("linux24", 1), ("linux-o1", 1)],
         verdicts: claims::kernel,
@@ -143,9 +125,7 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-fig15",
         figure: "figure 15",
         title: "web servers under weighted fair queueing",
-        description: first!(
-            "All heavy processes take ten turns, one round after the other, before the light ones take any."
-        ),
+        description: "All heavy processes take ten turns, one round after the other, before the light ones take any.",
         mix: FIRST,
         runs: &[("wfq", 1)],
         verdicts: claims::staircase,
@@ -154,7 +134,7 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-fig16",
         figure: "figure 16",
         title: "web servers under virtual-time round robin",
-        description: first!("The staircase is that of WFQ, at another time of the period."),
+        description: "The staircase is that of WFQ, at another time of the period.",
         mix: FIRST,
         runs: &[("vtrr", 1)],
         verdicts: claims::staircase,
@@ -163,7 +143,7 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-fig17",
         figure: "figure 17",
         title: "web servers under group ratio round robin, and under others",
-        description: first!("The second plot has a process of weight 10 under several of them."),
+        description: "The second plot has a process of weight 10 under several of them.",
         mix: FIRST,
         runs: &ALL_POLICIES,
         verdicts: claims::gr3,
@@ -172,10 +152,8 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-fig18",
         figure: "figure 18",
         title: "web servers under the scheduler of Linux 2.4, on two processors",
-        description: first!(
-            "The paper's LinuxMP; which of figures 18 and 19 it is cannot be read from the text. The kernel's policy is a stand-in, a \
-             model of it on the same virtual processors (`linux24`), and beside it that of Linux 2.6 (`linux-o1`)."
-        ),
+        description: "The paper's LinuxMP; which of figures 18 and 19 it is cannot be read from the text. The kernel's policy is a stand-in, a \
+             model of it on the same virtual processors (`linux24`), and beside it that of Linux 2.6 (`linux-o1`).",
         mix: FIRST,
         runs: &[("linux24", 2), ("linux-o1", 2)],
         verdicts: claims::kernel,
@@ -184,9 +162,7 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-fig19",
         figure: "figure 19",
         title: "web servers under GR3MP, on two processors and on eight",
-        description: first!(
-            "The paper's has two processors. Which of figures 18 and 19 it is cannot be read from the text."
-        ),
+        description: "The paper's has two processors. Which of figures 18 and 19 it is cannot be read from the text.",
         mix: FIRST,
         runs: &[("gr3mp", 2), ("gr3mp", 8)],
         verdicts: claims::gr3mp,
@@ -195,10 +171,7 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-web2",
         figure: "section 4.3, second experiment, which has no plot",
         title: "web servers whose processes have weights 1, 2, 3, 4 and 5",
-        description: how!(
-            "Five servers: the processes of the first have weight 1, those of the fifth 5.",
-            "Gaps tell little here: they are not judged."
-        ),
+        description: "Five servers: the processes of the first have weight 1, those of the fifth 5. Gaps tell little here: they are not judged.",
         mix: SECOND,
         runs: &ALL_POLICIES,
         verdicts: claims::second,
@@ -207,10 +180,7 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-web3",
         figure: "section 4.3, third experiment, which has no plot",
         title: "web servers whose processes have random weights",
-        description: how!(
-            "Five servers: each process has a weight of 1 to 10, all equally likely, drawn several times.",
-            "Gaps of different weights do not compare: they are not judged."
-        ),
+        description: "Five servers: each process has a weight of 1 to 10, all equally likely, drawn several times. Gaps of different weights do not compare: they are not judged.",
         mix: THIRD,
         runs: &ALL_POLICIES,
         verdicts: claims::third,
@@ -334,7 +304,14 @@ fn run_name((policy, processors): Run) -> String {
 
 impl Experiment for WebServers {
     fn about(&self) -> About {
-        About { id: self.id, paper: PAPER, figure: self.figure, title: self.title, description: self.description }
+        About {
+            id: self.id,
+            paper: PAPER,
+            figure: self.figure,
+            title: self.title,
+            setting: SETTING,
+            description: self.description,
+        }
     }
 
     fn columns(&self) -> &'static [Column] {
