@@ -43,6 +43,14 @@ fn run_typed(typed: &[OsString]) -> Result<ExitCode, Failure> {
     finished.map_err(|failure| file.blame(typed, failure, &commands::check::attempt))
 }
 
+/// What was typed, with the options of the configuration file as it is now.
+fn read_again(typed: &[OsString]) -> Result<Option<Arguments>, Failure> {
+    let Some(path) = typed_file(typed) else { return parse(typed) };
+    let file = ConfigurationFile::read(&path)?;
+    let read = file.merged(typed, &|_| true).and_then(|merged| parse(&merged));
+    read.map_err(|failure| file.blame(typed, failure, &commands::check::attempt))
+}
+
 fn parse(typed: &[OsString]) -> Result<Option<Arguments>, Failure> {
     match Arguments::try_parse_from(typed) {
         Ok(arguments) => Ok(Some(arguments)),

@@ -7,6 +7,7 @@ use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 use crate::arguments::{RunArguments, SimArguments};
 use crate::commands::configuration::{configuration, live_configuration, timeline};
 use crate::commands::files::distinct;
+use crate::commands::reload::ReadAgain;
 use crate::commands::table;
 use crate::failure::Failure;
 use crate::figures::{counted, time};
@@ -55,7 +56,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
         return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
     }
     let config = run_configuration(arguments)?;
-    let result = watched(&config, common.quiet)?;
+    let result = match arguments.traffic.config {
+        Some(_) => reloading(&config, common.quiet)?,
+        None => watched(&config, common.quiet)?,
+    };
     if !common.json {
         warn(&config);
         warn_after(&config, &result);
@@ -78,7 +82,18 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
 fn watched(config: &RunConfig, quiet: bool) -> Result<RunResult, Failure> {
     let stop = stop::on_signal()?;
     let progress = Progress::new(&config.policy.to_string(), quiet);
-    let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
+    let mut show = |packets, part| progress.update(packets, part);
+    let mut control = Control::new(&stop, &mut show);
+    Ok(lab::run(config, &mut control)?)
+}
+
+/// As [`watched`], and SIGHUP has the configuration file read again.
+fn reloading(config: &RunConfig, quiet: bool) -> Result<RunResult, Failure> {
+    let stop = stop::on_signal_but_hangup()?;
+    let again = ReadAgain::on_signal()?;
+    let progress = Progress::new(&config.policy.to_string(), quiet);
+    let mut show = |packets, part| progress.update(packets, part);
+    let mut control = Control { reload: Some(&again), ..Control::new(&stop, &mut show) };
     Ok(lab::run(config, &mut control)?)
 }
 
@@ -176,7 +191,8 @@ mod tests {
     fn panics_of_services_are_told_in_one_line() {
         let mut config = RunConfig::new(Host::Live, "gen:poisson:packets=10", "hrw".parse().unwrap());
         config.cores = 0;
-        let mut control = Control { stop: &AtomicBool::new(false), progress: &mut |_, _| {} };
+        let (stop, mut progress) = (AtomicBool::new(false), |_, _| {});
+        let mut control = Control::new(&stop, &mut progress);
         let mut result = lab::run(&config, &mut control).unwrap();
         assert_eq!(panics(&result), None);
         result.packets.dropped_out.insert("service_panicked", 3);

@@ -44,7 +44,6 @@ fn inputs_that_are_none() {
         ("header.pcapng", "header.pcapng: this ends after 9 bytes"),
         ("other.pcap.xz", "xz compressed"),
         ("folder", "folder: this is a directory"),
-        ("iface:eth0", "live interfaces are not part of this version"),
         ("gen:poison", "did you mean `poisson`?"),
         ("gen:poisson:flow=3", "did you mean `flows`?"),
         ("gen:poisson:flows=0", "flows"),
@@ -261,7 +260,7 @@ fn outputs_that_cannot_be() {
         ("out", "use .pcap or .pcapng"),
         ("out.pcap.xz", "use .pcap or .pcapng"),
         ("null", "use .pcap or .pcapng"),
-        ("tun:0", "live interfaces are not part of this version"),
+        ("iface:eth77", "no interface `eth77`; "),
     ] {
         for workers in [0, 2] {
             let words =
@@ -335,7 +334,7 @@ fn quarantines_that_cannot_be() {
         ("null:", "--quarantine takes the name of a capture file, not `null:`"),
         ("out.pcap", "--quarantine and --output are both `out.pcap`"),
         ("./out.pcap", "--quarantine and --output are both `./out.pcap`"),
-        ("tun:0", "live interfaces are not part of this version"),
+        ("tun:0", "only `humpyard run` uses live interfaces"),
     ] {
         let words = "run --policy hrw --input gen:poisson:packets=1000 --output out.pcap --quarantine";
         assert_refused(directory.path(), &format!("{words} {quarantine}"), &[expected]);

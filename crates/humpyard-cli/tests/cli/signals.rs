@@ -15,7 +15,7 @@ use crate::support::{Said, assert_balanced, directory, files, good, humpyard, nu
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// Starts a command that would take for ever, and waits until it takes signals.
-fn start(directory: &Path, words: &str) -> Child {
+pub(crate) fn start(directory: &Path, words: &str) -> Child {
     let mut command = humpyard(directory, &words.split_whitespace().collect::<Vec<_>>());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     let started = Instant::now();
@@ -34,7 +34,7 @@ fn takes_signals(process: u32) -> bool {
     caught & (1 << 1) != 0 && caught & (1 << 14) != 0
 }
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     let kill = format!("kill -s {name} {}", child.id());
     let status = Command::new("sh").args(["-c", &kill]).status().expect("there is a shell");
     assert!(status.success());

@@ -98,7 +98,7 @@ fn two_in_a_row_are_no_different_from_one() {
     let Some(_turn) = turn() else { return };
     let (left, one, other, right) = (Namespace::new(), Namespace::new(), Namespace::new(), Namespace::new());
     // Who speaks before the second listens would be counted by the first alone.
-    [&left, &one, &other, &right].map(Namespace::silence);
+    [&left, &one, &other, &right].into_iter().for_each(Namespace::silence);
     join(&left, "va", &one, "oa");
     join(&one, "ob", &other, "pa");
     join(&other, "pb", &right, "vb");
