@@ -10,6 +10,7 @@ mod port;
 mod ports;
 mod privilege;
 mod system;
+mod xdp;
 
 use std::io;
 use std::os::fd::BorrowedFd;
