@@ -1,4 +1,5 @@
 //! Two network namespaces with a virtual cable between them, which are gone when they are dropped.
+#![expect(clippy::print_stderr, reason = "a test that skips must say so")]
 
 use std::fs::File;
 use std::process::Command;
