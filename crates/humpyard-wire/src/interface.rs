@@ -77,8 +77,8 @@ fn unknown(name: &str) -> String {
     humpyard_core::name::unknown("interface", name, names.iter().map(String::as_str))
 }
 
-/// Asks the system one thing about an interface.
-fn request(asking: &OwnedFd, name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
+/// A request about an interface, with nothing but its name.
+pub(crate) fn named_request(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: a request is numbers and bytes, of which all may be zero.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     let room = request.ifr_name.len() - 1;
@@ -88,6 +88,12 @@ fn request(asking: &OwnedFd, name: &str, what: libc::Ioctl) -> io::Result<libc::
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
+    Ok(request)
+}
+
+/// Asks the system one thing about an interface.
+fn request(asking: &OwnedFd, name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
+    let mut request = named_request(name)?;
     // SAFETY: the request has its full size, a name that ends with a zero, and outlives the call.
     checked(unsafe { libc::ioctl(asking.as_raw_fd(), what as _, &raw mut request) })?;
     Ok(request)

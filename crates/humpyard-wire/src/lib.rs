@@ -11,6 +11,7 @@ mod ports;
 mod privilege;
 mod system;
 mod tun;
+mod xdp;
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -62,6 +62,19 @@ impl Offload {
         Some(Self { checksum, segments })
     }
 
+    /// What was left undone with a frame of which only the length tells that it was put together: TCP is cut into packets of so
+    /// many bytes at most, without the link's header. None where a frame must be cut as it was put together.
+    pub(crate) fn of_big(frame: &Frame, packet_bytes_max: usize) -> Option<Self> {
+        let whole = Whole::find(frame)?;
+        if whole.protocol != 6 || whole.is_fragment || whole.end != frame.data.len() {
+            return None;
+        }
+        let header = usize::from(frame.data.get(whole.transport + 12)? >> 4) * 4;
+        let headers = whole.transport - whole.network + header;
+        let size = packet_bytes_max.checked_sub(headers).filter(|&size| size > 0)?;
+        Some(Self { checksum: None, segments: Some((size, Segmented::Tcp)) })
+    }
+
     /// Whether the frame is to be cut up.
     pub(crate) const fn is_big(self) -> bool {
         self.segments.is_some()
@@ -441,6 +454,25 @@ mod tests {
                     assert_eq!(bytes, big.data[big.data.len() - payload..]);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn frames_of_tcp_that_nobody_tells_about_are_cut_to_the_mtu() {
+        for version in [IpVersion::V4, IpVersion::V6] {
+            let mut segmenter = Segmenter::default();
+            *segmenter.frame() = unfinished(version, Segmented::Tcp, 5000);
+            let offload = Offload::of_big(segmenter.frame(), 1500).unwrap();
+            assert!(segmenter.begin(offload));
+            let (mut frame, mut bytes) = (Frame::default(), 0);
+            while segmenter.next(&mut frame) {
+                let whole = Whole::find(&frame).unwrap();
+                assert!(is_good(&frame) && frame.data.len() <= 1514, "{version:?}");
+                bytes += frame.data.len() - whole.transport - TCP_HEADER_MIN;
+            }
+            assert_eq!(bytes, 5000);
+            assert_eq!(Offload::of_big(&unfinished(version, Segmented::Udp, 5000), 1500), None);
+            assert_eq!(Offload::of_big(&unfinished(version, Segmented::Tcp, 5000), 40), None);
         }
     }
 

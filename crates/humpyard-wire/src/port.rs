@@ -8,6 +8,7 @@ use humpyard_traffic::source::Source;
 
 use crate::packet_socket::{PacketSink, PacketSocketParams, PacketSource};
 use crate::tun::{Tun, TunParams};
+use crate::xdp::{self, XdpParams};
 
 /// What goes in at a port, and what comes out: each if it was asked for.
 pub(crate) struct Port {
@@ -68,7 +69,15 @@ impl PortName {
                 let sink = ways.sends.then(|| Box::new(tun.sink()) as _);
                 Ok(Port { source, sink })
             }
-            other => Err(TrafficError::usage(unknown("kind of port", other, ["iface", "tun"]))),
+            "xdp" => {
+                let params = XdpParams::from_pairs(&self.kind, &self.parameters)?;
+                let (source, sink) = xdp::open(&name, interface, &params, ways)?;
+                Ok(Port {
+                    source: source.map(|source| Box::new(source) as _),
+                    sink: sink.map(|sink| Box::new(sink) as _),
+                })
+            }
+            other => Err(TrafficError::usage(unknown("kind of port", other, ["iface", "xdp", "tun"]))),
         }
     }
 }
@@ -93,6 +102,10 @@ mod tests {
             PortName::parse(text).unwrap().open(ways).err().unwrap().to_string()
         };
         assert!(refused("iface:nosuch0").contains("no interface `nosuch0`"));
+        assert!(refused("xdp:nosuch0").contains("no interface `nosuch0`"));
+        assert!(refused("xdp:lo:mode=fast").contains("`mode` takes one of auto native generic"));
+        assert!(refused("xdp:lo:queues=0").contains("`queues` takes `all` or a whole number from 1"));
+        assert!(refused("xdp:lo:queue=1").contains("did you mean `queues`"));
         assert!(refused("ifase:lo").contains("did you mean `iface`"));
         assert!(refused("iface:lo:timeout=0").contains("`timeout` takes 1 to 1000"));
         assert!(refused("iface:lo:rink=1").contains("did you mean `ring`"));

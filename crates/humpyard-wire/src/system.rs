@@ -55,6 +55,18 @@ pub(crate) fn option<T: Plain>(socket: &OwnedFd, level: c_int, option: c_int) ->
     Ok(unsafe { value.assume_init() })
 }
 
+/// Lets this process lock as much memory as it may: what the kernel shares with it counts.
+pub(crate) fn raise_memory_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel reads and writes one limit, which outlives the calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit);
+        }
+    }
+}
+
 /// Memory mapped from a descriptor, or from nowhere, for reading and writing; unmapped when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -66,6 +78,11 @@ impl Mapping {
     /// Maps so many bytes of what this descriptor stands for, shared with the kernel.
     pub(crate) fn shared(descriptor: &OwnedFd, bytes: usize, offset: i64) -> io::Result<Self> {
         Self::map(libc::MAP_SHARED | libc::MAP_POPULATE, descriptor.as_raw_fd(), bytes, offset)
+    }
+
+    /// Maps so many bytes of new memory, all zero.
+    pub(crate) fn private(bytes: usize) -> io::Result<Self> {
+        Self::map(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE, -1, bytes, 0)
     }
 
     fn map(flags: c_int, descriptor: c_int, bytes: usize, offset: i64) -> io::Result<Self> {

@@ -18,7 +18,7 @@ use humpyard_core::params;
 pub(crate) use self::receive::PacketSource;
 pub(crate) use self::transmit::PacketSink;
 use crate::interface::Interface;
-use crate::system::checked;
+use crate::system::{checked, set_option};
 
 params! {
     /// Parameters of a packet socket.
@@ -30,6 +30,17 @@ params! {
         /// Whether to take frames that are addressed to others: a data plane wants all.
         promiscuous: bool = true;
     }
+}
+
+/// Takes frames that are addressed to others, as long as the socket is open.
+pub(crate) fn listen_to_all(socket: &OwnedFd, interface: &Interface) -> io::Result<()> {
+    let membership = libc::packet_mreq {
+        mr_ifindex: interface.index,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
 /// Binds a packet socket to an interface; it hears of frames of this protocol, and of none if that is 0.

@@ -8,7 +8,7 @@ use humpyard_traffic::TrafficError;
 use humpyard_traffic::source::{Polled, Received, Source};
 
 use super::ring::{self, Ring};
-use super::{PacketSocketParams, bind};
+use super::{PacketSocketParams, bind, listen_to_all};
 use crate::interface::{Interface, refused};
 use crate::offload::{Offload, Segmenter};
 use crate::system::{option, set_option, socket};
@@ -45,14 +45,7 @@ impl PacketSource {
         let ring = Ring::new(&socket, params.ring as usize, params.timeout as u32)
             .map_err(refuse("making the ring (ring=BYTES makes it smaller)"))?;
         if params.promiscuous {
-            let membership = libc::packet_mreq {
-                mr_ifindex: interface.index,
-                mr_type: libc::PACKET_MR_PROMISC as u16,
-                mr_alen: 0,
-                mr_address: [0; 8],
-            };
-            set_option(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
-                .map_err(refuse("taking frames for others"))?;
+            listen_to_all(&socket, &interface).map_err(refuse("taking frames for others"))?;
         }
         bind(&socket, &interface, libc::ETH_P_ALL as u16).map_err(refuse("listening to the interface"))?;
         let received = Received { port: port.to_owned(), ..Received::default() };

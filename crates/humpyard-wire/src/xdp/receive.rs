@@ -1,0 +1,226 @@
+//! Frames from an interface.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use humpyard_core::frame::{Frame, LinkType};
+use humpyard_core::unit::Time;
+use humpyard_traffic::TrafficError;
+use humpyard_traffic::source::{Polled, Received, Source};
+
+use super::Opened;
+use super::ring::{Consumer, Producer};
+use super::socket;
+use super::umem::Chunk;
+use crate::interface::Interface;
+use crate::offload::{Offload, Segmenter, fill_in_if_left};
+
+/// Frames taken from one queue before the next has its turn, and after which their chunks go back to the kernel.
+const TURN: u32 = 64;
+/// Bytes of the header that every frame has.
+const ETHERNET_HEADER: usize = 14;
+
+/// A queue by which frames come.
+pub(super) struct ReceiveQueue {
+    arrived: Consumer<libc::xdp_desc>,
+    fill: Producer<u64>,
+    /// The first parts of a frame of which the rest is still to come.
+    begun: Vec<u8>,
+}
+
+impl ReceiveQueue {
+    pub(super) fn new(arrived: Consumer<libc::xdp_desc>, fill: Producer<u64>) -> Self {
+        Self { arrived, fill, begun: Vec::new() }
+    }
+
+    /// Gives the kernel chunks for what arrives, as many as the ring holds.
+    pub(super) fn fill(&mut self, chunks: impl Iterator<Item = Chunk>) {
+        chunks.for_each(|chunk| self.give(chunk));
+        self.fill.publish();
+    }
+
+    /// Gives the kernel a chunk, which it sees after the next turn.
+    fn give(&mut self, chunk: Chunk) {
+        let has_room = self.fill.put(chunk.give());
+        debug_assert!(has_room, "there are no more chunks than the fill ring holds");
+    }
+
+    /// Gives back what was taken, and looks for more.
+    fn turn_over(&mut self) -> bool {
+        self.fill.publish();
+        self.arrived.release();
+        self.arrived.look()
+    }
+
+    /// Puts the next frame into `data`, which is empty; false if there is none.
+    fn take(&mut self, opened: &Opened, data: &mut Vec<u8>) -> bool {
+        while let Some(part) = self.arrived.take() {
+            // SAFETY: the kernel has just given this chunk by the ring, once.
+            let chunk = unsafe { Chunk::given_back(part.addr, opened.umem.chunk_bytes()) };
+            let is_last = part.options & libc::XDP_PKT_CONTD == 0;
+            let is_only = is_last && self.begun.is_empty();
+            let to = if is_only { &mut *data } else { &mut self.begun };
+            opened.umem.read(&chunk, part.addr, part.len, to);
+            self.give(chunk);
+            if is_only {
+                return true;
+            }
+            if is_last {
+                data.append(&mut self.begun);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The frames that arrive at an interface.
+pub(crate) struct XdpSource {
+    port: String,
+    opened: Arc<Opened>,
+    queues: Vec<ReceiveQueue>,
+    /// The queue whose turn it is, and for how many more frames.
+    turn: usize,
+    left: u32,
+    /// When it was last looked what has come: the kernel does not say when it came.
+    now: Time,
+    /// Bytes of a frame above which it was put together from several.
+    frame_bytes_max: usize,
+    packet_bytes_max: usize,
+    fills_checksums: bool,
+    /// Whether the kernel looks at the card only when asked.
+    asks: bool,
+    segmenter: Segmenter,
+    /// What came so far, without the frames missed and left.
+    received: Received,
+}
+
+impl XdpSource {
+    pub(super) fn new(
+        port: &str,
+        interface: &Interface,
+        opened: Arc<Opened>,
+        queues: Vec<ReceiveQueue>,
+        fills_checksums: bool,
+        asks: bool,
+    ) -> Self {
+        Self {
+            port: port.to_owned(),
+            opened,
+            queues,
+            turn: 0,
+            left: TURN,
+            now: Time::default(),
+            frame_bytes_max: interface.frame_bytes_max(),
+            packet_bytes_max: interface.mtu,
+            fills_checksums,
+            asks,
+            segmenter: Segmenter::default(),
+            received: Received { port: port.to_owned(), ..Received::default() },
+        }
+    }
+
+    /// Puts the bytes of the next frame of any queue into `data`; false if there is none now.
+    fn take(&mut self, data: &mut Vec<u8>) -> bool {
+        data.clear();
+        // Each queue is looked at, and that whose turn has just ended once more.
+        for _ in 0..=self.queues.len() {
+            let queue = &mut self.queues[self.turn];
+            if self.left > 0 {
+                if queue.take(&self.opened, data) {
+                    self.left -= 1;
+                    return true;
+                }
+                if queue.turn_over() {
+                    self.now = now();
+                    if queue.take(&self.opened, data) {
+                        self.left -= 1;
+                        return true;
+                    }
+                }
+                self.wake(self.turn);
+            } else {
+                queue.turn_over();
+            }
+            self.turn = (self.turn + 1) % self.queues.len();
+            self.left = TURN;
+        }
+        false
+    }
+
+    /// Asks the kernel to go on with an empty queue, where it waits to be asked.
+    fn wake(&self, queue: usize) {
+        if self.asks || self.queues[queue].fill.needs_wakeup() {
+            socket::wake_receive(&self.opened.sockets[queue].first);
+        }
+    }
+
+    /// Makes a packet of a frame that was taken; false if it is none.
+    fn finish(&mut self, frame: &mut Frame) -> bool {
+        frame.time = self.now;
+        frame.link = LinkType::Ethernet;
+        (frame.port, frame.answer) = (0, false);
+        frame.wire_length = frame.data.len() as u32;
+        if frame.data.len() > self.frame_bytes_max {
+            core::mem::swap(self.segmenter.frame(), frame);
+            let offload = Offload::of_big(self.segmenter.frame(), self.packet_bytes_max);
+            return offload.is_some_and(|offload| self.segmenter.begin(offload)) && self.segmenter.next(frame);
+        }
+        if self.fills_checksums {
+            fill_in_if_left(frame);
+        }
+        frame.data.len() >= ETHERNET_HEADER
+    }
+}
+
+/// The time, since the Unix epoch.
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time::from_ns(since.as_nanos() as u64)
+}
+
+impl Source for XdpSource {
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        loop {
+            if self.poll(frame)? == Polled::Frame {
+                return Ok(true);
+            }
+            crate::wait(&self.descriptors()).map_err(|error| TrafficError::unreadable(&self.port, error))?;
+        }
+    }
+
+    fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
+        let mut found = self.segmenter.next(frame);
+        while !found {
+            if !self.take(&mut frame.data) {
+                return Ok(Polled::NotYet);
+            }
+            found = self.finish(frame);
+            self.received.malformed += u64::from(!found);
+        }
+        self.received.frames += 1;
+        Ok(Polled::Frame)
+    }
+
+    fn description(&self) -> &str {
+        &self.port
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.opened.sockets.iter().take(self.queues.len()).map(|sockets| sockets.first.as_fd()).collect()
+    }
+
+    fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
+        let mut received = self.received.clone();
+        for (queue, sockets) in self.queues.iter().zip(&self.opened.sockets) {
+            let counted =
+                socket::statistics(&sockets.first).map_err(|error| TrafficError::unreadable(&self.port, error))?;
+            // A frame that finds the fill ring empty is one of those dropped.
+            received.missed += counted.rx_dropped + counted.rx_ring_full;
+            let is_last = |part: &libc::xdp_desc| part.options & libc::XDP_PKT_CONTD == 0;
+            received.left += queue.arrived.inside().filter(is_last).count() as u64;
+        }
+        Ok(vec![received])
+    }
+}
