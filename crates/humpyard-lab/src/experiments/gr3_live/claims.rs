@@ -19,6 +19,12 @@ fn name(row: &TableRow<'_>) -> String {
     format!("{} on {}", row.text("policy"), row.number("processors"))
 }
 
+/// Claims, unless threads of a run could not be: then there are none.
+fn of_whole(data: &Table, claims: impl FnOnce(&Table) -> Vec<Verdict>) -> Vec<Verdict> {
+    let is_missing = runs(data).any(|row| !is_by_kernel(&row) && row.number("slots") == 0.0);
+    if is_missing { Vec::new() } else { claims(data) }
+}
+
 /// What holds of all live runs, and what they take.
 fn lived(data: &Table) -> Vec<Verdict> {
     let ran = || runs(data).filter(|row| row.number("slots") > 0.0);
@@ -76,8 +82,13 @@ fn by_kernel(data: &Table) -> Vec<Verdict> {
     let ran = runs(data).filter(|row| is_by_kernel(row) && row.number("slots") > 0.0 && row.number("draw") == 1.0);
     ran.map(|row| {
         let ratio = |of: &str| row.number(&format!("ratio_of_{of}"));
-        let measured =
-            format!("{} by work, {} by processor time", short(ratio("service")), short(ratio("processor_time")));
+        let measured = format!(
+            "{} by work, {} by processor time, in {} s, in which the latter has {} turns in the mean",
+            short(ratio("service")),
+            short(ratio("processor_time")),
+            short(row.number("whole_ms") / 1e3),
+            short(row.number("turns_of_lightest"))
+        );
         let said = format!("{} by weights, {} by the kernel's table", short(ratio("weights")), short(ratio("nice")));
         Verdict::measured(
             format!("{}: a process of the greatest weight over one of the least", name(&row)),
@@ -115,18 +126,18 @@ pub(super) fn kernel(data: &Table) -> Vec<Verdict> {
     verdicts.extend(staircase_of_kernel(data));
     let gr3 = ("gr3", 1);
     if rows_of(data, gr3).next().is_some() {
-        verdicts.push(simulated::gap_at_most(data, gr3, 300.0));
+        verdicts.extend(of_whole(data, |data| vec![simulated::gap_at_most(data, gr3, 300.0)]));
     }
     verdicts.extend(lived(data));
     verdicts
 }
 
 pub(super) fn staircase(data: &Table) -> Vec<Verdict> {
-    simulated::staircase(data).into_iter().chain(lived(data)).collect()
+    of_whole(data, simulated::staircase).into_iter().chain(lived(data)).collect()
 }
 
 pub(super) fn gr3(data: &Table) -> Vec<Verdict> {
-    simulated::gr3(data).into_iter().chain(lived(data)).collect()
+    of_whole(data, simulated::gr3).into_iter().chain(lived(data)).collect()
 }
 
 /// On several processors, whose slots do not end together: shown beside what is claimed where they do.
@@ -150,21 +161,24 @@ fn of_several(data: &Table, run: Run) -> [Verdict; 2] {
 }
 
 pub(super) fn gr3mp(data: &Table) -> Vec<Verdict> {
-    of_several(data, ("gr3mp", 2)).into_iter().chain(lived(data)).collect()
+    of_whole(data, |data| of_several(data, ("gr3mp", 2)).into()).into_iter().chain(lived(data)).collect()
 }
 
 /// Of mixes without a claim on gaps.
-fn of_mix(data: &Table, claimed: Vec<Verdict>) -> Vec<Verdict> {
-    let run = ("gr3mp", 2);
-    let errors = simulated::range(simulated::whole_mix(data, run));
-    let several = Verdict::measured(simulated::whole_mix_claim(run), "no claim", errors);
-    claimed.into_iter().chain([several]).chain(by_kernel(data)).chain(lived(data)).collect()
+fn of_mix(data: &Table, claims: fn(&Table) -> Vec<Verdict>) -> Vec<Verdict> {
+    let claimed = of_whole(data, |data| {
+        let run = ("gr3mp", 2);
+        let errors = simulated::range(simulated::whole_mix(data, run));
+        let several = Verdict::measured(simulated::whole_mix_claim(run), "no claim", errors);
+        claims(data).into_iter().chain([several]).collect()
+    });
+    claimed.into_iter().chain(by_kernel(data)).chain(lived(data)).collect()
 }
 
 pub(super) fn second(data: &Table) -> Vec<Verdict> {
-    of_mix(data, simulated::second(data))
+    of_mix(data, simulated::second)
 }
 
 pub(super) fn third(data: &Table) -> Vec<Verdict> {
-    of_mix(data, simulated::third(data))
+    of_mix(data, simulated::third)
 }

@@ -10,9 +10,9 @@ use super::super::gr3_costs::machine::Next;
 use super::super::gr3_costs::messages::{QUEUE, READERS, TASKS, WRITERS};
 use super::super::gr3_costs::{lines, listed, plot, weights};
 use super::super::gr3_schedules::PAPER;
-use super::super::{About, Column, Experiment, Row, Scale, Table, TableRow, Verdict, short};
+use super::super::{About, Column, Experiment, Row, Scale, Table, TableRow, Value, Verdict, short};
 use super::processors::Processors;
-use super::turns::{Taken, Task, Turns};
+use super::turns::{STACK_BYTES, Taken, Task, Turns, Untaken};
 use crate::LabError;
 use crate::plot::Svg;
 
@@ -166,7 +166,7 @@ fn places(scale: Scale) -> Vec<Place> {
 
 impl Place {
     /// Lets the tasks send each other everything.
-    fn take(self, mail: &Mail, processors: &Processors, is_noted: bool, seed: Seed) -> Result<Taken<Role>, LabError> {
+    fn take(self, mail: &Mail, processors: &Processors, is_noted: bool, seed: Seed) -> Result<Taken<Role>, Untaken> {
         let weights = weights(self.groups * TASKS, seed);
         let turns = Turns {
             policy: self.policy,
@@ -176,14 +176,28 @@ impl Place {
             always_ready: false,
             is_noted,
             seed,
+            stack_bytes: STACK_BYTES,
         };
         let taken = turns.take(mail.correspondents())?;
         Ok(taken.map(|task| task.role))
     }
 
+    /// The row of threads that could not be.
+    fn nothing(self, why: &str) -> Row {
+        let mut row: Row = vec![self.policy.into(), 1u32.into(), self.groups.into(), 0u32.into(), 0u32.into()];
+        row.extend([f64::NAN; 4].map(Value::from));
+        row.extend([0u32; 4].map(Value::from));
+        row.push(format!("not run: {why}").into());
+        row
+    }
+
     fn row(self, seed: Seed) -> Result<Row, LabError> {
         let (mail, processors) = (Mail::new(self.groups, self.messages), Processors::first(1));
-        let taken = self.take(&mail, &processors, false, seed)?;
+        let taken = match self.take(&mail, &processors, false, seed) {
+            Ok(taken) => taken,
+            Err(Untaken::Threads(why)) => return Ok(self.nothing(&why)),
+            Err(Untaken::Error(error)) => return Err(error),
+        };
         let (mut sent, mut received, mut right) = (0u64, 0u64, 0u64);
         for task in &taken.tasks {
             match task {
@@ -249,31 +263,30 @@ impl Experiment for LiveMessages {
     fn verdicts(&self, data: &Table) -> Vec<Verdict> {
         let mut verdicts = vec![all_arrive(data)];
         for policy in POLICIES {
-            let rows = || data.rows_of("policy", policy);
+            let rows = || lived(data).filter(move |row| row.text("policy") == policy);
             let groups: Vec<String> = rows().map(|row| short(row.number("groups"))).collect();
-            let claim = |what: &str| format!("{policy}: {what} with {} groups", groups.join(", "));
-            verdicts.push(listed(
-                claim("median ns of a select"),
-                "not said",
-                rows().map(|row| row.number("select_ns")),
-            ));
-            verdicts.push(listed(claim("ns of a turn"), "not said", rows().map(|row| row.number("turn_ns"))));
-            verdicts.push(listed(
-                claim("ms from the first message to the last"),
-                "not said",
-                rows().map(|row| row.number("whole_ms")),
-            ));
+            let times = |what: &str, column| {
+                let claim = format!("{policy}: {what} with {} groups", groups.join(", "));
+                listed(claim, "not said", rows().map(move |row| row.number(column)))
+            };
+            verdicts.extend([
+                times("ns of a select, median", "select_ns"),
+                times("ns of a select, mean", "select_ns_mean"),
+                times("ns of a turn", "turn_ns"),
+                times("ms from the first message to the last", "whole_ms"),
+            ]);
         }
-        let notes: Vec<&str> = data.rows().map(|row| row.text("note")).filter(|note| !note.is_empty()).collect();
-        if let Some(note) = notes.first() {
-            verdicts.push(Verdict::measured("threads are pinned to one processor", "they are", *note));
-        }
+        let noted = data.rows().filter(|row| !row.text("note").is_empty());
+        verdicts.extend(noted.map(|row| {
+            let claim = format!("{} with {} groups: where it ran", row.text("policy"), row.number("groups"));
+            Verdict::measured(claim, "on one processor", row.text("note"))
+        }));
         verdicts
     }
 
     fn plots(&self, data: &Table) -> Vec<(String, Svg)> {
         let plot = |(name, column, title): (&str, &str, &str)| {
-            (name.to_owned(), plot(self.about(), title, "groups", lines(data.rows(), "groups", column)))
+            (name.to_owned(), plot(self.about(), title, "groups", lines(lived(data), "groups", column)))
         };
         [
             ("select", "select_ns", "time of a select among live threads that send messages"),
@@ -288,15 +301,20 @@ impl Experiment for LiveMessages {
     }
 }
 
+/// Rows of threads that could be.
+fn lived(data: &Table) -> impl Iterator<Item = TableRow<'_>> + Clone {
+    data.rows().filter(|row| row.number("tasks") > 0.0)
+}
+
 /// Whatever is sent comes once, in order and whole.
 fn all_arrive(data: &Table) -> Verdict {
     let is_right = |row: &TableRow<'_>| {
         ["sent", "received", "received_right"].iter().all(|column| row.number(column) == row.number("owed"))
     };
-    let wrong = data.rows().find(|row| !is_right(row));
+    let wrong = lived(data).find(|row| !is_right(row));
     let count: f64 = data.rows().map(|row| row.number("received_right")).sum();
     let measured = wrong.map_or_else(
-        || format!("all {count} at {} places", data.len()),
+        || format!("all {count} at {} places", lived(data).count()),
         |row| {
             let count = |column| row.number(column);
             format!(
@@ -389,6 +407,17 @@ mod tests {
         }
         assert_eq!(reader.turn(), (Next::Blocked, None));
         assert!(matches!(reader.role, Role::Reader { right: 1, .. }), "{:?}", reader.role);
+    }
+
+    #[test]
+    fn threads_that_could_not_be_are_measured_as_such() {
+        let mut data = Table::new(&COLUMNS);
+        data.push(Place { policy: "gr3", groups: 100, messages: 1 }.nothing("thread 9 of 4000 cannot be started"));
+        data.push(Place { policy: "wfq", groups: 1, messages: 1 }.row(Seed(1)).unwrap());
+        let verdicts = LiveMessages.verdicts(&data);
+        assert_eq!((verdicts[0].measured.as_str(), verdicts[0].pass), ("all 400 at 1 places", Some(true)));
+        let told = verdicts.iter().find(|verdict| verdict.claim == "gr3 with 100 groups: where it ran").unwrap();
+        assert_eq!(told.measured, "not run: thread 9 of 4000 cannot be started");
     }
 
     #[test]

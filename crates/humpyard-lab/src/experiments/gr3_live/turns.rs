@@ -25,6 +25,21 @@ use super::super::gr3_costs::machine::Next;
 use super::processors::Processors;
 use crate::LabError;
 
+/// Why turns were not taken.
+#[derive(Debug)]
+pub(super) enum Untaken {
+    /// There is no room for so many threads on this machine.
+    Threads(String),
+    /// Anything else: an error of the experiment.
+    Error(LabError),
+}
+
+impl<E: Into<LabError>> From<E> for Untaken {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
+}
+
 /// Enough for what threads do here, so that thousands have room.
 pub(super) const STACK_BYTES: usize = 128 << 10;
 /// The most processors that turns are given of.
@@ -53,6 +68,8 @@ pub(super) struct Turns<'a> {
     pub(super) is_noted: bool,
     /// Where random policies draw from.
     pub(super) seed: Seed,
+    /// Stack of each thread.
+    pub(super) stack_bytes: usize,
 }
 
 /// A turn that was handed back.
@@ -95,31 +112,37 @@ impl Turns<'_> {
     /// Starts a thread for each task and lets them take turns until as many were taken as there are, or nobody wants another.
     ///
     /// # Errors
-    /// A policy that refuses; a thread that cannot be started, or panics; threads of which all wait for each other.
-    pub(super) fn take<T: Task>(&self, tasks: Vec<T>) -> Result<Taken<T>, LabError> {
+    /// Threads that cannot be started; a policy that refuses, a thread that panics, and threads that all wait for each other.
+    pub(super) fn take<T: Task>(&self, tasks: Vec<T>) -> Result<Taken<T>, Untaken> {
         keep_quiet();
-        let stage = Stage::new(self, tasks.len())?;
         let count = tasks.len();
+        let stage = Stage::new(self, count)?;
+        let mut not_started = None;
         let tasks: Vec<Option<T>> = thread::scope(|scope| {
             let mut threads = Vec::with_capacity(count);
             for (at, task) in tasks.into_iter().enumerate() {
-                match stage.start(scope, ClientId::from_index(at), task) {
+                match stage.start(scope, ClientId::from_index(at), self.stack_bytes, task) {
                     Ok(thread) => threads.push(thread),
                     Err(error) => {
-                        stage.fail(format!("thread {} of {count} cannot be started: {error}", at + 1));
+                        not_started = Some(format!("thread {} of {count} cannot be started: {error}", at + 1));
                         break;
                     }
                 }
             }
-            if threads.len() == count {
+            if not_started.is_none() {
                 stage.begin();
+            } else {
+                stage.end();
             }
             threads.into_iter().map(|thread| thread.join().ok().flatten()).collect()
         });
+        if let Some(why) = not_started {
+            return Err(Untaken::Threads(why));
+        }
         let is_pinned = stage.is_pinned.load(Ordering::Relaxed);
         let state = stage.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = state.failure {
-            return Err(LabError::option(format!("threads under {}: {failure}", self.policy)));
+            return Err(LabError::option(format!("threads under {}: {failure}", self.policy)).into());
         }
         let State { given, handed_back, noted, select, took, .. } = state;
         Ok(Taken { tasks: tasks.into_iter().flatten().collect(), given, handed_back, noted, select, took, is_pinned })
@@ -209,13 +232,13 @@ impl State {
     /// Gives turns to processors without one.
     fn give(&mut self) -> Calls {
         let mut calls = Calls::default();
-        for core in 0..self.running.len() {
-            if self.running[core].is_some() || self.left == 0 {
+        for (core, (running, call)) in self.running.iter_mut().zip(&mut calls).enumerate() {
+            if running.is_some() || self.left == 0 {
                 continue;
             }
             let Some(dispatch) = self.scheduler.next(self.now, CoreId::from_index(core)) else { continue };
-            self.running[core] = Some(dispatch.slot);
-            calls[core] = Some(dispatch.packet.client);
+            *running = Some(dispatch.slot);
+            *call = Some(dispatch.packet.client);
             self.left -= 1;
             self.given += 1;
         }
@@ -286,6 +309,7 @@ impl<'a> Stage<'a> {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         client: ClientId,
+        stack_bytes: usize,
         mut task: T,
     ) -> std::io::Result<thread::ScopedJoinHandle<'scope, Option<T>>> {
         let live = move || {
@@ -293,7 +317,7 @@ impl<'a> Stage<'a> {
             lived.map_err(|panic| self.fail(format!("thread {} panicked: {panic}", client.index() + 1))).ok()?;
             Some(task)
         };
-        let started = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, live)?;
+        let started = thread::Builder::new().stack_size(stack_bytes).spawn_scoped(scope, live)?;
         // Before it is called for the first time, as that is by this thread.
         let _ = self.seats[client.index()].thread.set(started.thread().clone());
         Ok(started)
@@ -423,7 +447,16 @@ mod tests {
     }
 
     fn turns<'a>(policy: &'a str, weights: &'a [Weight], processors: &'a Processors) -> Turns<'a> {
-        Turns { policy, weights, processors, limit: Some(400), always_ready: true, is_noted: true, seed: Seed(1) }
+        Turns {
+            policy,
+            weights,
+            processors,
+            limit: Some(400),
+            always_ready: true,
+            is_noted: true,
+            seed: Seed(1),
+            stack_bytes: STACK_BYTES,
+        }
     }
 
     #[test]
@@ -473,7 +506,9 @@ mod tests {
                 })
             });
             let processors = Processors::first(processors);
-            let failed = turns("gr3mp", &weights, &processors).take(tasks.collect()).err().unwrap().to_string();
+            let failed = turns("gr3mp", &weights, &processors).take(tasks.collect());
+            let Err(Untaken::Error(failed)) = failed else { panic!("a thread has panicked") };
+            let failed = failed.to_string();
             assert!(
                 failed.starts_with("threads under gr3mp: thread 4 panicked: this panic is part of a test"),
                 "{failed}"
@@ -486,8 +521,17 @@ mod tests {
         let (weights, one) = (weights(&[1, 1]), Processors::first(1));
         let turns = Turns { always_ready: false, limit: None, ..turns("gr3", &weights, &one) };
         let blocked = |_| Doing(|| (Next::Blocked, None));
-        let failed = turns.take((0..2).map(blocked).collect()).err().unwrap().to_string();
-        assert_eq!(failed, "threads under gr3: 2 of them wait, and none of them has a turn");
+        let Err(Untaken::Error(failed)) = turns.take((0..2).map(blocked).collect()) else { panic!("nobody can end") };
+        assert_eq!(failed.to_string(), "threads under gr3: 2 of them wait, and none of them has a turn");
+    }
+
+    #[test]
+    fn threads_that_cannot_be_started_are_told() {
+        let (weights, one) = (weights(&[1, 1]), Processors::first(1));
+        let turns = Turns { stack_bytes: 1 << 62, ..turns("gr3", &weights, &one) };
+        let untaken = turns.take((0..2).map(|_| Counting(0)).collect());
+        let Err(Untaken::Threads(why)) = untaken else { panic!("no machine has so much memory: {untaken:?}") };
+        assert!(why.starts_with("thread 1 of 2 cannot be started: "), "{why}");
     }
 
     #[test]

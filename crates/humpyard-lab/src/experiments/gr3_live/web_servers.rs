@@ -20,7 +20,7 @@ use super::claims;
 use super::kernel::{KERNEL_WEIGHTS, alone, nice};
 use super::processors::Processors;
 use super::search::{Searcher, Text};
-use super::turns::{Task, Turn, Turns};
+use super::turns::{STACK_BYTES, Task, Turn, Turns, Untaken};
 use crate::LabError;
 use crate::plot::{Axis, Line, LinePlot, Svg};
 
@@ -34,7 +34,7 @@ const SIMULATED: &str = "simulated ";
 /// Services of a process that are no further apart are drawn as one, where the kernel dispatches, in slots.
 const NEAR: u64 = 8;
 
-pub(super) const COLUMNS: [Column; 30] = [
+pub(super) const COLUMNS: [Column; 31] = [
     Column::text("policy"),
     Column::integer("processors"),
     Column::integer("draw"),
@@ -53,6 +53,7 @@ pub(super) const COLUMNS: [Column; 30] = [
     Column::integer("slots"),
     Column::integer("slots_as_simulated"),
     Column::real("slots_in_a_row"),
+    Column::real("turns_of_lightest"),
     Column::integer("units_per_slot"),
     Column::integer("units_given"),
     Column::integer("units_done"),
@@ -94,13 +95,11 @@ impl Length {
 }
 
 /// One draw of random weights in quick runs, and so many in full ones: a schedule is simulated faster than it is lived.
-const DRAWS: usize = 3;
+const DRAWS: usize = 5;
 const SHORT: Length = Length::Units(1, 8);
 
-/// How long the kernel has.
-fn kernel_time(scale: Scale) -> Duration {
-    Duration::from_secs(scale.pick(6, 40))
-}
+/// How long the kernel has for each unit of weight of a processor, in ms: its turns are about 3 ms long.
+const KERNEL_MS: (u64, u64) = (5, 25);
 
 /// The live web servers of a figure.
 #[derive(Debug)]
@@ -287,10 +286,10 @@ impl Live {
     fn rows(&self) -> Result<Vec<Row>, LabError> {
         let text = Text::new(self.seed)?;
         let searchers = (0..self.weights.len()).map(|number| Searcher::new(&text, number)).collect();
-        let served = if self.is_alone() { self.alone(searchers) } else { Ok(self.dispatched(searchers)?) };
-        let served = match served {
+        let served = match if self.is_alone() { self.alone(searchers) } else { self.dispatched(searchers) } {
             Ok(served) => served,
-            Err(why) => return Ok(vec![self.nothing(format!("not run: {why}"))]),
+            Err(Untaken::Threads(why)) => return Ok(vec![self.nothing(format!("not run: {why}"))]),
+            Err(Untaken::Error(error)) => return Err(error),
         };
         let simulated = self.simulated()?;
         let near = if self.is_alone() { NEAR } else { 0 };
@@ -319,11 +318,11 @@ impl Live {
     }
 
     /// The kernel dispatches alone.
-    fn alone<'a>(&self, searchers: Vec<Searcher<'a>>) -> Result<Served<'a>, String> {
+    fn alone<'a>(&self, searchers: Vec<Searcher<'a>>) -> Result<Served<'a>, Untaken> {
         let processors = Processors::first(self.run.1);
-        let found = alone(searchers, &self.weights, &processors, self.kernel_time)?;
+        let found = alone(searchers, &self.weights, &processors, self.kernel_time).map_err(Untaken::Threads)?;
         if found.noted.is_empty() {
-            return Err("no unit of work was done in time".to_owned());
+            return Err(Untaken::Threads("no unit of work was done in time".to_owned()));
         }
         Ok(Served {
             units_given: found.noted.len() as u64,
@@ -337,7 +336,7 @@ impl Live {
     }
 
     /// A policy dispatches.
-    fn dispatched<'a>(&self, searchers: Vec<Searcher<'a>>) -> Result<Served<'a>, LabError> {
+    fn dispatched<'a>(&self, searchers: Vec<Searcher<'a>>) -> Result<Served<'a>, Untaken> {
         let processors = Processors::first(self.run.1);
         let turns = Turns {
             policy: self.run.0,
@@ -347,6 +346,7 @@ impl Live {
             always_ready: true,
             is_noted: true,
             seed: self.seed,
+            stack_bytes: STACK_BYTES,
         };
         let process = |searcher| Process { searcher, units: self.units };
         let taken = turns.take(searchers.into_iter().map(process).collect())?.map(|process| process.searcher);
@@ -388,13 +388,15 @@ impl Live {
     fn totals(&self, served: &Served<'_>, simulated: &[ClientId]) -> Row {
         let Served { noted, searchers, .. } = served;
         let alike = simulated.iter().zip(noted).filter(|(simulated, live)| **simulated == live.client).count();
+        let turns = turns_of(noted, self.weights.len());
         let done: Vec<f64> = searchers.iter().map(|searcher| searcher.searched() as f64).collect();
         let nice_weights: Vec<f64> = self.weights.iter().map(|weight| self.nice_weight(*weight)).collect();
         let weights: Vec<f64> = self.weights.iter().map(|weight| weight.get().into()).collect();
         vec![
             noted.len().into(),
             alike.into(),
-            in_a_row(noted, self.weights.len()).into(),
+            (noted.len() as f64 / turns.iter().sum::<f64>()).into(),
+            self.mean_of(&turns, self.lightest()).into(),
             self.units.into(),
             served.units_given.into(),
             searchers.iter().map(Searcher::searched).sum::<u64>().into(),
@@ -414,6 +416,10 @@ impl Live {
         self.weights.iter().copied().max()
     }
 
+    fn lightest(&self) -> Option<Weight> {
+        self.weights.iter().copied().min()
+    }
+
     /// How nice a process of this weight is.
     fn nice(&self, weight: Weight) -> usize {
         if self.is_alone() { nice(weight.get(), self.heaviest().unwrap_or(weight).get()) } else { 0 }
@@ -424,13 +430,15 @@ impl Live {
         if self.is_alone() { KERNEL_WEIGHTS[self.nice(weight)].into() } else { f64::NAN }
     }
 
+    /// What the processes of this weight have, in the mean.
+    fn mean_of(&self, has: &[f64], which: Option<Weight>) -> f64 {
+        let of_them = || self.weights.iter().zip(has).filter(|(weight, _)| Some(**weight) == which);
+        of_them().map(|(_, has)| has).sum::<f64>() / of_them().count() as f64
+    }
+
     /// What the processes of the greatest weight have, over what those of the least have, in the mean of each.
-    fn ratio(&self, of: &[f64]) -> f64 {
-        let mean = |which: Option<Weight>| {
-            let of_them = || self.weights.iter().zip(of).filter(|(weight, _)| Some(**weight) == which);
-            of_them().map(|(_, has)| has).sum::<f64>() / of_them().count() as f64
-        };
-        mean(self.heaviest()) / mean(self.weights.iter().copied().min())
+    fn ratio(&self, has: &[f64]) -> f64 {
+        self.mean_of(has, self.heaviest()) / self.mean_of(has, self.lightest())
     }
 
     /// Rows of what was served, by its turns; each stands for `scale` slots of the run.
@@ -507,15 +515,17 @@ fn points(turns: &[Turn], client: ClientId, near: u64) -> Vec<Service> {
     points
 }
 
-/// How many slots a process has before others have more than a few, in the mean.
-fn in_a_row(turns: &[Turn], clients: usize) -> f64 {
-    let mut last = vec![None; clients];
-    let mut rows = 0u64;
-    for (slot, turn) in (1..).zip(turns) {
-        let before: Option<u64> = last[turn.client.index()].replace(slot);
-        rows += u64::from(before.is_none_or(|before| slot - before > NEAR));
+/// How many turns each client has: slots with no more than a few between them are one.
+fn turns_of(noted: &[Turn], clients: usize) -> Vec<f64> {
+    let (mut last, mut turns) = (vec![None; clients], vec![0.0; clients]);
+    for (slot, turn) in (1..).zip(noted) {
+        let client = turn.client.index();
+        let before: Option<u64> = last[client].replace(slot);
+        if before.is_none_or(|before| slot - before > NEAR) {
+            turns[client] += 1.0;
+        }
     }
-    turns.len() as f64 / rows.max(1) as f64
+    turns
 }
 
 /// Rows that are live.
@@ -524,12 +534,14 @@ pub(super) fn live_rows(data: &Table) -> impl Iterator<Item = TableRow<'_>> + Cl
 }
 
 impl LiveServers {
-    /// How often weights are drawn.
-    fn draws(&self, scale: Scale) -> usize {
-        match self.mix {
+    /// Who dispatches which draw of the weights, from 1. The kernel, which takes long, has the first alone.
+    fn places(&self, scale: Scale) -> Vec<(Run, usize)> {
+        let draws = match self.mix {
             Mix::ByServer(_) => 1,
             Mix::Random(_) => scale.pick(1, DRAWS),
-        }
+        };
+        let places = (1..=draws).flat_map(|draw| self.runs.iter().map(move |&run| (run, draw)));
+        places.filter(|&((policy, _), draw)| draw == 1 || policy != KERNEL).collect()
     }
 
     /// A process of each server under the policy of the figure.
@@ -596,19 +608,21 @@ impl Experiment for LiveServers {
     }
 
     fn parts(&self, scale: Scale) -> usize {
-        self.runs.len() * self.draws(scale)
+        self.places(scale).len()
     }
 
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
-        let (run, draw) = (self.runs[part % self.runs.len()], part / self.runs.len() + 1);
+        let (run, draw) = self.places(scale)[part];
+        let weights = self.mix.weights(draw, seed);
+        let total: u64 = weights.iter().map(|weight| u64::from(weight.get())).sum();
         let units = if run.0 == KERNEL { 1 } else { self.length.units(scale) };
         Live {
             run,
             draw,
-            weights: self.mix.weights(draw, seed),
+            weights,
             units,
             periods: self.length.periods(scale),
-            kernel_time: kernel_time(scale),
+            kernel_time: Duration::from_millis(scale.pick(KERNEL_MS.0, KERNEL_MS.1) * total / run.1 as u64),
             seed,
         }
         .rows()
@@ -685,8 +699,7 @@ mod tests {
 
     #[test]
     fn verdicts_and_plots_come_of_every_run() {
-        let weights_of_two = [("gr3", 1), (KERNEL, 1)];
-        let data = data(&weights_of_two);
+        let data = data(&[("gr3", 1), (KERNEL, 1)]);
         let verdicts = claims::kernel(&data);
         assert!(verdicts.iter().all(|verdict| verdict.pass != Some(false)), "{verdicts:#?}");
         assert!(verdicts.iter().filter(|verdict| verdict.pass == Some(true)).count() >= 3, "{verdicts:#?}");
@@ -705,17 +718,40 @@ mod tests {
     }
 
     #[test]
-    fn work_that_is_lost_fails() {
+    fn claims_are_of_runs_that_could_be() {
         let mut data = data(&[("gr3", 1)]);
-        let broken = |data: &Table| claims::kernel(data).iter().filter(|verdict| verdict.pass == Some(false)).count();
-        assert_eq!(broken(&data), 0);
-        for (column, claims) in [("units_done", 1), ("processes_right", 1), ("slots_as_simulated", 1)] {
+        data.push(live(("wfq", 1), Seed(1)).nothing("not run: thread 9 of 600 cannot be started".to_owned()));
+        for verdicts in
+            [claims::gr3, claims::staircase, claims::second, claims::third, claims::gr3mp].map(|of| of(&data))
+        {
+            assert!(verdicts.iter().all(|verdict| verdict.pass != Some(false)), "{verdicts:#?}");
+            assert!(verdicts.iter().any(|verdict| verdict.measured.contains("thread 9 of 600")), "{verdicts:#?}");
+        }
+    }
+
+    /// The kernel has one draw, however many there are.
+    #[test]
+    fn every_policy_has_every_draw() {
+        let places = |at: usize, scale| SERVERS[at].places(scale);
+        assert_eq!((places(0, Scale::Full).len(), places(3, Scale::Full).len()), (2, ALL_POLICIES.len()));
+        let third = places(7, Scale::Full);
+        assert_eq!(third.len(), DRAWS * (ALL_AND_SEVERAL.len() - 1) + 1);
+        assert!(third.contains(&(("gr3mp", 2), DRAWS)) && third.contains(&((KERNEL, 1), 1)));
+        assert_eq!(places(7, Scale::Quick).len(), ALL_AND_SEVERAL.len());
+    }
+
+    #[test]
+    fn work_that_is_lost_fails() {
+        let failed = |data: &Table| claims::kernel(data).iter().filter(|verdict| verdict.pass == Some(false)).count();
+        let rows = live(("gr3", 1), Seed(1)).rows().unwrap();
+        for (column, failures) in [("draw", 0), ("units_done", 1), ("processes_right", 1), ("slots_as_simulated", 1)] {
             let at = COLUMNS.iter().position(|known| known.name == column).unwrap();
-            let mut row = live(("gr3", 1), Seed(1)).rows().unwrap().swap_remove(0);
-            (row[at], row[2]) = (7u32.into(), 2u32.into());
-            data.push(row);
-            assert_eq!(broken(&data), claims, "{column}");
-            data = tests::data(&[("gr3", 1)]);
+            let mut data = Table::new(&COLUMNS);
+            for mut row in rows.clone() {
+                row[at] = 7u32.into();
+                data.push(row);
+            }
+            assert_eq!(failed(&data), failures, "{column}");
         }
     }
 
@@ -732,7 +768,7 @@ mod tests {
         };
         assert_eq!(seen(0), [(0, 0), (2, 1), (3, 2), (5, 3), (6, 4), (11, 5), (12, 5)]);
         assert_eq!(seen(2), [(0, 0), (2, 1), (6, 4), (11, 5), (12, 5)]);
-        assert_eq!(in_a_row(&turns, 2), 6.0);
+        assert_eq!(turns_of(&turns, 2), [1.0, 1.0]);
     }
 
     #[test]
