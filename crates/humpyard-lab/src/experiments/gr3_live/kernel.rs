@@ -13,8 +13,8 @@ use rustix::process::{getpriority_process, setpriority_process};
 
 use super::super::gr3_costs::timing::thread_time;
 use super::processors::Processors;
-use super::search::Searcher;
-use super::turns::{STACK_BYTES, Turn};
+use super::turns::{STACK_BYTES, Task, Turn, Untaken};
+use crate::LabError;
 
 /// The weights that the kernel gives to nice values from 0 (`sched_prio_to_weight`).
 pub(super) const KERNEL_WEIGHTS: [u32; 20] =
@@ -32,9 +32,9 @@ pub(super) fn nice(weight: u32, heaviest: u32) -> usize {
 
 /// What came of it.
 #[derive(Debug)]
-pub(super) struct Alone<'a> {
+pub(super) struct Alone<T> {
     /// What the threads did, in the order of their numbers.
-    pub(super) searchers: Vec<Searcher<'a>>,
+    pub(super) tasks: Vec<T>,
     /// The processor time of each thread.
     pub(super) times: Vec<Duration>,
     /// Units of work, in the order in which they were done.
@@ -46,8 +46,8 @@ pub(super) struct Alone<'a> {
 }
 
 /// A thread of it.
-struct Lived<'a> {
-    searcher: Searcher<'a>,
+struct Lived<T> {
+    task: T,
     time: Duration,
     /// The number of each unit of work among those of all threads, and when it was done.
     units: Vec<(u64, Instant)>,
@@ -63,18 +63,18 @@ struct Shared<'p> {
     units: AtomicU64,
 }
 
-/// Lets threads search for so long, each as nice as its weight says.
+/// Lets threads do one turn of their tasks after the other for so long, each as nice as its weight says.
 ///
 /// # Errors
-/// Nice values that cannot be set, threads that cannot be started, and one that panics: in words, as other experiments go on.
-pub(super) fn alone<'a>(
-    searchers: Vec<Searcher<'a>>,
+/// Nice values that cannot be set, threads that cannot be started; one that panics.
+pub(super) fn alone<T: Task>(
+    tasks: Vec<T>,
     weights: &[Weight],
     processors: &Processors,
     time: Duration,
-) -> Result<Alone<'a>, String> {
+) -> Result<Alone<T>, Untaken> {
     keep_quiet();
-    let nices = nices(weights)?;
+    let nices = nices(weights).map_err(Untaken::Threads)?;
     let shared = Shared {
         processors,
         gate: RwLock::new(()),
@@ -84,15 +84,16 @@ pub(super) fn alone<'a>(
     };
     let (begun, took, lived) = thread::scope(|scope| {
         let closed = shared.gate.write().unwrap_or_else(PoisonError::into_inner);
-        let (sender, ready) = mpsc::channel();
-        let mut threads = Vec::with_capacity(searchers.len());
+        let (sender, told) = mpsc::channel();
+        let mut threads = Vec::with_capacity(tasks.len());
         let mut all_there = Ok(());
-        for (searcher, nice) in searchers.into_iter().zip(nices) {
+        for (task, nice) in tasks.into_iter().zip(nices) {
             let (shared, sender) = (&shared, sender.clone());
             let live = move || {
                 // Nobody listens any more when another thread could not begin.
                 let _ = sender.send(shared.prepare(nice));
-                catch(|| shared.live(searcher)).and_then(|lived| lived)
+                let lived = catch(|| shared.live(task)).and_then(|lived| lived);
+                lived.inspect_err(|_| drop(sender.send(Ok(()))))
             };
             match thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, live) {
                 Ok(thread) => threads.push(thread),
@@ -102,20 +103,23 @@ pub(super) fn alone<'a>(
                 break;
             }
         }
-        let all_there = all_there.and_then(|()| ready.iter().take(threads.len()).collect::<Result<(), String>>());
+        let all_there = all_there.and_then(|()| told.iter().take(threads.len()).collect::<Result<(), String>>());
         shared.is_over.store(all_there.is_err(), Ordering::Relaxed);
         let begun = Instant::now();
         drop(closed);
         if all_there.is_ok() {
-            thread::sleep(time);
+            // Whoever says something now cannot go on: it is over before the time.
+            let _ = told.recv_timeout(time);
         }
         shared.is_over.store(true, Ordering::Relaxed);
         let took = begun.elapsed();
-        let join = |thread: ScopedJoinHandle<'_, Result<Lived<'a>, String>>| {
+        let join = |thread: ScopedJoinHandle<'_, Result<Lived<T>, String>>| {
             thread.join().unwrap_or_else(|_| Err("a thread is gone".to_owned()))
         };
-        let lived: Result<Vec<Lived<'a>>, String> = threads.into_iter().map(join).collect();
-        all_there.and(lived).map(|lived| (begun, took, lived))
+        let lived: Result<Vec<Lived<T>>, String> = threads.into_iter().map(join).collect();
+        all_there.map_err(Untaken::Threads)?;
+        let failed = |why| LabError::option(format!("threads under the kernel: one cannot go on: {why}"));
+        Ok::<_, Untaken>((begun, took, lived.map_err(failed)?))
     })?;
     Ok(together(lived, begun, took, shared.is_pinned.into_inner()))
 }
@@ -134,7 +138,7 @@ fn nices(weights: &[Weight]) -> Result<Vec<i32>, String> {
 }
 
 /// What threads did, as one.
-fn together(lived: Vec<Lived<'_>>, begun: Instant, took: Duration, is_pinned: bool) -> Alone<'_> {
+fn together<T>(lived: Vec<Lived<T>>, begun: Instant, took: Duration, is_pinned: bool) -> Alone<T> {
     let units = lived.iter().map(|lived| lived.units.len()).sum();
     let mut noted = vec![Turn { client: ClientId(0), at: Duration::ZERO }; units];
     for (at, thread) in lived.iter().enumerate() {
@@ -144,7 +148,7 @@ fn together(lived: Vec<Lived<'_>>, begun: Instant, took: Duration, is_pinned: bo
         }
     }
     let times = lived.iter().map(|lived| lived.time).collect();
-    Alone { searchers: lived.into_iter().map(|lived| lived.searcher).collect(), times, noted, took, is_pinned }
+    Alone { tasks: lived.into_iter().map(|lived| lived.task).collect(), times, noted, took, is_pinned }
 }
 
 impl Shared<'_> {
@@ -160,24 +164,22 @@ impl Shared<'_> {
     }
 
     /// Behind it: the thread works until the time is over.
-    fn live<'a>(&self, mut searcher: Searcher<'a>) -> Result<Lived<'a>, String> {
+    fn live<T: Task>(&self, mut task: T) -> Result<Lived<T>, String> {
         drop(self.gate.read().unwrap_or_else(PoisonError::into_inner));
         let begun = thread_time().map_err(|error| error.to_string())?;
         let mut units = Vec::new();
         while !self.is_over.load(Ordering::Relaxed) {
-            searcher.search();
+            task.turn();
             units.push((self.units.fetch_add(1, Ordering::Relaxed), Instant::now()));
         }
         let time = thread_time().map_err(|error| error.to_string())?.saturating_sub(begun);
-        Ok(Lived { searcher, time, units })
+        Ok(Lived { task, time, units })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use humpyard_core::random::Seed;
-
-    use super::super::search::Text;
+    use super::super::super::gr3_costs::machine::Next;
     use super::*;
 
     #[test]
@@ -187,36 +189,63 @@ mod tests {
         assert_eq!([nice(7, 7), nice(1, 1000)], [0, 19]);
     }
 
+    /// Counts its turns; some panic at one.
+    struct Counting {
+        turns: u64,
+        most: u64,
+    }
+
+    impl Task for Counting {
+        fn turn(&mut self) -> (Next, Option<ClientId>) {
+            self.turns += 1;
+            assert!(self.turns < self.most, "this panic is part of a test");
+            (Next::Ready, None)
+        }
+    }
+
+    /// Four threads of which the first panics at this turn.
+    fn run(time: Duration, most: u64) -> Result<Alone<Counting>, Untaken> {
+        let weights = [10, 1, 1, 1].map(|weight| Weight::new(weight).unwrap());
+        let counting = |most| Counting { turns: 0, most };
+        let tasks = vec![counting(most), counting(u64::MAX), counting(u64::MAX), counting(u64::MAX)];
+        alone(tasks, &weights, &Processors::first(1), time)
+    }
+
     /// Where nice values cannot be set it says so.
     #[test]
     fn every_unit_of_work_is_noted_once() {
-        let text = Text::new(Seed(1)).unwrap();
-        let weights = [10, 1, 1, 1].map(|weight| Weight::new(weight).unwrap());
-        let searchers: Vec<Searcher<'_>> = (0..4).map(|number| Searcher::new(&text, number)).collect();
-        let (one, time) = (Processors::first(1), Duration::from_millis(60));
-        let found = match alone(searchers, &weights, &one, time) {
+        let time = Duration::from_millis(20);
+        let found = match run(time, u64::MAX) {
             Ok(found) => found,
-            Err(why) => return assert!(why.contains("nice"), "{why}"),
+            Err(Untaken::Threads(why)) => return assert!(why.contains("nice"), "{why}"),
+            Err(Untaken::Error(error)) => panic!("{error}"),
         };
         assert!(found.took >= time && found.times.len() == 4);
-        assert!(found.searchers.iter().all(Searcher::is_right));
-        assert_eq!(found.searchers.iter().map(Searcher::searched).sum::<u64>(), found.noted.len() as u64);
-        for (at, searcher) in found.searchers.iter().enumerate() {
+        assert_eq!(found.tasks.iter().map(|task| task.turns).sum::<u64>(), found.noted.len() as u64);
+        for (at, task) in found.tasks.iter().enumerate() {
             let noted = found.noted.iter().filter(|turn| turn.client.index() == at).count() as u64;
-            assert_eq!(noted, searcher.searched());
+            assert_eq!(noted, task.turns);
         }
     }
 
     #[test]
+    fn who_panics_ends_the_run_before_its_time() {
+        let begun = Instant::now();
+        match run(Duration::from_secs(600), 100).err().unwrap() {
+            Untaken::Error(error) => {
+                let said = error.to_string();
+                assert!(said.starts_with("threads under the kernel: one cannot go on: this panic is part of"), "{said}");
+            }
+            Untaken::Threads(why) => assert!(why.contains("nice"), "{why}"),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(300));
+    }
+
+    #[test]
     fn numbers_put_units_in_order() {
-        let text = Text::new(Seed(1)).unwrap();
         let begun = Instant::now();
         let at = |ns| begun + Duration::from_nanos(ns);
-        let thread = |units: &[(u64, Instant)]| Lived {
-            searcher: Searcher::new(&text, 0),
-            time: Duration::ZERO,
-            units: units.to_vec(),
-        };
+        let thread = |units: &[(u64, Instant)]| Lived { task: (), time: Duration::ZERO, units: units.to_vec() };
         let lived = vec![thread(&[(0, at(5)), (3, at(9))]), thread(&[(1, at(6)), (2, at(7))])];
         let noted = together(lived, begun, Duration::ZERO, true).noted;
         let seen: Vec<(u32, u128)> = noted.iter().map(|turn| (turn.client.0, turn.at.as_nanos())).collect();

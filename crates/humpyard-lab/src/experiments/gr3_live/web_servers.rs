@@ -242,7 +242,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static dyn Experiment> {
     SERVERS.iter().map(|experiment| experiment as _)
 }
 
-/// A process under a policy: in its turn it does so many units of work.
+/// A process: in its turn it does so many units of work.
 struct Process<'a> {
     searcher: Searcher<'a>,
     units: u64,
@@ -286,7 +286,8 @@ impl Live {
     fn rows(&self) -> Result<Vec<Row>, LabError> {
         let text = Text::new(self.seed)?;
         let searchers = (0..self.weights.len()).map(|number| Searcher::new(&text, number)).collect();
-        let served = match if self.is_alone() { self.alone(searchers) } else { self.dispatched(searchers) } {
+        let served = if self.is_alone() { self.alone(searchers) } else { self.dispatched(searchers) };
+        let served = match served {
             Ok(served) => served,
             Err(Untaken::Threads(why)) => return Ok(vec![self.nothing(format!("not run: {why}"))]),
             Err(Untaken::Error(error)) => return Err(error),
@@ -317,17 +318,21 @@ impl Live {
         self.periods * self.weights.iter().map(|weight| u64::from(weight.get())).sum::<u64>()
     }
 
+    fn processes<'a>(&self, searchers: Vec<Searcher<'a>>) -> Vec<Process<'a>> {
+        searchers.into_iter().map(|searcher| Process { searcher, units: self.units }).collect()
+    }
+
     /// The kernel dispatches alone.
     fn alone<'a>(&self, searchers: Vec<Searcher<'a>>) -> Result<Served<'a>, Untaken> {
         let processors = Processors::first(self.run.1);
-        let found = alone(searchers, &self.weights, &processors, self.kernel_time).map_err(Untaken::Threads)?;
+        let found = alone(self.processes(searchers), &self.weights, &processors, self.kernel_time)?;
         if found.noted.is_empty() {
             return Err(Untaken::Threads("no unit of work was done in time".to_owned()));
         }
         Ok(Served {
             units_given: found.noted.len() as u64,
             note: processors.shortage(found.is_pinned),
-            searchers: found.searchers,
+            searchers: found.tasks.into_iter().map(|process| process.searcher).collect(),
             noted: found.noted,
             times: found.times.iter().map(Duration::as_secs_f64).collect(),
             took: found.took,
@@ -348,8 +353,7 @@ impl Live {
             seed: self.seed,
             stack_bytes: STACK_BYTES,
         };
-        let process = |searcher| Process { searcher, units: self.units };
-        let taken = turns.take(searchers.into_iter().map(process).collect())?.map(|process| process.searcher);
+        let taken = turns.take(self.processes(searchers))?.map(|process| process.searcher);
         Ok(Served {
             times: vec![f64::NAN; taken.tasks.len()],
             units_given: taken.given * self.units,
