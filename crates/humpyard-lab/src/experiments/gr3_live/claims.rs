@@ -29,7 +29,8 @@ fn of_whole(data: &Table, claims: impl FnOnce(&Table) -> Vec<Verdict>) -> Vec<Ve
 fn lived(data: &Table) -> Vec<Verdict> {
     let ran = || runs(data).filter(|row| row.number("slots") > 0.0);
     let by_policies = || ran().filter(|row| !is_by_kernel(row));
-    let mut verdicts = vec![everywhere(
+    let alone = || by_policies().filter(|row| row.number("processors") == 1.0);
+    let done = everywhere(
         "every unit of work that was given was done, and every process found what is in its text",
         ran(),
         |row| {
@@ -37,15 +38,12 @@ fn lived(data: &Table) -> Vec<Verdict> {
                 && row.number("slots") * row.number("units_per_slot") == row.number("units_done")
                 && row.number("processes_right") == row.number("processes")
         },
-    )];
-    let alone = || by_policies().filter(|row| row.number("processors") == 1.0);
-    if alone().next().is_some() {
-        verdicts.push(everywhere(
-            "on one processor, each slot is of the process that has it in the simulator",
-            alone(),
-            |row| row.number("slots_as_simulated") == row.number("slots"),
-        ));
-    }
+    );
+    let alike =
+        everywhere("on one processor, each slot is of the process that has it in the simulator", alone(), |row| {
+            row.number("slots_as_simulated") == row.number("slots")
+        });
+    let mut verdicts: Vec<Verdict> = done.into_iter().chain(alike).collect();
     verdicts.extend(by_policies().filter(|row| row.number("draw") == 1.0).map(|row| {
         let slot = 1e3 * row.number("whole_ms") / row.number("slots");
         let (units, select) = (row.number("units_per_slot"), row.number("select_ns") / 1e3);
@@ -63,18 +61,19 @@ fn lived(data: &Table) -> Vec<Verdict> {
     verdicts
 }
 
-/// Something that must be so in each of these runs, or else which it is not of.
+/// Something that must be so in each of these runs, or else which it is not of; nothing if there are none.
 fn everywhere<'a>(
     claim: &str,
     runs: impl Iterator<Item = TableRow<'a>> + Clone,
     holds: impl Fn(&TableRow<'a>) -> bool,
-) -> Verdict {
+) -> Option<Verdict> {
+    runs.clone().next()?;
     let broken = runs.clone().find(|row| !holds(row));
     let measured = broken.map_or_else(
         || format!("in all {} runs", runs.count()),
         |row| format!("not of {}, draw {}", name(&row), row.number("draw")),
     );
-    Verdict::of(claim, "in every run", measured, broken.is_none())
+    Some(Verdict::of(claim, "in every run", measured, broken.is_none()))
 }
 
 /// What nice values come to, of runs that were possible.

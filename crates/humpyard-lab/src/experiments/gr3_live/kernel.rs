@@ -234,7 +234,10 @@ mod tests {
         match run(Duration::from_secs(600), 100).err().unwrap() {
             Untaken::Error(error) => {
                 let said = error.to_string();
-                assert!(said.starts_with("threads under the kernel: one cannot go on: this panic is part of"), "{said}");
+                assert!(
+                    said.starts_with("threads under the kernel: one cannot go on: this panic is part of"),
+                    "{said}"
+                );
             }
             Untaken::Threads(why) => assert!(why.contains("nice"), "{why}"),
         }
