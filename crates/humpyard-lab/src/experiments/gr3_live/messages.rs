@@ -20,17 +20,23 @@ use crate::plot::Svg;
 const GROUPS: [usize; 5] = [1, 10, 25, 50, 100];
 const GROUPS_QUICK: usize = 3;
 /// Messages from each writer to each reader; the paper's are 100.
-const MESSAGES: (u32, u32) = (5, 100);
+const MESSAGES: u32 = 100;
+/// In quick runs.
+const MESSAGES_QUICK: u32 = 5;
+/// In more than so many groups there are fewer, as threads are so many: a select is no other.
+const GROUPS_WHOLE: usize = 25;
+const MESSAGES_MANY: u32 = 25;
 /// Bytes of a message, as in hackbench, with its number.
 const BYTES: usize = 96;
 /// Who dispatches.
 const POLICIES: [&str; 5] = ["gr3", "wfq", "vtrr", "wfq-list", "linux-o1"];
 
-const COLUMNS: [Column; 14] = [
+const COLUMNS: [Column; 15] = [
     Column::text("policy"),
     Column::integer("processors"),
     Column::integer("groups"),
     Column::integer("tasks"),
+    Column::integer("messages"),
     Column::integer("turns"),
     Column::real("select_ns"),
     Column::real("select_ns_mean"),
@@ -159,8 +165,8 @@ struct Place {
 
 fn places(scale: Scale) -> Vec<Place> {
     let groups = &GROUPS[..scale.pick(GROUPS_QUICK, GROUPS.len())];
-    let messages = scale.pick(MESSAGES.0, MESSAGES.1);
-    let of_policy = |policy| groups.iter().map(move |&groups| Place { policy, groups, messages });
+    let messages = |groups| scale.pick(MESSAGES_QUICK, if groups > GROUPS_WHOLE { MESSAGES_MANY } else { MESSAGES });
+    let of_policy = |policy| groups.iter().map(move |&groups| Place { policy, groups, messages: messages(groups) });
     POLICIES.into_iter().flat_map(of_policy).collect()
 }
 
@@ -184,7 +190,8 @@ impl Place {
 
     /// The row of threads that could not be.
     fn nothing(self, why: &str) -> Row {
-        let mut row: Row = vec![self.policy.into(), 1u32.into(), self.groups.into(), 0u32.into(), 0u32.into()];
+        let mut row: Row = vec![self.policy.into(), 1u32.into(), self.groups.into()];
+        row.extend([0u32; 3].map(Value::from));
         row.extend([f64::NAN; 4].map(Value::from));
         row.extend([0u32; 4].map(Value::from));
         row.push(format!("not run: {why}").into());
@@ -214,6 +221,7 @@ impl Place {
             processors.asked().into(),
             self.groups.into(),
             taken.tasks.len().into(),
+            self.messages.into(),
             taken.handed_back.into(),
             (taken.select.quantile(0.5) as f64).into(),
             taken.select.mean().into(),
@@ -238,8 +246,8 @@ impl Experiment for LiveMessages {
             paper: PAPER,
             figure: "figure 13, live",
             title: "what decisions cost among live threads that send each other messages",
-            description: "As hackbench does: in each group 20 writers send 100 messages (5 with --quick) to each of 20 readers, whose queues \
-                          hold 64. Each writer and reader is a thread, with a random weight from 1 to 40; all are pinned to one processor. \
+            description: "As hackbench does: in each group 20 writers send 100 messages (25 in more than 25 groups, 5 with --quick) to each of \
+                          20 readers, whose queues hold 64. Each writer and reader is a thread, with a random weight from 1 to 40; all are pinned to one processor. \
                           In its turn a thread writes or reads one message, or finds the queue full, or empty, and blocks; then it asks \
                           the policy who is next, hands the processor to that one, and parks. A select is all that the policy and the \
                           mechanism around it are told and asked at the end of a turn, by the clock; that of a turn is the whole time over \
@@ -425,7 +433,7 @@ mod tests {
     fn a_lost_message_is_told() {
         let mut data = Table::new(&COLUMNS);
         let mut row = Place { policy: "gr3", groups: 1, messages: 1 }.row(Seed(1)).unwrap();
-        row[12] = 399u32.into();
+        row[13] = 399u32.into();
         data.push(row);
         let verdict = all_arrive(&data).unwrap();
         assert_eq!(verdict.measured, "of 400 under gr3 400 were sent, 400 received, 399 of them right");
