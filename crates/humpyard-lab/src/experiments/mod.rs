@@ -7,6 +7,7 @@
 mod directory;
 mod gr3_claims;
 mod gr3_costs;
+mod gr3_live;
 mod gr3_schedules;
 mod gr3_surfaces;
 mod gr3_web_servers;
@@ -109,7 +110,8 @@ pub trait Experiment: Sync {
 pub fn all() -> Vec<&'static dyn Experiment> {
     let schedules = gr3_schedules::ALL.iter().map(|experiment| experiment as _);
     let surfaces = gr3_surfaces::all().chain(gr3_costs::all());
-    schedules.chain(surfaces).chain(gr3_web_servers::all()).chain(gr3_claims::all()).collect()
+    let servers = gr3_web_servers::all().chain(gr3_live::all());
+    schedules.chain(surfaces).chain(servers).chain(gr3_claims::all()).collect()
 }
 
 /// The experiments of these names, each once, in the order of [`all`]; a name may be a pattern with `*` and `?`, or `all`.

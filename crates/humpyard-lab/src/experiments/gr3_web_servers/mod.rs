@@ -1,8 +1,8 @@
 //! The web servers of figures 14 to 19 of the GR3 paper: hundreds of processes that always have something to do, and how
 //! evenly they get the processors.
 
-mod claims;
-mod service;
+pub(super) mod claims;
+pub(super) mod service;
 
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::policy::Ties;
@@ -17,13 +17,13 @@ use crate::plot::{Axis, Line, LinePlot, Point, Svg};
 use service::Watch;
 
 /// Processes of each server.
-const PROCESSES: usize = 100;
+pub(super) const PROCESSES: usize = 100;
 /// The one that is shown, in the middle of its server, from 1.
-const SHOWN: usize = 50;
+pub(super) const SHOWN: usize = 50;
 /// The schedules of most policies repeat after a slot for each unit of weight: two such periods.
-const PERIODS: u64 = 2;
+pub(super) const PERIODS: u64 = 2;
 /// Between two services of a process of weight 10 in the first mix, if they are even and there is one processor.
-const EVEN_GAP: f64 = 150.0;
+pub(super) const EVEN_GAP: f64 = 150.0;
 
 const COLUMNS: [Column; 13] = [
     Column::text("policy"),
@@ -43,7 +43,7 @@ const COLUMNS: [Column; 13] = [
 
 /// The weights of the servers' processes.
 #[derive(Clone, Copy, Debug)]
-enum Mix {
+pub(super) enum Mix {
     /// All processes of a server have the same.
     ByServer(&'static [u32]),
     /// Each process of so many servers has one of 1 to 10, by chance.
@@ -51,13 +51,13 @@ enum Mix {
 }
 
 /// One server has 10, five have 1.
-const FIRST: Mix = Mix::ByServer(&[10, 1, 1, 1, 1, 1]);
-const SECOND: Mix = Mix::ByServer(&[1, 2, 3, 4, 5]);
-const THIRD: Mix = Mix::Random(5);
+pub(super) const FIRST: Mix = Mix::ByServer(&[10, 1, 1, 1, 1, 1]);
+pub(super) const SECOND: Mix = Mix::ByServer(&[1, 2, 3, 4, 5]);
+pub(super) const THIRD: Mix = Mix::Random(5);
 
 impl Mix {
     /// Weights of all processes, server by server; random ones by the number of the draw, from 1.
-    fn weights(self, draw: usize, seed: Seed) -> Vec<Weight> {
+    pub(super) fn weights(self, draw: usize, seed: Seed) -> Vec<Weight> {
         let weight = |weight| Weight::new(weight).expect("1 or more");
         match self {
             Self::ByServer(servers) => {
@@ -80,13 +80,13 @@ impl Mix {
 }
 
 /// A policy, on so many processors.
-type Run = (&'static str, usize);
+pub(super) type Run = (&'static str, usize);
 
 /// All that the specification has figures of.
-const ALL_POLICIES: [Run; 9] =
+pub(super) const ALL_POLICIES: [Run; 9] =
     [("gr3", 1), ("wfq", 1), ("sfq", 1), ("vtrr", 1), ("srr", 1), ("wf2q+", 1), ("wrr", 1), ("strr", 1), ("qfq", 1)];
 /// The first of them are drawn in one plot: more cannot be told apart.
-const DRAWN: usize = 6;
+pub(super) const DRAWN: usize = 6;
 
 /// Web servers on one computer.
 #[derive(Debug)]
@@ -106,7 +106,8 @@ const SETTING: &str = "Each server has 100 processes that always have something 
                        to 19 there are six servers: the processes of one have weight 10, those of the others 1, and on P \
                        processors an even schedule serves a process of weight 10 every 150/P slots. In virtual time, in every slot \
                        each processor serves a quantum of one process, for two periods of the schedule. The paper ran a search \
-                       engine in Apache; here neither a real server nor live threads run. A gap is the number of slots from one \
+                       engine in Apache; here no real server runs, and live threads do in the \
+                       experiments whose names end with `-live`. A gap is the number of slots from one \
                        service of a process to its next, the error its service less its share. The plots, and columns and claims of \
                        a process, are of the 50th of each server; columns of a server are of whichever of its processes is worst.";
 
@@ -248,22 +249,31 @@ fn rows((policy, processors): Run, draw: usize, weights: Vec<Weight>, seed: Seed
 }
 
 /// The rows of a policy on so many processors.
-fn rows_of(data: &Table, (policy, processors): Run) -> impl Iterator<Item = TableRow<'_>> {
+pub(super) fn rows_of(data: &Table, (policy, processors): Run) -> impl Iterator<Item = TableRow<'_>> {
     data.rows_of("policy", policy).filter(move |row| row.number("processors") as usize == processors)
 }
 
-/// The service of the process of a server that is shown, as stairs, in the first draw.
-fn stairs(data: &Table, run: Run, server: usize, name: String) -> Line {
-    let rows = rows_of(data, run).filter(|row| row.number("draw") == 1.0 && row.number("server") as usize == server);
+/// What the process of a server that is shown was served, as stairs, in the first draw; `point` says when and what.
+pub(super) fn stairs<'a>(
+    rows: impl Iterator<Item = TableRow<'a>>,
+    server: usize,
+    point: impl Fn(&TableRow<'a>) -> (f64, f64),
+    name: String,
+) -> Line {
+    let rows = rows.filter(|row| row.number("draw") == 1.0 && row.number("server") as usize == server);
     let mut points: Vec<Point> = Vec::new();
-    for row in rows {
-        let (slot, service) = (row.number("slot"), row.number("service"));
+    for (at, service) in rows.map(|row| point(&row)) {
         if let Some(&Point { y, .. }) = points.last() {
-            points.push((slot, y).into());
+            points.push((at, y).into());
         }
-        points.push((slot, service).into());
+        points.push((at, service).into());
     }
     Line { name, points }
+}
+
+/// When, and what, in slots.
+pub(super) fn over_slots(row: &TableRow<'_>) -> (f64, f64) {
+    (row.number("slot"), row.number("service"))
 }
 
 impl WebServers {
@@ -273,7 +283,7 @@ impl WebServers {
         let starts = rows_of(data, run).filter(|row| row.number("draw") == 1.0 && row.number("slot") == 0.0);
         let lines = starts.map(|row| {
             let (server, weight) = (row.number("server"), row.number("weight"));
-            stairs(data, run, server as usize, format!("server {server}, weight {weight}"))
+            stairs(rows_of(data, run), server as usize, over_slots, format!("server {server}, weight {weight}"))
         });
         self.plot(format!("service under {}", run_name(run)), lines.collect())
     }
@@ -281,7 +291,7 @@ impl WebServers {
     /// A process of the first server, under the policy of the figure and others.
     fn rivals(&self, data: &Table) -> LinePlot {
         let weight = rows_of(data, self.runs[0]).next().map_or(0.0, |row| row.number("weight"));
-        let lines = self.runs.iter().take(DRAWN).map(|&run| stairs(data, run, 1, run_name(run)));
+        let lines = self.runs.iter().take(DRAWN).map(|&run| stairs(rows_of(data, run), 1, over_slots, run_name(run)));
         self.plot(format!("service of a process of server 1, weight {weight}"), lines.collect())
     }
 
@@ -298,7 +308,7 @@ impl WebServers {
 }
 
 /// What a policy on so many processors is called.
-fn run_name((policy, processors): Run) -> String {
+pub(super) fn run_name((policy, processors): Run) -> String {
     if processors == 1 { policy.to_owned() } else { format!("{policy} on {processors} processors") }
 }
 
@@ -390,7 +400,7 @@ mod tests {
     #[test]
     fn stairs_rise_where_a_process_is_served() {
         let data = data(&SERVERS[1], Scale::Quick);
-        let line = stairs(&data, ("wfq", 1), 1, String::new());
+        let line = stairs(rows_of(&data, ("wfq", 1)), 1, over_slots, String::new());
         assert_eq!(line.points[..3].iter().map(|point| point.y).collect::<Vec<_>>(), [0.0, 0.0, 1.0]);
         assert_eq!(line.points.last(), Some(&Point::from((3000.0, 20.0))), "its share of two periods");
         assert!(line.points.windows(2).all(|pair| pair[0].x == pair[1].x || pair[0].y == pair[1].y));
