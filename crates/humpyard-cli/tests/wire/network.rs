@@ -14,6 +14,7 @@ use nix::sched::{CloneFlags, setns};
 ///
 /// # Panics
 /// If it does not, and the environment variable `HUMPYARD_REQUIRE_NETNS` is 1.
+#[expect(clippy::print_stderr, reason = "says what was skipped")]
 pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
     static WHY_NOT: OnceLock<Option<String>> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());

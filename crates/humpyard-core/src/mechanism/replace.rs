@@ -45,7 +45,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let waiting = self.waiting_by_sequence();
         mem::swap(&mut self.slab, &mut fresh.slab);
         fresh.exit = self.exit.take();
-        fresh.account = self.account.clone();
+        fresh.account = self.account;
         (fresh.accepted, fresh.now) = (self.accepted, self.now);
         for id in self.reweighed.ids() {
             if let Some(weight) = self.reweighed[id] {
