@@ -122,7 +122,7 @@ fn replaced(before: &str, after: &str, history: &History, cores: usize) -> Resul
         let mut scheduler = spec(before).build(&setup, history.options()).expect("a valid set-up");
         let half = history.events.len() / 2;
         Player::new(history).run_replacing(&mut scheduler, &mut watch, half, |now, scheduler| {
-            let setup = Setup { cores, contexts: 1, speeds: &[], topology: None, ..setup.clone() };
+            let setup = Setup { cores, contexts: 1, speeds: &[], topology: None, ..setup };
             let fresh = spec(after).build(&setup, history.options()).expect("a valid set-up");
             scheduler.replace(now, fresh).expect("it was made for the same packets");
             scheduler.check();
