@@ -37,7 +37,7 @@ pub(crate) fn raw(packet: &[u8]) -> Frame {
 }
 
 pub(crate) fn framed(link: LinkType, data: &[u8]) -> Frame {
-    Frame { time: Time::from_ns(77), wire_length: data.len() as u32, link, data: data.to_vec() }
+    Frame { time: Time::from_ns(77), wire_length: data.len() as u32, link, data: data.to_vec(), ..Frame::default() }
 }
 
 /// An Ethernet frame with an IPv4 packet with UDP in it.
