@@ -137,7 +137,6 @@ struct Case<'a> {
     packets: usize,
     in_flight: u32,
     overload: Overload,
-    replacements: None,
     longest: Option<Duration>,
     /// Each service's packets go through the other one too.
     chains: bool,
@@ -159,7 +158,6 @@ impl Default for Case<'_> {
             packets: 5000,
             in_flight: 1,
             overload: Overload::Drop,
-            replacements: None,
             longest: None,
             chains: false,
             exit: None,
@@ -240,7 +238,6 @@ impl Case<'_> {
             clients: 8192,
             packets: self.packets,
             unit: WorkUnit::Nanoseconds,
-            replacements: None,
             longest: 2000,
             // Who comes later is worth more, so that it matters who was there when a core was asked.
             weights: &weights,

@@ -55,7 +55,6 @@ impl Default for Run<'_> {
             limits: Limits::default(),
             pace: None,
             overload: Overload::Wait,
-            replacements: None,
             longest: None,
         }
     }
@@ -125,7 +124,6 @@ impl Run<'_> {
             clients: classifier.clients_max(),
             packets: self.packets,
             unit: WorkUnit::Nanoseconds,
-            replacements: None,
             longest: estimate.work(1514),
             estimates: &[estimate],
             services: &services,
