@@ -80,7 +80,8 @@ fn lengths_on_the_wire_and_link_types_survive() {
         LinkType::Loopback,
         LinkType::Other(104),
     ];
-    let frame = |link| Frame { time: Time::from_ns(1), wire_length: 9_000, link, data: vec![7; 61] };
+    let frame =
+        |link| Frame { time: Time::from_ns(1), wire_length: 9_000, link, data: vec![7; 61], ..Frame::default() };
     let frames: Vec<Frame> = links.into_iter().chain(links).map(frame).collect();
     let path = directory.path().join("links.pcapng");
     write(&path, &frames).unwrap();
@@ -173,6 +174,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             wire_length: data.len() as u32 + missing,
             link,
             data,
+            ..Frame::default()
         },
     )
 }
