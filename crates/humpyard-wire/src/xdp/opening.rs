@@ -314,7 +314,7 @@ impl Opening<'_> {
         match error.raw_os_error() {
             Some(libc::ENOBUFS) => self.unusable(format!(
                 "{} KiB for frames is more than this user may lock: run with ulimit -l unlimited, give the program \
-                 CAP_IPC_LOCK, or take fewer frames (frames={})",
+                 CAP_IPC_LOCK, or take fewer chunks than frames={}",
                 umem.bytes() >> 10,
                 self.params.frames
             )),

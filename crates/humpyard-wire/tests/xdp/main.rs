@@ -6,12 +6,15 @@
 mod namespace;
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use humpyard_core::frame::Frame;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::sink::{self, Sink};
-use humpyard_traffic::source::{Polled, Source};
+use humpyard_traffic::source::{Polled, Received, Source};
 use humpyard_wire::Ports;
 
 use self::namespace::{End, Pair};
@@ -261,6 +264,78 @@ fn what_comes_in_goes_out_again() {
     }
 }
 
+/// Bytes of a transfer.
+const TRANSFER: usize = 20 << 20;
+
+/// The bytes of a transfer.
+fn transfer() -> Vec<u8> {
+    (0..TRANSFER as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+/// Is set when this is dropped, also by a test that fails.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Carries frames between two ports until it is told to stop; answers what both have counted.
+fn carry(mut left: Ports, mut right: Ports, stop: &AtomicBool) -> [Received; 2] {
+    let mut frame = Frame::default();
+    let mut carry = |source: &mut dyn Source, sink: &mut dyn Sink| {
+        for _ in 0..64 {
+            if source.poll(&mut frame).unwrap() != Polled::Frame {
+                break;
+            }
+            frame.port = 0;
+            sink.write(&frame).unwrap();
+        }
+        sink.send().unwrap();
+    };
+    while !stop.load(Ordering::Relaxed) {
+        carry(&mut *left.source, &mut *right.sink);
+        carry(&mut *right.source, &mut *left.sink);
+        std::thread::yield_now();
+    }
+    [left, right].map(|mut ports| ports.source.received().unwrap().remove(0))
+}
+
+#[test]
+fn the_systems_own_stacks_speak_tcp_through_it() {
+    for mode in ["native", "generic"] {
+        let (Some(here), Some(there)) = (Pair::new(1), Pair::new(1)) else { return };
+        for (pair, host) in [(&here, 1), (&there, 2)] {
+            pair.address(End::B, &format!("10.9.0.{host}/24"));
+            pair.address(End::B, &format!("fd09::{host}/64"));
+        }
+        let name = format!("xdp:a:mode={mode}");
+        let [left, right] = [&here, &there].map(|pair| pair.within(End::A, || open(Some(&name), &name)).unwrap());
+        let stop = AtomicBool::new(false);
+        let received = std::thread::scope(|scope| {
+            let carrying = scope.spawn(|| carry(left, right, &stop));
+            let stop = SetAtEnd(&stop);
+            for address in ["10.9.0.2:5001", "[fd09::2]:5001"] {
+                let listener = there.within(End::B, || TcpListener::bind(address).unwrap());
+                let to = address.parse().unwrap();
+                let mut from = here.within(End::B, || TcpStream::connect_timeout(&to, PATIENCE).unwrap());
+                let sending = scope.spawn(move || from.write_all(&transfer()).unwrap());
+                let mut came = Vec::new();
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.read_to_end(&mut came).unwrap();
+                sending.join().unwrap();
+                assert!(came == transfer(), "{mode} {address}: {} bytes came", came.len());
+            }
+            drop(stop);
+            carrying.join().unwrap()
+        });
+        let least = 2 * TRANSFER as u64 / 1500;
+        assert!(received[0].frames > least && received[0].malformed == 0, "{mode}: {received:?}");
+    }
+}
+
 #[test]
 fn a_sleeper_is_woken() {
     let Some(pair) = Pair::new(1) else { return };
@@ -384,6 +459,8 @@ fn what_cannot_be_opened_says_why() {
         assert!(refused.contains("queues=3: `a` has 2"), "{refused}");
         let refused = refusal("xdp:a:copy=zero");
         assert!(refused.contains("the driver of `a` has no zero copy; use copy=auto"), "{refused}");
+        let refused = refusal("xdp:a:frames=100");
+        assert!(refused.contains("`frames` takes 256 to 65536"), "{refused}");
         let refused = refusal("xdp:b");
         assert!(refused.contains("no interface `b`"), "{refused}");
         let refused = refusal("xdp:lo");
