@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 
 use humpyard_core::frame::Frame;
 use humpyard_traffic::TrafficError;
-use humpyard_traffic::sink::{self, Sink};
+use humpyard_traffic::sink::{self, Sent, Sink};
 use humpyard_traffic::source::{Polled, Received, Source};
 use humpyard_wire::Ports;
 
 use self::namespace::{End, Pair};
 
 /// How long frames may be under way.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Lengths of frames, in bytes.
 const LENGTHS: [usize; 7] = [60, 61, 127, 512, 1000, 1513, 1514];
 /// Pairs of addresses that frames are between.
@@ -144,12 +144,17 @@ fn pass(from: &mut dyn Sink, to: &mut dyn Source, make: fn(u32) -> Frame, count:
     assert_eq!((received.frames, received.missed, received.left, received.malformed), (count.into(), 0, 0, 0));
 }
 
+/// Who sends by so many queues: a packet socket has a queue for each processor that it happens to run on, and so keeps flows in
+/// order by one queue only.
+const fn sender(queues: u32) -> &'static str {
+    if queues == 1 { "iface:b" } else { "xdp:b" }
+}
+
 /// Frames come in by XDP, with these queues and parameters.
 fn comes_in(queues: u32, parameters: &str) {
     let Some(pair) = Pair::new(queues) else { return };
     let mut to = pair.within(End::A, || source(&format!("xdp:a:{parameters}")));
-    // A packet socket has a queue for each processor that it runs on, and so keeps flows in order by one queue only.
-    let mut from = pair.within(End::B, || sink(if queues == 1 { "iface:b" } else { "xdp:b" }));
+    let mut from = pair.within(End::B, || sink(sender(queues)));
     pass(&mut *from, &mut *to, any_frame, 5000);
 }
 
@@ -242,7 +247,7 @@ fn what_comes_in_goes_out_again() {
         let Some(pair) = Pair::new(queues) else { return };
         let name = format!("xdp:a:mode={mode}");
         let mut here = pair.within(End::A, || open(Some(&name), &name)).unwrap();
-        let (mut from, mut to) = pair.within(End::B, || (sink("iface:b"), source("iface:b")));
+        let (mut from, mut to) = pair.within(End::B, || (sink(sender(queues)), source("iface:b")));
         let mut expected = Expected::new(any_frame);
         for number in 0..3000 {
             from.write(&any_frame(number)).unwrap();
@@ -320,13 +325,15 @@ fn the_systems_own_stacks_speak_tcp_through_it() {
                 let listener = there.within(End::B, || TcpListener::bind(address).unwrap());
                 let to = address.parse().unwrap();
                 let mut from = here.within(End::B, || TcpStream::connect_timeout(&to, PATIENCE).unwrap());
-                let sending = scope.spawn(move || from.write_all(&transfer()).unwrap());
+                from.set_write_timeout(Some(PATIENCE)).unwrap();
+                let sending = scope.spawn(move || from.write_all(&transfer()));
                 let mut came = Vec::new();
                 let (mut stream, _) = listener.accept().unwrap();
                 stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                stream.read_to_end(&mut came).unwrap();
-                sending.join().unwrap();
-                assert!(came == transfer(), "{mode} {address}: {} bytes came", came.len());
+                let ended = stream.read_to_end(&mut came);
+                let sent = sending.join().unwrap();
+                let is_same = came == transfer();
+                assert!(is_same, "{mode} {address}: {} bytes came, {ended:?}, {sent:?}", came.len());
             }
             drop(stop);
             carrying.join().unwrap()
@@ -419,6 +426,23 @@ fn an_interface_that_goes_down_and_up_again_goes_on() {
     assert_eq!(here.sink.sent()[0].frames, 266);
     write(&mut *from, 0..50);
     Expected::new(any_frame).take(&mut *here.source, 50);
+}
+
+#[test]
+fn frames_that_find_nobody_at_the_other_end_are_counted() {
+    let Some(pair) = Pair::new(1) else { return };
+    let mut from = pair.within(End::A, || sink("xdp:a"));
+    pair.link(End::B, &["down"]);
+    (0..100).for_each(|number| from.write(&any_frame(number)).unwrap());
+    from.send().unwrap();
+    let sent = from.sent().remove(0);
+    assert_eq!((sent.frames, sent.full, sent.down), (0, 100, 0));
+    pair.link(End::B, &["up"]);
+    let mut to = pair.within(End::B, || source("iface:b"));
+    (0..100).for_each(|number| from.write(&any_frame(number)).unwrap());
+    from.send().unwrap();
+    Expected::new(any_frame).take(&mut *to, 100);
+    assert_eq!(from.sent().remove(0), Sent { frames: 100, ..sent });
 }
 
 #[test]
