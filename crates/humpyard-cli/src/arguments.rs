@@ -128,8 +128,8 @@ const REPRODUCE_EXAMPLES: &str = "Examples:
   humpyard list experiments
 
 Each experiment writes data.csv, data.parquet, plots (SVG) and verdicts.json into a directory of its own below --out, where \
-index.html and REPRODUCTION.md show those of the run. What was done when a run is ended is not done again by the same command. Exits \
-with 1 if a claim fails; times, and figures that the papers do not say enough of, are measured, and cannot fail.";
+index.html and REPRODUCTION.md show all experiments that were ever written there, each with its scale and seed. What was done when \
+a run is ended (Ctrl-C) is not done again by the same command. Files that are not of an earlier run are not written over. Exits with 1 if a claim fails; times, and figures that the papers do not say enough of, are measured, and cannot fail.";
 
 const CALIBRATE_EXAMPLES: &str = "Examples:
   humpyard calibrate --output here.toml
@@ -203,8 +203,8 @@ pub(crate) struct TrafficOptions {
     #[arg(long, value_name = "X", conflicts_with = "rate", allow_negative_numbers = true)]
     pub(crate) load: Option<f64>,
     /// What is done to packets: a service (see `humpyard list services`), or one by kind (tcp, udp, icmp, ipv4, ipv6, other) or
-    /// name: tcp=encrypt,other=forward
-    #[arg(long, value_name = "[NAME=]SERVICE,...", default_value = "forward")]
+    /// name: tcp=encrypt,other=forward [default: forward; pass where packets come by an interface]
+    #[arg(long, value_name = "[NAME=]SERVICE,...")]
     pub(crate) services: Vec<String>,
     /// A rule, of which the first that matches counts: protocol=tcp,port=80+443,service=web; `humpyard explain rule`
     #[arg(long, value_name = "NAME=VALUE,...")]
@@ -520,8 +520,8 @@ pub(crate) struct ReproduceArguments {
     /// The directory for data, plots and pages
     #[arg(long, value_name = "DIR", default_value = "reproduction")]
     pub(crate) out: String,
-    /// Threads; they change nothing but the time it takes [default: all cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Threads; they change nothing but the time it takes [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) common: CommonOptions,

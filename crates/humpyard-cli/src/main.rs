@@ -24,6 +24,7 @@ use failure::Failure;
 use humpyard::lab::figures;
 
 fn main() -> ExitCode {
+    stop::outlive_file_limit();
     let typed: Vec<OsString> = std::env::args_os().collect();
     match run_typed(&typed) {
         Ok(verdict) => verdict,
@@ -40,6 +41,14 @@ fn run_typed(typed: &[OsString]) -> Result<ExitCode, Failure> {
     let file = ConfigurationFile::read(&path)?;
     let finished = file.merged(typed, &|_| true).and_then(|merged| parse(&merged)).and_then(run);
     finished.map_err(|failure| file.blame(typed, failure, &commands::check::attempt))
+}
+
+/// What was typed, with the options of the configuration file as it is now.
+fn read_again(typed: &[OsString]) -> Result<Option<Arguments>, Failure> {
+    let Some(path) = typed_file(typed) else { return parse(typed) };
+    let file = ConfigurationFile::read(&path)?;
+    let read = file.merged(typed, &|_| true).and_then(|merged| parse(&merged));
+    read.map_err(|failure| file.blame(typed, failure, &commands::check::attempt))
 }
 
 fn parse(typed: &[OsString]) -> Result<Option<Arguments>, Failure> {

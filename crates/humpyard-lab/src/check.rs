@@ -1,8 +1,10 @@
 //! Whether a run can be, without running it.
 
 use core::sync::atomic::AtomicBool;
+use core::time::Duration;
 
 use humpyard_core::id::Id;
+use humpyard_core::measure::Summary;
 use humpyard_runtime::Clock as RuntimeClock;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::rule::{Conditions, shadowed};
@@ -11,7 +13,9 @@ use serde::Serialize;
 
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
+use crate::figures::time;
 use crate::parts;
+use crate::result::RunResult;
 use crate::rule::{Ruled, service_name};
 use crate::run::{Control, check_services, clock, factories};
 
@@ -62,7 +66,8 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     }
     if let Rate::Load(_) = config.rate {
         // Reading ends at once.
-        let mut control = Control { stop: &AtomicBool::new(true), progress: &mut |_, _| {} };
+        let (stop, mut progress) = (AtomicBool::new(true), |_, _| {});
+        let mut control = Control::new(&stop, &mut progress);
         parts::pacer(config, cores, &mut control)?;
     }
     if humpyard_wire::needed(&config.inputs(), &config.output) && config.host == Host::Live {
@@ -148,11 +153,20 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
         warnings.push(format!("{what} nothing where clients are those of `--clients {clients}`: use --clients rule"));
     }
     let weights = !config.weights.is_empty() || weighs;
-    if weights && !config.policy.shares() {
+    if weights && !config.policy.weighs() {
+        let why = if config.policy.shares() { "has no use for them" } else { "serves in order of arrival" };
         warnings.push(format!(
-            "weights do nothing under `{}`, which serves in order of arrival: name a sharing policy such as drr",
+            "weights do nothing under `{}`, which {why}: name a sharing policy such as drr",
             config.policy
         ));
+    }
+    warnings.extend(of_one_client(config));
+    if !config.local.is_empty() && !config.rules.iter().any(|rule| rule.conditions.needs_local()) {
+        warnings
+            .push("--local does nothing, for no rule asks for a direction: give one direction=in or out".to_owned());
+    }
+    if let Some(longest) = config.longest {
+        warnings.extend(after_the_end(config, longest));
     }
     if config.host == Host::Live && config.clock == Clock::Real && !(config.speeds.is_empty() && config.stall.is_zero())
     {
@@ -178,6 +192,46 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
     warnings
 }
 
+/// What was asked for and did nothing, as a run has shown.
+pub fn came_to_nothing(config: &RunConfig, result: &RunResult) -> Vec<String> {
+    let Summary { duration_ns, warm_up, .. } = result.summary;
+    if result.interrupted || result.packets.arrived == 0 {
+        return Vec::new();
+    }
+    let duration = Duration::from_nanos(duration_ns);
+    let mut warnings = after_the_end(config, duration);
+    // What the configuration tells is told before.
+    warnings.retain(|warning| !config.longest.is_some_and(|longest| after_the_end(config, longest).contains(warning)));
+    if warm_up.time_ns > 0 && warm_up.packets >= result.packets.processed {
+        warnings.push(format!(
+            "--warmup leaves no packet for the figures of delay, lateness, order and fairness: the run took {}; give less",
+            time(duration_ns as f64)
+        ));
+    }
+    warnings
+}
+
+/// Policies that were to take over later than so long after the start.
+fn after_the_end(config: &RunConfig, end: Duration) -> Vec<String> {
+    let late = config.swaps.iter().filter(|(at, _)| *at > end);
+    let warning = |(at, policy): &(Duration, _)| {
+        let at = time(at.as_nanos() as f64);
+        format!("`{policy}` does not take over: the run ends before {at}, the time of its --swap; give an earlier one")
+    };
+    late.map(warning).collect()
+}
+
+/// That clients are those of the services, of which there is one.
+fn of_one_client(config: &RunConfig) -> Option<String> {
+    let asked = config.clients.is_some() || !config.weights.is_empty();
+    let alone = config.granularity() == Granularity::Service && config.services.len() == 1;
+    (asked && alone && config.policy.shares()).then(|| {
+        "there is one client, for clients are services, and there is one: nothing is shared; use --clients flow, or give \
+         several --services"
+            .to_owned()
+    })
+}
+
 /// Services whose tolerance is less than it takes a core to come over and serve one packet.
 fn too_tolerant(config: &RunConfig) -> Result<Vec<String>, LabError> {
     if !config.policy.allocates() {
@@ -185,7 +239,7 @@ fn too_tolerant(config: &RunConfig) -> Result<Vec<String>, LabError> {
     }
     let costs = parts::costs(config)?;
     let of_service = |(choice, cost): (&crate::ServiceChoice, &humpyard_core::cost::LinearCost)| {
-        let packet = core::time::Duration::from_nanos(cost.work(parts::TYPICAL_BYTES));
+        let packet = Duration::from_nanos(cost.work(parts::TYPICAL_BYTES));
         let (tolerance, switch) = (config.tolerance(&choice.name), config.switch_cost());
         (tolerance < switch + packet).then(|| {
             format!(
@@ -213,7 +267,7 @@ mod tests {
     fn what_was_probably_not_meant_is_told() {
         let rules = ["protocol=tcp,service=web", "port=80,protocol=tcp,service=web"];
         let mut config = config("web=forward,other=forward", &rules);
-        config.switch_cost = Some(core::time::Duration::from_millis(3));
+        config.switch_cost = Some(Duration::from_millis(3));
         let checked = check(&config).unwrap();
         assert_eq!(checked.rules.iter().map(|rule| rule.reached).collect::<Vec<_>>(), [true, false, true]);
         let [shadow, web, other] = checked.warnings.as_slice() else { panic!("{:?}", checked.warnings) };
@@ -229,6 +283,41 @@ mod tests {
             warnings.contains("guarantees do nothing under `hrw`") && warnings.contains("use --clients rule"),
             "{warnings}"
         );
+    }
+
+    #[test]
+    fn options_without_effect_are_told() {
+        let told = |policy: &str, change: &dyn Fn(&mut RunConfig)| {
+            let mut config = RunConfig::new(Host::Live, "gen:messages", policy.parse().unwrap());
+            change(&mut config);
+            without_effect(&config).join("\n")
+        };
+        let weigh = |config: &mut RunConfig| config.weights = vec![humpyard_core::unit::Weight::ONE];
+        assert!(told("lap", &weigh).contains("weights do nothing under `lap`, which has no use for them"));
+        assert!(told("hrw", &weigh).contains("weights do nothing under `hrw`, which serves in order of arrival"));
+        assert_eq!(told("drr", &weigh), "");
+        let by_service = |config: &mut RunConfig| config.clients = Some(Granularity::Service);
+        assert!(told("drr", &by_service).contains("there is one client"));
+        let two = |config: &mut RunConfig| {
+            by_service(config);
+            config.services = crate::ServiceChoice::parse_list("tcp=forward,other=forward").unwrap();
+        };
+        assert_eq!(told("drr", &two), "");
+        let local = |config: &mut RunConfig| config.local = vec!["10.0.0.0/8".parse().unwrap()];
+        assert!(told("drr", &local).contains("--local does nothing"));
+        let with_direction = |config: &mut RunConfig| {
+            local(config);
+            config.rules = vec!["direction=in,service=forward".parse().unwrap()];
+        };
+        assert_eq!(told("drr", &with_direction), "");
+        let swap = |at: u64| {
+            move |config: &mut RunConfig| {
+                config.longest = Some(Duration::from_secs(2));
+                config.swaps = vec![(Duration::from_secs(at), "sfq".parse().unwrap())];
+            }
+        };
+        assert!(told("drr", &swap(3)).contains("`sfq` does not take over: the run ends before 3.00 s"));
+        assert_eq!(told("drr", &swap(1)), "");
     }
 
     #[test]

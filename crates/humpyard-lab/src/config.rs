@@ -73,9 +73,10 @@ impl FromStr for Rate {
             "line" => Ok(Self::Line),
             "trace" => Ok(Self::Trace),
             _ => match parse_count(text) {
-                Some(rate) if rate > 0.0 && rate <= 1e12 => Ok(Self::PacketsPerSecond(rate)),
+                Some(rate) if (1e-12..=1e12).contains(&rate) => Ok(Self::PacketsPerSecond(rate)),
                 _ => Err(LabError::option(format!(
-                    "a rate is `line`, `trace` or packets per second (for example 250000, 250k or 1.5M), not `{text}`"
+                    "a rate is `line`, `trace` or packets per second (1e-12 to 1e12, for example 250000, 250k or 1.5M), not \
+                     `{text}`"
                 ))),
             },
         }
@@ -165,6 +166,12 @@ impl ServiceChoice {
     /// `forward`, for every packet.
     pub fn forward() -> Self {
         let work = Named { name: "forward".into(), parameters: Vec::new() };
+        Self { name: work.name.clone(), matches: Some(Match::Any), work }
+    }
+
+    /// `pass`, for every packet.
+    pub fn pass() -> Self {
+        let work = Named { name: "pass".into(), parameters: Vec::new() };
         Self { name: work.name.clone(), matches: Some(Match::Any), work }
     }
 
@@ -515,7 +522,7 @@ mod tests {
         assert_eq!("250k".parse::<Rate>().unwrap(), Rate::PacketsPerSecond(250e3));
         assert_eq!(parse_duration("1.5ms").unwrap(), Duration::from_micros(1500));
         assert_eq!(parse_duration("500us").unwrap(), Duration::from_micros(500));
-        for bad in ["", "-1", "0", "nan", "fast"] {
+        for bad in ["", "-1", "0", "1e-300", "1e13", "nan", "fast"] {
             assert!(bad.parse::<Rate>().is_err(), "{bad}");
         }
         for bad in ["", "2", "-2ms", "2 ms", "ms", "2h", "1e30s"] {

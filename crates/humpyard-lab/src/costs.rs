@@ -150,13 +150,15 @@ impl FromStr for Costs {
 }
 
 /// Where costs are kept for `calibrated`: the file that `HUMPYARD_COSTS` names, else `humpyard/costs.toml` in the user's directory
-/// for data.
+/// for data: below `XDG_DATA_HOME` if that is absolute, else below `.local/share` in `HOME`.
 ///
 /// # Errors
 /// None of `HUMPYARD_COSTS`, `XDG_DATA_HOME` and `HOME` is set.
 pub fn calibrated_path() -> Result<PathBuf, LabError> {
     let named = |variable: &str| env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let data = || named("XDG_DATA_HOME").or_else(|| named("HOME").map(|home| home.join(".local/share")));
+    // One that is relative counts for nothing, says the XDG Base Directory Specification.
+    let user_data = || named("XDG_DATA_HOME").filter(|path| path.is_absolute());
+    let data = || user_data().or_else(|| named("HOME").map(|home| home.join(".local/share")));
     named("HUMPYARD_COSTS").or_else(|| data().map(|data| data.join("humpyard/costs.toml"))).ok_or_else(|| {
         LabError::option("there is no place for calibrated costs: set HUMPYARD_COSTS to the name of a file, or HOME")
     })

@@ -66,7 +66,15 @@ pub(crate) fn sha256(path: &Path) -> io::Result<String> {
     }
     let mut digest = Sha256::new();
     io::copy(&mut File::open(path)?, &mut HashWriter(&mut digest))?;
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hexadecimal(digest))
+}
+
+pub(crate) fn sha256_of(bytes: &[u8]) -> String {
+    hexadecimal(Sha256::new_with_prefix(bytes))
+}
+
+fn hexadecimal(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 struct HashWriter<'a>(&'a mut Sha256);

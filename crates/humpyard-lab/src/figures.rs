@@ -48,6 +48,11 @@ pub fn percent(fraction: f64) -> String {
     }
 }
 
+/// So many of a thing, whose plural ends in -s.
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     let magnitude = value.abs();
     let &(scale, unit) = units.iter().find(|(scale, _)| magnitude >= *scale).unwrap_or(&units[units.len() - 1]);
@@ -75,5 +80,10 @@ mod tests {
         assert_eq!(percent(0.12345), "12.3 %");
         assert_eq!(percent(0.000001), "<0.01 %");
         assert_eq!(percent(0.0), "0 %");
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "draw")), ["0 draws", "1 draw", "2 draws"]);
     }
 }

@@ -14,9 +14,8 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_runtime::panic::{catch, keep_quiet};
-use humpyard_traffic::capture::temporary_beside;
+use humpyard_traffic::capture::PartialFile;
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
 
 use crate::LabError;
 
@@ -149,7 +148,7 @@ pub(crate) struct JournalFile {
 #[derive(Debug)]
 struct Writing {
     /// None once it is complete.
-    file: Option<BufWriter<NamedTempFile>>,
+    file: Option<BufWriter<PartialFile>>,
     records: u64,
     /// The first thing that went wrong.
     error: Option<io::Error>,
@@ -164,7 +163,7 @@ impl JournalFile {
         options: &Options,
         in_flight: u32,
     ) -> Result<Self, LabError> {
-        let file = temporary_beside(Path::new(path)).map_err(|error| unwritable(path, &error))?;
+        let file = PartialFile::create(Path::new(path)).map_err(|error| unwritable(path, &error))?;
         let mut file = BufWriter::with_capacity(1 << 18, file);
         line(&mut file, &Header::new(policy, setup, options, in_flight)).map_err(|error| unwritable(path, &error))?;
         let writing = Arc::new(Mutex::new(Writing { file: Some(file), records: 0, error: None }));
@@ -182,8 +181,7 @@ impl JournalFile {
         let mut file = writing.file.take().expect("it is completed once");
         line(&mut file, &trailer).map_err(unwritable)?;
         let file = file.into_inner().map_err(|error| unwritable(error.into_error()))?;
-        file.persist(&self.path).map_err(|error| unwritable(error.error))?;
-        Ok(())
+        file.finish().map_err(unwritable)
     }
 }
 

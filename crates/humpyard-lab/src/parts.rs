@@ -303,7 +303,9 @@ const PROGRESS_EVERY: u64 = 1 << 16;
 /// By how much gaps must be stretched for this load of so many cores. If `stop` is set it does not matter: the run is over.
 fn stretch(config: &RunConfig, cores: usize, load: f64, control: &mut Control<'_>) -> Result<f64, LabError> {
     if config.reads_once() {
-        return Err(LabError::option("--load reads the input twice, which pipes and interfaces do not allow: use a file"));
+        return Err(LabError::option(
+            "--load reads the input twice, which pipes and interfaces do not allow: use a file",
+        ));
     }
     let costs = costs(config)?;
     let mut classifier = classifier(config)?;

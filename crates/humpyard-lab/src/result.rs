@@ -39,6 +39,8 @@ pub struct RunResult {
     /// Everything measured on the packets.
     #[serde(flatten)]
     pub summary: Summary,
+    /// How often the run went on with another configuration.
+    pub reloads: u64,
     /// Whether the run was ended from outside before the input was.
     pub interrupted: bool,
     /// The panic of a service at the earliest packet, if a service panicked: how many packets, `dropped_out` tells under

@@ -28,7 +28,7 @@ const EFFECTS: [Key; 6] = [
     Key {
         name: "weight",
         summary: "Weight of that client; where clients are flows or connections, of each that begins with such a packet",
-        accepts: "a whole number from 1",
+        accepts: "a whole number from 1 to 4294967295",
     },
     Key {
         name: "tolerance",

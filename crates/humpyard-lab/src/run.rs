@@ -1,7 +1,9 @@
 //! One run, in virtual time or on real threads.
 
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::sync::mpsc;
+use std::thread;
 
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::measure::{Histogram, Summary};
@@ -15,6 +17,7 @@ use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::environment::Environment;
 use crate::parts::{self, AnyMeasured};
+use crate::reload::{Reload, watch};
 use crate::result::{Damage, Measured, PacketCounts, Panic, PortCounts, RunResult};
 
 /// How a run is watched and ended from outside.
@@ -23,6 +26,15 @@ pub struct Control<'a> {
     pub stop: &'a AtomicBool,
     /// Told now and then of the packets so far and how much of the input was read (0 to 1, where that is known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
+    /// Asked now and then whether the run is to go on with another configuration; none is never. Live only.
+    pub reload: Option<&'a dyn Reload>,
+}
+
+impl<'a> Control<'a> {
+    /// A run that is ended by `stop`, tells of its progress, and keeps its configuration.
+    pub fn new(stop: &'a AtomicBool, progress: &'a mut dyn FnMut(u64, Option<f64>)) -> Self {
+        Self { stop, progress, reload: None }
+    }
 }
 
 /// Runs a configuration on its driver.
@@ -90,22 +102,28 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     let classifier = parts::classifier(config)?;
     // A wire does not wait.
     let waits = config.rate == Rate::Line && !config.listens();
-    let (outcome, timeline_cut) = parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {
+    let clients = classifier.clients_max();
+    let (outcome, timeline_cut) = parts::with_setup(config, cores, clients, |setup, options| {
         let (measured, records) = parts::measured(config, setup, options)?;
+        // A load is found by reading the input before the run does.
+        let pacer = parts::pacer(config, cores, control)?;
         let quarantine = parts::quarantine(config)?;
         let Ports { source, sink } = parts::ports(config)?;
         if config.drop_privileges {
             humpyard_wire::drop_privileges()?;
         }
-        let outcome = humpyard_runtime::run(Live {
+        let reload = control.reload;
+        let (replacements, coming) = mpsc::channel();
+        let live = Live {
             measured,
             packets: config.buffer,
             workers: config.cores,
             services,
-            pacer: parts::pacer(config, cores, control)?,
+            pacer,
             overload: config.overload.unwrap_or(if waits { Overload::Wait } else { Overload::Drop }),
             clock: clock(config, setup)?,
             swaps: parts::swaps(config, setup, &records)?,
+            replacements: reload.map(|_| coming),
             longest: config.longest,
             source,
             sink,
@@ -113,6 +131,15 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             classifier,
             stop: control.stop,
             progress: control.progress,
+        };
+        let over = AtomicBool::new(false);
+        let outcome = thread::scope(|scope| {
+            if let Some(reload) = reload {
+                scope.spawn(|| watch(config, clients, reload, &over, &replacements));
+            }
+            let outcome = humpyard_runtime::run(live);
+            over.store(true, Ordering::Relaxed);
+            outcome
         })?;
         Ok((outcome, records.finish()?))
     })?;
@@ -145,6 +172,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
             ..timings(&result, outcome.wall, &outcome.decision)
         },
+        reloads: outcome.replacements,
         environment: Environment::of(&result.input, &outcome.seats),
         ..result
     })
@@ -164,6 +192,7 @@ fn result(config: &RunConfig, host: &'static str, measured: &AnyMeasured) -> Run
         flows: 0,
         ports: PortCounts::default(),
         summary: measured.summary(),
+        reloads: 0,
         interrupted: false,
         panic: None,
         damage: None,

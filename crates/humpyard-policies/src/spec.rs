@@ -138,6 +138,11 @@ impl PolicySpec {
         self.share.as_ref().is_some_and(|named| named.name != "fcfs")
     }
 
+    /// Whether clients are served by their weights: the policies of arrival (`fcfs`) and of locality (`lap`) have no use for them.
+    pub fn weighs(&self) -> bool {
+        self.share.as_ref().is_some_and(|named| !matches!(named.name.as_str(), "fcfs" | "lap"))
+    }
+
     /// Whether cores belong to services.
     pub fn allocates(&self) -> bool {
         self.allocate.is_some()

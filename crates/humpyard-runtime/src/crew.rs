@@ -57,6 +57,15 @@ impl Crew {
         }
     }
 
+    /// Cores that were going over to other services belong to another scheduler.
+    pub(crate) fn forget_switches(&mut self) {
+        match self {
+            Self::Threads(threads) => threads.forget_switches(),
+            Self::Own(own) => own.forget_switches(),
+            Self::Virtual(_) => unreachable!("nothing is replaced by a virtual clock"),
+        }
+    }
+
     /// Takes the next result there is by now. To be asked until there is none: results come by ascending core.
     pub(crate) fn take(&mut self, now: Time) -> Option<(CoreId, Done)> {
         match self {

@@ -4,6 +4,7 @@ use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Instant;
 
@@ -23,11 +24,13 @@ use humpyard_traffic::sink::Sink;
 use humpyard_traffic::source::{Polled, Source};
 
 use crate::clock::{Clock, Now, Stopwatch};
+use crate::counters::Counters;
 use crate::crew::Crew;
 use crate::outcome::{OutAccount, Outcome, RunError, ServicePanic};
 use crate::own::Own;
 use crate::panic;
-use crate::placement::{Seat, seats};
+use crate::placement::{Seat, Seated, seats};
+use crate::replacement::{Replacement, Replacements};
 use crate::threads::Threads;
 use crate::virtual_cores::VirtualCores;
 use crate::wait::{Doorbell, Next, Patience};
@@ -69,6 +72,8 @@ pub struct Live<'a, S, Q, A> {
     pub clock: Clock,
     /// Policies that take over on the way, by time since the start, which rises.
     pub swaps: Vec<PlannedSwap<'a, S, Q, A>>,
+    /// What it goes on with when it is told; none is never. Not by a virtual clock.
+    pub replacements: Option<Receiver<Replacement<S, Q, A>>>,
     /// Ends reading after so long, by that time.
     pub longest: Option<Duration>,
     /// Set from outside to end reading: what is held is served and written.
@@ -101,14 +106,16 @@ const WAKE_EARLY: Duration = Duration::from_micros(100);
 /// # Errors
 /// A sink that cannot be written, a lost worker, more flows under way than there is room for. Damage within the source is
 /// no error: what came before it is processed, and the outcome tells of it.
-pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<Outcome<S, Q, A>, RunError> {
+pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Result<Outcome<S, Q, A>, RunError> {
     panic::keep_quiet();
     let stopwatch = Stopwatch::start();
     let doorbell = Arc::new(Doorbell::new().map_err(RunError::Doorbell)?);
-    let seats = seats(if matches!(live.clock, Clock::Real) { live.workers } else { 0 });
+    let is_real = matches!(live.clock, Clock::Real);
+    let seats = seats(if is_real { live.workers } else { 0 });
     let crew = crew(&live, &seats, stopwatch, &doorbell)?;
-    let now = if matches!(live.clock, Clock::Real) { Now::Real(stopwatch) } else { Now::Virtual(Time::ZERO) };
-    let _seated = seats[0].take();
+    let replacements = Replacements::new(live.replacements.take().filter(|_| is_real));
+    let now = if is_real { Now::Real(stopwatch) } else { Now::Virtual(Time::ZERO) };
+    let seated = seats[0].take();
     crew.wait_until_ready();
     let started = Instant::now();
     let mut dispatcher = Dispatcher {
@@ -121,6 +128,9 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         spare: Vec::new(),
         next: None,
         shared: seats[0].shared,
+        seated,
+        replacements,
+        counters: Counters::default(),
         reading: true,
         out: OutAccount::default(),
         panic: None,
@@ -130,6 +140,8 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         decision: Histogram::new(),
         arrivals: 0,
         patience: Patience::new(seats[0].shared),
+        seats,
+        stopwatch,
         crew,
         begin: now.read(),
         now,
@@ -137,12 +149,25 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         live,
     };
     let worked = dispatcher.work();
-    let Dispatcher { live, mut out, panic, damage, interrupted, overdue_max, swap_pause_max, decision, crew, .. } =
-        dispatcher;
+    let Dispatcher {
+        live,
+        mut out,
+        mut counters,
+        seats,
+        replacements,
+        panic,
+        damage,
+        interrupted,
+        overdue_max,
+        swap_pause_max,
+        decision,
+        crew,
+        ..
+    } = dispatcher;
     // No thread outlives the run, whatever became of it.
     let ended = crew.end();
     worked?;
-    let counters = ended?;
+    counters.merge(ended?);
     let mut live = live;
     let received = live.source.received()?;
     live.sink.flush()?;
@@ -164,6 +189,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         interrupted,
         overdue_max,
         swap_pause_max,
+        replacements: replacements.made,
         wall: started.elapsed(),
         decision,
         seats,
@@ -220,6 +246,13 @@ struct Dispatcher<'a, S, Q, A> {
     next: Option<(Time, Frame)>,
     /// Whether a worker shares the dispatcher's processor.
     shared: bool,
+    /// The dispatcher's own seat, as long as it has it.
+    seated: Seated,
+    seats: Vec<Seat>,
+    stopwatch: Stopwatch,
+    replacements: Replacements<S, Q, A>,
+    /// What services counted that are no more.
+    counters: Counters,
     /// Whether the source may have more.
     reading: bool,
     out: OutAccount,
@@ -239,7 +272,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let completed = self.take_back()?;
             let timed_out = self.keep_time()?;
             let arrived = self.take_in()?;
-            let dispatched = self.hand_out();
+            // What would go on otherwise waits until nothing is in service.
+            let replaces = self.replacements.is_waiting();
+            let dispatched = if replaces { self.replace()? } else { self.hand_out() };
             self.live.sink.send()?;
             if !self.reading && self.live.measured.account().held + self.out.held == 0 {
                 return Ok(());
@@ -523,6 +558,47 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.crew.wake(core);
         }
         any
+    }
+
+    /// Goes on with what waits to take over, if nothing is in service; whether it did.
+    fn replace(&mut self) -> Result<bool, RunError> {
+        if !self.live.measured.scheduler().is_quiet() {
+            return Ok(false);
+        }
+        let Some((Replacement { scheduler, weights, workers }, since)) = self.replacements.take() else {
+            return Ok(false);
+        };
+        if workers != self.live.workers {
+            self.change_crew(workers)?;
+        }
+        let now = self.now.read();
+        self.crew.forget_switches();
+        self.live.measured.replace(now, scheduler).map_err(RunError::Swap)?;
+        for (client, weight) in weights {
+            self.live.measured.set_weight(now, client, weight);
+        }
+        self.follow_up(now)?;
+        self.replacements.made += 1;
+        self.swap_pause_max = self.swap_pause_max.max(since.elapsed());
+        Ok(true)
+    }
+
+    /// Has so many other workers do the work, while nobody has any.
+    fn change_crew(&mut self, workers: usize) -> Result<(), RunError> {
+        self.live.workers = workers;
+        // Seats are chosen among the processors that the thread may use, which in its seat is that alone.
+        self.seated.leave();
+        let seats = seats(workers);
+        let crew = crew(&self.live, &seats, self.stopwatch, &self.doorbell)?;
+        crew.wait_until_ready();
+        self.counters.merge(mem::replace(&mut self.crew, crew).end()?);
+        self.seated = seats[0].take();
+        self.shared = seats[0].shared;
+        self.patience = Patience::new(self.shared);
+        self.seats = seats;
+        self.given = IdSet::new(workers.max(1));
+        self.made = IdVec::from_fn(workers.max(1), |_| Vec::new());
+        Ok(())
     }
 
     /// Tells the policies the time, if they asked for it.

@@ -121,6 +121,8 @@ pub struct Outcome<S, Q, A> {
     pub overdue_max: Time,
     /// The longest that everything stood still while a policy took over.
     pub swap_pause_max: core::time::Duration,
+    /// How often other policies, weights or workers went on with the run.
+    pub replacements: u64,
     /// Time from the first frame read to the last written.
     pub wall: core::time::Duration,
     /// Time of decisions (an arrival, or the question of a core), in ns; a sample of them.

@@ -34,6 +34,11 @@ impl Own {
         self.switching = Some(until);
     }
 
+    /// The core is not going over to another service any more.
+    pub(crate) const fn forget_switches(&mut self) {
+        self.switching = None;
+    }
+
     /// Takes the next result.
     pub(crate) fn take(&mut self, now: Time) -> Option<Done> {
         let done = self.done.pop_front();

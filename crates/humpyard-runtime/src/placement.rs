@@ -77,12 +77,19 @@ impl Seat {
     }
 }
 
+impl Seated {
+    /// Lets the thread run again wherever it might before.
+    pub fn leave(&mut self) {
+        if let Some(before) = self.before.take() {
+            // A set that was allowed before still is.
+            let _ = sched_setaffinity(THIS_THREAD, &before);
+        }
+    }
+}
+
 impl Drop for Seated {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            // A set that was allowed before still is.
-            let _ = sched_setaffinity(THIS_THREAD, before);
-        }
+        self.leave();
     }
 }
 

@@ -74,6 +74,11 @@ impl Threads {
         self.hands[core.index()].switching = Some(until);
     }
 
+    /// No core is going over to another service any more.
+    pub(crate) fn forget_switches(&mut self) {
+        self.hands.iter_mut().for_each(|hand| hand.switching = None);
+    }
+
     /// Takes the next result, by ascending core; none when all have been looked at, and then it begins anew.
     pub(crate) fn take(&mut self, now: Time) -> Option<(CoreId, Done)> {
         while let Some(hand) = self.hands.get_mut(self.next) {

@@ -137,6 +137,7 @@ struct Case<'a> {
     packets: usize,
     in_flight: u32,
     overload: Overload,
+    replacements: None,
     longest: Option<Duration>,
     /// Each service's packets go through the other one too.
     chains: bool,
@@ -158,6 +159,7 @@ impl Default for Case<'_> {
             packets: 5000,
             in_flight: 1,
             overload: Overload::Drop,
+            replacements: None,
             longest: None,
             chains: false,
             exit: None,
@@ -238,6 +240,7 @@ impl Case<'_> {
             clients: 8192,
             packets: self.packets,
             unit: WorkUnit::Nanoseconds,
+            replacements: None,
             longest: 2000,
             // Who comes later is worth more, so that it matters who was there when a core was asked.
             weights: &weights,
@@ -325,6 +328,7 @@ impl Case<'_> {
             overload: self.overload,
             clock: Clock::Virtual(Box::new(self.cost_model())),
             swaps: Vec::new(),
+            replacements: None,
             longest: self.longest,
             stop,
             progress: &mut |_, _| {},

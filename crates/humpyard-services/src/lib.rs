@@ -25,6 +25,7 @@ mod instance;
 mod ip;
 pub mod link;
 mod memory;
+pub mod pass;
 pub mod registry;
 pub mod service;
 mod tunnel;

@@ -14,6 +14,7 @@ use crate::encrypt::{Decrypt, Encrypt};
 use crate::fec::{Fec, FecDecode};
 use crate::firewall::Firewall;
 use crate::forward::Forward;
+use crate::pass::Pass;
 use crate::service::{Build, Info, Service, ServiceError};
 
 /// A service of the list.
@@ -42,6 +43,7 @@ const SERVICES: &[Registered] = &[
     Registered::of::<FecDecode>(),
     Registered::of::<Dpi>(),
     Registered::of::<Firewall>(),
+    Registered::of::<Pass>(),
 ];
 
 fn entry<S: Build>() -> Entry {

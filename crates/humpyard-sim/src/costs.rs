@@ -46,6 +46,7 @@ pub const TABLES: [CostTable; 3] = [
             ("fec-decode", linear(65, 150, 100)),
             ("dpi", linear(138, 10, 100)),
             ("firewall", linear(50, 0, 100)),
+            ("pass", linear(5, 0, 0)),
         ],
     },
     CostTable {

@@ -29,6 +29,9 @@ impl<'h> FlowWatch<'h> {
 }
 
 impl Observer for FlowWatch<'_> {
+    fn on_cores(&mut self, cores: usize) {
+        self.measurements.add_cores(cores);
+    }
     fn on_accept(&mut self, now: Time, packet: &Packet) {
         self.measurements.on_accept(now, packet.client, packet.service);
     }

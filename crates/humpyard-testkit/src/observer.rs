@@ -21,6 +21,8 @@ pub trait Observer {
     fn on_weight(&mut self, _now: Time, _client: ClientId, _weight: Weight) {}
     /// A client has ended.
     fn on_client_end(&mut self, _now: Time, _client: ClientId) {}
+    /// There are so many cores from now on.
+    fn on_cores(&mut self, _cores: usize) {}
     /// All of this instant has happened: every core has what it can have.
     fn on_settled(&mut self, _now: Time) {}
 }

@@ -55,6 +55,8 @@ struct InService {
 pub struct Player<'h> {
     history: &'h History,
     checks: bool,
+    /// Whether cores are asked for packets.
+    asks: bool,
     next_event: usize,
     accepted: u64,
     /// By place among the events.
@@ -79,6 +81,7 @@ impl<'h> Player<'h> {
         Self {
             history,
             checks: true,
+            asks: true,
             next_event: 0,
             accepted: 0,
             places: vec![Place::Outside; history.events.len()],
@@ -133,6 +136,37 @@ impl<'h> Player<'h> {
         self.log
     }
 
+    /// Plays the history, and after so many of its events lets the cores finish what they have, and something replace the
+    /// scheduler, which may have other cores then.
+    ///
+    /// # Panics
+    /// If the scheduler breaks a rule.
+    pub fn run_replacing<S: Steer, Q: Share, A: Allocate>(
+        mut self,
+        scheduler: &mut Scheduler<S, Q, A>,
+        observer: &mut impl Observer,
+        events: usize,
+        replace: impl FnOnce(Time, &mut Scheduler<S, Q, A>),
+    ) -> Log {
+        let (mut now, _) = self.history.events[events.min(self.history.events.len() - 1)];
+        self.play_until(now, scheduler, observer);
+        self.asks = false;
+        while self.cores.iter().any(|core| !core.is_empty()) {
+            now = self.next_instant(scheduler.next_timeout()).expect("what is in service will be done");
+            self.play_until(now, scheduler, observer);
+        }
+        replace(now, scheduler);
+        observer.on_cores(scheduler.cores());
+        self.asks = true;
+        self.cores.resize_with(scheduler.cores(), || VecDeque::with_capacity(self.history.in_flight));
+        self.switching = vec![None; scheduler.cores()];
+        self.settle(now, scheduler, observer);
+        self.ask(now, scheduler, observer);
+        self.play_until(Time::MAX, scheduler, observer);
+        self.verify_drained(scheduler);
+        self.log
+    }
+
     /// Plays the history up to `end`, and stops there with packets waiting and in service.
     ///
     /// # Panics
@@ -164,7 +198,9 @@ impl<'h> Player<'h> {
                 self.settle(now, scheduler, observer);
             }
             self.deliver(now, scheduler, observer);
-            self.ask(now, scheduler, observer);
+            if self.asks {
+                self.ask(now, scheduler, observer);
+            }
             observer.on_settled(now);
         }
     }

@@ -10,6 +10,7 @@ mod port;
 mod ports;
 mod privilege;
 mod system;
+mod tun;
 mod xdp;
 
 use std::io;

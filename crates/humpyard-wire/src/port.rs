@@ -7,6 +7,7 @@ use humpyard_traffic::sink::Sink;
 use humpyard_traffic::source::Source;
 
 use crate::packet_socket::{PacketSink, PacketSocketParams, PacketSource};
+use crate::tun::{Tun, TunParams};
 use crate::xdp::{self, XdpParams};
 
 /// What goes in at a port, and what comes out: each if it was asked for.
@@ -61,6 +62,13 @@ impl PortName {
                     sink: sink.map(|sink| Box::new(sink) as _),
                 })
             }
+            "tun" => {
+                let params = TunParams::from_pairs(&self.kind, &self.parameters)?;
+                let tun = Tun::open(&name, interface, &params)?;
+                let source = ways.receives.then(|| Box::new(tun.source()) as _);
+                let sink = ways.sends.then(|| Box::new(tun.sink()) as _);
+                Ok(Port { source, sink })
+            }
             "xdp" => {
                 let params = XdpParams::from_pairs(&self.kind, &self.parameters)?;
                 let (source, sink) = xdp::open(&name, interface, &params, ways)?;
@@ -69,7 +77,7 @@ impl PortName {
                     sink: sink.map(|sink| Box::new(sink) as _),
                 })
             }
-            other => Err(TrafficError::usage(unknown("kind of port", other, ["iface", "xdp"]))),
+            other => Err(TrafficError::usage(unknown("kind of port", other, ["iface", "xdp", "tun"]))),
         }
     }
 }

@@ -138,7 +138,12 @@ fn said(report: &Report, file: &ConfigurationFile) -> String {
         text.push_str(&format!("{}: there is nothing in it, so everything is as it is by default\n\n", report.file));
     }
     for understood in &report.commands {
-        text.push_str(&format!("{}: good for `humpyard {}`\n\n", report.file, understood.command));
+        let given: Vec<String> = report.missing.iter().map(|key| format!("--{key}")).collect();
+        let besides = match given.as_slice() {
+            [] => String::new(),
+            given => format!(" with {} on the command line", given.join(" and ")),
+        };
+        text.push_str(&format!("{}: good for `humpyard {}`{besides}\n\n", report.file, understood.command));
         text.push_str(&format!("{}\n", options_table(understood, report, file)));
         text.push_str(&format!(
             "\nPackets, in the order in which they are asked about:\n\n{}\n",

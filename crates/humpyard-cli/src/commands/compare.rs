@@ -9,7 +9,7 @@ use crate::arguments::{CompareArguments, LiveOptions};
 use crate::commands::configuration::{configuration, live_configuration};
 use crate::commands::files::distinct;
 use crate::commands::page::Page;
-use crate::commands::run::{verdict, warn};
+use crate::commands::run::{verdict, warn, warn_after};
 use crate::commands::table;
 use crate::failure::Failure;
 use crate::output;
@@ -39,7 +39,8 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);
-    let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
+    let mut show = |packets, part| progress.update(packets, part);
+    let mut control = Control::new(&stop, &mut show);
     let repeat = arguments.repeat;
     let starting = |policy: &PolicySpec, repetition: u32| match repeat {
         1 => progress.relabel(&policy.to_string()),
@@ -56,6 +57,9 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     if !common.json {
         if policies.len() == 1 {
             warn(&config);
+        }
+        if let Some(first) = comparison.runs.first() {
+            warn_after(&config, first);
         }
         say_if_cut(&comparison, policies.len());
     }

@@ -1,5 +1,6 @@
 //! From options to a configuration.
 
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use humpyard::lab::timeline::TimelineChoice;
@@ -10,6 +11,7 @@ use humpyard::policy::Ties;
 use humpyard::random::Seed;
 use humpyard::runtime::Overload;
 use humpyard::traffic::rule::parse_local;
+use humpyard::traffic::source::is_interface;
 use humpyard::unit::{Time, Weight, WorkUnit};
 
 use crate::arguments::{
@@ -34,16 +36,22 @@ pub(crate) fn configuration(
         config.rate = rate.parse()?;
     }
     if let Some(load) = options.load {
-        if !(load > 0.0 && load <= 1000.0) {
+        if !LOADS.contains(&load) {
             return Err(Failure::new(format!(
-                "--load takes a number above 0 and up to 1000, 0.9 for example, not {load:?}"
+                "--load takes a number from {} to {}, 0.9 for example, not {load:?}",
+                LOADS.start(),
+                LOADS.end()
             )));
         }
         config.rate = Rate::Load(load);
     }
     config.topology = options.topology.as_deref().map(parse_topology).transpose()?;
-    let services = options.services.iter().map(|text| ServiceChoice::parse_list(text));
-    config.services = services.collect::<Result<Vec<_>, _>>()?.concat();
+    if !options.services.is_empty() {
+        let services = options.services.iter().map(|text| ServiceChoice::parse_list(text));
+        config.services = services.collect::<Result<Vec<_>, _>>()?.concat();
+    } else if options.input.iter().any(|input| is_interface(input)) {
+        config.services = vec![ServiceChoice::pass()];
+    }
     config.rules = options.rule.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     config.local = options.local.as_deref().map(parse_local).transpose()?.unwrap_or_default();
     config.costs = options.costs.parse()?;
@@ -130,6 +138,9 @@ pub(crate) fn ties(option: TiesOption) -> Ties {
     }
 }
 
+/// Parts of what the cores can do: with less, a packet would have to wait for years.
+const LOADS: RangeInclusive<f64> = 1e-6..=1000.0;
+
 /// Numbers above 0, separated by commas, in thousandths.
 fn speeds(text: &str) -> Result<Vec<u32>, Failure> {
     let permille = |part: &str| part.trim().parse::<f64>().ok().map(|speed| (speed * 1000.0).round());
@@ -165,7 +176,11 @@ pub(crate) fn weights(text: &str) -> Result<Vec<Weight>, Failure> {
     let weight = |part: &str| part.trim().parse().ok().and_then(Weight::new);
     let parsed = text.split(',').map(|part| {
         weight(part).ok_or_else(|| {
-            Failure::new(format!("--weights takes whole numbers from 1, separated by commas, not `{}`", part.trim()))
+            Failure::new(format!(
+                "--weights takes whole numbers from 1 to {}, separated by commas, not `{}`",
+                u32::MAX,
+                part.trim()
+            ))
         })
     });
     parsed.collect()
@@ -198,7 +213,7 @@ mod tests {
     #[test]
     fn bad_values_are_refused_in_words() {
         let said = weights("3,0").unwrap_err().to_string();
-        assert_eq!(said, "--weights takes whole numbers from 1, separated by commas, not `0`");
+        assert_eq!(said, "--weights takes whole numbers from 1 to 4294967295, separated by commas, not `0`");
         let said = guarantee("tcp=2").unwrap_err().to_string();
         assert_eq!(said, "--guarantee reads SERVICE=SHARE with a share from 0 to 1, not `tcp=2`");
     }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::arguments::{HeavyOption, ScheduleArguments};
 use crate::commands::configuration::ties;
 use crate::failure::Failure;
+use crate::figures::counted;
 use crate::output;
 use crate::progress::Progress;
 
@@ -68,6 +69,14 @@ pub(crate) fn draws(arguments: &ScheduleArguments) -> Result<ExitCode, Failure> 
         output::print_json(&document)?;
     } else {
         output::print(&text(&document))?;
+        let (heaviest, total) = (u64::from(document.heaviest), u64::from(document.total));
+        if heaviest * u64::from(document.processors) > total {
+            let of = document.processors;
+            output::say(&format!(
+                "humpyard: warning: of {of} processors the heavy client cannot have more than one, which is less than its \
+                 part of the total; errors are by the weights as given"
+            ));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -122,9 +131,8 @@ fn text(document: &Document) -> String {
     let Document { policy, clients, total, heaviest, draws, slots, .. } = document;
     let line = |what: &str, exact: &str, value: f64, at: &Place| {
         let Place { draw, client, weight, slots } = at;
-        format!(
-            "  {what:<8} {value:>12.3}  {exact}: client {client} of weight {weight} after {slots} slots of draw {draw}\n"
-        )
+        let slots = counted(*slots, "slot");
+        format!("  {what:<8} {value:>12.3}  {exact}: client {client} of weight {weight} after {slots} of draw {draw}\n")
     };
     let least = line("least", &document.error_min_exact, document.error_min, &document.error_min_at);
     let greatest = line("greatest", &document.error_max_exact, document.error_max, &document.error_max_at);
@@ -132,11 +140,12 @@ fn text(document: &Document) -> String {
         1 => String::new(),
         processors => format!(" on {processors} processors"),
     };
-    let queue_draws = document
-        .queue_draws_max
-        .map_or(String::new(), |most| format!("at most {most} draws from the run queue for a packet\n"));
+    let queue_draws = document.queue_draws_max.map_or(String::new(), |most| {
+        format!("at most {} from the run queue for a packet\n", counted(most.into(), "draw"))
+    });
     format!(
-        "{policy}: {clients} clients, weights add up to {total}, the heavy one has {heaviest}; {draws} draws of {slots} \
-         slots{processors}\nservice error\n{least}{greatest}{queue_draws}"
+        "{policy}: {clients} clients, weights add up to {total}, the heavy one has {heaviest}; {} of {}{processors}\nservice error\n{least}{greatest}{queue_draws}",
+        counted((*draws).into(), "draw"),
+        counted(*slots, "slot"),
     )
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf, absolute};
 
+use humpyard::traffic::capture::destination;
 use humpyard::traffic::source::is_interface;
 
 use crate::failure::Failure;
@@ -29,9 +30,10 @@ pub(crate) fn distinct(inputs: &[String], outputs: &[(&str, Option<&str>)]) -> R
     Ok(())
 }
 
-/// Where a name stands: a link under it would be replaced itself.
+/// Where a name leads to, through links.
 fn place(path: &str) -> PathBuf {
-    let path = absolute(path).unwrap_or_else(|_| PathBuf::from(path));
+    let path = destination(Path::new(path)).unwrap_or_else(|_| PathBuf::from(path));
+    let path = absolute(&path).unwrap_or(path);
     match (path.parent().map(Path::canonicalize), path.file_name()) {
         (Some(Ok(directory)), Some(name)) => directory.join(name),
         _ => path,

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use humpyard::lab::{RuleChoice, experiments};
+use humpyard::lab::RuleChoice;
+use humpyard::lab::experiments::{self, About};
 use humpyard::name::unknown;
 use humpyard::policies::registry;
 use humpyard::policy::{Entry, Parameter};
@@ -93,9 +94,10 @@ fn values(entries: &[impl serde::Serialize]) -> Result<Vec<Value>, Failure> {
 
 /// The experiments, as entries.
 fn experiments() -> Result<Vec<Value>, Failure> {
-    let about = experiments::all().into_iter().map(|experiment| experiment.about());
-    let mut entries = values(&about.collect::<Vec<_>>())?;
-    for entry in &mut entries {
+    let about: Vec<About> = experiments::all().into_iter().map(|experiment| experiment.about()).collect();
+    let mut entries = values(&about)?;
+    for (entry, about) in entries.iter_mut().zip(about) {
+        entry["description"] = about.whole_description().into();
         entry["family"] = "experiment".into();
         entry["parameters"] = json!([]);
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
-use humpyard::traffic::capture::temporary_beside;
+use humpyard::traffic::capture::PartialFile;
 
 use crate::arguments::{Arguments, CompletionsArguments, ManArguments};
 use crate::failure::Failure;
@@ -38,9 +38,9 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<ExitCode, Failure> {
     collect(&root, "humpyard", &mut pages)?;
     for (name, text) in &pages {
         let path = Path::new(directory).join(name);
-        let mut file = temporary_beside(&path).map_err(unwritable)?;
+        let mut file = PartialFile::create(&path).map_err(unwritable)?;
         file.write_all(text.as_bytes()).map_err(unwritable)?;
-        file.persist(&path).map_err(|error| unwritable(error.error))?;
+        file.finish().map_err(unwritable)?;
     }
     output::print(&format!("{} pages written to {directory}\n", pages.len()))?;
     Ok(ExitCode::SUCCESS)

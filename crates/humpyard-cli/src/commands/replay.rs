@@ -6,6 +6,7 @@ use humpyard::lab::{self, Parting, Replayed};
 
 use crate::arguments::ReplayArguments;
 use crate::failure::Failure;
+use crate::figures::counted;
 use crate::output;
 use crate::progress::Progress;
 
@@ -26,10 +27,11 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode, Failure> {
 
 fn said(replayed: &Replayed) -> String {
     let Replayed { policy, records, .. } = replayed;
+    let records = counted(*records, "record");
     match &replayed.divergence {
-        None => format!("{policy}: {records} records played, every answer the same\n"),
+        None => format!("{policy}: {records} played, every answer the same\n"),
         Some(Parting { line, time_ns, expected, found }) => format!(
-            "{policy}: {records} records played with the same answers, then at {time_ns} ns, line {line}:\n  the journal: \
+            "{policy}: {records} played with the same answers, then at {time_ns} ns, line {line}:\n  the journal: \
              {expected}\n  now:         {found}\n"
         ),
     }

@@ -4,11 +4,10 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::thread;
 
-use humpyard::lab::experiments::{Outcome, ReproduceOptions, Reproduced, Scale, find, reproduce as run};
+use humpyard::lab::experiments::{Outcome, ReproduceOptions, Reproduced, Reproduction, Scale, find, reproduce as run};
 use humpyard::random::Seed;
 
 use crate::arguments::ReproduceArguments;
-use crate::commands::page::command;
 use crate::commands::table::table;
 use crate::failure::Failure;
 use crate::output;
@@ -25,21 +24,32 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Fail
         seed: Seed(common.seed),
         directory: arguments.out.clone().into(),
         threads: threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
-        command: command(),
     };
     let stop = stop::on_signal()?;
     let progress = Progress::new("reproduce", common.quiet);
-    let done = run(&options, &stop, &mut |done, all, experiment| {
+    let made = run(&options, &stop, &mut |done, all, experiment| {
         progress.count(done as u64, &format!("of {all} parts ({experiment})"), Some(done as f64 / all as f64));
     });
     drop(progress);
-    let done = done?;
-    match (common.json, done.as_slice()) {
-        (true, [one]) => output::print_json(one)?,
+    let Reproduction { experiments, done, all, unreadable } = made?;
+    let ended = done < all;
+    match (common.json, experiments.as_slice()) {
+        (true, [one]) if !ended => output::print_json(one)?,
         (true, several) => output::print_json(&several)?,
-        (false, _) => output::print(&text(&done, &arguments.out))?,
+        (false, []) => {}
+        (false, several) => output::print(&text(several, &arguments.out))?,
     }
-    Ok(ExitCode::from(u8::from(!done.iter().all(Reproduced::holds))))
+    for path in unreadable {
+        let path = path.display();
+        output::say(&format!("humpyard: `{path}` cannot be read, so the pages leave it out: move its directory away"));
+    }
+    if ended {
+        output::say(&format!(
+            "humpyard: ended early, after {done} of {all} parts: the same command goes on from there, in {}",
+            arguments.out
+        ));
+    }
+    Ok(ExitCode::from(u8::from(!experiments.iter().all(Reproduced::holds))))
 }
 
 fn text(done: &[Reproduced], directory: &str) -> String {
@@ -55,7 +65,7 @@ fn text(done: &[Reproduced], directory: &str) -> String {
                 Outcome::Fail => "FAIL",
                 Outcome::Measured => "measured",
             };
-            table.add_row([run.experiment, &verdict.claim, &verdict.expected, &verdict.measured, word]);
+            table.add_row([&run.experiment, &verdict.claim, &verdict.expected, &verdict.measured, &word.to_owned()]);
         }
     }
     let failed = done.iter().flat_map(|run| &run.verdicts).filter(|verdict| verdict.pass == Some(false)).count();

@@ -7,9 +7,10 @@ use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 use crate::arguments::{RunArguments, SimArguments};
 use crate::commands::configuration::{configuration, live_configuration, timeline};
 use crate::commands::files::distinct;
+use crate::commands::reload::ReadAgain;
 use crate::commands::table;
 use crate::failure::Failure;
-use crate::figures::time;
+use crate::figures::{counted, time};
 use crate::output;
 use crate::progress::Progress;
 use crate::stop;
@@ -55,9 +56,13 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
         return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
     }
     let config = run_configuration(arguments)?;
-    let result = watched(&config, common.quiet)?;
+    let result = match arguments.traffic.config {
+        Some(_) => reloading(&config, common.quiet)?,
+        None => watched(&config, common.quiet)?,
+    };
     if !common.json {
         warn(&config);
+        warn_after(&config, &result);
     }
     report(&result, common.json, arguments.output == "-")
 }
@@ -69,6 +74,7 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
     let result = watched(&config, common.quiet)?;
     if !common.json {
         warn(&config);
+        warn_after(&config, &result);
     }
     report(&result, common.json, false)
 }
@@ -76,13 +82,33 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
 fn watched(config: &RunConfig, quiet: bool) -> Result<RunResult, Failure> {
     let stop = stop::on_signal()?;
     let progress = Progress::new(&config.policy.to_string(), quiet);
-    let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
+    let mut show = |packets, part| progress.update(packets, part);
+    let mut control = Control::new(&stop, &mut show);
+    Ok(lab::run(config, &mut control)?)
+}
+
+/// As [`watched`], and SIGHUP has the configuration file read again.
+fn reloading(config: &RunConfig, quiet: bool) -> Result<RunResult, Failure> {
+    let stop = stop::on_signal_but_hangup()?;
+    let again = ReadAgain::on_signal()?;
+    let progress = Progress::new(&config.policy.to_string(), quiet);
+    let mut show = |packets, part| progress.update(packets, part);
+    let mut control = Control { reload: Some(&again), ..Control::new(&stop, &mut show) };
     Ok(lab::run(config, &mut control)?)
 }
 
 /// Says what was asked for and did nothing.
 pub(crate) fn warn(config: &RunConfig) {
-    lab::without_effect(config).iter().for_each(|warning| output::say(&format!("humpyard: warning: {warning}")));
+    say_all(&lab::without_effect(config));
+}
+
+/// Says what was asked for and did nothing, as the run has shown.
+pub(crate) fn warn_after(config: &RunConfig, result: &RunResult) {
+    say_all(&lab::came_to_nothing(config, result));
+}
+
+fn say_all(warnings: &[String]) {
+    warnings.iter().for_each(|warning| output::say(&format!("humpyard: warning: {warning}")));
 }
 
 /// Prints a result: JSON to the standard output, or a summary there, or on the standard error if packets went there.
@@ -144,8 +170,12 @@ fn panics(result: &RunResult) -> Option<String> {
         Some(file) => format!("such packets are in {file}"),
     };
     Some(format!(
-        "{}: a service panicked at {count} packets, which were dropped; `{}` at packet {}: {}; {kept}",
-        result.policy, panic.service, panic.packet, panic.message
+        "{}: a service panicked at {}, dropped; `{}` at packet {}: {}; {kept}",
+        result.policy,
+        counted(count, "packet"),
+        panic.service,
+        panic.packet,
+        panic.message
     ))
 }
 
@@ -161,13 +191,13 @@ mod tests {
     fn panics_of_services_are_told_in_one_line() {
         let mut config = RunConfig::new(Host::Live, "gen:poisson:packets=10", "hrw".parse().unwrap());
         config.cores = 0;
-        let mut control = Control { stop: &AtomicBool::new(false), progress: &mut |_, _| {} };
+        let (stop, mut progress) = (AtomicBool::new(false), |_, _| {});
+        let mut control = Control::new(&stop, &mut progress);
         let mut result = lab::run(&config, &mut control).unwrap();
         assert_eq!(panics(&result), None);
         result.packets.dropped_out.insert("service_panicked", 3);
         result.panic = Some(Panic { packet: 7, service: "tcp".into(), message: "no room (at dpi.rs:1:2)".into() });
-        let said =
-            "hrw: a service panicked at 3 packets, which were dropped; `tcp` at packet 7: no room (at dpi.rs:1:2); ";
+        let said = "hrw: a service panicked at 3 packets, dropped; `tcp` at packet 7: no room (at dpi.rs:1:2); ";
         assert_eq!(panics(&result).unwrap(), format!("{said}--quarantine FILE keeps such packets"));
         result.options.insert("quarantine", "bad.pcapng".into());
         assert_eq!(panics(&result).unwrap(), format!("{said}such packets are in bad.pcapng"));

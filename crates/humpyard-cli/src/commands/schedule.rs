@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use humpyard::id::{ClientId, Id};
+use humpyard::lab::experiments::short;
 use humpyard::lab::report::ReportFile;
+use humpyard::policies::share::feasible::FeasibleWeights;
 use humpyard::random::Seed;
 use humpyard::sim::{Schedule, ScheduleRequest, schedule as run_schedule};
 use serde::Serialize;
@@ -58,9 +60,39 @@ pub(crate) fn schedule(arguments: &ScheduleArguments) -> Result<ExitCode, Failur
         output::print_json(&document(&request, &schedule))?;
     } else {
         output::print(&text(&request, &schedule))?;
+        let weights = request.weights.iter().map(|weight| weight.get()).collect::<Vec<_>>();
+        warn_of_capped(&weights, request.processors);
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// Says which clients are entitled to more than the one processor that they can have.
+fn warn_of_capped(weights: &[u32], processors: usize) {
+    let mut feasible = FeasibleWeights::new(processors, weights.len(), |id| weights[id.index()]);
+    (0..weights.len()).for_each(|client| feasible.join(ClientId::from_index(client)));
+    let (mut capped, mut ceiling) = (Vec::new(), 0.0);
+    feasible.readjust(processors, |id, (above, below)| {
+        capped.push(format!("{} (of weight {})", id.0 + 1, weights[id.index()]));
+        ceiling = above as f64 / below as f64;
+    });
+    let are_same = weights.windows(2).all(|pair| pair[0] == pair[1]);
+    if capped.is_empty() || are_same {
+        return;
+    }
+    let clients = if capped.len() == 1 { "client" } else { "clients" };
+    let said = if weights.len() <= processors {
+        "each can have a processor of its own, whatever its weight".to_owned()
+    } else {
+        let listed = capped.iter().take(CAPPED_MAX).cloned().collect::<Vec<_>>().join(", ");
+        let more = capped.len().saturating_sub(CAPPED_MAX);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        format!("{clients} {listed}{more} cannot have more than one, as with weight {}", short(ceiling))
+    };
+    output::say(&format!("humpyard: warning: of {processors} processors {said}; errors are by the weights as given"));
+}
+
+/// How many clients are named at most.
+const CAPPED_MAX: usize = 5;
 
 /// Client numbers from 1, each once, as ids from 0.
 fn order(text: Option<&str>, clients: usize) -> Result<Vec<ClientId>, Failure> {

@@ -6,7 +6,7 @@ use humpyard::lab::statistics::{Figure, PolicyStatistics};
 use humpyard::lab::{Comparison, RunResult};
 use humpyard::measure::WarmUp;
 
-use crate::figures::{bit_rate, figure, packet_rate, percent, range, time};
+use crate::figures::{bit_rate, counted, figure, packet_rate, percent, range, time};
 
 /// What the columns of a comparison mean.
 const LEGEND: &str = "\
@@ -212,9 +212,9 @@ fn measurement_lines(run: &RunResult) -> [String; 5] {
         line(
             "fairness",
             format!(
-                "Jain {:.4} over {} clients, service error {:.0} to {:.0} {}",
+                "Jain {:.4} over {}, service error {:.0} to {:.0} {}",
                 summary.fairness.jain,
-                summary.fairness.clients,
+                counted(summary.fairness.clients, "client"),
                 summary.fairness.service_error_min,
                 summary.fairness.service_error_max,
                 run.unit
@@ -229,7 +229,8 @@ fn warm_up(run: &RunResult) -> String {
         WarmUp { time_ns: 0, .. } => String::new(),
         WarmUp { time_ns, packets } => {
             format!(
-                "; delay, late, order and fairness without the {packets} packets of the first {}",
+                "; delay, late, order and fairness without the {} of the first {}",
+                counted(packets, "packet"),
                 time(time_ns as f64)
             )
         }
@@ -246,10 +247,14 @@ fn core_lines(run: &RunResult) -> Vec<String> {
             let busy = percent(detail.utilization);
             let switches = match detail.switches {
                 0 => String::new(),
+                1 => ", 1 switch".to_owned(),
                 switches => format!(", {switches} switches"),
             };
             let label = if core == 0 { "cores" } else { "" };
-            line(label, format!("{core}: {busy} busy, {} packets, {} cold{switches}", detail.packets, detail.cold))
+            line(
+                label,
+                format!("{core}: {busy} busy, {}, {} cold{switches}", counted(detail.packets, "packet"), detail.cold),
+            )
         })
         .collect();
     if cores.len() > LINES_MAX {
@@ -263,9 +268,9 @@ fn service_lines(run: &RunResult) -> Vec<String> {
         line(
             if index == 0 { "services" } else { "" },
             format!(
-                "{}: {} packets, delay p99 {}, {} later than {}, at most {} waiting",
+                "{}: {}, delay p99 {}, {} later than {}, at most {} waiting",
                 service.name,
-                service.packets,
+                counted(service.packets, "packet"),
                 time(service.delay_ns.p99 as f64),
                 service.late.count,
                 time(service.tolerance_ns as f64),

@@ -22,7 +22,7 @@ use crate::arguments::{
 };
 use crate::commands::files::distinct;
 use crate::failure::Failure;
-use crate::figures::{bit_rate, packet_rate, percent, time};
+use crate::figures::{bit_rate, counted, packet_rate, percent, time};
 use crate::output;
 use crate::progress::{Progress, Watched};
 use crate::stop;
@@ -154,7 +154,11 @@ fn write(source: &mut dyn Source, part: Part, destination: &str, common: &Common
 
 fn report(written: &Written, json: bool) -> Result<ExitCode, Failure> {
     let Written { output, packets_read, packets, bytes, damage, .. } = written;
-    let text = format!("{packets} of {packets_read} packets, {bytes} bytes on the wire, to {output}");
+    let text = format!(
+        "{packets} of {}, {} on the wire, to {output}",
+        counted(*packets_read, "packet"),
+        counted(*bytes, "byte")
+    );
     if json {
         output::print_json(written)?;
     } else if output == "-" {

@@ -110,7 +110,7 @@ fn slips_are_told_with_file_line_and_column() {
         (change("\"static\"", "[\"rr\", \"hrw\"]"), "bad.toml:2:11: `policy` has several values"),
         (change("cores = 4", "cores = 0"), "bad.toml:3:9: `cores`: invalid value '0'"),
         (change("cores = 4", "cores = "), "bad.toml:3:"),
-        (change("load = 0.8", "load = 0"), "bad.toml:5:8: `load`: --load takes a number above 0"),
+        (change("load = 0.8", "load = 0"), "bad.toml:5:8: `load`: --load takes a number from 0.000001"),
         (change("load = 0.8", "load = 1\nrate = 5"), "bad.toml:5:8: `load`: the argument '--load <X>' cannot be used"),
         (change("load = 0.8", "rate = \"line\""), "bad.toml:5:8: `rate`: a simulation has no line rate"),
         (
@@ -312,4 +312,15 @@ fn the_tour_can_be_walked() {
     for step in ["trace info", "sim ", "compare ", "check ", "run --config"] {
         assert!(commands.iter().any(|command| command.starts_with(step)), "{step}");
     }
+}
+
+#[test]
+fn what_a_file_does_not_say_must_be_given() {
+    let directory = directory();
+    fs::write(directory.path().join("empty.toml"), "").unwrap();
+    fs::write(directory.path().join("policy.toml"), "policy = \"drr\"\n").unwrap();
+    let text = good(directory.path(), "check empty.toml --for sim").out;
+    assert!(text.contains("good for `humpyard sim` with --input and --policy on the command line\n"), "{text}");
+    let text = good(directory.path(), "check policy.toml --for sim").out;
+    assert!(text.contains("good for `humpyard sim` with --input on the command line\n"), "{text}");
 }

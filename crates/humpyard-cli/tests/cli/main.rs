@@ -11,6 +11,7 @@ mod live;
 mod manual;
 mod memory;
 mod refusals;
+mod reload;
 mod repetitions;
 mod reports;
 mod reproduce;

@@ -44,7 +44,6 @@ fn inputs_that_are_none() {
         ("header.pcapng", "header.pcapng: this ends after 9 bytes"),
         ("other.pcap.xz", "xz compressed"),
         ("folder", "folder: this is a directory"),
-        ("iface:eth0", "live interfaces are not part of this version"),
         ("gen:poison", "did you mean `poisson`?"),
         ("gen:poisson:flow=3", "did you mean `flows`?"),
         ("gen:poisson:flows=0", "flows"),
@@ -122,10 +121,10 @@ fn names_and_values_that_are_none() {
         ("--policy hrw --rule port=80,protocol=icmp", &["no packet can match", "drop one"]),
         ("--policy hrw --local here", &["a local prefix is", "`here`"]),
         ("--policy hrw --config missing.toml", &["missing.toml: there is no such configuration file"]),
-        ("--policy hrw --load 0", &["--load takes a number above 0"]),
-        ("--policy hrw --load -1", &["--load takes a number above 0", "-1"]),
-        ("--policy hrw --load nan", &["--load takes a number above 0"]),
-        ("--policy hrw --load inf", &["--load takes a number above 0"]),
+        ("--policy hrw --load 0", &["--load takes a number from 0.000001"]),
+        ("--policy hrw --load -1", &["--load takes a number from 0.000001", "-1"]),
+        ("--policy hrw --load nan", &["--load takes a number from 0.000001"]),
+        ("--policy hrw --load inf", &["--load takes a number from 0.000001"]),
         ("--policy hrw --load much", &["--load", "much"]),
         ("--policy hrw --load 0.5 --rate 100", &["--load", "--rate"]),
         ("--policy hrw --rate -5", &["packets per second", "`-5`"]),
@@ -221,7 +220,12 @@ fn usage_of_single_commands() {
         ("schedule --policy drr --clients 9 --total 99 --draws 0", &["--draws"]),
         ("schedule --policy drr --clients 1 --total 99", &["--clients"]),
         ("schedule --policy drr --clients 9 --total 99 --heavy middle", &["--heavy", "first, last"]),
-        ("schedule --policy drr --clients 9 --total 99 --threads 0", &["--threads"]),
+        ("schedule --policy drr --clients 9 --total 99 --threads 0", &["--threads", "0 is not in 1..=1024"]),
+        ("reproduce gr3-fig2 --threads 0", &["--threads", "0 is not in 1..=1024"]),
+        ("sim --policy drr --input gen:poisson --load 1e-300", &["--load", "from 0.000001 to 1000", "not 1e-300"]),
+        ("sim --policy drr --input gen:poisson --rate 1e-300", &["1e-12 to 1e12", "not `1e-300`"]),
+        ("sim --policy drr --input gen:poisson --weights 4294967296", &["from 1 to 4294967295"]),
+        ("sim --policy drr --input gen:poisson --rule port=80,weight=4294967296", &["from 1 to 4294967295"]),
         ("schedule --policy drr --clients 9 --total 99 --plot a.svg", &["--plot"]),
         ("schedule --policy drr --clients 9 --total 99 --order 1", &["--order"]),
         ("schedule --policy hrw --clients 9 --total 99", &["a sharing policy alone, not `hrw`"]),
@@ -256,7 +260,7 @@ fn outputs_that_cannot_be() {
         ("out", "use .pcap or .pcapng"),
         ("out.pcap.xz", "use .pcap or .pcapng"),
         ("null", "use .pcap or .pcapng"),
-        ("tun:0", "live interfaces are not part of this version"),
+        ("iface:eth77", "no interface `eth77`; "),
     ] {
         for workers in [0, 2] {
             let words =
@@ -330,7 +334,7 @@ fn quarantines_that_cannot_be() {
         ("null:", "--quarantine takes the name of a capture file, not `null:`"),
         ("out.pcap", "--quarantine and --output are both `out.pcap`"),
         ("./out.pcap", "--quarantine and --output are both `./out.pcap`"),
-        ("tun:0", "live interfaces are not part of this version"),
+        ("tun:0", "only `humpyard run` uses live interfaces"),
     ] {
         let words = "run --policy hrw --input gen:poisson:packets=1000 --output out.pcap --quarantine";
         assert_refused(directory.path(), &format!("{words} {quarantine}"), &[expected]);
@@ -366,6 +370,44 @@ fn files_of_their_own() {
         assert_refused(directory.path(), words, &[expected]);
         assert_eq!(fs::read(&capture).unwrap(), before, "{words}");
     }
+}
+
+/// A link stays a link, and what is written goes to where it leads; so one that leads to an input is refused.
+#[cfg(unix)]
+#[test]
+fn outputs_go_where_links_lead() {
+    use std::os::unix::fs::symlink;
+
+    let directory = directory();
+    let at = |name: &str| directory.path().join(name);
+    make_capture(directory.path(), "in.pcap", 100);
+    let before = fs::read(at("in.pcap")).unwrap();
+    symlink("in.pcap", at("link.pcap")).unwrap();
+    assert_refused(directory.path(), "run --policy rr --input in.pcap --output link.pcap", &["replace an input"]);
+    assert_eq!(fs::read(at("in.pcap")).unwrap(), before);
+    fs::create_dir(at("there")).unwrap();
+    symlink("there/out.pcap", at("out.pcap")).unwrap();
+    symlink("there/j.jsonl", at("j.jsonl")).unwrap();
+    let words = "run --policy rr --input in.pcap --output out.pcap --journal j.jsonl";
+    assert_eq!(run(directory.path(), &words.split(' ').collect::<Vec<_>>()).code, Some(0));
+    assert_eq!(files(&at("there")), ["j.jsonl", "out.pcap"]);
+    assert!(fs::symlink_metadata(at("out.pcap")).unwrap().is_symlink());
+}
+
+/// A limit of the shell on the size of files is as a full disk: it is told, and no half of a file stays.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_half_of_a_file_stays_where_there_is_no_room() {
+    let directory = directory();
+    let limited = humpyard(directory.path(), &[]).get_program().to_owned();
+    let words = "sim --input gen:poisson:packets=20000 --policy drr --journal j.jsonl";
+    let script = format!("ulimit -f 100; exec '{}' {words}", limited.to_str().expect("a plain path"));
+    let mut shell = std::process::Command::new("sh");
+    let said = Said::of(shell.args(["-c", &script]).current_dir(directory.path()).output().expect("there is a shell"));
+    assert_eq!(said.code, Some(2), "{said:?}");
+    said.assert_one_line(&["cannot write the journal `j.jsonl`: File too large"]);
+    assert!(!said.err.contains(".part"), "{said:?}");
+    assert!(files(directory.path()).is_empty(), "{:?}", files(directory.path()));
 }
 
 /// A classic capture has one link type; what does not fit ends the run, and no half of a file stays.

@@ -43,16 +43,20 @@ fn several_are_done_by_a_pattern() {
 fn what_there_is_not_is_refused() {
     let directory = directory();
     fs::write(directory.path().join("file"), "").expect("it is written");
+    fs::create_dir(directory.path().join("mine")).expect("it is made");
+    fs::write(directory.path().join("mine/index.html"), "<title>mine</title>").expect("it is written");
     for (command, words) in [
         ("reproduce gr3-fg2", &["no experiment `gr3-fg2`; did you mean `gr3-fig2`?"][..]),
         ("reproduce nothing-*", &["no experiment `nothing-*`", "there are: gr3-fig2"]),
         ("reproduce", &["<NAME>"]),
         ("reproduce gr3-fig2 --quick --full", &["--full"]),
         ("reproduce gr3-fig2 --out file/there", &["cannot write `file/there`"]),
+        ("reproduce gr3-fig2 --out mine", &["`mine/index.html` is no page of `humpyard reproduce`", "--out"]),
     ] {
         let said = run(directory.path(), &command.split_whitespace().collect::<Vec<_>>());
         assert_eq!(said.code, Some(2), "{command}: {said:?}");
         said.assert_one_line(words);
     }
-    assert_eq!(files(directory.path()), ["file"]);
+    assert_eq!(files(directory.path()), ["file", "mine"]);
+    assert_eq!(files(&directory.path().join("mine")), ["index.html"]);
 }

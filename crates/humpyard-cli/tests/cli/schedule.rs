@@ -154,3 +154,27 @@ fn ties_decide_what_the_heavy_client_gets() {
     assert!(least("--ties highest") < least("--ties lowest"));
     assert_eq!(least("--ties highest"), least("--ties lowest --heavy last"));
 }
+
+#[test]
+fn clients_that_are_entitled_to_more_than_a_processor_are_told() {
+    let told = |words: &str| {
+        let words = format!("schedule --slots 4 {words}");
+        let said = run(Path::new("."), &words.split(' ').collect::<Vec<_>>());
+        assert_eq!(said.code, Some(0), "{words}: {said:?}");
+        said.err
+    };
+    assert_eq!(told("--policy sfs --weights 3,2,1 --processors 2"), "");
+    assert_eq!(
+        told("--policy sfs --weights 100,60,3,3,2,2,1,1 --processors 4"),
+        "humpyard: warning: of 4 processors clients 1 (of weight 100), 2 (of weight 60) cannot have more than one, as with \
+         weight 6; errors are by the weights as given\n"
+    );
+    assert_eq!(told("--policy drr --weights 1,1 --processors 3"), "");
+    assert!(told("--policy drr --weights 7,5 --processors 3").contains("each can have a processor of its own"));
+    assert_eq!(told("--policy sfs --weights 100,1,1 --processors 2 --json"), "");
+    let draws = "--policy sfs --clients 9 --total 999 --draws 1 --processors 4 --skew";
+    assert!(told(&format!("{draws} 0.3")).contains("the heavy client cannot have more than one"));
+    assert_eq!(told(&format!("{draws} 0.2")), "");
+    let text = good(Path::new("."), &format!("schedule --slots 4 {draws} 0.2")).out;
+    assert!(text.contains("; 1 draw of 4 slots on 4 processors"), "{text}");
+}

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Said, assert_balanced, directory, files, humpyard, number, packets_in};
+use crate::support::{Said, assert_balanced, directory, files, good, humpyard, number, packets_in};
 
 /// More than enough for any machine.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// Starts a command that would take for ever, and waits until it takes signals.
-fn start(directory: &Path, words: &str) -> Child {
+pub(crate) fn start(directory: &Path, words: &str) -> Child {
     let mut command = humpyard(directory, &words.split_whitespace().collect::<Vec<_>>());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     let started = Instant::now();
@@ -34,7 +34,7 @@ fn takes_signals(process: u32) -> bool {
     caught & (1 << 1) != 0 && caught & (1 << 14) != 0
 }
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     let kill = format!("kill -s {name} {}", child.id());
     let status = Command::new("sh").args(["-c", &kill]).status().expect("there is a shell");
     assert!(status.success());
@@ -101,6 +101,26 @@ fn finding_the_load_can_be_interrupted() {
         let result = interrupted(directory.path(), &words, "INT");
         assert_eq!((&result["interrupted"], number(&result, "/packets/in")), (&true.into(), 0));
     }
+}
+
+/// What is done is kept, and the same command goes on from there.
+#[test]
+fn experiments_that_are_interrupted_go_on_by_the_same_command() {
+    let directory = directory();
+    let words = "reproduce gr3-fig2 gr3-fig4 gr3-fig5 gr3-fig7 --threads 1 --out there";
+    let child = start(directory.path(), words);
+    let is_begun = || directory.path().join("there/gr3-fig2/verdicts.json").is_file();
+    while !is_begun() {
+        sleep(Duration::from_millis(5));
+    }
+    signal(&child, "INT");
+    let said = Said::of(child.wait_with_output().expect("it ends"));
+    assert_eq!(said.code, Some(0), "{said:?}");
+    said.assert_one_line(&["ended early, after ", " of 19 parts: the same command goes on from there, in there"]);
+    assert!(said.out.contains("gr3-fig2") && !said.out.contains("gr3-fig7"), "{said:?}");
+    assert_eq!(files(&directory.path().join("there")), [".parts", "REPRODUCTION.md", "gr3-fig2", "index.html"]);
+    assert!(good(directory.path(), "reproduce gr3-fig2 --out there").out.contains("Every claim that can fail holds."));
+    assert_eq!(files(&directory.path().join("there")), [".parts", "REPRODUCTION.md", "gr3-fig2", "index.html"]);
 }
 
 /// A pipe that says nothing does not keep a run from ending, and what it wrote is complete.

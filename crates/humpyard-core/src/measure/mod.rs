@@ -225,6 +225,13 @@ impl Measurements {
         self.cores[core].switches += 1;
     }
 
+    /// There are so many cores from now on, if there were fewer.
+    pub fn add_cores(&mut self, cores: usize) {
+        while self.cores.len() < cores {
+            self.cores.push(Core::default());
+        }
+    }
+
     /// A flow is over: its id may be used for another.
     pub fn on_flow_end(&mut self, flow: FlowId) {
         self.order.on_flow_end(flow);

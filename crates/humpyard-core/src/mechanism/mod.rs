@@ -14,6 +14,7 @@ mod journey;
 mod layout;
 mod limits;
 mod queue;
+mod replace;
 mod room;
 mod scheduler;
 mod slab;

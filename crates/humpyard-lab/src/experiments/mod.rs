@@ -4,11 +4,14 @@
 //! like the paper's. It falls into parts that know nothing of each other, each of which is run from its own streams of chance,
 //! so that [`reproduce`] may run them on all cores, and go on where it was ended.
 
+mod directory;
 mod gr3_claims;
 mod gr3_costs;
+mod gr3_live;
 mod gr3_schedules;
 mod gr3_surfaces;
 mod gr3_web_servers;
+mod kept;
 mod page;
 mod reproduce;
 mod table;
@@ -16,17 +19,18 @@ mod verdict;
 
 use humpyard_core::name::unknown;
 use humpyard_core::random::Seed;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::LabError;
 use crate::plot::Svg;
 
-pub use reproduce::{ReproduceOptions, Reproduced, reproduce};
+pub use directory::Reproduced;
+pub use reproduce::{ReproduceOptions, Reproduction, reproduce};
 pub use table::{Column, Kind, Row, Table, TableRow, Value};
 pub use verdict::{Outcome, Verdict, short};
 
 /// How much of an experiment is done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
     /// A fixed part of it, within a minute.
@@ -59,8 +63,18 @@ pub struct About {
     /// What it shows, in a few words.
     #[serde(rename = "summary")]
     pub title: &'static str,
+    /// How it is done together with those beside it, word for word the same for all of them; empty where it stands alone.
+    #[serde(skip)]
+    pub setting: &'static str,
     /// How it is done, and what of the paper cannot be known.
     pub description: &'static str,
+}
+
+impl About {
+    /// The setting and the description.
+    pub fn whole_description(&self) -> String {
+        format!("{} {}", self.setting, self.description).trim_start().to_owned()
+    }
 }
 
 /// An experiment.
@@ -96,7 +110,8 @@ pub trait Experiment: Sync {
 pub fn all() -> Vec<&'static dyn Experiment> {
     let schedules = gr3_schedules::ALL.iter().map(|experiment| experiment as _);
     let surfaces = gr3_surfaces::all().chain(gr3_costs::all());
-    schedules.chain(surfaces).chain(gr3_web_servers::all()).chain(gr3_claims::all()).collect()
+    let servers = gr3_web_servers::all().chain(gr3_live::all());
+    schedules.chain(surfaces).chain(servers).chain(gr3_claims::all()).collect()
 }
 
 /// The experiments of these names, each once, in the order of [`all`]; a name may be a pattern with `*` and `?`, or `all`.
@@ -148,7 +163,7 @@ mod tests {
     fn every_experiment_says_what_it_is() {
         let mut ids = BTreeSet::new();
         for experiment in all() {
-            let About { id, paper, figure, title, description } = experiment.about();
+            let About { id, paper, figure, title, description, .. } = experiment.about();
             assert!(ids.insert(id), "{id} twice");
             assert!([paper, figure, title, description].iter().all(|text| !text.is_empty()), "{id}");
             assert!(

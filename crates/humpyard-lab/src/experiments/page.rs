@@ -1,11 +1,38 @@
-//! What came of experiments, as a page and as a table in Markdown.
+//! What came of experiments, as a page and as tables in Markdown.
 
 use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::{Outcome, ReproduceOptions, Reproduced, Scale, Verdict};
+use super::directory::TITLE;
+use super::{About, Outcome, Reproduced, Scale, Verdict};
 use crate::page::page as framed;
+
+/// An experiment that was done, at some time, and what this program says of it.
+pub(super) struct Shown {
+    /// What it is.
+    pub(super) about: About,
+    /// What came of it.
+    pub(super) document: Reproduced,
+}
+
+impl Shown {
+    /// How it was done, in two words or three.
+    fn scale(&self) -> &'static str {
+        match self.document.scale {
+            Scale::Quick => "a part (quick)",
+            Scale::Full => "all (full)",
+        }
+    }
+
+    /// Which passage of the paper, and how it is done, but for what was told of several.
+    fn description(&self, setting_is_told: bool) -> String {
+        let About { figure, description, .. } = self.about;
+        let description = if setting_is_told { description.to_owned() } else { self.about.whole_description() };
+        let (first, rest) = figure.split_at(figure.chars().next().map_or(0, char::len_utf8));
+        format!("{}{rest}. {description}", first.to_uppercase())
+    }
+}
 
 /// What a verdict is called.
 const fn word(outcome: Outcome) -> &'static str {
@@ -16,62 +43,97 @@ const fn word(outcome: Outcome) -> &'static str {
     }
 }
 
+/// The head of the table of all experiments.
+const HEAD: [&str; 7] = ["experiment", "done", "seed", "pass", "fail", "measured", "made by"];
+/// The head of the tables of verdicts.
+const VERDICTS: [&str; 4] = ["claim", "expected", "found", "verdict"];
+
 /// How many verdicts there are of each kind.
-fn counts(reproduced: &[Reproduced]) -> String {
-    let count = |outcome| {
-        let verdicts = reproduced.iter().flat_map(|run| &run.verdicts);
-        verdicts.filter(|verdict| verdict.outcome == outcome).count()
-    };
+fn counts(shown: &[Shown]) -> String {
+    let count = |outcome| shown.iter().map(|one| one.document.count(outcome)).sum::<usize>();
     format!(
-        "{} claims hold, {} do not, {} are measured and nothing hangs on them",
+        "Of the claims {} hold (pass) and {} do not (fail). Measured are {} figures on which nothing hangs: times, and what the papers do \
+         not say enough of.",
         count(Outcome::Pass),
         count(Outcome::Fail),
         count(Outcome::Measured)
     )
 }
 
-fn how(options: &ReproduceOptions) -> String {
-    let scale = match options.scale {
-        Scale::Quick => "a fixed part of each experiment (--quick)",
-        Scale::Full => "all of each experiment (--full)",
-    };
-    format!("humpyard {}, {scale}, seed {}", env!("CARGO_PKG_VERSION"), options.seed.0)
+/// Experiments in a row of the same paper.
+fn papers(shown: &[Shown]) -> impl Iterator<Item = &[Shown]> {
+    shown.chunk_by(|one, next| one.about.paper == next.about.paper)
+}
+
+/// Experiments in a row of the same setting.
+fn settings(shown: &[Shown]) -> impl Iterator<Item = &[Shown]> {
+    shown.chunk_by(|one, next| !one.about.setting.is_empty() && one.about.setting == next.about.setting)
+}
+
+/// A heading for experiments of the same setting, and what they have in common; none where one stands alone.
+fn common(family: &[Shown]) -> Option<(String, &'static str)> {
+    let names: Vec<&str> = family.iter().map(|one| one.about.id).collect();
+    (names.len() > 1).then(|| (format!("What is common to {}", names.join(", ")), family[0].about.setting))
 }
 
 /// The page that leads to everything.
-pub(super) fn index(reproduced: &[Reproduced], options: &ReproduceOptions) -> Markup {
+pub(super) fn index(shown: &[Shown]) -> Markup {
     let contents = html! {
-        p { (how(options)) ": " (counts(reproduced)) ". Made by " code { (options.command) } "." }
-        ul {
-            @for run in reproduced {
-                li {
-                    a href=(format!("#{}", run.experiment)) { (run.experiment) } ": " (run.title)
-                    @if !run.holds() { " " strong { "(a claim fails)" } }
-                }
+        p { (counts(shown)) }
+        div.scroll {
+            table.verdicts {
+                thead { tr { @for word in HEAD { th { (word) } } } }
+                tbody { @for one in shown { (line(one)) } }
             }
         }
-        @for run in reproduced { (experiment(run)) }
+        @for of_paper in papers(shown) {
+            h2 { (of_paper[0].about.paper) }
+            @for family in settings(of_paper) {
+                @let common = common(family);
+                @if let Some((heading, setting)) = &common { h3 { (heading) } p { (setting) } }
+                @for one in family { (experiment(one, common.is_some())) }
+            }
+        }
     };
-    framed("Experiments of the papers, done again", &contents)
+    framed(TITLE, &contents)
 }
 
-fn experiment(run: &Reproduced) -> Markup {
-    let is_plot = |file: &&String| file.ends_with(".svg");
+fn line(one: &Shown) -> Markup {
+    let document = &one.document;
+    let failed = document.count(Outcome::Fail);
     html! {
-        section id=(run.experiment) {
-            h2 { (run.experiment) ": " (run.title) }
-            p { (run.paper) ", " (run.figure) ". " (run.description) }
+        tr {
+            td { a href=(format!("#{}", one.about.id)) { (one.about.id) } ": " (one.about.title) }
+            td { (one.scale()) }
+            td { (document.seed) }
+            td { (document.count(Outcome::Pass)) }
+            td { @if failed > 0 { strong { (failed) } } @else { (failed) } }
+            td { (document.count(Outcome::Measured)) }
+            td { code { (document.command()) } }
+        }
+    }
+}
+
+fn experiment(one: &Shown, setting_is_told: bool) -> Markup {
+    let is_plot = |file: &&String| file.ends_with(".svg");
+    let document = &one.document;
+    html! {
+        section id=(one.about.id) {
+            h3 { (one.about.id) ": " (one.about.title) }
+            p { (one.description(setting_is_told)) }
             table.verdicts {
-                thead { tr { th { "claim" } th { "expected" } th { "found" } th { "verdict" } } }
-                tbody { @for verdict in &run.verdicts { (row(verdict)) } }
+                thead { tr { @for word in VERDICTS { th { (word) } } } }
+                tbody { @for verdict in &document.verdicts { (row(verdict)) } }
             }
-            @for file in run.files.iter().filter(is_plot) {
-                figure { object type="image/svg+xml" data=(file) { (run.title) } }
+            @for file in document.files.iter().filter(is_plot) {
+                figure { object type="image/svg+xml" data=(file) { (one.about.title) } }
             }
             p {
                 "Data: "
-                @for file in run.files.iter().filter(|file| !is_plot(file)) { a href=(file) { (file) } " " }
-                (format!("({:.1} s, one part after the other)", run.measured_seconds))
+                @for file in document.files.iter().filter(|file| !is_plot(file)) { a href=(file) { (file) } " " }
+                (format!("({:.1} s, one part after the other", document.measured_seconds))
+                @if !document.version.is_empty() { "; humpyard " (document.version) }
+                ")"
             }
         }
     }
@@ -88,24 +150,47 @@ fn row(verdict: &Verdict) -> Markup {
     }
 }
 
-/// The verdicts as a table in Markdown, the same for the same seed and scale but for times.
-pub(super) fn summary(reproduced: &[Reproduced], options: &ReproduceOptions) -> String {
-    let mut text = format!(
-        "# Experiments of the papers, done again\n\nMade by `{}` ({}): {}.\n",
-        options.command,
-        how(options),
-        counts(reproduced)
-    );
-    for run in reproduced {
-        let _ = write!(
+/// The verdicts as tables in Markdown, the same for the same seeds and scales but for times.
+pub(super) fn summary(shown: &[Shown]) -> String {
+    let mut text = format!("# {TITLE}\n\n{}\n\n", counts(shown));
+    head(&mut text, &HEAD);
+    for one in shown {
+        let document = &one.document;
+        let [pass, fail, measured] = [Outcome::Pass, Outcome::Fail, Outcome::Measured].map(|kind| document.count(kind));
+        let _ = writeln!(
             text,
-            "\n## {}: {}\n\n{}, {}. {}\n\n| claim | expected | found | verdict |\n|---|---|---|---|\n",
-            run.experiment, run.title, run.paper, run.figure, run.description
+            "| {}: {} | {} | {} | {pass} | {fail} | {measured} | `{}` |",
+            one.about.id,
+            one.about.title,
+            one.scale(),
+            document.seed,
+            document.command()
         );
-        for Verdict { claim, expected, measured, outcome, .. } in &run.verdicts {
-            let cells = [claim, expected, measured].map(|cell| cell.replace('|', "\\|").replace('\n', " "));
-            let _ = writeln!(text, "| {} | {} | {} | {} |", cells[0], cells[1], cells[2], word(*outcome));
+    }
+    for of_paper in papers(shown) {
+        let _ = write!(text, "\n## {}\n", of_paper[0].about.paper);
+        for family in settings(of_paper) {
+            let common = common(family);
+            if let Some((heading, setting)) = &common {
+                let _ = write!(text, "\n### {heading}\n\n{setting}\n");
+            }
+            for one in family {
+                let description = one.description(common.is_some());
+                let _ = write!(text, "\n### {}: {}\n\n{description}\n\n", one.about.id, one.about.title);
+                head(&mut text, &VERDICTS);
+                one.document.verdicts.iter().for_each(|verdict| verdict_line(&mut text, verdict));
+            }
         }
     }
     text
+}
+
+fn head(text: &mut String, words: &[&str]) {
+    let _ = writeln!(text, "| {} |\n|{}", words.join(" | "), "---|".repeat(words.len()));
+}
+
+fn verdict_line(text: &mut String, verdict: &Verdict) {
+    let Verdict { claim, expected, measured, outcome, .. } = verdict;
+    let cells = [claim, expected, measured].map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+    let _ = writeln!(text, "| {} | {} | {} | {} |", cells[0], cells[1], cells[2], word(*outcome));
 }

@@ -3,21 +3,17 @@
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Instant;
 
 use humpyard_core::random::Seed;
-use humpyard_traffic::capture::temporary_beside;
-use serde::Serialize;
 
-use super::page;
-use super::{About, Experiment, Outcome, Row, Scale, Table, Verdict};
+use super::directory::{Contents, Directory, Reproduced};
+use super::kept::{Kept, Part};
+use super::page::{self, Shown};
+use super::{About, Experiment, Row, Scale, Table, all};
 use crate::LabError;
-use crate::environment::sha256;
 
 /// What is to be run, and where to.
 #[derive(Clone)]
@@ -32,57 +28,34 @@ pub struct ReproduceOptions {
     pub directory: PathBuf,
     /// Threads; they change nothing but times.
     pub threads: NonZeroUsize,
-    /// What makes it again, for the page.
-    pub command: String,
 }
 
-/// An experiment that was run.
-#[derive(Clone, Debug, Serialize)]
-pub struct Reproduced {
-    /// Its name.
-    pub experiment: &'static str,
-    /// The paper.
-    pub paper: &'static str,
-    /// Which figure, table or passage of it.
-    pub figure: &'static str,
-    /// What it shows.
-    pub title: &'static str,
-    /// How it is done.
-    pub description: &'static str,
-    /// How much of it was run.
-    pub scale: Scale,
-    /// Where all randomness came from.
-    pub seed: u64,
-    /// What came of its claims.
-    pub verdicts: Vec<Verdict>,
-    /// Its files, in the directory.
-    pub files: Vec<String>,
-    /// How long all its parts took one after the other, in seconds: different in every run.
-    pub measured_seconds: f64,
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Reproduction {
+    /// The experiments of it that are whole.
+    pub experiments: Vec<Reproduced>,
+    /// Parts done.
+    pub done: usize,
+    /// Parts there are: more, if the run was ended from outside.
+    pub all: usize,
+    /// Documents in the directory that cannot be read: the pages leave out what they were of.
+    pub unreadable: Vec<PathBuf>,
 }
 
-impl Reproduced {
-    /// Whether no claim failed.
-    pub fn holds(&self) -> bool {
-        self.verdicts.iter().all(|verdict| verdict.outcome != Outcome::Fail)
-    }
-}
-
-/// Runs experiments and writes their data, plots and a page. `progress` hears of parts done, of how many, and of which experiment
-/// the last was. Parts that an earlier run of the same program, seed and scale had done when it was ended are not run again.
+/// Runs experiments and writes their data, plots, and pages of all experiments that are in the directory. `progress` hears of
+/// parts done, of how many, and of which experiment the last was. Parts that an earlier run of the same program, seed and scale
+/// had done when it was ended are not run again. Once `stop` is set, no part is begun: what is whole is written.
 ///
 /// # Errors
-/// Whatever keeps an experiment from being run, a directory that cannot be written, and an end from outside.
+/// Whatever keeps an experiment from being run, a directory that cannot be written, and files in it that are not ours.
 pub fn reproduce(
     options: &ReproduceOptions,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(usize, usize, &str),
-) -> Result<Vec<Reproduced>, LabError> {
-    let directory = &options.directory;
-    if directory.as_os_str().is_empty() {
-        return Err(LabError::option("--out takes the name of a directory, reproduction for example"));
-    }
-    fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+) -> Result<Reproduction, LabError> {
+    let ids = options.experiments.iter().map(|experiment| experiment.about().id);
+    let directory = Directory::open(&options.directory, ids)?;
     let kept = Kept::open(options)?;
     let mut collected: Vec<Collected> = options.experiments.iter().map(|&run| Collected::new(run, options)).collect();
     let all = collected.iter().map(|experiment| experiment.parts.len()).sum();
@@ -91,29 +64,44 @@ pub fn reproduce(
     for is_timed in [false, true] {
         let works = works(&collected, is_timed);
         let threads = if is_timed { NonZeroUsize::MIN } else { options.threads };
-        run_parts(&works, threads, options, &kept, stop, |work, rows, seconds| {
+        run_parts(&works, threads, options, &kept, stop, |work, (rows, seconds)| {
             let experiment = &mut collected[work.experiment];
             experiment.parts[work.part] = Some(rows);
             experiment.seconds += seconds;
             done += 1;
             progress(done, all, experiment.about.id);
             if experiment.is_whole() {
-                reproduced[work.experiment] = Some(experiment.finish(options)?);
+                reproduced[work.experiment] = Some(experiment.finish(options, directory)?);
             }
             Ok(())
         })?;
     }
-    let reproduced: Vec<Reproduced> = reproduced.into_iter().flatten().collect();
-    if reproduced.len() < options.experiments.len() {
-        return Err(LabError::option(format!(
-            "ended early, after {done} of {all} parts: the same command goes on from there, in {}",
-            directory.display()
-        )));
+    let unreadable = write_pages(options, directory)?;
+    if done == all {
+        kept.clear();
     }
-    write(&directory.join("index.html"), page::index(&reproduced, options).into_string().as_bytes())?;
-    write(&directory.join("REPRODUCTION.md"), page::summary(&reproduced, options).as_bytes())?;
-    kept.clear();
-    Ok(reproduced)
+    Ok(Reproduction { experiments: reproduced.into_iter().flatten().collect(), done, all, unreadable })
+}
+
+/// Writes the pages of all experiments that the directory has, if it has any; the documents that cannot be read.
+fn write_pages(options: &ReproduceOptions, directory: Directory<'_>) -> Result<Vec<PathBuf>, LabError> {
+    let mut about: Vec<About> = all().into_iter().map(Experiment::about).collect();
+    let of_run = options.experiments.iter().map(|experiment| experiment.about());
+    let unlisted: Vec<About> = of_run.filter(|this| !about.contains(this)).collect();
+    about.extend(unlisted);
+    let (mut shown, mut unreadable) = (Vec::new(), Vec::new());
+    for about in about {
+        let path = directory.path_of_document(about.id);
+        match directory.document(about.id) {
+            Some(document) => shown.push(Shown { about, document }),
+            None if path.exists() => unreadable.push(path),
+            None => {}
+        }
+    }
+    if !shown.is_empty() {
+        directory.write_pages(&page::index(&shown).into_string(), &page::summary(&shown))?;
+    }
+    Ok(unreadable)
 }
 
 /// A part of an experiment.
@@ -137,7 +125,7 @@ fn run_parts(
     options: &ReproduceOptions,
     kept: &Kept,
     stop: &AtomicBool,
-    mut collect: impl FnMut(Work, Vec<Row>, f64) -> Result<(), LabError>,
+    mut collect: impl FnMut(Work, Part) -> Result<(), LabError>,
 ) -> Result<(), LabError> {
     let next = AtomicUsize::new(0);
     let (sender, finished) = mpsc::channel();
@@ -147,17 +135,16 @@ fn run_parts(
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let Some(&work) = works.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-                    let begin = Instant::now();
-                    let rows = kept.rows(options, work);
-                    if sender.send((work, rows, begin.elapsed().as_secs_f64())).is_err() {
+                    let part = kept.part(options, options.experiments[work.experiment], work.part);
+                    if sender.send((work, part)).is_err() {
                         break;
                     }
                 }
             });
         }
         drop(sender);
-        for (work, rows, seconds) in finished {
-            let collected = rows.and_then(|rows| collect(work, rows, seconds));
+        for (work, part) in finished {
+            let collected = part.and_then(|part| collect(work, part));
             if collected.is_err() {
                 next.store(works.len(), Ordering::Relaxed);
                 return collected;
@@ -185,120 +172,41 @@ impl Collected {
     }
 
     /// Judges the data, and writes them with their plots.
-    fn finish(&mut self, options: &ReproduceOptions) -> Result<Reproduced, LabError> {
+    fn finish(&mut self, options: &ReproduceOptions, directory: Directory<'_>) -> Result<Reproduced, LabError> {
         let mut data = Table::new(self.run.columns());
         self.parts.iter_mut().filter_map(Option::take).flatten().for_each(|row| data.push(row));
-        let About { id, paper, figure, title, description } = self.about;
-        let directory = options.directory.join(id);
-        fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
-        write(&directory.join("data.csv"), data.csv().as_bytes())?;
-        write_parquet(&directory.join("data.parquet"), &data)?;
-        let mut files = vec![format!("{id}/data.csv"), format!("{id}/data.parquet")];
-        for (name, svg) in self.run.plots(&data) {
-            write(&directory.join(format!("{name}.svg")), svg.file().as_bytes())?;
-            files.push(format!("{id}/{name}.svg"));
-        }
-        files.push(format!("{id}/verdicts.json"));
-        let reproduced = Reproduced {
-            experiment: id,
-            paper,
-            figure,
-            title,
-            description,
+        let mut parquet = Vec::new();
+        data.write_parquet(&mut parquet)
+            .map_err(|error| LabError::option(format!("{}: its data cannot be Parquet: {error}", self.about.id)))?;
+        let mut files: Vec<Contents> =
+            vec![("data.csv".to_owned(), data.csv().into_bytes()), ("data.parquet".to_owned(), parquet)];
+        let plots = self.run.plots(&data).into_iter();
+        files.extend(plots.map(|(name, svg)| (format!("{name}.svg"), svg.file().into_bytes())));
+        let mut reproduced = Reproduced {
+            experiment: self.about.id.to_owned(),
+            paper: self.about.paper.to_owned(),
+            figure: self.about.figure.to_owned(),
+            title: self.about.title.to_owned(),
+            description: self.about.whole_description(),
             scale: options.scale,
             seed: options.seed.0,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             verdicts: self.run.verdicts(&data),
-            files,
+            files: Vec::new(),
             measured_seconds: self.seconds,
         };
-        let document = serde_json::to_string_pretty(&reproduced).unwrap_or_default();
-        write(&directory.join("verdicts.json"), format!("{document}\n").as_bytes())?;
+        directory.write(&mut reproduced, files)?;
         Ok(reproduced)
     }
-}
-
-/// The rows of parts that are done, in a directory of their own, for this program, seed and scale.
-struct Kept {
-    directory: PathBuf,
-    /// The parts of this run.
-    done: Vec<PathBuf>,
-}
-
-impl Kept {
-    fn open(options: &ReproduceOptions) -> Result<Self, LabError> {
-        let program = std::env::current_exe().and_then(|path| sha256(&path)).map_err(|error| {
-            LabError::option(format!(
-                "this program cannot be read, so it cannot be known what was done with it: {error}"
-            ))
-        })?;
-        let name = format!("{}-{:?}-{}", &program[..16], options.scale, options.seed.0);
-        let directory = options.directory.join(".parts").join(name);
-        fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
-        let mut kept = Self { directory, done: Vec::new() };
-        for (experiment, run) in options.experiments.iter().enumerate() {
-            let parts = 0..run.parts(options.scale);
-            kept.done.extend(parts.map(|part| kept.path(options, Work { experiment, part })).collect::<Vec<_>>());
-        }
-        Ok(kept)
-    }
-
-    /// Where the rows of a part are kept.
-    fn path(&self, options: &ReproduceOptions, work: Work) -> PathBuf {
-        let id = options.experiments[work.experiment].about().id;
-        self.directory.join(format!("{id}-{}.csv", work.part))
-    }
-
-    /// The rows of a part: those that are kept, or else new ones.
-    fn rows(&self, options: &ReproduceOptions, work: Work) -> Result<Vec<Row>, LabError> {
-        let experiment = options.experiments[work.experiment];
-        let path = self.path(options, work);
-        let kept = fs::read_to_string(&path).ok().and_then(|text| Table::from_csv(experiment.columns(), &text));
-        if let Some(kept) = kept {
-            return Ok(kept.into_rows());
-        }
-        let rows = experiment.run(work.part, options.scale, options.seed)?;
-        let mut table = Table::new(experiment.columns());
-        rows.into_iter().for_each(|row| table.push(row));
-        write(&path, table.csv().as_bytes())?;
-        Ok(table.into_rows())
-    }
-
-    /// Everything is done: nothing needs to be kept.
-    fn clear(self) {
-        // What cannot be removed does no harm: parts of other experiments are not ours, and keep their directory.
-        for path in self.done {
-            let _ = fs::remove_file(path);
-        }
-        let _ = fs::remove_dir(&self.directory);
-        let _ = self.directory.parent().map(fs::remove_dir);
-    }
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
-    write_with(path, |file| io::Write::write_all(file, bytes))
-}
-
-fn write_parquet(path: &Path, data: &Table) -> Result<(), LabError> {
-    write_with(path, |file| data.write_parquet(file).map_err(io::Error::other))
-}
-
-/// Writes a file, under a hidden name until it is whole.
-fn write_with(path: &Path, contents: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), LabError> {
-    let mut file = temporary_beside(path).map_err(|error| unwritable(path, &error))?;
-    contents(file.as_file_mut()).map_err(|error| unwritable(path, &error))?;
-    file.persist(path).map_err(|error| unwritable(path, &error.error))?;
-    Ok(())
-}
-
-fn unwritable(path: &Path, error: &io::Error) -> LabError {
-    LabError::option(format!("cannot write `{}`: {error}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use core::sync::atomic::AtomicU32;
+    use std::fs;
+    use std::path::Path;
 
-    use super::super::{Column, find};
+    use super::super::{Column, Verdict, find};
     use super::*;
     use crate::plot::Svg;
 
@@ -312,7 +220,14 @@ mod tests {
 
     impl Experiment for Squares {
         fn about(&self) -> About {
-            About { id: "squares", paper: "none", figure: "none", title: "squares", description: "of whole numbers" }
+            About {
+                id: "squares",
+                paper: "none",
+                figure: "none",
+                title: "squares",
+                setting: "",
+                description: "of whole numbers",
+            }
         }
         fn columns(&self) -> &'static [Column] {
             const { &[Column::integer("number"), Column::real("square")] }
@@ -343,7 +258,6 @@ mod tests {
             seed: Seed(1),
             directory: directory.to_owned(),
             threads: NonZeroUsize::new(threads).unwrap(),
-            command: "humpyard reproduce".to_owned(),
         }
     }
 
@@ -355,16 +269,121 @@ mod tests {
         assert!(go().unwrap_err().to_string().contains("the last part fails"));
         assert_eq!(SQUARES.runs.load(Ordering::Relaxed), 5);
         assert!(!directory.path().join("squares").exists() && !directory.path().join("index.html").exists());
-        let stopped = reproduce(&options, &AtomicBool::new(true), &mut |_, _, _| ()).unwrap_err().to_string();
-        assert!(stopped.contains("ended early, after 0 of 5 parts"), "{stopped}");
+        let stopped = reproduce(&options, &AtomicBool::new(true), &mut |_, _, _| ()).unwrap();
+        assert_eq!((stopped.done, stopped.all, stopped.experiments.len()), (0, 5, 0));
         SQUARES.fails.store(false, Ordering::Relaxed);
+        // A part that was kept is damaged, so that it still reads: it is run again, as is the one that failed.
+        let kept = kept_files(directory.path());
+        assert_eq!(kept.len(), 4);
+        let text = fs::read_to_string(&kept[3]).unwrap();
+        fs::write(&kept[3], text.replace("3,9", "3,8")).unwrap();
         let done = go().unwrap();
-        assert_eq!(SQUARES.runs.load(Ordering::Relaxed), 6, "only the part that failed is run");
+        assert_eq!((done.done, done.all), (5, 5));
+        assert_eq!(SQUARES.runs.load(Ordering::Relaxed), 7, "only the part that failed and the damaged one are run");
+        let done = &done.experiments;
         assert!(done[0].holds(), "{done:?}");
         assert_eq!(done[0].files, ["squares/data.csv", "squares/data.parquet", "squares/verdicts.json"]);
         let csv = fs::read_to_string(directory.path().join("squares/data.csv")).unwrap();
         assert_eq!(csv, "number,square\n0,0\n1,1\n2,4\n3,9\n4,16\n");
         assert!(!directory.path().join(".parts").exists());
+    }
+
+    fn kept_files(directory: &Path) -> Vec<PathBuf> {
+        let of_run = fs::read_dir(directory.join(".parts")).unwrap().next().unwrap().unwrap().path();
+        let mut files: Vec<PathBuf> = fs::read_dir(of_run).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+
+    fn done(names: &str, scale: Scale, seed: u64, directory: &Path) -> Result<Reproduction, LabError> {
+        let mut options = options(find(&[names.to_owned()]).unwrap(), directory, 1);
+        (options.scale, options.seed) = (scale, Seed(seed));
+        reproduce(&options, &AtomicBool::new(false), &mut |_, _, _| ())
+    }
+
+    #[test]
+    fn pages_show_all_that_was_done_in_the_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let read = |file: &str| fs::read_to_string(directory.path().join(file)).unwrap();
+        done("gr3-fig3", Scale::Full, 7, directory.path()).unwrap();
+        // As it was written before versions were kept.
+        let document = read("gr3-fig3/verdicts.json");
+        let line = document.lines().find(|line| line.contains("\"version\"")).unwrap();
+        let document = document.replace(&format!("{line}\n"), "").replace("measured_seconds", "measured_core_seconds");
+        fs::write(directory.path().join("gr3-fig3/verdicts.json"), document).unwrap();
+        let made = done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap();
+        assert_eq!(made.experiments.len(), 1, "{made:?}");
+        let text = read("REPRODUCTION.md");
+        let (second, third) = (text.find("| gr3-fig2: "), text.find("| gr3-fig3: "));
+        assert!(second.is_some() && second < third, "{text}");
+        assert!(text.contains("| a part (quick) | 1 | 1 | 0 | 0 | `humpyard reproduce gr3-fig2 --quick` |"), "{text}");
+        assert!(
+            text.contains("| all (full) | 7 | 2 | 0 | 0 | `humpyard reproduce gr3-fig3 --full --seed 7` |"),
+            "{text}"
+        );
+        assert!(read("index.html").contains("id=\"gr3-fig3\""));
+        done("gr3-fig3", Scale::Quick, 2, directory.path()).unwrap();
+        let text = read("REPRODUCTION.md");
+        assert!(text.contains("gr3-fig2 --quick`") && text.contains("gr3-fig3 --quick --seed 2`"), "{text}");
+        assert!(!text.contains("--seed 7"), "it was made anew: {text}");
+        fs::write(directory.path().join("gr3-fig3/verdicts.json"), "{").unwrap();
+        let made = done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap();
+        assert_eq!(made.unreadable, [directory.path().join("gr3-fig3/verdicts.json")]);
+        assert!(!read("REPRODUCTION.md").contains("gr3-fig3"));
+    }
+
+    #[test]
+    fn what_is_not_ours_is_not_written_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |file: &str| directory.path().join(file);
+        let refused = || done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap_err().to_string();
+        fs::write(at("index.html"), "<title>My page</title>").unwrap();
+        assert!(refused().contains("index.html` is no page of `humpyard reproduce`"), "{}", refused());
+        assert!(!at("gr3-fig2").exists(), "it is told before anything is run");
+        fs::remove_file(at("index.html")).unwrap();
+        fs::create_dir(at("gr3-fig2")).unwrap();
+        fs::write(at("gr3-fig2/data.csv"), "mine").unwrap();
+        assert!(
+            refused().contains("gr3-fig2` has files, but no verdicts.json of this experiment that can be read"),
+            "{}",
+            refused()
+        );
+        assert_eq!(fs::read_to_string(at("gr3-fig2/data.csv")).unwrap(), "mine");
+        fs::remove_file(at("gr3-fig2/data.csv")).unwrap();
+        done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap();
+        fs::write(at("REPRODUCTION.md"), "my notes").unwrap();
+        assert!(refused().contains("REPRODUCTION.md` is no page"), "{}", refused());
+    }
+
+    #[test]
+    fn what_experiments_have_in_common_is_told_once() {
+        let about = all().into_iter().map(Experiment::about);
+        let of_figures = about.filter(|about| about.id.starts_with("gr3-fig")).map(|about| Shown {
+            document: Reproduced {
+                experiment: about.id.to_owned(),
+                paper: String::new(),
+                figure: String::new(),
+                title: String::new(),
+                description: String::new(),
+                scale: Scale::Quick,
+                seed: 1,
+                version: String::new(),
+                verdicts: Vec::new(),
+                files: Vec::new(),
+                measured_seconds: 0.0,
+            },
+            about,
+        });
+        let shown: Vec<Shown> = of_figures.collect();
+        let (summary, index) = (page::summary(&shown), page::index(&shown).into_string());
+        for about in shown.iter().map(|one| one.about) {
+            for text in [&summary, &index] {
+                assert_eq!(text.matches(about.paper).count(), 1);
+                let setting = maud::html! { (about.setting) }.into_string();
+                let said = text.matches(about.setting).count().max(text.matches(&setting).count());
+                assert!(about.setting.is_empty() || said == 1, "{}: {said} times", about.id);
+            }
+        }
     }
 
     #[test]
@@ -377,7 +396,7 @@ mod tests {
                 &AtomicBool::new(false),
                 &mut |_, _, _| (),
             );
-            let done = done.unwrap();
+            let done = done.unwrap().experiments;
             assert!(done.iter().all(Reproduced::holds), "{done:#?}");
             let page = fs::read_to_string(directory.path().join("index.html")).unwrap();
             let page = page.strip_prefix("<!DOCTYPE html>").unwrap();

@@ -1,9 +1,9 @@
 //! What an experiment says of a claim.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How a claim fares.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It holds.
@@ -16,7 +16,7 @@ pub enum Outcome {
 }
 
 /// A claim, and what was found.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Verdict {
     /// What is claimed.
     pub claim: String,

@@ -8,8 +8,7 @@ mod plots;
 use std::io::Write;
 use std::path::Path;
 
-use humpyard_traffic::capture::temporary_beside;
-use tempfile::NamedTempFile;
+use humpyard_traffic::capture::PartialFile;
 
 use crate::{Comparison, LabError};
 
@@ -37,7 +36,7 @@ impl Report<'_> {
 /// known before the work is done.
 #[derive(Debug)]
 pub struct ReportFile {
-    file: NamedTempFile,
+    file: PartialFile,
     path: String,
 }
 
@@ -47,7 +46,7 @@ impl ReportFile {
     /// # Errors
     /// A place that cannot be written.
     pub fn create(path: &str) -> Result<Self, LabError> {
-        let file = temporary_beside(Path::new(path)).map_err(|error| unwritable(path, &error))?;
+        let file = PartialFile::create(Path::new(path)).map_err(|error| unwritable(path, &error))?;
         Ok(Self { file, path: path.to_owned() })
     }
 
@@ -58,8 +57,7 @@ impl ReportFile {
     pub fn write(mut self, text: &str) -> Result<(), LabError> {
         let written = self.file.write_all(text.as_bytes());
         written.map_err(|error| unwritable(&self.path, &error))?;
-        self.file.persist(&self.path).map_err(|error| unwritable(&self.path, &error.error))?;
-        Ok(())
+        self.file.finish().map_err(|error| unwritable(&self.path, &error))
     }
 }
 

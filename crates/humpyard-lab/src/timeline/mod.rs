@@ -17,9 +17,8 @@ use humpyard_core::mechanism::{Arrival, Completed, Dispatch, DropReason, Dropped
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::Setup;
 use humpyard_core::unit::Time;
-use humpyard_traffic::capture::temporary_beside;
+use humpyard_traffic::capture::PartialFile;
 use prost::Message;
-use tempfile::NamedTempFile;
 
 use crate::LabError;
 use format::{
@@ -51,7 +50,7 @@ impl TimelineFile {
     /// Begins the timeline of a run under these policies.
     pub(crate) fn create(choice: &TimelineChoice, policy: &str, setup: &Setup<'_>) -> Result<Self, LabError> {
         let path = choice.path.clone();
-        let file = temporary_beside(Path::new(&path)).map_err(|error| unwritable(&path, &error))?;
+        let file = PartialFile::create(Path::new(&path)).map_err(|error| unwritable(&path, &error))?;
         let mut writing = Writing {
             file: Some(BufWriter::with_capacity(1 << 18, file)),
             error: None,
@@ -92,7 +91,7 @@ impl TimelineFile {
         }
         let file = writing.file.take().expect("it is completed once");
         let file = file.into_inner().map_err(|error| unwritable(error.into_error()))?;
-        file.persist(&self.path).map_err(|error| unwritable(error.error))?;
+        file.finish().map_err(unwritable)?;
         Ok(writing.is_over)
     }
 
@@ -173,7 +172,7 @@ struct Service {
 #[derive(Debug)]
 struct Writing {
     /// None once it is complete.
-    file: Option<BufWriter<NamedTempFile>>,
+    file: Option<BufWriter<PartialFile>>,
     /// The first thing that went wrong.
     error: Option<io::Error>,
     scratch: Vec<u8>,

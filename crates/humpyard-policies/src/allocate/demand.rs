@@ -135,6 +135,8 @@ fn packets_in_time(tolerance: Time, packet_time: u64) -> u64 {
 
 /// The shortest window, in ns.
 const WINDOW_MIN: u64 = 1_000;
+/// The longest window, in ns: eleven days.
+pub(super) const WINDOW_MAX: u64 = 1_000_000_000_000_000;
 /// Most arrivals remembered per service; beyond that the rate is taken for at most this many per window.
 const ARRIVALS_MAX: u64 = 1 << 20;
 

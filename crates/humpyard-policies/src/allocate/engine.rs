@@ -1,5 +1,6 @@
 //! What `everest` and `everest-env` have in common: who is eligible, who marks which cores, and who is forced to part with one.
 
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -10,7 +11,7 @@ use humpyard_core::policy::{Auto, BuildError, Machine, Move, Setup};
 use humpyard_core::storage::{IdRing, IdRings, IdSet};
 use humpyard_core::unit::Time;
 
-use super::demand::Demand;
+use super::demand::{Demand, WINDOW_MAX};
 use super::r#static::{check_cores, deal, guaranteed_cores};
 
 choice! {
@@ -106,6 +107,13 @@ impl Engine {
         setup: &Setup<'_>,
     ) -> Result<Self, BuildError> {
         check_cores(policy, setup)?;
+        if let Auto::Given(window) = window
+            && window > WINDOW_MAX
+        {
+            return Err(BuildError::new(format!(
+                "{policy}: `window` must be at most {WINDOW_MAX} (ns), not {window}: give less, or auto"
+            )));
+        }
         let guaranteed = guaranteed_cores(setup);
         let service = |(service, &guaranteed)| Service {
             demand: Demand::new(service, window, setup.cores),
@@ -407,6 +415,19 @@ mod tests {
         let mut initial = IdVec::from_fn(cores, |_| ServiceId(0));
         engine.initial(&mut initial);
         (engine, Machine::new(&initial, services.len()))
+    }
+
+    #[test]
+    fn windows_beyond_all_use_are_refused() {
+        let services = [service(18_220, 500, 400_000)];
+        let setup = Setup { cores: 2, services: &services, ..Setup::default() };
+        let built = |window| Engine::new("test", ExtraReclaim::Literal, Auto::Given(window), &setup);
+        assert!(built(1_000_000_000_000_000).is_ok());
+        let said = built(u64::MAX).unwrap_err();
+        assert!(
+            format!("{said}")
+                .starts_with("test: `window` must be at most 1000000000000000 (ns), not 18446744073709551615")
+        );
     }
 
     /// The example of ALLOCATION section 4.

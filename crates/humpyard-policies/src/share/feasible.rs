@@ -2,7 +2,14 @@
 //!
 //! A client whose weight is more than that of all lighter clients over the processors left to them can never have its share.
 //! Such clients, fewer than the processors, are entitled to one processor each: what the others have on average for each of
-//! the processors left is their weight. PROPORTIONAL_SHARE section 4.3.
+//! the processors left is their weight.
+//!
+//! Clients stand in groups by the order of their weight, so that none need be put in order by weight: whole groups are too heavy
+//! or are not, and of the one group that may be both the median tells on which side of it the last one is that is too heavy.
+//! That is O(P) comparisons for P processors, however many clients there are.
+//!
+//! **Source.** Caprita, Chan, Nieh, Stein, Zheng. Group ratio round-robin: O(1) proportional share scheduling for uniprocessor
+//! and multiprocessor systems. USENIX ATC 2005, section 3.2. PROPORTIONAL_SHARE section 4.3.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,7 +23,7 @@ use humpyard_core::storage::IdCircles;
 const ORDERS: usize = 32;
 
 /// A weight: the first number over the second.
-pub(super) type Ratio = (u64, u64);
+pub type Ratio = (u64, u64);
 
 /// Clients of weights from 2^order to 2^(order+1) − 1.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +35,9 @@ struct Group {
     first: ClientId,
 }
 
-/// The weights of some clients, and which of them are too heavy.
+/// The weights of some clients, and which of them are too heavy. After [`Self::new`] it allocates nothing.
 #[derive(Debug)]
-pub(super) struct FeasibleWeights {
+pub struct FeasibleWeights {
     /// By order of the weight as it was given.
     groups: Box<[Group; ORDERS]>,
     /// The members of the groups.
@@ -50,8 +57,8 @@ pub(super) struct FeasibleWeights {
 }
 
 impl FeasibleWeights {
-    /// Clients of these weights, none of them a member, on up to so many processors.
-    pub(super) fn new(processors: usize, clients: usize, weight: impl Fn(ClientId) -> u32) -> Self {
+    /// Clients of these weights, from 1, none of them a member, on up to so many processors. O(clients).
+    pub fn new(processors: usize, clients: usize, weight: impl Fn(ClientId) -> u32) -> Self {
         Self {
             groups: Box::new([Group { members: 0, weight: 0, first: ClientId(0) }; ORDERS]),
             rings: IdCircles::new(clients),
@@ -76,17 +83,17 @@ impl FeasibleWeights {
     }
 
     /// The weight of a client as it was given.
-    pub(super) fn weight(&self, id: ClientId) -> u32 {
+    pub fn weight(&self, id: ClientId) -> u32 {
         self.weights[id]
     }
 
-    /// Whether this client is a member and was too heavy at the last readjustment.
-    pub(super) fn is_heavy(&self, id: ClientId) -> bool {
+    /// Whether this client is a member and was too heavy at the last readjustment. O(log processors).
+    pub fn is_heavy(&self, id: ClientId) -> bool {
         self.heavy.binary_search(&id).is_ok()
     }
 
-    /// Makes the client a member. O(1).
-    pub(super) fn join(&mut self, id: ClientId) {
+    /// Makes the client, which is none, a member. Which are too heavy is not known until [`Self::readjust`]. O(1).
+    pub fn join(&mut self, id: ClientId) {
         let weight = self.weights[id];
         let group = &mut self.groups[weight.ilog2() as usize];
         if group.members == 0 {
@@ -99,14 +106,14 @@ impl FeasibleWeights {
         self.total += u64::from(weight);
     }
 
-    /// The client is no member any more. O(processors).
-    pub(super) fn leave(&mut self, id: ClientId) {
+    /// The client, which is a member, is none any more. O(processors).
+    pub fn leave(&mut self, id: ClientId) {
         self.unlink(id);
         self.heavy.retain(|&heavy| heavy != id);
     }
 
     /// Gives a client, which is a member or is not, another weight. O(1).
-    pub(super) fn set_weight(&mut self, id: ClientId, weight: u32, is_member: bool) {
+    pub fn set_weight(&mut self, id: ClientId, weight: u32, is_member: bool) {
         if is_member {
             self.unlink(id);
         }
@@ -129,11 +136,22 @@ impl FeasibleWeights {
     }
 
     /// Finds the members that are too heavy for one of so many processors, and names those of which that has changed, or
-    /// their weight, with the weight they have now. O(processors), but for putting the few in order.
-    pub(super) fn readjust(&mut self, processors: usize, mut change: impl FnMut(ClientId, Ratio)) {
+    /// their weight, with the weight they have now. There is one processor or more, and no more than `new` was told. O(processors),
+    /// but for putting the few in order of their ids.
+    pub fn readjust(&mut self, processors: usize, change: impl FnMut(ClientId, Ratio)) {
+        self.readjust_by(processors, Ord::cmp, change);
+    }
+
+    /// As [`Self::readjust`], where this compares weights, and may count how often it is asked: O(processors) times.
+    pub fn readjust_by(
+        &mut self,
+        processors: usize,
+        mut compare: impl FnMut(&u32, &u32) -> Ordering,
+        mut change: impl FnMut(ClientId, Ratio),
+    ) {
         mem::swap(&mut self.heavy, &mut self.before);
         self.heavy.clear();
-        let rest = self.find_heavy(processors, &mut Ord::cmp);
+        let rest = self.find_heavy(processors, &mut compare);
         self.heavy.sort_unstable();
         let ceiling = if rest > 0 { (rest, (processors - self.heavy.len()) as u64) } else { (1, 1) };
         for &id in self.before.iter().filter(|id| self.heavy.binary_search(id).is_err()) {
@@ -354,11 +372,11 @@ mod tests {
         for processors in 2..=16 {
             let mut comparisons = 0u32;
             for _ in 0..2000 {
-                let mut feasible = all(processors, &mix(&mut random, processors));
-                feasible.find_heavy(processors, &mut |a, b| {
+                let compare = |a: &u32, b: &u32| {
                     comparisons += 1;
                     a.cmp(b)
-                });
+                };
+                all(processors, &mix(&mut random, processors)).readjust_by(processors, compare, |_, _| ());
             }
             let mean = f64::from(comparisons) / 2000.0 / processors as f64;
             assert!(mean <= 2.8, "{mean} for each of {processors} processors");

@@ -11,6 +11,18 @@ use proptest::prelude::*;
 
 use crate::shapes::{cases, every_shape, merges_clients, names, promising};
 
+/// A specification of each layout of queues, with policies of each kind.
+const LAYOUTS: [&str; 8] = [
+    "drr",
+    "gr3",
+    "fcfs",
+    "hrw",
+    "steer=ps-hrw/share=sfq",
+    "ml:full=hold",
+    "allocate=everest/share=wfq",
+    "allocate=static/steer=conn/share=wrr",
+];
+
 /// Plays a history in which `after` takes over from `before` half-way; packets that came out of the order of their flow.
 fn swapped(before: &str, after: &str, history: &History) -> Result<u64, TestCaseError> {
     let spec = |text: &str| text.parse::<PolicySpec>().expect("a registered policy");
@@ -50,6 +62,23 @@ proptest! {
     }
 
     #[test]
+    fn a_scheduler_of_any_layout_replaces_any_other(shape in every_shape(), cores in 1_usize..9) {
+        let history = History::generate(&Shape { services: shape.services.min(shape.cores).min(cores), ..shape });
+        for before in LAYOUTS {
+            for after in LAYOUTS {
+                let late = replaced(before, after, &history, cores)?;
+                let keeps = |name: &str, cores: usize| {
+                    cores == 1 || !(name == "fcfs" || name.starts_with("ml") || name.contains("ps-hrw") || name.contains("everest"))
+                };
+                let in_order = keeps(before, history.cores) && keeps(after, cores);
+                if in_order && history.flow_order == FlowOrder::Keep && history.chains.is_empty() {
+                    prop_assert_eq!(late, 0, "{} after {}\n{}", after, before, history);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn any_steering_policy_takes_over_from_any_other(shape in every_shape()) {
         let history = History::generate(&Shape { services: shape.services.min(shape.cores), ..shape });
         let keeping = promising(Family::Steer, Promise::FlowOrder);
@@ -81,6 +110,26 @@ proptest! {
             }
         }
     }
+}
+
+/// Plays a history up to half of its events, replaces the scheduler by one of other policies and other cores as soon as nothing is
+/// in service, and plays on.
+fn replaced(before: &str, after: &str, history: &History, cores: usize) -> Result<u64, TestCaseError> {
+    let spec = |text: &str| text.parse::<PolicySpec>().expect("a registered policy");
+    let mut watch = FlowWatch::new(history);
+    explain(history, || {
+        let setup = history.setup();
+        let mut scheduler = spec(before).build(&setup, history.options()).expect("a valid set-up");
+        let half = history.events.len() / 2;
+        Player::new(history).run_replacing(&mut scheduler, &mut watch, half, |now, scheduler| {
+            let setup = Setup { cores, contexts: 1, speeds: &[], topology: None, ..setup };
+            let fresh = spec(after).build(&setup, history.options()).expect("a valid set-up");
+            scheduler.replace(now, fresh).expect("it was made for the same packets");
+            scheduler.check();
+        })
+    })
+    .map_err(|error| TestCaseError::fail(format!("{after} on {cores} cores after {before}: {error}")))?;
+    Ok(watch.out_of_order())
 }
 
 /// Weights given on the way hold under whoever takes over.

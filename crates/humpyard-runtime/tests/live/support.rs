@@ -55,6 +55,7 @@ impl Default for Run<'_> {
             limits: Limits::default(),
             pace: None,
             overload: Overload::Wait,
+            replacements: None,
             longest: None,
         }
     }
@@ -124,6 +125,7 @@ impl Run<'_> {
             clients: classifier.clients_max(),
             packets: self.packets,
             unit: WorkUnit::Nanoseconds,
+            replacements: None,
             longest: estimate.work(1514),
             estimates: &[estimate],
             services: &services,
@@ -148,6 +150,7 @@ impl Run<'_> {
             overload: self.overload,
             clock: Clock::Real,
             swaps: Vec::new(),
+            replacements: None,
             longest: self.longest,
             stop,
             progress,

@@ -2,10 +2,12 @@
 
 mod format;
 mod input;
+mod partial;
 mod reader;
 mod writer;
 
 pub use format::RECORD_BYTES_MAX;
 pub(crate) use format::link_number;
+pub use partial::{PartialFile, destination};
 pub use reader::CaptureReader;
-pub use writer::{CaptureWriter, temporary_beside};
+pub use writer::CaptureWriter;

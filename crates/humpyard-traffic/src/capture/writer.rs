@@ -1,8 +1,7 @@
 //! The capture writer: pcap and pcapng, plain or compressed, never half a file under the final name.
 
-use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::string::{String, ToString};
 
 use humpyard_core::frame::{Frame, LinkType};
@@ -10,9 +9,9 @@ use pcap_parser::{
     BOM_MAGIC, EnhancedPacketBlock, InterfaceDescriptionBlock, LegacyPcapBlock, Linktype, PcapHeader,
     SectionHeaderBlock, ToVec,
 };
-use tempfile::NamedTempFile;
 
 use super::format::{RECORD_BYTES_MAX, SNAPSHOT_BYTES, link_number};
+use super::partial::PartialFile;
 use crate::error::TrafficError;
 use crate::sink::Sink;
 
@@ -30,8 +29,8 @@ pub struct CaptureWriter {
     format: Format,
     pending: Vec<u8>,
     encoder: Encoder,
-    /// Where the file goes in the end; none for stdout.
-    path: Option<PathBuf>,
+    /// Whether it goes to the standard output, as it comes.
+    streams: bool,
     packets: u64,
 }
 
@@ -51,7 +50,7 @@ enum Compression {
 
 /// Where bytes go.
 enum Target {
-    Temporary(NamedTempFile),
+    File(PartialFile),
     Stdout(io::Stdout),
 }
 
@@ -72,21 +71,21 @@ impl CaptureWriter {
         let path = path.as_ref();
         if path == Path::new("-") {
             let encoder = Encoder::Plain(Target::Stdout(io::stdout()));
-            return Ok(Self::new("standard output".into(), Format::Classic(None), encoder, None));
+            return Ok(Self::new("standard output".into(), Format::Classic(None), encoder, true));
         }
         let name = path.display().to_string();
         let (format, compression) = by_extension(path)?;
-        let temporary = temporary_beside(path).map_err(|error| match error.kind() {
+        let file = PartialFile::create(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => TrafficError::output(&name, error.to_string()),
             _ => TrafficError::unwritable(&name, error),
         })?;
-        let encoder = Encoder::new(compression, Target::Temporary(temporary))
-            .map_err(|error| TrafficError::unwritable(&name, error))?;
-        Ok(Self::new(name, format, encoder, Some(path.into())))
+        let encoder =
+            Encoder::new(compression, Target::File(file)).map_err(|error| TrafficError::unwritable(&name, error))?;
+        Ok(Self::new(name, format, encoder, false))
     }
 
-    fn new(name: String, format: Format, encoder: Encoder, path: Option<PathBuf>) -> Self {
-        Self { name, format, pending: Vec::with_capacity(2 * PENDING_BYTES), encoder, path, packets: 0 }
+    fn new(name: String, format: Format, encoder: Encoder, streams: bool) -> Self {
+        Self { name, format, pending: Vec::with_capacity(2 * PENDING_BYTES), encoder, streams, packets: 0 }
     }
 
     /// Appends a frame: its captured bytes, its time in ns, and its length on the wire.
@@ -133,10 +132,10 @@ impl CaptureWriter {
     pub fn finish(mut self) -> Result<u64, TrafficError> {
         self.append_missing_headers().map_err(|reason| TrafficError::output(&self.name, reason))?;
         self.flush_pending()?;
-        let Self { name, encoder, path, packets, .. } = self;
+        let Self { name, encoder, packets, .. } = self;
         let target = encoder.finish().map_err(|error| TrafficError::unwritable(&name, error))?;
-        if let (Target::Temporary(file), Some(path)) = (target, path) {
-            file.persist(path).map_err(|error| TrafficError::unwritable(&name, error.error))?;
+        if let Target::File(file) = target {
+            file.finish().map_err(|error| TrafficError::unwritable(&name, error))?;
         }
         Ok(packets)
     }
@@ -167,7 +166,7 @@ impl Sink for CaptureWriter {
     }
 
     fn flush(&mut self) -> Result<(), TrafficError> {
-        if self.path.is_some() || self.pending.is_empty() {
+        if !self.streams || self.pending.is_empty() {
             return Ok(());
         }
         self.flush_pending()?;
@@ -199,57 +198,6 @@ fn by_extension(path: &Path) -> Result<(Format, Compression), TrafficError> {
         )));
     };
     Ok((format, compression))
-}
-
-/// A file with a hidden name in the directory of `path`, which goes when it is dropped, unless it is renamed to `path`.
-///
-/// # Errors
-/// If it cannot be made there, or cannot be renamed; the text says what to do, and does not name `path`.
-pub fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if path.file_name().is_none() || path.is_dir() {
-        return Err(io::Error::new(
-            io::ErrorKind::IsADirectory,
-            "this is no name of a file; name a file in a directory that there is",
-        ));
-    }
-    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "there is a device or a pipe of this name; name a file",
-        ));
-    }
-    make_temporary(directory).map_err(|error| {
-        let directory = directory.display();
-        let reason = match error.kind() {
-            io::ErrorKind::NotFound if !path.parent().is_some_and(Path::is_dir) => {
-                format!("the directory {directory} does not exist; make it, or name another")
-            }
-            io::ErrorKind::NotFound => {
-                format!("the directory {directory} takes no files; name another")
-            }
-            io::ErrorKind::NotADirectory => {
-                format!("{directory} is a file, no directory; name another")
-            }
-            io::ErrorKind::PermissionDenied => {
-                format!("no permission to make files in the directory {directory}; name another")
-            }
-            kind => format!("in the directory {directory}: {kind}"),
-        };
-        io::Error::new(error.kind(), reason)
-    })
-}
-
-fn make_temporary(directory: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".humpyard-").suffix(".part");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // The user's umask takes from this what it takes from any new file.
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(directory)
 }
 
 impl Encoder {
@@ -293,10 +241,7 @@ impl Encoder {
 impl Target {
     fn writer(&mut self) -> &mut dyn Write {
         match self {
-            Self::Temporary(file) => {
-                let file: &mut File = file.as_file_mut();
-                file
-            }
+            Self::File(file) => file,
             Self::Stdout(stdout) => stdout,
         }
     }

@@ -132,7 +132,11 @@ impl Ring {
         let later = (from..self.blocks).map(|step| (self.block + step) % self.blocks * BLOCK_BYTES);
         let ours = later.take_while(|&start| self.status(start).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0);
         // SAFETY: as in `take`.
-        current + ours.map(|start| unsafe { self.at::<libc::tpacket_block_desc>(start).as_ref().hdr.bh1.num_pkts }).map(u64::from).sum::<u64>()
+        current
+            + ours
+                .map(|start| unsafe { self.at::<libc::tpacket_block_desc>(start).as_ref().hdr.bh1.num_pkts })
+                .map(u64::from)
+                .sum::<u64>()
     }
 
     /// The word by which a block is handed over.

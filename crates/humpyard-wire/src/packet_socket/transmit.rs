@@ -38,7 +38,8 @@ impl PacketSink {
         let interface = Interface::ready(port, name)?;
         let refuse = |doing: &'static str| move |error| refused(port, doing, &error);
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(refuse("opening a packet socket"))?;
-        set_option(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1).map_err(refuse("passing by the queues"))?;
+        set_option(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)
+            .map_err(refuse("passing by the queues"))?;
         // Of no protocol: it hears nothing.
         bind(&socket, &interface, 0).map_err(refuse("binding to the interface"))?;
         Ok(Self {

@@ -55,6 +55,7 @@ impl Experiment for ChurnFairness {
             paper: PAPER,
             figure: "not in the paper",
             title: "service errors while 30 clients come and go",
+            setting: "",
             description: "30 clients with weights from 1 to 40 and packets of one slot. After each of its packets a client has no more \
                           with a chance of 1 in 20; an idle one wakes with a chance of 1 in 50 in each slot. The service error of a \
                           client is its service less its weight's share of all service since it woke. Runs of 5000 slots: the \

@@ -44,6 +44,7 @@ impl Experiment for Deficit {
             paper: PAPER,
             figure: "section 2, on deficits and strata",
             title: "adversaries of deficit and of stratified round robin",
+            setting: "",
             description: "Deficits: a client with half of the weights among N - 1 light ones, all of whose packets take a whole slot but \
                           the first of each light one, which leaves it with a deficit of a slot, less one unit of work, for good. The \
                           error is the heavy client's, in slots, at the ends of rounds for drr, at all times for gr3. Strata: one \

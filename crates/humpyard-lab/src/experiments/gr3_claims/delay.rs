@@ -40,6 +40,7 @@ impl Experiment for Delay {
             paper: PAPER,
             figure: "section 5, on delay",
             title: "delays grow with the number of clients, service errors do not",
+            setting: "",
             description: "A client of weight 31 that comes last in the round of N - 1 others of weight 16, with which it is one group of \
                           gr3. In almost every round it is served two slots in a row, and between them waits for all others. Delay \
                           is the time at which a packet of it is done, less the time at which it would be done if clients were served \

@@ -234,13 +234,14 @@ impl Experiment for ChurnCost {
             paper: PAPER,
             figure: "figure 13",
             title: "what decisions cost where clients come and go",
+            setting: "",
             description: "Time of all that a policy is told and asked, over the number of selects, in processor time of the thread; weights \
                           are random, from 1 to 40. By chance: 80 tasks a group, of which half are runnable; who is served blocks every \
                           other time, and a random blocked one wakes. Best of 15 batches or more. By messages, as hackbench does: in each \
                           group 20 writers send 100 messages (5 with --quick) to each of 20 readers, whose queues hold 64; a slot is an \
                           attempt at one message, and who finds the queue full, or empty, blocks. Best of as many runs, from start to \
-                          end, as there was time for. Both are in virtual time on one thread, with what the tasks themselves do; on live \
-                          threads it is not measured. gr3mp is on 8 processors that the thread simulates. fcfs, which knows no clients, is \
+                          end, as there was time for. Both are in virtual time on one thread, with what the tasks themselves do; \
+                          gr3-fig13-live has the messages on live threads. gr3mp is on 8 processors that the thread simulates. fcfs, which knows no clients, is \
                           left out. Times that are listed beside ours are of other implementations on another machine.",
         }
     }

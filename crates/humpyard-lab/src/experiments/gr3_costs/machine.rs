@@ -8,7 +8,7 @@ use humpyard_core::unit::Time;
 
 /// What a client does after its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Next {
+pub(in crate::experiments) enum Next {
     /// It wants another.
     Ready,
     /// It wants none before it is woken.
@@ -18,13 +18,13 @@ pub(super) enum Next {
 }
 
 /// What clients do with their slots.
-pub(super) trait Clients {
+pub(in crate::experiments) trait Clients {
     /// This client has a slot: what it does then, and who is woken by that. Only one that is blocked is woken, and only once.
     fn on_slot(&mut self, client: ClientId) -> (Next, Option<ClientId>);
 }
 
 /// Clients that want one slot after the other.
-pub(super) struct AlwaysReady;
+pub(in crate::experiments) struct AlwaysReady;
 
 impl Clients for AlwaysReady {
     #[inline]
@@ -46,7 +46,7 @@ impl Clients for Last {
 }
 
 /// The processors. A slot is a packet of one unit of work.
-pub(super) struct Machine<Q> {
+pub(in crate::experiments) struct Machine<Q> {
     policy: Q,
     /// Whom each processor serves, and what that one does then.
     served: Vec<Option<(ClientId, Next)>>,
@@ -58,7 +58,7 @@ pub(super) struct Machine<Q> {
 }
 
 impl<Q: Share> Machine<Q> {
-    pub(super) fn new(policy: Q, processors: usize) -> Self {
+    pub(in crate::experiments) fn new(policy: Q, processors: usize) -> Self {
         let packet = Packet { length: 1, estimate: 1, ..Packet::default() };
         let woken = Vec::with_capacity(processors);
         Self { policy, served: vec![None; processors], woken, packet, now: Time::ZERO }
@@ -66,7 +66,7 @@ impl<Q: Share> Machine<Q> {
 
     /// A client that was blocked, or has not been there yet, wants a slot.
     #[inline]
-    pub(super) fn wake(&mut self, client: ClientId) {
+    pub(in crate::experiments) fn wake(&mut self, client: ClientId) {
         self.packet.client = client;
         self.policy.on_arrival(self.now, client, &self.packet, 0);
         self.policy.on_wake(self.now, client, &self.packet);
@@ -75,7 +75,7 @@ impl<Q: Share> Machine<Q> {
     /// One slot of every processor: what was begun in the slot before is done, who was woken by that comes, and each processor
     /// serves another client. How many do.
     #[inline]
-    pub(super) fn slot(&mut self, clients: &mut impl Clients) -> u64 {
+    pub(in crate::experiments) fn slot(&mut self, clients: &mut impl Clients) -> u64 {
         self.now += Time::from_ns(1);
         self.complete();
         for at in 0..self.woken.len() {
@@ -131,7 +131,7 @@ impl<Q: Share> Machine<Q> {
 
     /// Every client of so many that wants a slot gets one more, and blocks. How many these are; none if one was served twice, or
     /// after it had blocked.
-    pub(super) fn drain(&mut self, clients: usize) -> Option<u64> {
+    pub(in crate::experiments) fn drain(&mut self, clients: usize) -> Option<u64> {
         let mut last = Last { slots: vec![0; clients] };
         while self.slot(&mut last) > 0 {}
         last.slots.iter().all(|&slots| slots <= 1).then(|| last.slots.iter().map(|&slots| u64::from(slots)).sum())

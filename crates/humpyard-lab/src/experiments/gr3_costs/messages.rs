@@ -8,12 +8,12 @@ use humpyard_core::id::{ClientId, Id};
 use super::machine::{Clients, Next};
 
 /// Writers of a group, and its readers.
-const WRITERS: usize = 20;
-const READERS: usize = 20;
+pub(in crate::experiments) const WRITERS: usize = 20;
+pub(in crate::experiments) const READERS: usize = 20;
 /// Tasks of a group: first its writers.
-pub(super) const TASKS: usize = WRITERS + READERS;
+pub(in crate::experiments) const TASKS: usize = WRITERS + READERS;
 /// Messages that the queue of a reader holds.
-const QUEUE: u32 = 64;
+pub(in crate::experiments) const QUEUE: u32 = 64;
 
 /// Where a writer is.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ struct Reader {
 }
 
 /// The tasks of all groups. A slot is an attempt at one message: to write it or to read it.
-pub(super) struct Messages {
+pub(in crate::experiments) struct Messages {
     writers: Vec<Writer>,
     readers: Vec<Reader>,
     /// From each writer to each reader of its group.
@@ -44,18 +44,18 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    pub(super) fn new(groups: usize, messages: u32) -> Self {
+    pub(in crate::experiments) fn new(groups: usize, messages: u32) -> Self {
         let reader = Reader { queue: 0, read: 0, blocked: false, writers: VecDeque::with_capacity(WRITERS) };
         Self { writers: vec![Writer { sent: 0 }; groups * WRITERS], readers: vec![reader; groups * READERS], messages }
     }
 
     /// How many messages there are to be.
-    pub(super) fn owed(&self) -> u64 {
+    pub(in crate::experiments) fn owed(&self) -> u64 {
         self.writers.len() as u64 * READERS as u64 * u64::from(self.messages)
     }
 
     /// How many have been read.
-    pub(super) fn read(&self) -> u64 {
+    pub(in crate::experiments) fn read(&self) -> u64 {
         self.readers.iter().map(|reader| u64::from(reader.read)).sum()
     }
 

@@ -1,10 +1,10 @@
 //! What decisions cost: figures 12 and 13 of the GR3 paper.
 
 mod churn;
-mod machine;
-mod messages;
+pub(super) mod machine;
+pub(super) mod messages;
 mod select;
-mod timing;
+pub(super) mod timing;
 
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::policy::{Setup, Share};
@@ -60,7 +60,7 @@ fn subjects(scale: Scale) -> Vec<Subject> {
 }
 
 /// The weights of so many clients: each from 1 to [`WEIGHT_MAX`], all as likely.
-fn weights(clients: usize, seed: Seed) -> Vec<Weight> {
+pub(super) fn weights(clients: usize, seed: Seed) -> Vec<Weight> {
     let mut random = seed.stream(&format!("gr3-costs/weights/{clients}"));
     let weight = |_| Weight::new(random.below(WEIGHT_MAX) as u32 + 1).expect("1 or more");
     (0..clients).map(weight).collect()
@@ -142,13 +142,13 @@ fn everywhere<'a>(
 }
 
 /// Times, in the order of their rows, beside those that the specification has of other implementations on another machine.
-fn listed(claim: String, said: &str, times: impl Iterator<Item = f64>) -> Verdict {
+pub(super) fn listed(claim: String, said: &str, times: impl Iterator<Item = f64>) -> Verdict {
     let times: Vec<String> = times.map(|time| format!("{time:.1}")).collect();
     Verdict::measured(claim, said, times.join(", "))
 }
 
 /// A line for each policy, in the order of its rows.
-fn lines<'a>(rows: impl Iterator<Item = TableRow<'a>>, at: &str, column: &str) -> Vec<Line> {
+pub(super) fn lines<'a>(rows: impl Iterator<Item = TableRow<'a>>, at: &str, column: &str) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for row in rows {
         let name = match row.number("processors") {
@@ -165,7 +165,7 @@ fn lines<'a>(rows: impl Iterator<Item = TableRow<'a>>, at: &str, column: &str) -
 }
 
 /// Times over clients, or groups of them, both by their logarithms.
-fn plot(about: About, title: &str, at: &str, lines: Vec<Line>) -> Svg {
+pub(super) fn plot(about: About, title: &str, at: &str, lines: Vec<Line>) -> Svg {
     let whole = |number: f64| format!("{number:.0}");
     LinePlot {
         title: title.to_owned(),

@@ -56,6 +56,7 @@ impl Experiment for SelectCost {
             paper: PAPER,
             figure: "figure 12",
             title: "what it costs to choose the next client",
+            setting: "",
             description: "Clients of random weights from 1 to 40 always want another slot of one unit of work. A select is the choice, \
                           what the policy is told of the slot and of the client's next, and the loop around it, without queues and \
                           packets: processor time of the thread, the best of 15 batches or more. gr3mp is on 8 processors that one \

@@ -45,7 +45,7 @@ pub(super) struct Timing {
 }
 
 /// The processor time of this thread.
-pub(super) fn thread_time() -> Result<Duration, LabError> {
+pub(in crate::experiments) fn thread_time() -> Result<Duration, LabError> {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
         .map_err(|error| LabError::option(format!("this system does not say what time a thread has taken: {error}")))?;
     Ok(time.into())

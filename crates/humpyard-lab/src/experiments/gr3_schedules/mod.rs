@@ -62,7 +62,14 @@ const COLUMNS: [Column; 3] = [Column::integer("slot"), Column::integer("processo
 
 impl Experiment for DrawnSchedule {
     fn about(&self) -> About {
-        About { id: self.id, paper: PAPER, figure: self.figure, title: self.title, description: self.description }
+        About {
+            id: self.id,
+            paper: PAPER,
+            figure: self.figure,
+            title: self.title,
+            setting: "",
+            description: self.description,
+        }
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -113,26 +113,17 @@ enum Shows {
     QueueDraws,
 }
 
-/// How the weights are drawn, for descriptions.
-macro_rules! law {
-    ($rest:literal) => {
-        concat!(
-            "The least and the greatest service error over one period of the schedule, by the number of clients and the sum of the \
-             weights. One client has a tenth of the sum and comes first; the others' weights are random (the paper does not say \
-             by which law; here the rest is divided in proportion to uniform numbers). ",
-            $rest
-        )
-    };
-}
+/// What they all show, and how the weights are drawn.
+const SETTING: &str = "The least and the greatest service error over one period of the schedule, by the number of clients and the \
+                       sum of the weights. One client has a tenth of the sum and comes first; the others' weights are random (the \
+                       paper does not say by which law; here the rest is divided in proportion to uniform numbers).";
 
 const SURFACES: [Surface; 9] = [
     Surface {
         id: "gr3-fig4",
         figure: "figure 4",
         title: "service error of weighted round robin",
-        description: law!(
-            "The greatest error is that of the heavy client after its first visit, whatever the others are."
-        ),
+        description: "The greatest error is that of the heavy client after its first visit, whatever the others are.",
         policy: "wrr",
         ties: Ties::Lowest,
         processors: 1,
@@ -143,7 +134,7 @@ const SURFACES: [Surface; 9] = [
         id: "gr3-fig5",
         figure: "figure 5",
         title: "service error of weighted fair queueing",
-        description: law!("The heavy client wins ties, as it must for the paper's 819."),
+        description: "The heavy client wins ties, as it must for the paper's 819.",
         policy: "wfq",
         ties: Ties::Lowest,
         processors: 1,
@@ -154,7 +145,7 @@ const SURFACES: [Surface; 9] = [
         id: "gr3-fig6",
         figure: "figure 6",
         title: "service error of start-time fair queueing",
-        description: law!("The heavy client loses ties, as it must for the paper's -819."),
+        description: "The heavy client loses ties, as it must for the paper's -819.",
         policy: "sfq",
         ties: Ties::Highest,
         processors: 1,
@@ -165,7 +156,7 @@ const SURFACES: [Surface; 9] = [
         id: "gr3-fig7",
         figure: "figure 7",
         title: "service error of virtual-time round robin",
-        description: law!("The greatest error depends on the law of the weights, and on the draw."),
+        description: "The greatest error depends on the law of the weights, and on the draw.",
         policy: "vtrr",
         ties: Ties::Lowest,
         processors: 1,
@@ -176,7 +167,7 @@ const SURFACES: [Surface; 9] = [
         id: "gr3-fig8",
         figure: "figure 8",
         title: "service error of smoothed round robin",
-        description: law!("Clients stand in the columns in the order in which they came."),
+        description: "Clients stand in the columns in the order in which they came.",
         policy: "srr",
         ties: Ties::Lowest,
         processors: 1,
@@ -187,7 +178,7 @@ const SURFACES: [Surface; 9] = [
         id: "gr3-fig9",
         figure: "figure 9",
         title: "service error of group ratio round robin",
-        description: law!("It is that of a few slots, however many clients there are."),
+        description: "It is that of a few slots, however many clients there are.",
         policy: "gr3",
         ties: Ties::Lowest,
         processors: 1,
@@ -198,7 +189,7 @@ const SURFACES: [Surface; 9] = [
         id: "gr3-wf2q+",
         figure: "section 4.1, which has no plot of it",
         title: "service error of worst-case fair weighted fair queueing",
-        description: law!("The least that a policy can reach, at a cost that grows with the logarithm of the clients."),
+        description: "The least that a policy can reach, at a cost that grows with the logarithm of the clients.",
         policy: "wf2q+",
         ties: Ties::Lowest,
         processors: 1,
@@ -209,7 +200,7 @@ const SURFACES: [Surface; 9] = [
         id: "gr3-fig10",
         figure: "figure 10",
         title: "service error of GR3MP on 8 processors",
-        description: law!("Errors are looked at between slots, in each of which 8 units of work are done."),
+        description: "Errors are looked at between slots, in each of which 8 units of work are done.",
         policy: "gr3mp",
         ties: Ties::Lowest,
         processors: 8,
@@ -220,7 +211,7 @@ const SURFACES: [Surface; 9] = [
         id: "gr3-fig11",
         figure: "figure 11",
         title: "draws of GR3MP from its run queue for one packet, on 8 processors",
-        description: law!("The most draws that an idle processor makes until it finds a client that no other serves."),
+        description: "The most draws that an idle processor makes until it finds a client that no other serves.",
         policy: "gr3mp",
         ties: Ties::Lowest,
         processors: 8,
@@ -275,7 +266,14 @@ fn axes(data: &Table) -> (Vec<f64>, Vec<f64>) {
 
 impl Experiment for Surface {
     fn about(&self) -> About {
-        About { id: self.id, paper: PAPER, figure: self.figure, title: self.title, description: self.description }
+        About {
+            id: self.id,
+            paper: PAPER,
+            figure: self.figure,
+            title: self.title,
+            setting: SETTING,
+            description: self.description,
+        }
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -309,7 +307,7 @@ impl Experiment for Surface {
         };
         let plot = SurfacePlot {
             title: self.title.to_owned(),
-            description: self.description.to_owned(),
+            description: self.about().whole_description(),
             x: ("clients".to_owned(), named(&clients)),
             y: ("sum of weights".to_owned(), named(&totals)),
             z,

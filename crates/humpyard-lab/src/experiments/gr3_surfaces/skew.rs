@@ -35,6 +35,7 @@ impl Experiment for Skew {
             paper: PAPER,
             figure: "section 4.1, on skew",
             title: "service errors where one client has half of the weights instead of a tenth",
+            setting: "",
             description: "8192 clients, weights that add up to 2^18, drawn as in figures 4 to 9: the heavy client has first a tenth, \
                           then half of them.",
         }

@@ -9,30 +9,30 @@ fn first_server(data: &Table, run: Run) -> TableRow<'_> {
 }
 
 /// The longest gap of its processes.
-fn gap(data: &Table, run: Run) -> f64 {
+pub(in crate::experiments) fn gap(data: &Table, run: Run) -> f64 {
     first_server(data, run).number("server_gap_longest")
 }
 
 /// The range of errors of the process of it that is shown.
-fn errors(data: &Table, run: Run) -> (f64, f64) {
+pub(in crate::experiments) fn errors(data: &Table, run: Run) -> (f64, f64) {
     let row = first_server(data, run);
     (row.number("process_error_min"), row.number("process_error_max"))
 }
 
-fn gap_claim(run: Run) -> String {
+pub(in crate::experiments) fn gap_claim(run: Run) -> String {
     format!("{}: longest gap of any process of weight 10", run_name(run))
 }
 
-fn error_claim(run: Run) -> String {
+pub(in crate::experiments) fn error_claim(run: Run) -> String {
     format!("{}: errors of process {SHOWN} of weight 10", run_name(run))
 }
 
 /// From the least to the greatest.
-fn range((least, greatest): (f64, f64)) -> String {
+pub(in crate::experiments) fn range((least, greatest): (f64, f64)) -> String {
     format!("{} to {}", short(least), short(greatest))
 }
 
-fn gap_at_most(data: &Table, run: Run, most: f64) -> Verdict {
+pub(in crate::experiments) fn gap_at_most(data: &Table, run: Run, most: f64) -> Verdict {
     let found = gap(data, run);
     Verdict::of(gap_claim(run), format!("at most {most}"), short(found), found <= most)
 }
@@ -49,13 +49,13 @@ fn errors_inside(data: &Table, run: Run, most: f64) -> Verdict {
 }
 
 /// The errors of all processes of all servers, in all draws.
-fn whole_mix(data: &Table, run: Run) -> (f64, f64) {
+pub(in crate::experiments) fn whole_mix(data: &Table, run: Run) -> (f64, f64) {
     rows_of(data, run).fold((0.0, 0.0), |(least, greatest), row| {
         (row.number("server_error_min").min(least), row.number("server_error_max").max(greatest))
     })
 }
 
-fn whole_mix_claim(run: Run) -> String {
+pub(in crate::experiments) fn whole_mix_claim(run: Run) -> String {
     format!("{}: errors of all processes", run_name(run))
 }
 
@@ -71,7 +71,7 @@ fn others(data: &Table) -> impl Iterator<Item = Verdict> {
 }
 
 /// Of stand-ins for a kernel.
-pub(super) fn kernel(data: &Table) -> Vec<Verdict> {
+pub(in crate::experiments) fn kernel(data: &Table) -> Vec<Verdict> {
     let runs = [("linux24", 1), ("linux-o1", 1), ("linux24", 2), ("linux-o1", 2)];
     let there = runs.into_iter().filter(|&run| rows_of(data, run).next().is_some());
     there
@@ -108,12 +108,12 @@ fn measured_errors(data: &Table, (policy, _, said): Said) -> Verdict {
     Verdict::measured(error_claim((policy, 1)), range(said), range(errors(data, (policy, 1))))
 }
 
-pub(super) fn staircase(data: &Table) -> Vec<Verdict> {
+pub(in crate::experiments) fn staircase(data: &Table) -> Vec<Verdict> {
     let there = STAIRCASES.into_iter().filter(|&(policy, ..)| rows_of(data, (policy, 1)).next().is_some());
     there.flat_map(|said| [gap_at_least(data, (said.0, 1), STAIRCASE), measured_errors(data, said)]).collect()
 }
 
-pub(super) fn gr3(data: &Table) -> Vec<Verdict> {
+pub(in crate::experiments) fn gr3(data: &Table) -> Vec<Verdict> {
     let gr3 = ("gr3", 1);
     let mut verdicts =
         vec![gap_at_most(data, gr3, 300.0), errors_inside(data, gr3, 1.1), whole_mix_inside(data, gr3, (-2.0, 2.0))];
@@ -129,7 +129,7 @@ pub(super) fn gr3(data: &Table) -> Vec<Verdict> {
     verdicts
 }
 
-pub(super) fn gr3mp(data: &Table) -> Vec<Verdict> {
+pub(in crate::experiments) fn gr3mp(data: &Table) -> Vec<Verdict> {
     let on = |processors: usize| {
         let run = ("gr3mp", processors);
         let even = EVEN_GAP / processors as f64;
@@ -138,10 +138,10 @@ pub(super) fn gr3mp(data: &Table) -> Vec<Verdict> {
     [2, 8].into_iter().flat_map(on).collect()
 }
 
-pub(super) fn second(data: &Table) -> Vec<Verdict> {
+pub(in crate::experiments) fn second(data: &Table) -> Vec<Verdict> {
     [whole_mix_inside(data, ("gr3", 1), (-2.0, 1.4))].into_iter().chain(others(data)).collect()
 }
 
-pub(super) fn third(data: &Table) -> Vec<Verdict> {
+pub(in crate::experiments) fn third(data: &Table) -> Vec<Verdict> {
     [whole_mix_inside(data, ("gr3", 1), (-2.3, 2.3))].into_iter().chain(others(data)).collect()
 }

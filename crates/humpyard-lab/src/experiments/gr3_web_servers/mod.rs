@@ -1,8 +1,8 @@
 //! The web servers of figures 14 to 19 of the GR3 paper: hundreds of processes that always have something to do, and how
 //! evenly they get the processors.
 
-mod claims;
-mod service;
+pub(super) mod claims;
+pub(super) mod service;
 
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::policy::Ties;
@@ -17,13 +17,13 @@ use crate::plot::{Axis, Line, LinePlot, Point, Svg};
 use service::Watch;
 
 /// Processes of each server.
-const PROCESSES: usize = 100;
+pub(super) const PROCESSES: usize = 100;
 /// The one that is shown, in the middle of its server, from 1.
-const SHOWN: usize = 50;
+pub(super) const SHOWN: usize = 50;
 /// The schedules of most policies repeat after a slot for each unit of weight: two such periods.
-const PERIODS: u64 = 2;
+pub(super) const PERIODS: u64 = 2;
 /// Between two services of a process of weight 10 in the first mix, if they are even and there is one processor.
-const EVEN_GAP: f64 = 150.0;
+pub(super) const EVEN_GAP: f64 = 150.0;
 
 const COLUMNS: [Column; 13] = [
     Column::text("policy"),
@@ -43,7 +43,7 @@ const COLUMNS: [Column; 13] = [
 
 /// The weights of the servers' processes.
 #[derive(Clone, Copy, Debug)]
-enum Mix {
+pub(super) enum Mix {
     /// All processes of a server have the same.
     ByServer(&'static [u32]),
     /// Each process of so many servers has one of 1 to 10, by chance.
@@ -51,13 +51,13 @@ enum Mix {
 }
 
 /// One server has 10, five have 1.
-const FIRST: Mix = Mix::ByServer(&[10, 1, 1, 1, 1, 1]);
-const SECOND: Mix = Mix::ByServer(&[1, 2, 3, 4, 5]);
-const THIRD: Mix = Mix::Random(5);
+pub(super) const FIRST: Mix = Mix::ByServer(&[10, 1, 1, 1, 1, 1]);
+pub(super) const SECOND: Mix = Mix::ByServer(&[1, 2, 3, 4, 5]);
+pub(super) const THIRD: Mix = Mix::Random(5);
 
 impl Mix {
     /// Weights of all processes, server by server; random ones by the number of the draw, from 1.
-    fn weights(self, draw: usize, seed: Seed) -> Vec<Weight> {
+    pub(super) fn weights(self, draw: usize, seed: Seed) -> Vec<Weight> {
         let weight = |weight| Weight::new(weight).expect("1 or more");
         match self {
             Self::ByServer(servers) => {
@@ -80,13 +80,13 @@ impl Mix {
 }
 
 /// A policy, on so many processors.
-type Run = (&'static str, usize);
+pub(super) type Run = (&'static str, usize);
 
 /// All that the specification has figures of.
-const ALL_POLICIES: [Run; 9] =
+pub(super) const ALL_POLICIES: [Run; 9] =
     [("gr3", 1), ("wfq", 1), ("sfq", 1), ("vtrr", 1), ("srr", 1), ("wf2q+", 1), ("wrr", 1), ("strr", 1), ("qfq", 1)];
 /// The first of them are drawn in one plot: more cannot be told apart.
-const DRAWN: usize = 6;
+pub(super) const DRAWN: usize = 6;
 
 /// Web servers on one computer.
 #[derive(Debug)]
@@ -101,40 +101,23 @@ struct WebServers {
     verdicts: fn(&Table) -> Vec<Verdict>,
 }
 
-/// How it is done, for descriptions.
-macro_rules! how {
-    ($mix:literal, $rest:literal) => {
-        concat!(
-            $mix,
-            " Each server has 100 processes that always have something to do, in the order of the servers. In virtual time, in every \
-             slot each processor serves a quantum of one process, for two periods of the schedule. The paper ran a search engine \
-             in Apache; here neither a real server nor live threads run. A gap is the number of slots from one service of a process \
-             to its next, the error its service less its share. The plots, and columns and claims of a process, are of the 50th of \
-             each server; columns of a server are of whichever of its processes is worst. ",
-            $rest
-        )
-    };
-}
-
-macro_rules! first {
-    ($rest:literal) => {
-        how!(
-            "Six servers: the processes of one have weight 10, those of the others 1. On P processors an even schedule serves a \
-             process of weight 10 every 150/P slots.",
-            $rest
-        )
-    };
-}
+/// How they are all done.
+const SETTING: &str = "Each server has 100 processes that always have something to do, in the order of the servers. In figures 14 \
+                       to 19 there are six servers: the processes of one have weight 10, those of the others 1, and on P \
+                       processors an even schedule serves a process of weight 10 every 150/P slots. In virtual time, in every slot \
+                       each processor serves a quantum of one process, for two periods of the schedule. The paper ran a search \
+                       engine in Apache; here no real server runs, and live threads do in the \
+                       experiments whose names end with `-live`. A gap is the number of slots from one \
+                       service of a process to its next, the error its service less its share. The plots, and columns and claims of \
+                       a process, are of the 50th of each server; columns of a server are of whichever of its processes is worst.";
 
 const SERVERS: [WebServers; 8] = [
     WebServers {
         id: "gr3-fig14",
         figure: "figure 14",
         title: "web servers under the scheduler of Linux 2.4",
-        description: first!(
-            "The kernel's policy is a stand-in, a model of it on the same virtual processor (`linux24`), and beside it that of Linux \
-             2.6 (`linux-o1`)."
-        ),
+        description: "The kernel's policy is a stand-in, a model of it on the same virtual processor (`linux24`), and beside it that of Linux \
+             2.6 (`linux-o1`).",
         mix: FIRST,
         runs: &[("linux24", 1), ("linux-o1", 1)],
         verdicts: claims::kernel,
@@ -143,9 +126,7 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-fig15",
         figure: "figure 15",
         title: "web servers under weighted fair queueing",
-        description: first!(
-            "All heavy processes take ten turns, one round after the other, before the light ones take any."
-        ),
+        description: "All heavy processes take ten turns, one round after the other, before the light ones take any.",
         mix: FIRST,
         runs: &[("wfq", 1)],
         verdicts: claims::staircase,
@@ -154,7 +135,7 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-fig16",
         figure: "figure 16",
         title: "web servers under virtual-time round robin",
-        description: first!("The staircase is that of WFQ, at another time of the period."),
+        description: "The staircase is that of WFQ, at another time of the period.",
         mix: FIRST,
         runs: &[("vtrr", 1)],
         verdicts: claims::staircase,
@@ -163,7 +144,7 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-fig17",
         figure: "figure 17",
         title: "web servers under group ratio round robin, and under others",
-        description: first!("The second plot has a process of weight 10 under several of them."),
+        description: "The second plot has a process of weight 10 under several of them.",
         mix: FIRST,
         runs: &ALL_POLICIES,
         verdicts: claims::gr3,
@@ -172,10 +153,8 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-fig18",
         figure: "figure 18",
         title: "web servers under the scheduler of Linux 2.4, on two processors",
-        description: first!(
-            "The paper's LinuxMP; which of figures 18 and 19 it is cannot be read from the text. The kernel's policy is a stand-in, a \
-             model of it on the same virtual processors (`linux24`), and beside it that of Linux 2.6 (`linux-o1`)."
-        ),
+        description: "The paper's LinuxMP; which of figures 18 and 19 it is cannot be read from the text. The kernel's policy is a stand-in, a \
+             model of it on the same virtual processors (`linux24`), and beside it that of Linux 2.6 (`linux-o1`).",
         mix: FIRST,
         runs: &[("linux24", 2), ("linux-o1", 2)],
         verdicts: claims::kernel,
@@ -184,9 +163,7 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-fig19",
         figure: "figure 19",
         title: "web servers under GR3MP, on two processors and on eight",
-        description: first!(
-            "The paper's has two processors. Which of figures 18 and 19 it is cannot be read from the text."
-        ),
+        description: "The paper's has two processors. Which of figures 18 and 19 it is cannot be read from the text.",
         mix: FIRST,
         runs: &[("gr3mp", 2), ("gr3mp", 8)],
         verdicts: claims::gr3mp,
@@ -195,10 +172,7 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-web2",
         figure: "section 4.3, second experiment, which has no plot",
         title: "web servers whose processes have weights 1, 2, 3, 4 and 5",
-        description: how!(
-            "Five servers: the processes of the first have weight 1, those of the fifth 5.",
-            "Gaps tell little here: they are not judged."
-        ),
+        description: "Five servers: the processes of the first have weight 1, those of the fifth 5. Gaps tell little here: they are not judged.",
         mix: SECOND,
         runs: &ALL_POLICIES,
         verdicts: claims::second,
@@ -207,10 +181,7 @@ const SERVERS: [WebServers; 8] = [
         id: "gr3-web3",
         figure: "section 4.3, third experiment, which has no plot",
         title: "web servers whose processes have random weights",
-        description: how!(
-            "Five servers: each process has a weight of 1 to 10, all equally likely, drawn several times.",
-            "Gaps of different weights do not compare: they are not judged."
-        ),
+        description: "Five servers: each process has a weight of 1 to 10, all equally likely, drawn several times. Gaps of different weights do not compare: they are not judged.",
         mix: THIRD,
         runs: &ALL_POLICIES,
         verdicts: claims::third,
@@ -278,22 +249,31 @@ fn rows((policy, processors): Run, draw: usize, weights: Vec<Weight>, seed: Seed
 }
 
 /// The rows of a policy on so many processors.
-fn rows_of(data: &Table, (policy, processors): Run) -> impl Iterator<Item = TableRow<'_>> {
+pub(super) fn rows_of(data: &Table, (policy, processors): Run) -> impl Iterator<Item = TableRow<'_>> {
     data.rows_of("policy", policy).filter(move |row| row.number("processors") as usize == processors)
 }
 
-/// The service of the process of a server that is shown, as stairs, in the first draw.
-fn stairs(data: &Table, run: Run, server: usize, name: String) -> Line {
-    let rows = rows_of(data, run).filter(|row| row.number("draw") == 1.0 && row.number("server") as usize == server);
+/// What the process of a server that is shown was served, as stairs, in the first draw; `point` says when and what.
+pub(super) fn stairs<'a>(
+    rows: impl Iterator<Item = TableRow<'a>>,
+    server: usize,
+    point: impl Fn(&TableRow<'a>) -> (f64, f64),
+    name: String,
+) -> Line {
+    let rows = rows.filter(|row| row.number("draw") == 1.0 && row.number("server") as usize == server);
     let mut points: Vec<Point> = Vec::new();
-    for row in rows {
-        let (slot, service) = (row.number("slot"), row.number("service"));
+    for (at, service) in rows.map(|row| point(&row)) {
         if let Some(&Point { y, .. }) = points.last() {
-            points.push((slot, y).into());
+            points.push((at, y).into());
         }
-        points.push((slot, service).into());
+        points.push((at, service).into());
     }
     Line { name, points }
+}
+
+/// When, and what, in slots.
+pub(super) fn over_slots(row: &TableRow<'_>) -> (f64, f64) {
+    (row.number("slot"), row.number("service"))
 }
 
 impl WebServers {
@@ -303,7 +283,7 @@ impl WebServers {
         let starts = rows_of(data, run).filter(|row| row.number("draw") == 1.0 && row.number("slot") == 0.0);
         let lines = starts.map(|row| {
             let (server, weight) = (row.number("server"), row.number("weight"));
-            stairs(data, run, server as usize, format!("server {server}, weight {weight}"))
+            stairs(rows_of(data, run), server as usize, over_slots, format!("server {server}, weight {weight}"))
         });
         self.plot(format!("service under {}", run_name(run)), lines.collect())
     }
@@ -311,7 +291,7 @@ impl WebServers {
     /// A process of the first server, under the policy of the figure and others.
     fn rivals(&self, data: &Table) -> LinePlot {
         let weight = rows_of(data, self.runs[0]).next().map_or(0.0, |row| row.number("weight"));
-        let lines = self.runs.iter().take(DRAWN).map(|&run| stairs(data, run, 1, run_name(run)));
+        let lines = self.runs.iter().take(DRAWN).map(|&run| stairs(rows_of(data, run), 1, over_slots, run_name(run)));
         self.plot(format!("service of a process of server 1, weight {weight}"), lines.collect())
     }
 
@@ -328,13 +308,20 @@ impl WebServers {
 }
 
 /// What a policy on so many processors is called.
-fn run_name((policy, processors): Run) -> String {
+pub(super) fn run_name((policy, processors): Run) -> String {
     if processors == 1 { policy.to_owned() } else { format!("{policy} on {processors} processors") }
 }
 
 impl Experiment for WebServers {
     fn about(&self) -> About {
-        About { id: self.id, paper: PAPER, figure: self.figure, title: self.title, description: self.description }
+        About {
+            id: self.id,
+            paper: PAPER,
+            figure: self.figure,
+            title: self.title,
+            setting: SETTING,
+            description: self.description,
+        }
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -413,7 +400,7 @@ mod tests {
     #[test]
     fn stairs_rise_where_a_process_is_served() {
         let data = data(&SERVERS[1], Scale::Quick);
-        let line = stairs(&data, ("wfq", 1), 1, String::new());
+        let line = stairs(rows_of(&data, ("wfq", 1)), 1, over_slots, String::new());
         assert_eq!(line.points[..3].iter().map(|point| point.y).collect::<Vec<_>>(), [0.0, 0.0, 1.0]);
         assert_eq!(line.points.last(), Some(&Point::from((3000.0, 20.0))), "its share of two periods");
         assert!(line.points.windows(2).all(|pair| pair[0].x == pair[1].x || pair[0].y == pair[1].y));

@@ -20,18 +20,18 @@ struct Process {
 
 /// How evenly some processes were served: what is worst of each.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Evenness {
+pub(in crate::experiments) struct Evenness {
     /// The longest time between two services of the same process, in slots.
-    pub(super) gap_longest: u64,
+    pub(in crate::experiments) gap_longest: u64,
     /// The furthest any was behind its share, in slots.
-    pub(super) error_min: f64,
+    pub(in crate::experiments) error_min: f64,
     /// The furthest any was ahead of it.
-    pub(super) error_max: f64,
+    pub(in crate::experiments) error_max: f64,
 }
 
 /// Looks at a schedule, slot by slot; errors are looked at between slots.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(in crate::experiments) struct Watch {
     processes: Vec<Process>,
     total_weight: i64,
     total_service: u64,
@@ -40,7 +40,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Of processes with these weights, before they are served.
-    pub(super) fn new(weights: &[Weight]) -> Self {
+    pub(in crate::experiments) fn new(weights: &[Weight]) -> Self {
         let new = |weight| Process { weight, service: 0, last: None, gap_longest: 0, error_min: 0, error_max: 0 };
         let processes: Vec<Process> = weights.iter().map(|weight| new(weight.get())).collect();
         let total_weight = processes.iter().map(|process| i64::from(process.weight)).sum();
@@ -49,7 +49,7 @@ impl Watch {
 
     /// In the next slot these are served. Everybody else's error falls, and that of the served is least before and greatest
     /// after: it is enough to look at them.
-    pub(super) fn on_slot(&mut self, served: &[ClientId]) {
+    pub(in crate::experiments) fn on_slot(&mut self, served: &[ClientId]) {
         self.slots += 1;
         for &client in served {
             self.look(client);
@@ -72,12 +72,12 @@ impl Watch {
     }
 
     /// How often this one was served.
-    pub(super) fn service(&self, client: ClientId) -> u64 {
+    pub(in crate::experiments) fn service(&self, client: ClientId) -> u64 {
         self.processes[client.index()].service
     }
 
     /// How evenly these processes were served.
-    pub(super) fn evenness(&mut self, processes: Range<usize>) -> Evenness {
+    pub(in crate::experiments) fn evenness(&mut self, processes: Range<usize>) -> Evenness {
         processes.clone().map(ClientId::from_index).for_each(|client| self.look(client));
         let slots = |error: i64| error as f64 / self.total_weight as f64;
         let processes = || self.processes[processes.clone()].iter();

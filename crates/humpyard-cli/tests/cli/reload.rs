@@ -1,0 +1,99 @@
+//! SIGHUP: a run reads its configuration file again, and goes on as it says, with nothing lost and no flow reordered.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Child;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::signals::{signal, start};
+use crate::support::{assert_balanced, directory, number};
+
+/// Writes the configuration of a run.
+fn configure(directory: &Path, policy: &str, workers: u32, rest: &str) {
+    let text = format!(
+        "input = \"gen:poisson:packets=1G,flows=100\"\nrate = \"100k\"\npolicy = \"{policy}\"\nworkers = {workers}\n{rest}\n"
+    );
+    fs::write(directory.join("run.toml"), text).unwrap();
+}
+
+/// Sends SIGHUP, and gives the line that the run says to it.
+fn reload(child: &Child, lines: &mut impl Iterator<Item = std::io::Result<String>>) -> String {
+    signal(child, "HUP");
+    lines.next().expect("it says what became of it").expect("text")
+}
+
+/// Ends a run, and gives its document.
+fn end(child: Child) -> Value {
+    signal(&child, "TERM");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("a document")
+}
+
+#[test]
+fn policies_weights_and_workers_change_under_way() {
+    let directory = directory();
+    configure(directory.path(), "hrw", 2, "");
+    let mut child = start(directory.path(), "run --config run.toml --quiet --json");
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let changes = [
+        ("drr", 2, ""),
+        ("steer=conn/share=wfq", 3, "weights = [3, 1, 4]"),
+        ("static", 1, "weights = [3, 1]"),
+        ("everest", 3, ""),
+        ("gr3", 0, ""),
+        ("hrw", 2, ""),
+    ];
+    for (policy, workers, rest) in changes {
+        sleep(Duration::from_millis(200));
+        configure(directory.path(), policy, workers, rest);
+        let said = reload(&child, &mut lines);
+        assert!(said.contains("is in force"), "{policy}: {said}");
+    }
+    sleep(Duration::from_millis(200));
+    let document = end(child);
+    assert_eq!(number(&document, "/reloads"), changes.len() as u64);
+    assert!(number(&document, "/packets/in") > 1000);
+    assert_eq!(document["packets"]["dropped"], serde_json::json!({}));
+    assert_balanced(&document);
+}
+
+#[test]
+fn flows_keep_their_order_when_policies_that_keep_it_take_over() {
+    let directory = directory();
+    configure(directory.path(), "hrw", 1, "");
+    let mut child = start(directory.path(), "run --config run.toml --quiet --json");
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    for (policy, workers) in [("drr", 3), ("conn", 2), ("wfq", 2), ("hrw", 3)] {
+        sleep(Duration::from_millis(200));
+        configure(directory.path(), policy, workers, "");
+        assert!(reload(&child, &mut lines).contains("is in force"));
+    }
+    sleep(Duration::from_millis(200));
+    let document = end(child);
+    assert_eq!(number(&document, "/order/out_of_order"), 0, "{}", document["order"]);
+    assert_balanced(&document);
+}
+
+#[test]
+fn what_cannot_change_is_told_and_the_run_goes_on() {
+    let directory = directory();
+    configure(directory.path(), "hrw", 1, "");
+    let mut child = start(directory.path(), "run --config run.toml --quiet --json");
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    for (policy, rest, expected) in [
+        ("hrv", "", "did you mean `hrw`?"),
+        ("hrw", "buffer = 100", "`buffer` cannot"),
+        ("hrw", "bufer = 100", "run.toml"),
+    ] {
+        configure(directory.path(), policy, 1, rest);
+        let said = reload(&child, &mut lines);
+        assert!(said.contains(expected) && said.contains("goes on as it was"), "{said}");
+    }
+    assert_eq!(number(&end(child), "/reloads"), 0);
+}

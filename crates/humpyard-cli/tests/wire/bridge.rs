@@ -1,0 +1,136 @@
+//! Two hosts that know nothing of the humpyard between them: their kernels find each other and talk.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use crate::data_plane::{DataPlane, frames, number};
+use crate::network::{Line, Namespace, join, turn};
+
+const PAYLOAD: usize = 100_000_000;
+
+/// Whether a ping of this address comes back, each of three times.
+fn pings(from: &Namespace, to: &str) -> bool {
+    from.run(&format!("ping -c 3 -i 0.2 -W 20 {to}")).status.success()
+}
+
+/// Bytes that are not the same anywhere nearby.
+fn fill(block: &mut [u8], state: &mut u64) {
+    for word in block.chunks_exact_mut(8) {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        word.copy_from_slice(&(*state ^ *state >> 29).to_le_bytes());
+    }
+}
+
+/// Sends so many bytes by TCP from one host to another, and looks at every one that arrives.
+fn transfer(from: &Namespace, to: &Namespace, address: &str, bytes: usize) {
+    let address: IpAddr = address.parse().expect("an address");
+    let listener = to.within(|| TcpListener::bind((address, 0)).expect("a port is free"));
+    let port = listener.local_addr().expect("it is bound").port();
+    let receiver = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("somebody calls");
+        let (mut state, mut expected, mut found) = (1, vec![0; 1 << 16], vec![0; 1 << 16]);
+        let mut left = bytes;
+        while left > 0 {
+            let block = left.min(expected.len());
+            fill(&mut expected, &mut state);
+            stream.read_exact(&mut found[..block]).expect("all of it comes");
+            assert_eq!(found[..block], expected[..block], "{left} bytes before the end");
+            left -= block;
+        }
+        stream.write_all(b"all").expect("the way back is open");
+    });
+    let mut stream = from.within(|| TcpStream::connect((address, port)).expect("the host answers"));
+    let (mut state, mut block, mut left) = (1, vec![0; 1 << 16], bytes);
+    while left > 0 {
+        fill(&mut block, &mut state);
+        stream.write_all(&block[..left.min(1 << 16)]).expect("the connection lasts");
+        left -= left.min(1 << 16);
+    }
+    stream.shutdown(Shutdown::Write).expect("the connection lasts");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    assert_eq!(answer, b"all");
+    receiver.join().expect("the receiver is content");
+}
+
+/// Everything that came in went out by the other interface.
+fn assert_all_passed(document: &serde_json::Value, one: &str, other: &str) {
+    let packets = &document["packets"];
+    assert_eq!(number(packets, "in"), number(packets, "forwarded"), "{packets}");
+    let ((one_in, one_out), (other_in, other_out)) = (frames(document, one), frames(document, other));
+    assert_eq!((one_in, other_in), (other_out, one_out));
+    assert!(one_in > 0 && other_in > 0);
+}
+
+#[test]
+fn hosts_reach_each_other_through_packet_sockets() {
+    let Some(_turn) = turn() else { return };
+    for policy in ["--policy hrw --workers 2", "--policy steer=conn/share=drr --workers 0"] {
+        let line = Line::with_addresses();
+        let plane = DataPlane::start(&line.middle, &format!("--input iface:ma --output iface:mb --both-ways {policy}"));
+        assert!(pings(&line.left, "10.9.0.2") && pings(&line.right, "fd00::1"));
+        transfer(&line.left, &line.right, "10.9.0.2", PAYLOAD);
+        transfer(&line.right, &line.left, "fd00::1", PAYLOAD);
+        assert_all_passed(&plane.end(), "iface:ma", "iface:mb");
+    }
+}
+
+#[test]
+fn interfaces_may_go_down_and_come_up_again() {
+    let Some(_turn) = turn() else { return };
+    let line = Line::with_addresses();
+    let plane =
+        DataPlane::start(&line.middle, "--input iface:ma --output iface:mb --both-ways --policy rr --workers 1");
+    assert!(pings(&line.left, "10.9.0.2"));
+    for interface in ["ma", "mb"] {
+        line.middle.ip(&format!("link set dev {interface} down"));
+        assert!(!line.left.run("ping -c 1 -W 1 10.9.0.2").status.success());
+        line.middle.ip(&format!("link set dev {interface} up"));
+        assert!(pings(&line.left, "10.9.0.2"), "{interface} is up again");
+    }
+    plane.end();
+}
+
+#[test]
+fn two_in_a_row_are_no_different_from_one() {
+    let Some(_turn) = turn() else { return };
+    let (left, one, other, right) = (Namespace::new(), Namespace::new(), Namespace::new(), Namespace::new());
+    // Who speaks before the second listens would be counted by the first alone.
+    [&left, &one, &other, &right].into_iter().for_each(Namespace::silence);
+    join(&left, "va", &one, "oa");
+    join(&one, "ob", &other, "pa");
+    join(&other, "pb", &right, "vb");
+    left.ip("addr add 10.9.0.1/24 dev va");
+    right.ip("addr add 10.9.0.2/24 dev vb");
+    let first = DataPlane::start(&one, "--input iface:oa --output iface:ob --both-ways --policy gr3 --workers 1");
+    let second = DataPlane::start(&other, "--input iface:pa --output iface:pb --both-ways --policy hrw --workers 1");
+    assert!(pings(&left, "10.9.0.2"));
+    transfer(&left, &right, "10.9.0.2", PAYLOAD / 4);
+    let first = first.end();
+    // What is under way arrives.
+    thread::sleep(Duration::from_millis(300));
+    let second = second.end();
+    assert_all_passed(&first, "iface:oa", "iface:ob");
+    assert_all_passed(&second, "iface:pa", "iface:pb");
+    assert_eq!(frames(&first, "iface:ob").1, frames(&second, "iface:pa").0, "between the two nothing is lost");
+}
+
+#[test]
+fn a_host_reaches_another_through_tun_devices() {
+    let Some(_turn) = turn() else { return };
+    let (left, right) = (Namespace::new(), Namespace::new());
+    left.silence();
+    let words = "--input tun:hya --output tun:hyb:mtu=1400 --both-ways --policy drr --workers 1";
+    let plane = DataPlane::start(&left, words);
+    left.give("hyb", &right);
+    right.ip("addr add 10.9.0.2 peer 10.9.0.1 dev hyb");
+    right.ip("link set dev hyb up");
+    left.ip("addr add 10.9.0.1 peer 10.9.0.2 dev hya");
+    left.ip("link set dev hya mtu 1400");
+    assert!(pings(&left, "10.9.0.2"));
+    transfer(&left, &right, "10.9.0.2", PAYLOAD / 4);
+    assert_all_passed(&plane.end(), "tun:hya", "tun:hyb");
+    assert!(!left.ip("-brief link").contains("hya"), "the device goes with the run");
+}

@@ -1,0 +1,101 @@
+//! Replacement: a scheduler with other cores, other families of policies, or other weights goes on where this one is.
+//!
+//! A hot swap (`swap.rs`) keeps queues and cores, and goes on while packets are in service. A replacement builds everything
+//! anew, and so has to wait until nothing is in service: a packet in service on a core that the new layout does not have, or
+//! whose flow goes elsewhere, could be overtaken.
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::mem;
+
+use super::scheduler::Scheduler;
+use super::slab::NONE;
+use crate::id::Slot;
+use crate::policy::{Allocate, BuildError, Share, Steer, Target};
+use crate::unit::Time;
+
+impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
+    /// Cores, as many as it was made for.
+    pub fn cores(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// Whether no packet is in service, so that [`Scheduler::replace`] may be called. O(cores).
+    pub fn is_quiet(&self) -> bool {
+        self.cores.iter().all(|core| core.in_service == 0)
+    }
+
+    /// `fresh`, which has had no packet, goes on where this scheduler is, and this has its place from now on. Packets keep
+    /// their slots; they are steered and queued anew in the order in which they came in, so flows keep their order. The account
+    /// goes on, and so do the order at the exit and weights given on the way. Switches that a driver was told of are void.
+    /// Limits of queues and clients count for packets that come later. O(n log n) in the packets waiting.
+    ///
+    /// # Errors
+    /// If `fresh` was made for other numbers of packets, flows or clients, or for other chains; then nothing has changed.
+    ///
+    /// # Panics
+    /// If a packet is in service, if the driver has not yet asked for packets dropped, or if there is a journal, which has no
+    /// word for this.
+    pub fn replace(&mut self, now: Time, mut fresh: Self) -> Result<(), BuildError> {
+        self.advance(now);
+        assert!(self.is_quiet(), "packets are in service");
+        assert!(self.dropped.is_empty(), "packets dropped have not been asked for");
+        assert!(self.journal.is_none() && fresh.journal.is_none(), "a journal has no word for a replacement");
+        self.check_alike(&fresh)?;
+        let waiting = self.waiting_by_sequence();
+        mem::swap(&mut self.slab, &mut fresh.slab);
+        fresh.exit = self.exit.take();
+        fresh.account = self.account;
+        (fresh.accepted, fresh.now) = (self.accepted, self.now);
+        for id in self.reweighed.ids() {
+            if let Some(weight) = self.reweighed[id] {
+                fresh.set_weight(now, id, weight);
+            }
+        }
+        *self = fresh;
+        waiting.into_iter().for_each(|slot| self.queue_anew(now, slot));
+        Ok(())
+    }
+
+    /// Refuses another scheduler whose packets, flows or clients are not those of this one.
+    fn check_alike(&self, fresh: &Self) -> Result<(), BuildError> {
+        let alike = [
+            ("packets", self.packets_max == fresh.packets_max && self.plan.push_out == fresh.plan.push_out),
+            ("flows", self.plan.flows == fresh.plan.flows),
+            ("clients", self.plan.clients == fresh.plan.clients),
+            ("services", self.eligible.len() == fresh.eligible.len()),
+            ("chains", self.chains.iter().eq(fresh.chains.iter())),
+        ];
+        match alike.into_iter().find(|&(_, alike)| !alike) {
+            Some((what, _)) => {
+                Err(BuildError::new(format!("it was made for other {what}, which only another run can have")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The packets waiting, those held back too, as they came in.
+    fn waiting_by_sequence(&self) -> Vec<Slot> {
+        let queued = self.queues.iter().flat_map(|queue| queue.waiting_slots(&self.slab));
+        let held = self.steer.as_ref().and_then(|steer| steer.held.front());
+        let held = core::iter::successors(held, |&slot| {
+            let next = self.slab.get(slot).next;
+            (next != NONE).then_some(next)
+        });
+        let mut waiting: Vec<Slot> = queued.chain(held).collect();
+        waiting.sort_unstable_by_key(|&slot| self.slab.get(slot).packet.sequence);
+        waiting
+    }
+
+    /// A packet that has its slot already is steered and queued.
+    fn queue_anew(&mut self, now: Time, slot: Slot) {
+        let packet = self.slab.get(slot).packet;
+        match self.steer(now, &packet, true) {
+            Some(Target::Hold) => {
+                let steer = self.steer.as_mut().expect("who holds back packets steers");
+                steer.held.push(slot, &mut self.slab);
+            }
+            target => self.join(now, slot, target, self.queue_of(target, packet.service)),
+        }
+    }
+}
