@@ -257,7 +257,9 @@ mod tests {
     }
 
     /// The ports, each with whether it receives and sends, and for each input its port and where its frames leave.
-    fn shape(plan: &Plan) -> (Vec<(String, bool, bool)>, Vec<(usize, Option<usize>)>) {
+    type Shape = (Vec<(String, bool, bool)>, Vec<(usize, Option<usize>)>);
+
+    fn shape(plan: &Plan) -> Shape {
         let ports = plan.ports.iter().map(|(name, ways)| (name.name(), ways.receives, ways.sends));
         (ports.collect(), plan.inputs.iter().map(|input| (input.port, input.onward)).collect())
     }
