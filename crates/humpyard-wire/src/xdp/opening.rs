@@ -207,7 +207,9 @@ impl Opening<'_> {
         if shares.is_none() {
             socket::set_umem(&first, umem).map_err(|error| self.not_registered(umem, &error))?;
         }
-        let fill: Producer<u64> = socket::producer(&first, Kind::Fill, of_use(receives, frames)).map_err(making)?;
+        // Twice: the kernel shows a frame before it shows that the chunk's place is free.
+        let fill_entries = of_use(receives, 2 * frames);
+        let fill: Producer<u64> = socket::producer(&first, Kind::Fill, fill_entries).map_err(making)?;
         // Every chunk that is for sending can have been sent by this queue.
         let completion_entries = of_use(sends, frames * counts.send.max(1));
         let completion: Consumer<u64> =

@@ -41,13 +41,14 @@ impl ReceiveQueue {
     /// Gives the kernel a chunk, which it sees after the next turn.
     fn give(&mut self, chunk: Chunk) {
         let has_room = self.fill.put(chunk.give());
-        debug_assert!(has_room, "there are no more chunks than the fill ring holds");
+        debug_assert!(has_room, "the ring holds every chunk twice");
     }
 
     /// Gives back what was taken, and looks for more.
     fn turn_over(&mut self) -> bool {
-        self.fill.publish();
+        // In this order a chunk that the kernel fills again finds a place to arrive at.
         self.arrived.release();
+        self.fill.publish();
         self.arrived.look()
     }
 
