@@ -127,6 +127,21 @@ params! {
     }
 }
 
+/// Bytes of an Ethernet header, and of a tag in it.
+const ETHERNET_HEADER: usize = 14;
+const TAG: usize = 4;
+
+/// Bytes of the Ethernet header that a frame begins with, with up to two tags.
+fn link_header_bytes(data: &[u8]) -> usize {
+    let is_tag = |at: usize| matches!(data.get(at..at + 2), Some([0x81, 0x00] | [0x88, 0xa8]));
+    let first = ETHERNET_HEADER - 2;
+    match (is_tag(first), is_tag(first + TAG)) {
+        (true, true) => ETHERNET_HEADER + 2 * TAG,
+        (true, false) => ETHERNET_HEADER + TAG,
+        _ => ETHERNET_HEADER,
+    }
+}
+
 /// What both halves of a port need, as long as one of them is there.
 struct Opened {
     /// By queue.
@@ -153,5 +168,23 @@ struct QueueSockets {
 impl QueueSockets {
     fn sender(&self) -> &OwnedFd {
         self.second.as_ref().unwrap_or(&self.first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_belong_to_the_header() {
+        let header = |types: &[u8]| {
+            let data = [&[0x81; 12], types, &[0; 46]].concat();
+            link_header_bytes(&data)
+        };
+        assert_eq!(header(&[8, 0]), 14);
+        assert_eq!(header(&[0x81, 0, 0, 5, 8, 0]), 18);
+        assert_eq!(header(&[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6, 8, 0]), 22);
+        assert_eq!(header(&[8, 0, 0, 5, 0x81, 0]), 14);
+        assert_eq!(link_header_bytes(&[]), 14);
     }
 }

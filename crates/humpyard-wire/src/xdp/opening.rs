@@ -207,7 +207,9 @@ impl Opening<'_> {
         if shares.is_none() {
             socket::set_umem(&first, umem).map_err(|error| self.not_registered(umem, &error))?;
         }
-        let fill: Producer<u64> = socket::producer(&first, Kind::Fill, of_use(receives, frames)).map_err(making)?;
+        // Twice: the kernel shows a frame before it shows that the chunk's place is free.
+        let fill_entries = of_use(receives, 2 * frames);
+        let fill: Producer<u64> = socket::producer(&first, Kind::Fill, fill_entries).map_err(making)?;
         // Every chunk that is for sending can have been sent by this queue.
         let completion_entries = of_use(sends, frames * counts.send.max(1));
         let completion: Consumer<u64> =
@@ -314,7 +316,7 @@ impl Opening<'_> {
         match error.raw_os_error() {
             Some(libc::ENOBUFS) => self.unusable(format!(
                 "{} KiB for frames is more than this user may lock: run with ulimit -l unlimited, give the program \
-                 CAP_IPC_LOCK, or take fewer frames (frames={})",
+                 CAP_IPC_LOCK, or take fewer chunks than frames={}",
                 umem.bytes() >> 10,
                 self.params.frames
             )),

@@ -9,17 +9,15 @@ use humpyard_core::unit::Time;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::source::{Polled, Received, Source};
 
-use super::Opened;
 use super::ring::{Consumer, Producer};
 use super::socket;
 use super::umem::Chunk;
+use super::{ETHERNET_HEADER, Opened, link_header_bytes};
 use crate::interface::Interface;
 use crate::offload::{Offload, Segmenter, fill_in_if_left};
 
 /// Frames taken from one queue before the next has its turn, and after which their chunks go back to the kernel.
 const TURN: u32 = 64;
-/// Bytes of the header that every frame has.
-const ETHERNET_HEADER: usize = 14;
 
 /// A queue by which frames come.
 pub(super) struct ReceiveQueue {
@@ -43,13 +41,14 @@ impl ReceiveQueue {
     /// Gives the kernel a chunk, which it sees after the next turn.
     fn give(&mut self, chunk: Chunk) {
         let has_room = self.fill.put(chunk.give());
-        debug_assert!(has_room, "there are no more chunks than the fill ring holds");
+        debug_assert!(has_room, "the ring holds every chunk twice");
     }
 
     /// Gives back what was taken, and looks for more.
     fn turn_over(&mut self) -> bool {
-        self.fill.publish();
+        // In this order a chunk that the kernel fills again finds a place to arrive at.
         self.arrived.release();
+        self.fill.publish();
         self.arrived.look()
     }
 
@@ -85,9 +84,8 @@ pub(crate) struct XdpSource {
     left: u32,
     /// When it was last looked what has come: the kernel does not say when it came.
     now: Time,
-    /// Bytes of a frame above which it was put together from several.
-    frame_bytes_max: usize,
-    packet_bytes_max: usize,
+    /// Bytes of a packet above which it was put together from several.
+    mtu: usize,
     fills_checksums: bool,
     /// Whether the kernel looks at the card only when asked.
     asks: bool,
@@ -112,8 +110,7 @@ impl XdpSource {
             turn: 0,
             left: TURN,
             now: Time::default(),
-            frame_bytes_max: interface.frame_bytes_max(),
-            packet_bytes_max: interface.mtu,
+            mtu: interface.mtu,
             fills_checksums,
             asks,
             segmenter: Segmenter::default(),
@@ -162,9 +159,9 @@ impl XdpSource {
         frame.link = LinkType::Ethernet;
         (frame.port, frame.answer) = (0, false);
         frame.wire_length = frame.data.len() as u32;
-        if frame.data.len() > self.frame_bytes_max {
+        if frame.data.len() > self.mtu + link_header_bytes(&frame.data) {
             core::mem::swap(self.segmenter.frame(), frame);
-            let offload = Offload::of_big(self.segmenter.frame(), self.packet_bytes_max);
+            let offload = Offload::of_big(self.segmenter.frame(), self.mtu);
             return offload.is_some_and(|offload| self.segmenter.begin(offload)) && self.segmenter.next(frame);
         }
         if self.fills_checksums {

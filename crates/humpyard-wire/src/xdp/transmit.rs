@@ -12,10 +12,10 @@ use humpyard_services::link::{IpVersion, Network};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::sink::{Sent, Sink};
 
-use super::Opened;
 use super::ring::{Consumer, Producer};
 use super::socket;
 use super::umem::Chunk;
+use super::{ETHERNET_HEADER, Opened, TAG, link_header_bytes};
 use crate::interface::Interface;
 
 /// Frames that wait for others, at most, before the kernel hears of them.
@@ -25,10 +25,6 @@ const TRIES: u32 = 64;
 /// How long the last frames have to leave.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_micros(100);
-/// Bytes of an Ethernet header, and of a tag.
-const ETHERNET_HEADER: usize = 14;
-const TAG: usize = 4;
-
 /// A queue by which frames leave.
 pub(super) struct SendQueue {
     leaving: Producer<libc::xdp_desc>,
@@ -112,8 +108,8 @@ impl XdpSink {
 
     /// Whether the interface passes on a frame of this length.
     fn passes(&self, frame: &Frame) -> bool {
-        let is_tagged = matches!(frame.data.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
-        let bytes_max = self.mtu + ETHERNET_HEADER + if is_tagged { TAG } else { 0 };
+        // The system allows for one tag.
+        let bytes_max = self.mtu + link_header_bytes(&frame.data).min(ETHERNET_HEADER + TAG);
         let chunk_bytes = self.opened.umem.chunk_bytes() as usize;
         (ETHERNET_HEADER..=bytes_max).contains(&frame.data.len())
             && (self.opened.has_parts || frame.data.len() <= chunk_bytes)

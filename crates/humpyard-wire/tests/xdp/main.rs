@@ -6,18 +6,21 @@
 mod namespace;
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use humpyard_core::frame::Frame;
 use humpyard_traffic::TrafficError;
-use humpyard_traffic::sink::{self, Sink};
-use humpyard_traffic::source::{Polled, Source};
+use humpyard_traffic::sink::{self, Sent, Sink};
+use humpyard_traffic::source::{Polled, Received, Source};
 use humpyard_wire::Ports;
 
 use self::namespace::{End, Pair};
 
 /// How long frames may be under way.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Lengths of frames, in bytes.
 const LENGTHS: [usize; 7] = [60, 61, 127, 512, 1000, 1513, 1514];
 /// Pairs of addresses that frames are between.
@@ -141,12 +144,17 @@ fn pass(from: &mut dyn Sink, to: &mut dyn Source, make: fn(u32) -> Frame, count:
     assert_eq!((received.frames, received.missed, received.left, received.malformed), (count.into(), 0, 0, 0));
 }
 
+/// Who sends by so many queues: a packet socket has a queue for each processor that it happens to run on, and so keeps flows in
+/// order by one queue only.
+const fn sender(queues: u32) -> &'static str {
+    if queues == 1 { "iface:b" } else { "xdp:b" }
+}
+
 /// Frames come in by XDP, with these queues and parameters.
 fn comes_in(queues: u32, parameters: &str) {
     let Some(pair) = Pair::new(queues) else { return };
     let mut to = pair.within(End::A, || source(&format!("xdp:a:{parameters}")));
-    // A packet socket has a queue for each processor that it runs on, and so keeps flows in order by one queue only.
-    let mut from = pair.within(End::B, || sink(if queues == 1 { "iface:b" } else { "xdp:b" }));
+    let mut from = pair.within(End::B, || sink(sender(queues)));
     pass(&mut *from, &mut *to, any_frame, 5000);
 }
 
@@ -239,7 +247,7 @@ fn what_comes_in_goes_out_again() {
         let Some(pair) = Pair::new(queues) else { return };
         let name = format!("xdp:a:mode={mode}");
         let mut here = pair.within(End::A, || open(Some(&name), &name)).unwrap();
-        let (mut from, mut to) = pair.within(End::B, || (sink("iface:b"), source("iface:b")));
+        let (mut from, mut to) = pair.within(End::B, || (sink(sender(queues)), source("iface:b")));
         let mut expected = Expected::new(any_frame);
         for number in 0..3000 {
             from.write(&any_frame(number)).unwrap();
@@ -258,6 +266,80 @@ fn what_comes_in_goes_out_again() {
             }
         }
         assert_eq!(here.sink.finish().unwrap(), 3000);
+    }
+}
+
+/// Bytes of a transfer.
+const TRANSFER: usize = 20 << 20;
+
+/// The bytes of a transfer.
+fn transfer() -> Vec<u8> {
+    (0..TRANSFER as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+/// Is set when this is dropped, also by a test that fails.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Carries frames between two ports until it is told to stop; answers what both have counted.
+fn carry(mut left: Ports, mut right: Ports, stop: &AtomicBool) -> [Received; 2] {
+    let mut frame = Frame::default();
+    let mut carry = |source: &mut dyn Source, sink: &mut dyn Sink| {
+        for _ in 0..64 {
+            if source.poll(&mut frame).unwrap() != Polled::Frame {
+                break;
+            }
+            frame.port = 0;
+            sink.write(&frame).unwrap();
+        }
+        sink.send().unwrap();
+    };
+    while !stop.load(Ordering::Relaxed) {
+        carry(&mut *left.source, &mut *right.sink);
+        carry(&mut *right.source, &mut *left.sink);
+        std::thread::yield_now();
+    }
+    [left, right].map(|mut ports| ports.source.received().unwrap().remove(0))
+}
+
+#[test]
+fn the_systems_own_stacks_speak_tcp_through_it() {
+    for mode in ["native", "generic"] {
+        let (Some(here), Some(there)) = (Pair::new(1), Pair::new(1)) else { return };
+        for (pair, host) in [(&here, 1), (&there, 2)] {
+            pair.address(End::B, &format!("10.9.0.{host}/24"));
+            pair.address(End::B, &format!("fd09::{host}/64"));
+        }
+        let name = format!("xdp:a:mode={mode}");
+        let [left, right] = [&here, &there].map(|pair| pair.within(End::A, || open(Some(&name), &name)).unwrap());
+        let stop = AtomicBool::new(false);
+        let received = std::thread::scope(|scope| {
+            let carrying = scope.spawn(|| carry(left, right, &stop));
+            let stop = SetAtEnd(&stop);
+            for address in ["10.9.0.2:5001", "[fd09::2]:5001"] {
+                let listener = there.within(End::B, || TcpListener::bind(address).unwrap());
+                let to = address.parse().unwrap();
+                let mut from = here.within(End::B, || TcpStream::connect_timeout(&to, PATIENCE).unwrap());
+                from.set_write_timeout(Some(PATIENCE)).unwrap();
+                let sending = scope.spawn(move || from.write_all(&transfer()));
+                let mut came = Vec::new();
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                let ended = stream.read_to_end(&mut came);
+                let sent = sending.join().unwrap();
+                let is_same = came == transfer();
+                assert!(is_same, "{mode} {address}: {} bytes came, {ended:?}, {sent:?}", came.len());
+            }
+            drop(stop);
+            carrying.join().unwrap()
+        });
+        let least = 2 * TRANSFER as u64 / 1500;
+        assert!(received[0].frames > least && received[0].malformed == 0, "{mode}: {received:?}");
     }
 }
 
@@ -347,6 +429,23 @@ fn an_interface_that_goes_down_and_up_again_goes_on() {
 }
 
 #[test]
+fn frames_that_find_nobody_at_the_other_end_are_counted() {
+    let Some(pair) = Pair::new(1) else { return };
+    let mut from = pair.within(End::A, || sink("xdp:a"));
+    pair.link(End::B, &["down"]);
+    (0..100).for_each(|number| from.write(&any_frame(number)).unwrap());
+    from.send().unwrap();
+    let sent = from.sent().remove(0);
+    assert_eq!((sent.frames, sent.full, sent.down), (0, 100, 0));
+    pair.link(End::B, &["up"]);
+    let mut to = pair.within(End::B, || source("iface:b"));
+    (0..100).for_each(|number| from.write(&any_frame(number)).unwrap());
+    from.send().unwrap();
+    Expected::new(any_frame).take(&mut *to, 100);
+    assert_eq!(from.sent().remove(0), Sent { frames: 100, ..sent });
+}
+
+#[test]
 fn one_program_has_an_interface_and_leaves_it_as_it_was() {
     let Some(pair) = Pair::new(2) else { return };
     let before = pair.show(End::A);
@@ -384,6 +483,8 @@ fn what_cannot_be_opened_says_why() {
         assert!(refused.contains("queues=3: `a` has 2"), "{refused}");
         let refused = refusal("xdp:a:copy=zero");
         assert!(refused.contains("the driver of `a` has no zero copy; use copy=auto"), "{refused}");
+        let refused = refusal("xdp:a:frames=100");
+        assert!(refused.contains("`frames` takes 256 to 65536"), "{refused}");
         let refused = refusal("xdp:b");
         assert!(refused.contains("no interface `b`"), "{refused}");
         let refused = refusal("xdp:lo");

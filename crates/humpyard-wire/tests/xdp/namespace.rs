@@ -70,6 +70,11 @@ impl Pair {
         ip(&arguments).unwrap();
     }
 
+    /// Gives an interface an address, so that the system itself uses it.
+    pub(crate) fn address(&self, end: End, address: &str) {
+        ip(&["-n", self.name(end), "address", "add", address, "dev", end.interface(), "nodad"]).unwrap();
+    }
+
     /// What the system says of an interface.
     pub(crate) fn show(&self, end: End) -> String {
         ip(&["-n", self.name(end), "-d", "link", "show", "dev", end.interface()]).unwrap()
