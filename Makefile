@@ -24,6 +24,7 @@ reproduce: prerequisites
 	./target/release/humpyard reproduce all --quick
 
 test: prerequisites format lint docs check-no-std
+	@scripts/prerequisites network
 	HUMPYARD_PYTHON=$(PYTHON) $(CARGO) test --locked --workspace --all-features
 	$(or $(CARGO_TARGET_DIR),target)/debug/examples/own_packets
 

@@ -136,7 +136,9 @@ mod tests {
         let mut written = config("hrw");
         written.journal = Some("run.jsonl".to_owned());
         assert!(refusal(&written, &config("drr")).contains("--journal"));
-        assert!(refusal(&running, &config("drr:quantum=0")).contains("quantum"));
+        let mut uneven = config("hrw");
+        uneven.contexts = 3;
+        assert!(refusal(&running, &uneven).contains("`contexts` cannot"));
     }
 
     #[test]

@@ -143,7 +143,7 @@ mod tests {
 
     macro_rules! all {
         () => {
-            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, firewall"
+            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, firewall, pass"
         };
     }
 
