@@ -62,7 +62,7 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     }
     if let Rate::Load(_) = config.rate {
         // Reading ends at once.
-        let mut control = Control { stop: &AtomicBool::new(true), progress: &mut |_, _| {} };
+        let mut control = Control { stop: &AtomicBool::new(true), progress: &mut |_, _| {}, metrics: None };
         parts::pacer(config, cores, &mut control)?;
     }
     if humpyard_wire::needed(&config.inputs(), &config.output) && config.host == Host::Live {

@@ -6,7 +6,7 @@ use core::time::Duration;
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::measure::{Histogram, Summary};
 use humpyard_core::policy::Setup;
-use humpyard_runtime::{Live, Overload};
+use humpyard_runtime::{Live, Overload, Watched, watch};
 use humpyard_services::{Factory, prepare};
 use humpyard_sim::Simulation;
 use humpyard_wire::Ports;
@@ -14,6 +14,7 @@ use humpyard_wire::Ports;
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::environment::Environment;
+use crate::metrics::{About, Endpoint, Serving};
 use crate::parts::{self, AnyMeasured};
 use crate::result::{Damage, Measured, PacketCounts, Panic, PortCounts, RunResult};
 
@@ -23,6 +24,8 @@ pub struct Control<'a> {
     pub stop: &'a AtomicBool,
     /// Told now and then of the packets so far and how much of the input was read (0 to 1, where that is known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
+    /// Where the metrics of a live run are served while it goes on.
+    pub metrics: Option<Endpoint>,
 }
 
 /// Runs a configuration on its driver.
@@ -97,6 +100,8 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         if config.drop_privileges {
             humpyard_wire::drop_privileges()?;
         }
+        // After that, for each thread has privileges of its own.
+        let (_serving, watched) = serve(config, control)?.unzip();
         let outcome = humpyard_runtime::run(Live {
             measured,
             packets: config.buffer,
@@ -113,6 +118,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             classifier,
             stop: control.stop,
             progress: control.progress,
+            watched,
         })?;
         Ok((outcome, records.finish()?))
     })?;
@@ -148,6 +154,13 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         environment: Environment::of(&result.input, &outcome.seats),
         ..result
     })
+}
+
+/// Serves the metrics of the run that gets the other half of the watch, if that was asked for.
+fn serve(config: &RunConfig, control: &mut Control<'_>) -> Result<Option<(Serving, Watched)>, LabError> {
+    let Some(endpoint) = control.metrics.take() else { return Ok(None) };
+    let (watch, watched) = watch();
+    Ok(Some((endpoint.serve(watch, About::of(config))?, watched)))
 }
 
 /// What both drivers' results have from the configuration and the measurements; the rest is as if nothing had happened.

@@ -109,7 +109,7 @@ fn go(input: &str, host: Host) -> Result<RunResult, LabError> {
     config.flow_timeout = Some(core::time::Duration::from_secs(1));
     config.tunnels = "all".parse()?;
     config.warm_up = core::time::Duration::from_millis(10);
-    run(&config, &mut Control { stop: &AtomicBool::new(false), progress: &mut |_, _| {} })
+    run(&config, &mut Control { stop: &AtomicBool::new(false), progress: &mut |_, _| {}, metrics: None })
 }
 
 #[test]

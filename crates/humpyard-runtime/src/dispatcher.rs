@@ -10,7 +10,7 @@ use std::time::Instant;
 use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, Id, IdVec, Slot};
-use humpyard_core::measure::{Histogram, Measured};
+use humpyard_core::measure::{DelayTally, Histogram, Measured};
 use humpyard_core::mechanism::{Arrival, PlannedSwap};
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::storage::IdSet;
@@ -31,6 +31,7 @@ use crate::placement::{Seat, seats};
 use crate::threads::Threads;
 use crate::virtual_cores::VirtualCores;
 use crate::wait::{Doorbell, Next, Patience};
+use crate::watch::{FlowCounts, Snapshot, Watched};
 use crate::worker::{Done, Panicked, Workbench};
 
 /// What to do when as many packets are held as may be.
@@ -75,6 +76,8 @@ pub struct Live<'a, S, Q, A> {
     pub stop: &'a AtomicBool,
     /// Told now and then of the packets so far and how much of the source was read (0 to 1, where that is known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
+    /// One half of [`watch`](crate::watch()): the other is told how the run stands when it asks.
+    pub watched: Option<Watched>,
 }
 
 /// Frames read, at most, before results are looked for again.
@@ -106,6 +109,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
     let stopwatch = Stopwatch::start();
     let doorbell = Arc::new(Doorbell::new().map_err(RunError::Doorbell)?);
     let seats = seats(if matches!(live.clock, Clock::Real) { live.workers } else { 0 });
+    live.watched.as_ref().inspect(|watched| watched.begin(&doorbell));
     let crew = crew(&live, &seats, stopwatch, &doorbell)?;
     let now = if matches!(live.clock, Clock::Real) { Now::Real(stopwatch) } else { Now::Virtual(Time::ZERO) };
     let _seated = seats[0].take();
@@ -118,6 +122,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<O
         waiting_out: Vec::new(),
         made: IdVec::from_fn(live.workers.max(1), |_| Vec::new()),
         swap_pause_max: Duration::ZERO,
+        swaps: 0,
         spare: Vec::new(),
         next: None,
         shared: seats[0].shared,
@@ -214,6 +219,8 @@ struct Dispatcher<'a, S, Q, A> {
     made: IdVec<CoreId, Vec<Frame>>,
     /// The longest that all stood still while a policy took over.
     swap_pause_max: Duration,
+    /// Policies that have taken over.
+    swaps: u64,
     /// Buffers not in use.
     spare: Vec<Frame>,
     /// The frame read and not yet arrived, with its arrival.
@@ -241,6 +248,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let arrived = self.take_in()?;
             let dispatched = self.hand_out();
             self.live.sink.send()?;
+            if self.is_asked() {
+                self.answer();
+            }
             if !self.reading && self.live.measured.account().held + self.out.held == 0 {
                 return Ok(());
             }
@@ -255,6 +265,54 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             } else if !self.wait()? {
                 return Ok(());
             }
+        }
+    }
+
+    /// Whether somebody wants to know how the run stands.
+    #[inline]
+    fn is_asked(&self) -> bool {
+        self.live.watched.as_ref().is_some_and(Watched::is_asked)
+    }
+
+    /// Tells how the run stands.
+    #[cold]
+    fn answer(&mut self) {
+        let snapshot = Box::new(self.snapshot());
+        if let Some(watched) = &mut self.live.watched {
+            watched.answer(snapshot);
+        }
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let measured = &self.live.measured;
+        let scheduler = measured.scheduler();
+        let flows = self.live.classifier.flows();
+        let sent = self.live.sink.sent();
+        let mut out = self.out.clone();
+        out.on_sent(&sent);
+        let tally = measured.tally();
+        let cores = (0..tally.cores.len()).map(CoreId::from_index);
+        Snapshot {
+            elapsed: self.now.read().since(self.begin),
+            account: *measured.account(),
+            out,
+            in_flight: cores.clone().map(|core| scheduler.in_service(core)).collect(),
+            waiting: cores.map(|core| scheduler.waiting(core)).collect(),
+            tally,
+            flows: FlowCounts {
+                known: flows.len() as u64,
+                seen: flows.seen(),
+                evicted: flows.evicted(),
+                expired: flows.expired(),
+            },
+            // A look at a run is no reason to end it.
+            received: self.live.source.received().unwrap_or_default(),
+            sent,
+            decision: DelayTally::of(&self.decision),
+            overdue_max: self.overdue_max,
+            swaps: self.swaps,
+            swap_pause_max: self.swap_pause_max,
+            sampled: Vec::new(),
         }
     }
 
@@ -490,6 +548,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let answer = measured.on_arrival(now, packet);
         self.record(timed);
         self.arrivals += 1;
+        if let Some(watched) = &mut self.live.watched {
+            watched.on_arrival(self.arrivals, || self.live.classifier.flows().key(packet.flow));
+        }
         self.follow_up(now)?;
         match answer {
             Arrival::Queued(slot) => self.held[slot] = Held { number: self.arrivals, frame },
@@ -538,6 +599,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let started = Instant::now();
             (swap.take_over)(now, self.live.measured.scheduler_mut()).map_err(RunError::Swap)?;
             self.swap_pause_max = self.swap_pause_max.max(started.elapsed());
+            self.swaps += 1;
             self.follow_up(now)?;
         }
         Ok(due)
@@ -565,7 +627,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let longest = until_next.map_or(SLEEP_MAX, |until| until.saturating_sub(WAKE_EARLY).min(SLEEP_MAX));
         if !longest.is_zero() {
             let wakers = if self.listens() { self.live.source.descriptors() } else { Vec::new() };
-            self.doorbell.sleep(longest, &wakers, || self.crew.has_results());
+            self.doorbell.sleep(longest, &wakers, || self.crew.has_results() || self.is_asked());
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ mod placement;
 mod threads;
 mod virtual_cores;
 mod wait;
+mod watch;
 mod worker;
 
 pub use clock::Clock;
@@ -24,3 +25,4 @@ pub use counters::Counters;
 pub use dispatcher::{Live, Overload, run};
 pub use outcome::{OutAccount, Outcome, RunError, ServicePanic};
 pub use placement::{Seat, Seated, Thread, processors};
+pub use watch::{FlowCounts, SAMPLED_EVERY, SAMPLES, Snapshot, Watch, WatchError, Watched, watch};

@@ -276,6 +276,7 @@ impl Case<'_> {
             pacer: Pacer::new(self.pace.expect("a simulation has a pace")),
             stop: &AtomicBool::new(false),
             progress: &mut |_, _| {},
+            watched: None,
         });
         let outcome = outcome.expect("room for every flow");
         ran(&outcome.measured, &log, outcome.flows)

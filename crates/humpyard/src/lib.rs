@@ -8,7 +8,7 @@
 //!
 //! let mut config = RunConfig::new(Host::Sim, "gen:poisson:packets=10000", "drr".parse()?);
 //! config.cores = 4;
-//! let mut control = Control { stop: &AtomicBool::new(false), progress: &mut |_, _| {} };
+//! let mut control = Control { stop: &AtomicBool::new(false), progress: &mut |_, _| {}, metrics: None };
 //! let result = run(&config, &mut control)?;
 //! assert_eq!(result.packets.processed, 10_000);
 //! assert_eq!(result.summary.order.out_of_order, 0);

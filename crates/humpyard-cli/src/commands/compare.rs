@@ -39,7 +39,8 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);
-    let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
+    let mut control =
+        Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part), metrics: None };
     let repeat = arguments.repeat;
     let starting = |policy: &PolicySpec, repetition: u32| match repeat {
         1 => progress.relabel(&policy.to_string()),

@@ -27,7 +27,8 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
     let page = Page::create(Some(arguments.report.as_str()))?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);
-    let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
+    let mut control =
+        Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part), metrics: None };
     let demo = run_demo(&options, &mut control, |step| progress.relabel(step))?;
     drop(progress);
     page.write("A demonstration of humpyard", &about(&demo), &demo.comparison)?;

@@ -1,7 +1,9 @@
 //! `run` and `sim`: one policy, live or in virtual time.
 
+use core::net::SocketAddr;
 use std::process::ExitCode;
 
+use humpyard::lab::metrics::Endpoint;
 use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 
 use crate::arguments::{RunArguments, SimArguments};
@@ -55,7 +57,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
         return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
     }
     let config = run_configuration(arguments)?;
-    let result = watched(&config, common.quiet)?;
+    let metrics = arguments.metrics.map(endpoint).transpose()?;
+    let result = watched(&config, common.quiet, metrics)?;
     if !common.json {
         warn(&config);
     }
@@ -66,17 +69,26 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
 pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
     let config = sim_configuration(arguments)?;
-    let result = watched(&config, common.quiet)?;
+    let result = watched(&config, common.quiet, None)?;
     if !common.json {
         warn(&config);
     }
     report(&result, common.json, false)
 }
 
-fn watched(config: &RunConfig, quiet: bool) -> Result<RunResult, Failure> {
+/// Takes the address of metrics, before anything is done. A port that nobody chose is told.
+fn endpoint(address: SocketAddr) -> Result<Endpoint, Failure> {
+    let endpoint = Endpoint::bind(address)?;
+    if address.port() == 0 {
+        output::say(&format!("humpyard: metrics at http://{}/metrics", endpoint.address()));
+    }
+    Ok(endpoint)
+}
+
+fn watched(config: &RunConfig, quiet: bool, metrics: Option<Endpoint>) -> Result<RunResult, Failure> {
     let stop = stop::on_signal()?;
     let progress = Progress::new(&config.policy.to_string(), quiet);
-    let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part) };
+    let mut control = Control { stop: &stop, progress: &mut |packets, part| progress.update(packets, part), metrics };
     Ok(lab::run(config, &mut control)?)
 }
 
@@ -161,7 +173,7 @@ mod tests {
     fn panics_of_services_are_told_in_one_line() {
         let mut config = RunConfig::new(Host::Live, "gen:poisson:packets=10", "hrw".parse().unwrap());
         config.cores = 0;
-        let mut control = Control { stop: &AtomicBool::new(false), progress: &mut |_, _| {} };
+        let mut control = Control { stop: &AtomicBool::new(false), progress: &mut |_, _| {}, metrics: None };
         let mut result = lab::run(&config, &mut control).unwrap();
         assert_eq!(panics(&result), None);
         result.packets.dropped_out.insert("service_panicked", 3);

@@ -151,6 +151,7 @@ impl Run<'_> {
             longest: self.longest,
             stop,
             progress,
+            watched: None,
         })
     }
 }
