@@ -290,3 +290,80 @@ fn buckets(delays: &Delays) -> Vec<(f64, u64)> {
     }
     buckets
 }
+
+#[cfg(test)]
+mod tests {
+    use humpyard_traffic::sink::Sent;
+    use humpyard_traffic::source::Received;
+
+    use super::*;
+
+    fn run() -> Snapshot {
+        let mut run = Snapshot { version: "1.2.3".into(), policy: "drr".into(), bytes: 300, ..Snapshot::default() };
+        run.input = "a \"b\" \\ c".into();
+        run.packets.arrived = 5;
+        run.packets.dropped.insert("queue_full".into(), 2);
+        run.delay = Delays { sum_ns: 1_500_003_000, counts: vec![(1_000, 2), (1_001, 1), (1_500_000_000, 1)] };
+        run.cores = vec![Core { busy_ns: 250_000_000, queue: Some(3), ..Core::default() }, Core::default()];
+        run.services = vec![Service { name: "web".into(), packets: 4, ..Service::default() }];
+        run.ports.received = vec![Received { port: "iface:a".into(), missed: 7, ..Received::default() }];
+        run.ports.sent = vec![Sent { port: "iface:b".into(), full: 9, ..Sent::default() }];
+        run
+    }
+
+    #[test]
+    fn names_units_and_labels_are_those_of_the_field() {
+        let text = open_metrics(run());
+        for line in [
+            "# TYPE humpyard_build info",
+            "humpyard_build_info{version=\"1.2.3\"} 1",
+            "# TYPE humpyard_packets_received counter",
+            "humpyard_packets_received_total 5",
+            "humpyard_packets_dropped_total{reason=\"queue_full\"} 2",
+            "# UNIT humpyard_processed_bytes bytes",
+            "humpyard_processed_bytes_total 300",
+            "# TYPE humpyard_delay_seconds histogram",
+            "humpyard_delay_seconds_sum 1.500003",
+            "humpyard_delay_seconds_count 4",
+            "humpyard_delay_seconds_bucket{le=\"0.000001\"} 2",
+            "humpyard_delay_seconds_bucket{le=\"0.000002\"} 3",
+            "humpyard_delay_seconds_bucket{le=\"1.0\"} 3",
+            "humpyard_delay_seconds_bucket{le=\"2.0\"} 4",
+            "humpyard_delay_seconds_bucket{le=\"+Inf\"} 4",
+            "humpyard_core_busy_seconds_total{core=\"0\"} 0.25",
+            "humpyard_core_queue_packets{core=\"0\"} 3",
+            "humpyard_service_packets_total{service=\"web\"} 4",
+            "humpyard_port_missed_packets_total{port=\"iface:a\"} 7",
+            "humpyard_port_refused_packets_total{port=\"iface:b\",reason=\"full\"} 9",
+        ] {
+            assert!(text.lines().any(|found| found == line), "`{line}` is not in\n{text}");
+        }
+        assert!(!text.contains("core_queue_packets{core=\"1\"}"), "a core without a queue has no length of it");
+        assert!(text.contains(r#"input="a \"b\" \\ c""#), "{text}");
+        assert!(text.ends_with("\n# EOF\n"));
+    }
+
+    #[test]
+    fn the_older_text_names_counters_in_all_lines() {
+        let text = plain(&open_metrics(run()));
+        for line in [
+            "# HELP humpyard_packets_received_total Packets that came in.",
+            "# TYPE humpyard_packets_received_total counter",
+            "humpyard_packets_received_total 5",
+            "# TYPE humpyard_build_info gauge",
+            "# TYPE humpyard_delay_seconds histogram",
+            "# TYPE humpyard_packets_held gauge",
+        ] {
+            assert!(text.lines().any(|found| found == line), "`{line}` is not in\n{text}");
+        }
+        assert!(!text.contains("# UNIT") && !text.contains("# EOF"));
+    }
+
+    #[test]
+    fn each_time_is_in_one_bucket() {
+        let counts = (0..40).map(|power| (1 << power, 1)).collect();
+        let buckets = buckets(&Delays { sum_ns: 0, counts });
+        assert_eq!(buckets.iter().map(|&(_, count)| count).sum::<u64>(), 40);
+        assert!(buckets.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+}

@@ -272,3 +272,99 @@ impl Answer {
         bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use humpyard_runtime::watch;
+
+    use super::*;
+
+    fn here() -> SocketAddr {
+        "127.0.0.1:0".parse().unwrap()
+    }
+
+    fn about() -> About {
+        About { policies: vec!["drr".into(), "sfq".into()], ..About::default() }
+    }
+
+    /// What is answered to this, sent as it is.
+    fn told(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // A server that has heard enough may have closed.
+        let _ = stream.write_all(request.as_bytes());
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    }
+
+    #[test]
+    fn requests_that_are_none_are_told_so() {
+        let endpoint = Endpoint::bind(here()).unwrap();
+        let address = endpoint.address();
+        let (watch, watched) = watch();
+        drop(watched);
+        let serving = endpoint.serve(watch, about()).unwrap();
+        for (request, status) in [
+            ("GET / HTTP/1.1\r\n\r\n", "404"),
+            ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            ("\u{7}\r\n\r\n", "400"),
+            ("GET /metrics HTTP/1.1\r\n\r\n", "503"),
+            ("GET /snapshot.json?x=1 HTTP/1.0\r\n\r\n", "503"),
+        ] {
+            let answer = told(address, request);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request:?}: {answer:?}");
+        }
+        let long = format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(2 * LONGEST));
+        assert!(matches!(told(address, &long).get(..12), None | Some("HTTP/1.1 431")));
+        drop(serving);
+        assert!(TcpStream::connect(address).is_err(), "nobody answers any more");
+    }
+
+    /// Somebody who connects and says nothing keeps others waiting for two seconds, and the end of the run for no more.
+    #[test]
+    fn whoever_says_nothing_is_left_behind() {
+        let endpoint = Endpoint::bind(here()).unwrap();
+        let address = endpoint.address();
+        let serving = endpoint.serve(watch().0, about()).unwrap();
+        let _silent = [TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap()];
+        let started = Instant::now();
+        assert!(told(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+        assert!(started.elapsed() < 4 * EXCHANGE, "{:?}", started.elapsed());
+        let _silent = TcpStream::connect(address).unwrap();
+        let started = Instant::now();
+        drop(serving);
+        assert!(started.elapsed() < 2 * EXCHANGE, "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn addresses_that_cannot_be_taken_are_told_with_what_to_do() {
+        let taken = Endpoint::bind(here()).unwrap();
+        for (address, words) in [(taken.address(), "in use"), ("192.0.2.1:9464".parse().unwrap(), "no such address")] {
+            let said = Endpoint::bind(address).unwrap_err().to_string();
+            assert!(said.contains(words) && said.contains(&address.to_string()) && !said.contains('\n'), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_policy_is_the_last_that_took_over() {
+        assert_eq!([0, 1, 9].map(|swaps| about().policy(swaps).to_owned()), ["drr", "sfq", "sfq"]);
+        assert_eq!(About::default().policy(0), "");
+    }
+
+    #[test]
+    fn who_asks_gets_the_text_that_it_knows() {
+        for (accept, plain) in [
+            ("", false),
+            ("Accept: */*", false),
+            ("Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5", false),
+            ("accept: text/plain", true),
+            ("Accept: text/html,application/xml;q=0.9,*/*;q=0.8", true),
+        ] {
+            let text = format!("GET /metrics HTTP/1.1\r\n{accept}{}\r\n", if accept.is_empty() { "" } else { "\r\n" });
+            let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+            let mut request = Request::new(&mut headers);
+            assert!(request.parse(text.as_bytes()).unwrap().is_complete());
+            assert_eq!(wants_plain(&request), plain, "{accept}");
+        }
+    }
+}
