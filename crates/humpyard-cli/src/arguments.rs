@@ -92,7 +92,7 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcap --policy conn --services dpi --json
   humpyard run --input in.pcap --policy hrw --output out.pcap --quarantine bad.pcapng
   humpyard run --input in.pcap --policy drr --output out.pcap --clock virtual --load 0.9
-  humpyard run --input gen:poisson --policy drr --rate 200k --for 1m --metrics 127.0.0.1:9464
+  humpyard run --input gen:poisson --policy drr --rate 200k --for 60s --metrics 127.0.0.1:9464
 
 Without --rate packets come as fast as they are taken, so delay is mostly time in the buffer (--buffer);
 give a rate to measure delay. By a virtual clock services do their work on one thread, each packet keeps its worker busy for as

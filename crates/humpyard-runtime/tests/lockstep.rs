@@ -276,7 +276,6 @@ impl Case<'_> {
             pacer: Pacer::new(self.pace.expect("a simulation has a pace")),
             stop: &AtomicBool::new(false),
             progress: &mut |_, _| {},
-            watched: None,
         });
         let outcome = outcome.expect("room for every flow");
         ran(&outcome.measured, &log, outcome.flows)
@@ -329,6 +328,7 @@ impl Case<'_> {
             longest: self.longest,
             stop,
             progress: &mut |_, _| {},
+            watched: None,
         });
         let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", self.policy));
         assert!(outcome.measured.account().balances() && outcome.out.balances(), "{:?}", outcome.out);

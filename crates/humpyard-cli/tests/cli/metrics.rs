@@ -257,7 +257,8 @@ fn top_on_a_terminal_ends_with_the_run() {
     let directory = directory();
     let words = "--input gen:poisson:packets=1000000000 --rate 20000 --for 2s --policy sfq --workers 1";
     let served = Served::start(directory.path(), words, Stdio::null());
-    let top = format!("stty rows 24 cols 80; {} top {} --interval 200ms", env!("CARGO_BIN_EXE_humpyard"), served.address);
+    let top =
+        format!("stty rows 24 cols 80; {} top {} --interval 200ms", env!("CARGO_BIN_EXE_humpyard"), served.address);
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--command", &top, "/dev/null"]).stdin(Stdio::null());
     let said = Said::of(command.env("TERM", "xterm").output().expect("it runs"));
