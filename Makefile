@@ -6,7 +6,10 @@ CARGO ?= cargo
 PYTHON_ENVIRONMENT = $(abspath $(or $(CARGO_TARGET_DIR),target))/python
 PYTHON = $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench prerequisites python clean
+# Where what judges metrics is, unless it is installed.
+PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
+
+.PHONY: help demo test reproduce format lint docs check-no-std bench prerequisites prometheus python clean
 
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
@@ -23,9 +26,9 @@ reproduce: prerequisites
 	$(CARGO) build --locked --release --package humpyard-cli
 	./target/release/humpyard reproduce all --quick
 
-test: prerequisites format lint docs check-no-std
+test: prerequisites prometheus format lint docs check-no-std
 	@scripts/prerequisites network
-	HUMPYARD_PYTHON=$(PYTHON) $(CARGO) test --locked --workspace --all-features
+	HUMPYARD_PYTHON=$(PYTHON) HUMPYARD_PROMETHEUS=$(PROMETHEUS) $(CARGO) test --locked --workspace --all-features
 	$(or $(CARGO_TARGET_DIR),target)/debug/examples/own_packets
 
 format: python
@@ -49,6 +52,10 @@ bench: prerequisites
 
 prerequisites:
 	@scripts/prerequisites
+
+# For the check of the metrics; without it that is skipped.
+prometheus:
+	@scripts/prerequisites prometheus $(PROMETHEUS)
 
 # For the checks of the Python module; the program and its demonstration do without.
 python:

@@ -1,6 +1,9 @@
 //! The command line, declared.
 
+use core::net::SocketAddr;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use humpyard::lab::metrics::USUAL_ADDRESS;
 use humpyard::lab::timeline::TIMELINE_PACKETS;
 
 /// Share many cores among packets: try policies in a simulator, run them on real threads, use them in your program.
@@ -30,6 +33,9 @@ pub(crate) enum Command {
     /// Run packets through real services on real threads
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArguments),
+    /// Watch a live run that has --metrics: cores, services, queues, drops, ports, flows, policy
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(TopArguments),
     /// Run packets in virtual time, on cores whose work is a cost model
     #[command(after_help = SIM_EXAMPLES)]
     Sim(SimArguments),
@@ -86,10 +92,21 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcap --policy conn --services dpi --json
   humpyard run --input in.pcap --policy hrw --output out.pcap --quarantine bad.pcapng
   humpyard run --input in.pcap --policy drr --output out.pcap --clock virtual --load 0.9
+  humpyard run --input gen:poisson --policy drr --rate 200k --for 60s --metrics 127.0.0.1:9464
 
 Without --rate packets come as fast as they are taken, so delay is mostly time in the buffer (--buffer);
 give a rate to measure delay. By a virtual clock services do their work on one thread, each packet keeps its worker busy for as
 long as --costs says, and packets come as captured unless a rate is given: the figures are exactly those of `sim`. Ctrl-C ends reading: what is held is served and written, and the summary is printed.";
+
+const TOP_EXAMPLES: &str = "Examples:
+  humpyard top
+  humpyard top '[::1]:9464' --interval 500ms
+  humpyard top 127.0.0.1:9464 --once
+  humpyard top --json | jq .packets
+
+In another terminal: humpyard run --input SRC --policy drr --metrics 127.0.0.1:9464
+Keys: q ends, p pauses, left and right choose the column by which services are sorted. Rates, delays and the late fraction are
+those of the last interval. Top flows are those of the latest 1024 sampled packets, one in 64. Ends with 0 when the run does.";
 
 const SIM_EXAMPLES: &str = "Examples:
   humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9
@@ -388,12 +405,36 @@ pub(crate) struct RunArguments {
     /// Write everything that is told and decided to this file, a line each, for `humpyard replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<String>,
+    /// Serve metrics of the run at this address while it goes on, for Prometheus and `humpyard top`; port 0 is any, and is told
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics_address)]
+    pub(crate) metrics: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) timeline: TimelineOptions,
     #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
     #[command(flatten)]
     pub(crate) live: LiveOptions,
+}
+
+/// An address at which metrics are served.
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| String::from("give an address and a port, such as 127.0.0.1:9464 or [::1]:9464"))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArguments {
+    /// Where the run serves its metrics
+    #[arg(value_name = "HOST:PORT", default_value = USUAL_ADDRESS)]
+    pub(crate) address: String,
+    /// How often to look, from 100ms
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) interval: String,
+    /// Print one screen as text, of one interval, and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print one snapshot as JSON, and end
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

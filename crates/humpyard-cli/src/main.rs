@@ -10,6 +10,7 @@ mod failure;
 mod output;
 mod progress;
 mod stop;
+mod top;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, stdout};
@@ -69,6 +70,7 @@ fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {
     match command {
         Command::Demo(arguments) => commands::demo::demo(&arguments),
         Command::Run(arguments) => commands::run::run(&arguments),
+        Command::Top(arguments) => commands::top::top(&arguments),
         Command::Sim(arguments) => commands::run::sim(&arguments),
         Command::Compare(arguments) => commands::compare::compare(&arguments),
         Command::Reproduce(arguments) => commands::reproduce::reproduce(&arguments),

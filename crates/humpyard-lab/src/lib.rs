@@ -15,6 +15,7 @@ mod error;
 pub mod experiments;
 pub mod figures;
 mod journal;
+pub mod metrics;
 mod page;
 mod parts;
 pub mod plot;

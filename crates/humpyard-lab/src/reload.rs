@@ -31,7 +31,7 @@ pub trait Reload: Sync {
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// Makes what a run goes on with of every configuration that is wanted, until the run is over.
-pub(crate) fn watch(
+pub(crate) fn serve(
     begun: &RunConfig,
     clients: usize,
     reload: &dyn Reload,

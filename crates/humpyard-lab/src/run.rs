@@ -8,7 +8,7 @@ use std::thread;
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::measure::{Histogram, Summary};
 use humpyard_core::policy::Setup;
-use humpyard_runtime::{Live, Overload};
+use humpyard_runtime::{Live, Overload, Watched, watch};
 use humpyard_services::{Factory, prepare};
 use humpyard_sim::Simulation;
 use humpyard_wire::Ports;
@@ -16,8 +16,9 @@ use humpyard_wire::Ports;
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::environment::Environment;
+use crate::metrics::{About, Endpoint, Serving};
 use crate::parts::{self, AnyMeasured};
-use crate::reload::{Reload, watch};
+use crate::reload::{self, Reload};
 use crate::result::{Damage, Measured, PacketCounts, Panic, PortCounts, RunResult};
 
 /// How a run is watched and ended from outside.
@@ -28,12 +29,14 @@ pub struct Control<'a> {
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
     /// Asked now and then whether the run is to go on with another configuration; none is never. Live only.
     pub reload: Option<&'a dyn Reload>,
+    /// Where the metrics of a live run are served while it goes on.
+    pub metrics: Option<Endpoint>,
 }
 
 impl<'a> Control<'a> {
     /// A run that is ended by `stop`, tells of its progress, and keeps its configuration.
     pub fn new(stop: &'a AtomicBool, progress: &'a mut dyn FnMut(u64, Option<f64>)) -> Self {
-        Self { stop, progress, reload: None }
+        Self { stop, progress, reload: None, metrics: None }
     }
 }
 
@@ -112,7 +115,9 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         if config.drop_privileges {
             humpyard_wire::drop_privileges()?;
         }
-        let reload = control.reload;
+        // After that, for each thread has privileges of its own.
+        let (_serving, watched) = serve(config, control)?.unzip();
+        let wanted = control.reload;
         let (replacements, coming) = mpsc::channel();
         let live = Live {
             measured,
@@ -123,7 +128,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             overload: config.overload.unwrap_or(if waits { Overload::Wait } else { Overload::Drop }),
             clock: clock(config, setup)?,
             swaps: parts::swaps(config, setup, &records)?,
-            replacements: reload.map(|_| coming),
+            replacements: wanted.map(|_| coming),
             longest: config.longest,
             source,
             sink,
@@ -131,11 +136,12 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             classifier,
             stop: control.stop,
             progress: control.progress,
+            watched,
         };
         let over = AtomicBool::new(false);
         let outcome = thread::scope(|scope| {
-            if let Some(reload) = reload {
-                scope.spawn(|| watch(config, clients, reload, &over, &replacements));
+            if let Some(wanted) = wanted {
+                scope.spawn(|| reload::serve(config, clients, wanted, &over, &replacements));
             }
             let outcome = humpyard_runtime::run(live);
             over.store(true, Ordering::Relaxed);
@@ -176,6 +182,13 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         environment: Environment::of(&result.input, &outcome.seats),
         ..result
     })
+}
+
+/// Serves the metrics of the run that gets the other half of the watch, if that was asked for.
+fn serve(config: &RunConfig, control: &mut Control<'_>) -> Result<Option<(Serving, Watched)>, LabError> {
+    let Some(endpoint) = control.metrics.take() else { return Ok(None) };
+    let (watch, watched) = watch();
+    Ok(Some((endpoint.serve(watch, About::of(config))?, watched)))
 }
 
 /// What both drivers' results have from the configuration and the measurements; the rest is as if nothing had happened.

@@ -11,7 +11,7 @@ use std::time::Instant;
 use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, Id, IdVec, Slot};
-use humpyard_core::measure::{Histogram, Measured};
+use humpyard_core::measure::{DelayTally, Histogram, Measured};
 use humpyard_core::mechanism::{Arrival, PlannedSwap};
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::storage::IdSet;
@@ -34,6 +34,7 @@ use crate::replacement::{Replacement, Replacements};
 use crate::threads::Threads;
 use crate::virtual_cores::VirtualCores;
 use crate::wait::{Doorbell, Next, Patience};
+use crate::watch::{FlowCounts, Snapshot, Watched};
 use crate::worker::{Done, Panicked, Workbench};
 
 /// What to do when as many packets are held as may be.
@@ -80,6 +81,8 @@ pub struct Live<'a, S, Q, A> {
     pub stop: &'a AtomicBool,
     /// Told now and then of the packets so far and how much of the source was read (0 to 1, where that is known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
+    /// One half of [`watch`](crate::watch()): the other is told how the run stands when it asks.
+    pub watched: Option<Watched>,
 }
 
 /// Frames read, at most, before results are looked for again.
@@ -112,6 +115,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
     let doorbell = Arc::new(Doorbell::new().map_err(RunError::Doorbell)?);
     let is_real = matches!(live.clock, Clock::Real);
     let seats = seats(if is_real { live.workers } else { 0 });
+    live.watched.as_ref().inspect(|watched| watched.begin(&doorbell));
     let crew = crew(&live, &seats, stopwatch, &doorbell)?;
     let replacements = Replacements::new(live.replacements.take().filter(|_| is_real));
     let now = if is_real { Now::Real(stopwatch) } else { Now::Virtual(Time::ZERO) };
@@ -125,6 +129,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
         waiting_out: Vec::new(),
         made: IdVec::from_fn(live.workers.max(1), |_| Vec::new()),
         swap_pause_max: Duration::ZERO,
+        swaps: 0,
         spare: Vec::new(),
         next: None,
         shared: seats[0].shared,
@@ -240,6 +245,8 @@ struct Dispatcher<'a, S, Q, A> {
     made: IdVec<CoreId, Vec<Frame>>,
     /// The longest that all stood still while a policy took over.
     swap_pause_max: Duration,
+    /// Policies that have taken over.
+    swaps: u64,
     /// Buffers not in use.
     spare: Vec<Frame>,
     /// The frame read and not yet arrived, with its arrival.
@@ -276,6 +283,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let replaces = self.replacements.is_waiting();
             let dispatched = if replaces { self.replace()? } else { self.hand_out() };
             self.live.sink.send()?;
+            if self.is_asked() {
+                self.answer();
+            }
             if !self.reading && self.live.measured.account().held + self.out.held == 0 {
                 return Ok(());
             }
@@ -290,6 +300,54 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             } else if !self.wait()? {
                 return Ok(());
             }
+        }
+    }
+
+    /// Whether somebody wants to know how the run stands.
+    #[inline]
+    fn is_asked(&self) -> bool {
+        self.live.watched.as_ref().is_some_and(Watched::is_asked)
+    }
+
+    /// Tells how the run stands.
+    #[cold]
+    fn answer(&mut self) {
+        let snapshot = Box::new(self.snapshot());
+        if let Some(watched) = &mut self.live.watched {
+            watched.answer(snapshot);
+        }
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let measured = &self.live.measured;
+        let scheduler = measured.scheduler();
+        let flows = self.live.classifier.flows();
+        let sent = self.live.sink.sent();
+        let mut out = self.out.clone();
+        out.on_sent(&sent);
+        let tally = measured.tally();
+        let cores = (0..tally.cores.len()).map(CoreId::from_index);
+        Snapshot {
+            elapsed: self.now.read().since(self.begin),
+            account: *measured.account(),
+            out,
+            in_flight: cores.clone().map(|core| scheduler.in_service(core)).collect(),
+            waiting: cores.map(|core| scheduler.waiting(core)).collect(),
+            tally,
+            flows: FlowCounts {
+                known: flows.len() as u64,
+                seen: flows.seen(),
+                evicted: flows.evicted(),
+                expired: flows.expired(),
+            },
+            // A look at a run is no reason to end it.
+            received: self.live.source.received().unwrap_or_default(),
+            sent,
+            decision: DelayTally::of(&self.decision),
+            overdue_max: self.overdue_max,
+            swaps: self.swaps,
+            swap_pause_max: self.swap_pause_max,
+            sampled: Vec::new(),
         }
     }
 
@@ -525,6 +583,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let answer = measured.on_arrival(now, packet);
         self.record(timed);
         self.arrivals += 1;
+        if let Some(watched) = &mut self.live.watched {
+            watched.on_arrival(self.arrivals, || self.live.classifier.flows().key(packet.flow));
+        }
         self.follow_up(now)?;
         match answer {
             Arrival::Queued(slot) => self.held[slot] = Held { number: self.arrivals, frame },
@@ -614,6 +675,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let started = Instant::now();
             (swap.take_over)(now, self.live.measured.scheduler_mut()).map_err(RunError::Swap)?;
             self.swap_pause_max = self.swap_pause_max.max(started.elapsed());
+            self.swaps += 1;
             self.follow_up(now)?;
         }
         Ok(due)
@@ -641,7 +703,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let longest = until_next.map_or(SLEEP_MAX, |until| until.saturating_sub(WAKE_EARLY).min(SLEEP_MAX));
         if !longest.is_zero() {
             let wakers = if self.listens() { self.live.source.descriptors() } else { Vec::new() };
-            self.doorbell.sleep(longest, &wakers, || self.crew.has_results());
+            self.doorbell.sleep(longest, &wakers, || self.crew.has_results() || self.is_asked());
         }
         Ok(())
     }

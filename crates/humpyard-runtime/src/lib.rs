@@ -18,6 +18,7 @@ mod replacement;
 mod threads;
 mod virtual_cores;
 mod wait;
+mod watch;
 mod worker;
 
 pub use clock::Clock;
@@ -26,3 +27,4 @@ pub use dispatcher::{Live, Overload, run};
 pub use outcome::{OutAccount, Outcome, RunError, ServicePanic};
 pub use placement::{Seat, Seated, Thread, processors};
 pub use replacement::Replacement;
+pub use watch::{FlowCounts, SAMPLED_EVERY, SAMPLES, Snapshot, Watch, WatchError, Watched, watch};

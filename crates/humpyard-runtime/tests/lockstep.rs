@@ -329,6 +329,7 @@ impl Case<'_> {
             longest: self.longest,
             stop,
             progress: &mut |_, _| {},
+            watched: None,
         });
         let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", self.policy));
         assert!(outcome.measured.account().balances() && outcome.out.balances(), "{:?}", outcome.out);

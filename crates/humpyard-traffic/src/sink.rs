@@ -1,7 +1,7 @@
 //! Where frames go.
 
 use humpyard_core::frame::Frame;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::capture::CaptureWriter;
 use crate::error::TrafficError;
@@ -44,7 +44,7 @@ pub trait Sink {
 }
 
 /// What went out by an interface, and what did not. A frame that a sink took and has not yet sent is in neither.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Sent {
     /// The interface, as the run names it.
     pub port: String,

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::background::Background;
 use crate::capture::CaptureReader;
@@ -83,7 +83,7 @@ pub trait Source {
 }
 
 /// What came by an interface.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Received {
     /// The interface, as the run names it.
     pub port: String,

@@ -12,6 +12,7 @@ pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod table;
+pub(crate) mod top;
 pub(crate) mod trace;
 
 mod configuration;

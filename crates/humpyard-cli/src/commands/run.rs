@@ -1,7 +1,9 @@
 //! `run` and `sim`: one policy, live or in virtual time.
 
+use core::net::SocketAddr;
 use std::process::ExitCode;
 
+use humpyard::lab::metrics::Endpoint;
 use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 
 use crate::arguments::{RunArguments, SimArguments};
@@ -56,9 +58,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
         return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
     }
     let config = run_configuration(arguments)?;
+    let metrics = arguments.metrics.map(endpoint).transpose()?;
     let result = match arguments.traffic.config {
-        Some(_) => reloading(&config, common.quiet)?,
-        None => watched(&config, common.quiet)?,
+        Some(_) => reloading(&config, common.quiet, metrics)?,
+        None => watched(&config, common.quiet, metrics)?,
     };
     if !common.json {
         warn(&config);
@@ -71,7 +74,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
 pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
     let config = sim_configuration(arguments)?;
-    let result = watched(&config, common.quiet)?;
+    let result = watched(&config, common.quiet, None)?;
     if !common.json {
         warn(&config);
         warn_after(&config, &result);
@@ -79,21 +82,30 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
     report(&result, common.json, false)
 }
 
-fn watched(config: &RunConfig, quiet: bool) -> Result<RunResult, Failure> {
+/// Takes the address of metrics, before anything is done. A port that nobody chose is told.
+fn endpoint(address: SocketAddr) -> Result<Endpoint, Failure> {
+    let endpoint = Endpoint::bind(address)?;
+    if address.port() == 0 {
+        output::say(&format!("humpyard: metrics at http://{}/metrics", endpoint.address()));
+    }
+    Ok(endpoint)
+}
+
+fn watched(config: &RunConfig, quiet: bool, metrics: Option<Endpoint>) -> Result<RunResult, Failure> {
     let stop = stop::on_signal()?;
     let progress = Progress::new(&config.policy.to_string(), quiet);
     let mut show = |packets, part| progress.update(packets, part);
-    let mut control = Control::new(&stop, &mut show);
+    let mut control = Control { metrics, ..Control::new(&stop, &mut show) };
     Ok(lab::run(config, &mut control)?)
 }
 
 /// As [`watched`], and SIGHUP has the configuration file read again.
-fn reloading(config: &RunConfig, quiet: bool) -> Result<RunResult, Failure> {
+fn reloading(config: &RunConfig, quiet: bool, metrics: Option<Endpoint>) -> Result<RunResult, Failure> {
     let stop = stop::on_signal_but_hangup()?;
     let again = ReadAgain::on_signal()?;
     let progress = Progress::new(&config.policy.to_string(), quiet);
     let mut show = |packets, part| progress.update(packets, part);
-    let mut control = Control { reload: Some(&again), ..Control::new(&stop, &mut show) };
+    let mut control = Control { metrics, reload: Some(&again), ..Control::new(&stop, &mut show) };
     Ok(lab::run(config, &mut control)?)
 }
 

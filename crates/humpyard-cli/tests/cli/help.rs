@@ -11,6 +11,7 @@ fn every_command_helps() {
         "",
         "demo",
         "run",
+        "top",
         "sim",
         "compare",
         "schedule",

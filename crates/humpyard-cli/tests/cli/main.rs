@@ -10,6 +10,7 @@ mod journals;
 mod live;
 mod manual;
 mod memory;
+mod metrics;
 mod refusals;
 mod reload;
 mod repetitions;

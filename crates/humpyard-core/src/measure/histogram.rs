@@ -55,6 +55,11 @@ impl Histogram {
         self.count
     }
 
+    /// The sum of all values, exactly.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
     /// The greatest value, exactly; 0 if there is none.
     pub fn max(&self) -> u64 {
         self.max
@@ -83,6 +88,13 @@ impl Histogram {
     pub fn counts(&self) -> Vec<(u64, u64)> {
         let used = self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0);
         used.map(|(bucket, &count)| (highest(bucket).min(self.max), count)).collect()
+    }
+
+    /// As [`Self::counts`], but by the greatest value that the bucket could ever hold: a count, once given for a value, only
+    /// rises, so that two readings of a histogram in use can be subtracted.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let used = self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0);
+        used.map(|(bucket, &count)| (highest(bucket), count)).collect()
     }
 }
 
@@ -151,5 +163,18 @@ mod tests {
         let histogram = Histogram::new();
         assert_eq!((histogram.count(), histogram.max(), histogram.quantile(0.99)), (0, 0, 0));
         assert_eq!(histogram.mean(), 0.0);
+    }
+
+    #[test]
+    fn buckets_keep_their_names_when_a_greater_value_comes() {
+        let mut histogram = Histogram::new();
+        histogram.record(1_000_000);
+        let before = histogram.buckets();
+        assert_eq!((before.len(), before[0].1), (1, 1));
+        assert!(before[0].0 >= 1_000_000 && before[0].0 < 1_010_000, "{before:?}");
+        histogram.record(9);
+        histogram.record(1_000_001);
+        assert_eq!(histogram.buckets(), [(9, 1), (before[0].0, 2)]);
+        assert_eq!(histogram.sum(), 2_000_010);
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use super::{Measurements, Observer, Summary};
+use super::{Measurements, Observer, Summary, Tally};
 use crate::id::{ClientId, CoreId, FlowId, Slot};
 use crate::mechanism::{Account, Arrival, Completed, Dispatch, Dropped, Exit, Scheduler, Switch};
 use crate::packet::Packet;
@@ -175,6 +175,11 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// What became of every packet so far.
     pub fn account(&self) -> &Account {
         self.scheduler.account()
+    }
+
+    /// What was counted so far: [`Measurements::tally`].
+    pub fn tally(&self) -> Tally {
+        self.measurements.tally()
     }
 
     /// Everything measured, once the run is over.

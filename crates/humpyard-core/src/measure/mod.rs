@@ -9,6 +9,7 @@ mod measured;
 mod observer;
 mod order;
 mod summary;
+mod tally;
 
 pub use fairness::Fairness;
 pub use histogram::Histogram;
@@ -16,6 +17,7 @@ pub use measured::Measured;
 pub use observer::Observer;
 pub use order::Order;
 pub use summary::{CoreSummary, Delay, FairnessSummary, Late, OrderSummary, ServiceSummary, Summary, WarmUp};
+pub use tally::{CoreTally, DelayTally, ServiceTally, Tally};
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
@@ -247,6 +249,18 @@ impl Measurements {
         self.fairness.set_weight(client, weight);
     }
 
+    /// What was counted so far, while the run goes on: O(cores and services), whatever the flows and clients are.
+    pub fn tally(&self) -> Tally {
+        Tally {
+            bytes: self.bytes,
+            delay: DelayTally::of(&self.delay),
+            late: self.late,
+            out_of_order: self.order.out_of_order(),
+            cores: self.cores.iter().map(core_tally).collect(),
+            services: self.services.iter().map(service_tally).collect(),
+        }
+    }
+
     /// Everything, once the run is over.
     pub fn summary(&self, account: &Account) -> Summary {
         let duration = self.first_arrival.map_or(Time::ZERO, |first| self.last_departure.since(first));
@@ -278,6 +292,22 @@ fn core_summary(core: &Core, duration: Time) -> CoreSummary {
         packets: core.packets,
         switches: core.switches,
         cold: core.cold,
+    }
+}
+
+fn core_tally(core: &Core) -> CoreTally {
+    CoreTally { busy: core.busy, packets: core.packets, switches: core.switches, cold: core.cold }
+}
+
+fn service_tally(service: &Service) -> ServiceTally {
+    ServiceTally {
+        name: service.name.clone(),
+        packets: service.packets,
+        bytes: service.bytes,
+        delay: DelayTally::of(&service.delay),
+        tolerance: service.tolerance,
+        late: service.late,
+        waiting: service.waiting,
     }
 }
 

@@ -84,6 +84,11 @@ impl Order {
         }
     }
 
+    /// Packets so far that left after a later packet of their flow.
+    pub(super) fn out_of_order(&self) -> u64 {
+        self.out_of_order
+    }
+
     pub(super) fn summary(&self) -> OrderSummary {
         let n = self.displaced.max(1) as f64;
         let mean = self.displacement as f64 / n;

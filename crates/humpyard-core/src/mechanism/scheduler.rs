@@ -408,6 +408,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.cores[core].in_service
     }
 
+    /// Packets waiting in the queue of `core`, where each core has one of its own.
+    pub fn waiting(&self, core: CoreId) -> Option<u32> {
+        (self.layout == Layout::PerCore).then(|| self.queues[self.cores[core].queues[0]].waiting)
+    }
+
     /// Whether the packet of this slot is in service.
     pub(super) fn is_in_service(&self, slot: Slot) -> bool {
         self.slab.get(slot).core.is_some()

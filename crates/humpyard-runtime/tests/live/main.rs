@@ -6,3 +6,4 @@ mod ends;
 mod order;
 mod panics;
 mod support;
+mod watching;

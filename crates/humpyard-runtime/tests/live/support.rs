@@ -13,7 +13,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_runtime::{Clock, Live, OutAccount, Overload, RunError, run};
+use humpyard_runtime::{Clock, Live, OutAccount, Overload, RunError, Watched, run};
 use humpyard_services::{Factory, prepare};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::{Classifier, ClassifierConfig, Sink, Source, TrafficError, open};
@@ -88,14 +88,23 @@ impl Run<'_> {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(u64, Option<f64>),
     ) -> Result<Outcome, RunError> {
-        self.into(source, sink, None, stop, progress)
+        self.into(source, sink, None, stop, progress, None)
+    }
+
+    /// Runs it while it is watched.
+    pub(crate) fn watched(self, watched: Watched, stop: &AtomicBool) -> Outcome {
+        let sink = Box::new(Kept::default());
+        let outcome = self.into(self.source(), sink, None, stop, &mut |_, _| {}, Some(watched));
+        let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", self.policy));
+        assert_balanced(&outcome);
+        outcome
     }
 
     /// Runs it with a quarantine, and gives what came out with what went out and what went there.
     pub(crate) fn quarantined(self) -> (Outcome, Vec<Frame>, Vec<Frame>) {
         let (kept, quarantine) = (Kept::default(), Kept::default());
         let (sink, aside) = (Box::new(kept.clone()), Box::new(quarantine.clone()));
-        let outcome = self.into(self.source(), sink, Some(aside), &AtomicBool::new(false), &mut |_, _| {});
+        let outcome = self.into(self.source(), sink, Some(aside), &AtomicBool::new(false), &mut |_, _| {}, None);
         let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", self.policy));
         assert_balanced(&outcome);
         (outcome, kept.take(), quarantine.take())
@@ -104,7 +113,7 @@ impl Run<'_> {
     /// Runs it with this quarantine.
     pub(crate) fn aside(self, quarantine: Box<dyn Sink + Send>) -> Result<Outcome, RunError> {
         let sink = Box::new(Kept::default());
-        self.into(self.source(), sink, Some(quarantine), &AtomicBool::new(false), &mut |_, _| {})
+        self.into(self.source(), sink, Some(quarantine), &AtomicBool::new(false), &mut |_, _| {}, None)
     }
 
     fn into(
@@ -114,6 +123,7 @@ impl Run<'_> {
         quarantine: Option<Box<dyn Sink + Send>>,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(u64, Option<f64>),
+        watched: Option<Watched>,
     ) -> Result<Outcome, RunError> {
         let classifier = Classifier::new(ClassifierConfig { flows: self.flows, ..ClassifierConfig::default() })?;
         let services = [ServiceSetup { name: "forward", tolerance: Time::from_ns(2_000_000), ..ServiceSetup::ONLY }];
@@ -152,6 +162,7 @@ impl Run<'_> {
             longest: self.longest,
             stop,
             progress,
+            watched,
         })
     }
 }

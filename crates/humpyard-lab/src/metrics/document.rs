@@ -1,0 +1,316 @@
+//! The document of a run as it stands: `/snapshot.json`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use humpyard_core::measure::{CoreTally, DelayTally, ServiceTally};
+use humpyard_core::mechanism;
+use humpyard_runtime::FlowCounts;
+use humpyard_services as services;
+use humpyard_traffic::header::FlowKey;
+use humpyard_traffic::sink::Sent;
+use humpyard_traffic::source::Received;
+use serde::{Deserialize, Serialize};
+
+use super::server::About;
+
+/// A live run as it stands: counts since its start, which only ever rise, and what there is now. Keys are those of the result
+/// document where it has the same.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The version of the program.
+    pub version: String,
+    /// Its process.
+    pub process: u32,
+    /// The policies that decide now.
+    pub policy: String,
+    /// Where packets come from.
+    pub input: String,
+    /// Where they go.
+    pub output: String,
+    /// Time since the start, by the clock of the run.
+    pub elapsed_ns: u64,
+    /// What became of every packet.
+    pub packets: Packets,
+    /// Bytes processed.
+    pub bytes: u64,
+    /// From coming in to leaving.
+    pub delay: Delays,
+    /// Packets later than their service tolerates.
+    pub late: u64,
+    /// Packets that left after a later packet of their flow.
+    pub out_of_order: u64,
+    /// By core.
+    pub cores: Vec<Core>,
+    /// By service.
+    pub services: Vec<Service>,
+    /// The flows.
+    pub flows: Flows,
+    /// The flows with most of the latest packets, most first.
+    pub top_flows: Vec<TopFlow>,
+    /// From how many sampled packets that is known.
+    pub flows_sampled: usize,
+    /// What the interfaces counted.
+    pub ports: Ports,
+    /// Time of decisions; a sample of them.
+    pub decision: Delays,
+    /// The longest that a packet was due before the dispatcher took it in.
+    pub overdue_max_ns: u64,
+    /// Policies that have taken over.
+    pub swaps: u64,
+    /// The longest that everything stood still while a policy took over.
+    pub swap_pause_max_ns: u64,
+}
+
+/// What became of every packet so far. `in = processed + held + sum(dropped)`, and
+/// `processed + generated = forwarded + consumed + held_out + sum(dropped_out)`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Packets {
+    /// Packets that came in.
+    #[serde(rename = "in")]
+    pub arrived: u64,
+    /// Packets whose service is complete.
+    pub processed: u64,
+    /// Packets waiting or in service now.
+    pub held: u64,
+    /// Packets dropped before service, by reason; every reason there is.
+    pub dropped: BTreeMap<String, u64>,
+    /// Packets that went out.
+    pub forwarded: u64,
+    /// Packets that services made.
+    pub generated: u64,
+    /// Packets that ended at a service as they should.
+    pub consumed: u64,
+    /// Packets that wait to go out now.
+    pub held_out: u64,
+    /// Packets dropped by services and at the output, by reason; every reason there is.
+    pub dropped_out: BTreeMap<String, u64>,
+}
+
+/// A distribution of times so far.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Delays {
+    /// Their sum.
+    pub sum_ns: u64,
+    /// The greatest time in ns that a bucket may hold, rising, and how many it holds; buckets are less than 1 % wide.
+    pub counts: Vec<(u64, u64)>,
+}
+
+impl Delays {
+    fn of(tally: DelayTally) -> Self {
+        Self { sum_ns: u64::try_from(tally.sum).unwrap_or(u64::MAX), counts: tally.buckets }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().map(|&(_, count)| count).sum()
+    }
+
+    /// What has come since an earlier snapshot of the same run.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let before: HashMap<u64, u64> = earlier.counts.iter().copied().collect();
+        let counts = self.counts.iter().map(|&(bound, count)| {
+            let before = before.get(&bound).copied().unwrap_or(0);
+            (bound, count.saturating_sub(before))
+        });
+        let counts = counts.filter(|&(_, count)| count > 0).collect();
+        Self { sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns), counts }
+    }
+
+    /// A time in ns that at least `quantile` (0 to 1) of all do not exceed; none where there is no time.
+    pub fn quantile(&self, quantile: f64) -> Option<u64> {
+        let rank = (quantile * self.count() as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        self.counts.iter().find_map(|&(bound, count)| {
+            seen += count;
+            (seen >= rank).then_some(bound)
+        })
+    }
+
+    /// The mean in ns; none where there is no time.
+    pub fn mean(&self) -> Option<f64> {
+        let count = self.count();
+        (count > 0).then(|| self.sum_ns as f64 / count as f64)
+    }
+}
+
+/// One core.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Core {
+    /// Time busy with packets that are done.
+    pub busy_ns: u64,
+    /// Packets served.
+    pub packets: u64,
+    /// Times it went to another service.
+    pub switches: u64,
+    /// Packets whose predecessor had another service.
+    pub cold: u64,
+    /// Packets it was given and has not yet done.
+    pub in_flight: u32,
+    /// Packets that wait in its queue, where each core has one of its own.
+    pub queue: Option<u32>,
+}
+
+impl Core {
+    fn of(tally: &CoreTally, in_flight: u32, queue: Option<u32>) -> Self {
+        let &CoreTally { busy, packets, switches, cold } = tally;
+        Self { busy_ns: busy.as_ns(), packets, switches, cold, in_flight, queue }
+    }
+}
+
+/// One service.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Service {
+    /// Its name.
+    pub name: String,
+    /// Packets processed.
+    pub packets: u64,
+    /// Bytes processed.
+    pub bytes: u64,
+    /// From arrival to completion.
+    pub delay: Delays,
+    /// The delay beyond which a packet is late.
+    pub tolerance_ns: u64,
+    /// Packets later than that.
+    pub late: u64,
+    /// Packets that wait for it.
+    pub queue: u32,
+}
+
+impl Service {
+    fn of(tally: ServiceTally) -> Self {
+        let ServiceTally { name, packets, bytes, delay, tolerance, late, waiting } = tally;
+        let delay = Delays::of(delay);
+        Self { name, packets, bytes, delay, tolerance_ns: tolerance.as_ns(), late, queue: waiting }
+    }
+}
+
+/// The flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Flows {
+    /// Flows known now.
+    pub known: u64,
+    /// Flows seen.
+    pub seen: u64,
+    /// Flows that ended because another needed their place.
+    pub evicted: u64,
+    /// Flows that ended because they were idle for too long.
+    pub expired: u64,
+}
+
+/// A flow with many of the latest packets.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct TopFlow {
+    /// Protocol, addresses and ports, as `trace info` shows them.
+    pub flow: String,
+    /// Its part of the sampled packets.
+    pub fraction: f64,
+}
+
+/// What the interfaces counted.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Ports {
+    /// By interface, what came in.
+    pub received: Vec<Received>,
+    /// By interface, what went out.
+    pub sent: Vec<Sent>,
+}
+
+/// So many flows are told.
+const TOP_FLOWS: usize = 20;
+
+impl Snapshot {
+    /// A snapshot of a run of which this is known.
+    pub(super) fn of(about: &About, snapshot: humpyard_runtime::Snapshot) -> Self {
+        let FlowCounts { known, seen, evicted, expired } = snapshot.flows;
+        let queues = snapshot.in_flight.iter().zip(&snapshot.waiting);
+        let cores = snapshot.tally.cores.iter().zip(queues);
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            process: std::process::id(),
+            policy: about.policy(snapshot.swaps).to_owned(),
+            input: about.input.clone(),
+            output: about.output.clone(),
+            elapsed_ns: snapshot.elapsed.as_ns(),
+            packets: packets(&snapshot),
+            bytes: snapshot.tally.bytes,
+            late: snapshot.tally.late,
+            out_of_order: snapshot.tally.out_of_order,
+            cores: cores.map(|(core, (&in_flight, &queue))| Core::of(core, in_flight, queue)).collect(),
+            delay: Delays::of(snapshot.tally.delay),
+            services: snapshot.tally.services.into_iter().map(Service::of).collect(),
+            flows: Flows { known, seen, evicted, expired },
+            top_flows: top_flows(&snapshot.sampled),
+            flows_sampled: snapshot.sampled.len(),
+            ports: Ports { received: snapshot.received, sent: snapshot.sent },
+            decision: Delays::of(snapshot.decision),
+            overdue_max_ns: snapshot.overdue_max.as_ns(),
+            swaps: snapshot.swaps,
+            swap_pause_max_ns: u64::try_from(snapshot.swap_pause_max.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+fn packets(snapshot: &humpyard_runtime::Snapshot) -> Packets {
+    let (account, out) = (&snapshot.account, &snapshot.out);
+    let before = mechanism::DropReason::ALL.into_iter();
+    // A count that is not there yet cannot be seen to rise.
+    let mut dropped_out: BTreeMap<String, u64> =
+        services::DropReason::ALL.iter().map(|reason| (reason.name().to_owned(), 0)).collect();
+    dropped_out.extend(out.dropped().map(|(reason, count)| (reason.name().to_owned(), count)));
+    Packets {
+        arrived: account.arrived,
+        processed: account.processed,
+        held: account.held,
+        dropped: before.map(|reason| (reason.name().to_owned(), account.dropped(reason))).collect(),
+        forwarded: out.forwarded,
+        generated: out.generated,
+        consumed: out.consumed,
+        held_out: out.held,
+        dropped_out,
+    }
+}
+
+/// The flows of most samples; of equals the lower key.
+fn top_flows(sampled: &[FlowKey]) -> Vec<TopFlow> {
+    let mut counts: BTreeMap<&FlowKey, usize> = BTreeMap::new();
+    sampled.iter().for_each(|key| *counts.entry(key).or_default() += 1);
+    let mut flows: Vec<(&FlowKey, usize)> = counts.into_iter().collect();
+    flows.sort_by_key(|&(_, count)| core::cmp::Reverse(count));
+    flows.truncate(TOP_FLOWS);
+    let of = |(key, count): (&FlowKey, usize)| TopFlow {
+        flow: key.to_string(),
+        fraction: count as f64 / sampled.len() as f64,
+    };
+    flows.into_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_since_has_quantiles_of_its_own() {
+        let earlier = Delays { sum_ns: 100, counts: vec![(10, 10)] };
+        let later = Delays { sum_ns: 10_000, counts: vec![(10, 10), (100, 98), (1000, 2)] };
+        let since = later.since(&earlier);
+        assert_eq!(since.counts, [(100, 98), (1000, 2)]);
+        assert_eq!(
+            (since.quantile(0.5), since.quantile(0.98), since.quantile(0.99)),
+            (Some(100), Some(100), Some(1000))
+        );
+        assert_eq!((since.count(), since.mean()), (100, Some(99.0)));
+        assert_eq!((later.since(&later).quantile(0.5), later.since(&later).mean()), (None, None));
+    }
+
+    #[test]
+    fn top_flows_are_those_of_most_samples() {
+        let key = |port| FlowKey { source_port: port, ..FlowKey::default() };
+        let sampled = [key(3), key(1), key(2), key(2)];
+        let top = top_flows(&sampled);
+        assert_eq!(top.iter().map(|flow| flow.fraction).collect::<Vec<_>>(), [0.5, 0.25, 0.25]);
+        assert_eq!((&top[0].flow, &top[1].flow), (&key(2).to_string(), &key(1).to_string()));
+        assert_eq!(top_flows(&(0..99).map(key).collect::<Vec<_>>()).len(), TOP_FLOWS);
+        assert!(top_flows(&[]).is_empty());
+    }
+}

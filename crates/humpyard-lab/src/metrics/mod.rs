@@ -1,0 +1,21 @@
+//! Metrics of a live run while it goes on: `/metrics` for Prometheus and its like, `/snapshot.json` for `humpyard top`.
+//!
+//! An [`Endpoint`] is bound before the run starts, while privileges and remedies are at hand. A thread of its own then asks the
+//! run, for each request, how it stands, and ends with it. One request is answered at a time, within two seconds for each of
+//! reading and writing, so that nobody who is slow, or silent, takes more than one connection's memory.
+//!
+//! The names, types and the escaping of OpenMetrics are those of `prometheus-client`, the client of the Prometheus project;
+//! requests are read by `httparse`, the parser of `hyper`. A server is not needed for two documents: `tiny_http` has had no
+//! release since 2022 and keeps a thread for each silent connection for ever, and `hyper` brings a runtime.
+
+mod client;
+mod document;
+mod open_metrics;
+mod server;
+
+pub use client::{FetchError, fetch};
+pub use document::{Core, Delays, Flows, Packets, Ports, Service, Snapshot, TopFlow};
+pub use server::{About, Endpoint, Serving};
+
+/// Where metrics are usually: the port that OpenTelemetry's exporters for Prometheus have.
+pub const USUAL_ADDRESS: &str = "127.0.0.1:9464";
