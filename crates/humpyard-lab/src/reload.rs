@@ -59,7 +59,7 @@ fn replacement(running: &RunConfig, wanted: &RunConfig, clients: usize) -> Resul
     parts::with_setup(wanted, wanted.cores.max(1), clients, |setup, options| {
         let scheduler = wanted.policy.build(setup, options.clone())?.with_in_flight(wanted.in_flight);
         let weights = changed(&before, setup.weights);
-        Ok(Replacement { scheduler, weights, workers: wanted.cores })
+        Ok(Replacement { policy: wanted.policy.to_string().into(), scheduler, weights, workers: wanted.cores })
     })
 }
 

@@ -326,13 +326,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let mut out = self.out.clone();
         out.on_sent(&sent);
         let tally = measured.tally();
-        let cores = (0..tally.cores.len()).map(CoreId::from_index);
+        // Cores that there are no more keep their figures.
+        let cores = (0..tally.cores.len()).map(|core| (core < scheduler.cores()).then(|| CoreId::from_index(core)));
         Snapshot {
             elapsed: self.now.read().since(self.begin),
             account: *measured.account(),
             out,
-            in_flight: cores.clone().map(|core| scheduler.in_service(core)).collect(),
-            waiting: cores.map(|core| scheduler.waiting(core)).collect(),
+            in_flight: cores.clone().map(|core| core.map_or(0, |core| scheduler.in_service(core))).collect(),
+            waiting: cores.map(|core| scheduler.waiting(core?)).collect(),
             tally,
             flows: FlowCounts {
                 known: flows.len() as u64,
@@ -346,6 +347,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             decision: DelayTally::of(&self.decision),
             overdue_max: self.overdue_max,
             swaps: self.swaps,
+            policy: self.replacements.policy.clone(),
             swap_pause_max: self.swap_pause_max,
             sampled: Vec::new(),
         }
@@ -626,7 +628,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if !self.live.measured.scheduler().is_quiet() {
             return Ok(false);
         }
-        let Some((Replacement { scheduler, weights, workers }, since)) = self.replacements.take() else {
+        let Some((Replacement { policy, scheduler, weights, workers }, since)) = self.replacements.take() else {
             return Ok(false);
         };
         if workers != self.live.workers {
@@ -640,6 +642,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
         self.follow_up(now)?;
         self.replacements.made += 1;
+        self.replacements.policy = Some(policy);
+        self.swaps += 1;
         self.swap_pause_max = self.swap_pause_max.max(since.elapsed());
         Ok(true)
     }

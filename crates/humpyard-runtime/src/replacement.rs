@@ -1,5 +1,6 @@
 //! Going on with other policies, weights or workers.
 
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
@@ -10,6 +11,8 @@ use humpyard_core::unit::Weight;
 /// What a run is to go on with. It takes over as soon as no packet is in service: nothing is lost, and no flow is reordered.
 #[derive(Debug)]
 pub struct Replacement<S, Q, A> {
+    /// The name of its policies, for who watches.
+    pub policy: Arc<str>,
     /// The policies, made for as many cores as there are to be workers (1 for none), and for the packets, flows and clients of
     /// the run.
     pub scheduler: Scheduler<S, Q, A>,
@@ -25,11 +28,13 @@ pub(crate) struct Replacements<S, Q, A> {
     waiting: Option<(Replacement<S, Q, A>, Instant)>,
     /// How many have taken over.
     pub(crate) made: u64,
+    /// The policies of the last.
+    pub(crate) policy: Option<Arc<str>>,
 }
 
 impl<S, Q, A> Replacements<S, Q, A> {
     pub(crate) const fn new(coming: Option<Receiver<Replacement<S, Q, A>>>) -> Self {
-        Self { coming, waiting: None, made: 0 }
+        Self { coming, waiting: None, made: 0, policy: None }
     }
 
     /// Whether one waits, so that no core may be given a packet. To be asked once in a round.

@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub overdue_max: Time,
     /// Policies that have taken over.
     pub swaps: u64,
+    /// The policy that the run was told to go on with last, if it was.
+    pub policy: Option<Arc<str>>,
     /// The longest that everything stood still while a policy took over.
     pub swap_pause_max: Duration,
     /// Flows of the latest sampled arrivals, in no order: one in [`SAMPLED_EVERY`] on average, at most [`SAMPLES`].

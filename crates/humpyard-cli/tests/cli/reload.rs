@@ -11,12 +11,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::signals::{signal, start};
-use crate::support::{assert_balanced, directory, number};
+use crate::support::{assert_balanced, directory, document, number};
 
 /// Writes the configuration of a run.
 fn configure(directory: &Path, policy: &str, workers: u32, rest: &str) {
     let text = format!(
-        "input = \"gen:poisson:packets=1G,flows=100\"\nrate = \"100k\"\npolicy = \"{policy}\"\nworkers = {workers}\n{rest}\n"
+        "input = \"gen:poisson:packets=1G,flows=100\"\nrate = \"20k\"\noverload = \"wait\"\npolicy = \"{policy}\"\nworkers = {workers}\n{rest}\n"
     );
     fs::write(directory.join("run.toml"), text).unwrap();
 }
@@ -39,8 +39,11 @@ fn end(child: Child) -> Value {
 fn policies_weights_and_workers_change_under_way() {
     let directory = directory();
     configure(directory.path(), "hrw", 2, "");
-    let mut child = start(directory.path(), "run --config run.toml --quiet --json");
+    let mut child = start(directory.path(), "run --config run.toml --metrics 127.0.0.1:0 --quiet --json");
     let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let said = lines.next().expect("where the metrics are").expect("text");
+    let address = said.strip_prefix("humpyard: metrics at http://").and_then(|rest| rest.strip_suffix("/metrics"));
+    let address = address.unwrap_or_else(|| panic!("no address: {said}"));
     let changes = [
         ("drr", 2, ""),
         ("steer=conn/share=wfq", 3, "weights = [3, 1, 4]"),
@@ -54,6 +57,9 @@ fn policies_weights_and_workers_change_under_way() {
         configure(directory.path(), policy, workers, rest);
         let said = reload(&child, &mut lines);
         assert!(said.contains("is in force"), "{policy}: {said}");
+        sleep(Duration::from_millis(100));
+        let seen = document(directory.path(), &format!("top {address} --once"));
+        assert_eq!(seen["policy"], policy, "{seen}");
     }
     sleep(Duration::from_millis(200));
     let document = end(child);

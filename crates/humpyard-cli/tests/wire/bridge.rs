@@ -78,6 +78,23 @@ fn hosts_reach_each_other_through_packet_sockets() {
 }
 
 #[test]
+fn hosts_reach_each_other_through_xdp_sockets() {
+    let Some(_turn) = turn() else { return };
+    for (ports, policy) in [
+        ("--input xdp:ma --output xdp:mb", "--policy hrw --workers 2"),
+        ("--input xdp:ma:mode=generic --output xdp:mb:mode=generic", "--policy gr3 --workers 0"),
+        ("--input xdp:ma --output iface:mb", "--policy drr --workers 1"),
+    ] {
+        let line = Line::with_addresses();
+        let plane = DataPlane::start(&line.middle, &format!("{ports} --both-ways {policy}"));
+        assert!(pings(&line.left, "10.9.0.2") && pings(&line.right, "fd00::1"), "{ports}");
+        transfer(&line.left, &line.right, "10.9.0.2", PAYLOAD / 4);
+        transfer(&line.right, &line.left, "fd00::1", PAYLOAD / 4);
+        plane.end();
+    }
+}
+
+#[test]
 fn interfaces_may_go_down_and_come_up_again() {
     let Some(_turn) = turn() else { return };
     let line = Line::with_addresses();

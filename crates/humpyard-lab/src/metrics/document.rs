@@ -228,7 +228,7 @@ impl Snapshot {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
-            policy: about.policy(snapshot.swaps).to_owned(),
+            policy: snapshot.policy.as_deref().unwrap_or_else(|| about.policy(snapshot.swaps)).to_owned(),
             input: about.input.clone(),
             output: about.output.clone(),
             elapsed_ns: snapshot.elapsed.as_ns(),

@@ -1,0 +1,51 @@
+//! More than the workers can do: memory stays bounded, drops have names, and services keep the share that their weight says.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::data_plane::{DataPlane, number};
+use crate::network::{Line, turn};
+
+/// The most memory that a process has had, in bytes.
+fn peak(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the system counts memory");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}
+
+/// Packets that a service has served.
+fn served(document: &Value, service: &str) -> u64 {
+    let services = document["services"].as_array().expect("services");
+    let service = services.iter().find(|counted| counted["name"] == service).expect("it is one of the run's");
+    number(service, "packets")
+}
+
+#[test]
+fn services_keep_their_shares_under_overload() {
+    let Some(_turn) = turn() else { return };
+    let line = Line::new();
+    line.left.silence();
+    let plane = DataPlane::start(
+        &line.middle,
+        "--input iface:ma --output null: --policy drr --workers 1 --clients service --weights 3,1 --unit packets \
+         --when-full longest-queue --buffer 2048 --services ipv4=encrypt:cipher=cast-128,other=encrypt:cipher=cast-128",
+    );
+    let flood = DataPlane::start(
+        &line.left,
+        "--input gen:imix:packets=1G,ipv6=0.5,lengths=1400*1 --output iface:va --services pass --policy fcfs --workers 0 --rate line",
+    );
+    thread::sleep(Duration::from_secs(3));
+    let memory = peak(plane.id());
+    let document = plane.end();
+    flood.end();
+    let packets = &document["packets"];
+    let missed = number(&document["ports"]["received"][0], "missed");
+    let dropped: u64 = packets["dropped"].as_object().expect("reasons").values().filter_map(Value::as_u64).sum();
+    assert!(dropped + missed > number(packets, "processed") / 2, "no overload: {packets}, {missed} missed");
+    assert!(memory < 256 << 20, "{memory} bytes");
+    let (heavy, light) = (served(&document, "ipv4"), served(&document, "other"));
+    assert!((2.4..3.6).contains(&(heavy as f64 / light as f64)), "{heavy} to {light} is not 3 to 1");
+}
