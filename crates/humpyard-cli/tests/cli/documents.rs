@@ -39,8 +39,11 @@ const RESULT: &[(&str, &[&str])] = &[
             "panic",
             "damage",
             "warm_up",
+            "ports",
+            "reloads",
         ],
     ),
+    ("/ports", &["received", "sent"]),
     (
         "/packets",
         &["in", "processed", "forwarded", "held", "dropped", "generated", "consumed", "held_out", "dropped_out"],
