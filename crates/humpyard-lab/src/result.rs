@@ -179,7 +179,7 @@ impl Damage {
 
     /// Whether packets are missing: more than the clock is damaged.
     pub fn is_loss(&self) -> bool {
-        self.packets_before.is_some()
+        self.packets_before.is_some() || self.clock_jumps_back + self.clock_jumps_forward == 0
     }
 }
 

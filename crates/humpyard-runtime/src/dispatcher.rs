@@ -175,7 +175,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
     counters.merge(ended?);
     let mut live = live;
     let received = live.source.received()?;
-    live.sink.flush()?;
+    live.sink.close()?;
     let sent = live.sink.sent();
     out.on_sent(&sent);
     live.sink.finish()?;

@@ -31,6 +31,15 @@ pub trait Sink {
         Ok(())
     }
 
+    /// Waits for what is on its way out, and gives up what cannot leave: nothing is written any more, and from then on
+    /// [`Sink::sent`] stays as it is.
+    ///
+    /// # Errors
+    /// If it cannot be sent.
+    fn close(&mut self) -> Result<(), TrafficError> {
+        self.flush()
+    }
+
     /// What went out by each interface so far; empty where the sink is none.
     fn sent(&self) -> Vec<Sent> {
         Vec::new()

@@ -49,6 +49,16 @@ impl PortName {
         format!("{}:{}", self.kind, self.interface)
     }
 
+    /// The interface.
+    pub(crate) fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Whether its packets begin with their IP header.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.kind == "tun"
+    }
+
     /// Opens the port these ways.
     pub(crate) fn open(&self, ways: Ways) -> Result<Port, TrafficError> {
         let (name, interface) = (self.name(), &self.interface);

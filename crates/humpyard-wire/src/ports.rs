@@ -100,6 +100,7 @@ impl Plan {
         if both_ways {
             plan.add_way_back(output)?;
         }
+        plan.check()?;
         Ok(plan)
     }
 
@@ -110,6 +111,29 @@ impl Plan {
             return Err(TrafficError::usage(format!("`{name}` is an input twice")));
         }
         self.inputs.push(Input { port, onward: None });
+        Ok(())
+    }
+
+    /// Refuses ports between which no packet can pass, or that take packets from each other.
+    fn check(&self) -> Result<(), TrafficError> {
+        let names = || self.ports.iter().map(|(name, _)| name);
+        if let (Some(bare), Some(framed)) = (names().find(|name| name.is_bare()), names().find(|name| !name.is_bare()))
+        {
+            return Err(TrafficError::usage(format!(
+                "packets of {} have no Ethernet header and those of {} have: take ports of one sort",
+                bare.name(),
+                framed.name()
+            )));
+        }
+        for (at, name) in names().enumerate() {
+            if let Some(other) = names().skip(at + 1).find(|other| other.interface() == name.interface()) {
+                return Err(TrafficError::usage(format!(
+                    "{} and {} are one interface: name it one way",
+                    name.name(),
+                    other.name()
+                )));
+            }
+        }
         Ok(())
     }
 
@@ -238,6 +262,10 @@ impl Sink for Outputs {
         self.sinks.iter_mut().try_for_each(|sink| sink.flush())
     }
 
+    fn close(&mut self) -> Result<(), TrafficError> {
+        self.sinks.iter_mut().try_for_each(|sink| sink.close())
+    }
+
     fn sent(&self) -> Vec<Sent> {
         self.sinks.iter().flat_map(|sink| sink.sent()).collect()
     }
@@ -293,5 +321,8 @@ mod tests {
         let refused = |inputs: &[&str]| plan(inputs, "null:", false).err().unwrap();
         assert!(refused(&["iface:a", "in.pcap"]).contains("`in.pcap` is no interface"));
         assert!(refused(&["iface:a", "iface:a"]).contains("twice"));
+        assert!(refused(&["iface:a", "xdp:a"]).contains("iface:a and xdp:a are one interface"));
+        let mixed = plan(&["tun:a"], "iface:b", false).err().unwrap();
+        assert!(mixed.contains("packets of tun:a have no Ethernet header"), "{mixed}");
     }
 }

@@ -160,7 +160,13 @@ pub(crate) fn verdict(results: &[&RunResult]) -> ExitCode {
             code = ExitCode::from(1);
         }
         if !result.ports.agree(&result.packets) {
-            output::say(&format!("humpyard: {}: the interfaces counted otherwise: {:?}", result.policy, result.ports));
+            output::say(&format!(
+                "humpyard: {}: the interfaces counted other packets than the run ({} in, {} out): {}",
+                result.policy,
+                result.packets.arrived,
+                result.packets.forwarded,
+                table::port_counts(result)
+            ));
             code = ExitCode::from(1);
         }
     }

@@ -123,6 +123,7 @@ pub(crate) fn summary(run: &RunResult) -> String {
         line("input", format!("{}{}", run.input, how_it_ended(run))),
     ];
     lines.extend(packet_lines(run, live));
+    lines.extend(port_lines(run));
     lines.extend(measurement_lines(run));
     lines.extend(core_lines(run));
     lines.extend(service_lines(run));
@@ -147,6 +148,31 @@ fn how_it_ended(run: &RunResult) -> &'static str {
         (false, Some(_)) => " (its clock jumps)",
         (false, None) => "",
     }
+}
+
+/// What the interfaces counted, in one line.
+pub(crate) fn port_counts(run: &RunResult) -> String {
+    port_texts(run).collect::<Vec<_>>().join("; ")
+}
+
+/// What the interfaces counted.
+fn port_lines(run: &RunResult) -> Vec<String> {
+    let texts = port_texts(run).enumerate();
+    texts.map(|(index, counts)| line(if index == 0 { "ports" } else { "" }, counts)).collect()
+}
+
+fn port_texts(run: &RunResult) -> impl Iterator<Item = String> + '_ {
+    let received = run.ports.received.iter().map(|port| {
+        format!(
+            "{}: {} in, {} missed, {} left, {} malformed",
+            port.port, port.frames, port.missed, port.left, port.malformed
+        )
+    });
+    let sent = run.ports.sent.iter().map(|port| {
+        let (frames, full, too_long, down) = (port.frames, port.full, port.too_long, port.down);
+        format!("{}: {frames} out, {full} full, {too_long} too long, {down} down", port.port)
+    });
+    received.chain(sent)
 }
 
 fn packet_lines(run: &RunResult, live: bool) -> Vec<String> {

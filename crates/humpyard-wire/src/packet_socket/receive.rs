@@ -124,6 +124,8 @@ impl Source for PacketSource {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        // An interface that goes down leaves an error, by which whoever waits would be woken again and again until it is read.
+        let _: Result<i32, _> = option(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR);
         vec![self.socket.as_fd()]
     }
 

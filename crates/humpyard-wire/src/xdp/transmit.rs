@@ -92,6 +92,8 @@ pub(crate) struct XdpSink {
     free: Vec<Chunk>,
     mtu: usize,
     sent: Sent,
+    /// Whether what had not left was given up.
+    is_closed: bool,
 }
 
 impl XdpSink {
@@ -103,7 +105,7 @@ impl XdpSink {
         free: Vec<Chunk>,
     ) -> Self {
         let sent = Sent { port: port.to_owned(), ..Sent::default() };
-        Self { port: port.to_owned(), opened, queues, free, mtu: interface.mtu, sent }
+        Self { port: port.to_owned(), opened, queues, free, mtu: interface.mtu, sent, is_closed: false }
     }
 
     /// Whether the interface passes on a frame of this length.
@@ -260,7 +262,10 @@ impl Sink for XdpSink {
         vec![self.sent.clone()]
     }
 
-    fn finish(mut self: Box<Self>) -> Result<u64, TrafficError> {
+    fn close(&mut self) -> Result<(), TrafficError> {
+        if self.is_closed {
+            return Ok(());
+        }
         let until = Instant::now() + PATIENCE;
         self.send()?;
         while !self.has_left() && Instant::now() < until {
@@ -268,6 +273,12 @@ impl Sink for XdpSink {
             self.send()?;
         }
         self.give_up();
+        self.is_closed = true;
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<u64, TrafficError> {
+        self.close()?;
         Ok(self.sent.frames)
     }
 }
