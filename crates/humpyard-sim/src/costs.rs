@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(
             error,
             "cost table `measured`: no service `dip`; did you mean `dpi`? There are: forward, encrypt, decrypt, compress, \
-             decompress, fec, fec-decode, dpi, firewall"
+             decompress, fec, fec-decode, dpi, firewall, pass"
         );
     }
 }
