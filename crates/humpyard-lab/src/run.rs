@@ -140,12 +140,11 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         };
         let over = AtomicBool::new(false);
         let outcome = thread::scope(|scope| {
+            let _ended = Over(&over);
             if let Some(wanted) = wanted {
                 scope.spawn(|| reload::serve(config, clients, wanted, &over, &replacements));
             }
-            let outcome = humpyard_runtime::run(live);
-            over.store(true, Ordering::Relaxed);
-            outcome
+            humpyard_runtime::run(live)
         })?;
         Ok((outcome, records.finish()?))
     })?;
@@ -189,6 +188,15 @@ fn serve(config: &RunConfig, control: &mut Control<'_>) -> Result<Option<(Servin
     let Some(endpoint) = control.metrics.take() else { return Ok(None) };
     let (watch, watched) = watch();
     Ok(Some((endpoint.serve(watch, About::of(config))?, watched)))
+}
+
+/// Says that the run is over when it is dropped, so also when the run panics: who waits for that would wait for ever.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What both drivers' results have from the configuration and the measurements; the rest is as if nothing had happened.

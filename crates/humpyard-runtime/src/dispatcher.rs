@@ -155,7 +155,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
     };
     let worked = dispatcher.work();
     let Dispatcher {
-        live,
+        mut live,
         mut out,
         mut counters,
         seats,
@@ -173,7 +173,6 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
     let ended = crew.end();
     worked?;
     counters.merge(ended?);
-    let mut live = live;
     let received = live.source.received()?;
     live.sink.close()?;
     let sent = live.sink.sent();
@@ -631,12 +630,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let Some((Replacement { policy, scheduler, weights, workers }, since)) = self.replacements.take() else {
             return Ok(false);
         };
-        if workers != self.live.workers {
-            self.change_crew(workers)?;
-        }
         let now = self.now.read();
+        let in_flight = self.live.measured.scheduler().in_flight();
         self.crew.forget_switches();
         self.live.measured.replace(now, scheduler).map_err(RunError::Swap)?;
+        // The rings of the workers have room for so many packets as may be in flight.
+        if workers != self.live.workers || self.live.measured.scheduler().in_flight() != in_flight {
+            self.change_crew(workers)?;
+        }
         for (client, weight) in weights {
             self.live.measured.set_weight(now, client, weight);
         }

@@ -18,7 +18,8 @@ pub struct Replacement<S, Q, A> {
     pub scheduler: Scheduler<S, Q, A>,
     /// Clients that have another weight than before.
     pub weights: Vec<(ClientId, Weight)>,
-    /// Worker threads from now on. Where there are others than before, services begin anew, with nothing in mind.
+    /// Worker threads from now on. Where there are others than before, or other packets in flight, services begin anew, with
+    /// nothing in mind.
     pub workers: usize,
 }
 

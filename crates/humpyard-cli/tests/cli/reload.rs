@@ -16,7 +16,7 @@ use crate::support::{assert_balanced, directory, document, number};
 /// Writes the configuration of a run.
 fn configure(directory: &Path, policy: &str, workers: u32, rest: &str) {
     let text = format!(
-        "input = \"gen:poisson:packets=1G,flows=100\"\nrate = \"20k\"\noverload = \"wait\"\npolicy = \"{policy}\"\nworkers = {workers}\n{rest}\n"
+        "input = \"gen:poisson:packets=1G,flows=100\"\nrate = \"line\"\npolicy = \"{policy}\"\nworkers = {workers}\n{rest}\n"
     );
     fs::write(directory.join("run.toml"), text).unwrap();
 }
@@ -50,6 +50,8 @@ fn policies_weights_and_workers_change_under_way() {
         ("static", 1, "weights = [3, 1]"),
         ("everest", 3, ""),
         ("gr3", 0, ""),
+        ("gr3", 2, "in-flight = 4"),
+        ("gr3", 2, "in-flight = 1000"),
         ("hrw", 2, ""),
     ];
     for (policy, workers, rest) in changes {
