@@ -9,13 +9,14 @@ PYTHON = $(PYTHON_ENVIRONMENT)/bin/python
 # Where what judges metrics is, unless it is installed.
 PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench prerequisites prometheus python clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-wire prerequisites prometheus python clean
 
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
 	@echo "make test     formatting, lints, documentation, all tests"
 	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and verdicts in reproduction/ (three minutes)"
 	@echo "make bench    time the hot paths"
+	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root)"
 	@echo "make clean    remove everything built"
 
 demo: prerequisites
@@ -49,6 +50,13 @@ check-no-std:
 
 bench: prerequisites
 	$(CARGO) bench --locked --workspace
+
+# Options of the measurement: make bench-wire WIRE="--pairs 4 --json wire.json".
+bench-wire: prerequisites
+	@scripts/prerequisites network
+	@scripts/prerequisites dpdk
+	$(CARGO) build --locked --release --package humpyard-wire --example flood
+	$(CARGO) bench --locked --package humpyard-cli --bench wire -- $(WIRE)
 
 prerequisites:
 	@scripts/prerequisites

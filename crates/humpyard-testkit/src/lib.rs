@@ -33,6 +33,8 @@ mod generate;
 mod history;
 mod idle_watch;
 mod memory;
+#[cfg(target_os = "linux")]
+pub mod network;
 mod observer;
 mod player;
 pub mod reference;

@@ -5,8 +5,9 @@ use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
+use humpyard_testkit::network::{Line, Namespace, join, turn};
+
 use crate::data_plane::{DataPlane, frames, number};
-use crate::network::{Line, Namespace, join, turn};
 
 const PAYLOAD: usize = 100_000_000;
 
@@ -113,7 +114,7 @@ fn interfaces_may_go_down_and_come_up_again() {
 #[test]
 fn two_in_a_row_are_no_different_from_one() {
     let Some(_turn) = turn() else { return };
-    let (left, one, other, right) = (Namespace::new(), Namespace::new(), Namespace::new(), Namespace::new());
+    let (left, one, other, right) = (Namespace::make(), Namespace::make(), Namespace::make(), Namespace::make());
     // Who speaks before the second listens would be counted by the first alone.
     [&left, &one, &other, &right].into_iter().for_each(Namespace::silence);
     join(&left, "va", &one, "oa");
@@ -137,7 +138,7 @@ fn two_in_a_row_are_no_different_from_one() {
 #[test]
 fn a_host_reaches_another_through_tun_devices() {
     let Some(_turn) = turn() else { return };
-    let (left, right) = (Namespace::new(), Namespace::new());
+    let (left, right) = (Namespace::make(), Namespace::make());
     left.silence();
     let words = "--input tun:hya --output tun:hyb:mtu=1400 --both-ways --policy drr --workers 1";
     let plane = DataPlane::start(&left, words);

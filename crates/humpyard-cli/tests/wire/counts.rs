@@ -3,15 +3,16 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use humpyard_testkit::network::{Line, turn};
+
 use crate::data_plane::{DataPlane, frames, number, run};
-use crate::network::{Line, turn};
 
 const PACKETS: u64 = 20_000;
 
 #[test]
 fn generator_data_plane_and_receiver_count_the_same() {
     let Some(_turn) = turn() else { return };
-    let line = Line::new();
+    let line = Line::make();
     line.left.silence();
     line.right.silence();
     let receiver =
@@ -38,7 +39,7 @@ fn generator_data_plane_and_receiver_count_the_same() {
 #[test]
 fn a_run_that_is_ended_at_full_rate_loses_nothing_it_took() {
     let Some(_turn) = turn() else { return };
-    let line = Line::new();
+    let line = Line::make();
     line.left.silence();
     let plane = DataPlane::start(&line.middle, "--input iface:ma --output iface:mb --policy drr --workers 2");
     let flood = DataPlane::start(
@@ -60,7 +61,7 @@ fn a_run_that_is_ended_at_full_rate_loses_nothing_it_took() {
 #[test]
 fn frames_that_are_too_long_are_dropped_by_that_name() {
     let Some(_turn) = turn() else { return };
-    let line = Line::new();
+    let line = Line::make();
     let words = "--input gen:imix:packets=1200 --output iface:ma --services encrypt --policy fcfs --workers 0";
     let packets = run(&line.middle, words)["packets"].clone();
     let too_long = number(&packets["dropped_out"], "output_too_long");

@@ -4,9 +4,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use humpyard_testkit::network::Namespace;
 use serde_json::Value;
-
-use crate::network::Namespace;
 
 /// More than enough for any machine.
 const LONGEST: Duration = Duration::from_secs(60);

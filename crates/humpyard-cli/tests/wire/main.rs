@@ -5,7 +5,6 @@
 mod bridge;
 mod counts;
 mod data_plane;
-mod network;
 mod overload;
 mod refusals;
 mod router;

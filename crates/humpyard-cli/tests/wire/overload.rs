@@ -4,10 +4,10 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use humpyard_testkit::network::{Line, turn};
 use serde_json::Value;
 
 use crate::data_plane::{DataPlane, number};
-use crate::network::{Line, turn};
 
 /// The most memory that a process has had, in bytes.
 fn peak(process: u32) -> u64 {
@@ -26,7 +26,7 @@ fn served(document: &Value, service: &str) -> u64 {
 #[test]
 fn services_keep_their_shares_under_overload() {
     let Some(_turn) = turn() else { return };
-    let line = Line::new();
+    let line = Line::make();
     line.left.silence();
     let plane = DataPlane::start(
         &line.middle,

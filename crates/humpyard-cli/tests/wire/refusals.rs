@@ -1,6 +1,6 @@
 //! Ports that cannot be: one line, with the way out.
 
-use crate::network::{Line, Namespace, turn};
+use humpyard_testkit::network::{Line, Namespace, turn};
 
 /// What a run of these words says, which must be one line, and the run must have been refused.
 fn refusal(place: &Namespace, program: &str, words: &str) -> String {
@@ -15,7 +15,7 @@ fn refusal(place: &Namespace, program: &str, words: &str) -> String {
 #[test]
 fn ports_that_cannot_be_are_told_in_one_line() {
     let Some(_turn) = turn() else { return };
-    let line = Line::new();
+    let line = Line::make();
     line.middle.ip("link set dev mb down");
     for (words, expected) in [
         ("--input iface:eth7", "no interface `eth7`; there are: lo"),
@@ -36,7 +36,7 @@ fn ports_that_cannot_be_are_told_in_one_line() {
 #[test]
 fn a_missing_privilege_is_told_with_the_remedy() {
     let Some(_turn) = turn() else { return };
-    let line = Line::new();
+    let line = Line::make();
     for port in ["iface:ma", "tun:hy0"] {
         let words = format!(
             "--inh-caps=-all --bounding-set=-all {} run --input {port} --policy hrw",

@@ -1,7 +1,8 @@
 //! A humpyard that routes: hosts of two networks, which have it for their gateway.
 
+use humpyard_testkit::network::{Line, Namespace, turn};
+
 use crate::data_plane::DataPlane;
-use crate::network::{Line, Namespace, turn};
 
 /// The Ethernet address of an interface.
 fn mac(host: &Namespace, interface: &str) -> String {
@@ -12,7 +13,7 @@ fn mac(host: &Namespace, interface: &str) -> String {
 #[test]
 fn hosts_of_two_networks_reach_each_other_and_see_the_hop_between() {
     let Some(_turn) = turn() else { return };
-    let line = Line::new();
+    let line = Line::make();
     let router = "02:00:00:00:00:01";
     for (host, interface, network, gateway) in
         [(&line.left, "va", "10.1.0", "10.2.0.0/24"), (&line.right, "vb", "10.2.0", "10.1.0.0/24")]

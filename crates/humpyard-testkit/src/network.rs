@@ -1,7 +1,8 @@
-//! Networks of namespaces, made for one test and removed with it.
+//! Networks of namespaces, made for one test or measurement and removed with it. All of it needs root and `ip`.
 
 use std::fs::{self, File};
 use std::io;
+use std::panic::resume_unwind;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,20 +15,31 @@ use nix::sched::{CloneFlags, setns};
 ///
 /// # Panics
 /// If it does not, and the environment variable `HUMPYARD_REQUIRE_NETNS` is 1.
-#[expect(clippy::print_stderr, reason = "says what was skipped")]
-pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
-    static WHY_NOT: OnceLock<Option<String>> = OnceLock::new();
+pub fn turn() -> Option<MutexGuard<'static, ()>> {
     static TURN: Mutex<()> = Mutex::new(());
-    if let Some(why_not) = WHY_NOT.get_or_init(why_not) {
-        assert!(std::env::var("HUMPYARD_REQUIRE_NETNS").as_deref() != Ok("1"), "no network namespaces: {why_not}");
-        eprintln!("SKIPPED: this machine makes no network namespaces: {why_not}");
-        return None;
-    }
-    Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))
+    possible().then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Whether a test can make namespaces; where it cannot, that is said loudly.
+///
+/// # Panics
+/// If it cannot, and the environment variable `HUMPYARD_REQUIRE_NETNS` is 1.
+#[expect(clippy::print_stderr, reason = "says what was skipped")]
+pub fn possible() -> bool {
+    let Some(why_not) = why_not() else { return true };
+    assert!(std::env::var("HUMPYARD_REQUIRE_NETNS").as_deref() != Ok("1"), "no network namespaces: {why_not}");
+    eprintln!("SKIPPED: this machine makes no network namespaces: {why_not}");
+    false
 }
 
 /// Why this machine makes no namespaces, if so.
-fn why_not() -> Option<String> {
+pub fn why_not() -> Option<&'static str> {
+    static WHY_NOT: OnceLock<Option<String>> = OnceLock::new();
+    WHY_NOT.get_or_init(try_one).as_deref()
+}
+
+/// Makes a namespace and removes it; why it cannot, if so.
+fn try_one() -> Option<String> {
     let name = format!("hy-{}-try", std::process::id());
     match Command::new("ip").args(["netns", "add", &name]).output() {
         Ok(made) if made.status.success() => {
@@ -46,15 +58,15 @@ fn ip(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A network namespace, which is removed when this is dropped.
+/// A network namespace, which is removed when this is dropped. What goes wrong in it is a panic.
 #[derive(Debug)]
-pub(crate) struct Namespace {
+pub struct Namespace {
     name: String,
 }
 
 impl Namespace {
     /// Makes one in which nothing but the loopback interface is up.
-    pub(crate) fn new() -> Self {
+    pub fn make() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("hy-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         ip(&["netns", "add", &name]);
@@ -64,33 +76,33 @@ impl Namespace {
     }
 
     /// Runs `ip` with these words in it.
-    pub(crate) fn ip(&self, words: &str) -> String {
+    pub fn ip(&self, words: &str) -> String {
         let mut arguments = vec!["-n", &self.name];
         arguments.extend(words.split_whitespace());
         ip(&arguments)
     }
 
     /// Moves an interface of this namespace to another.
-    pub(crate) fn give(&self, interface: &str, other: &Self) {
+    pub fn give(&self, interface: &str, other: &Self) {
         self.ip(&format!("link set dev {interface} netns {}", other.name));
     }
 
     /// A command that is run in it.
-    pub(crate) fn command(&self, program: &str) -> Command {
+    pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]).stdin(Stdio::null());
         command
     }
 
     /// What a command of these words gives.
-    pub(crate) fn run(&self, words: &str) -> Output {
+    pub fn run(&self, words: &str) -> Output {
         let mut words = words.split_whitespace();
         let program = words.next().expect("a command has a name");
         self.command(program).args(words).output().expect("`ip` runs it")
     }
 
     /// Frames that an interface has received so far.
-    pub(crate) fn received(&self, interface: &str) -> u64 {
+    pub fn received(&self, interface: &str) -> u64 {
         let counts = self.within(|| fs::read_to_string("/proc/thread-self/net/dev").expect("the kernel counts"));
         let line = counts.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'));
         let frames = line.and_then(|counts| counts.split_whitespace().nth(1)?.parse().ok());
@@ -98,20 +110,20 @@ impl Namespace {
     }
 
     /// Keeps the kernel from speaking of itself by IPv6: only what tests send is there to be counted.
-    pub(crate) fn silence(&self) {
+    pub fn silence(&self) {
         let output = self.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
         assert!(output.status.success(), "{output:?}");
     }
 
     /// Does something in it, on a thread of its own.
-    pub(crate) fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let path = format!("/run/netns/{}", self.name);
         let entered = move || -> io::Result<T> {
             setns(File::open(path)?, CloneFlags::CLONE_NEWNET)?;
             Ok(work())
         };
         let done = thread::scope(|scope| scope.spawn(entered).join());
-        done.expect("what is done there does not panic").expect("the namespace can be entered")
+        done.unwrap_or_else(|panic| resume_unwind(panic)).expect("the namespace can be entered")
     }
 }
 
@@ -123,23 +135,45 @@ impl Drop for Namespace {
 }
 
 /// Joins two namespaces by a pair of interfaces, and sets both up.
-pub(crate) fn join(one: &Namespace, its: &str, other: &Namespace, others: &str) {
-    ip(&["link", "add", "name", its, "netns", &one.name, "type", "veth", "peer", "name", others, "netns", &other.name]);
+///
+/// # Panics
+/// If `ip` refuses.
+pub fn join(one: &Namespace, its: &str, other: &Namespace, others: &str) {
+    join_by_queues(1, one, its, other, others);
+}
+
+/// [`join`], by interfaces with so many queues in each direction.
+///
+/// # Panics
+/// If `ip` refuses.
+pub fn join_by_queues(queues: u32, one: &Namespace, its: &str, other: &Namespace, others: &str) {
+    let queues = queues.to_string();
+    let end = |name, namespace| ["name", name, "netns", namespace, "numrxqueues", &queues, "numtxqueues", &queues];
+    let mut words = vec!["link", "add"];
+    words.extend(end(its, &one.name));
+    words.extend(["type", "veth", "peer"]);
+    words.extend(end(others, &other.name));
+    ip(&words);
     one.ip(&format!("link set dev {its} up"));
     other.ip(&format!("link set dev {others} up"));
 }
 
 /// Two hosts with humpyard's machine between them: `left` has `va`, whose other end is `ma` in `middle`, and so on to `vb` in
 /// `right`. The hosts are 10.9.0.1 and 10.9.0.2, fd00::1 and fd00::2.
-pub(crate) struct Line {
-    pub(crate) left: Namespace,
-    pub(crate) middle: Namespace,
-    pub(crate) right: Namespace,
+#[derive(Debug)]
+pub struct Line {
+    /// The one host.
+    pub left: Namespace,
+    /// Where humpyard runs.
+    pub middle: Namespace,
+    /// The other host.
+    pub right: Namespace,
 }
 
 impl Line {
-    pub(crate) fn new() -> Self {
-        let line = Self { left: Namespace::new(), middle: Namespace::new(), right: Namespace::new() };
+    /// Without addresses; the kernel in the middle says nothing.
+    pub fn make() -> Self {
+        let line = Self { left: Namespace::make(), middle: Namespace::make(), right: Namespace::make() };
         line.middle.silence();
         join(&line.left, "va", &line.middle, "ma");
         join(&line.right, "vb", &line.middle, "mb");
@@ -147,8 +181,8 @@ impl Line {
     }
 
     /// With addresses of one network at both ends.
-    pub(crate) fn with_addresses() -> Self {
-        let line = Self::new();
+    pub fn with_addresses() -> Self {
+        let line = Self::make();
         for (host, interface, number) in [(&line.left, "va", 1), (&line.right, "vb", 2)] {
             host.ip(&format!("addr add 10.9.0.{number}/24 dev {interface}"));
             host.ip(&format!("addr add fd00::{number}/64 dev {interface} nodad"));

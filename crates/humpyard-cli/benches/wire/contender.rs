@@ -1,0 +1,130 @@
+//! What forwards.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::bed::Bed;
+
+/// What forwards between `ma` and `mb`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Contender {
+    /// The kernel's own IPv4 forwarding.
+    Kernel,
+    /// testpmd by its packet sockets, which passes frames on unseen.
+    TestpmdPacket,
+    /// testpmd by its XDP sockets.
+    TestpmdXdp,
+    /// humpyard by packet sockets, every frame classified and steered by `hrw`.
+    HumpyardPacket,
+    /// humpyard by XDP sockets.
+    HumpyardXdp,
+}
+
+/// Something that forwards until it is dropped.
+pub(crate) struct Running<'bed> {
+    bed: &'bed Bed,
+    child: Option<Child>,
+}
+
+impl Contender {
+    /// In the order of the tables.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Kernel, Self::TestpmdPacket, Self::TestpmdXdp, Self::HumpyardPacket, Self::HumpyardXdp];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::TestpmdPacket => "testpmd net_af_packet",
+            Self::TestpmdXdp => "testpmd net_af_xdp",
+            Self::HumpyardPacket => "humpyard iface",
+            Self::HumpyardXdp => "humpyard xdp",
+        }
+    }
+
+    /// Starts it. It may take a while until it forwards.
+    pub(crate) fn start(self, bed: &Bed) -> Result<Running<'_>, String> {
+        let command = match self {
+            Self::Kernel => None,
+            Self::TestpmdPacket => Some(testpmd(bed, "net_af_packet")),
+            Self::TestpmdXdp => Some(testpmd(bed, "net_af_xdp")),
+            Self::HumpyardPacket => Some(humpyard(bed, "iface")),
+            Self::HumpyardXdp => Some(humpyard(bed, "xdp")),
+        };
+        let child = command.map(|mut command| {
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+            command.spawn().map_err(|error| format!("{}: {error}", self.name()))
+        });
+        let running = Running { bed, child: child.transpose()? };
+        running.forward_by_kernel(self == Self::Kernel);
+        Ok(running)
+    }
+}
+
+/// testpmd as BASELINES has it, one core that polls; its main thread waits for input beside the sender.
+fn testpmd(bed: &Bed, driver: &str) -> Command {
+    let mut command = bed.middle().command("dpdk-testpmd");
+    let cores = format!("0@{},1@{0}", bed.processor());
+    command.args([
+        "--lcores",
+        &cores,
+        "--no-huge",
+        "-m",
+        "512",
+        "--no-pci",
+        "--no-telemetry",
+        "--file-prefix=bench-wire",
+    ]);
+    for (number, interface) in ["ma", "mb"].iter().enumerate() {
+        command.args(["--vdev", &format!("{driver}{number},iface={interface}")]);
+    }
+    command.args(["--", "--total-num-mbufs=16384", "--forward-mode=io", "--auto-start", "--nb-cores=1"]);
+    command
+}
+
+/// humpyard with nothing but the default around its policy; its one thread does all the work.
+fn humpyard(bed: &Bed, port: &str) -> Command {
+    let mut command = bed.middle().command("taskset");
+    command.args(["-c", &bed.processor().to_string(), env!("CARGO_BIN_EXE_humpyard"), "run", "--quiet", "--json"]);
+    command.args(["--input", &format!("{port}:ma"), "--output", &format!("{port}:mb")]);
+    command.args(["--policy", "hrw", "--workers", "0"]);
+    command
+}
+
+impl Running<'_> {
+    /// Its process; none for the kernel.
+    pub(crate) fn process(&self) -> Option<Pid> {
+        self.child.as_ref().map(|child| Pid::from_raw(child.id() as i32))
+    }
+
+    /// What it said, if it has ended.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        let child = self.child.as_mut()?;
+        let status = child.try_wait().ok()??;
+        let mut said = String::new();
+        let _ = child.stderr.take()?.read_to_string(&mut said);
+        Some(format!("{status}: {}", said.trim()))
+    }
+
+    fn forward_by_kernel(&self, forwards: bool) {
+        let middle = self.bed.middle();
+        let output = middle.run(&format!("sysctl -qw net.ipv4.ip_forward={}", u8::from(forwards)));
+        assert!(output.status.success(), "{output:?}");
+        if forwards {
+            // Forgotten each time that an interface was down.
+            middle.ip("neigh replace 10.9.1.2 lladdr 02:00:00:00:00:03 nud permanent dev mb");
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.forward_by_kernel(false);
+        if let Some(mut child) = self.child.take() {
+            let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+            let _ = child.wait();
+        }
+    }
+}
