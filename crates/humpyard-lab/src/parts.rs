@@ -23,7 +23,7 @@ use humpyard_traffic::source::Source;
 use humpyard_wire::Ports;
 
 use crate::LabError;
-use crate::config::{Host, Rate, RunConfig};
+use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::journal::JournalFile;
 use crate::rule::{Ruled, find_service};
 use crate::run::Control;
@@ -247,6 +247,9 @@ pub(crate) fn ports(config: &RunConfig) -> Result<Ports, LabError> {
         let refuse = |option: &str| {
             Err(LabError::option(format!("packets come by an interface when they do: leave out {option}")))
         };
+        if config.clock == Clock::Virtual {
+            return refuse("--clock virtual");
+        }
         match config.rate {
             Rate::Line => {}
             Rate::Load(_) => return refuse("--load"),

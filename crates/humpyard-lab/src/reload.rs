@@ -2,12 +2,13 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::unit::Weight;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+use humpyard_policies::spec::AnyScheduler;
 use humpyard_runtime::Replacement;
 
 use crate::LabError;
@@ -39,27 +40,35 @@ pub(crate) fn serve(
     replacements: &Sender<AnyReplacement>,
 ) {
     let mut running = begun.clone();
+    let (retired, retiring) = channel();
     while !over.load(Ordering::Relaxed) {
         if let Some(wanted) = reload.wanted() {
-            let made = replacement(&running, &wanted, clients);
+            let made = replacement(&running, &wanted, clients, &retired);
             reload.told(made.map(|made| {
                 // A run that is over takes nothing any more.
                 let _ = replacements.send(made);
                 running = wanted;
             }));
         }
+        retiring.try_iter().for_each(drop);
         thread::sleep(ASK_EVERY);
     }
 }
 
-/// What a run goes on with that is to be as `wanted`.
-fn replacement(running: &RunConfig, wanted: &RunConfig, clients: usize) -> Result<AnyReplacement, LabError> {
+/// What a run goes on with that is to be as `wanted`; what it leaves behind goes to `retired`.
+fn replacement(
+    running: &RunConfig,
+    wanted: &RunConfig,
+    clients: usize,
+    retired: &Sender<AnyScheduler>,
+) -> Result<AnyReplacement, LabError> {
     check(running, wanted)?;
     let before = parts::with_setup(running, running.cores.max(1), clients, |setup, _| Ok(setup.weights.to_vec()))?;
     parts::with_setup(wanted, wanted.cores.max(1), clients, |setup, options| {
         let scheduler = wanted.policy.build(setup, options.clone())?.with_in_flight(wanted.in_flight);
         let weights = changed(&before, setup.weights);
-        Ok(Replacement { policy: wanted.policy.to_string().into(), scheduler, weights, workers: wanted.cores })
+        let (policy, workers) = (wanted.policy.to_string().into(), wanted.cores);
+        Ok(Replacement { policy, scheduler, weights, workers, retired: retired.clone() })
     })
 }
 
@@ -110,7 +119,7 @@ mod tests {
     }
 
     fn refusal(running: &RunConfig, wanted: &RunConfig) -> String {
-        replacement(running, wanted, 16).err().unwrap().to_string()
+        replacement(running, wanted, 16, &channel().0).err().unwrap().to_string()
     }
 
     #[test]
@@ -119,7 +128,7 @@ mod tests {
         let mut wanted = config("steer=conn/share=drr");
         wanted.cores = 5;
         wanted.weights = vec![Weight::ONE, Weight::new(7).unwrap()];
-        let replacement = replacement(&running, &wanted, 16).unwrap();
+        let replacement = replacement(&running, &wanted, 16, &channel().0).unwrap();
         assert_eq!((replacement.workers, replacement.scheduler.cores()), (5, 5));
         assert_eq!(replacement.weights, [(ClientId(1), Weight::new(7).unwrap())]);
     }

@@ -627,13 +627,16 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if !self.live.measured.scheduler().is_quiet() {
             return Ok(false);
         }
-        let Some((Replacement { policy, scheduler, weights, workers }, since)) = self.replacements.take() else {
+        let Some((Replacement { policy, scheduler, weights, workers, retired }, since)) = self.replacements.take()
+        else {
             return Ok(false);
         };
         let now = self.now.read();
         let in_flight = self.live.measured.scheduler().in_flight();
         self.crew.forget_switches();
-        self.live.measured.replace(now, scheduler).map_err(RunError::Swap)?;
+        let before = self.live.measured.replace(now, scheduler).map_err(RunError::Swap)?;
+        // Where nobody takes it, its memory is given back here.
+        let _ = retired.send(before);
         // The rings of the workers have room for so many packets as may be in flight.
         if workers != self.live.workers || self.live.measured.scheduler().in_flight() != in_flight {
             self.change_crew(workers)?;

@@ -1,7 +1,7 @@
 //! Going on with other policies, weights or workers.
 
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
 use humpyard_core::id::ClientId;
@@ -21,6 +21,8 @@ pub struct Replacement<S, Q, A> {
     /// Worker threads from now on. Where there are others than before, or other packets in flight, services begin anew, with
     /// nothing in mind.
     pub workers: usize,
+    /// Where the scheduler goes that was before: to give its memory back takes longer than to take over.
+    pub retired: Sender<Scheduler<S, Q, A>>,
 }
 
 /// The replacements of a run: those to come, and one that waits for packets in service.

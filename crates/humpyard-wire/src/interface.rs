@@ -1,13 +1,14 @@
 //! A network interface of this machine: its number, what it is and what it passes on.
 
+use core::cell::Cell;
 use core::mem;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use humpyard_traffic::TrafficError;
-use nix::net::if_::{if_nameindex, if_nametoindex};
+use nix::net::if_::{if_indextoname, if_nameindex, if_nametoindex};
 
-use crate::system::{checked, socket};
+use crate::system::{checked, option, socket};
 
 /// The longest header of a frame that does not count for the MTU: Ethernet and two VLAN tags, in bytes.
 pub(crate) const LINK_HEADER_MAX: usize = 14 + 2 * 4;
@@ -68,6 +69,42 @@ impl Interface {
     }
 }
 
+/// Whether an interface that was opened is still there: it may be removed, or given to another network namespace, while a run
+/// goes on.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    index: u32,
+    is_lost: Cell<bool>,
+}
+
+impl Presence {
+    pub(crate) fn of(interface: &Interface) -> Self {
+        Self { index: interface.index.unsigned_abs(), is_lost: Cell::new(false) }
+    }
+
+    /// Looks for the interface if its socket has an error, as it has when the interface goes down and when it goes away. To be
+    /// called before the socket is waited for: whoever waits would be woken by the error again and again until it is read.
+    pub(crate) fn look(&self, socket: &OwnedFd) {
+        let error: io::Result<i32> = option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
+        if !matches!(error, Ok(0)) && if_indextoname(self.index).is_err() {
+            self.is_lost.set(true);
+        }
+    }
+
+    /// Nothing, as long as it is there.
+    ///
+    /// # Errors
+    /// If it was not there any more when it was looked for.
+    pub(crate) fn check(&self, port: &str) -> Result<(), TrafficError> {
+        if self.is_lost.get() { Err(gone(port)) } else { Ok(()) }
+    }
+}
+
+/// What to say of an interface that is there no more.
+pub(crate) fn gone(port: &str) -> TrafficError {
+    TrafficError::unusable(port, "the interface is gone: start again once it is back")
+}
+
 /// What to say of an interface that there is not.
 fn unknown(name: &str) -> String {
     let names: Vec<String> = match if_nameindex() {
@@ -102,13 +139,24 @@ fn request(asking: &OwnedFd, name: &str, what: libc::Ioctl) -> io::Result<libc::
 /// What a system call that needs a privilege failed with, and the way out.
 pub(crate) fn refused(port: &str, doing: &str, error: &io::Error) -> TrafficError {
     let reason = match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => format!(
-            "{doing} needs a privilege that this program has not: run it as root, or give it CAP_NET_RAW, CAP_NET_ADMIN \
-             and CAP_BPF (setcap cap_net_raw,cap_net_admin,cap_bpf+ep)"
-        ),
+        Some(libc::EPERM | libc::EACCES) => {
+            let (names, set) = needed(port);
+            format!(
+                "{doing} needs a privilege that this program has not: run it as root, or give it {names} (setcap {set}+ep)"
+            )
+        }
         _ => format!("{doing} failed: {error}"),
     };
     TrafficError::unusable(port, reason)
+}
+
+/// The capabilities that a kind of port needs, for people and for setcap(8).
+fn needed(port: &str) -> (&'static str, &'static str) {
+    match port.split(':').next() {
+        Some("iface") => ("CAP_NET_RAW", "cap_net_raw"),
+        Some("tun") => ("CAP_NET_ADMIN", "cap_net_admin"),
+        _ => ("CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF", "cap_net_raw,cap_net_admin,cap_bpf"),
+    }
 }
 
 #[cfg(test)]
@@ -133,6 +181,8 @@ mod tests {
     fn a_missing_privilege_is_told_with_the_remedy() {
         let error = io::Error::from_raw_os_error(libc::EPERM);
         let text = refused("iface:lo", "opening it", &error).to_string();
-        assert!(text.contains("run it as root") && text.contains("CAP_NET_RAW"), "{text}");
+        assert!(text.contains("run it as root") && text.contains("CAP_NET_RAW (setcap cap_net_raw+ep)"), "{text}");
+        let text = refused("xdp:lo", "opening it", &error).to_string();
+        assert!(text.contains("cap_net_raw,cap_net_admin,cap_bpf+ep"), "{text}");
     }
 }

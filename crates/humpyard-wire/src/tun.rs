@@ -21,7 +21,7 @@ use humpyard_traffic::sink::{Sent, Sink};
 use humpyard_traffic::source::{Polled, Received, Source};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-use crate::interface::refused;
+use crate::interface::{gone, refused};
 
 params! {
     /// Parameters of a TUN device.
@@ -61,6 +61,9 @@ impl Tun {
             }
             Some(libc::EINVAL) => {
                 TrafficError::unusable(port, format!("`{name}` is there, and no TUN device: take another name"))
+            }
+            Some(libc::EACCES) => {
+                TrafficError::unusable(port, "/dev/net/tun cannot be opened: this user may not read and write it")
             }
             Some(libc::ENOENT) => TrafficError::unusable(port, "this system has no TUN devices: modprobe tun"),
             _ => refused(port, "making a TUN device", &error),
@@ -120,6 +123,7 @@ impl Source for TunSource {
                 Ok(Polled::Frame)
             }
             Err(error) if is_passing(&error) => Ok(Polled::NotYet),
+            Err(error) if is_gone(&error) => Err(gone(&self.tun.port)),
             Err(error) => Err(TrafficError::unreadable(&self.tun.port, error)),
         }
     }
@@ -158,7 +162,7 @@ impl Sink for TunSink {
         }
         match self.tun.device.send(&frame.data) {
             Ok(_) => self.sent.frames += 1,
-            Err(error) if is_down(&error) => self.sent.down += 1,
+            Err(error) if is_down(&error) || is_gone(&error) => self.sent.down += 1,
             Err(error) if is_passing(&error) => self.sent.full += 1,
             Err(error) => return Err(TrafficError::unwritable(&self.tun.port, error)),
         }
@@ -177,6 +181,11 @@ impl Sink for TunSink {
 /// Whether the device is there and only down.
 fn is_down(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EIO)
+}
+
+/// Whether the device was removed.
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EBADFD)
 }
 
 /// Whether there is nothing now, and may be later.

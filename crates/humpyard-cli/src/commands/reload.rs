@@ -18,10 +18,29 @@ pub(crate) struct ReadAgain {
     typed: Vec<OsString>,
 }
 
+/// Options that may change while a run goes on.
+const CHANGEABLE: [&str; 4] = ["--policy", "--weights", "--workers", "--in-flight"];
+
+/// Whether a word that was typed gives this option.
+fn is_option(word: &str, option: &str) -> bool {
+    word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+}
+
 impl ReadAgain {
     /// From now on SIGHUP asks for it.
     pub(crate) fn on_signal() -> Result<Self, Failure> {
         Ok(Self { asked: stop::on_hangup()?, typed: std::env::args_os().collect() })
+    }
+
+    /// What the file cannot change, for it was typed, in words to append.
+    fn typed_before(&self) -> String {
+        let typed = |option: &&str| self.typed.iter().any(|word| is_option(&word.to_string_lossy(), option));
+        let typed: Vec<&str> = CHANGEABLE.iter().copied().filter(typed).collect();
+        if typed.is_empty() {
+            String::new()
+        } else {
+            format!(", but for {}: what is typed comes first", typed.join(", "))
+        }
     }
 
     fn configuration(&self) -> Result<RunConfig, Failure> {
@@ -43,7 +62,9 @@ impl Reload for ReadAgain {
 
     fn told(&self, outcome: Result<(), LabError>) {
         match outcome {
-            Ok(()) => say("humpyard: the configuration was read again, and is in force"),
+            Ok(()) => {
+                say(&format!("humpyard: the configuration was read again, and is in force{}", self.typed_before()))
+            }
             Err(error) => say(&format!("humpyard: {error}; the run goes on as it was")),
         }
     }

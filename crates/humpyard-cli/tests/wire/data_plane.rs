@@ -66,6 +66,20 @@ impl DataPlane {
         assert!(started.elapsed() < LONGEST, "{}: it does not end", self.words);
         good(&self.words, &output)
     }
+
+    /// What it says when it has ended by itself.
+    pub(crate) fn ended(mut self) -> Output {
+        let mut child = self.child.take().expect("it runs");
+        let started = Instant::now();
+        while child.try_wait().expect("it can be waited for").is_none() {
+            if started.elapsed() > LONGEST {
+                let _ = child.kill();
+                panic!("{}: it does not end", self.words);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        child.wait_with_output().expect("it has ended")
+    }
 }
 
 impl Drop for DataPlane {

@@ -2,6 +2,8 @@
 
 use humpyard_testkit::network::{Line, Namespace, turn};
 
+use crate::data_plane::DataPlane;
+
 /// What a run of these words says, which must be one line, and the run must have been refused.
 fn refusal(place: &Namespace, program: &str, words: &str) -> String {
     let output = place.command(program).args(words.split_whitespace()).output().expect("`ip` runs it");
@@ -26,6 +28,7 @@ fn ports_that_cannot_be_are_told_in_one_line() {
         ("--input iface:ma --input iface:ma", "twice"),
         ("--input iface:ma --rate 1000", "leave out --rate"),
         ("--input iface:ma --loop 2", "leave out --loop"),
+        ("--input iface:ma --clock virtual", "leave out --clock virtual"),
         ("--input tun:ma", "no TUN device"),
     ] {
         let said = refusal(&line.middle, env!("CARGO_BIN_EXE_humpyard"), &format!("run {words} --policy hrw"));
@@ -37,12 +40,30 @@ fn ports_that_cannot_be_are_told_in_one_line() {
 fn a_missing_privilege_is_told_with_the_remedy() {
     let Some(_turn) = turn() else { return };
     let line = Line::make();
-    for port in ["iface:ma", "tun:hy0"] {
+    for (port, needed) in
+        [("iface:ma", "CAP_NET_RAW (setcap"), ("tun:hy0", "CAP_NET_ADMIN (setcap"), ("xdp:ma", "CAP_BPF")]
+    {
         let words = format!(
             "--inh-caps=-all --bounding-set=-all {} run --input {port} --policy hrw",
             env!("CARGO_BIN_EXE_humpyard")
         );
         let said = refusal(&line.middle, "setpriv", &words);
-        assert!(said.contains("run it as root") && said.contains("CAP_NET_RAW"), "{port}: {said}");
+        assert!(said.contains("run it as root") && said.contains(needed), "{port}: {said}");
+    }
+}
+
+#[test]
+fn an_interface_that_is_gone_ends_the_run_and_is_named() {
+    let Some(_turn) = turn() else { return };
+    for kind in ["iface", "xdp", "tun"] {
+        let line = Line::make();
+        let (port, interface) =
+            if kind == "tun" { ("tun:hy0".to_owned(), "hy0") } else { (format!("{kind}:ma"), "ma") };
+        let plane = DataPlane::start(&line.middle, &format!("--input {port} --output null: --policy hrw"));
+        line.middle.ip(&format!("link del dev {interface}"));
+        let output = plane.ended();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(&format!("{port}: the interface is gone")), "{said}");
+        assert!(!output.status.success(), "{output:?}");
     }
 }

@@ -148,11 +148,11 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     ///
     /// # Errors
     /// As there.
-    pub fn replace(&mut self, now: Time, fresh: Scheduler<S, Q, A>) -> Result<(), BuildError> {
+    pub fn replace(&mut self, now: Time, fresh: Scheduler<S, Q, A>) -> Result<Scheduler<S, Q, A>, BuildError> {
         let cores = fresh.cores();
-        self.scheduler.replace(now, fresh)?;
+        let before = self.scheduler.replace(now, fresh)?;
         self.measurements.add_cores(cores);
-        Ok(())
+        Ok(before)
     }
 
     /// A flow is over, and its id may be used for another.

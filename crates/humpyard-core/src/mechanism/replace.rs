@@ -25,7 +25,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.cores.iter().all(|core| core.in_service == 0)
     }
 
-    /// `fresh`, which has had no packet, goes on where this scheduler is, and this has its place from now on. Packets keep
+    /// `fresh`, which has had no packet, goes on where this scheduler is, and has its place from now on; what was here before is
+    /// the answer, of which nothing is left but memory to give back, and that takes a while. Packets keep
     /// their slots; they are steered and queued anew in the order in which they came in, so flows keep their order. The account
     /// goes on, and so do the order at the exit and weights given on the way. Switches that a driver was told of are void.
     /// Limits of queues and clients count for packets that come later. O(n log n) in the packets waiting.
@@ -36,7 +37,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// # Panics
     /// If a packet is in service, if the driver has not yet asked for packets dropped, or if there is a journal, which has no
     /// word for this.
-    pub fn replace(&mut self, now: Time, mut fresh: Self) -> Result<(), BuildError> {
+    pub fn replace(&mut self, now: Time, mut fresh: Self) -> Result<Self, BuildError> {
         self.advance(now);
         assert!(self.is_quiet(), "packets are in service");
         assert!(self.dropped.is_empty(), "packets dropped have not been asked for");
@@ -52,9 +53,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
                 fresh.set_weight(now, id, weight);
             }
         }
-        *self = fresh;
-        waiting.into_iter().for_each(|slot| self.queue_anew(now, slot));
-        Ok(())
+        let before = mem::replace(self, fresh);
+        waiting.into_iter().for_each(|(_, slot)| self.queue_anew(now, slot));
+        Ok(before)
     }
 
     /// Refuses another scheduler whose packets, flows or clients are not those of this one.
@@ -74,16 +75,18 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// The packets waiting, those held back too, as they came in.
-    fn waiting_by_sequence(&self) -> Vec<Slot> {
+    /// The packets waiting, those held back too, as they came in, with their places in that order.
+    fn waiting_by_sequence(&self) -> Vec<(u64, Slot)> {
         let queued = self.queues.iter().flat_map(|queue| queue.waiting_slots(&self.slab));
         let held = self.steer.as_ref().and_then(|steer| steer.held.front());
         let held = core::iter::successors(held, |&slot| {
             let next = self.slab.get(slot).next;
             (next != NONE).then_some(next)
         });
-        let mut waiting: Vec<Slot> = queued.chain(held).collect();
-        waiting.sort_unstable_by_key(|&slot| self.slab.get(slot).packet.sequence);
+        let of_slot = |slot| (self.slab.get(slot).packet.sequence, slot);
+        let mut waiting: Vec<_> = queued.chain(held).map(of_slot).collect();
+        // Each queue has its packets in order already, and this sort merges what is.
+        waiting.sort_by_key(|&(sequence, _)| sequence);
         waiting
     }
 

@@ -9,7 +9,7 @@ use humpyard_traffic::source::{Polled, Received, Source};
 
 use super::ring::{self, Ring};
 use super::{PacketSocketParams, bind, listen_to_all};
-use crate::interface::{Interface, refused};
+use crate::interface::{Interface, Presence, refused};
 use crate::offload::{Offload, Segmenter};
 use crate::system::{option, set_option, socket};
 
@@ -21,6 +21,7 @@ pub(crate) struct PacketSource {
     port: String,
     socket: OwnedFd,
     ring: Ring,
+    presence: Presence,
     segmenter: Segmenter,
     /// The VLAN tag of the frame that was taken last.
     vlan: Option<(u16, u16)>,
@@ -49,7 +50,16 @@ impl PacketSource {
         }
         bind(&socket, &interface, libc::ETH_P_ALL as u16).map_err(refuse("listening to the interface"))?;
         let received = Received { port: port.to_owned(), ..Received::default() };
-        Ok(Self { port: port.to_owned(), socket, ring, segmenter: Segmenter::default(), vlan: None, received })
+        let presence = Presence::of(&interface);
+        Ok(Self {
+            port: port.to_owned(),
+            socket,
+            ring,
+            presence,
+            segmenter: Segmenter::default(),
+            vlan: None,
+            received,
+        })
     }
 
     /// Fills `frame` with the next packet; false if there is none now.
@@ -113,6 +123,7 @@ impl Source for PacketSource {
 
     fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
         if !self.take(frame) {
+            self.presence.check(&self.port)?;
             return Ok(Polled::NotYet);
         }
         self.received.frames += 1;
@@ -124,8 +135,7 @@ impl Source for PacketSource {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        // An interface that goes down leaves an error, by which whoever waits would be woken again and again until it is read.
-        let _: Result<i32, _> = option(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR);
+        self.presence.look(&self.socket);
         vec![self.socket.as_fd()]
     }
 

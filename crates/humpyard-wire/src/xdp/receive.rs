@@ -13,7 +13,7 @@ use super::ring::{Consumer, Producer};
 use super::socket;
 use super::umem::Chunk;
 use super::{ETHERNET_HEADER, Opened, link_header_bytes};
-use crate::interface::Interface;
+use crate::interface::{Interface, Presence};
 use crate::offload::{Offload, Segmenter, fill_in_if_left};
 
 /// Frames taken from one queue before the next has its turn, and after which their chunks go back to the kernel.
@@ -78,6 +78,7 @@ impl ReceiveQueue {
 pub(crate) struct XdpSource {
     port: String,
     opened: Arc<Opened>,
+    presence: Presence,
     queues: Vec<ReceiveQueue>,
     /// The queue whose turn it is, and for how many more frames.
     turn: usize,
@@ -106,6 +107,7 @@ impl XdpSource {
         Self {
             port: port.to_owned(),
             opened,
+            presence: Presence::of(interface),
             queues,
             turn: 0,
             left: TURN,
@@ -191,6 +193,7 @@ impl Source for XdpSource {
         let mut found = self.segmenter.next(frame);
         while !found {
             if !self.take(&mut frame.data) {
+                self.presence.check(&self.port)?;
                 return Ok(Polled::NotYet);
             }
             found = self.finish(frame);
@@ -205,7 +208,8 @@ impl Source for XdpSource {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.opened.sockets.iter().take(self.queues.len()).map(|sockets| sockets.first.as_fd()).collect()
+        let sockets = self.opened.sockets.iter().take(self.queues.len()).map(|sockets| &sockets.first);
+        sockets.inspect(|socket| self.presence.look(socket)).map(AsFd::as_fd).collect()
     }
 
     fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
