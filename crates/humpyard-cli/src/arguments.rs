@@ -157,6 +157,7 @@ const CALIBRATE_EXAMPLES: &str = "Examples:
   humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9 --costs here.toml
   humpyard calibrate --quick --services forward,encrypt:cipher=cast-128 --json
   humpyard calibrate --matrix --plot plots
+  humpyard calibrate --services none --matrix-output cores.toml && humpyard topology cores.toml
 
 Times are those of one core, to which the measurement is pinned: leave the machine alone meanwhile. Packets of an inverse
 (decrypt, decompress, fec-decode) are what its service makes of the others. The line has a confidence interval of 95 %.";
@@ -599,9 +600,12 @@ pub(crate) struct CalibrateArguments {
     /// Keep the costs for this user, for `--costs calibrated`
     #[arg(long)]
     pub(crate) save: bool,
-    /// Measure the round trip of a cache line between all pairs of cores, too
+    /// Measure the ways between all pairs of cores, too: the round trip of a cache line, and handing over a packet
     #[arg(long)]
     pub(crate) matrix: bool,
+    /// Write them to this file with the tree of this machine, for `--topology FILE` (TOML); implies --matrix
+    #[arg(long, value_name = "FILE")]
+    pub(crate) matrix_output: Option<String>,
     /// Write plots (SVG), and a page with them and the papers' figures, into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) plot: Option<String>,
