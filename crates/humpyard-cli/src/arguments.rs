@@ -95,6 +95,7 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcap --policy conn --services dpi --json
   humpyard run --input in.pcap --policy hrw --output out.pcap --quarantine bad.pcapng
   humpyard run --input in.pcap --policy drr --output out.pcap --clock virtual --load 0.9
+  humpyard run --input in.pcap --policy h-cahrw --topology machine --counters
   humpyard run --input gen:poisson --policy drr --rate 200k --for 60s --metrics 127.0.0.1:9464
 
 Without --rate packets come as fast as they are taken, so delay is mostly time in the buffer (--buffer);
@@ -417,6 +418,9 @@ pub(crate) struct RunArguments {
     /// Where packets go at which a service panicked, as they came in: a capture file; a .pcapng takes all link types
     #[arg(long, value_name = "FILE")]
     pub(crate) quarantine: Option<String>,
+    /// Have the hardware count cycles, instructions and cache misses of each thread, where it does: else one line says why not
+    #[arg(long)]
+    pub(crate) counters: bool,
     /// Write everything that is told and decided to this file, a line each, for `humpyard replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<String>,
