@@ -244,7 +244,7 @@ pub(crate) struct TrafficOptions {
     /// Prefixes of the local side, from which the direction of a rule is seen
     #[arg(long, value_name = "PREFIX,...")]
     pub(crate) local: Option<String>,
-    /// What services cost: table:NAME (measured, predictive, everest), calibrated (what `humpyard calibrate --save` kept), or a file
+    /// What services cost: table:NAME (measured, predictive, everest, ps-hrw), calibrated (what `humpyard calibrate --save` kept), or a file
     #[arg(long, value_name = "table:NAME|calibrated|FILE", default_value = "table:measured")]
     pub(crate) costs: String,
     /// Delay beyond which a packet is late, for all services or one [default: 2ms]
