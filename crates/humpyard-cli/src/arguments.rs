@@ -51,6 +51,9 @@ pub(crate) enum Command {
     /// Measure on this machine what services cost, for `--costs`, and how far cores are from each other
     #[command(after_help = CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArguments),
+    /// Show which cores are near each other: of this machine, of a file, or of a machine by name
+    #[command(after_help = TOPOLOGY_EXAMPLES)]
+    Topology(TopologyArguments),
     /// Say whether a configuration file is good, and what it means, without running it
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArguments),
@@ -92,6 +95,7 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcap --policy conn --services dpi --json
   humpyard run --input in.pcap --policy hrw --output out.pcap --quarantine bad.pcapng
   humpyard run --input in.pcap --policy drr --output out.pcap --clock virtual --load 0.9
+  humpyard run --input in.pcap --policy h-cahrw --topology machine --counters
   humpyard run --input gen:poisson --policy drr --rate 200k --for 60s --metrics 127.0.0.1:9464
 
 Without --rate packets come as fast as they are taken, so delay is mostly time in the buffer (--buffer);
@@ -154,9 +158,20 @@ const CALIBRATE_EXAMPLES: &str = "Examples:
   humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9 --costs here.toml
   humpyard calibrate --quick --services forward,encrypt:cipher=cast-128 --json
   humpyard calibrate --matrix --plot plots
+  humpyard calibrate --services none --matrix-output cores.toml && humpyard topology cores.toml
 
 Times are those of one core, to which the measurement is pinned: leave the machine alone meanwhile. Packets of an inverse
 (decrypt, decompress, fec-decode) are what its service makes of the others. The line has a confidence interval of 95 %.";
+
+const TOPOLOGY_EXAMPLES: &str = "Examples:
+  humpyard topology
+  humpyard topology e5355 --json
+  humpyard topology epyc-2p --plot epyc.svg
+  humpyard topology 2x4x2 --output mine.toml
+  humpyard sim --input in.pcap --policy ps-hrw --cores 8 --topology e5355 --costs ps-hrw --load 0.8
+
+Live, a worker has the place in the tree of the processor on which it sits. `humpyard calibrate --matrix` measures the ways
+between cores, and --matrix-output FILE of it writes a topology with what was measured.";
 
 const CHECK_EXAMPLES: &str = "Examples:
   humpyard check run.toml
@@ -229,7 +244,7 @@ pub(crate) struct TrafficOptions {
     /// Prefixes of the local side, from which the direction of a rule is seen
     #[arg(long, value_name = "PREFIX,...")]
     pub(crate) local: Option<String>,
-    /// What services cost: table:NAME (measured, predictive, everest), calibrated (what `humpyard calibrate --save` kept), or a file
+    /// What services cost: table:NAME (measured, predictive, everest, ps-hrw), calibrated (what `humpyard calibrate --save` kept), or a file
     #[arg(long, value_name = "table:NAME|calibrated|FILE", default_value = "table:measured")]
     pub(crate) costs: String,
     /// Delay beyond which a packet is late, for all services or one [default: 2ms]
@@ -247,8 +262,9 @@ pub(crate) struct TrafficOptions {
     /// Weights of the first clients, in order of appearance; the others have 1
     #[arg(long, value_name = "W,W,...")]
     pub(crate) weights: Option<String>,
-    /// Which cores are near each other: e5355, or fan-outs from the root such as 2x4x2, with costs 2x4:2.0,1.2 [default: flat]
-    #[arg(long, value_name = "TREE")]
+    /// Which cores are near each other: machine (this one), a file, e5355, epyc-2p, numa4x16, fan-outs from the root such as 2x4x2
+    /// (with costs: 2x4:2.0,1.2), or flat; `humpyard topology` shows it [default: machine for workers, else flat]
+    #[arg(long, value_name = "machine|FILE|NAME|TREE|flat")]
     pub(crate) topology: Option<String>,
     /// So many cores in a row are contexts of one processing element, and take turns computing
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
@@ -402,6 +418,9 @@ pub(crate) struct RunArguments {
     /// Where packets go at which a service panicked, as they came in: a capture file; a .pcapng takes all link types
     #[arg(long, value_name = "FILE")]
     pub(crate) quarantine: Option<String>,
+    /// Have the hardware count cycles, instructions and cache misses of each thread, where it does: else one line says why not
+    #[arg(long)]
+    pub(crate) counters: bool,
     /// Write everything that is told and decided to this file, a line each, for `humpyard replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<String>,
@@ -585,11 +604,29 @@ pub(crate) struct CalibrateArguments {
     /// Keep the costs for this user, for `--costs calibrated`
     #[arg(long)]
     pub(crate) save: bool,
-    /// Measure the round trip of a cache line between all pairs of cores, too
+    /// Measure the ways between all pairs of cores, too: the round trip of a cache line, and handing over a packet
     #[arg(long)]
     pub(crate) matrix: bool,
+    /// Write them to this file with the tree of this machine, for `--topology FILE` (TOML); implies --matrix
+    #[arg(long, value_name = "FILE")]
+    pub(crate) matrix_output: Option<String>,
     /// Write plots (SVG), and a page with them and the papers' figures, into this directory
     #[arg(long, value_name = "DIR")]
+    pub(crate) plot: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopologyArguments {
+    /// machine (this one: the processors that may be used), a file, e5355, epyc-2p, numa4x16, or fan-outs such as 2x4x2
+    #[arg(value_name = "SOURCE", default_value = "machine")]
+    pub(crate) source: String,
+    /// Write it to this file, for `--topology FILE` (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+    /// Draw what it costs cores to talk as a heat map in this file (SVG)
+    #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<String>,
     #[command(flatten)]
     pub(crate) common: CommonOptions,

@@ -14,6 +14,7 @@ use humpyard_runtime::Replacement;
 use crate::LabError;
 use crate::config::{Clock, RunConfig};
 use crate::parts;
+use crate::topology::placed;
 
 /// Policies, weights and workers with which a run goes on, whichever they are.
 pub(crate) type AnyReplacement = Replacement<AnySteer, AnyShare, AnyAllocate>;
@@ -67,8 +68,15 @@ fn replacement(
     parts::with_setup(wanted, wanted.cores.max(1), clients, |setup, options| {
         let scheduler = wanted.policy.build(setup, options.clone())?.with_in_flight(wanted.in_flight);
         let weights = changed(&before, setup.weights);
-        let (policy, workers) = (wanted.policy.to_string().into(), wanted.cores);
-        Ok(Replacement { policy, scheduler, weights, workers, retired: retired.clone() })
+        Ok(Replacement {
+            policy: wanted.policy.to_string().into(),
+            scheduler,
+            weights,
+            workers: wanted.cores,
+            topology: setup.topology.cloned(),
+            seats: placed(wanted, setup.cores)?.seats,
+            retired: retired.clone(),
+        })
     })
 }
 

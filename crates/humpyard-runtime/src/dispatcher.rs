@@ -26,10 +26,11 @@ use humpyard_traffic::source::{Polled, Source};
 use crate::clock::{Clock, Now, Stopwatch};
 use crate::counters::Counters;
 use crate::crew::Crew;
+use crate::hardware::ThreadCounters;
 use crate::outcome::{OutAccount, Outcome, RunError, ServicePanic};
 use crate::own::Own;
 use crate::panic;
-use crate::placement::{Seat, Seated, seats};
+use crate::placement::{Seat, Seated, Thread, seats};
 use crate::replacement::{Replacement, Replacements};
 use crate::threads::Threads;
 use crate::virtual_cores::VirtualCores;
@@ -55,6 +56,10 @@ pub struct Live<'a, S, Q, A> {
     pub packets: usize,
     /// Worker threads, one per core; 0 does everything on the calling thread, as one core.
     pub workers: usize,
+    /// Where the threads sit, the dispatcher first, by a real clock; none is as [`seats`](crate::seats()) says.
+    pub seats: Option<Vec<Seat>>,
+    /// Whether hardware is to count what each thread does, where it can: by a real clock.
+    pub hardware: bool,
     /// Makes each service.
     pub services: Vec<Factory>,
     /// Finds flow, client and service.
@@ -114,13 +119,15 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
     let stopwatch = Stopwatch::start();
     let doorbell = Arc::new(Doorbell::new().map_err(RunError::Doorbell)?);
     let is_real = matches!(live.clock, Clock::Real);
-    let seats = seats(if is_real { live.workers } else { 0 });
+    let workers = if is_real { live.workers } else { 0 };
+    let seats = live.seats.take().filter(|_| is_real).unwrap_or_else(|| seats(workers));
     live.watched.as_ref().inspect(|watched| watched.begin(&doorbell));
     let crew = crew(&live, &seats, stopwatch, &doorbell)?;
     let replacements = Replacements::new(live.replacements.take().filter(|_| is_real));
     let now = if is_real { Now::Real(stopwatch) } else { Now::Virtual(Time::ZERO) };
     let seated = seats[0].take();
     crew.wait_until_ready();
+    let counting = (is_real && live.hardware).then(|| ThreadCounters::start(Thread::Dispatcher));
     let started = Instant::now();
     let mut dispatcher = Dispatcher {
         given: IdSet::new(live.workers.max(1)),
@@ -169,6 +176,9 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
         crew,
         ..
     } = dispatcher;
+    if let Some(counting) = counting {
+        counters.add_hardware(counting.end());
+    }
     // No thread outlives the run, whatever became of it.
     let ended = crew.end();
     worked?;
@@ -222,7 +232,7 @@ fn crew<S: Steer, Q: Share, A: Allocate>(
         Clock::Real if live.workers == 0 => Crew::Own(Own::new(stopwatch, bench())),
         Clock::Real => {
             let in_flight = live.measured.scheduler().in_flight() as usize;
-            Crew::Threads(Threads::start(&seats[1..], in_flight, stopwatch, doorbell, bench)?)
+            Crew::Threads(Threads::start(&seats[1..], in_flight, stopwatch, doorbell, live.hardware, bench)?)
         }
     })
 }
@@ -627,19 +637,17 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if !self.live.measured.scheduler().is_quiet() {
             return Ok(false);
         }
-        let Some((Replacement { policy, scheduler, weights, workers, retired }, since)) = self.replacements.take()
-        else {
-            return Ok(false);
-        };
+        let Some((replacement, since)) = self.replacements.take() else { return Ok(false) };
+        let Replacement { policy, scheduler, weights, workers, topology, seats, retired } = replacement;
         let now = self.now.read();
         let in_flight = self.live.measured.scheduler().in_flight();
         self.crew.forget_switches();
-        let before = self.live.measured.replace(now, scheduler).map_err(RunError::Swap)?;
+        let before = self.live.measured.replace(now, scheduler, topology.as_ref()).map_err(RunError::Swap)?;
         // Where nobody takes it, its memory is given back here.
         let _ = retired.send(before);
         // The rings of the workers have room for so many packets as may be in flight.
         if workers != self.live.workers || self.live.measured.scheduler().in_flight() != in_flight {
-            self.change_crew(workers)?;
+            self.change_crew(workers, seats)?;
         }
         for (client, weight) in weights {
             self.live.measured.set_weight(now, client, weight);
@@ -653,11 +661,11 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     }
 
     /// Has so many other workers do the work, while nobody has any.
-    fn change_crew(&mut self, workers: usize) -> Result<(), RunError> {
+    fn change_crew(&mut self, workers: usize, chosen: Option<Vec<Seat>>) -> Result<(), RunError> {
         self.live.workers = workers;
         // Seats are chosen among the processors that the thread may use, which in its seat is that alone.
         self.seated.leave();
-        let seats = seats(workers);
+        let seats = chosen.unwrap_or_else(|| seats(workers));
         let crew = crew(&self.live, &seats, self.stopwatch, &self.doorbell)?;
         crew.wait_until_ready();
         self.counters.merge(mem::replace(&mut self.crew, crew).end()?);

@@ -316,6 +316,8 @@ impl Case<'_> {
             measured,
             packets: self.packets,
             workers: self.cores,
+            seats: None,
+            hardware: false,
             services,
             classifier: self.classifier(),
             source,
