@@ -189,8 +189,10 @@ fn copy(frame: &Frame, copy: &mut Frame) {
     copy.data.clone_from(data);
 }
 
-/// What a worker and the dispatcher share beside their rings.
+/// What a worker and the dispatcher share beside their rings. In cache lines of its own: a worker that waits looks at it all the
+/// time, and whatever else were there would go from one processor to the other with each of the dispatcher's writes.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Signals {
     /// Wakes the worker when there are jobs.
     pub(crate) jobs: Bell,
