@@ -9,13 +9,14 @@ PYTHON = $(PYTHON_ENVIRONMENT)/bin/python
 # Where what judges metrics is, unless it is installed.
 PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench prerequisites prometheus python clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-dispatch prerequisites prometheus python clean
 
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
 	@echo "make test     formatting, lints, documentation, all tests"
 	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and verdicts in reproduction/ (three minutes)"
 	@echo "make bench    time the hot paths"
+	@echo "make bench-dispatch  compare the scheduler and the runtime with DPDK's event devices, in turn (four minutes; ARGUMENTS=...)"
 	@echo "make clean    remove everything built"
 
 demo: prerequisites
@@ -49,6 +50,11 @@ check-no-std:
 
 bench: prerequisites
 	$(CARGO) bench --locked --workspace
+
+# ARGUMENTS are those of the benchmark: --pairs, --milliseconds, --json.
+bench-dispatch: prerequisites
+	@scripts/prerequisites dpdk
+	$(CARGO) bench --locked --package humpyard --bench dispatch -- $(ARGUMENTS)
 
 prerequisites:
 	@scripts/prerequisites

@@ -10,6 +10,7 @@ mod clock;
 mod counters;
 mod crew;
 mod dispatcher;
+mod live;
 mod outcome;
 mod own;
 pub mod panic;
@@ -23,7 +24,8 @@ mod worker;
 
 pub use clock::Clock;
 pub use counters::Counters;
-pub use dispatcher::{Live, Overload, run};
+pub use dispatcher::run;
+pub use live::{Live, Overload};
 pub use outcome::{OutAccount, Outcome, RunError, ServicePanic};
 pub use placement::{Seat, Seated, Thread, processors};
 pub use replacement::Replacement;
