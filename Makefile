@@ -9,14 +9,15 @@ PYTHON = $(PYTHON_ENVIRONMENT)/bin/python
 # Where what judges metrics is, unless it is installed.
 PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-wire prerequisites prometheus python clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-dispatch bench-wire prerequisites prometheus python clean
 
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
 	@echo "make test     formatting, lints, documentation, all tests"
 	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and verdicts in reproduction/ (three minutes)"
 	@echo "make bench    time the hot paths"
-	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root)"
+	@echo "make bench-dispatch  compare the scheduler and the runtime with DPDK's event devices, in turn (four minutes; ARGUMENTS=...)"
+	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
 	@echo "make clean    remove everything built"
 
 demo: prerequisites
@@ -51,12 +52,17 @@ check-no-std:
 bench: prerequisites
 	$(CARGO) bench --locked --workspace
 
-# Options of the measurement: make bench-wire WIRE="--pairs 4 --json wire.json".
+# ARGUMENTS are those of the benchmark: --pairs, --milliseconds, --json.
+bench-dispatch: prerequisites
+	@scripts/prerequisites dpdk
+	$(CARGO) bench --locked --package humpyard --bench dispatch -- $(ARGUMENTS)
+
+# ARGUMENTS are those of the benchmark: --pairs, --seconds, --json.
 bench-wire: prerequisites
 	@scripts/prerequisites network
 	@scripts/prerequisites dpdk
 	$(CARGO) build --locked --release --package humpyard-wire --example flood
-	$(CARGO) bench --locked --package humpyard-cli --bench wire -- $(WIRE)
+	$(CARGO) bench --locked --package humpyard-cli --bench wire -- $(ARGUMENTS)
 
 prerequisites:
 	@scripts/prerequisites

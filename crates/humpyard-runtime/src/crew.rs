@@ -31,7 +31,7 @@ impl Crew {
         }
     }
 
-    /// Gives a core a packet.
+    /// Gives a core a packet, which it may get only with [`Crew::wake`].
     pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, frame: Frame) {
         let job = |frame| Job::of(now, dispatch, frame);
         match self {
@@ -41,8 +41,8 @@ impl Crew {
         }
     }
 
-    /// Wakes whoever works for this core, if it sleeps. To be called after it was given packets.
-    pub(crate) fn wake(&self, core: CoreId) {
+    /// Lets whoever works for this core have what it was given, and wakes it, if it sleeps.
+    pub(crate) fn wake(&mut self, core: CoreId) {
         if let Self::Threads(threads) = self {
             threads.wake(core);
         }

@@ -11,6 +11,7 @@ mod counters;
 mod crew;
 mod dispatcher;
 mod hardware;
+mod live;
 mod outcome;
 mod own;
 pub mod panic;
@@ -24,8 +25,9 @@ mod worker;
 
 pub use clock::Clock;
 pub use counters::Counters;
-pub use dispatcher::{Live, Overload, run};
+pub use dispatcher::run;
 pub use hardware::{HardwareCounts, ThreadCounts};
+pub use live::{Live, Overload};
 pub use outcome::{OutAccount, Outcome, RunError, ServicePanic};
 pub use placement::{Seat, Seated, Thread, processors, seats};
 pub use replacement::Replacement;

@@ -16,6 +16,9 @@ use crate::placement::Seat;
 use crate::wait::Doorbell;
 use crate::worker::{BATCH, Done, Job, Laps, Signals, Workbench, Worker};
 
+/// Jobs that go into a ring at a time, at most: each time the worker sees them costs both a cache line's way between processors.
+const AT_A_TIME: usize = 16;
+
 /// One worker thread per core.
 pub(crate) struct Threads {
     hands: Vec<Hand>,
@@ -26,6 +29,8 @@ pub(crate) struct Threads {
 /// One worker thread, from outside.
 struct Hand {
     jobs: Producer<Job>,
+    /// Jobs that it was given and that are not in the ring yet.
+    given: Vec<Job>,
     done: Consumer<Done>,
     signals: Arc<Signals>,
     thread: JoinHandle<Counters>,
@@ -59,14 +64,20 @@ impl Threads {
         }
     }
 
-    /// Gives a worker a packet; there is room, for no core ever has more than its packets in flight.
+    /// Gives a worker a packet; there is room, for no core ever has more than its packets in flight. It may get it only with
+    /// [`Threads::wake`].
     pub(crate) fn give(&mut self, core: CoreId, job: Job) {
-        self.hands[core.index()].jobs.push(job).expect("a core has at most its packets in flight");
+        let hand = &mut self.hands[core.index()];
+        hand.given.push(job);
+        if hand.given.len() == AT_A_TIME {
+            hand.pass_on();
+        }
     }
 
-    /// Wakes the worker of this core, if it sleeps. To be called after it was given packets.
-    pub(crate) fn wake(&self, core: CoreId) {
-        let hand = &self.hands[core.index()];
+    /// Lets the worker of this core have what it was given, and wakes it, if it sleeps.
+    pub(crate) fn wake(&mut self, core: CoreId) {
+        let hand = &mut self.hands[core.index()];
+        hand.pass_on();
         hand.signals.jobs.ring(hand.thread.thread());
     }
 
@@ -138,6 +149,12 @@ impl Threads {
 }
 
 impl Hand {
+    /// Puts what the worker was given into its ring.
+    fn pass_on(&mut self) {
+        let room = self.jobs.write_chunk_uninit(self.given.len()).expect("a core has at most its packets in flight");
+        room.fill_from_iter(self.given.drain(..));
+    }
+
     fn start(
         number: usize,
         seat: Seat,
@@ -155,6 +172,7 @@ impl Hand {
             seat,
             jobs: jobs_taken,
             done: done_given,
+            held_back: Vec::with_capacity(BATCH),
             signals: Arc::clone(&signals),
             dispatcher: Arc::clone(doorbell),
             bench,
@@ -162,7 +180,7 @@ impl Hand {
             hardware,
         };
         let thread = thread::Builder::new().name(format!("worker {number}")).spawn(move || worker.work())?;
-        Ok(Self { jobs, done, signals, thread, switching: None })
+        Ok(Self { jobs, given: Vec::with_capacity(AT_A_TIME), done, signals, thread, switching: None })
     }
 }
 

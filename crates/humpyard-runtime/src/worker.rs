@@ -190,8 +190,10 @@ fn copy(frame: &Frame, copy: &mut Frame) {
     copy.data.clone_from(data);
 }
 
-/// What a worker and the dispatcher share beside their rings.
+/// What a worker and the dispatcher share beside their rings. In cache lines of its own: a worker that waits looks at it all the
+/// time, and whatever else were there would go from one processor to the other with each of the dispatcher's writes.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Signals {
     /// Wakes the worker when there are jobs.
     pub(crate) jobs: Bell,
@@ -206,6 +208,8 @@ pub(crate) struct Worker {
     pub(crate) seat: Seat,
     pub(crate) jobs: Consumer<Job>,
     pub(crate) done: Producer<Done>,
+    /// Results that are not in the ring yet; empty between batches.
+    pub(crate) held_back: Vec<Done>,
     pub(crate) signals: Arc<Signals>,
     /// Wakes the dispatcher when there is something done.
     pub(crate) dispatcher: Arc<Doorbell>,
@@ -219,6 +223,9 @@ pub(crate) struct Worker {
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// Packets taken from the ring at a time.
 pub(crate) const BATCH: usize = 32;
+/// After so much work results are given, though the batch is not done: each time the dispatcher sees some costs both a cache
+/// line's way between processors, so those of short work go together.
+const HELD_BACK_MAX: Time = Time::from_ns(1_000);
 
 impl Worker {
     /// Serves until it is over and the ring is empty, and tells what the services counted.
@@ -249,28 +256,41 @@ impl Worker {
 
     /// Serves what is in the ring, at most a batch; false if there is nothing.
     fn serve_batch(&mut self) -> bool {
-        let waiting = self.jobs.slots().min(BATCH);
-        let Ok(batch) = self.jobs.read_chunk(waiting) else { return false };
+        let Self { jobs, done, held_back, dispatcher, bench, laps, .. } = self;
+        let waiting = jobs.slots().min(BATCH);
+        let Ok(batch) = jobs.read_chunk(waiting) else { return false };
         if waiting == 0 {
             return false;
         }
-        self.laps.begin();
+        laps.begin();
+        let mut given = laps.previous;
         for job in batch {
-            let (laps, done) = (&mut self.laps, &mut self.done);
-            self.bench.serve(job, || laps.end(), |result| give(done, result));
+            bench.serve(job, || laps.end(), |result| held_back.push(result));
+            if laps.previous.since(given) >= HELD_BACK_MAX {
+                give(done, held_back);
+                dispatcher.ring();
+                given = laps.previous;
+            }
         }
-        self.dispatcher.ring();
+        if !held_back.is_empty() {
+            give(done, held_back);
+            dispatcher.ring();
+        }
         true
     }
 }
 
-/// Puts a result into the ring, waiting for room: the dispatcher always empties it, unless it is gone.
-fn give(done: &mut Producer<Done>, mut result: Done) {
-    while let Err(rtrb::PushError::Full(back)) = done.push(result) {
-        if done.is_abandoned() {
-            return;
+/// Puts results into the ring, waiting for room: the dispatcher always empties it, unless it is gone.
+fn give(done: &mut Producer<Done>, results: &mut Vec<Done>) {
+    while !results.is_empty() {
+        let room = done.slots().min(results.len());
+        if room == 0 {
+            if done.is_abandoned() {
+                return results.clear();
+            }
+            thread::yield_now();
+        } else if let Ok(places) = done.write_chunk_uninit(room) {
+            places.fill_from_iter(results.drain(..room));
         }
-        result = back;
-        thread::yield_now();
     }
 }

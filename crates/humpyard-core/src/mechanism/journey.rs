@@ -11,6 +11,7 @@ use crate::policy::{Allocate, Cause, Share, Steer, Target, View};
 use crate::unit::{Time, WorkUnit};
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
+    #[inline]
     pub(super) fn accept(&mut self, now: Time, packet: &mut Packet) -> Arrival {
         self.account.arrived += 1;
         if self.is_full() && !self.plan.push_out {
@@ -59,16 +60,19 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// Puts a packet into a queue, and tells everybody.
     #[inline]
     pub(super) fn join(&mut self, now: Time, slot: Slot, target: Option<Target>, queue: QueueId) {
+        let state = &mut self.queues[queue];
         let entry = self.slab.get_mut(slot);
         (entry.queue, entry.foreign) = (queue, false);
-        entry.charged = self.queues[queue].charged(entry.packet.client);
+        entry.charged = state.charged(entry.packet.client);
         let Packet { estimate, flow, service, .. } = entry.packet;
-        self.queues[queue].enqueue(now, slot, &mut self.slab);
-        self.changed(queue);
+        state.enqueue(now, slot, &mut self.slab);
+        state.forgive_cores();
+        self.candidates.insert(queue);
         if let (Some(steer), Some(target)) = (&mut self.steer, target) {
             if let Target::Core(core) = target {
-                self.views[core].packets += 1;
-                self.views[core].backlog += estimate;
+                let view = &mut self.views[core];
+                view.packets += 1;
+                view.backlog += estimate;
             }
             steer.policy.on_enqueue(now, target, &self.slab.get(slot).packet);
             steer.on_enqueue(flow);
@@ -80,15 +84,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.reassign(now, Cause::Arrival(service));
     }
 
+    #[inline]
     pub(super) fn dispatch(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
         if !self.allocation.as_ref().is_none_or(|allocation| allocation.is_movable(core)) {
             return None;
         }
-        let pulled = self.cores[core].queues().find_map(|queue| {
-            let slot = self.queues[queue].dispatch(now, core, &mut self.slab);
-            Some((queue, slot?))
-        });
-        let Some((id, slot)) = pulled else {
+        let Some((id, slot)) = self.pull(now, core) else {
             self.refuse(now, core);
             return None;
         };
@@ -101,11 +102,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         state.last_service = Some(packet.service);
         state.in_service += 1;
         if state.in_service >= self.in_flight {
-            state.queues().for_each(|queue| self.queues[queue].withdraw_core(core));
+            for queue in state.queues() {
+                self.queues[queue].withdraw_core(core);
+            }
         }
         if self.layout != Layout::PerCore || id.0 != core.0 {
-            self.views[core].packets += 1;
-            self.views[core].backlog += packet.estimate;
+            let view = &mut self.views[core];
+            view.packets += 1;
+            view.backlog += packet.estimate;
         }
         if let Some(steer) = &mut self.steer {
             steer.policy.on_dispatch(now, core, self.plan.target_of(id), &packet);
@@ -115,6 +119,18 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         self.tell_waiting(id);
         Some(Dispatch { slot, packet, cold, moved: None })
+    }
+
+    /// The packet that the sharing policies give the core, and the queue that it was in.
+    #[inline]
+    fn pull(&mut self, now: Time, core: CoreId) -> Option<(QueueId, Slot)> {
+        if let Some(queue) = self.cores[core].only_queue() {
+            return Some((queue, self.queues[queue].dispatch(now, core, &mut self.slab)?));
+        }
+        self.cores[core].queues().find_map(|queue| {
+            let slot = self.queues[queue].dispatch(now, core, &mut self.slab)?;
+            Some((queue, slot))
+        })
     }
 
     /// Nothing waits that this core may serve: it is not asked again before something has changed.
@@ -131,6 +147,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
+    #[inline]
     pub(super) fn complete(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
         self.advance(now);
         let entry = self.slab.get(slot);
@@ -145,11 +162,19 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let onward = if ends { None } else { self.next_service(&packet) };
         self.estimate.on_completion(&packet, used, entry.cold);
         let queue = entry.queue;
-        self.queues[queue].complete(now, core, entry, used, &self.slab);
-        self.cores[core].in_service -= 1;
-        self.changed(queue);
-        self.views[core].packets -= 1;
-        self.views[core].backlog -= packet.estimate;
+        let state = &mut self.queues[queue];
+        state.complete(now, core, entry, used, &self.slab);
+        state.forgive_cores();
+        self.candidates.insert(queue);
+        let server = &mut self.cores[core];
+        server.in_service -= 1;
+        let goes_on_here = self.allocation.is_none() && server.only_queue() == Some(queue);
+        if goes_on_here {
+            state.offer_core(core);
+        }
+        let view = &mut self.views[core];
+        view.packets -= 1;
+        view.backlog -= packet.estimate;
         if let Some(steer) = &mut self.steer {
             steer.policy.on_completion(now, core, &packet, used);
             steer.on_gone(packet.flow);
@@ -160,7 +185,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         } else {
             self.leave(now, slot, &packet, ends)
         };
-        self.release(now, core, packet.service, now.since(packet.arrival));
+        if !goes_on_here {
+            self.release(now, core, packet.service, now.since(packet.arrival));
+        }
         if let Some(service) = onward {
             self.go_on(now, slot, service);
         }
@@ -170,6 +197,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// The packet has gone through all its services, or ends. Where it waits for earlier ones, if it must.
+    #[inline]
     pub(super) fn leave(&mut self, now: Time, slot: Slot, packet: &Packet, ends: bool) -> Option<ExitSlot> {
         let stamp = self.slab.get(slot).stamp;
         self.slab.remove(slot);
@@ -199,6 +227,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// Asks again about the packets held back, in their order, until one must wait.
+    #[inline]
     pub(super) fn release_held(&mut self, now: Time) {
         while let Some(slot) = self.steer.as_ref().and_then(|steer| steer.held.front()) {
             let packet = self.slab.get(slot).packet;
@@ -227,11 +256,18 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// A core is done with a packet: it has room again, and if it has nothing at all it goes, or is idle.
+    #[inline]
     pub(super) fn release(&mut self, now: Time, core: CoreId, service: ServiceId, delay: Time) {
-        let Core { in_service, .. } = self.cores[core];
-        let Some(allocation) = &mut self.allocation else {
+        if self.allocation.is_none() {
             return self.offer(core);
-        };
+        }
+        self.release_allocated(now, core, service, delay);
+    }
+
+    #[inline(never)]
+    fn release_allocated(&mut self, now: Time, core: CoreId, service: ServiceId, delay: Time) {
+        let Core { in_service, .. } = self.cores[core];
+        let Some(allocation) = &mut self.allocation else { return };
         allocation.policy.on_completion(now, core, service, delay);
         if in_service == 0 && allocation.on_empty(core) {
             return;
@@ -250,6 +286,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// The core has room.
     #[inline]
     pub(super) fn offer(&mut self, core: CoreId) {
+        if let Some(queue) = self.cores[core].only_queue() {
+            self.queues[queue].offer_core(core);
+            self.candidates.insert(queue);
+            return;
+        }
         for queue in self.cores[core].queues() {
             self.queues[queue].offer_core(core);
             self.candidates.insert(queue);
@@ -259,6 +300,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// Makes the moves of the allocation policy for this cause.
     #[inline]
     pub(super) fn reassign(&mut self, now: Time, cause: Cause) {
+        if self.allocation.is_some() {
+            self.reassign_cores(now, cause);
+        }
+    }
+
+    #[inline(never)]
+    fn reassign_cores(&mut self, now: Time, cause: Cause) {
         let Some(allocation) = &mut self.allocation else { return };
         for _ in 0..=self.cores.len() {
             let cores = &self.cores;
@@ -293,6 +341,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// The service that a packet goes through after this one.
+    #[inline]
     pub(super) fn next_service(&self, packet: &Packet) -> Option<ServiceId> {
         self.chains.get(packet.chain)?.get(usize::from(packet.hop) + 1).copied()
     }

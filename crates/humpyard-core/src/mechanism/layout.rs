@@ -33,8 +33,15 @@ pub(super) struct Core {
 }
 
 impl Core {
+    #[inline]
     pub(super) fn queues(&self) -> impl Iterator<Item = QueueId> + use<> {
         self.queues.into_iter().take(usize::from(self.pulls))
+    }
+
+    /// The queue, where it pulls from one alone, which is nearly always.
+    #[inline]
+    pub(super) fn only_queue(&self) -> Option<QueueId> {
+        (self.pulls == 1).then_some(self.queues[0])
     }
 
     pub(super) fn pull_from(&mut self, queue: QueueId) {
@@ -62,12 +69,17 @@ impl Plan {
     }
 
     /// The target whose queue this is, where there is a steering policy.
+    #[inline]
     pub(super) fn target_of(&self, queue: QueueId) -> Target {
-        let elements = self.cores.div_ceil(self.contexts);
-        match queue.index() {
-            core if core < self.cores => Target::Core(CoreId::from_index(core)),
-            element if element < self.cores + elements => Target::Element(ElementId::from_index(element - self.cores)),
-            _ => Target::Shared,
+        // Nearly always; and it takes no division, which is worth as much as the rest of a decision.
+        if queue.index() < self.cores {
+            return Target::Core(CoreId(queue.0));
+        }
+        let element = queue.index() - self.cores;
+        if element < self.cores.div_ceil(self.contexts) {
+            Target::Element(ElementId::from_index(element))
+        } else {
+            Target::Shared
         }
     }
 }

@@ -4,6 +4,7 @@ use core::cmp::Reverse;
 
 use super::slab::{Entry, NONE, Slab};
 use crate::id::{ClientId, CoreId, IdVec, Slot};
+use crate::packet::Packet;
 use crate::policy::Share;
 use crate::storage::{IdSet, IndexedHeap};
 use crate::unit::{Time, Weight, Work};
@@ -30,7 +31,7 @@ pub(super) struct Queue<Q> {
     backlogs: IdVec<ClientId, Backlog>,
     /// Packets waiting.
     pub(super) waiting: u32,
-    /// The waiting packets that joined first and last.
+    /// The waiting packets that joined first and last, where clients are told apart: else they are in one line anyway.
     oldest: Slot,
     newest: Slot,
     /// The cores that pull from this queue, have room for a packet, and may find one.
@@ -69,6 +70,7 @@ impl<Q: Share> Queue<Q> {
     }
 
     /// Packets of this client waiting.
+    #[inline]
     pub(super) fn waiting_of(&self, charged: ClientId) -> u32 {
         self.backlogs[charged].waiting
     }
@@ -81,13 +83,21 @@ impl<Q: Share> Queue<Q> {
 
     /// When the packet arrived that has waited longest.
     pub(super) fn oldest(&self, slab: &Slab) -> Option<Time> {
-        (self.oldest != NONE).then(|| slab.get(self.oldest).packet.arrival)
+        (self.waiting > 0).then(|| slab.get(self.first()).packet.arrival)
+    }
+
+    /// The packet that has waited longest; if none waits, nothing that means something.
+    fn first(&self) -> Slot {
+        if self.merged { self.backlogs[ClientId(0)].head } else { self.oldest }
     }
 
     /// The packets waiting, in the order in which they joined.
     pub(super) fn waiting_slots<'s>(&self, slab: &'s Slab) -> impl Iterator<Item = Slot> + use<'s, Q> {
-        let some = |slot| (slot != NONE).then_some(slot);
-        core::iter::successors(some(self.oldest), move |&slot| some(slab.get(slot).newer))
+        let (mut slot, merged) = (self.first(), self.merged);
+        (0..self.waiting).map(move |_| {
+            let entry = slab.get(slot);
+            core::mem::replace(&mut slot, if merged { entry.next } else { entry.newer })
+        })
     }
 
     /// This core has room.
@@ -100,6 +110,7 @@ impl<Q: Share> Queue<Q> {
     }
 
     /// This core has no room any more, or pulls from here no more.
+    #[inline]
     pub(super) fn withdraw_core(&mut self, core: CoreId) {
         self.free.remove(core);
         if !self.refused.is_empty() {
@@ -118,6 +129,13 @@ impl<Q: Share> Queue<Q> {
     /// Something has changed: whoever found nothing may find something.
     #[inline]
     pub(super) fn forgive_cores(&mut self) {
+        if !self.refused.is_empty() {
+            self.forgive_all();
+        }
+    }
+
+    #[inline(never)]
+    fn forgive_all(&mut self) {
         while let Some(core) = self.refused.first() {
             self.refused.remove(core);
             self.free.insert(core);
@@ -125,37 +143,41 @@ impl<Q: Share> Queue<Q> {
     }
 
     /// Puts a packet at the end of its client's line, and tells the sharing policy.
+    #[inline]
     pub(super) fn enqueue(&mut self, now: Time, slot: Slot, slab: &mut Slab) {
-        self.append(slot, slab);
-        self.tell_arrival(now, slot, slab);
+        if !self.merged {
+            self.link(slot, slab);
+        }
+        let client = self.append(slot, slab);
+        self.tell_arrival(now, client, &slab.get(slot).packet);
     }
 
-    fn append(&mut self, slot: Slot, slab: &mut Slab) {
-        self.link(slot, slab);
-        let client = slab.get(slot).charged;
+    /// Puts a packet at the end of its client's line, and answers whose that is.
+    #[inline]
+    fn append(&mut self, slot: Slot, slab: &mut Slab) -> ClientId {
+        let entry = slab.get_mut(slot);
+        let client = entry.charged;
         let backlog = &mut self.backlogs[client];
-        slab.get_mut(slot).next = NONE;
-        if backlog.waiting == 0 {
-            slab.get_mut(slot).previous = NONE;
-            backlog.head = slot;
-        } else {
-            slab.get_mut(slot).previous = backlog.tail;
-            slab.get_mut(backlog.tail).next = slot;
+        let before = if backlog.waiting == 0 { NONE } else { backlog.tail };
+        (entry.previous, entry.next) = (before, NONE);
+        match before {
+            NONE => backlog.head = slot,
+            before => slab.get_mut(before).next = slot,
         }
         backlog.tail = slot;
         backlog.waiting += 1;
         self.waiting += 1;
         self.note_length(client);
+        client
     }
 
     /// Tells the sharing policy of the packet that was just appended.
-    fn tell_arrival(&mut self, now: Time, slot: Slot, slab: &Slab) {
-        let client = slab.get(slot).charged;
+    #[inline]
+    fn tell_arrival(&mut self, now: Time, client: ClientId, packet: &Packet) {
         let backlog = &self.backlogs[client];
         if self.is_hidden(backlog) {
             return;
         }
-        let packet = &slab.get(slot).packet;
         self.share.on_arrival(now, client, packet, backlog.waiting - 1);
         if backlog.waiting == 1 {
             if backlog.in_service == 0 {
@@ -167,6 +189,7 @@ impl<Q: Share> Queue<Q> {
     }
 
     /// Whether the sharing policy must not know of the client: it would serve its packets too early.
+    #[inline]
     fn is_hidden(&self, backlog: &Backlog) -> bool {
         self.one_at_a_time && backlog.foreign > 0
     }
@@ -179,6 +202,7 @@ impl<Q: Share> Queue<Q> {
     }
 
     /// Takes the packet that `core` should serve now.
+    #[inline]
     pub(super) fn dispatch(&mut self, now: Time, core: CoreId, slab: &mut Slab) -> Option<Slot> {
         let client = self.share.pick(now, core)?;
         let backlog = &mut self.backlogs[client];
@@ -188,21 +212,24 @@ impl<Q: Share> Queue<Q> {
             "client {client} was picked before its head was offered"
         );
         let slot = backlog.head;
-        backlog.head = slab.get(slot).next;
+        let entry = slab.get(slot);
+        backlog.head = entry.next;
         backlog.waiting -= 1;
         backlog.in_service += 1;
         self.waiting -= 1;
-        self.note_length(client);
-        self.unlink(slot, slab);
-        let backlog = &self.backlogs[client];
-        self.share.on_dispatch(now, core, client, &slab.get(slot).packet);
+        self.share.on_dispatch(now, core, client, &entry.packet);
         if backlog.waiting > 0 && !self.one_at_a_time {
             self.share.on_head(now, client, &slab.get(backlog.head).packet);
+        }
+        self.note_length(client);
+        if !self.merged {
+            self.unlink(slot, slab);
         }
         Some(slot)
     }
 
     /// A packet of this queue, `entry`, is done at `core`.
+    #[inline]
     pub(super) fn complete(&mut self, now: Time, core: CoreId, entry: &Entry, used: Work, slab: &Slab) {
         let client = entry.charged;
         if entry.foreign {
@@ -220,6 +247,7 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
+    #[cold]
     fn complete_foreign(&mut self, now: Time, core: CoreId, entry: &Entry, used: Work, slab: &Slab) {
         let client = entry.charged;
         self.backlogs[client].foreign -= 1;
@@ -249,7 +277,9 @@ impl<Q: Share> Queue<Q> {
         backlog.waiting -= 1;
         self.waiting -= 1;
         self.note_length(client);
-        self.unlink(slot, slab);
+        if !self.merged {
+            self.unlink(slot, slab);
+        }
         let backlog = &self.backlogs[client];
         if !self.is_hidden(backlog) {
             self.share.on_push_out(now, client, &slab.get(slot).packet, backlog.waiting);
@@ -262,7 +292,7 @@ impl<Q: Share> Queue<Q> {
     pub(super) fn take_over(&mut self, now: Time, mut fresh: Self, in_service: &[Slot], slab: &mut Slab) {
         core::mem::swap(&mut fresh.free, &mut self.free);
         core::mem::swap(&mut fresh.refused, &mut self.refused);
-        let waiting_first = core::mem::replace(&mut self.oldest, NONE);
+        let (mut slot, waiting, merged) = (self.first(), self.waiting, self.merged);
         *self = fresh;
         for &slot in in_service {
             let entry = slab.get_mut(slot);
@@ -270,10 +300,9 @@ impl<Q: Share> Queue<Q> {
             entry.foreign = true;
             self.backlogs[entry.charged].foreign += 1;
         }
-        let mut slot = waiting_first;
-        while slot != NONE {
+        for _ in 0..waiting {
             let entry = slab.get_mut(slot);
-            let newer = entry.newer;
+            let newer = if merged { entry.next } else { entry.newer };
             entry.charged = self.charged(entry.packet.client);
             self.enqueue(now, slot, slab);
             slot = newer;
@@ -318,6 +347,7 @@ impl<Q: Share> Queue<Q> {
         self.share.check();
     }
 
+    /// Puts a packet at the end of the line of all.
     fn link(&mut self, slot: Slot, slab: &mut Slab) {
         let entry = slab.get_mut(slot);
         (entry.older, entry.newer) = (self.newest, NONE);
@@ -328,6 +358,7 @@ impl<Q: Share> Queue<Q> {
         self.newest = slot;
     }
 
+    /// Takes a packet out of the line of all.
     fn unlink(&mut self, slot: Slot, slab: &mut Slab) {
         let Entry { older, newer, .. } = *slab.get(slot);
         match older {
@@ -340,6 +371,7 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
+    #[inline]
     fn note_length(&mut self, client: ClientId) {
         let Some(longest) = &mut self.longest else { return };
         match self.backlogs[client].waiting {

@@ -220,6 +220,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// A packet arrives: it is steered and queued, or dropped for a named reason.
+    #[inline]
     pub fn on_arrival(&mut self, now: Time, mut packet: Packet) -> Arrival {
         self.advance(now);
         let as_it_came = self.journal.is_some().then_some(packet);
@@ -234,6 +235,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// then this again, until there is none: then every core has what it can have.
     ///
     /// Cores come by ascending queue, and within a queue as the allocation, else the sharing policy, places packets.
+    #[inline]
     pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
         while let Some(id) = self.candidates.first() {
             let queue = &mut self.queues[id];
@@ -257,6 +259,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// The packet that `core` serves next; none if nothing waits that it may serve.
     ///
     /// A driver may ask again before the first packet is complete, and so hand a core several in a row.
+    #[inline]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
         self.advance(now);
         let dispatch = self.dispatch(now, core);
@@ -269,6 +272,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     ///
     /// # Panics
     /// If it was not in service.
+    #[inline]
     pub fn on_completion(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
         self.complete(now, slot, busy, false)
     }
@@ -284,6 +288,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// A packet that was dropped after it had been given a slot, which is free from now on: pushed out, or no room was left
     /// where it went after it was held back, or after a hop.
+    #[inline]
     pub fn next_dropped(&mut self) -> Option<Dropped> {
         let slot = self.dropped.pop(&self.slab)?;
         let entry = self.slab.get(slot);
@@ -294,6 +299,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// A packet that waited at the exit for earlier ones of its flow, and leaves now.
+    #[inline]
     pub fn next_exit(&mut self) -> Option<Exit> {
         let exit = self.exit.as_mut()?.next_exit()?;
         self.note(|| Event::Exit(exit.place));
@@ -302,6 +308,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// A core that begins to go over to another service; asked again until there is none, after every other call. The driver
     /// calls [`Scheduler::on_switched`] when the switch is over.
+    #[inline]
     pub fn next_switch(&mut self) -> Option<Switch> {
         let switch = self.allocation.as_mut()?.next_switch()?;
         self.note(|| Event::Switch(switch));
@@ -399,6 +406,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// Whether as many packets are held as the run allows.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.account.held >= self.packets_max
     }
@@ -414,6 +422,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// Whether the packet of this slot is in service.
+    #[inline]
     pub(super) fn is_in_service(&self, slot: Slot) -> bool {
         self.slab.get(slot).core.is_some()
     }
@@ -496,7 +505,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// Tells the allocation of a service's queue.
     #[inline]
     pub(super) fn tell_waiting(&mut self, queue: QueueId) {
-        if let Some(allocation) = self.allocation.as_mut().filter(|_| self.layout == Layout::PerService) {
+        if self.layout == Layout::PerService {
+            self.tell_allocation(queue);
+        }
+    }
+
+    #[inline(never)]
+    fn tell_allocation(&mut self, queue: QueueId) {
+        if let Some(allocation) = &mut self.allocation {
             let state = &self.queues[queue];
             allocation.set_waiting(ServiceId(queue.0), state.waiting, state.oldest(&self.slab));
         }
@@ -509,6 +525,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.queues[queue].forgive_cores();
     }
 
+    #[inline]
     pub(super) fn advance(&mut self, now: Time) {
         assert!(now >= self.now, "time went back from {:?} to {now:?}", self.now);
         self.now = now;
@@ -518,9 +535,16 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     pub(super) fn note(&mut self, event: impl FnOnce() -> Event) {
         if let Some(journal) = &mut self.journal {
-            journal.record(Record { now: self.now, event: event() });
+            record(&mut **journal, self.now, event);
         }
     }
+}
+
+/// Apart from the calls that it is a record of, which are short.
+#[cold]
+#[inline(never)]
+fn record(journal: &mut dyn Journal, now: Time, event: impl FnOnce() -> Event) {
+    journal.record(Record { now, event: event() });
 }
 
 fn check_setup(setup: &Setup<'_>, options: &Options) -> Result<(), BuildError> {

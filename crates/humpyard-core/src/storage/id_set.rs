@@ -47,12 +47,17 @@ impl<I: Id> IdSet<I> {
     }
 
     /// Makes `id` a member.
+    #[inline]
     pub fn insert(&mut self, id: I) {
         let at = id.index();
         let word = &mut self.words[at / 64];
         let before = *word;
-        *word |= 1 << (at % 64);
-        self.len += usize::from(before != *word);
+        // What is there already is most often asked for: nothing is written then, for which the next to ask would wait.
+        if before >> (at % 64) & 1 == 1 {
+            return;
+        }
+        *word = before | 1 << (at % 64);
+        self.len += 1;
         if before == 0 {
             let mut at = at / 64;
             for level in &mut self.above {
@@ -63,12 +68,16 @@ impl<I: Id> IdSet<I> {
     }
 
     /// Takes `id` out.
+    #[inline]
     pub fn remove(&mut self, id: I) {
         let mut at = id.index();
         let word = &mut self.words[at / 64];
         let before = *word;
-        *word &= !(1 << (at % 64));
-        self.len -= usize::from(before != *word);
+        if before >> (at % 64) & 1 == 0 {
+            return;
+        }
+        *word = before & !(1 << (at % 64));
+        self.len -= 1;
         let mut is_zero = *word == 0;
         for level in &mut self.above {
             if !is_zero {

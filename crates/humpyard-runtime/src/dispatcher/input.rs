@@ -1,0 +1,141 @@
+//! What comes in: frames are read, classified, and arrive at the mechanism.
+
+use core::sync::atomic::Ordering;
+use std::time::Instant;
+
+use humpyard_core::frame::Frame;
+use humpyard_core::mechanism::Arrival;
+use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_core::unit::Time;
+use humpyard_traffic::source::Polled;
+
+use super::{BATCH, Dispatcher, Held, PROGRESS_EVERY, SLEEP_MAX, TIMED_EVERY, ns};
+use crate::live::Overload;
+use crate::outcome::RunError;
+use crate::wait::Next;
+
+impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
+    /// The frames that have arrived: at most a batch, but in virtual time all of an instant.
+    pub(super) fn take_in(&mut self) -> Result<bool, RunError> {
+        let now = self.now.read();
+        let mut any = false;
+        loop {
+            let taken = self.take_batch(now)?;
+            any |= taken > 0;
+            if taken < BATCH || !self.now.is_virtual() {
+                return Ok(any);
+            }
+        }
+    }
+
+    fn take_batch(&mut self, now: Time) -> Result<usize, RunError> {
+        if self.is_over(now) {
+            self.reading = false;
+            self.next = None;
+        }
+        for taken in 0..BATCH {
+            if self.must_wait() {
+                return Ok(taken);
+            }
+            let next = if self.next.is_some() { self.next.take() } else { self.read(now)? };
+            let Some((arrival, frame)) = next else { return Ok(taken) };
+            if arrival > now {
+                self.next = Some((arrival, frame));
+                return Ok(taken);
+            }
+            self.overdue_max = self.overdue_max.max(now.since(arrival));
+            self.arrive(now, arrival, frame)?;
+        }
+        Ok(BATCH)
+    }
+
+    /// Whether the next frame has to wait until there is room.
+    pub(super) fn must_wait(&self) -> bool {
+        self.live.overload == Overload::Wait && self.live.measured.scheduler().is_full()
+    }
+
+    /// Reads the next frame and gives it with its arrival; none when there is none now, or no more.
+    fn read(&mut self, now: Time) -> Result<Option<(Time, Frame)>, RunError> {
+        let mut frame = self.spare.pop().unwrap_or_default();
+        (frame.port, frame.answer) = (0, false);
+        while self.reading {
+            match self.live.source.poll(&mut frame) {
+                Ok(Polled::Frame) => {
+                    let arrival = self.live.pacer.as_mut().map_or(now, |pacer| self.begin + pacer.arrival(frame.time));
+                    return Ok(Some((arrival, frame)));
+                }
+                Ok(Polled::NotYet) if self.now.is_virtual() => {
+                    // Time cannot go on until it is known what comes next.
+                    self.wait_for_source()?;
+                    self.reading = !self.is_over(now);
+                }
+                Ok(Polled::NotYet) => break,
+                Ok(Polled::End) => self.reading = false,
+                Err(damage) => {
+                    self.damage = Some(damage);
+                    self.reading = false;
+                }
+            }
+        }
+        self.spare.push(frame);
+        Ok(None)
+    }
+
+    fn wait_for_source(&mut self) -> Result<(), RunError> {
+        if self.patience.wait() == Next::Sleep {
+            self.flush()?;
+            self.doorbell.sleep(SLEEP_MAX, &self.live.source.descriptors(), || false);
+        }
+        Ok(())
+    }
+
+    /// Whether the run is to end before the source does.
+    fn is_over(&mut self, now: Time) -> bool {
+        self.interrupted |= self.live.stop.load(Ordering::Relaxed);
+        self.interrupted || self.live.longest.is_some_and(|longest| now.since(self.begin).as_ns() >= ns(longest))
+    }
+
+    fn arrive(&mut self, now: Time, arrival: Time, frame: Frame) -> Result<(), RunError> {
+        let measured = &mut self.live.measured;
+        while let Some(expired) = self.live.classifier.next_expired(&frame) {
+            measured.on_flow_end(now, expired.flow);
+            if let Some(client) = expired.client {
+                measured.on_client_end(now, client);
+            }
+        }
+        let classified = self.live.classifier.classify(&frame)?;
+        if let Some(flow) = classified.ended_flow {
+            measured.on_flow_end(now, flow);
+        }
+        if let Some(client) = classified.ended_client {
+            measured.on_client_end(now, client);
+        }
+        if let Some(weight) = classified.weight {
+            measured.set_weight(now, classified.packet.client, weight);
+        }
+        let mut packet = classified.packet;
+        packet.arrival = arrival;
+        packet.estimate = self.crew.work(&packet).unwrap_or(0);
+        let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
+        let answer = measured.on_arrival(now, packet);
+        self.record(timed);
+        self.arrivals += 1;
+        if let Some(watched) = &mut self.live.watched {
+            watched.on_arrival(self.arrivals, || self.live.classifier.flows().key(packet.flow));
+        }
+        self.follow_up(now)?;
+        match answer {
+            Arrival::Queued(slot) => self.held[slot] = Held { number: self.arrivals, frame },
+            Arrival::Dropped(_) => {
+                self.live.classifier.release(&packet);
+                self.spare.push(frame);
+            }
+        }
+        if self.arrivals.is_multiple_of(PROGRESS_EVERY) {
+            // Where packets come and go all the time, nobody waits and notices that a worker is gone.
+            self.crew.check()?;
+            (self.live.progress)(self.arrivals, self.live.source.progress());
+        }
+        Ok(())
+    }
+}

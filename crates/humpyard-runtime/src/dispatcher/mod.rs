@@ -1,0 +1,291 @@
+//! The dispatcher: reads, classifies, asks the mechanism, hands out, takes back, writes.
+
+mod input;
+mod output;
+mod takeover;
+mod telling;
+mod waiting;
+
+use core::mem;
+use core::time::Duration;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use humpyard_core::frame::Frame;
+use humpyard_core::id::{CoreId, IdVec, Slot};
+use humpyard_core::measure::Histogram;
+use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_core::storage::IdSet;
+use humpyard_core::unit::Time;
+use humpyard_traffic::TrafficError;
+use humpyard_traffic::pace::Pacer;
+use humpyard_traffic::sink::Sink;
+
+use crate::clock::{Clock, Now, Stopwatch};
+use crate::counters::Counters;
+use crate::crew::Crew;
+use crate::hardware::ThreadCounters;
+use crate::live::Live;
+use crate::outcome::{OutAccount, Outcome, RunError, ServicePanic};
+use crate::own::Own;
+use crate::panic;
+use crate::placement::{Seat, Seated, Thread, seats};
+use crate::replacement::Replacements;
+use crate::threads::Threads;
+use crate::virtual_cores::VirtualCores;
+use crate::wait::{Doorbell, Patience};
+use crate::worker::Workbench;
+
+/// Frames read, at most, before results are looked for again.
+const BATCH: usize = 32;
+/// One in so many arrivals has its decisions timed.
+const TIMED_EVERY: u64 = 1 << 6;
+/// How often progress is told, and a look is taken at the workers, in packets.
+const PROGRESS_EVERY: u64 = 1 << 14;
+/// A sleep is never longer, so that an end from outside is noticed.
+const SLEEP_MAX: Duration = Duration::from_millis(20);
+/// A sleep ends so long before the next arrival, for the system takes its time to wake a thread.
+const WAKE_EARLY: Duration = Duration::from_micros(100);
+
+/// Runs the data plane until the source is dry, or the run is ended, and everything held is served and written.
+///
+/// The outcome has two accounts, of what came in and of what went out; whoever runs this checks that both balance, in every
+/// build, as the command line does, which exits with 1 if one does not.
+///
+/// A service that panics ends nothing: its packet is dropped for [`DropReason::ServicePanicked`](humpyard_services::DropReason)
+/// and goes to the quarantine, its instance is made anew, and its worker goes on. The first run of a program puts a panic hook
+/// before that of the program, which says nothing of such panics, for the outcome tells of them; all others it passes on. (A
+/// hook that the program sets later is told of them all.) So the program must not be built to abort on panics.
+///
+/// # Errors
+/// A sink that cannot be written, a lost worker, more flows under way than there is room for. Damage within the source is
+/// no error: what came before it is processed, and the outcome tells of it.
+pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Result<Outcome<S, Q, A>, RunError> {
+    panic::keep_quiet();
+    let stopwatch = Stopwatch::start();
+    let doorbell = Arc::new(Doorbell::new().map_err(RunError::Doorbell)?);
+    let is_real = matches!(live.clock, Clock::Real);
+    let workers = if is_real { live.workers } else { 0 };
+    let seats = live.seats.take().filter(|_| is_real).unwrap_or_else(|| seats(workers));
+    live.watched.as_ref().inspect(|watched| watched.begin(&doorbell));
+    let crew = crew(&live, &seats, stopwatch, &doorbell)?;
+    let replacements = Replacements::new(live.replacements.take().filter(|_| is_real));
+    let now = if is_real { Now::Real(stopwatch) } else { Now::Virtual(Time::ZERO) };
+    let seated = seats[0].take();
+    crew.wait_until_ready();
+    let counting = (is_real && live.hardware).then(|| ThreadCounters::start(Thread::Dispatcher));
+    let started = Instant::now();
+    let mut dispatcher = Dispatcher {
+        given: IdSet::new(live.workers.max(1)),
+        // One more, for a packet that is pushed out by another that has its slot already.
+        held: IdVec::from_fn(live.packets + 1, |_| Held::default()),
+        waiting_out: Vec::new(),
+        made: IdVec::from_fn(live.workers.max(1), |_| Vec::new()),
+        swap_pause_max: Duration::ZERO,
+        swaps: 0,
+        spare: Vec::new(),
+        next: None,
+        shared: seats[0].shared,
+        seated,
+        replacements,
+        counters: Counters::default(),
+        reading: true,
+        out: OutAccount::default(),
+        panic: None,
+        damage: None,
+        interrupted: false,
+        overdue_max: Time::ZERO,
+        decision: Histogram::new(),
+        arrivals: 0,
+        patience: Patience::new(seats[0].shared),
+        seats,
+        stopwatch,
+        crew,
+        begin: now.read(),
+        now,
+        doorbell,
+        live,
+    };
+    let worked = dispatcher.work();
+    let Dispatcher {
+        mut live,
+        mut out,
+        mut counters,
+        seats,
+        replacements,
+        panic,
+        damage,
+        interrupted,
+        overdue_max,
+        swap_pause_max,
+        decision,
+        crew,
+        ..
+    } = dispatcher;
+    if let Some(counting) = counting {
+        counters.add_hardware(counting.end());
+    }
+    // No thread outlives the run, whatever became of it.
+    let ended = crew.end();
+    worked?;
+    counters.merge(ended?);
+    let received = live.source.received()?;
+    live.sink.close()?;
+    let sent = live.sink.sent();
+    out.on_sent(&sent);
+    live.sink.finish()?;
+    live.quarantine.map_or(Ok(0), Sink::finish)?;
+    (live.progress)(live.measured.account().arrived, Some(1.0));
+    Ok(Outcome {
+        flows: live.classifier.flows().seen(),
+        clock_jumps: live.pacer.as_ref().map(Pacer::jumps).unwrap_or_default(),
+        measured: live.measured,
+        out,
+        received,
+        sent,
+        counters,
+        panic,
+        damage,
+        interrupted,
+        overdue_max,
+        swap_pause_max,
+        replacements: replacements.made,
+        wall: started.elapsed(),
+        decision,
+        seats,
+    })
+}
+
+/// A packet held.
+#[derive(Default)]
+struct Held {
+    /// Its number among those that came in, from 1.
+    number: u64,
+    /// Its frame, until it goes to a worker.
+    frame: Frame,
+}
+
+/// Whoever does the work of this run: threads in the seats but the first, which is the dispatcher's, or that alone.
+fn crew<S: Steer, Q: Share, A: Allocate>(
+    live: &Live<'_, S, Q, A>,
+    seats: &[Seat],
+    stopwatch: Stopwatch,
+    doorbell: &Arc<Doorbell>,
+) -> Result<Crew, RunError> {
+    let bench = || Workbench::new(&live.services, live.quarantine.is_some());
+    Ok(match &live.clock {
+        Clock::Virtual(costs) => Crew::Virtual(VirtualCores::new(live.workers.max(1), (**costs).clone(), bench)),
+        Clock::Real if live.workers == 0 => Crew::Own(Own::new(stopwatch, bench())),
+        Clock::Real => {
+            let in_flight = live.measured.scheduler().in_flight() as usize;
+            Crew::Threads(Threads::start(&seats[1..], in_flight, stopwatch, doorbell, live.hardware, bench)?)
+        }
+    })
+}
+
+struct Dispatcher<'a, S, Q, A> {
+    live: Live<'a, S, Q, A>,
+    crew: Crew,
+    now: Now,
+    /// When everybody was ready: from then arrivals count.
+    begin: Time,
+    doorbell: Arc<Doorbell>,
+    patience: Patience,
+    /// Cores that were given packets and not yet woken.
+    given: IdSet<CoreId>,
+    held: IdVec<Slot, Held>,
+    /// The frames of packets that wait at the exit, by place.
+    waiting_out: Vec<Frame>,
+    /// What services made of the packet that each core is about to hand over: it goes out behind that.
+    made: IdVec<CoreId, Vec<Frame>>,
+    /// The longest that all stood still while a policy took over.
+    swap_pause_max: Duration,
+    /// Policies that have taken over.
+    swaps: u64,
+    /// Buffers not in use.
+    spare: Vec<Frame>,
+    /// The frame read and not yet arrived, with its arrival.
+    next: Option<(Time, Frame)>,
+    /// Whether a worker shares the dispatcher's processor.
+    shared: bool,
+    /// The dispatcher's own seat, as long as it has it.
+    seated: Seated,
+    seats: Vec<Seat>,
+    stopwatch: Stopwatch,
+    replacements: Replacements<S, Q, A>,
+    /// What services counted that are no more.
+    counters: Counters,
+    /// Whether the source may have more.
+    reading: bool,
+    out: OutAccount,
+    panic: Option<ServicePanic>,
+    damage: Option<TrafficError>,
+    interrupted: bool,
+    /// The longest that a frame was due before it was taken in.
+    overdue_max: Time,
+    decision: Histogram,
+    arrivals: u64,
+}
+
+impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
+    /// What happens at one instant happens in this order: what cores have done, timeouts, arrivals, questions of cores.
+    fn work(&mut self) -> Result<(), RunError> {
+        loop {
+            let completed = self.take_back()?;
+            let timed_out = self.keep_time()?;
+            let arrived = self.take_in()?;
+            // What would go on otherwise waits until nothing is in service.
+            let replaces = self.replacements.is_waiting();
+            let dispatched = if replaces { self.replace()? } else { self.hand_out() };
+            self.live.sink.send()?;
+            if self.is_asked() {
+                self.answer();
+            }
+            if !self.reading && self.live.measured.account().held + self.out.held == 0 {
+                return Ok(());
+            }
+            if completed || timed_out || dispatched {
+                self.patience.reset();
+            } else if arrived {
+                // Every core has what it can have. A worker that shares this processor must get it, or it gets nothing done.
+                if self.shared {
+                    thread::yield_now();
+                }
+                self.patience.reset();
+            } else if !self.wait()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives every core as many packets as it may have in flight.
+    fn hand_out(&mut self) -> bool {
+        let now = self.now.read();
+        while let Some(core) = self.live.measured.next_core(now) {
+            let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
+            let Some(dispatch) = self.live.measured.next(now, core) else { continue };
+            self.record(timed);
+            let frame = mem::take(&mut self.held[dispatch.slot].frame);
+            self.crew.give(now, core, &dispatch, frame);
+            self.given.insert(core);
+        }
+        let any = !self.given.is_empty();
+        while let Some(core) = self.given.first() {
+            self.given.remove(core);
+            self.crew.wake(core);
+        }
+        any
+    }
+
+    fn record(&mut self, timed: Option<Instant>) {
+        if let Some(started) = timed {
+            self.decision.record(started.elapsed().as_nanos() as u64);
+        }
+    }
+}
+
+/// In nanoseconds, at most as many as can be told.
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

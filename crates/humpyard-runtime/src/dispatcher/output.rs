@@ -1,0 +1,143 @@
+//! What comes back from cores, and goes out, or ends.
+
+use core::mem;
+
+use humpyard_core::cost::Span;
+use humpyard_core::frame::Frame;
+use humpyard_core::id::{CoreId, Id, Slot};
+use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_core::unit::Time;
+use humpyard_services::{DropReason, Verdict};
+
+use super::Dispatcher;
+use crate::outcome::{RunError, ServicePanic};
+use crate::worker::{Done, Panicked};
+
+impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
+    /// Everything that cores have done: packets and switches.
+    pub(super) fn take_back(&mut self) -> Result<bool, RunError> {
+        let now = self.now.read();
+        let mut any = false;
+        while let Some((core, done)) = self.crew.take(now) {
+            self.settle(now, core, done)?;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn settle(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
+        match done {
+            Done::Served { slot, frame, verdict, span } => {
+                self.on_served(now, core, slot, frame, verdict, span)?;
+                if !self.made[core].is_empty() {
+                    self.send_made(core)?;
+                }
+            }
+            Done::Panicked(panicked) => {
+                let Panicked { slot, frame, span, message } = *panicked;
+                let number = self.held[slot].number;
+                let completed = self.live.measured.on_end(now, core, slot, span.finished, span.busy);
+                self.live.classifier.release(&completed.packet);
+                let service = completed.packet.service;
+                self.on_panic(ServicePanic { packet: number, service, message }, &frame)?;
+                self.spare.push(frame);
+            }
+            Done::Generated(frame) => {
+                self.made[core].push(frame);
+            }
+            Done::Switched => self.live.measured.on_switched(now, core),
+        }
+        self.follow_up(now)
+    }
+
+    /// A packet was served: it goes on, out, to wait for earlier ones of its flow, or it ends here.
+    fn on_served(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        slot: Slot,
+        frame: Frame,
+        verdict: Verdict,
+        span: Span,
+    ) -> Result<(), RunError> {
+        let measured = &mut self.live.measured;
+        if verdict != Verdict::Forward {
+            let completed = measured.on_end(now, core, slot, span.finished, span.busy);
+            self.live.classifier.release(&completed.packet);
+            self.out.on_verdict(verdict);
+            self.spare.push(frame);
+            return Ok(());
+        }
+        let completed = measured.on_completion(now, core, slot, span.finished, span.busy);
+        if completed.onward.is_some() {
+            self.held[slot].frame = frame;
+            return Ok(());
+        }
+        if let Some(place) = completed.exit {
+            self.out.on_wait();
+            if self.waiting_out.len() <= place.index() {
+                self.waiting_out.resize_with(place.index() + 1, Frame::default);
+            }
+            self.waiting_out[place.index()] = frame;
+            return Ok(());
+        }
+        self.live.classifier.release(&completed.packet);
+        self.out.on_verdict(verdict);
+        self.send(frame)
+    }
+
+    /// Sends what services made of a packet that was just handed over.
+    fn send_made(&mut self, core: CoreId) -> Result<(), RunError> {
+        let mut made = mem::take(&mut self.made[core]);
+        for frame in made.drain(..) {
+            self.out.on_generated();
+            self.send(frame)?;
+        }
+        self.made[core] = made;
+        Ok(())
+    }
+
+    fn send(&mut self, frame: Frame) -> Result<(), RunError> {
+        self.live.sink.write(&frame)?;
+        self.spare.push(frame);
+        Ok(())
+    }
+
+    /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
+    pub(super) fn follow_up(&mut self, now: Time) -> Result<(), RunError> {
+        while let Some(dropped) = self.live.measured.next_dropped() {
+            self.live.classifier.release(&dropped.packet);
+            self.spare.push(mem::take(&mut self.held[dropped.slot].frame));
+        }
+        while let Some(exit) = self.live.measured.next_exit(now) {
+            self.live.classifier.release(&exit.packet);
+            self.out.on_exit();
+            let frame = mem::take(&mut self.waiting_out[exit.place.index()]);
+            self.send(frame)?;
+        }
+        while let Some(switch) = self.live.measured.next_switch() {
+            self.crew.switch(switch.core, now + switch.cost);
+        }
+        Ok(())
+    }
+
+    /// Counts a packet at which its service panicked, and puts its frame aside.
+    fn on_panic(&mut self, panic: ServicePanic, frame: &Frame) -> Result<(), RunError> {
+        self.out.on_verdict(Verdict::Drop(DropReason::ServicePanicked));
+        if let Some(quarantine) = &mut self.live.quarantine {
+            quarantine.write(frame)?;
+        }
+        if self.panic.as_ref().is_none_or(|known| panic.packet < known.packet) {
+            self.panic = Some(panic);
+        }
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), RunError> {
+        self.live.sink.flush()?;
+        if let Some(quarantine) = &mut self.live.quarantine {
+            quarantine.flush()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! How the run stands, for who asks.
+
+use humpyard_core::id::{CoreId, Id};
+use humpyard_core::measure::DelayTally;
+use humpyard_core::policy::{Allocate, Share, Steer};
+
+use super::Dispatcher;
+use crate::watch::{FlowCounts, Snapshot, Watched};
+
+impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
+    /// Whether somebody wants to know how the run stands.
+    #[inline]
+    pub(super) fn is_asked(&self) -> bool {
+        self.live.watched.as_ref().is_some_and(Watched::is_asked)
+    }
+
+    /// Tells how the run stands.
+    #[cold]
+    pub(super) fn answer(&mut self) {
+        let snapshot = Box::new(self.snapshot());
+        if let Some(watched) = &mut self.live.watched {
+            watched.answer(snapshot);
+        }
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let measured = &self.live.measured;
+        let scheduler = measured.scheduler();
+        let flows = self.live.classifier.flows();
+        let sent = self.live.sink.sent();
+        let mut out = self.out.clone();
+        out.on_sent(&sent);
+        let tally = measured.tally();
+        // Cores that there are no more keep their figures.
+        let cores = (0..tally.cores.len()).map(|core| (core < scheduler.cores()).then(|| CoreId::from_index(core)));
+        Snapshot {
+            elapsed: self.now.read().since(self.begin),
+            account: *measured.account(),
+            out,
+            in_flight: cores.clone().map(|core| core.map_or(0, |core| scheduler.in_service(core))).collect(),
+            waiting: cores.map(|core| scheduler.waiting(core?)).collect(),
+            tally,
+            flows: FlowCounts {
+                known: flows.len() as u64,
+                seen: flows.seen(),
+                evicted: flows.evicted(),
+                expired: flows.expired(),
+            },
+            // A look at a run is no reason to end it.
+            received: self.live.source.received().unwrap_or_default(),
+            sent,
+            decision: DelayTally::of(&self.decision),
+            overdue_max: self.overdue_max,
+            swaps: self.swaps,
+            policy: self.replacements.policy.clone(),
+            swap_pause_max: self.swap_pause_max,
+            sampled: Vec::new(),
+        }
+    }
+}

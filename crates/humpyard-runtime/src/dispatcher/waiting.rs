@@ -1,0 +1,53 @@
+//! When there is nothing to do.
+
+use core::time::Duration;
+
+use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_core::unit::Time;
+
+use super::{Dispatcher, SLEEP_MAX, WAKE_EARLY, ns};
+use crate::clock::Now;
+use crate::outcome::RunError;
+use crate::wait::Next;
+
+impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
+    /// Nothing to do now: time passes. False if nothing will ever come.
+    pub(super) fn wait(&mut self) -> Result<bool, RunError> {
+        if let Now::Virtual(now) = self.now {
+            let next = self.next_event();
+            self.now = Now::Virtual(next.map_or(now, |next| next.max(now)));
+            return Ok(next.is_some());
+        }
+        if self.patience.wait() == Next::Sleep {
+            self.sleep()?;
+        }
+        Ok(true)
+    }
+
+    /// Sleeps until a worker rings or something is due.
+    fn sleep(&mut self) -> Result<(), RunError> {
+        self.flush()?;
+        self.crew.check()?;
+        let now = self.now.read();
+        let until_next = self.next_event().map(|next| Duration::from_nanos(next.since(now).as_ns()));
+        let longest = until_next.map_or(SLEEP_MAX, |until| until.saturating_sub(WAKE_EARLY).min(SLEEP_MAX));
+        if !longest.is_zero() {
+            let wakers = if self.listens() { self.live.source.descriptors() } else { Vec::new() };
+            self.doorbell.sleep(longest, &wakers, || self.crew.has_results() || self.is_asked());
+        }
+        Ok(())
+    }
+
+    /// Whether a frame could be taken in if there were one.
+    fn listens(&self) -> bool {
+        self.reading && self.next.is_none() && !self.must_wait()
+    }
+
+    /// When the next thing happens of which nobody tells.
+    fn next_event(&self) -> Option<Time> {
+        let arrival = self.next.as_ref().map(|&(arrival, _)| arrival).filter(|_| !self.must_wait());
+        let end = self.live.longest.filter(|_| self.reading).map(|longest| self.begin + Time::from_ns(ns(longest)));
+        let swap = self.live.swaps.first().map(|swap| self.begin + swap.at);
+        [arrival, end, swap, self.crew.next_time(), self.live.measured.next_timeout()].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,70 @@
+//! What a live run is made of.
+
+use core::sync::atomic::AtomicBool;
+use core::time::Duration;
+use std::sync::mpsc::Receiver;
+
+use humpyard_core::measure::Measured;
+use humpyard_core::mechanism::PlannedSwap;
+use humpyard_services::Factory;
+use humpyard_traffic::classify::Classifier;
+use humpyard_traffic::pace::Pacer;
+use humpyard_traffic::sink::Sink;
+use humpyard_traffic::source::Source;
+
+use crate::clock::Clock;
+use crate::placement::Seat;
+use crate::replacement::Replacement;
+use crate::watch::Watched;
+
+/// What to do when as many packets are held as may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Overload {
+    /// Read no more until there is room: nothing is dropped, the source waits.
+    #[default]
+    Wait,
+    /// Drop what arrives, as a wire would.
+    Drop,
+}
+
+/// One live run, ready to start.
+pub struct Live<'a, S, Q, A> {
+    /// The mechanism; its number of cores is `workers`, or 1 for none.
+    pub measured: Measured<S, Q, A>,
+    /// Most packets held: the mechanism's.
+    pub packets: usize,
+    /// Worker threads, one per core; 0 does everything on the calling thread, as one core.
+    pub workers: usize,
+    /// Where the threads sit, the dispatcher first, by a real clock; none is as [`seats`](crate::seats()) says.
+    pub seats: Option<Vec<Seat>>,
+    /// Whether hardware is to count what each thread does, where it can: by a real clock.
+    pub hardware: bool,
+    /// Makes each service.
+    pub services: Vec<Factory>,
+    /// Finds flow, client and service.
+    pub classifier: Classifier,
+    /// Where frames come from.
+    pub source: Box<dyn Source + Send>,
+    /// Where they go.
+    pub sink: Box<dyn Sink + Send>,
+    /// Takes the packets at which a service panicked, as they came in. Without it they are not kept, and cost nothing.
+    pub quarantine: Option<Box<dyn Sink + Send>>,
+    /// When frames arrive; none is as fast as they are taken.
+    pub pacer: Option<Pacer>,
+    /// What to do when there is no room.
+    pub overload: Overload,
+    /// Which time it goes by. By a virtual one there are no threads.
+    pub clock: Clock,
+    /// Policies that take over on the way, by time since the start, which rises.
+    pub swaps: Vec<PlannedSwap<'a, S, Q, A>>,
+    /// What it goes on with when it is told; none is never. Not by a virtual clock.
+    pub replacements: Option<Receiver<Replacement<S, Q, A>>>,
+    /// Ends reading after so long, by that time.
+    pub longest: Option<Duration>,
+    /// Set from outside to end reading: what is held is served and written.
+    pub stop: &'a AtomicBool,
+    /// Told now and then of the packets so far and how much of the source was read (0 to 1, where that is known).
+    pub progress: &'a mut dyn FnMut(u64, Option<f64>),
+    /// One half of [`watch`](crate::watch()): the other is told how the run stands when it asks.
+    pub watched: Option<Watched>,
+}
