@@ -35,6 +35,8 @@ pub(crate) fn run(order: Order, work: &Work) -> Figures {
         measured: Measured::new(scheduler, Measurements::new(&setup)),
         packets: work.in_flight,
         workers: 1,
+        seats: None,
+        hardware: false,
         services: vec![prepare(&"pass".parse().expect("a name")).expect("a service without parameters")],
         classifier,
         source: Box::new(Repeated::new(work.flows)),
