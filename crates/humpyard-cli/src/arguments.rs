@@ -168,7 +168,7 @@ const TOPOLOGY_EXAMPLES: &str = "Examples:
   humpyard topology e5355 --json
   humpyard topology epyc-2p --plot epyc.svg
   humpyard topology 2x4x2 --output mine.toml
-  humpyard sim --input in.pcap --policy ps-hrw --cores 8 --topology e5355 --costs ps-hrw --load 0.8
+  humpyard sim --input in.pcap --policy ps-hrw --cores 8 --topology e5355 --costs ps-hrw
 
 Live, a worker has the place in the tree of the processor on which it sits. `humpyard calibrate --matrix` measures the ways
 between cores, and --matrix-output FILE of it writes a topology with what was measured.";
