@@ -17,7 +17,7 @@ use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
-    Allocate, Build, Cause, CoreView, Machine, ServiceSetup, Setup, Share, Steer, Target, Topology, View,
+    Allocate, Build, Cause, CoreView, Machine, Params, ServiceSetup, Setup, Share, Steer, Target, Topology, View,
 };
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
@@ -25,12 +25,18 @@ use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#s
 use humpyard_policies::share::{efq::Efq, efq_warm::EfqWarm, lap::Lap, lap::LapParams};
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
+    ap::Ap,
+    ca_ahrw::CaAhrw,
     conn::Conn,
+    fcfs_thread::FcfsThread,
+    gps_hrw::GpsHrw,
     h_cahrw::{HCahrw, HCahrwParams},
     hrw::Hrw,
     jsq::Jsq,
+    jsq2::Jsq2,
     ml::Ml,
-    ps_hrw::{PsHrw, PsHrwParams},
+    mlp::Mlp,
+    ps_hrw::PsHrw,
     rr::Rr,
     ss::Ss,
 };
@@ -75,8 +81,8 @@ fn steer_down_a_tree(criterion: &mut Criterion) {
 }
 
 /// A host in which each of some connections holds eight packets all the time.
-struct Host {
-    policy: PsHrw,
+struct Host<S> {
+    policy: S,
     views: IdVec<CoreId, CoreView>,
     eligible: Vec<CoreId>,
     held: Vec<(CoreId, Packet)>,
@@ -88,18 +94,16 @@ struct Host {
     sequence: u64,
 }
 
-impl Host {
-    /// With packets of one length, so that no set is ever built anew, or of many and a new set for each.
-    fn new(cores: usize, connections: u64, uneven: bool) -> Self {
-        let beta = if uneven { 0.0 } else { 0.16 };
-        let params = PsHrwParams { beta, ..PsHrwParams::default() };
+impl<S: Steer + Build> Host<S> {
+    /// With packets of one length, so that no set is ever built anew, or of many and, where `params` say so, a new set for each.
+    fn new(params: &S::Params, cores: usize, connections: u64, uneven: bool) -> Self {
         let packet = |i: u64| {
             let flow = i % connections;
             let length = if uneven { 64 + (mix(i) % 1451) as u32 } else { 1000 };
             Packet { key: mix(flow), flow: FlowId(flow as u32), length, ..Packet::default() }
         };
         let mut host = Self {
-            policy: PsHrw::new(&params, &setup(cores, 1, &[])).expect("valid parameters"),
+            policy: S::new(params, &setup(cores, 1, &[])).expect("valid parameters"),
             views: IdVec::from_fn(cores, |_| CoreView::default()),
             eligible: (0..cores).map(CoreId::from_index).collect(),
             held: Vec::new(),
@@ -138,11 +142,13 @@ impl Host {
     }
 }
 
-fn steer_in_proportion(criterion: &mut Criterion) {
+fn steer_in_proportion<S: Steer + Build>(criterion: &mut Criterion) {
     for (cores, connections) in [(8, 1), (8, 3), (8, 1000), (1024, 128)] {
-        for (uneven, what) in [(false, "steady"), (true, "always anew")] {
-            let mut host = Host::new(cores, connections, uneven);
-            let name = format!("steer/ps-hrw/{cores}, {connections} connections, {what}");
+        for (beta, what) in [("0.16", "steady"), ("0", "always anew")] {
+            let mut params = S::Params::default();
+            params.set(S::INFO.name, "beta", beta).expect("it has one");
+            let mut host: Host<S> = Host::new(&params, cores, connections, beta == "0");
+            let name = format!("steer/{}/{cores}, {connections} connections, {what}", S::INFO.name);
             criterion.bench_function(&name, |bencher| bencher.iter(|| black_box(host.step())));
         }
     }
@@ -412,14 +418,20 @@ criterion_group!(
     steer::<Rr>,
     steer::<Conn>,
     steer::<Jsq>,
+    steer::<Jsq2>,
     steer::<Hrw>,
     steer::<Ahrw>,
     steer_by_logarithm,
+    steer::<CaAhrw>,
     steer::<HCahrw>,
     steer_down_a_tree,
-    steer_in_proportion,
+    steer_in_proportion::<Ap>,
+    steer_in_proportion::<GpsHrw>,
+    steer_in_proportion::<PsHrw>,
     steer::<Ss>,
+    steer::<FcfsThread>,
     steer::<Ml>,
+    steer::<Mlp>,
     allocate::<Static>,
     allocate::<Everest>,
     allocate::<EverestEnv>,

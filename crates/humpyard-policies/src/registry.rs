@@ -144,12 +144,18 @@ family! {
         Rr(steer::rr::Rr),
         Conn(steer::conn::Conn),
         Jsq(steer::jsq::Jsq),
+        Jsq2(steer::jsq2::Jsq2),
         Hrw(steer::hrw::Hrw),
         Ahrw(steer::ahrw::Ahrw),
+        CaAhrw(steer::ca_ahrw::CaAhrw),
         HCahrw(steer::h_cahrw::HCahrw),
+        Ap(steer::ap::Ap),
+        GpsHrw(steer::gps_hrw::GpsHrw),
         PsHrw(steer::ps_hrw::PsHrw),
         Ss(steer::ss::Ss),
+        FcfsThread(steer::fcfs_thread::FcfsThread),
         Ml(steer::ml::Ml),
+        Mlp(steer::mlp::Mlp),
     ]
     asked {
         fn reach() -> Reach;

@@ -1,13 +1,23 @@
 //! Steering: which queue does an arriving packet join?
 
 pub mod ahrw;
+pub mod ap;
 mod bid;
+pub mod ca_ahrw;
 pub mod conn;
+mod connections;
 mod core_sets;
+mod element_loads;
+pub mod fcfs_thread;
+pub mod gps_hrw;
 pub mod h_cahrw;
 pub mod hrw;
 pub mod jsq;
+pub mod jsq2;
 pub mod ml;
+pub mod mlp;
+mod parts;
+mod prefix_tree;
 pub mod ps_hrw;
 pub mod rr;
 pub mod ss;
