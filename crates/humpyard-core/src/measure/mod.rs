@@ -3,6 +3,7 @@
 //! Measurements stand beside the mechanism: a driver tells [`Measurements`] of arrivals, dispatches and completions, and
 //! gets a [`Summary`] at the end. With equal events the summary is equal, to the last bit.
 
+mod elements;
 mod fairness;
 mod histogram;
 mod measured;
@@ -11,6 +12,7 @@ mod order;
 mod summary;
 mod tally;
 
+pub use elements::ElementsSummary;
 pub use fairness::Fairness;
 pub use histogram::Histogram;
 pub use measured::Measured;
@@ -28,6 +30,8 @@ use crate::mechanism::{Account, Completed, Dispatch};
 use crate::packet::Packet;
 use crate::policy::Setup;
 use crate::unit::{Time, Weight};
+
+use elements::Elements;
 
 #[derive(Debug)]
 struct Service {
@@ -79,6 +83,8 @@ pub struct Measurements {
     late: u64,
     bytes: u64,
     cores: IdVec<CoreId, Core>,
+    /// Where elements have several contexts.
+    elements: Option<Elements>,
     order: Order,
     fairness: Fairness,
     first_arrival: Option<Time>,
@@ -112,6 +118,7 @@ impl Measurements {
             late: 0,
             bytes: 0,
             cores: IdVec::from_fn(setup.cores, |_| Core::default()),
+            elements: (setup.contexts > 1).then(|| Elements::new(setup.contexts, setup.cores)),
             order: Order::new(setup.flows),
             fairness: Fairness::new(setup.clients, |client| setup.weight(client)),
             first_arrival: None,
@@ -154,7 +161,10 @@ impl Measurements {
     }
 
     /// A packet went to a core.
-    pub fn on_dispatch(&mut self, core: CoreId, dispatch: &Dispatch) {
+    pub fn on_dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) {
+        if let Some(elements) = &mut self.elements {
+            elements.on_dispatch(now, core);
+        }
         self.services[dispatch.packet.service].waiting -= 1;
         self.cores[core].cold += u64::from(dispatch.cold);
         if dispatch.packet.hop == 0 {
@@ -180,6 +190,9 @@ impl Measurements {
     /// A packet was done at `finished`, after `core` had been busy with it for `busy`.
     pub fn on_completion(&mut self, core: CoreId, completed: &Completed, finished: Time, busy: Time) {
         let packet = &completed.packet;
+        if let Some(elements) = &mut self.elements {
+            elements.on_completion(finished, core, packet, busy);
+        }
         let measured = self.is_measured(packet);
         self.services[packet.service].on_service(packet, finished, measured);
         self.cores[core].busy += busy;
@@ -193,6 +206,14 @@ impl Measurements {
             self.on_departure(packet, finished);
         }
         self.fairness.on_service(packet.client, completed.used, measured);
+    }
+
+    /// The steering policy holds packets back from now on, or does not. Counted where elements have several contexts.
+    #[inline]
+    pub fn on_hold(&mut self, now: Time, holds: bool) {
+        if let Some(elements) = &mut self.elements {
+            elements.on_hold(now, holds);
+        }
     }
 
     /// A packet leaves, when it is done or after it has waited for earlier ones.
@@ -231,6 +252,9 @@ impl Measurements {
     pub fn add_cores(&mut self, cores: usize) {
         while self.cores.len() < cores {
             self.cores.push(Core::default());
+        }
+        if let Some(elements) = &mut self.elements {
+            elements.add_cores(cores);
         }
     }
 
@@ -278,6 +302,7 @@ impl Measurements {
             jitter_ns: self.order.jitter_ns(),
             fairness: self.fairness.summary(),
             cores_detail: self.cores.iter().map(|core| core_summary(core, duration)).collect(),
+            elements: self.elements.as_ref().map(|elements| elements.summary(duration)),
             services: self.services.iter().map(service_summary).collect::<Vec<_>>(),
             cold_fraction: summary::fraction(cold, served),
             switches: self.cores.iter().map(|core| core.switches).sum(),

@@ -233,7 +233,7 @@ mod tests {
                 }
                 assert_eq!(
                     loads(&threads).iter().sum::<u64>(),
-                    threads.held().map(|packet| threads.policy.loads.load_of(packet)).sum()
+                    threads.held().map(|packet| threads.policy.loads.load_of(packet)).sum::<u64>()
                 );
             }
             while let Some(core) = threads.busy_from(CoreId(0)) {
