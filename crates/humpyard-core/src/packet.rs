@@ -50,6 +50,9 @@ pub struct Packet {
     pub hop: u8,
     /// Which part of a longer unit it is.
     pub part: Part,
+    /// Whether it changes the state of its connection: a TCP packet with SYN, FIN or RST, of another protocol the first of its flow.
+    #[serde(default)]
+    pub changes_connection: bool,
 }
 
 impl Packet {
@@ -68,5 +71,6 @@ impl Packet {
         chain: ChainId(0),
         hop: 0,
         part: Part::Whole,
+        changes_connection: false,
     };
 }

@@ -1,7 +1,8 @@
 //! Time of one decision of each policy, through the trait, without the mechanism. Of sharing policies only what `share`, which
 //! has them all side by side, does not measure.
 //!
-//! Steering: one packet of one of 1,024 connections, on idle cores. Sharing by estimates: one always-ready client is picked,
+//! Steering: one packet of one of 1,024 connections, on idle cores; in proportion: a packet comes and one is done; remapped: a
+//! packet of each of 100,000 connections. Sharing by estimates: one always-ready client is picked,
 //! dispatched, completed and offered again; packets of 640 to 15,140 ns, weights 1 to 10, visited in the policy's order, while time
 //! passes, and packets that use up to a tenth more or less than estimated. The figures include the loop that feeds them, some
 //! 2 ns. By applications: 16 cores take turns, each packet that goes is followed by another, of an application that is drawn.
@@ -17,7 +18,7 @@ use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
-    Allocate, Build, Cause, CoreView, Machine, ServiceSetup, Setup, Share, Steer, Target, Topology, View,
+    Allocate, Build, Cause, CoreView, Machine, Params, ServiceSetup, Setup, Share, Steer, Target, Topology, View,
 };
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
@@ -25,13 +26,23 @@ use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#s
 use humpyard_policies::share::{efq::Efq, efq_warm::EfqWarm, lap::Lap, lap::LapParams};
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
+    ap::Ap,
+    ca_ahrw::CaAhrw,
     conn::Conn,
+    fcfs_thread::FcfsThread,
+    flow_slice::FlowSlice,
+    gps_hrw::GpsHrw,
     h_cahrw::{HCahrw, HCahrwParams},
     hrw::Hrw,
+    hrw_kencl::HrwKencl,
     jsq::Jsq,
+    jsq2::Jsq2,
     ml::Ml,
-    ps_hrw::{PsHrw, PsHrwParams},
+    mlp::Mlp,
+    ps_hrw::PsHrw,
     rr::Rr,
+    rss_plus_plus::RssPlusPlus,
+    sprayer::Sprayer,
     ss::Ss,
 };
 
@@ -46,8 +57,9 @@ fn steer<S: Steer + Build>(criterion: &mut Criterion) {
 }
 
 fn steer_by<S: Steer + Build>(criterion: &mut Criterion, name: &str, params: &S::Params, setup: &Setup<'_>) {
-    let packets: Vec<Packet> =
-        (0..1024).map(|i| Packet { key: mix(i), rss: mix(i) as u32, ..Packet::default() }).collect();
+    let packets: Vec<Packet> = (0..1024)
+        .map(|i| Packet { key: mix(i), rss: mix(i) as u32, flow: FlowId(i as u32), ..Packet::default() })
+        .collect();
     let mut policy = S::new(params, setup).expect("valid parameters");
     let views = IdVec::from_fn(setup.cores, |_| CoreView::default());
     let eligible: Vec<CoreId> = (0..setup.cores).map(CoreId::from_index).collect();
@@ -75,8 +87,8 @@ fn steer_down_a_tree(criterion: &mut Criterion) {
 }
 
 /// A host in which each of some connections holds eight packets all the time.
-struct Host {
-    policy: PsHrw,
+struct Host<S> {
+    policy: S,
     views: IdVec<CoreId, CoreView>,
     eligible: Vec<CoreId>,
     held: Vec<(CoreId, Packet)>,
@@ -88,18 +100,16 @@ struct Host {
     sequence: u64,
 }
 
-impl Host {
-    /// With packets of one length, so that no set is ever built anew, or of many and a new set for each.
-    fn new(cores: usize, connections: u64, uneven: bool) -> Self {
-        let beta = if uneven { 0.0 } else { 0.16 };
-        let params = PsHrwParams { beta, ..PsHrwParams::default() };
+impl<S: Steer + Build> Host<S> {
+    /// With packets of one length, so that no set is ever built anew, or of many and, where `params` say so, a new set for each.
+    fn new(params: &S::Params, cores: usize, connections: u64, uneven: bool) -> Self {
         let packet = |i: u64| {
             let flow = i % connections;
             let length = if uneven { 64 + (mix(i) % 1451) as u32 } else { 1000 };
             Packet { key: mix(flow), flow: FlowId(flow as u32), length, ..Packet::default() }
         };
         let mut host = Self {
-            policy: PsHrw::new(&params, &setup(cores, 1, &[])).expect("valid parameters"),
+            policy: S::new(params, &setup(cores, 1, &[])).expect("valid parameters"),
             views: IdVec::from_fn(cores, |_| CoreView::default()),
             eligible: (0..cores).map(CoreId::from_index).collect(),
             held: Vec::new(),
@@ -138,14 +148,56 @@ impl Host {
     }
 }
 
-fn steer_in_proportion(criterion: &mut Criterion) {
+fn steer_in_proportion<S: Steer + Build>(criterion: &mut Criterion) {
     for (cores, connections) in [(8, 1), (8, 3), (8, 1000), (1024, 128)] {
-        for (uneven, what) in [(false, "steady"), (true, "always anew")] {
-            let mut host = Host::new(cores, connections, uneven);
-            let name = format!("steer/ps-hrw/{cores}, {connections} connections, {what}");
+        for (beta, what) in [("0.16", "steady"), ("0", "always anew")] {
+            let mut params = S::Params::default();
+            params.set(S::INFO.name, "beta", beta).expect("it has one");
+            let mut host: Host<S> = Host::new(&params, cores, connections, beta == "0");
+            let name = format!("steer/{}/{cores}, {connections} connections, {what}", S::INFO.name);
             criterion.bench_function(&name, |bencher| bencher.iter(|| black_box(host.step())));
         }
     }
+}
+
+/// A hundred thousand connections, each of which holds a packet, find their cores anew: one core of 16 is gone, or is back.
+fn remap<S: Steer + Build>(criterion: &mut Criterion) {
+    const CONNECTIONS: u32 = 100_000;
+    let setup = Setup { flows: CONNECTIONS as usize, ..setup(16, 1, &[]) };
+    let mut policy = S::new(&S::Params::default(), &setup).expect("defaults fit");
+    let packet = |flow: u32| {
+        let key = mix(u64::from(flow));
+        Packet {
+            key,
+            rss: key as u32,
+            flow: FlowId(flow),
+            length: 1000,
+            sequence: u64::from(flow),
+            ..Packet::default()
+        }
+    };
+    let packets: Vec<Packet> = (0..CONNECTIONS).map(packet).collect();
+    let mut views = IdVec::from_fn(16, |_| CoreView::default());
+    let all: Vec<CoreId> = views.ids().collect();
+    for packet in &packets {
+        let core = {
+            let view = View { as_of: Time::ZERO, cores: &views, eligible: &all };
+            policy.steer(Time::ZERO, packet, &view).core().expect("a core")
+        };
+        policy.on_enqueue(Time::ZERO, Target::Core(core), packet);
+        views[core].packets += 1;
+    }
+    let mut gone = 0;
+    criterion.bench_function(&format!("remap/{}/100k connections, 16 cores", S::INFO.name), |bencher| {
+        bencher.iter(|| {
+            gone = (gone + 1) % 16;
+            let left: Vec<CoreId> = all.iter().copied().filter(|core| core.index() != gone).collect();
+            let view = View { as_of: Time::ZERO, cores: &views, eligible: &left };
+            packets
+                .iter()
+                .fold(0, |sum, packet| sum + policy.steer(Time::ZERO, packet, &view).core().expect("a core").index())
+        });
+    });
 }
 
 /// One core that is never idle. Where estimates are wrong, each packet is settled by another tag than it was filed by.
@@ -411,15 +463,31 @@ criterion_group!(
     benches,
     steer::<Rr>,
     steer::<Conn>,
+    steer::<RssPlusPlus>,
     steer::<Jsq>,
+    steer::<Jsq2>,
     steer::<Hrw>,
+    steer::<HrwKencl>,
     steer::<Ahrw>,
     steer_by_logarithm,
+    steer::<CaAhrw>,
     steer::<HCahrw>,
     steer_down_a_tree,
-    steer_in_proportion,
+    steer_in_proportion::<Ap>,
+    steer_in_proportion::<GpsHrw>,
+    steer_in_proportion::<PsHrw>,
+    remap::<Conn>,
+    remap::<Hrw>,
+    remap::<HCahrw>,
+    remap::<Ap>,
+    remap::<GpsHrw>,
+    remap::<PsHrw>,
+    steer::<FlowSlice>,
+    steer::<Sprayer>,
     steer::<Ss>,
+    steer::<FcfsThread>,
     steer::<Ml>,
+    steer::<Mlp>,
     allocate::<Static>,
     allocate::<Everest>,
     allocate::<EverestEnv>,

@@ -143,13 +143,23 @@ family! {
     AnySteer: Steer [
         Rr(steer::rr::Rr),
         Conn(steer::conn::Conn),
+        RssPlusPlus(steer::rss_plus_plus::RssPlusPlus),
         Jsq(steer::jsq::Jsq),
+        Jsq2(steer::jsq2::Jsq2),
         Hrw(steer::hrw::Hrw),
+        HrwKencl(steer::hrw_kencl::HrwKencl),
         Ahrw(steer::ahrw::Ahrw),
+        CaAhrw(steer::ca_ahrw::CaAhrw),
         HCahrw(steer::h_cahrw::HCahrw),
+        Ap(steer::ap::Ap),
+        GpsHrw(steer::gps_hrw::GpsHrw),
         PsHrw(steer::ps_hrw::PsHrw),
+        FlowSlice(steer::flow_slice::FlowSlice),
+        Sprayer(steer::sprayer::Sprayer),
         Ss(steer::ss::Ss),
+        FcfsThread(steer::fcfs_thread::FcfsThread),
         Ml(steer::ml::Ml),
+        Mlp(steer::mlp::Mlp),
     ]
     asked {
         fn reach() -> Reach;

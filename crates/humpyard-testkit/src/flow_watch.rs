@@ -36,8 +36,8 @@ impl Observer for FlowWatch<'_> {
         self.measurements.on_accept(now, packet.client, packet.service);
     }
 
-    fn on_dispatch(&mut self, _: Time, core: CoreId, dispatch: &Dispatch, _: u64) {
-        self.measurements.on_dispatch(core, dispatch);
+    fn on_dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, _: u64) {
+        self.measurements.on_dispatch(now, core, dispatch);
     }
 
     fn on_completion(&mut self, now: Time, core: CoreId, completed: &Completed, busy: Time) {

@@ -308,6 +308,7 @@ impl Classifier {
             rss: steering.rss,
             service,
             chain,
+            changes_connection: headers.begins_or_ends || found.new && headers.kind != Kind::Tcp,
             ..Packet::default()
         };
         let weight = (new_client && self.weighs).then_some(weight);
@@ -381,6 +382,15 @@ mod tests {
         })
     }
 
+    /// A segment with these flags: FIN 1, SYN 2, RST 4, PSH 8.
+    fn segment(flags: u8) -> Frame {
+        let mut tcp = etherparse::TcpHeader::new(1, 2, 3, 4);
+        (tcp.fin, tcp.syn, tcp.rst, tcp.psh) = (flags & 1 > 0, flags & 2 > 0, flags & 4 > 0, flags & 8 > 0);
+        tcp.ack = true;
+        let builder = PacketBuilder::ethernet2([2; 6], [2; 6]).ipv4([198, 18, 0, 1], [198, 18, 0, 2], 64);
+        frame(|data| builder.tcp_header(tcp).write(data, b"car").unwrap())
+    }
+
     fn classifier(granularity: Granularity, flows: usize) -> Classifier {
         let rule = |matches, service| Rule::of(matches, ServiceId(service));
         let rules = vec![rule(Match::Tcp, 3), rule(Match::Ipv4, 1), rule(Match::Other, 2)];
@@ -402,6 +412,19 @@ mod tests {
         let again = by_connection.classify(&back).unwrap().packet;
         assert_eq!([a.client, b.client, c.client, again.client], [0, 0, 1, 0].map(ClientId));
         assert_eq!([a.flow, b.flow, c.flow, again.flow], [0, 1, 2, 1].map(FlowId));
+    }
+
+    #[test]
+    fn what_changes_a_connection_is_told() {
+        let mut classifier = classifier(Granularity::Flow, 8);
+        let mut changes = |frame: &Frame| classifier.classify(frame).unwrap().packet.changes_connection;
+        assert!(!changes(&segment(0)), "the first of its flow, and does not begin it");
+        assert_eq!([2, 8, 0, 1, 4].map(|flags| changes(&segment(flags))), [true, false, false, true, true]);
+        let (there, back) = (udp((1, 10), (2, 20)), udp((2, 20), (1, 10)));
+        assert_eq!([&there, &there, &back, &back].map(changes), [true, false, true, false]);
+        let mut cut = segment(2);
+        cut.data.truncate(14 + 20 + 13);
+        assert!(!Headers::parse(&cut).begins_or_ends, "cut before its flags");
     }
 
     #[test]

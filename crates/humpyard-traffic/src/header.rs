@@ -214,6 +214,8 @@ pub struct Headers {
     pub vlan: u16,
     /// Tunnels in which the IP packet is, of those that were to be looked into.
     pub tunnels: u8,
+    /// Whether this is TCP with SYN, FIN or RST.
+    pub begins_or_ends: bool,
 }
 
 impl Headers {
@@ -306,6 +308,7 @@ impl Headers {
             fragment: payload.fragmented,
             vlan: 0,
             tunnels: 0,
+            begins_or_ends: ports.is_some() && protocol == ip_number::TCP && begins_or_ends(payload.payload),
         };
         Some((headers, transport + payload.payload.len()))
     }
@@ -360,6 +363,14 @@ fn ports(protocol: etherparse::IpNumber, transport: &[u8]) -> Option<(u16, u16)>
         ) => Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))),
         _ => None,
     }
+}
+
+/// The TCP flags that begin or end a connection.
+pub(crate) const FIN_SYN_RST: u8 = 0b111;
+
+/// Whether a TCP header has SYN, FIN or RST; not if it is cut before its flags.
+fn begins_or_ends(transport: &[u8]) -> bool {
+    transport.get(13).is_some_and(|flags| flags & FIN_SYN_RST != 0)
 }
 
 /// Ethernet types that matter here.
@@ -481,6 +492,7 @@ impl Outer {
             fragment: false,
             vlan: self.vlan,
             tunnels: 0,
+            begins_or_ends: false,
         }
     }
 }

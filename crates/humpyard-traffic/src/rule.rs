@@ -761,7 +761,16 @@ mod tests {
                 };
                 let key = FlowKey { network, protocol, source, destination, source_port, destination_port };
                 let fragment = fragment && is_ip;
-                Headers { kind, key, ip_offset: None, transport_offset: None, fragment, vlan, tunnels: 0 }
+                Headers {
+                    kind,
+                    key,
+                    ip_offset: None,
+                    transport_offset: None,
+                    fragment,
+                    vlan,
+                    tunnels: 0,
+                    begins_or_ends: false,
+                }
             },
         )
     }

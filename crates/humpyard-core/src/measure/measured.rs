@@ -40,6 +40,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         if let Some(observer) = &mut self.observer {
             observer.on_arrival(now, &packet, arrival);
         }
+        self.measurements.on_hold(now, self.scheduler.holds_back());
         arrival
     }
 
@@ -77,6 +78,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// That time has come: [`Scheduler::on_timeout`].
     pub fn on_timeout(&mut self, now: Time) {
         self.scheduler.on_timeout(now);
+        self.measurements.on_hold(now, self.scheduler.holds_back());
     }
 
     /// The packet that `core` serves next: [`Scheduler::next`].
@@ -84,7 +86,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
         let mut dispatch = self.scheduler.next(now, core);
         if let Some(dispatch) = &mut dispatch {
-            dispatch.moved = self.measurements.on_dispatch(core, dispatch);
+            dispatch.moved = self.measurements.on_dispatch(now, core, dispatch);
             if let Some(observer) = &mut self.observer {
                 observer.on_dispatch(now, core, dispatch);
             }
@@ -109,6 +111,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
 
     fn record_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time) {
         self.measurements.on_completion(core, completed, finished, busy);
+        self.measurements.on_hold(finished, self.scheduler.holds_back());
         if let Some(observer) = &mut self.observer {
             observer.on_completion(core, slot, completed, finished, busy);
         }

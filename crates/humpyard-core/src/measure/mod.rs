@@ -3,6 +3,7 @@
 //! Measurements stand beside the mechanism: a driver tells [`Measurements`] of arrivals, dispatches and completions, and
 //! gets a [`Summary`] at the end. With equal events the summary is equal, to the last bit.
 
+mod elements;
 mod fairness;
 mod histogram;
 mod measured;
@@ -12,6 +13,7 @@ mod order;
 mod summary;
 mod tally;
 
+pub use elements::ElementsSummary;
 pub use fairness::Fairness;
 pub use histogram::Histogram;
 pub use measured::Measured;
@@ -32,6 +34,8 @@ use crate::mechanism::{Account, Completed, Dispatch};
 use crate::packet::Packet;
 use crate::policy::{Apart, Setup, Topology};
 use crate::unit::{Time, Weight};
+
+use elements::Elements;
 
 #[derive(Debug)]
 struct Service {
@@ -83,6 +87,8 @@ pub struct Measurements {
     late: u64,
     bytes: u64,
     cores: IdVec<CoreId, Core>,
+    /// Where elements have several contexts.
+    elements: Option<Elements>,
     order: Order,
     /// None where the run has no topology.
     moves: Option<Moves>,
@@ -120,6 +126,7 @@ impl Measurements {
             late: 0,
             bytes: 0,
             cores: IdVec::from_fn(setup.cores, |_| Core::default()),
+            elements: (setup.contexts > 1).then(|| Elements::new(setup.contexts, setup.cores)),
             order: Order::new(setup.flows),
             moves: setup.topology.map(|topology| Moves::new(topology.clone(), setup.flows)),
             flows: setup.flows,
@@ -165,7 +172,10 @@ impl Measurements {
 
     /// A packet went to a core: how far that is from the core that had the packet of its flow before, where the run has a
     /// topology and it was another.
-    pub fn on_dispatch(&mut self, core: CoreId, dispatch: &Dispatch) -> Option<Apart> {
+    pub fn on_dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) -> Option<Apart> {
+        if let Some(elements) = &mut self.elements {
+            elements.on_dispatch(now, core);
+        }
         self.services[dispatch.packet.service].waiting -= 1;
         self.cores[core].cold += u64::from(dispatch.cold);
         if dispatch.packet.hop == 0 {
@@ -192,6 +202,9 @@ impl Measurements {
     /// A packet was done at `finished`, after `core` had been busy with it for `busy`.
     pub fn on_completion(&mut self, core: CoreId, completed: &Completed, finished: Time, busy: Time) {
         let packet = &completed.packet;
+        if let Some(elements) = &mut self.elements {
+            elements.on_completion(finished, core, packet, busy);
+        }
         let measured = self.is_measured(packet);
         self.services[packet.service].on_service(packet, finished, measured);
         self.cores[core].busy += busy;
@@ -205,6 +218,14 @@ impl Measurements {
             self.on_departure(packet, finished);
         }
         self.fairness.on_service(packet.client, completed.used, measured);
+    }
+
+    /// The steering policy holds packets back from now on, or does not. Counted where elements have several contexts.
+    #[inline]
+    pub fn on_hold(&mut self, now: Time, holds: bool) {
+        if let Some(elements) = &mut self.elements {
+            elements.on_hold(now, holds);
+        }
     }
 
     /// A packet leaves, when it is done or after it has waited for earlier ones.
@@ -243,6 +264,9 @@ impl Measurements {
     pub fn add_cores(&mut self, cores: usize) {
         while self.cores.len() < cores {
             self.cores.push(Core::default());
+        }
+        if let Some(elements) = &mut self.elements {
+            elements.add_cores(cores);
         }
     }
 
@@ -304,6 +328,7 @@ impl Measurements {
             cache: self.moves.as_ref().map(Moves::summary),
             fairness: self.fairness.summary(),
             cores_detail: self.cores.iter().map(|core| core_summary(core, duration)).collect(),
+            elements: self.elements.as_ref().map(|elements| elements.summary(duration)),
             services: self.services.iter().map(service_summary).collect::<Vec<_>>(),
             cold_fraction: summary::fraction(cold, served),
             switches: self.cores.iter().map(|core| core.switches).sum(),

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use serde::Serialize;
 
-use super::Histogram;
+use super::{ElementsSummary, Histogram};
 use crate::unit::Time;
 
 /// All measurements of one run.
@@ -36,6 +36,9 @@ pub struct Summary {
     pub fairness: FairnessSummary,
     /// By core.
     pub cores_detail: Vec<CoreSummary>,
+    /// Where elements have several contexts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elements: Option<ElementsSummary>,
     /// By service.
     pub services: Vec<ServiceSummary>,
     /// Packets served on a core whose previous packet had another service, over all.

@@ -7,6 +7,7 @@ mod account;
 mod allocation;
 mod always_ready;
 mod answer;
+mod cores;
 mod estimator;
 mod exit;
 mod journal;

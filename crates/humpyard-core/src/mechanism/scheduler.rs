@@ -421,6 +421,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         (self.layout == Layout::PerCore).then(|| self.queues[self.cores[core].queues[0]].waiting)
     }
 
+    /// Whether the steering policy holds packets back.
+    #[inline]
+    pub fn holds_back(&self) -> bool {
+        self.steer.as_ref().is_some_and(|steer| !steer.held.is_empty())
+    }
+
     /// Whether the packet of this slot is in service.
     #[inline]
     pub(super) fn is_in_service(&self, slot: Slot) -> bool {

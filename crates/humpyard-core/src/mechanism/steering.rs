@@ -49,6 +49,11 @@ impl<S: Steer> Steering<S> {
     /// Another policy takes over, for so many flows.
     pub(super) fn take_over(&mut self, policy: S, flows: usize) {
         self.policy = policy;
+        self.unpin(flows);
+    }
+
+    /// No flow must stay where it is, of so many.
+    pub(super) fn unpin(&mut self, flows: usize) {
         self.pins = vec![Pin::default(); flows];
     }
 

@@ -169,7 +169,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// The packets in queues and in service, as they came in, each with where it is.
-    fn queued_by_sequence(&self) -> Vec<(Slot, Target)> {
+    pub(super) fn queued_by_sequence(&self) -> Vec<(Slot, Target)> {
         let waiting = self.queues.ids().flat_map(|queue| {
             let target = self.plan.target_of(queue);
             self.queues[queue].waiting_slots(&self.slab).map(move |slot| (slot, target))

@@ -19,7 +19,8 @@ pub struct View<'a> {
     pub as_of: Time,
     /// Every core.
     pub cores: &'a IdVec<CoreId, CoreView>,
-    /// The cores that may serve the packet in question, ascending, never empty.
+    /// The cores that may serve the packet in question, ascending, never empty. They are the service's, and only here a policy
+    /// learns that cores have come or gone.
     pub eligible: &'a [CoreId],
 }
 

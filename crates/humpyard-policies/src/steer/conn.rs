@@ -4,22 +4,26 @@
 //!
 //! **Source.** STEERING section 2 (CONN, "SM"). Microsoft. Receive Side Scaling, for the hash and its test vectors.
 //!
-//! **Promises.** Flow order while the number of cores is constant; both directions of a connection on one core.
+//! **Promises.** Flow order while the cores stay the same; both directions of a connection on one core. With the table, minimal
+//! disruption: when a core goes the connections of its buckets move, when one comes connections move to it, and no others.
+//! `hash=mix` promises nothing of the kind: of eight cores that become seven it moves seven eighths.
 //!
-//! **Cost.** O(1).
+//! **Cost.** O(1), no state per connection; O(N) for each bucket when cores come and go.
 //!
-//! **Invariants.** `table[b] = b mod N` over the N cores there were at the start.
+//! **Invariants.** `table[b] = b mod N`, of all N cores, where that may serve the service.
 //!
-//! **Departures.** The hash is over the sorted endpoints, so that both directions agree; a card hashes source, destination.
+//! **Departures.** The hash is over the sorted endpoints, so that both directions agree; a card hashes source, destination. Who sets
+//! up a card writes its table: here a bucket whose core may not serve it goes to one found by highest random weight, and comes back.
 
 use alloc::format;
-use alloc::vec::Vec;
 
 use humpyard_core::hash::mix;
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
 use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
+
+use super::buckets::Buckets;
 
 choice! {
     /// How a connection finds its core.
@@ -45,8 +49,8 @@ params! {
 #[derive(Debug)]
 pub struct Conn {
     hash: Hash,
-    /// For each bucket a core's place among all.
-    table: Vec<u16>,
+    /// Which core has each bucket.
+    buckets: Buckets,
 }
 
 impl Build for Conn {
@@ -69,8 +73,8 @@ impl Build for Conn {
                 params.buckets.next_power_of_two()
             )));
         }
-        let table = (0..params.buckets as usize).map(|bucket| (bucket % setup.cores) as u16).collect();
-        Ok(Self { hash: params.hash, table })
+        let buckets = if params.hash == Hash::Toeplitz { params.buckets as usize } else { 1 };
+        Ok(Self { hash: params.hash, buckets: Buckets::new(buckets, setup) })
     }
 }
 
@@ -79,21 +83,24 @@ impl Policy for Conn {}
 impl Steer for Conn {
     #[inline]
     fn steer(&mut self, _: Time, packet: &Packet, view: &View<'_>) -> Target {
-        let cores = view.eligible.len();
-        let place = match self.hash {
-            Hash::Toeplitz => usize::from(self.table[packet.rss as usize & (self.table.len() - 1)]),
-            Hash::Mix => (mix(packet.key) % cores as u64) as usize,
-        };
-        Target::Core(view.eligible[if place < cores { place } else { place % cores }])
+        Target::Core(match self.hash {
+            Hash::Toeplitz => {
+                let owners = self.buckets.owners(packet.service, view.eligible);
+                owners[packet.rss as usize & (owners.len() - 1)]
+            }
+            Hash::Mix => view.eligible[(mix(packet.key) % view.eligible.len() as u64) as usize],
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::steer::testing::{cores_of, keys, moved, targets};
+    use crate::steer::testing::{cores_of, keys, moved, shares, targets, views};
     use crate::testing::setup;
     use alloc::string::ToString;
+    use alloc::vec::Vec;
+    use humpyard_core::id::CoreId;
 
     const MIX: ConnParams = ConnParams { hash: Hash::Mix, buckets: 128 };
 
@@ -120,6 +127,24 @@ mod tests {
         let keys = keys(100_000);
         let fraction = moved(&targets::<Conn>(&MIX, 8, &keys), &targets::<Conn>(&MIX, 7, &keys));
         assert!((fraction - 0.875).abs() < 0.01, "{fraction}");
+    }
+
+    /// 16 of 128 buckets go: 1/8 of the connections, which is the least there can be.
+    #[test]
+    fn with_the_table_no_more_move_than_must_when_the_eighth_core_goes() {
+        let keys = keys(100_000);
+        let (eight, all) = (targets::<Conn>(&ConnParams::default(), 8, &keys), ConnParams::default());
+        let mut seven = Conn::new(&all, &setup(8, 1, &[])).unwrap();
+        let (views, left) = (views(&[0; 8]), (0..7).map(CoreId).collect::<Vec<_>>());
+        let view = View { as_of: Time::ZERO, cores: &views, eligible: &left };
+        let steered = |&key: &u64| {
+            let packet = Packet { key, rss: key as u32, ..Packet::default() };
+            seven.steer(Time::ZERO, &packet, &view).core().expect("a core")
+        };
+        let seven: Vec<CoreId> = keys.iter().map(steered).collect();
+        assert!(eight.iter().zip(&seven).all(|(&before, &after)| before == after || before == CoreId(7)));
+        assert!((moved(&eight, &seven) - 0.125).abs() < 0.004);
+        assert!(shares(&seven, 7).into_iter().all(|share| (0.125..0.22).contains(&share)), "{:?}", shares(&seven, 7));
     }
 
     #[test]

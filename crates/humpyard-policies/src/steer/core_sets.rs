@@ -2,15 +2,16 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use humpyard_core::id::{CoreId, Id};
 
 /// Most words of all sets together: 16 MiB.
 const WORDS_MAX: usize = 1 << 21;
 
-/// One set of the pool.
+/// One set of the pool: its place, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct SetId(u32);
+pub(super) struct SetId(NonZeroU32);
 
 /// A pool of sets of cores, each a bit for every core.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(super) struct CoreSets {
     /// The sets, one after the other; those not in use are empty.
     bits: Vec<u64>,
     /// Those not in use; the last is taken first.
-    free: Vec<u32>,
+    free: Vec<SetId>,
 }
 
 impl CoreSets {
@@ -28,19 +29,23 @@ impl CoreSets {
     pub(super) fn new(cores: usize, sets: usize) -> Self {
         let words = cores.div_ceil(64);
         let sets = sets.min(WORDS_MAX / words).max(1);
-        Self { words, bits: vec![0; sets * words], free: (0..sets as u32).rev().collect() }
+        Self {
+            words,
+            bits: vec![0; sets * words],
+            free: (1..=sets as u32).rev().filter_map(NonZeroU32::new).map(SetId).collect(),
+        }
     }
 
     /// Takes an empty set, if there is one.
     pub(super) fn take(&mut self) -> Option<SetId> {
-        self.free.pop().map(SetId)
+        self.free.pop()
     }
 
     /// Empties a set and gives it back.
     pub(super) fn free(&mut self, set: SetId) {
-        let start = set.0 as usize * self.words;
+        let start = self.start(set);
         self.bits[start..start + self.words].fill(0);
-        self.free.push(set.0);
+        self.free.push(set);
     }
 
     /// Sets in use.
@@ -48,20 +53,27 @@ impl CoreSets {
         self.bits.len() / self.words - self.free.len()
     }
 
+    /// Where the words of a set begin.
+    #[inline]
+    fn start(&self, set: SetId) -> usize {
+        (set.0.get() as usize - 1) * self.words
+    }
+
     /// Adds a core to a set.
     pub(super) fn insert(&mut self, set: SetId, core: CoreId) {
-        self.bits[set.0 as usize * self.words + core.index() / 64] |= 1 << (core.index() % 64);
+        let start = self.start(set);
+        self.bits[start + core.index() / 64] |= 1 << (core.index() % 64);
     }
 
     /// Whether a core is in a set.
     pub(super) fn contains(&self, set: SetId, core: CoreId) -> bool {
-        self.bits[set.0 as usize * self.words + core.index() / 64] >> (core.index() % 64) & 1 == 1
+        self.bits[self.start(set) + core.index() / 64] >> (core.index() % 64) & 1 == 1
     }
 
     /// The cores of a set, ascending.
     #[inline]
     pub(super) fn iter(&self, set: SetId) -> Cores<'_> {
-        let start = set.0 as usize * self.words;
+        let start = self.start(set);
         let (&first, later) = self.bits[start..start + self.words].split_first().expect("a set has a word");
         Cores { left: first, first: 0, later }
     }
@@ -131,7 +143,8 @@ mod tests {
     #[test]
     fn the_pool_has_an_end() {
         let mut sets = CoreSets::new(8, 2);
-        assert_eq!([sets.take(), sets.take(), sets.take()], [Some(SetId(0)), Some(SetId(1)), None]);
+        let [first, second, third] = [sets.take(), sets.take(), sets.take()];
+        assert!(first.is_some() && second.is_some() && first != second && third.is_none());
         assert_eq!(CoreSets::new(1024, 65_536).free.len(), 65_536);
         assert_eq!(CoreSets::new(65_535, 65_536).free.len(), 2048);
     }

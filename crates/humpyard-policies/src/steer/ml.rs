@@ -17,25 +17,14 @@
 //! first thread of that element that is free takes it; with `hold` all packets wait until a thread is idle. An element of which
 //! other services have threads too is not waited for: there `element` is as `bind`.
 
-use alloc::vec;
-
-use humpyard_core::id::{CoreId, ElementId, Id, IdVec};
-use humpyard_core::packet::{Packet, Part};
+use humpyard_core::id::CoreId;
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
 use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Reach, Setup, Steer, Target, View};
 use humpyard_core::unit::{Time, Work};
-use humpyard_core::{choice, params};
 
-choice! {
-    /// What becomes of a packet if no thread is idle.
-    pub enum Full {
-        /// It joins the thread with least load of the element with least load.
-        Bind = "bind",
-        /// It waits for the first free thread of the element with least load.
-        Element = "element",
-        /// It waits, and all after it, for the first free thread.
-        Hold = "hold",
-    }
-}
+pub use super::element_loads::Full;
+use super::element_loads::{ElementLoads, PartLoads};
 
 params! {
     /// Parameters of minimum load.
@@ -53,26 +42,10 @@ params! {
     }
 }
 
-/// What is known of an element.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Element {
-    /// Load of all its packets.
-    load: u64,
-    /// Packets that wait for any of its threads.
-    waiting: u32,
-}
-
 /// Minimum load.
 #[derive(Debug)]
 pub struct Ml {
-    params: MlParams,
-    /// Threads of each element.
-    contexts: usize,
-    /// The element of each thread.
-    element_of: IdVec<CoreId, ElementId>,
-    elements: IdVec<ElementId, Element>,
-    /// Load of the packets of each thread, in its own queue and in service.
-    loads: IdVec<CoreId, u64>,
+    loads: ElementLoads,
 }
 
 impl Build for Ml {
@@ -88,129 +61,40 @@ impl Build for Ml {
     const VARIANTS: &'static [&'static str] = &["full=element", "full=hold"];
 
     fn new(params: &MlParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self {
-            params: params.clone(),
-            contexts: setup.contexts,
-            element_of: IdVec::from_fn(setup.cores, |thread| setup.element(thread)),
-            elements: vec![Element::default(); setup.elements()].into_iter().collect(),
-            loads: IdVec::from_fn(setup.cores, |_| 0),
-        })
+        let &MlParams { first, middle, last, whole, full } = params;
+        Ok(Self { loads: ElementLoads::new(PartLoads { first, middle, last, whole }, full, setup) })
     }
 }
 
 impl Policy for Ml {
     fn check(&self) {
-        for id in self.elements.ids() {
-            let Element { load, waiting } = self.elements[id];
-            let first = id.index() * self.contexts;
-            let threads: u64 = self.loads.as_slice()[first..first + self.contexts].iter().sum();
-            assert!(threads <= load && (waiting > 0 || threads == load), "{threads} of the {load} of element {id}");
-        }
+        self.loads.check();
     }
 }
 
 impl Steer for Ml {
     fn reach(&self) -> Reach {
-        if self.params.full == Full::Element { Reach::Element } else { Reach::Core }
+        self.loads.reach()
     }
 
     fn steer(&mut self, _: Time, _: &Packet, view: &View<'_>) -> Target {
-        match self.idle(view) {
-            Some(thread) => Target::Core(thread),
-            None if self.params.full == Full::Hold => Target::Hold,
-            None => self.join(view),
-        }
+        self.loads.steer(view, |_, load| load)
     }
 
     fn on_enqueue(&mut self, _: Time, target: Target, packet: &Packet) {
-        let load = self.load_of(packet);
-        let id = self.joined(target);
-        self.elements[id].load += load;
-        match target {
-            Target::Core(thread) => self.loads[thread] += load,
-            _ => self.elements[id].waiting += 1,
-        }
+        self.loads.on_enqueue(target, packet);
     }
 
     fn on_push_out(&mut self, _: Time, target: Target, packet: &Packet) {
-        let load = self.load_of(packet);
-        let id = self.joined(target);
-        self.elements[id].load -= load;
-        match target {
-            Target::Core(thread) => self.loads[thread] -= load,
-            _ => self.elements[id].waiting -= 1,
-        }
+        self.loads.on_push_out(target, packet);
     }
 
     fn on_dispatch(&mut self, _: Time, core: CoreId, target: Target, packet: &Packet) {
-        if let Target::Element(element) = target {
-            self.elements[element].waiting -= 1;
-            self.loads[core] += self.load_of(packet);
-        }
+        self.loads.on_dispatch(core, target, packet);
     }
 
     fn on_completion(&mut self, _: Time, core: CoreId, packet: &Packet, _: Work) {
-        let load = self.load_of(packet);
-        let element = self.element_of[core];
-        self.loads[core] -= load;
-        self.elements[element].load -= load;
-    }
-}
-
-impl Ml {
-    fn load_of(&self, packet: &Packet) -> u64 {
-        match packet.part {
-            Part::First => self.params.first,
-            Part::Middle => self.params.middle,
-            Part::Last => self.params.last,
-            Part::Whole => self.params.whole,
-        }
-    }
-
-    fn joined(&self, target: Target) -> ElementId {
-        match target {
-            Target::Core(thread) => self.element_of[thread],
-            Target::Element(element) => element,
-            Target::Shared | Target::Hold => unreachable!("it steers to threads and elements"),
-        }
-    }
-
-    /// The first idle thread of the least element of those that have one; threads for which packets of the element wait are
-    /// not idle for others.
-    #[inline]
-    fn idle(&self, view: &View<'_>) -> Option<CoreId> {
-        let mut least: Option<(u64, CoreId)> = None;
-        let (mut element, mut taken) = (None, 0);
-        for &thread in view.eligible {
-            let of = self.element_of[thread];
-            if element != Some(of) {
-                (element, taken) = (Some(of), self.elements[of].waiting);
-            }
-            if view.cores[thread].packets > 0 {
-                continue;
-            }
-            let load = self.elements[of].load;
-            if taken > 0 {
-                taken -= 1;
-            } else if least.is_none_or(|(least, _)| load < least) {
-                least = Some((load, thread));
-            }
-        }
-        least.map(|(_, thread)| thread)
-    }
-
-    /// Where a packet joins the least element if no thread is idle.
-    fn join(&self, view: &View<'_>) -> Target {
-        let load = |thread: CoreId| (self.elements[self.element_of[thread]].load, self.element_of[thread]);
-        let eligible = view.eligible.iter().copied();
-        let least = eligible.min_by_key(|&thread| (load(thread), self.loads[thread])).expect("at least one core");
-        let element = self.element_of[least];
-        let own = view.eligible.iter().filter(|&&thread| self.element_of[thread] == element).count();
-        if self.params.full == Full::Element && own == self.contexts {
-            Target::Element(element)
-        } else {
-            Target::Core(least)
-        }
+        self.loads.on_completion(core, packet);
     }
 }
 
@@ -219,6 +103,8 @@ mod tests {
     use super::*;
     use crate::steer::testing::{Threads, cores_of};
     use alloc::vec::Vec;
+    use humpyard_core::id::{ElementId, Id};
+    use humpyard_core::packet::Part;
     use humpyard_core::random::Seed;
 
     fn fresh(full: Full, elements: usize, contexts: usize) -> Threads<Ml> {
@@ -227,7 +113,7 @@ mod tests {
 
     fn loads(threads: &Threads<Ml>) -> Vec<u64> {
         threads.policy.check();
-        threads.policy.elements.iter().map(|element| element.load).collect()
+        threads.policy.loads.loads()
     }
 
     /// Two elements, units of two packets: those that begin one do not meet on one element.
@@ -288,7 +174,7 @@ mod tests {
         threads.complete(CoreId(2));
         threads.take(CoreId(2));
         assert_eq!(loads(&threads), [5, 3]);
-        assert_eq!(threads.policy.elements[ElementId(1)].waiting, 0);
+        assert_eq!(threads.policy.loads.waiting(ElementId(1)), 0);
     }
 
     #[test]
@@ -320,12 +206,13 @@ mod tests {
     }
 
     fn least_with_an_idle_thread(threads: &Threads<Ml>) -> Option<usize> {
-        let elements = &threads.policy.elements;
+        let elements = &threads.policy.loads;
         let idle = |element: usize| {
             (2 * element..2 * element + 2).filter(|&core| threads.is_idle(CoreId::from_index(core))).count()
         };
-        let free = |id: &ElementId| idle(id.index()) > elements[*id].waiting as usize;
-        elements.ids().filter(free).min_by_key(|&id| elements[id].load).map(Id::index)
+        let free = |id: &usize| idle(*id) > elements.waiting(ElementId::from_index(*id)) as usize;
+        let loads = elements.loads();
+        (0..loads.len()).filter(free).min_by_key(|&id| loads[id])
     }
 
     /// Loads are sums over the packets that are there, whatever happens.
@@ -346,7 +233,7 @@ mod tests {
                 }
                 assert_eq!(
                     loads(&threads).iter().sum::<u64>(),
-                    threads.held().map(|packet| threads.policy.load_of(packet)).sum()
+                    threads.held().map(|packet| threads.policy.loads.load_of(packet)).sum::<u64>()
                 );
             }
             while let Some(core) = threads.busy_from(CoreId(0)) {

@@ -4,10 +4,11 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use humpyard_core::hash::mix;
-use humpyard_core::id::{CoreId, ElementId, Id, IdVec};
+use humpyard_core::id::{ClientId, CoreId, ElementId, FlowId, Id, IdVec};
 use humpyard_core::packet::{Packet, Part};
 use humpyard_core::policy::{Build, CoreView, Setup, Steer, Target, View};
-use humpyard_core::unit::Time;
+use humpyard_core::random::Random;
+use humpyard_core::unit::{Time, Weight};
 
 use crate::testing::setup;
 
@@ -70,6 +71,132 @@ pub(crate) fn shares(targets: &[CoreId], cores: usize) -> Vec<f64> {
 pub(crate) fn moved(before: &[CoreId], after: &[CoreId]) -> f64 {
     let moved = before.iter().zip(after).filter(|(a, b)| a != b).count();
     moved as f64 / before.len() as f64
+}
+
+/// Cores without a machine around them, the packets on them, and a policy that steers to them.
+pub(crate) struct Cores<S> {
+    pub(crate) policy: S,
+    pub(crate) views: IdVec<CoreId, CoreView>,
+    pub(crate) eligible: Vec<CoreId>,
+    pub(crate) held: Vec<(CoreId, Packet)>,
+    /// What the keys of flows follow from.
+    pub(crate) seed: u64,
+    /// Whether each flow is a client of its own.
+    clients: bool,
+    accepted: u64,
+}
+
+impl<S: Steer + Build> Cores<S> {
+    /// So many cores, and room for so many flows.
+    pub(crate) fn new(params: &S::Params, cores: usize, flows: usize) -> Self {
+        Self::of(S::new(params, &Setup { flows, ..setup(cores, 1, &[]) }).expect("valid parameters"), cores)
+    }
+
+    /// As [`Cores::new`], with a client of this weight for each flow.
+    pub(crate) fn with_clients(params: &S::Params, cores: usize, flows: usize, weights: &[u32]) -> Self {
+        let weights: Vec<Weight> = weights.iter().copied().filter_map(Weight::new).collect();
+        let policy = S::new(params, &setup(cores, flows, &weights)).expect("valid parameters");
+        Self { clients: true, ..Self::of(policy, cores) }
+    }
+
+    /// This policy, and cores for it.
+    pub(crate) fn of(policy: S, cores: usize) -> Self {
+        Self {
+            policy,
+            views: IdVec::from_fn(cores, |_| CoreView::default()),
+            eligible: (0..cores).map(CoreId::from_index).collect(),
+            held: Vec::new(),
+            seed: 0x5eed,
+            clients: false,
+            accepted: 0,
+        }
+    }
+
+    pub(crate) fn key_of(&self, flow: u32) -> u64 {
+        mix(u64::from(flow) ^ self.seed)
+    }
+
+    pub(crate) fn packet(&self, flow: u32, length: u32) -> Packet {
+        Packet {
+            key: self.key_of(flow),
+            flow: FlowId(flow),
+            client: ClientId(if self.clients { flow } else { 0 }),
+            length,
+            estimate: u64::from(length) / 2 + 7,
+            sequence: self.accepted,
+            ..Packet::default()
+        }
+    }
+
+    /// Asks only: the packet is dropped.
+    pub(crate) fn dropped(&mut self, flow: u32, length: u32) -> CoreId {
+        let packet = self.packet(flow, length);
+        let view = View { as_of: Time::ZERO, cores: &self.views, eligible: &self.eligible };
+        let core = self.policy.steer(Time::ZERO, &packet, &view).core().expect("a core");
+        assert!(self.eligible.contains(&core), "core {core} is not one of {:?}", self.eligible);
+        self.policy.check();
+        core
+    }
+
+    pub(crate) fn arrive(&mut self, flow: u32, length: u32) -> CoreId {
+        let core = self.dropped(flow, length);
+        self.join(core, flow, length);
+        core
+    }
+
+    /// A packet joins a core that the policy was not asked for.
+    pub(crate) fn join(&mut self, core: CoreId, flow: u32, length: u32) {
+        let packet = self.packet(flow, length);
+        self.accepted += 1;
+        self.views[core].packets += 1;
+        self.views[core].backlog += packet.estimate;
+        self.policy.on_enqueue(Time::ZERO, Target::Core(core), &packet);
+        self.held.push((core, packet));
+        self.policy.check();
+    }
+
+    /// Where the last packet went.
+    pub(crate) fn last_core(&self) -> CoreId {
+        self.held[self.held.len() - 1].0
+    }
+
+    pub(crate) fn complete(&mut self, place: usize) {
+        let (core, packet) = self.held.remove(place);
+        self.views[core].packets -= 1;
+        self.views[core].backlog -= packet.estimate;
+        self.policy.on_completion(Time::ZERO, core, &packet, packet.estimate);
+        self.policy.check();
+    }
+
+    /// Some cores may serve packets from now on, and at least one.
+    pub(crate) fn change_cores(&mut self, random: &mut Random) {
+        let all = self.views.ids();
+        self.eligible = all.filter(|_| random.below(4) > 0).collect();
+        if self.eligible.is_empty() {
+            self.eligible.push(CoreId::from_index(self.views.len() - 1));
+        }
+    }
+
+    /// Arrivals, drops, completions and ends of six flows, while cores come and go; `watch` sees every arrival.
+    pub(crate) fn random(&mut self, random: &mut Random, events: usize, mut watch: impl FnMut(&Self, u32)) {
+        for _ in 0..events {
+            let flow = random.below(6) as u32;
+            match random.below(16) {
+                0 => _ = self.dropped(flow, 1 + random.below(1500) as u32),
+                1 => self.change_cores(random),
+                2 => self.eligible = self.views.ids().collect(),
+                3..9 if !self.held.is_empty() => self.complete(random.below(self.held.len() as u64) as usize),
+                9 if self.held.iter().all(|(_, packet)| packet.flow != FlowId(flow)) => {
+                    self.policy.on_flow_end(Time::ZERO, FlowId(flow));
+                }
+                _ => {
+                    self.arrive(flow, 1 + random.below(1500) as u32);
+                    watch(self, flow);
+                }
+            }
+            self.policy.check();
+        }
+    }
 }
 
 /// Threads of elements, each serving its packets in order, and a policy that steers to them.

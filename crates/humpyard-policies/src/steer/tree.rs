@@ -7,7 +7,8 @@ use core::ops::Range;
 
 use humpyard_core::choice;
 use humpyard_core::hash::{salt, score};
-use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
+use humpyard_core::id::{CoreId, FlowId, Id, IdVec, ServiceId};
+use humpyard_core::packet::Packet;
 use humpyard_core::policy::{BuildError, Setup, Topology};
 
 use super::bid::{Cost, Exact, highest};
@@ -55,6 +56,22 @@ struct Stand {
     cores: Vec<CoreId>,
     /// By node.
     tallies: Vec<Tally>,
+    /// Which planting this was: of no other stand, and of none before.
+    planted: u32,
+}
+
+/// The homenode that was found for a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Home {
+    /// The connection's key.
+    key: u64,
+    /// The planting of the stand where it was found; 0 if none was found yet.
+    planted: u32,
+    core: CoreId,
+}
+
+impl Home {
+    const UNKNOWN: Self = Self { key: 0, planted: 0, core: CoreId(0) };
 }
 
 /// Names the stand of one set of eligible cores; valid until another set is asked for.
@@ -75,6 +92,10 @@ pub(super) struct Forest {
     packets: IdVec<CoreId, u32>,
     /// The stand of all cores, then one for each service.
     stands: Vec<Stand>,
+    /// The homenode of each flow, where it was last asked for.
+    homes: IdVec<FlowId, Home>,
+    /// Plantings so far.
+    plantings: u32,
 }
 
 impl Forest {
@@ -88,12 +109,15 @@ impl Forest {
             None => nodes(&Topology::flat(setup.cores), distance)?,
         };
         let count = nodes.len();
-        let none = || Stand { cores: Vec::with_capacity(setup.cores), tallies: vec![Tally::default(); count] };
+        let none =
+            || Stand { cores: Vec::with_capacity(setup.cores), tallies: vec![Tally::default(); count], planted: 0 };
         let mut forest = Self {
             first_leaf: nodes.len() - setup.cores,
             nodes,
             packets: IdVec::from_fn(setup.cores, |_| 0),
             stands: (0..=setup.services.len()).map(|_| none()).collect(),
+            homes: vec![Home::UNKNOWN; setup.flows].into_iter().collect(),
+            plantings: 0,
         };
         let all: Vec<CoreId> = forest.packets.ids().collect();
         forest.plant(0, &all);
@@ -138,10 +162,17 @@ impl Forest {
 
     /// Gives a stand these cores.
     fn plant(&mut self, stand: usize, cores: &[CoreId]) {
-        let Stand { cores: planted, tallies } = &mut self.stands[stand];
-        planted.clear();
-        planted.extend_from_slice(cores);
-        tallies.fill(Tally::default());
+        if self.plantings == u32::MAX {
+            self.plantings = self.stands.len() as u32;
+            self.stands.iter_mut().zip(1..).for_each(|(stand, planted)| stand.planted = planted);
+            self.homes.iter_mut().for_each(|home| *home = Home::UNKNOWN);
+        }
+        self.plantings += 1;
+        let stood = &mut self.stands[stand];
+        stood.planted = self.plantings;
+        stood.cores.clear();
+        stood.cores.extend_from_slice(cores);
+        stood.tallies.fill(Tally::default());
         for &core in cores {
             self.put_back(StandId(stand), core);
         }
@@ -167,9 +198,22 @@ impl Forest {
         });
     }
 
-    /// The homenode: where the connection goes if all cores are idle. It depends on the connection alone.
+    /// The homenode: where the packet's connection goes if all cores are idle. It depends on the connection and on the stand
+    /// alone, of which no core may be taken out, so that of each flow it is remembered.
     #[inline]
-    pub(super) fn home(&self, stand: StandId, key: u64) -> CoreId {
+    pub(super) fn home(&mut self, stand: StandId, packet: &Packet) -> CoreId {
+        let planted = self.stands[stand.0].planted;
+        let home = self.homes[packet.flow];
+        if home.key == packet.key && home.planted == planted {
+            return home.core;
+        }
+        let core = self.find_home(stand, packet.key);
+        self.homes[packet.flow] = Home { key: packet.key, planted, core };
+        core
+    }
+
+    #[inline(never)]
+    fn find_home(&self, stand: StandId, key: u64) -> CoreId {
         self.descend(stand, key, |_, _, tally| u64::from(tally.cores))
     }
 
@@ -273,7 +317,8 @@ fn climb(nodes: &[Node], from: usize, mut visit: impl FnMut(usize)) {
 }
 
 /// Whether two sets of cores are the same; without a branch for each, so that it is fast.
-fn same(a: &[CoreId], b: &[CoreId]) -> bool {
+#[inline]
+pub(super) fn same(a: &[CoreId], b: &[CoreId]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a.0 ^ b.0)) == 0
 }
 
@@ -352,7 +397,7 @@ mod tests {
 
     fn homes(forest: &mut Forest, eligible: &[CoreId], keys: &[u64]) -> Vec<CoreId> {
         let stand = forest.stand(ServiceId(0), eligible);
-        keys.iter().map(|&key| forest.home(stand, key)).collect()
+        keys.iter().map(|&key| forest.find_home(stand, key)).collect()
     }
 
     fn without(cores: u16, gone: &[u16]) -> Vec<CoreId> {
@@ -385,7 +430,7 @@ mod tests {
         ];
         for (key, home, core, levels) in ways {
             let home = CoreId(home);
-            assert_eq!(forest.home(stand, key), home);
+            assert_eq!(forest.find_home(stand, key), home);
             for (node, expected) in levels {
                 for (found, expected) in bids(&forest, stand, node, key, home).iter().zip(expected) {
                     assert!((found - expected).abs() < 5.1e-5, "key {key}, node {node}: {found}, not {expected}");
@@ -393,9 +438,9 @@ mod tests {
             }
             assert_eq!(forest.choose(stand, key, home), CoreId(core));
         }
-        let chosen = [2, 3].map(|key| forest.choose(stand, key, forest.home(stand, key)));
+        let chosen = [2, 3].map(|key| forest.choose(stand, key, forest.find_home(stand, key)));
         assert_eq!(chosen, [CoreId(5), CoreId(4)]);
-        assert_eq!([12345, 1, 2, 3].map(|key| forest.home(stand, key)), [3, 7, 5, 4].map(CoreId));
+        assert_eq!([12345, 1, 2, 3].map(|key| forest.find_home(stand, key)), [3, 7, 5, 4].map(CoreId));
     }
 
     /// What the specification says in its own words: floats, no counts, every mean taken anew.
@@ -450,7 +495,7 @@ mod tests {
                     eligible = forest.packets.ids().collect();
                 }
                 let stand = forest.stand(ServiceId(0), &eligible);
-                let home = forest.home(stand, key);
+                let home = forest.find_home(stand, key);
                 assert_eq!(home, naive(&tree, &lengths, &eligible, key, None));
                 assert_eq!(forest.choose(stand, key, home), naive(&tree, &lengths, &eligible, key, Some(home)));
                 forest.check();
@@ -466,7 +511,7 @@ mod tests {
             let eligible = without(8, gone);
             let stand = forest.stand(ServiceId(0), &eligible);
             for key in keys(2000) {
-                let home = forest.home(stand, key);
+                let home = forest.find_home(stand, key);
                 assert!(eligible.contains(&home));
                 assert_eq!(forest.choose(stand, key, home), home);
             }

@@ -1,7 +1,10 @@
-//! How much memory a client costs a sharing policy: everything that grows with the clients counts.
+//! How much memory a client costs a sharing policy, and a flow a steering policy: everything that grows with them counts.
 
-use humpyard_core::policy::Setup;
-use humpyard_policies::registry::AnyShare;
+use humpyard_core::id::{CoreId, FlowId, Id, IdVec};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{CoreView, Setup, Steer, View};
+use humpyard_core::unit::Time;
+use humpyard_policies::registry::{AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
 
 use crate::counting::bytes_held;
@@ -35,4 +38,54 @@ fn clients_are_small() {
     let each = specs.iter().map(|spec| (spec, bytes_per_client(spec)));
     let larger: Vec<(&String, f64)> = each.filter(|&(spec, bytes)| bytes > allowed(spec)).collect();
     assert!(larger.is_empty(), "bytes of a client: {larger:?}");
+}
+
+/// The most bytes of a flow, of steering policies that know flows; others have none.
+const FLOWS: [(&str, f64); 5] =
+    [("h-cahrw", 16.0), ("ap", 112.0), ("gps-hrw", 60.0), ("ps-hrw", 76.0), ("flow-slice", 16.0)];
+
+/// Bytes that a steering policy holds for so many flows, and the policy.
+fn steering(spec: &str, cores: usize, flows: usize) -> (AnySteer, i64) {
+    let spec: PolicySpec = spec.parse().expect("registered");
+    let setup = Setup { cores, flows, ..Setup::default() };
+    bytes_held(|| spec.build_steer(&setup).expect("it fits").expect("it steers"))
+}
+
+#[test]
+fn flows_are_small() {
+    for spec in AnySteer::entries().iter().flat_map(|entry| entry.specs()) {
+        let each = (steering(&spec, 8, 8192).1 - steering(&spec, 8, 4096).1) as f64 / 4096.0;
+        let known = FLOWS.iter().find(|(name, _)| spec.split(':').next() == Some(name));
+        let allowed = known.map_or(0.0, |known| known.1);
+        assert!(each <= allowed && each >= allowed / 2.0, "{spec}: {each} bytes of a flow, not {allowed}");
+    }
+}
+
+/// On 1,024 cores sets of cores are in a pool that grows no further, and still every flow finds a core.
+#[test]
+fn a_million_flows_on_a_thousand_cores() {
+    let (flows, cores) = (1 << 20, 1024);
+    let views = IdVec::from_fn(cores, |_| CoreView::default());
+    let eligible: Vec<CoreId> = views.ids().collect();
+    for spec in AnySteer::entries().iter().flat_map(|entry| entry.specs()) {
+        let (mut policy, bytes) = steering(&spec, cores, flows);
+        let known = FLOWS.iter().find(|(name, _)| spec.split(':').next() == Some(name));
+        let pool = if known.is_some() { 40 << 20 } else { 0 };
+        let allowed = pool + (8 << 20) + known.map_or(0, |known| (known.1 * flows as f64) as i64);
+        assert!(bytes <= allowed, "{spec}: {bytes} bytes, not {allowed}");
+        for (sequence, flow) in (0..flows).step_by(997).enumerate() {
+            let key = humpyard_core::hash::mix(flow as u64);
+            let packet = Packet {
+                key,
+                rss: key as u32,
+                flow: FlowId::from_index(flow),
+                sequence: sequence as u64,
+                length: 1000,
+                ..Packet::default()
+            };
+            let view = View { as_of: Time::ZERO, cores: &views, eligible: &eligible };
+            let target = policy.steer(Time::ZERO, &packet, &view);
+            policy.on_enqueue(Time::ZERO, target, &packet);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What the policies promise, held against random histories.
 
 mod conformance;
+mod cores;
 mod fairness;
 mod journal;
 mod kernels;

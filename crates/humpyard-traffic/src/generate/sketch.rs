@@ -12,7 +12,7 @@ use humpyard_core::unit::Time;
 
 use super::packet::{Endpoint, FRAME_BYTES_MIN, HOPS, Version};
 use super::text::{self, Application};
-use crate::header::{FlowKey, Headers, Kind, Network};
+use crate::header::{FIN_SYN_RST, FlowKey, Headers, Kind, Network};
 
 /// Stretches of prose start before this byte, unless a model says otherwise.
 const STARTS: u64 = 1_024;
@@ -136,6 +136,7 @@ impl Sketch {
             fragment: false,
             vlan: 0,
             tunnels: 0,
+            begins_or_ends: matches!(&self.transport, Transport::Tcp(segment) if segment.flags & FIN_SYN_RST != 0),
         }
     }
 }

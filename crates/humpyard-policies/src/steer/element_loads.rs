@@ -1,0 +1,205 @@
+//! What the packets of each processing element weigh, by the parts of a unit that they are; where the least is.
+
+use alloc::vec;
+#[cfg(test)]
+use alloc::vec::Vec;
+
+use humpyard_core::choice;
+use humpyard_core::id::{CoreId, ElementId, Id, IdVec};
+use humpyard_core::packet::{Packet, Part};
+use humpyard_core::policy::{Reach, Setup, Target, View};
+
+choice! {
+    /// What becomes of a packet if no thread is idle.
+    pub enum Full {
+        /// It joins the thread with least load of the element with least load.
+        Bind = "bind",
+        /// It waits for the first free thread of the element with least load.
+        Element = "element",
+        /// It waits, and all after it, for the first free thread.
+        Hold = "hold",
+    }
+}
+
+/// The load of a packet, by its part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PartLoads {
+    pub(super) first: u64,
+    pub(super) middle: u64,
+    pub(super) last: u64,
+    pub(super) whole: u64,
+}
+
+impl PartLoads {
+    /// The least of the four.
+    pub(super) fn least(&self) -> u64 {
+        self.first.min(self.middle).min(self.last).min(self.whole)
+    }
+
+    fn of(&self, packet: &Packet) -> u64 {
+        match packet.part {
+            Part::First => self.first,
+            Part::Middle => self.middle,
+            Part::Last => self.last,
+            Part::Whole => self.whole,
+        }
+    }
+}
+
+/// What is known of an element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Element {
+    /// Load of all its packets.
+    load: u64,
+    /// Packets that wait for any of its threads.
+    waiting: u32,
+}
+
+/// The loads of elements and of their threads, kept from what a policy is told.
+///
+/// The load of an element is that of its threads and of the packets that wait for any of them.
+#[derive(Debug)]
+pub(super) struct ElementLoads {
+    parts: PartLoads,
+    full: Full,
+    /// Threads of each element.
+    contexts: usize,
+    /// The element of each thread.
+    element_of: IdVec<CoreId, ElementId>,
+    elements: IdVec<ElementId, Element>,
+    /// Load of the packets of each thread, in its own queue and in service.
+    loads: IdVec<CoreId, u64>,
+}
+
+impl ElementLoads {
+    pub(super) fn new(parts: PartLoads, full: Full, setup: &Setup<'_>) -> Self {
+        Self {
+            parts,
+            full,
+            contexts: setup.contexts,
+            element_of: IdVec::from_fn(setup.cores, |thread| setup.element(thread)),
+            elements: vec![Element::default(); setup.elements()].into_iter().collect(),
+            loads: IdVec::from_fn(setup.cores, |_| 0),
+        }
+    }
+
+    pub(super) fn reach(&self) -> Reach {
+        if self.full == Full::Element { Reach::Element } else { Reach::Core }
+    }
+
+    /// The element where packets of this target are.
+    pub(super) fn joined(&self, target: Target) -> Option<ElementId> {
+        match target {
+            Target::Core(thread) => Some(self.element_of[thread]),
+            Target::Element(element) => Some(element),
+            Target::Shared | Target::Hold => None,
+        }
+    }
+
+    /// Where a packet goes: `seen` says how an element's load is seen.
+    #[inline]
+    pub(super) fn steer(&self, view: &View<'_>, seen: impl Fn(ElementId, u64) -> u64) -> Target {
+        match self.idle(view, &seen) {
+            Some(thread) => Target::Core(thread),
+            None if self.full == Full::Hold => Target::Hold,
+            None => self.join(view, &seen),
+        }
+    }
+
+    pub(super) fn on_enqueue(&mut self, target: Target, packet: &Packet) {
+        let load = self.parts.of(packet);
+        let Some(id) = self.joined(target) else { return };
+        self.elements[id].load += load;
+        match target {
+            Target::Core(thread) => self.loads[thread] += load,
+            _ => self.elements[id].waiting += 1,
+        }
+    }
+
+    pub(super) fn on_push_out(&mut self, target: Target, packet: &Packet) {
+        let load = self.parts.of(packet);
+        let Some(id) = self.joined(target) else { return };
+        self.elements[id].load -= load;
+        match target {
+            Target::Core(thread) => self.loads[thread] -= load,
+            _ => self.elements[id].waiting -= 1,
+        }
+    }
+
+    pub(super) fn on_dispatch(&mut self, core: CoreId, target: Target, packet: &Packet) {
+        let load = self.parts.of(packet);
+        match target {
+            Target::Element(element) => self.elements[element].waiting -= 1,
+            // Another policy had let it wait for all threads.
+            Target::Shared => self.elements[self.element_of[core]].load += load,
+            Target::Core(_) | Target::Hold => return,
+        }
+        self.loads[core] += load;
+    }
+
+    pub(super) fn on_completion(&mut self, core: CoreId, packet: &Packet) {
+        let load = self.parts.of(packet);
+        self.loads[core] -= load;
+        self.elements[self.element_of[core]].load -= load;
+    }
+
+    /// The first idle thread of the least element of those that have one; threads for which packets of the element wait are
+    /// not idle for others.
+    #[inline]
+    fn idle(&self, view: &View<'_>, seen: &impl Fn(ElementId, u64) -> u64) -> Option<CoreId> {
+        let mut least: Option<(u64, CoreId)> = None;
+        let (mut element, mut taken) = (None, 0);
+        for &thread in view.eligible {
+            let of = self.element_of[thread];
+            if element != Some(of) {
+                (element, taken) = (Some(of), self.elements[of].waiting);
+            }
+            if view.cores[thread].packets > 0 {
+                continue;
+            }
+            let load = seen(of, self.elements[of].load);
+            if taken > 0 {
+                taken -= 1;
+            } else if least.is_none_or(|(least, _)| load < least) {
+                least = Some((load, thread));
+            }
+        }
+        least.map(|(_, thread)| thread)
+    }
+
+    /// Where a packet joins the least element if no thread is idle.
+    fn join(&self, view: &View<'_>, seen: &impl Fn(ElementId, u64) -> u64) -> Target {
+        let load = |of: ElementId| (seen(of, self.elements[of].load), of);
+        let eligible = view.eligible.iter().copied();
+        let order = |&thread: &CoreId| (load(self.element_of[thread]), self.loads[thread]);
+        let least = eligible.min_by_key(order).expect("at least one core");
+        let element = self.element_of[least];
+        let own = view.eligible.iter().filter(|&&thread| self.element_of[thread] == element).count();
+        if self.full == Full::Element && own == self.contexts { Target::Element(element) } else { Target::Core(least) }
+    }
+
+    /// Panics if an element's load is not that of its threads and of what waits for them.
+    pub(super) fn check(&self) {
+        for id in self.elements.ids() {
+            let Element { load, waiting } = self.elements[id];
+            let first = id.index() * self.contexts;
+            let threads: u64 = self.loads.as_slice()[first..first + self.contexts].iter().sum();
+            assert!(threads <= load && (waiting > 0 || threads == load), "{threads} of the {load} of element {id}");
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn load_of(&self, packet: &Packet) -> u64 {
+        self.parts.of(packet)
+    }
+
+    #[cfg(test)]
+    pub(super) fn loads(&self) -> Vec<u64> {
+        self.elements.iter().map(|element| element.load).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn waiting(&self, element: ElementId) -> u32 {
+        self.elements[element].waiting
+    }
+}
