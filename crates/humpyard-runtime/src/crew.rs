@@ -43,8 +43,10 @@ impl Crew {
 
     /// Lets whoever works for this core have what it was given, and wakes it, if it sleeps.
     pub(crate) fn wake(&mut self, core: CoreId) {
-        if let Self::Threads(threads) = self {
-            threads.wake(core);
+        match self {
+            Self::Threads(threads) => threads.wake(core),
+            Self::Own(own) => own.serve(),
+            Self::Virtual(_) => {}
         }
     }
 
