@@ -51,6 +51,9 @@ pub(crate) enum Command {
     /// Measure on this machine what services cost, for `--costs`, and how far cores are from each other
     #[command(after_help = CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArguments),
+    /// Show which cores are near each other: of this machine, of a file, or of a machine by name
+    #[command(after_help = TOPOLOGY_EXAMPLES)]
+    Topology(TopologyArguments),
     /// Say whether a configuration file is good, and what it means, without running it
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArguments),
@@ -158,6 +161,16 @@ const CALIBRATE_EXAMPLES: &str = "Examples:
 Times are those of one core, to which the measurement is pinned: leave the machine alone meanwhile. Packets of an inverse
 (decrypt, decompress, fec-decode) are what its service makes of the others. The line has a confidence interval of 95 %.";
 
+const TOPOLOGY_EXAMPLES: &str = "Examples:
+  humpyard topology
+  humpyard topology e5355 --json
+  humpyard topology epyc-2p --plot epyc.svg
+  humpyard topology 2x4x2 --output mine.toml
+  humpyard sim --input gen:poisson:packets=100k --policy ps-hrw --topology e5355 --cores 8 --load 0.8 --costs table:ps-hrw
+
+Live, a worker has the place in the tree of the processor on which it sits. `humpyard calibrate --matrix` measures the ways
+between cores, and --matrix-output FILE of it writes a topology with what was measured.";
+
 const CHECK_EXAMPLES: &str = "Examples:
   humpyard check run.toml
   humpyard check run.toml --for sim --json
@@ -247,8 +260,9 @@ pub(crate) struct TrafficOptions {
     /// Weights of the first clients, in order of appearance; the others have 1
     #[arg(long, value_name = "W,W,...")]
     pub(crate) weights: Option<String>,
-    /// Which cores are near each other: e5355, or fan-outs from the root such as 2x4x2, with costs 2x4:2.0,1.2 [default: flat]
-    #[arg(long, value_name = "TREE")]
+    /// Which cores are near each other: machine (this one), a file, e5355, epyc-2p, numa4x16, fan-outs from the root such as 2x4x2
+    /// (with costs: 2x4:2.0,1.2), or flat; `humpyard topology` shows it [default: machine for workers, else flat]
+    #[arg(long, value_name = "machine|FILE|NAME|TREE|flat")]
     pub(crate) topology: Option<String>,
     /// So many cores in a row are contexts of one processing element, and take turns computing
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
@@ -590,6 +604,21 @@ pub(crate) struct CalibrateArguments {
     pub(crate) matrix: bool,
     /// Write plots (SVG), and a page with them and the papers' figures, into this directory
     #[arg(long, value_name = "DIR")]
+    pub(crate) plot: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopologyArguments {
+    /// machine (this one: the processors that may be used), a file, e5355, epyc-2p, numa4x16, or fan-outs such as 2x4x2
+    #[arg(value_name = "SOURCE", default_value = "machine")]
+    pub(crate) source: String,
+    /// Write it to this file, for `--topology FILE` (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+    /// Draw what it costs cores to talk as a heat map in this file (SVG)
+    #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<String>,
     #[command(flatten)]
     pub(crate) common: CommonOptions,

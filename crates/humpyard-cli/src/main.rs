@@ -75,6 +75,7 @@ fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {
         Command::Compare(arguments) => commands::compare::compare(&arguments),
         Command::Reproduce(arguments) => commands::reproduce::reproduce(&arguments),
         Command::Calibrate(arguments) => commands::calibrate::calibrate(&arguments),
+        Command::Topology(arguments) => commands::topology::topology(&arguments),
         Command::Check(arguments) => commands::check::check(&arguments),
         Command::Completions(arguments) => commands::manual::completions(&arguments),
         Command::Man(arguments) => commands::manual::man(&arguments),

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{CoreId, ElementId, Id, IdVec, ServiceId};
+use crate::mechanism::Dispatch;
 use crate::packet::Packet;
-use crate::policy::Setup;
+use crate::policy::{Apart, Setup};
 use crate::unit::Time;
 
 /// The work of a packet: a fixed part, a part per byte, and what a cold core adds.
@@ -38,6 +39,42 @@ impl LinearCost {
     }
 }
 
+/// What a packet takes longer that is served by another core than the one before of its flow, for what it has to fetch from
+/// that core's caches: parts of its work on a warm core, in thousandths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct MovePenalties {
+    /// By a core that shares its cache of the second level.
+    pub shared_l2: u32,
+    /// By another core of its socket.
+    pub same_socket: u32,
+    /// By a core of another socket.
+    pub other_socket: u32,
+}
+
+impl MovePenalties {
+    /// Moves cost nothing.
+    pub const NONE: Self = Self { shared_l2: 0, same_socket: 0, other_socket: 0 };
+
+    /// That of a move so far.
+    #[inline]
+    pub const fn permille(&self, apart: Apart) -> u32 {
+        match apart {
+            Apart::SharedL2 => self.shared_l2,
+            Apart::SameSocket => self.same_socket,
+            Apart::OtherSocket => self.other_socket,
+        }
+    }
+
+    /// What a packet of so much work takes longer.
+    #[inline]
+    const fn work(&self, work: u64, moved: Option<Apart>) -> u64 {
+        match moved {
+            Some(apart) => (work as u128 * self.permille(apart) as u128 / 1000) as u64,
+            None => 0,
+        }
+    }
+}
+
 /// The cores of a machine that is not there: how long each is busy with a packet. For drivers of virtual time.
 ///
 /// A packet takes the cost of its service by the speed of its core. The contexts of an element take turns computing, in the
@@ -47,6 +84,7 @@ pub struct CostModel {
     costs: IdVec<ServiceId, LinearCost>,
     /// What a packet of each service waits for memory, after it was computed.
     stalls: IdVec<ServiceId, Time>,
+    moves: MovePenalties,
     /// In thousandths.
     speeds: IdVec<CoreId, u32>,
     element: IdVec<CoreId, ElementId>,
@@ -79,11 +117,18 @@ impl CostModel {
                 stalls.get(service.index()).copied().unwrap_or_default()
             }),
             costs,
+            moves: MovePenalties::NONE,
             speeds,
             element: cores().iter().map(|&core| setup.element(core)).collect(),
             free: IdVec::from_fn(setup.cores, |_| Time::ZERO),
             computed: IdVec::from_fn(setup.elements(), |_| Time::ZERO),
         }
+    }
+
+    /// With these penalties for packets whose flow moves, which takes a topology ([`Dispatch::moved`]).
+    #[must_use]
+    pub fn with_moves(self, moves: MovePenalties) -> Self {
+        Self { moves, ..self }
     }
 
     /// What the packet would take a warm core of full speed: for an oracle.
@@ -94,8 +139,11 @@ impl CostModel {
 
     /// Gives a core a packet, not before `now`.
     #[inline]
-    pub fn serve(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Span {
-        let work = self.costs[packet.service].total(packet.length, cold);
+    pub fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) -> Span {
+        let packet = &dispatch.packet;
+        let cost = self.costs[packet.service];
+        let moving = self.moves.work(cost.work(packet.length), dispatch.moved);
+        let work = cost.total(packet.length, dispatch.cold).saturating_add(moving);
         let speed = self.speeds[core];
         let work = if speed == 1000 { work } else { (u128::from(work) * 1000).div_ceil(u128::from(speed)) as u64 };
         let start = now.max(self.free[core]);
@@ -123,7 +171,8 @@ mod tests {
         assert_eq!(LinearCost::default().work(64), 1);
     }
 
-    const PACKET: Packet = Packet { length: 100, ..Packet::EMPTY };
+    const DISPATCH: Dispatch =
+        Dispatch { slot: crate::id::Slot(0), packet: Packet { length: 100, ..Packet::EMPTY }, cold: true, moved: None };
 
     fn model(cores: usize, contexts: usize, speeds: &[u32], stall: u64) -> CostModel {
         let setup = Setup { cores, contexts, speeds, ..Setup::default() };
@@ -131,21 +180,34 @@ mod tests {
     }
 
     fn finished(model: &mut CostModel, now: u64, core: u16) -> u64 {
-        model.serve(Time::from_ns(now), CoreId(core), &PACKET, true).finished.as_ns()
+        model.serve(Time::from_ns(now), CoreId(core), &DISPATCH).finished.as_ns()
     }
 
     #[test]
     fn a_core_of_half_the_speed_takes_twice_the_time() {
         let mut model = model(3, 1, &[1000, 500, 300], 0);
         assert_eq!([0, 1, 2].map(|core| finished(&mut model, 10, core)), [110, 210, 344]);
-        assert_eq!(model.work(&PACKET), 100);
+        assert_eq!(model.work(&DISPATCH.packet), 100);
+    }
+
+    #[test]
+    fn a_packet_that_moves_takes_longer() {
+        let moves = MovePenalties { shared_l2: 50, same_socket: 250, other_socket: 450 };
+        let mut model = model(1, 1, &[500], 0).with_moves(moves);
+        let mut time = |moved| {
+            let span = model.serve(Time::ZERO, CoreId(0), &Dispatch { moved, ..DISPATCH });
+            span.finished.as_ns()
+        };
+        // A core of half the speed takes twice as long for it, too.
+        assert_eq!([None, Some(Apart::SharedL2)].map(&mut time), [200, 410]);
+        assert_eq!([Apart::SameSocket, Apart::OtherSocket].map(|apart| time(Some(apart))), [660, 950]);
     }
 
     #[test]
     fn contexts_compute_in_turn_and_wait_for_memory_together() {
         let mut model = model(4, 2, &[], 30);
         assert_eq!([0, 1, 2].map(|core| finished(&mut model, 0, core)), [130, 230, 130]);
-        let span = model.serve(Time::from_ns(150), CoreId(0), &PACKET, true);
+        let span = model.serve(Time::from_ns(150), CoreId(0), &DISPATCH);
         assert_eq!(span, Span { finished: Time::from_ns(330), busy: Time::from_ns(180) }, "after its neighbour");
     }
 }

@@ -3,6 +3,7 @@
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 
+use humpyard_core::cost::MovePenalties;
 use humpyard_core::id::Id;
 use humpyard_core::measure::Summary;
 use humpyard_runtime::Clock as RuntimeClock;
@@ -18,6 +19,7 @@ use crate::parts;
 use crate::result::RunResult;
 use crate::rule::{Ruled, service_name};
 use crate::run::{Control, check_services, clock, factories};
+use crate::topology::TopologyChoice;
 
 /// What was found out about a run that can be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -181,6 +183,15 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
                 at + 1
             ));
         }
+    }
+    let virtual_time = config.host == Host::Sim || config.clock == Clock::Virtual;
+    let flat = matches!(config.topology, None | Some(TopologyChoice::Flat));
+    if virtual_time && flat && config.costs.moves() != MovePenalties::NONE {
+        warnings.push(format!(
+            "what `--costs {}` says of flows that move between cores does nothing without a topology: give one, --topology \
+             e5355 for example",
+            config.costs
+        ));
     }
     let guarantees = !config.guarantees.is_empty() || config.rules.iter().any(|rule| rule.guarantee.is_some());
     if guarantees && !config.policy.allocates() {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits};
 use humpyard_core::name::Named;
-use humpyard_core::policy::{Ties, Topology};
+use humpyard_core::policy::Ties;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Weight, WorkUnit};
 use humpyard_policies::spec::PolicySpec;
@@ -22,6 +22,7 @@ use crate::LabError;
 use crate::costs::Costs;
 use crate::rule::{RuleChoice, service_name};
 use crate::timeline::TimelineChoice;
+use crate::topology::TopologyChoice;
 
 /// Which of the two drivers runs it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,35 +123,6 @@ pub fn parse_share(text: &str) -> Option<u32> {
     share.map(|share| (share * 1e6).round() as u32)
 }
 
-/// The topology that text describes: `e5355` (two sockets of two shared caches of two cores), or fan-outs from the root such
-/// as `2x4x2`, with the costs of their levels if they are not the usual: `2x4:2.0,1.2`.
-///
-/// # Errors
-/// Anything else.
-pub fn parse_topology(text: &str) -> Result<Topology, LabError> {
-    let text = if text == "e5355" { "2x2x2:2.0,1.4,1.1" } else { text };
-    let (fan_outs, costs) = text.split_once(':').map_or((text, None), |(fan_outs, costs)| (fan_outs, Some(costs)));
-    let fan_outs: Option<Vec<usize>> = fan_outs.split('x').map(|part| part.parse().ok()).collect();
-    let depth = fan_outs.as_ref().map_or(0, Vec::len);
-    let permille = |part: &str| part.parse::<f64>().ok().map(|cost| (cost * 1000.0).round() as u32);
-    let costs: Option<Vec<u32>> = match costs {
-        Some(costs) => costs.split(',').map(permille).collect(),
-        None => Some((0..depth).map(|level| LEVEL_COSTS[(depth - 1 - level).min(LEVEL_COSTS.len() - 1)]).collect()),
-    };
-    match (fan_outs, costs) {
-        (Some(fan_outs), Some(costs)) if fan_outs.len() == costs.len() => {
-            Ok(Topology::regular(&fan_outs.into_iter().zip(costs).collect::<Vec<_>>())?)
-        }
-        _ => Err(LabError::option(format!(
-            "a topology is `e5355`, or fan-outs from the root such as 2x4x2, with a cost from 1 for each level if you like \
-             (2x4:2.0,1.2); not `{text}`"
-        ))),
-    }
-}
-
-/// What it costs to cross a level, from the cores up, in thousandths of staying: a shared cache, a socket, beyond.
-const LEVEL_COSTS: [u32; 3] = [1100, 1400, 2000];
-
 /// One service of a run: which packets, and what is done to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceChoice {
@@ -247,8 +219,8 @@ pub struct RunConfig {
     pub policy: PolicySpec,
     /// Cores in the simulator; worker threads in a live run, where 0 does everything on one thread.
     pub cores: usize,
-    /// Which cores are near each other; none is all the same.
-    pub topology: Option<Topology>,
+    /// Which cores are near each other; none is as on this machine in real time, else all the same.
+    pub topology: Option<TopologyChoice>,
     /// Contexts of each processing element: so many cores in a row take turns computing.
     pub contexts: usize,
     /// Speed of the first cores in thousandths of what the costs hold for; the others have 1000. In virtual time.
@@ -415,6 +387,15 @@ impl RunConfig {
         self.clients.unwrap_or_else(|| if named() { Granularity::Rule } else { Granularity::Flow })
     }
 
+    /// Which cores are near each other, as on the command line.
+    fn topology_name(&self) -> &str {
+        match &self.topology {
+            Some(topology) => topology.name(),
+            None if self.host == Host::Live && self.clock == Clock::Real => "machine",
+            None => "flat",
+        }
+    }
+
     /// What was asked for beside policy, input, cores and seed, by option, as on the command line.
     pub(crate) fn options(&self) -> BTreeMap<&'static str, String> {
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(",");
@@ -471,6 +452,7 @@ impl RunConfig {
                         .map(|choice| format!("{}={}ns", choice.name, self.tolerance(&choice.name).as_nanos())),
                 ),
             ),
+            ("topology", self.topology_name().to_owned()),
             ("warmup", format!("{}ns", self.warm_up.as_nanos())),
             ("weights", list(&mut self.weights.iter().map(|weight| weight.get().to_string()))),
         ]);
@@ -527,17 +509,6 @@ mod tests {
         }
         for bad in ["", "2", "-2ms", "2 ms", "ms", "2h", "1e30s"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn topologies_read_as_fan_outs() {
-        let usual = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap();
-        assert_eq!(parse_topology("e5355").unwrap(), usual);
-        assert_eq!(parse_topology("2x2x2").unwrap(), usual);
-        assert_eq!(parse_topology("4:1.5").unwrap(), Topology::regular(&[(4, 1500)]).unwrap());
-        for bad in ["", "2x", "2x2:1", "0", "2:0.5", "e5356"] {
-            assert!(parse_topology(bad).is_err(), "{bad}");
         }
     }
 

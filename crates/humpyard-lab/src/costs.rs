@@ -25,8 +25,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use humpyard_core::cost::LinearCost;
+use humpyard_core::cost::{LinearCost, MovePenalties};
 use humpyard_core::name::unknown;
+use humpyard_core::policy::Apart;
 use humpyard_sim::{CostTable, TABLES, find_table};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -51,6 +52,8 @@ pub struct CostFile {
     pub source: String,
     /// What it takes a core to go over to another service, at most, in ns; none where nobody measured it.
     pub switch_upper_ns: Option<f64>,
+    /// What a packet takes longer whose flow moves to another core; only in files by hand.
+    pub moves: MovePenalties,
     /// The costs, by service.
     pub services: BTreeMap<String, CalibratedService>,
 }
@@ -97,6 +100,14 @@ impl Costs {
 }
 
 impl Costs {
+    /// What a packet takes longer whose flow moves to another core.
+    pub(crate) fn moves(&self) -> MovePenalties {
+        match self {
+            Self::Table(table) => table.moves,
+            Self::File(file) => file.moves,
+        }
+    }
+
     /// What it takes a core to go over to another service, if that was measured.
     pub(crate) fn switch_cost(&self) -> Option<Duration> {
         match self {
@@ -167,7 +178,7 @@ pub fn calibrated_path() -> Result<PathBuf, LabError> {
 /// The version of cost files that is written and read.
 const VERSION: u64 = 1;
 /// The keys of a file, and those of a service.
-const KEYS: [&str; 4] = ["version", "source", "switch_upper_ns", "services"];
+const KEYS: [&str; 5] = ["version", "source", "switch_upper_ns", "moves", "services"];
 const SERVICE_KEYS: [&str; 4] = ["fixed_ns", "per_byte_ns", "cold_ns", "expansion"];
 /// More than any figure may be: a quarter of an hour, in ns.
 const LARGEST: f64 = 1e12;
@@ -197,10 +208,7 @@ impl CostFile {
     /// See [`CostFile::read`].
     pub fn parse(path: &str, text: &str) -> Result<Self, LabError> {
         let place = Place { path, text };
-        let table = DeTable::parse(text).map_err(|error| {
-            let said = error.message().lines().collect::<Vec<_>>().join("; ");
-            place.slip(error.span().map_or(0, |span| span.start), &format!("this is no TOML: {said}"))
-        })?;
+        let table = place.table()?;
         let table = table.get_ref();
         place.keys(table, "key of a cost file", &KEYS)?;
         place.version(table)?;
@@ -208,14 +216,10 @@ impl CostFile {
             path: path.to_owned(),
             source: String::new(),
             switch_upper_ns: place.number(table, "switch_upper_ns")?,
+            moves: place.moves(table)?,
             services: BTreeMap::new(),
         };
-        if let Some(source) = table.get("source") {
-            let DeValue::String(said) = source.get_ref() else {
-                return Err(place.slip(source.span().start, "`source` is a text, in quotes"));
-            };
-            file.source = said.to_string();
-        }
+        file.source = place.source(table)?;
         let Some(services) = table.get("services") else {
             return Err(
                 place.slip(0, "there is no service in it: a service has a table, [services.forward] for example")
@@ -244,6 +248,13 @@ impl CostFile {
         if let Some(switch) = self.switch_upper_ns {
             let _ = writeln!(text, "switch_upper_ns = {switch:.1}");
         }
+        if self.moves != MovePenalties::NONE {
+            let _ = writeln!(text, "\n[moves]");
+            for apart in Apart::ALL {
+                let part = f64::from(self.moves.permille(apart)) / 1e3;
+                let _ = writeln!(text, "{} = {part:.3}", apart.name());
+            }
+        }
         for (name, service) in &self.services {
             let _ = writeln!(
                 text,
@@ -260,13 +271,31 @@ impl CostFile {
 
 /// Where a file says something.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    path: &'a str,
-    text: &'a str,
+pub(crate) struct Place<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) text: &'a str,
 }
 
-impl Place<'_> {
-    fn slip(&self, start: usize, said: &str) -> LabError {
+impl<'a> Place<'a> {
+    /// The whole file.
+    pub(crate) fn table(&self) -> Result<Spanned<DeTable<'a>>, LabError> {
+        DeTable::parse(self.text).map_err(|error| {
+            let said = error.message().lines().collect::<Vec<_>>().join("; ");
+            self.slip(error.span().map_or(0, |span| span.start), &format!("this is no TOML: {said}"))
+        })
+    }
+
+    /// Who says what is in it; nothing where that is not told.
+    pub(crate) fn source(&self, table: &DeTable<'_>) -> Result<String, LabError> {
+        let Some(source) = table.get("source") else { return Ok(String::new()) };
+        let DeValue::String(said) = source.get_ref() else {
+            return Err(self.slip(source.span().start, "`source` is a text, in quotes"));
+        };
+        Ok(said.to_string())
+    }
+
+    /// What is wrong at this byte.
+    pub(crate) fn slip(&self, start: usize, said: &str) -> LabError {
         let before = &self.text.as_bytes()[..start.min(self.text.len())];
         let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
         let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
@@ -274,7 +303,7 @@ impl Place<'_> {
     }
 
     /// Makes sure that there are no keys but these.
-    fn keys(&self, table: &DeTable<'_>, what: &str, known: &[&str]) -> Result<(), LabError> {
+    pub(crate) fn keys(&self, table: &DeTable<'_>, what: &str, known: &[&str]) -> Result<(), LabError> {
         match table.iter().find(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
             Some((key, _)) => Err(self.slip(key.span().start, &unknown(what, key.get_ref(), known.iter().copied()))),
             None => Ok(()),
@@ -293,6 +322,28 @@ impl Place<'_> {
                 Err(self.slip(version.span().start, "`version` is 1 here; measure again with this version of humpyard"))
             }
         }
+    }
+
+    /// The table of penalties for flows that move, which need not be there.
+    fn moves(&self, table: &DeTable<'_>) -> Result<MovePenalties, LabError> {
+        let Some(moves) = table.get("moves") else { return Ok(MovePenalties::NONE) };
+        let DeValue::Table(table) = moves.get_ref() else {
+            return Err(self.slip(moves.span().start, "`moves` is a table: [moves] and its keys below"));
+        };
+        self.keys(table, "key of moves", &Apart::ALL.map(Apart::name))?;
+        let permille = |apart: Apart| match self.number(table, apart.name())? {
+            Some(part) if part > 1000.0 => {
+                let start = table.get(apart.name()).map_or(0, |value| value.span().start);
+                Err(self
+                    .slip(start, &format!("`{}` is a part of the work, 0.25 for example: at most 1000", apart.name())))
+            }
+            part => Ok((part.unwrap_or(0.0) * 1e3).round() as u32),
+        };
+        Ok(MovePenalties {
+            shared_l2: permille(Apart::SharedL2)?,
+            same_socket: permille(Apart::SameSocket)?,
+            other_socket: permille(Apart::OtherSocket)?,
+        })
     }
 
     fn service(
@@ -317,7 +368,7 @@ impl Place<'_> {
     }
 
     /// A number that is not negative; none where the key is not given.
-    fn number(&self, table: &DeTable<'_>, key: &str) -> Result<Option<f64>, LabError> {
+    pub(crate) fn number(&self, table: &DeTable<'_>, key: &str) -> Result<Option<f64>, LabError> {
         let Some(value) = table.get(key) else { return Ok(None) };
         let number = match value.get_ref() {
             DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
@@ -348,6 +399,7 @@ mod tests {
             path: "c.toml".to_owned(),
             source: "a \"machine\"\nof two lines \u{1}".to_owned(),
             switch_upper_ns: Some(4100.5),
+            moves: MovePenalties { shared_l2: 50, same_socket: 0, other_socket: 450 },
             services: BTreeMap::from([
                 ("encrypt".to_owned(), service),
                 ("fec-decode".to_owned(), CalibratedService { expansion: None, ..service }),
@@ -390,6 +442,15 @@ mod tests {
             slip("version = 1\nservice = 3\n")
                 .starts_with("c.toml:2:1: no key of a cost file `service`; did you mean `services`?")
         );
+        assert!(
+            slip(&format!("{good}[moves]\nshared = 1\n"))
+                .starts_with("c.toml:5:1: no key of moves `shared`; did you mean `shared_l2`?")
+        );
+        assert!(
+            slip(&format!("{good}[moves]\nsame_socket = 1001\n"))
+                .starts_with("c.toml:5:15: `same_socket` is a part of the work")
+        );
+        assert!(slip(&format!("moves = 3\n{good}")).starts_with("c.toml:1:9: `moves` is a table"));
         assert!(slip(&good.replace("fixed_ns", "fixed")).starts_with("c.toml:3:1: no key of a service `fixed`"));
         assert!(slip(&good.replace("= 5", "= -5")).starts_with("c.toml:3:12: `fixed_ns` takes a number from 0"));
         assert!(slip(&good.replace("= 5", "= nan")).starts_with("c.toml:3:12: `fixed_ns` takes a number"));

@@ -26,10 +26,11 @@ mod rule;
 mod run;
 pub mod statistics;
 pub mod timeline;
+mod topology;
 
 pub use check::{Checked, CheckedRule, came_to_nothing, check, without_effect};
 pub use compare::{Comparison, compare};
-pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_topology};
+pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share};
 pub use costs::{CalibratedService, CostFile, Costs, calibrated_path};
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat};
@@ -39,3 +40,4 @@ pub use reload::Reload;
 pub use result::{Damage, DurationSummary, Measured, PacketCounts, Panic, PortCounts, RunResult};
 pub use rule::RuleChoice;
 pub use run::{Control, run, run_live, simulate};
+pub use topology::{CoreTree, TopologyChoice, Ways, parse_topology, topology_names};

@@ -28,6 +28,7 @@ use crate::journal::JournalFile;
 use crate::rule::{Ruled, find_service};
 use crate::run::Control;
 use crate::timeline::TimelineFile;
+use crate::topology::placed;
 
 /// The mechanism over any policies, measured.
 pub(crate) type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
@@ -77,6 +78,7 @@ pub(crate) fn with_setup<T>(
     body: impl FnOnce(&Setup<'_>, &Options) -> Result<T, LabError>,
 ) -> Result<T, LabError> {
     check_cores(config, cores)?;
+    let topology = placed(config, cores)?.topology;
     let ruled = Ruled::new(config)?;
     let weights = ruled.weights(config);
     let costs = costs(config)?;
@@ -99,7 +101,7 @@ pub(crate) fn with_setup<T>(
         cores,
         contexts: config.contexts,
         speeds: &config.speeds,
-        topology: config.topology.as_ref(),
+        topology: topology.as_ref(),
         flows: config.flows,
         clients,
         packets: config.buffer,
@@ -161,7 +163,7 @@ pub(crate) fn measured(
 /// The cores of a run in virtual time.
 pub(crate) fn cost_model(config: &RunConfig, setup: &Setup<'_>) -> Result<CostModel, LabError> {
     let stalls = vec![time(config.stall); config.services.len()];
-    Ok(CostModel::new(setup, costs(config)?.into_iter().collect(), &stalls))
+    Ok(CostModel::new(setup, costs(config)?.into_iter().collect(), &stalls).with_moves(config.costs.moves()))
 }
 
 /// The policies that take over on the way.
@@ -221,12 +223,6 @@ fn check_cores(config: &RunConfig, cores: usize) -> Result<(), LabError> {
         return Err(LabError::option(format!(
             "--speeds names {} cores, and there are {cores}: name fewer, or have more cores",
             config.speeds.len()
-        )));
-    }
-    if let Some(topology) = config.topology.as_ref().filter(|topology| topology.cores() != cores) {
-        return Err(LabError::option(format!(
-            "--topology has {} cores, and there are {cores}: have as many, or give another topology",
-            topology.cores()
         )));
     }
     Ok(())

@@ -13,6 +13,7 @@ use humpyard_runtime::Replacement;
 use crate::LabError;
 use crate::config::{Clock, RunConfig};
 use crate::parts;
+use crate::topology::placed;
 
 /// Policies, weights and workers with which a run goes on, whichever they are.
 pub(crate) type AnyReplacement = Replacement<AnySteer, AnyShare, AnyAllocate>;
@@ -59,7 +60,14 @@ fn replacement(running: &RunConfig, wanted: &RunConfig, clients: usize) -> Resul
     parts::with_setup(wanted, wanted.cores.max(1), clients, |setup, options| {
         let scheduler = wanted.policy.build(setup, options.clone())?.with_in_flight(wanted.in_flight);
         let weights = changed(&before, setup.weights);
-        Ok(Replacement { policy: wanted.policy.to_string().into(), scheduler, weights, workers: wanted.cores })
+        Ok(Replacement {
+            policy: wanted.policy.to_string().into(),
+            scheduler,
+            weights,
+            workers: wanted.cores,
+            topology: setup.topology.cloned(),
+            seats: placed(wanted, setup.cores)?.seats,
+        })
     })
 }
 

@@ -20,6 +20,7 @@ use crate::metrics::{About, Endpoint, Serving};
 use crate::parts::{self, AnyMeasured};
 use crate::reload::{self, Reload};
 use crate::result::{Damage, Measured, PacketCounts, Panic, PortCounts, RunResult};
+use crate::topology::placed;
 
 /// How a run is watched and ended from outside.
 pub struct Control<'a> {
@@ -123,6 +124,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             measured,
             packets: config.buffer,
             workers: config.cores,
+            seats: placed(config, cores)?.seats,
             services,
             pacer,
             overload: config.overload.unwrap_or(if waits { Overload::Wait } else { Overload::Drop }),

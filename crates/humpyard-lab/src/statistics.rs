@@ -83,7 +83,7 @@ pub struct Figure {
     pub name: &'static str,
     /// What it is measured in.
     pub kind: Kind,
-    /// Finds it in a result.
+    /// Finds it in a result; not a number where the run does not tell.
     of: fn(&RunResult) -> f64,
 }
 
@@ -103,7 +103,7 @@ pub enum Kind {
 }
 
 /// The headline figures, in the order in which they are shown.
-pub const FIGURES: [Figure; 13] = [
+pub const FIGURES: [Figure; 15] = [
     Figure { key: "throughput_pps", name: "throughput", kind: Kind::PacketRate, of: |run| run.summary.throughput_pps },
     Figure { key: "delay_p50_ns", name: "delay p50", kind: Kind::Time, of: |run| run.summary.delay_ns.p50 as f64 },
     Figure { key: "delay_p99_ns", name: "delay p99", kind: Kind::Time, of: |run| run.summary.delay_ns.p99 as f64 },
@@ -121,6 +121,8 @@ pub const FIGURES: [Figure; 13] = [
     Figure { key: "utilization_max", name: "most busy core", kind: Kind::Fraction, of: |run| utilization(run).1 },
     Figure { key: "cold_fraction", name: "cold", kind: Kind::Fraction, of: |run| run.summary.cold_fraction },
     Figure { key: "switches", name: "switches", kind: Kind::Count, of: |run| run.summary.switches as f64 },
+    Figure { key: "moves_per_packet", name: "moved", kind: Kind::Fraction, of: moves_per_packet },
+    Figure { key: "bytes_away_fraction", name: "bytes away", kind: Kind::Fraction, of: bytes_away },
     Figure { key: "dropped_fraction", name: "dropped", kind: Kind::Fraction, of: dropped },
 ];
 
@@ -133,7 +135,7 @@ impl Figure {
         FIGURES.iter().find(|figure| figure.key == key).expect("a key of FIGURES")
     }
 
-    /// This figure of a result.
+    /// This figure of a result; not a number where the run does not tell: `moves_per_packet` without a topology.
     pub fn of(&self, run: &RunResult) -> f64 {
         (self.of)(run)
     }
@@ -144,6 +146,16 @@ fn utilization(run: &RunResult) -> (f64, f64) {
     let busy = run.summary.cores_detail.iter().map(|core| core.utilization);
     let (least, most) = busy.fold((f64::INFINITY, 0.0f64), |(least, most), busy| (least.min(busy), most.max(busy)));
     (least.min(most), most)
+}
+
+/// Packets served by another core than the one before of their flow, where the run has a topology.
+fn moves_per_packet(run: &RunResult) -> f64 {
+    run.summary.cache.map_or(f64::NAN, |cache| cache.moves_per_packet)
+}
+
+/// Bytes touched away from the last second cache of their flow, likewise.
+fn bytes_away(run: &RunResult) -> f64 {
+    run.summary.cache.map_or(f64::NAN, |cache| cache.bytes_away_fraction)
 }
 
 /// Packets dropped, before service and by it, of those that came in.
@@ -158,7 +170,7 @@ pub struct PolicyStatistics {
     pub policy: String,
     /// Repetitions counted: all but one that was ended early, unless that is all there is.
     pub repetitions: u32,
-    /// The headline figures by key: those of [`FIGURES`].
+    /// The headline figures by key: those of [`FIGURES`] of which the runs tell.
     pub figures: BTreeMap<&'static str, Statistic>,
 }
 
@@ -168,8 +180,10 @@ impl PolicyStatistics {
         let whole: Vec<&RunResult> = runs.iter().copied().filter(|run| !run.interrupted).collect();
         let counted = if whole.is_empty() { runs } else { &whole };
         let figure = |figure: &Figure| {
-            let values = counted.iter().map(|run| figure.of(run)).collect();
-            Statistic::of(values).map(|statistic| (figure.key, statistic))
+            let values: Vec<f64> = counted.iter().map(|run| figure.of(run)).collect();
+            Statistic::of(values)
+                .filter(|statistic| !statistic.values.iter().any(|value| value.is_nan()))
+                .map(|statistic| (figure.key, statistic))
         };
         Some(Self {
             policy: counted.first()?.policy.clone(),

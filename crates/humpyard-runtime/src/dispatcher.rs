@@ -55,6 +55,8 @@ pub struct Live<'a, S, Q, A> {
     pub packets: usize,
     /// Worker threads, one per core; 0 does everything on the calling thread, as one core.
     pub workers: usize,
+    /// Where the threads sit, the dispatcher first, by a real clock; none is as [`seats`](crate::seats()) says.
+    pub seats: Option<Vec<Seat>>,
     /// Makes each service.
     pub services: Vec<Factory>,
     /// Finds flow, client and service.
@@ -114,7 +116,8 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
     let stopwatch = Stopwatch::start();
     let doorbell = Arc::new(Doorbell::new().map_err(RunError::Doorbell)?);
     let is_real = matches!(live.clock, Clock::Real);
-    let seats = seats(if is_real { live.workers } else { 0 });
+    let workers = if is_real { live.workers } else { 0 };
+    let seats = live.seats.take().filter(|_| is_real).unwrap_or_else(|| seats(workers));
     live.watched.as_ref().inspect(|watched| watched.begin(&doorbell));
     let crew = crew(&live, &seats, stopwatch, &doorbell)?;
     let replacements = Replacements::new(live.replacements.take().filter(|_| is_real));
@@ -627,16 +630,15 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if !self.live.measured.scheduler().is_quiet() {
             return Ok(false);
         }
-        let Some((Replacement { policy, scheduler, weights, workers }, since)) = self.replacements.take() else {
-            return Ok(false);
-        };
+        let Some((replacement, since)) = self.replacements.take() else { return Ok(false) };
+        let Replacement { policy, scheduler, weights, workers, topology, seats } = replacement;
         let now = self.now.read();
         let in_flight = self.live.measured.scheduler().in_flight();
         self.crew.forget_switches();
-        self.live.measured.replace(now, scheduler).map_err(RunError::Swap)?;
+        self.live.measured.replace(now, scheduler, topology.as_ref()).map_err(RunError::Swap)?;
         // The rings of the workers have room for so many packets as may be in flight.
         if workers != self.live.workers || self.live.measured.scheduler().in_flight() != in_flight {
-            self.change_crew(workers)?;
+            self.change_crew(workers, seats)?;
         }
         for (client, weight) in weights {
             self.live.measured.set_weight(now, client, weight);
@@ -650,11 +652,11 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     }
 
     /// Has so many other workers do the work, while nobody has any.
-    fn change_crew(&mut self, workers: usize) -> Result<(), RunError> {
+    fn change_crew(&mut self, workers: usize, chosen: Option<Vec<Seat>>) -> Result<(), RunError> {
         self.live.workers = workers;
         // Seats are chosen among the processors that the thread may use, which in its seat is that alone.
         self.seated.leave();
-        let seats = seats(workers);
+        let seats = chosen.unwrap_or_else(|| seats(workers));
         let crew = crew(&self.live, &seats, self.stopwatch, &self.doorbell)?;
         crew.wait_until_ready();
         self.counters.merge(mem::replace(&mut self.crew, crew).end()?);

@@ -25,6 +25,6 @@ pub use clock::Clock;
 pub use counters::Counters;
 pub use dispatcher::{Live, Overload, run};
 pub use outcome::{OutAccount, Outcome, RunError, ServicePanic};
-pub use placement::{Seat, Seated, Thread, processors};
+pub use placement::{Seat, Seated, Thread, processors, seats};
 pub use replacement::Replacement;
 pub use watch::{FlowCounts, SAMPLED_EVERY, SAMPLES, Snapshot, Watch, WatchError, Watched, watch};

@@ -36,7 +36,7 @@ pub struct Seat {
 
 /// Seats for the dispatcher and so many workers: workers spread over the processors from the second on, the dispatcher on
 /// the first, so that with more threads than processors the dispatcher shares first.
-pub(crate) fn seats(workers: usize) -> Vec<Seat> {
+pub fn seats(workers: usize) -> Vec<Seat> {
     assign(workers, &processors())
 }
 

@@ -6,7 +6,10 @@ use std::time::Instant;
 
 use humpyard_core::id::ClientId;
 use humpyard_core::mechanism::Scheduler;
+use humpyard_core::policy::Topology;
 use humpyard_core::unit::Weight;
+
+use crate::placement::Seat;
 
 /// What a run is to go on with. It takes over as soon as no packet is in service: nothing is lost, and no flow is reordered.
 #[derive(Debug)]
@@ -21,6 +24,10 @@ pub struct Replacement<S, Q, A> {
     /// Worker threads from now on. Where there are others than before, or other packets in flight, services begin anew, with
     /// nothing in mind.
     pub workers: usize,
+    /// Which of them are near each other, if that is known.
+    pub topology: Option<Topology>,
+    /// Where the threads sit; none is as [`seats`](crate::seats()) says.
+    pub seats: Option<Vec<Seat>>,
 }
 
 /// The replacements of a run: those to come, and one that waits for packets in service.

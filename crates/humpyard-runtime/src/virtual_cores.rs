@@ -36,7 +36,7 @@ impl VirtualCores {
 
     /// Serves a packet now; the core is busy with it as soon as it is done with those before.
     pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, frame: Frame) {
-        let span = self.costs.serve(now, core, &dispatch.packet, dispatch.cold);
+        let span = self.costs.serve(now, core, dispatch);
         let Core { bench, results } = &mut self.cores[core];
         let job = Job::of(now, dispatch, frame);
         bench.serve(job, || span, |done| results.push_back((span.finished, done)));

@@ -316,6 +316,7 @@ impl Case<'_> {
             measured,
             packets: self.packets,
             workers: self.cores,
+            seats: None,
             services,
             classifier: self.classifier(),
             source,

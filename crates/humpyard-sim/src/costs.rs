@@ -1,6 +1,6 @@
 //! Tables of what services cost.
 
-use humpyard_core::cost::LinearCost;
+use humpyard_core::cost::{LinearCost, MovePenalties};
 use humpyard_core::name::unknown;
 
 /// What the services of one source cost, in ns of one core.
@@ -12,6 +12,8 @@ pub struct CostTable {
     pub source: &'static str,
     /// Cost by service.
     pub costs: &'static [(&'static str, LinearCost)],
+    /// What a packet takes longer whose flow moves to another core, in a run with a topology.
+    pub moves: MovePenalties,
 }
 
 impl CostTable {
@@ -32,7 +34,7 @@ const fn linear(fixed: u64, per_byte_milli: u64, cold: u64) -> LinearCost {
 }
 
 /// Every table, the default first.
-pub const TABLES: [CostTable; 3] = [
+pub const TABLES: [CostTable; 4] = [
     CostTable {
         name: "measured",
         source: "this project's services on a 2.6 GHz server core; a straight line through 64 and 1500 bytes",
@@ -48,6 +50,7 @@ pub const TABLES: [CostTable; 3] = [
             ("firewall", linear(50, 0, 100)),
             ("pass", linear(5, 0, 0)),
         ],
+        moves: MovePenalties::NONE,
     },
     CostTable {
         name: "predictive",
@@ -58,6 +61,7 @@ pub const TABLES: [CostTable; 3] = [
             ("compress", linear(97_000, 760_000, 95_000)),
             ("fec", linear(32_000, 920_000, 17_500)),
         ],
+        moves: MovePenalties::NONE,
     },
     CostTable {
         name: "everest",
@@ -71,6 +75,13 @@ pub const TABLES: [CostTable; 3] = [
             ("v6-v4-udp", linear(9_720, 0, 0)),
             ("v6-v4-icmp", linear(1_780, 0, 0)),
         ],
+        moves: MovePenalties::NONE,
+    },
+    CostTable {
+        name: "ps-hrw",
+        source: "the PS-HRW paper: 5.2 us for a packet in layer 7; its flow moves for 5 % (shared L2), 25 % (socket), 45 %",
+        costs: &[("forward", linear(5_200, 0, 0)), ("dpi", linear(5_200, 0, 0)), ("pass", linear(5_200, 0, 0))],
+        moves: MovePenalties { shared_l2: 50, same_socket: 250, other_socket: 450 },
     },
 ];
 
@@ -93,12 +104,16 @@ mod tests {
         // PREDICTIVE section 3: encrypting 500 bytes takes 970 us at 167 MHz.
         assert_eq!(predictive.cost("encrypt").unwrap().work(500), 97_000);
         assert_eq!(find_table("everest").unwrap().cost("v4-v6-tcp").unwrap().work(1500), 18_220);
+        assert_eq!(find_table("ps-hrw").unwrap().moves.other_socket, 450);
     }
 
     #[test]
     fn unknown_names_are_answered() {
         let error = find_table("everst").unwrap_err();
-        assert_eq!(error, "no cost table `everst`; did you mean `everest`? There are: measured, predictive, everest");
+        assert_eq!(
+            error,
+            "no cost table `everst`; did you mean `everest`? There are: measured, predictive, everest, ps-hrw"
+        );
         let error = find_table("measured").unwrap().cost("dip").unwrap_err();
         assert_eq!(
             error,

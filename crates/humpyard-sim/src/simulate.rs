@@ -268,7 +268,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             let timed = self.is_timed().then(Instant::now);
             let Some(dispatch) = self.run.measured.next(now, core) else { continue };
             self.record(timed);
-            let span = self.run.costs.serve(now, core, &dispatch.packet, dispatch.cold);
+            let span = self.run.costs.serve(now, core, &dispatch);
             self.begin(core, span.finished, Work::Packet(dispatch.slot, span.busy));
         }
     }

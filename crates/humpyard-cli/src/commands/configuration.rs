@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use humpyard::lab::timeline::TimelineChoice;
-use humpyard::lab::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_topology};
+use humpyard::lab::{Clock, Host, LabError, Rate, RunConfig, ServiceChoice, parse_duration, parse_share};
 use humpyard::mechanism::{ExitOrder, FlowOrder, Limits, WhenFull};
 use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::Ties;
@@ -45,7 +45,12 @@ pub(crate) fn configuration(
         }
         config.rate = Rate::Load(load);
     }
-    config.topology = options.topology.as_deref().map(parse_topology).transpose()?;
+    config.topology = options
+        .topology
+        .as_deref()
+        .map(str::parse)
+        .transpose()
+        .map_err(|error: LabError| Failure::new(format!("--topology: {error}")))?;
     if !options.services.is_empty() {
         let services = options.services.iter().map(|text| ServiceChoice::parse_list(text));
         config.services = services.collect::<Result<Vec<_>, _>>()?.concat();

@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
+use humpyard::cost::MovePenalties;
 use humpyard::lab::RuleChoice;
 use humpyard::lab::experiments::{self, About};
 use humpyard::name::unknown;
 use humpyard::policies::registry;
-use humpyard::policy::{Entry, Parameter};
+use humpyard::policy::{Apart, Entry, Parameter};
 use humpyard::sim::TABLES;
 use humpyard::{services, traffic};
 use serde_json::{Value, json};
@@ -108,7 +109,12 @@ fn costs() -> Vec<Value> {
     let cost = |(name, cost): &(&str, humpyard::cost::LinearCost)| json!({"service": name, "fixed_ns": cost.fixed, "per_byte_ns": cost.per_byte_milli as f64 / 1e3, "cold_ns": cost.cold});
     let table = |table: &humpyard::sim::CostTable| {
         let costs: Vec<Value> = table.costs.iter().map(cost).collect();
-        json!({"name": table.name, "family": "costs", "summary": table.source, "services": costs})
+        let mut entry = json!({"name": table.name, "family": "costs", "summary": table.source, "services": costs});
+        if table.moves != MovePenalties::NONE {
+            let part = |apart: Apart| (apart.name().to_owned(), json!(f64::from(table.moves.permille(apart)) / 1e3));
+            entry["moves"] = Value::Object(Apart::ALL.map(part).into_iter().collect());
+        }
+        entry
     };
     TABLES.iter().map(table).collect()
 }
@@ -142,7 +148,15 @@ fn text(entry: &Value) -> Result<String, Failure> {
             let name = service["service"].as_str().unwrap_or_default().to_owned();
             table.add_row([name, figure("fixed_ns"), figure("per_byte_ns"), figure("cold_ns")]);
         }
-        return Ok(format!("{text}\n{table}\n\nUse it as: {}\n", usage(entry)));
+        let moves: Vec<String> =
+            entry["moves"].as_object().into_iter().flatten().map(|(name, part)| format!("{part} ({name})")).collect();
+        let moves = match moves.join(", ") {
+            none if none.is_empty() => none,
+            parts => {
+                format!("\nA packet whose flow moves to another core takes longer, by this part of its work: {parts}\n")
+            }
+        };
+        return Ok(format!("{text}\n{table}\n{moves}\nUse it as: {}\n", usage(entry)));
     }
     let parameters: Vec<Parameter> = serde_json::from_value(entry["parameters"].clone())?;
     if parameters.is_empty() {

@@ -13,6 +13,7 @@ pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod table;
 pub(crate) mod top;
+pub(crate) mod topology;
 pub(crate) mod trace;
 
 mod configuration;

@@ -4,7 +4,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use humpyard::lab::statistics::{Figure, PolicyStatistics};
 use humpyard::lab::{Comparison, RunResult};
-use humpyard::measure::WarmUp;
+use humpyard::measure::{CacheSummary, WarmUp};
 
 use crate::figures::{bit_rate, counted, figure, packet_rate, percent, range, time};
 
@@ -16,6 +16,11 @@ out of order  packets that left after a later packet of their flow
 jitter        how unevenly the packets of a flow leave: standard deviation of the gaps, mean over flows
 cores busy    time that the least and the most busy core was busy
 dropped       before service / by the service, with reasons in --json";
+
+/// What a topology adds to [`LEGEND`].
+const MOVED: &str = "
+moved         packets served by another core than the one before of their flow
+bytes away    bytes of those whose core does not share its second cache with that core, of all bytes";
 
 /// An empty table with these headings, all but the first to the right.
 pub(crate) fn table(headings: &[&str]) -> Table {
@@ -34,17 +39,18 @@ of each figure the median of the repetitions; below it their range, where they d
 
 /// A comparison, with what its columns mean.
 pub(crate) fn comparison(comparison: &Comparison) -> String {
+    let moved = if has_topology(&comparison.runs) { MOVED } else { "" };
     if comparison.repetitions > 1 {
         let table = repeated(&comparison.statistics);
         let legend = LEGEND.replace("cores busy ", "least, most");
-        format!("{table}\n{} repetitions: {REPEATED}\n{legend}\n", comparison.repetitions)
+        format!("{table}\n{} repetitions: {REPEATED}\n{legend}{moved}\n", comparison.repetitions)
     } else {
-        format!("{}\n{LEGEND}\n", side_by_side(&comparison.runs))
+        format!("{}\n{LEGEND}{moved}\n", side_by_side(&comparison.runs))
     }
 }
 
 /// The columns of [`repeated`], by the key of their figure.
-const REPEATED_COLUMNS: [(&str, &str); 10] = [
+const REPEATED_COLUMNS: [(&str, &str); 12] = [
     ("packets/s", "throughput_pps"),
     ("delay p50", "delay_p50_ns"),
     ("delay p99", "delay_p99_ns"),
@@ -54,28 +60,37 @@ const REPEATED_COLUMNS: [(&str, &str); 10] = [
     ("jitter", "jitter_ns"),
     ("least busy", "utilization_min"),
     ("most busy", "utilization_max"),
+    ("moved", "moves_per_packet"),
+    ("bytes away", "bytes_away_fraction"),
     ("dropped", "dropped_fraction"),
 ];
 
 /// One row per policy: medians, and ranges below them.
 fn repeated(statistics: &[PolicyStatistics]) -> Table {
-    let headings: Vec<&str> = ["policy"].into_iter().chain(REPEATED_COLUMNS.map(|(heading, _)| heading)).collect();
+    let is_told = |key: &str| statistics.iter().all(|policy| policy.figures.contains_key(key));
+    let columns: Vec<(&str, &str)> = REPEATED_COLUMNS.into_iter().filter(|(_, key)| is_told(key)).collect();
+    let headings: Vec<&str> = ["policy"].into_iter().chain(columns.iter().map(|&(heading, _)| heading)).collect();
     let mut table = table(&headings);
     for policy in statistics {
-        let cell = |(_, key): (&str, &str)| {
+        let cell = |&(_, key): &(&str, &str)| {
             let (kind, statistic) = (Figure::find(key).kind, &policy.figures[key]);
             let median = figure(kind, statistic.median);
             let range = range(kind, statistic).replace(" to ", "\nto ");
             if range == median { median } else { format!("{median}\n{range}") }
         };
-        table.add_row([policy.policy.clone()].into_iter().chain(REPEATED_COLUMNS.map(cell)));
+        table.add_row([policy.policy.clone()].into_iter().chain(columns.iter().map(cell)));
     }
     table
 }
 
+/// Whether every run tells of moves between cores.
+fn has_topology(runs: &[RunResult]) -> bool {
+    runs.iter().all(|run| run.summary.cache.is_some())
+}
+
 /// One row per run.
 fn side_by_side(runs: &[RunResult]) -> Table {
-    let headings = [
+    let mut headings = vec![
         "policy",
         "packets/s",
         "delay p50",
@@ -87,11 +102,14 @@ fn side_by_side(runs: &[RunResult]) -> Table {
         "cores busy",
         "dropped",
     ];
+    if has_topology(runs) {
+        headings.extend(["moved", "bytes away"]);
+    }
     let mut table = table(&headings);
     for run in runs {
         let summary = &run.summary;
         let before: u64 = run.packets.dropped.values().sum();
-        table.add_row([
+        let mut row = vec![
             run.policy.clone(),
             packet_rate(summary.throughput_pps),
             time(summary.delay_ns.p50 as f64),
@@ -102,7 +120,11 @@ fn side_by_side(runs: &[RunResult]) -> Table {
             time(summary.jitter_ns),
             cores_busy(run),
             format!("{before} / {}", run.packets.dropped_total() - before),
-        ]);
+        ];
+        if let Some(cache) = summary.cache.filter(|_| has_topology(runs)) {
+            row.extend([percent(cache.moves_per_packet), percent(cache.bytes_away_fraction)]);
+        }
+        table.add_row(row);
     }
     table
 }
@@ -199,11 +221,11 @@ fn packet_lines(run: &RunResult, live: bool) -> Vec<String> {
     lines
 }
 
-fn measurement_lines(run: &RunResult) -> [String; 5] {
+fn measurement_lines(run: &RunResult) -> Vec<String> {
     let summary = &run.summary;
     let delay = &summary.delay_ns;
     let ns = |ns: u64| time(ns as f64);
-    [
+    let mut lines = vec![
         line(
             "throughput",
             format!(
@@ -246,7 +268,22 @@ fn measurement_lines(run: &RunResult) -> [String; 5] {
                 run.unit
             ),
         ),
-    ]
+    ];
+    lines.extend(summary.cache.map(|cache| line("cache", moves(&cache))));
+    lines
+}
+
+/// What moved between caches.
+fn moves(cache: &CacheSummary) -> String {
+    format!(
+        "{} moved to another core ({}): {} shared L2, {} same socket, {} other socket; {} of the bytes away",
+        counted(cache.moves, "packet"),
+        percent(cache.moves_per_packet),
+        cache.shared_l2.packets,
+        cache.same_socket.packets,
+        cache.other_socket.packets,
+        percent(cache.bytes_away_fraction)
+    )
 }
 
 /// What the figures leave out.

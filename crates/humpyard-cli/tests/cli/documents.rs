@@ -41,6 +41,7 @@ const RESULT: &[(&str, &[&str])] = &[
             "warm_up",
             "ports",
             "reloads",
+            "cache",
         ],
     ),
     ("/ports", &["received", "sent"]),

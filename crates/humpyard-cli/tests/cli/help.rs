@@ -29,6 +29,7 @@ fn every_command_helps() {
         "trace merge",
         "list",
         "explain",
+        "topology",
         "help run",
     ];
     for command in commands {
@@ -66,6 +67,7 @@ fn examples_of_the_help_work() {
         "trace merge",
         "list",
         "explain",
+        "topology",
     ] {
         let help = good(directory.path(), &format!("{command} --help")).out;
         for example in help.lines().filter_map(|line| line.strip_prefix("  humpyard ")) {

@@ -22,5 +22,6 @@ mod signals;
 mod simulated;
 mod support;
 mod timelines;
+mod topology;
 mod trace;
 mod traffic;

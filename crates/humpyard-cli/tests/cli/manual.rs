@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{directory, files, good, run};
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "demo",
     "run",
     "sim",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 13] = [
     "trace",
     "list",
     "explain",
+    "topology",
 ];
 
 /// What a program says of a text on its standard input; none, and a loud word, if there is no such program.

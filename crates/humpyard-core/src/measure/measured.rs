@@ -6,7 +6,7 @@ use super::{Measurements, Observer, Summary, Tally};
 use crate::id::{ClientId, CoreId, FlowId, Slot};
 use crate::mechanism::{Account, Arrival, Completed, Dispatch, Dropped, Exit, Scheduler, Switch};
 use crate::packet::Packet;
-use crate::policy::{Allocate, BuildError, Share, Steer};
+use crate::policy::{Allocate, BuildError, Share, Steer, Topology};
 use crate::unit::{Time, Weight};
 
 /// A scheduler whose every event is measured, so that no driver can measure otherwise than another.
@@ -82,9 +82,9 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// The packet that `core` serves next: [`Scheduler::next`].
     #[inline]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
-        let dispatch = self.scheduler.next(now, core);
-        if let Some(dispatch) = &dispatch {
-            self.measurements.on_dispatch(core, dispatch);
+        let mut dispatch = self.scheduler.next(now, core);
+        if let Some(dispatch) = &mut dispatch {
+            dispatch.moved = self.measurements.on_dispatch(core, dispatch);
             if let Some(observer) = &mut self.observer {
                 observer.on_dispatch(now, core, dispatch);
             }
@@ -144,14 +144,25 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         &mut self.scheduler
     }
 
-    /// Another scheduler goes on where this one is: see [`Scheduler::replace`]. Cores that it has no more keep their figures.
+    /// Another scheduler goes on where this one is, with cores of this topology: see [`Scheduler::replace`]. Cores that it has
+    /// no more keep their figures.
     ///
     /// # Errors
     /// As there.
-    pub fn replace(&mut self, now: Time, fresh: Scheduler<S, Q, A>) -> Result<(), BuildError> {
+    ///
+    /// # Panics
+    /// If the topology is of another number of cores.
+    pub fn replace(
+        &mut self,
+        now: Time,
+        fresh: Scheduler<S, Q, A>,
+        topology: Option<&Topology>,
+    ) -> Result<(), BuildError> {
         let cores = fresh.cores();
+        assert!(topology.is_none_or(|topology| topology.cores() == cores), "a topology of other cores");
         self.scheduler.replace(now, fresh)?;
         self.measurements.add_cores(cores);
+        self.measurements.change_topology(topology);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 mod fairness;
 mod histogram;
 mod measured;
+mod moves;
 mod observer;
 mod order;
 mod summary;
@@ -14,9 +15,12 @@ mod tally;
 pub use fairness::Fairness;
 pub use histogram::Histogram;
 pub use measured::Measured;
+pub use moves::Moves;
 pub use observer::Observer;
 pub use order::Order;
-pub use summary::{CoreSummary, Delay, FairnessSummary, Late, OrderSummary, ServiceSummary, Summary, WarmUp};
+pub use summary::{
+    CacheSummary, CoreSummary, Delay, FairnessSummary, Late, MoveSummary, OrderSummary, ServiceSummary, Summary, WarmUp,
+};
 pub use tally::{CoreTally, DelayTally, ServiceTally, Tally};
 
 use alloc::collections::BTreeMap;
@@ -26,7 +30,7 @@ use alloc::vec::Vec;
 use crate::id::{ChainId, ClientId, CoreId, FlowId, IdVec, ServiceId};
 use crate::mechanism::{Account, Completed, Dispatch};
 use crate::packet::Packet;
-use crate::policy::Setup;
+use crate::policy::{Apart, Setup, Topology};
 use crate::unit::{Time, Weight};
 
 #[derive(Debug)]
@@ -80,6 +84,10 @@ pub struct Measurements {
     bytes: u64,
     cores: IdVec<CoreId, Core>,
     order: Order,
+    /// None where the run has no topology.
+    moves: Option<Moves>,
+    /// Number of flow ids.
+    flows: usize,
     fairness: Fairness,
     first_arrival: Option<Time>,
     last_departure: Time,
@@ -113,6 +121,8 @@ impl Measurements {
             bytes: 0,
             cores: IdVec::from_fn(setup.cores, |_| Core::default()),
             order: Order::new(setup.flows),
+            moves: setup.topology.map(|topology| Moves::new(topology.clone(), setup.flows)),
+            flows: setup.flows,
             fairness: Fairness::new(setup.clients, |client| setup.weight(client)),
             first_arrival: None,
             last_departure: Time::ZERO,
@@ -153,13 +163,15 @@ impl Measurements {
         self.fairness.on_arrival(client);
     }
 
-    /// A packet went to a core.
-    pub fn on_dispatch(&mut self, core: CoreId, dispatch: &Dispatch) {
+    /// A packet went to a core: how far that is from the core that had the packet of its flow before, where the run has a
+    /// topology and it was another.
+    pub fn on_dispatch(&mut self, core: CoreId, dispatch: &Dispatch) -> Option<Apart> {
         self.services[dispatch.packet.service].waiting -= 1;
         self.cores[core].cold += u64::from(dispatch.cold);
         if dispatch.packet.hop == 0 {
             self.order.on_dispatch(dispatch.packet.sequence, self.is_measured(&dispatch.packet));
         }
+        self.moves.as_mut().and_then(|moves| moves.on_dispatch(core, &dispatch.packet))
     }
 
     /// The warm-up ends with the first packet behind it.
@@ -234,9 +246,22 @@ impl Measurements {
         }
     }
 
+    /// The cores are those of this topology from now on: no flow was served by cores that are new. Without one no move is
+    /// counted.
+    pub fn change_topology(&mut self, topology: Option<&Topology>) {
+        match (&mut self.moves, topology) {
+            (Some(moves), topology) => moves.change(topology),
+            (None, Some(topology)) => self.moves = Some(Moves::new(topology.clone(), self.flows)),
+            (None, None) => {}
+        }
+    }
+
     /// A flow is over: its id may be used for another.
     pub fn on_flow_end(&mut self, flow: FlowId) {
         self.order.on_flow_end(flow);
+        if let Some(moves) = &mut self.moves {
+            moves.on_flow_end(flow);
+        }
     }
 
     /// A client is gone: its id may be used for another.
@@ -276,6 +301,7 @@ impl Measurements {
             warm_up: WarmUp { time_ns: self.warm_up.as_ns(), packets: self.warm_up_packets },
             order: self.order.summary(),
             jitter_ns: self.order.jitter_ns(),
+            cache: self.moves.as_ref().map(Moves::summary),
             fairness: self.fairness.summary(),
             cores_detail: self.cores.iter().map(|core| core_summary(core, duration)).collect(),
             services: self.services.iter().map(service_summary).collect::<Vec<_>>(),

@@ -30,6 +30,8 @@ pub struct Summary {
     pub order: OrderSummary,
     /// Mean over the flows of the standard deviation of the time between departures.
     pub jitter_ns: f64,
+    /// What moved between caches; none where the run has no topology.
+    pub cache: Option<CacheSummary>,
     /// Service against weight.
     pub fairness: FairnessSummary,
     /// By core.
@@ -110,6 +112,36 @@ pub struct OrderSummary {
     pub fraction: f64,
     /// Standard deviation of start rank minus arrival rank, over all packets.
     pub displacement_std: f64,
+}
+
+/// Packets that were served by another core than the packet of their flow before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct MoveSummary {
+    /// How many.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What moved between caches: packets served by another core than the one before of their flow, whichever service of their
+/// chain that was. A topology says how far apart the two are.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct CacheSummary {
+    /// Packets that moved.
+    pub moves: u64,
+    /// Of all packets that went to a core; a packet goes once for each service of its chain.
+    pub moves_per_packet: f64,
+    /// Bytes that were touched away from the last cache of the second level of their flow: those of `same_socket` and
+    /// `other_socket`.
+    pub bytes_away: u64,
+    /// Of the bytes of all these packets.
+    pub bytes_away_fraction: f64,
+    /// Moves to a core that shares the cache of the second level.
+    pub shared_l2: MoveSummary,
+    /// Moves beyond, within the socket.
+    pub same_socket: MoveSummary,
+    /// Moves to another socket.
+    pub other_socket: MoveSummary,
 }
 
 /// Service against weight.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::account::DropReason;
 use crate::id::{ExitSlot, ServiceId, Slot};
 use crate::packet::Packet;
+use crate::policy::Apart;
 use crate::unit::Work;
 
 /// What became of an arriving packet.
@@ -26,6 +27,9 @@ pub struct Dispatch {
     pub packet: Packet,
     /// Whether the core's previous packet had another service, or there was none.
     pub cold: bool,
+    /// How far it is from the core that had the packet of its flow before; none where that is the same core, or there was none,
+    /// or nobody keeps account of it: [`Measured`](crate::measure::Measured) does where the run has a topology.
+    pub moved: Option<Apart>,
 }
 
 /// A packet that was served.

@@ -114,7 +114,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             allocation.on_dispatch(now, core);
         }
         self.tell_waiting(id);
-        Some(Dispatch { slot, packet, cold })
+        Some(Dispatch { slot, packet, cold, moved: None })
     }
 
     /// Nothing waits that this core may serve: it is not asked again before something has changed.

@@ -30,7 +30,7 @@ pub use parameter::{Auto, Entry, Parameter, ParameterError, ParameterValue, Para
 pub use setup::{ServiceSetup, Setup, Ties};
 pub use share::Share;
 pub use steer::{Reach, Steer, Target};
-pub use topology::Topology;
+pub use topology::{Apart, Level, LevelKind, Topology};
 pub use view::{CoreView, View};
 
 use alloc::string::String;

@@ -9,56 +9,210 @@ use serde::{Deserialize, Serialize};
 use super::BuildError;
 use crate::id::{CoreId, Id};
 
-/// One level of a [`Topology`]: how its groups of cores are numbered, and what it costs to leave one.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Level {
-    /// The group of each core, dense from 0, ascending with the cores.
-    group: Vec<u16>,
-    /// Cost of talking to a core of another group of this level but of the same group above, in thousandths of what it costs
-    /// to stay on one core.
-    cost_permille: u32,
+/// What the cores of one group have in common.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LevelKind {
+    /// A package.
+    Socket,
+    /// Memory that is near them.
+    Node,
+    /// A cache of the third level.
+    L3,
+    /// A cache of the second level.
+    L2,
+    /// They are one core.
+    #[default]
+    Core,
+    /// They are one hardware thread of a core, or, live, one of the threads that take turns on it.
+    Thread,
 }
 
-/// A tree whose leaves are the cores: sockets, the caches they share, the cores themselves.
+impl LevelKind {
+    /// All of them, the widest first.
+    pub const ALL: [Self; 6] = [Self::Socket, Self::Node, Self::L3, Self::L2, Self::Core, Self::Thread];
+
+    /// Its name, as in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Node => "node",
+            Self::L3 => "l3",
+            Self::L2 => "l2",
+            Self::Core => "core",
+            Self::Thread => "thread",
+        }
+    }
+}
+
+/// One level of a [`Topology`]: how its groups of cores are numbered, and what it costs to leave one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Level {
+    /// What the cores of a group have in common.
+    #[serde(default)]
+    pub kind: LevelKind,
+    /// The group of each core, dense from 0, ascending with the cores.
+    pub group: Vec<u16>,
+    /// Cost of talking to a core of another group of this level but of the same group above, in thousandths of what it costs
+    /// to stay on one core.
+    pub cost_permille: u32,
+}
+
+/// How far apart two cores are, for what one of them has in its caches.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Apart {
+    /// They share a cache of the second level.
+    SharedL2,
+    /// They are in one socket, with caches of the second level of their own.
+    SameSocket,
+    /// They are in different sockets, or nodes where a tree has no sockets.
+    OtherSocket,
+}
+
+impl Apart {
+    /// All of them, the nearest first.
+    pub const ALL: [Self; 3] = [Self::SharedL2, Self::SameSocket, Self::OtherSocket];
+
+    /// Its place in [`Apart::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its name, as in results and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SharedL2 => "shared_l2",
+            Self::SameSocket => "same_socket",
+            Self::OtherSocket => "other_socket",
+        }
+    }
+}
+
+/// A tree whose leaves are the cores: sockets, the caches they share, the cores themselves; and what it costs two cores to
+/// talk, by the level at which they part unless it was measured for each pair.
 ///
 /// Levels count from 1, just below the root, to [`Topology::depth`], where every core is a group of its own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Topology {
     levels: Vec<Level>,
+    /// The communication matrix, row by row, in thousandths of staying; empty where it follows from the levels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    matrix: Vec<u32>,
 }
 
 impl Topology {
     /// Cores that are all equally near, at no cost.
     pub fn flat(cores: usize) -> Self {
         let group = (0..cores).map(|core| core as u16).collect();
-        Self { levels: vec![Level { group, cost_permille: 1000 }] }
+        Self { levels: vec![Level { kind: LevelKind::Core, group, cost_permille: 1000 }], matrix: Vec::new() }
+    }
+
+    /// A tree of any shape, its levels from the root down. The root, of which all cores are, is none of them.
+    ///
+    /// # Errors
+    /// No level, no core or more than 65,535, levels of different numbers of cores, groups that are not numbered densely from 0
+    /// and ascending, a group that is in two of those above, cores that share a group of the last level, a cost below 1000.
+    pub fn new(levels: Vec<Level>) -> Result<Self, BuildError> {
+        let cores = levels.first().map_or(0, |level| level.group.len());
+        if !(1..=usize::from(u16::MAX)).contains(&cores) {
+            return Err(too_many_or_none());
+        }
+        for (at, level) in levels.iter().enumerate() {
+            let above = at.checked_sub(1).map(|above| &levels[above]);
+            check_level(level, above, cores)?;
+        }
+        if levels.last().is_some_and(|leaves| usize::from(leaves.group[cores - 1]) + 1 != cores) {
+            return Err(BuildError::new("cores share a group of the last level: there each is alone"));
+        }
+        Ok(Self { levels, matrix: Vec::new() })
     }
 
     /// A tree in which every group of a level has the same number of groups below it, with the cost of each level from the
     /// root down: `[(2, 2000), (2, 1400), (2, 1100)]` is two sockets of two caches of two cores each.
     ///
+    /// From the last level up they are cores, caches of the second level and sockets.
+    ///
     /// # Errors
     /// A tree without levels, with an empty level, of more than 65,535 cores, or a cost below 1000.
     pub fn regular(levels: &[(usize, u32)]) -> Result<Self, BuildError> {
-        let cores = levels.iter().try_fold(1usize, |cores, &(fan_out, _)| cores.checked_mul(fan_out));
+        let kinds = [LevelKind::Core, LevelKind::L2, LevelKind::Socket];
+        let kind = |at: usize| kinds[(levels.len() - 1 - at).min(kinds.len() - 1)];
+        let named: Vec<_> = levels.iter().enumerate().map(|(at, &(groups, cost))| (kind(at), groups, cost)).collect();
+        Self::regular_of(&named)
+    }
+
+    /// The same with the kind of each level.
+    ///
+    /// # Errors
+    /// As [`Topology::regular`].
+    pub fn regular_of(levels: &[(LevelKind, usize, u32)]) -> Result<Self, BuildError> {
+        let cores = levels.iter().try_fold(1usize, |cores, &(_, fan_out, _)| cores.checked_mul(fan_out));
         let cores = cores.filter(|cores| (1..=usize::from(u16::MAX)).contains(cores) && !levels.is_empty());
-        let Some(cores) = cores else {
-            return Err(BuildError::new(format!(
-                "a topology has 1 to {} cores, so fan-outs from 1: 2x4 for example",
-                u16::MAX
-            )));
-        };
-        if let Some(&(_, cost)) = levels.iter().find(|&&(_, cost)| cost < 1000) {
-            return Err(BuildError::new(format!(
-                "leaving a group costs at least as much as staying (1000), not {cost}"
-            )));
-        }
+        let Some(cores) = cores else { return Err(too_many_or_none()) };
         let mut size = cores;
-        let level = |&(fan_out, cost_permille): &(usize, u32)| {
+        let level = |&(kind, fan_out, cost_permille): &(LevelKind, usize, u32)| {
             size /= fan_out;
-            Level { group: (0..cores).map(|core| (core / size) as u16).collect(), cost_permille }
+            Level { kind, group: (0..cores).map(|core| (core / size) as u16).collect(), cost_permille }
         };
-        Ok(Self { levels: levels.iter().map(level).collect() })
+        Self::new(levels.iter().map(level).collect())
+    }
+
+    /// With a communication matrix of its own: a row for each core, in thousandths of staying.
+    ///
+    /// # Errors
+    /// A matrix that is not square, of other cores, not symmetric, not 1000 from a core to itself, or below 1000 elsewhere.
+    pub fn with_matrix(mut self, rows: &[Vec<u32>]) -> Result<Self, BuildError> {
+        let cores = self.cores();
+        if rows.len() != cores || rows.iter().any(|row| row.len() != cores) {
+            return Err(BuildError::new(format!("the matrix of {cores} cores has as many rows and columns")));
+        }
+        for (a, row) in rows.iter().enumerate() {
+            for (b, &cost) in row.iter().enumerate() {
+                let good = if a == b { cost == 1000 } else { cost >= 1000 && cost == rows[b][a] };
+                if !good {
+                    return Err(BuildError::new(format!(
+                        "a matrix is symmetric, 1 from a core to itself and at least 1 elsewhere: not so from core {a} to {b}"
+                    )));
+                }
+            }
+        }
+        self.matrix = rows.concat();
+        Ok(self)
+    }
+
+    /// The tree of some of its cores, in an order in which those of each group stand together. Cores may be named several
+    /// times, for threads that take turns on one: then there is one more level, whose groups cost nothing to leave.
+    ///
+    /// # Errors
+    /// No core; a group whose cores do not stand together ([`Topology::arrange`] helps).
+    pub fn select(&self, cores: &[CoreId]) -> Result<Self, BuildError> {
+        if cores.is_empty() {
+            return Err(too_many_or_none());
+        }
+        let mut levels: Vec<Level> = self.levels.iter().map(|level| level.select(cores)).collect();
+        let last = levels.last().map_or(0, |leaves| leaves.group.iter().copied().max().unwrap_or(0));
+        if usize::from(last) + 1 < cores.len() {
+            let group = (0..cores.len()).map(|core| core as u16).collect();
+            levels.push(Level { kind: LevelKind::Thread, group, cost_permille: 1000 });
+        }
+        let selected = Self::new(levels)?;
+        if self.matrix.is_empty() {
+            return Ok(selected);
+        }
+        let row = |&a: &CoreId| cores.iter().map(|&b| self.distance_permille(a, b)).collect();
+        selected.with_matrix(&cores.iter().map(row).collect::<Vec<Vec<u32>>>())
+    }
+
+    /// Places in a list of cores, which may be named several times, in an order in which those of each group stand together.
+    /// Where they do already it is as it was; else groups come in the order of their first cores.
+    pub fn arrange(&self, cores: &[CoreId]) -> Vec<usize> {
+        let first = |level: usize, core: CoreId| {
+            let group = self.group(level, core);
+            cores.iter().position(|&other| self.group(level, other) == group)
+        };
+        let mut places: Vec<usize> = (0..cores.len()).collect();
+        places.sort_by_cached_key(|&at| (1..=self.depth()).map(|level| first(level, cores[at])).collect::<Vec<_>>());
+        places
     }
 
     /// Number of cores.
@@ -72,8 +226,14 @@ impl Topology {
     }
 
     /// The group of a core at a level from 0 (the root, of which all are) to [`Topology::depth`].
+    #[inline]
     pub fn group(&self, level: usize, core: CoreId) -> usize {
         if level == 0 { 0 } else { usize::from(self.levels[level - 1].group[core.index()]) }
+    }
+
+    /// What the cores of a group of a level have in common.
+    pub fn kind(&self, level: usize) -> LevelKind {
+        self.levels[level - 1].kind
     }
 
     /// What it costs to cross between groups of a level, in thousandths of staying.
@@ -81,25 +241,127 @@ impl Topology {
         self.levels[level - 1].cost_permille
     }
 
+    /// The level at which two cores part: the first at which they are of different groups. None for one and the same.
+    #[inline]
+    pub fn parting(&self, a: CoreId, b: CoreId) -> Option<usize> {
+        if a == b {
+            return None;
+        }
+        (1..=self.depth()).find(|&level| self.group(level, a) != self.group(level, b))
+    }
+
+    /// How far apart two cores are that part at a level.
+    ///
+    /// Where no level has caches of the second level, each core has one of its own.
+    pub fn apart(&self, level: usize) -> Apart {
+        let of = |kind: LevelKind| self.levels.iter().position(|level| level.kind == kind).map(|at| at + 1);
+        let shares_l2 = match of(LevelKind::L2) {
+            Some(caches) => level > caches,
+            None => self.kind(level) == LevelKind::Thread,
+        };
+        match self.kind(level) {
+            _ if shares_l2 => Apart::SharedL2,
+            LevelKind::Socket => Apart::OtherSocket,
+            LevelKind::Node if of(LevelKind::Socket).is_none() => Apart::OtherSocket,
+            _ => Apart::SameSocket,
+        }
+    }
+
     /// What it costs two cores to talk, in thousandths of staying on one: an entry of the communication matrix.
     pub fn distance_permille(&self, a: CoreId, b: CoreId) -> u32 {
-        (1..=self.depth())
-            .find(|&level| self.group(level, a) != self.group(level, b))
-            .map_or(1000, |level| self.cost_permille(level))
+        if !self.matrix.is_empty() {
+            return self.matrix[a.index() * self.cores() + b.index()];
+        }
+        self.parting(a, b).map_or(1000, |level| self.cost_permille(level))
+    }
+
+    /// Whether the communication matrix was given, and does not follow from the levels.
+    pub fn has_matrix(&self) -> bool {
+        !self.matrix.is_empty()
+    }
+}
+
+impl Level {
+    /// The level of these cores alone, its groups numbered as they come.
+    fn select(&self, cores: &[CoreId]) -> Self {
+        let mut known: Vec<u16> = Vec::new();
+        let number = |core: &CoreId| {
+            let group = self.group[core.index()];
+            let at = known.iter().position(|&other| other == group).unwrap_or_else(|| {
+                known.push(group);
+                known.len() - 1
+            });
+            at as u16
+        };
+        Self { group: cores.iter().map(number).collect(), ..*self }
+    }
+}
+
+fn too_many_or_none() -> BuildError {
+    BuildError::new(format!("a topology has 1 to {} cores, so fan-outs from 1: 2x4 for example", u16::MAX))
+}
+
+/// One level, below another if there is one.
+fn check_level(level: &Level, above: Option<&Level>, cores: usize) -> Result<(), BuildError> {
+    let name = level.kind.name();
+    if level.cost_permille < 1000 {
+        let cost = level.cost_permille;
+        return Err(BuildError::new(format!(
+            "leaving a group costs at least as much as staying (1000), not {cost} ({name})"
+        )));
+    }
+    if level.group.len() != cores {
+        return Err(BuildError::new(format!("every level has {cores} cores, and {name} has {}", level.group.len())));
+    }
+    let rises = level.group.windows(2).all(|pair| pair[1] == pair[0] || pair[1] == pair[0].saturating_add(1));
+    if level.group[0] != 0 || !rises {
+        return Err(BuildError::new(format!("cores of one group ({name}) stand together, and groups count from 0")));
+    }
+    let Some(above) = above else { return Ok(()) };
+    let torn = (1..cores)
+        .find(|&core| level.group[core] == level.group[core - 1] && above.group[core] != above.group[core - 1]);
+    match torn {
+        Some(core) => Err(BuildError::new(format!(
+            "core {core} shares a group ({name}) with a core from which it parted above ({})",
+            above.kind.name()
+        ))),
+        None => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
+
+    fn distances(tree: &Topology, from: u16) -> Vec<u32> {
+        (0..tree.cores()).map(|core| tree.distance_permille(CoreId(from), CoreId::from_index(core))).collect()
+    }
+
+    fn groups(tree: &Topology, level: usize) -> Vec<usize> {
+        (0..tree.cores()).map(|core| tree.group(level, CoreId::from_index(core))).collect()
+    }
+
+    /// A socket of two caches of two and one cores, and a socket of one cache of one core.
+    fn unbalanced() -> Topology {
+        let level = |kind, group: &[u16], cost_permille| Level { kind, group: group.to_vec(), cost_permille };
+        Topology::new(vec![
+            level(LevelKind::Socket, &[0, 0, 0, 1], 2000),
+            level(LevelKind::L2, &[0, 0, 1, 2], 1400),
+            level(LevelKind::Core, &[0, 1, 2, 3], 1100),
+        ])
+        .unwrap()
+    }
 
     #[test]
     fn a_regular_tree() {
         let tree = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap();
         assert_eq!((tree.cores(), tree.depth()), (8, 3));
-        assert_eq!((0..8).map(|core| tree.group(2, CoreId(core))).collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2, 3, 3]);
-        let from_zero: Vec<u32> = (0..8).map(|core| tree.distance_permille(CoreId(0), CoreId(core))).collect();
-        assert_eq!(from_zero, [1000, 1100, 1400, 1400, 2000, 2000, 2000, 2000]);
+        assert_eq!(groups(&tree, 2), [0, 0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!(distances(&tree, 0), [1000, 1100, 1400, 1400, 2000, 2000, 2000, 2000]);
+        let apart = |b| tree.apart(tree.parting(CoreId(0), CoreId(b)).unwrap());
+        assert_eq!([1, 2, 4].map(apart), Apart::ALL);
+        assert_eq!(tree.parting(CoreId(3), CoreId(3)), None);
     }
 
     #[test]
@@ -107,6 +369,65 @@ mod tests {
         let flat = Topology::flat(3);
         assert_eq!((flat.cores(), flat.depth()), (3, 1));
         assert_eq!(flat.distance_permille(CoreId(0), CoreId(2)), 1000);
+        assert_eq!(flat.apart(1), Apart::SameSocket, "each core has caches of its own");
+    }
+
+    #[test]
+    fn trees_need_not_be_balanced() {
+        let tree = unbalanced();
+        assert_eq!(distances(&tree, 2), [1400, 1400, 1000, 2000]);
+        assert_eq!(distances(&tree, 3), [2000, 2000, 2000, 1000]);
+    }
+
+    #[test]
+    fn nodes_without_sockets_are_far_and_threads_are_near() {
+        use LevelKind::{Core, L3, Node, Socket, Thread};
+        let numa = Topology::regular_of(&[(Node, 4, 2000), (Core, 16, 1100)]).unwrap();
+        assert_eq!([1, 2].map(|level| numa.apart(level)), [Apart::OtherSocket, Apart::SameSocket]);
+        let levels = [(Socket, 2, 2000), (Node, 2, 1700), (L3, 2, 1400), (Core, 2, 1100), (Thread, 2, 1050)];
+        let machine = Topology::regular_of(&levels).unwrap();
+        let apart = [1, 2, 3, 4, 5].map(|level| machine.apart(level));
+        let inside = Apart::SameSocket;
+        assert_eq!(apart, [Apart::OtherSocket, inside, inside, inside, Apart::SharedL2]);
+    }
+
+    #[test]
+    fn a_matrix_takes_the_place_of_the_levels() {
+        let rows = [[1000, 1200, 1300], [1200, 1000, 1500], [1300, 1500, 1000]].map(Vec::from);
+        let tree = Topology::flat(3).with_matrix(&rows).unwrap();
+        assert_eq!(distances(&tree, 1), [1200, 1000, 1500]);
+        let some = tree.select(&[CoreId(2), CoreId(1), CoreId(1)]).unwrap();
+        assert_eq!(distances(&some, 0), [1000, 1500, 1500]);
+        assert_eq!(some.distance_permille(CoreId(1), CoreId(2)), 1000, "two threads on one core");
+        let refused = |row: usize, column: usize, cost: u32| {
+            let mut rows = rows.clone();
+            rows[row][column] = cost;
+            Topology::flat(3).with_matrix(&rows).is_err()
+        };
+        assert!(refused(0, 1, 1201) && refused(1, 1, 1100) && refused(0, 2, 900));
+        assert!(Topology::flat(2).with_matrix(&rows).is_err());
+    }
+
+    #[test]
+    fn some_cores_make_a_tree_of_their_own() {
+        let some = unbalanced().select(&[3, 1, 0].map(CoreId)).unwrap();
+        assert_eq!((groups(&some, 1), groups(&some, 2)), (vec![0, 1, 1], vec![0, 1, 1]));
+        assert_eq!(distances(&some, 1), [2000, 1000, 1100]);
+        let said = unbalanced().select(&[0, 3, 1].map(CoreId)).unwrap_err().to_string();
+        assert!(said.contains("stand together"), "{said}");
+        assert!(unbalanced().select(&[]).is_err());
+    }
+
+    #[test]
+    fn threads_of_one_core_are_arranged_side_by_side() {
+        let tree = unbalanced();
+        let cores = [1, 0, 1, 3, 0].map(CoreId);
+        assert_eq!(tree.arrange(&cores), [0, 2, 1, 4, 3]);
+        let arranged: Vec<CoreId> = tree.arrange(&cores).into_iter().map(|at| cores[at]).collect();
+        let some = tree.select(&arranged).unwrap();
+        assert_eq!((some.depth(), some.kind(4), some.cost_permille(4)), (4, LevelKind::Thread, 1000));
+        assert_eq!(distances(&some, 0), [1000, 1000, 1100, 1100, 2000]);
+        assert_eq!(tree.arrange(&[2, 1, 3].map(CoreId)), [0, 1, 2], "what stands together stays");
     }
 
     #[test]
@@ -115,5 +436,19 @@ mod tests {
         assert!(Topology::regular(&[(2, 1000), (0, 1000)]).is_err());
         assert!(Topology::regular(&[(70_000, 1000)]).is_err());
         assert!(Topology::regular(&[(2, 900)]).is_err());
+        let level = |group: &[u16]| Level { kind: LevelKind::Core, group: group.to_vec(), cost_permille: 1000 };
+        for (bad, why) in [
+            (vec![], "has 1 to"),
+            (vec![level(&[])], "has 1 to"),
+            (vec![level(&[0, 0])], "share a group of the last level"),
+            (vec![level(&[1, 2])], "count from 0"),
+            (vec![level(&[0, 2])], "count from 0"),
+            (vec![level(&[0, 1, 0]), level(&[0, 1, 2])], "stand together"),
+            (vec![level(&[0]), level(&[0, 1])], "every level has 1 cores"),
+            (vec![level(&[0, 1]), level(&[0, 0]), level(&[0, 1])], "parted above"),
+        ] {
+            let said = Topology::new(bad).unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        }
     }
 }

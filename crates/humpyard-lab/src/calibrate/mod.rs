@@ -18,6 +18,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use humpyard_core::cost::MovePenalties;
 use humpyard_core::frame::Frame;
 use humpyard_core::name::Named;
 use humpyard_core::random::Seed;
@@ -477,6 +478,7 @@ impl Calibration {
                 specs.join(", ")
             ),
             switch_upper_ns: self.switch_upper_ns,
+            moves: MovePenalties::NONE,
             services: self.services.iter().map(cost).collect::<BTreeMap<_, _>>(),
         }
     }

@@ -89,7 +89,7 @@ fn overview(comparison: &Comparison) -> Markup {
                 }
                 (policies_head(comparison))
                 tbody {
-                    @for of in &FIGURES {
+                    @for of in told(comparison) {
                         tr {
                             th scope="row" { (of.name) }
                             @for policy in &comparison.statistics { (cell(of, &policy.figures[of.key])) }
@@ -99,6 +99,11 @@ fn overview(comparison: &Comparison) -> Markup {
             } }
         }
     }
+}
+
+/// The headline figures of which all runs tell.
+fn told(comparison: &Comparison) -> impl Iterator<Item = &'static Figure> + '_ {
+    FIGURES.iter().filter(|of| comparison.statistics.iter().all(|policy| policy.figures.contains_key(of.key)))
 }
 
 /// A column of the tables of delays: its heading, and how to find it.
@@ -186,7 +191,7 @@ fn confidence(comparison: &Comparison) -> Markup {
                         td { (policy.figures["jain"].confidence.map_or("-".to_owned(), |interval| percent(interval.level))) }
                     }
                 }
-                @for of in &FIGURES {
+                @for of in told(comparison) {
                     tr {
                         th scope="row" { (of.name) }
                         @for policy in &comparison.statistics {
@@ -348,7 +353,7 @@ fn what_was_run(report: &Report<'_>) -> Markup {
     }
 }
 
-const WORDS: [(&str, &str); 9] = [
+const WORDS: [(&str, &str); 11] = [
     (
         "delay",
         "from the arrival of a packet to its completion; half of the packets had at most p50, 99 in 100 at most p99",
@@ -358,6 +363,8 @@ const WORDS: [(&str, &str); 9] = [
     ("jitter", "how unevenly the packets of a flow leave: standard deviation of the gaps, mean over flows"),
     ("fairness (Jain)", "of the clients' service per weight: 1 if all have the same, 1/n if one of n has all"),
     ("cold", "packets served on a core whose previous packet had another service, of all"),
+    ("moved", "packets served by another core than the one before of their flow, of all"),
+    ("bytes away", "bytes of packets whose core does not share the second cache with that core, of all"),
     ("switches", "how often cores were given to another service"),
     ("dropped", "before service or by it, of all packets that came in"),
     ("most waiting", "most packets of the service that waited at once"),

@@ -146,6 +146,7 @@ impl Run<'_> {
             measured: Measured::new(scheduler, Measurements::new(&setup)),
             packets: self.packets,
             workers: self.workers,
+            seats: None,
             services: vec![match self.factory {
                 Some(make) => make(),
                 None => prepare(&self.service.parse().expect("a name")).expect("a valid service"),

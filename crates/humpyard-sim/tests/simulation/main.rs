@@ -3,5 +3,6 @@
 mod cores;
 mod ends;
 mod instants;
+mod moves;
 mod queue;
 mod support;

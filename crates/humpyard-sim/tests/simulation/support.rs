@@ -3,12 +3,12 @@
 use core::sync::atomic::AtomicBool;
 use std::io::Cursor;
 
-use humpyard_core::cost::{CostModel, LinearCost};
+use humpyard_core::cost::{CostModel, LinearCost, MovePenalties};
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::measure::{Measured, Measurements};
 use humpyard_core::mechanism::{FlowOrder, Limits, Options};
-use humpyard_core::policy::{ServiceSetup, Setup};
+use humpyard_core::policy::{ServiceSetup, Setup, Topology};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
@@ -34,6 +34,8 @@ pub(crate) struct Sim<'a> {
     pub(crate) limits: Limits,
     pub(crate) flow_order: FlowOrder,
     pub(crate) pace: Pace,
+    pub(crate) topology: Option<&'a Topology>,
+    pub(crate) moves: MovePenalties,
 }
 
 /// Every packet takes 1000 ns.
@@ -50,6 +52,8 @@ impl Default for Sim<'_> {
             limits: Limits::default(),
             flow_order: FlowOrder::Keep,
             pace: Pace::Trace,
+            topology: None,
+            moves: MovePenalties::NONE,
         }
     }
 }
@@ -86,6 +90,7 @@ impl Sim<'_> {
             .collect();
         let setup = Setup {
             cores: self.cores,
+            topology: self.topology,
             flows: 8192,
             clients: classifier.clients_max(),
             packets: self.packets,
@@ -101,7 +106,7 @@ impl Sim<'_> {
         let outcome = simulate(Simulation {
             measured: Measured::new(scheduler, Measurements::new(&setup)),
             cores: self.cores,
-            costs: CostModel::new(&setup, costs.iter().copied().collect(), &[]),
+            costs: CostModel::new(&setup, costs.iter().copied().collect(), &[]).with_moves(self.moves),
             swaps: Vec::new(),
             classifier,
             source,
