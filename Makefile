@@ -14,7 +14,7 @@ PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
 	@echo "make test     formatting, lints, documentation, all tests"
-	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and verdicts in reproduction/ (three minutes)"
+	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and verdicts in reproduction/ (five minutes)"
 	@echo "make bench    time the hot paths"
 	@echo "make clean    remove everything built"
 
