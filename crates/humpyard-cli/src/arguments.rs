@@ -95,6 +95,7 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcap --policy conn --services dpi --json
   humpyard run --input in.pcap --policy hrw --output out.pcap --quarantine bad.pcapng
   humpyard run --input in.pcap --policy drr --output out.pcap --clock virtual --load 0.9
+  humpyard run --input in.pcap --policy h-cahrw --topology machine --counters
   humpyard run --input gen:poisson --policy drr --rate 200k --for 60s --metrics 127.0.0.1:9464
 
 Without --rate packets come as fast as they are taken, so delay is mostly time in the buffer (--buffer);
@@ -157,6 +158,7 @@ const CALIBRATE_EXAMPLES: &str = "Examples:
   humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9 --costs here.toml
   humpyard calibrate --quick --services forward,encrypt:cipher=cast-128 --json
   humpyard calibrate --matrix --plot plots
+  humpyard calibrate --services none --matrix-output cores.toml && humpyard topology cores.toml
 
 Times are those of one core, to which the measurement is pinned: leave the machine alone meanwhile. Packets of an inverse
 (decrypt, decompress, fec-decode) are what its service makes of the others. The line has a confidence interval of 95 %.";
@@ -242,7 +244,7 @@ pub(crate) struct TrafficOptions {
     /// Prefixes of the local side, from which the direction of a rule is seen
     #[arg(long, value_name = "PREFIX,...")]
     pub(crate) local: Option<String>,
-    /// What services cost: table:NAME (measured, predictive, everest), calibrated (what `humpyard calibrate --save` kept), or a file
+    /// What services cost: table:NAME (measured, predictive, everest, ps-hrw), calibrated (what `humpyard calibrate --save` kept), or a file
     #[arg(long, value_name = "table:NAME|calibrated|FILE", default_value = "table:measured")]
     pub(crate) costs: String,
     /// Delay beyond which a packet is late, for all services or one [default: 2ms]
@@ -416,6 +418,9 @@ pub(crate) struct RunArguments {
     /// Where packets go at which a service panicked, as they came in: a capture file; a .pcapng takes all link types
     #[arg(long, value_name = "FILE")]
     pub(crate) quarantine: Option<String>,
+    /// Have the hardware count cycles, instructions and cache misses of each thread, where it does: else one line says why not
+    #[arg(long)]
+    pub(crate) counters: bool,
     /// Write everything that is told and decided to this file, a line each, for `humpyard replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<String>,
@@ -599,9 +604,12 @@ pub(crate) struct CalibrateArguments {
     /// Keep the costs for this user, for `--costs calibrated`
     #[arg(long)]
     pub(crate) save: bool,
-    /// Measure the round trip of a cache line between all pairs of cores, too
+    /// Measure the ways between all pairs of cores, too: the round trip of a cache line, and handing over a packet
     #[arg(long)]
     pub(crate) matrix: bool,
+    /// Write them to this file with the tree of this machine, for `--topology FILE` (TOML); implies --matrix
+    #[arg(long, value_name = "FILE")]
+    pub(crate) matrix_output: Option<String>,
     /// Write plots (SVG), and a page with them and the papers' figures, into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) plot: Option<String>,

@@ -184,6 +184,12 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
             ));
         }
     }
+    if config.counters && config.clock == Clock::Virtual {
+        warnings.push(
+            "--counters does nothing by a virtual clock, whose workers are no threads: leave one of them out"
+                .to_owned(),
+        );
+    }
     let virtual_time = config.host == Host::Sim || config.clock == Clock::Virtual;
     let flat = matches!(config.topology, None | Some(TopologyChoice::Flat));
     if virtual_time && flat && config.costs.moves() != MovePenalties::NONE {

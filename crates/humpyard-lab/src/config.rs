@@ -241,6 +241,8 @@ pub struct RunConfig {
     pub chains: Vec<(String, Vec<String>)>,
     /// Whether packets are put back in the order of their flow when they leave.
     pub exit: Option<ExitOrder>,
+    /// Whether hardware is to count what each thread does. Live, in real time.
+    pub counters: bool,
     /// Policies that take over on the way, with the time since the start.
     pub swaps: Vec<(Duration, PolicySpec)>,
     /// Where everything that is told and decided is written; none writes nothing.
@@ -308,6 +310,7 @@ impl RunConfig {
             stall: Duration::ZERO,
             chains: Vec::new(),
             exit: None,
+            counters: false,
             swaps: Vec::new(),
             journal: None,
             timeline: None,
@@ -463,6 +466,7 @@ impl RunConfig {
             Rate::Load(load) => options.insert("load", load.to_string()),
         };
         if self.host == Host::Live {
+            options.insert("counters", self.counters.to_string());
             options.insert("clock", self.clock.name().to_owned());
             options.insert("in-flight", self.in_flight.to_string());
             options.insert("output", self.output.clone());

@@ -37,7 +37,9 @@ pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;
 pub use journal::{Parting, Replayed, replay};
 pub use reload::Reload;
-pub use result::{Damage, DurationSummary, Measured, PacketCounts, Panic, PortCounts, RunResult};
+pub use result::{
+    Damage, DurationSummary, Hardware, HardwareThread, Measured, PacketCounts, Panic, PortCounts, RunResult,
+};
 pub use rule::RuleChoice;
 pub use run::{Control, run, run_live, simulate};
 pub use topology::{CoreTree, TopologyChoice, Ways, parse_topology, topology_names};

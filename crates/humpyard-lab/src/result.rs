@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use humpyard_core::measure::{Histogram, Summary};
 use humpyard_core::mechanism::{Account, DropReason};
+use humpyard_runtime::{HardwareCounts, ThreadCounts};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::pace::ClockJumps;
 use humpyard_traffic::sink::Sent;
@@ -183,6 +184,40 @@ impl Damage {
     }
 }
 
+/// What hardware counted of the threads of a live run, outside of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Hardware {
+    /// Which counters there were not, and why; none where all were there.
+    pub missing: Option<String>,
+    /// By thread.
+    pub threads: Vec<HardwareThread>,
+}
+
+/// What hardware counted of one thread; none where it did not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HardwareThread {
+    /// The thread.
+    pub thread: String,
+    /// Cycles of its processor.
+    pub cycles: Option<u64>,
+    /// Instructions.
+    pub instructions: Option<u64>,
+    /// Accesses to memory that the last cache did not have.
+    pub cache_misses: Option<u64>,
+}
+
+impl Hardware {
+    pub(crate) fn of(counts: &HardwareCounts) -> Self {
+        let thread = |counts: &ThreadCounts| HardwareThread {
+            thread: counts.thread.to_string(),
+            cycles: counts.cycles,
+            instructions: counts.instructions,
+            cache_misses: counts.cache_misses,
+        };
+        Self { missing: counts.missing.clone(), threads: counts.threads.iter().map(thread).collect() }
+    }
+}
+
 /// Real times: different in every run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Measured {
@@ -198,6 +233,8 @@ pub struct Measured {
     pub swap_pause_max_ns: u64,
     /// Decision time over decision and processing time, from the means: two decisions and one service per packet.
     pub overhead_fraction: f64,
+    /// What hardware counted of the threads; none where nobody asked (`--counters`).
+    pub hardware: Option<Hardware>,
 }
 
 /// A distribution of real times, in ns.
@@ -227,6 +264,7 @@ impl Measured {
             overdue_max_ns: 0,
             swap_pause_max_ns: 0,
             overhead_fraction: if total > 0.0 { decisions_ns / total } else { 0.0 },
+            hardware: None,
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::environment::Environment;
 use crate::metrics::{About, Endpoint, Serving};
 use crate::parts::{self, AnyMeasured};
 use crate::reload::{self, Reload};
-use crate::result::{Damage, Measured, PacketCounts, Panic, PortCounts, RunResult};
+use crate::result::{Damage, Hardware, Measured, PacketCounts, Panic, PortCounts, RunResult};
 use crate::topology::placed;
 
 /// How a run is watched and ended from outside.
@@ -125,6 +125,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             packets: config.buffer,
             workers: config.cores,
             seats: placed(config, cores)?.seats,
+            hardware: config.counters,
             services,
             pacer,
             overload: config.overload.unwrap_or(if waits { Overload::Wait } else { Overload::Drop }),
@@ -177,6 +178,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         measured: Measured {
             overdue_max_ns: outcome.overdue_max.as_ns(),
             swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
+            hardware: outcome.counters.hardware().map(Hardware::of),
             ..timings(&result, outcome.wall, &outcome.decision)
         },
         reloads: outcome.replacements,

@@ -1,20 +1,34 @@
-//! What services count themselves, added up over their instances.
+//! What services count themselves, added up over their instances, and what hardware counts of threads.
 
 use std::collections::BTreeMap;
 
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_services::Counter;
 
-/// What the services of a run counted themselves, each over all its instances.
+use crate::hardware::HardwareCounts;
+
+/// What the services of a run counted themselves, each over all its instances, and hardware of its threads.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     services: Vec<BTreeMap<String, u64>>,
+    /// What hardware counted of the threads, if that was asked for.
+    hardware: Option<HardwareCounts>,
 }
 
 impl Counters {
     /// What this service counted, by name; nothing if it counts nothing.
     pub fn of(&self, service: ServiceId) -> BTreeMap<String, u64> {
         self.services.get(service.index()).cloned().unwrap_or_default()
+    }
+
+    /// What hardware counted of the threads; none where nobody asked.
+    pub fn hardware(&self) -> Option<&HardwareCounts> {
+        self.hardware.as_ref()
+    }
+
+    /// Adds what hardware counted.
+    pub(crate) fn add_hardware(&mut self, counted: HardwareCounts) {
+        self.hardware.get_or_insert_default().merge(counted);
     }
 
     /// Adds what an instance of a service counted.
@@ -32,6 +46,9 @@ impl Counters {
         for (index, counters) in other.services.into_iter().enumerate() {
             let counters = counters.into_iter().map(|(name, count)| Counter { name, count });
             self.add(ServiceId::from_index(index), counters);
+        }
+        if let Some(counted) = other.hardware {
+            self.add_hardware(counted);
         }
     }
 }

@@ -26,10 +26,11 @@ use humpyard_traffic::source::{Polled, Source};
 use crate::clock::{Clock, Now, Stopwatch};
 use crate::counters::Counters;
 use crate::crew::Crew;
+use crate::hardware::ThreadCounters;
 use crate::outcome::{OutAccount, Outcome, RunError, ServicePanic};
 use crate::own::Own;
 use crate::panic;
-use crate::placement::{Seat, Seated, seats};
+use crate::placement::{Seat, Seated, Thread, seats};
 use crate::replacement::{Replacement, Replacements};
 use crate::threads::Threads;
 use crate::virtual_cores::VirtualCores;
@@ -57,6 +58,8 @@ pub struct Live<'a, S, Q, A> {
     pub workers: usize,
     /// Where the threads sit, the dispatcher first, by a real clock; none is as [`seats`](crate::seats()) says.
     pub seats: Option<Vec<Seat>>,
+    /// Whether hardware is to count what each thread does, where it can: by a real clock.
+    pub hardware: bool,
     /// Makes each service.
     pub services: Vec<Factory>,
     /// Finds flow, client and service.
@@ -124,6 +127,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
     let now = if is_real { Now::Real(stopwatch) } else { Now::Virtual(Time::ZERO) };
     let seated = seats[0].take();
     crew.wait_until_ready();
+    let counting = (is_real && live.hardware).then(|| ThreadCounters::start(Thread::Dispatcher));
     let started = Instant::now();
     let mut dispatcher = Dispatcher {
         given: IdSet::new(live.workers.max(1)),
@@ -172,6 +176,9 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
         crew,
         ..
     } = dispatcher;
+    if let Some(counting) = counting {
+        counters.add_hardware(counting.end());
+    }
     // No thread outlives the run, whatever became of it.
     let ended = crew.end();
     worked?;
@@ -225,7 +232,7 @@ fn crew<S: Steer, Q: Share, A: Allocate>(
         Clock::Real if live.workers == 0 => Crew::Own(Own::new(stopwatch, bench())),
         Clock::Real => {
             let in_flight = live.measured.scheduler().in_flight() as usize;
-            Crew::Threads(Threads::start(&seats[1..], in_flight, stopwatch, doorbell, bench)?)
+            Crew::Threads(Threads::start(&seats[1..], in_flight, stopwatch, doorbell, live.hardware, bench)?)
         }
     })
 }

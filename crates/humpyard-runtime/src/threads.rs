@@ -34,16 +34,17 @@ struct Hand {
 }
 
 impl Threads {
-    /// Starts a worker in each of these seats, with at most `in_flight` packets each.
+    /// Starts a worker in each of these seats, with at most `in_flight` packets each; with `hardware` that counts what they do.
     pub(crate) fn start(
         seats: &[Seat],
         in_flight: usize,
         stopwatch: Stopwatch,
         doorbell: &Arc<Doorbell>,
+        hardware: bool,
         bench: impl Fn() -> Workbench,
     ) -> Result<Self, RunError> {
         let hand = |(number, &seat): (usize, &Seat)| {
-            let hand = Hand::start(number, seat, in_flight, stopwatch, doorbell, bench());
+            let hand = Hand::start(number, seat, in_flight, stopwatch, doorbell, hardware, bench());
             hand.map_err(RunError::Thread)
         };
         Ok(Self { hands: seats.iter().enumerate().map(hand).collect::<Result<_, _>>()?, next: 0 })
@@ -143,6 +144,7 @@ impl Hand {
         in_flight: usize,
         stopwatch: Stopwatch,
         doorbell: &Arc<Doorbell>,
+        hardware: bool,
         bench: Workbench,
     ) -> io::Result<Self> {
         // A worker gives the places of a batch back when the whole batch is done, so they are needed beside those in flight.
@@ -157,6 +159,7 @@ impl Hand {
             dispatcher: Arc::clone(doorbell),
             bench,
             laps: Laps::new(stopwatch),
+            hardware,
         };
         let thread = thread::Builder::new().name(format!("worker {number}")).spawn(move || worker.work())?;
         Ok(Self { jobs, done, signals, thread, switching: None })
@@ -197,7 +200,7 @@ mod tests {
         });
         let bench = || Workbench::new(core::slice::from_ref(&factory), false);
         let doorbell = Arc::new(Doorbell::new().unwrap());
-        Threads::start(&seats(workers)[1..], IN_FLIGHT, Stopwatch::start(), &doorbell, bench).unwrap()
+        Threads::start(&seats(workers)[1..], IN_FLIGHT, Stopwatch::start(), &doorbell, false, bench).unwrap()
     }
 
     fn threads(workers: usize) -> Threads {

@@ -16,6 +16,7 @@ use rtrb::{Consumer, Producer};
 
 use crate::clock::Stopwatch;
 use crate::counters::Counters;
+use crate::hardware::ThreadCounters;
 use crate::panic;
 use crate::placement::Seat;
 use crate::wait::{Bell, Doorbell, Next, Patience};
@@ -210,6 +211,8 @@ pub(crate) struct Worker {
     pub(crate) dispatcher: Arc<Doorbell>,
     pub(crate) bench: Workbench,
     pub(crate) laps: Laps,
+    /// Whether hardware is to count what it does.
+    pub(crate) hardware: bool,
 }
 
 /// A sleep is never longer, so that a dispatcher that is gone is noticed.
@@ -221,13 +224,18 @@ impl Worker {
     /// Serves until it is over and the ring is empty, and tells what the services counted.
     pub(crate) fn work(mut self) -> Counters {
         let _seated = self.seat.take();
+        let counting = self.hardware.then(|| ThreadCounters::start(self.seat.thread));
         self.signals.ready.store(true, Ordering::Release);
         let mut patience = Patience::new(self.seat.shared);
         loop {
             if self.serve_batch() {
                 patience.reset();
             } else if self.is_over() && self.jobs.is_empty() {
-                return self.bench.counters();
+                let mut counters = self.bench.counters();
+                if let Some(counting) = counting {
+                    counters.add_hardware(counting.end());
+                }
+                return counters;
             } else if patience.wait() == Next::Sleep {
                 self.signals.jobs.sleep(SLEEP_MAX, || !self.jobs.is_empty() || self.is_over());
             }

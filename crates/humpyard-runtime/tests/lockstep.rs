@@ -317,6 +317,7 @@ impl Case<'_> {
             packets: self.packets,
             workers: self.cores,
             seats: None,
+            hardware: false,
             services,
             classifier: self.classifier(),
             source,

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use comfy_table::Table;
 use humpyard::lab::calibrate::{
-    CalibrateOptions, Calibration, EVICTED, Matrix, ServiceCalibration, calibrate as measure, parse_services,
+    CalibrateOptions, Calibration, EVICTED, HANDED_OVER, Matrix, ServiceCalibration, calibrate as measure,
+    parse_services,
 };
 use humpyard::lab::calibrated_path;
 use humpyard::lab::report::ReportFile;
@@ -34,6 +35,7 @@ const CORES_SHOWN: usize = 24;
 pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode, Failure> {
     let options = options(arguments)?;
     let files = cost_files(arguments, &options)?;
+    let topology = arguments.matrix_output.as_deref().map(topology_file).transpose()?;
     let directory = arguments.plot.as_deref().map(PlotDirectory::create).transpose()?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", arguments.common.quiet);
@@ -48,6 +50,11 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode, Fail
     drop(progress);
     for file in files {
         file.write(&calibration.cost_file().text())?;
+    }
+    if let Some(file) = topology
+        && let Some(tree) = calibration.topology()?
+    {
+        file.write(&tree.text())?;
     }
     if let Some(directory) = directory {
         directory.write(&calibration)?;
@@ -68,7 +75,7 @@ fn options(arguments: &CalibrateArguments) -> Result<CalibrateOptions, Failure> 
     Ok(CalibrateOptions {
         services: parse_services(&arguments.services).map_err(|error| Failure::new(format!("--services: {error}")))?,
         longest: Duration::from_secs_f64(seconds),
-        matrix: arguments.matrix,
+        matrix: arguments.matrix || arguments.matrix_output.is_some(),
         seed: Seed(arguments.common.seed),
     })
 }
@@ -97,6 +104,14 @@ fn cost_files(arguments: &CalibrateArguments, options: &CalibrateOptions) -> Res
         ));
     }
     Ok(files)
+}
+
+/// The file that the ways between cores will be written to, made likewise.
+fn topology_file(path: &str) -> Result<ReportFile, Failure> {
+    if path == "-" {
+        return Err(Failure::new("--matrix-output takes the name of a file, cores.toml for example, not `-`"));
+    }
+    Ok(ReportFile::create(path)?)
 }
 
 /// A directory for plots.
@@ -162,6 +177,11 @@ fn text(calibration: &Calibration, arguments: &CalibrateArguments) -> String {
             "\nNext: humpyard sim --input YOUR.pcap --policy hrw --cores 8 --load 0.9 --costs {costs}\n"
         ));
     }
+    if let Some(path) = &arguments.matrix_output {
+        text.push_str(&format!(
+            "\nNext: humpyard topology {path}, or humpyard run --input YOUR.pcap --policy h-cahrw --topology {path}\n"
+        ));
+    }
     if let Some(path) = &arguments.plot {
         text.push_str(&format!("\nThe same with plots, for a browser: {}\n", name(Path::new(path), PAGE)));
     }
@@ -215,22 +235,33 @@ fn papers() -> Table {
 }
 
 fn cores(matrix: &Matrix) -> String {
-    if matrix.round_trip_ns.is_empty() {
+    if matrix.processors.len() < 2 {
         return "\nOnly one core is allowed here, so there are no ways between cores to measure.\n".to_owned();
     }
-    let times = || matrix.round_trip_ns.iter().enumerate().flat_map(|(row, times)| &times[row + 1..]);
+    let round_trips = ways(
+        &matrix.processors,
+        &matrix.round_trip_ns,
+        "Round trip of a cache line from processor to processor and back",
+    );
+    let longer = format!("What {HANDED_OVER} bytes take longer that the other processor has written last");
+    round_trips + &ways(&matrix.processors, &matrix.hand_over_ns, &longer)
+}
+
+/// A table of times between processors.
+fn ways(processors: &[usize], rows: &[Vec<f64>], title: &str) -> String {
+    let times = || rows.iter().enumerate().flat_map(|(row, times)| &times[row + 1..]);
     let (least, most) = times().fold((f64::INFINITY, 0.0f64), |(least, most), &time| (least.min(time), most.max(time)));
     let range = format!("from {} to {}", time(least), time(most));
-    let count = matrix.processors.len();
+    let count = processors.len();
     if count > CORES_SHOWN {
-        return format!("\nRound trip of a cache line between {count} cores: {range}; see --json and --plot.\n");
+        return format!("\n{title}, between {count} cores: {range}; see --json and --plot.\n");
     }
-    let names: Vec<String> = matrix.processors.iter().map(ToString::to_string).collect();
+    let names: Vec<String> = processors.iter().map(ToString::to_string).collect();
     let headings: Vec<&str> = ["ns"].into_iter().chain(names.iter().map(String::as_str)).collect();
     let mut table = table(&headings);
-    for (row, times) in matrix.round_trip_ns.iter().enumerate() {
+    for (row, times) in rows.iter().enumerate() {
         let cell = |(column, time): (usize, &f64)| if row == column { String::new() } else { format!("{time:.0}") };
         table.add_row([names[row].clone()].into_iter().chain(times.iter().enumerate().map(cell)));
     }
-    format!("\nRound trip of a cache line from processor to processor and back, {range}:\n{table}\n")
+    format!("\n{title}, {range}:\n{table}\n")
 }

@@ -25,6 +25,7 @@ pub(crate) fn run_configuration(arguments: &RunArguments) -> Result<RunConfig, F
     config.both_ways = arguments.both_ways;
     config.drop_privileges = !arguments.keep_privileges;
     config.quarantine = arguments.quarantine.clone();
+    config.counters = arguments.counters;
     config.journal = arguments.journal.clone();
     config.timeline = timeline(&arguments.timeline)?;
     own_files(&config)?;

@@ -3,7 +3,7 @@
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use humpyard::lab::statistics::{Figure, PolicyStatistics};
-use humpyard::lab::{Comparison, RunResult};
+use humpyard::lab::{Comparison, HardwareThread, RunResult};
 use humpyard::measure::{CacheSummary, WarmUp};
 
 use crate::figures::{bit_rate, counted, figure, packet_rate, percent, range, time};
@@ -41,7 +41,7 @@ of each figure the median of the repetitions; below it their range, where they d
 pub(crate) fn comparison(comparison: &Comparison) -> String {
     let moved = if has_topology(&comparison.runs) { MOVED } else { "" };
     if comparison.repetitions > 1 {
-        let table = repeated(&comparison.statistics);
+        let table = repeated(&comparison.statistics, has_topology(&comparison.runs));
         let legend = LEGEND.replace("cores busy ", "least, most");
         format!("{table}\n{} repetitions: {REPEATED}\n{legend}{moved}\n", comparison.repetitions)
     } else {
@@ -65,9 +65,12 @@ const REPEATED_COLUMNS: [(&str, &str); 12] = [
     ("dropped", "dropped_fraction"),
 ];
 
-/// One row per policy: medians, and ranges below them.
-fn repeated(statistics: &[PolicyStatistics]) -> Table {
-    let is_told = |key: &str| statistics.iter().all(|policy| policy.figures.contains_key(key));
+/// One row per policy: medians, and ranges below them; of moves between cores where that is asked for.
+fn repeated(statistics: &[PolicyStatistics], moved: bool) -> Table {
+    let is_told = |key: &str| {
+        let is_known = statistics.iter().all(|policy| policy.figures.contains_key(key));
+        is_known && (moved || !["moves_per_packet", "bytes_away_fraction"].contains(&key))
+    };
     let columns: Vec<(&str, &str)> = REPEATED_COLUMNS.into_iter().filter(|(_, key)| is_told(key)).collect();
     let headings: Vec<&str> = ["policy"].into_iter().chain(columns.iter().map(|&(heading, _)| heading)).collect();
     let mut table = table(&headings);
@@ -83,9 +86,11 @@ fn repeated(statistics: &[PolicyStatistics]) -> Table {
     table
 }
 
-/// Whether every run tells of moves between cores.
+/// Whether every run tells of moves between cores, and was asked to: live runs have the machine's topology unasked, and tell of
+/// them in --json, the summary and the page.
 fn has_topology(runs: &[RunResult]) -> bool {
-    runs.iter().all(|run| run.summary.cache.is_some())
+    let unasked = |run: &RunResult| run.options.get("topology").is_some_and(|topology| topology == "machine");
+    runs.iter().all(|run| run.summary.cache.is_some() && (run.host == "sim" || !unasked(run)))
 }
 
 /// One row per run.
@@ -149,6 +154,7 @@ pub(crate) fn summary(run: &RunResult) -> String {
     lines.extend(measurement_lines(run));
     lines.extend(core_lines(run));
     lines.extend(service_lines(run));
+    lines.extend(hardware_lines(run));
     lines.push(line("decision", decisions(run, live && !by_virtual_clock)));
     for (index, seat) in threads(run).lines().take(LINES_MAX).enumerate() {
         lines.push(line(if index == 0 { "threads" } else { "" }, seat.trim_start().to_owned()));
@@ -347,6 +353,24 @@ fn service_lines(run: &RunResult) -> Vec<String> {
     };
     let services = run.summary.services.iter().enumerate();
     services.flat_map(|(index, one)| [Some(service((index, one))), counted(one)]).flatten().collect()
+}
+
+/// What hardware counted of each thread, and what it did not.
+fn hardware_lines(run: &RunResult) -> Vec<String> {
+    let Some(hardware) = &run.measured.hardware else { return Vec::new() };
+    let of_thread = |thread: &HardwareThread| {
+        let count = |name: &str, count: Option<u64>| count.map(|count| format!("{count} {name}"));
+        let counts = [
+            count("cycles", thread.cycles),
+            count("instructions", thread.instructions),
+            count("cache misses", thread.cache_misses),
+        ];
+        let counts: Vec<String> = counts.into_iter().flatten().collect();
+        (!counts.is_empty()).then(|| format!("{}: {}", thread.thread, counts.join(", ")))
+    };
+    let missing = hardware.missing.iter().map(|missing| format!("not counted: {missing}"));
+    let texts = hardware.threads.iter().filter_map(of_thread).take(LINES_MAX).chain(missing);
+    texts.enumerate().map(|(index, text)| line(if index == 0 { "hardware" } else { "" }, text)).collect()
 }
 
 /// Only a run in real time has work to compare with.

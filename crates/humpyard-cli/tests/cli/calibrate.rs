@@ -102,7 +102,7 @@ fn a_file_of_costs_is_read_by_every_command() {
     }
     let cores = cores_allowed();
     let mut expected = vec!["calibration.html", "decompress.svg", "forward.svg"];
-    expected.extend((cores > 1).then_some("matrix.svg"));
+    expected.extend(["hand-over.svg", "matrix.svg"].into_iter().filter(|_| cores > 1));
     assert_eq!(files(&at.join("plots/new")), expected);
     for file in expected {
         let text = fs::read_to_string(at.join("plots/new").join(file)).expect("a file");
@@ -175,7 +175,32 @@ fn one_core_has_no_pairs() {
     assert!(said.code == Some(0) && said.out.contains("Only one core is allowed"), "{said:?}");
     assert_eq!(files(&directory.path().join("plots")), ["calibration.html"]);
     let matrix = on_one_core(&["--json"]).expect("taskset").json()["matrix"].clone();
-    assert_eq!(matrix, serde_json::json!({"processors": [0], "round_trip_ns": []}));
+    assert_eq!(matrix, serde_json::json!({"processors": [0], "round_trip_ns": [], "hand_over_ns": []}));
+}
+
+#[test]
+fn what_was_measured_between_cores_is_a_topology() {
+    let directory = directory();
+    let at = directory.path();
+    let measured = document(at, &format!("{SHORT} --services none --matrix-output cores.toml"));
+    let shown = document(at, "topology cores.toml");
+    let hand_over = |one: usize, other: usize| {
+        let place = |processor: &Value| {
+            let processors = measured["matrix"]["processors"].as_array().expect("processors");
+            processors.iter().position(|other| other == processor).expect("it was measured")
+        };
+        let [one, other] = [one, other].map(|core| place(&shown["processors"][core]));
+        measured["matrix"]["hand_over_ns"][one][other].as_f64().expect("a time")
+    };
+    let cores = cores_allowed();
+    for (one, other) in (0..cores).flat_map(|one| (0..cores).map(move |other| (one, other))) {
+        let cost = shown["matrix"][one][other].as_f64().expect("a cost");
+        let expected = if one == other { 1.0 } else { 1.0 + hand_over(one, other) / 1000.0 };
+        // Files have tenths of ns.
+        assert!((cost - expected).abs() < 0.0012, "{one} {other}: {cost} {expected}");
+    }
+    let capture = "run --input gen:poisson:packets=500 --policy h-cahrw --quiet --topology cores.toml";
+    assert_eq!(document(at, capture)["options"]["topology"], "cores.toml");
 }
 
 #[test]

@@ -60,7 +60,15 @@ const RESULT: &[(&str, &[&str])] = &[
     ("/services/0/late", &["count", "fraction"]),
     (
         "/measured",
-        &["wall_ns", "decision_ns", "overdue_max_ns", "overhead_fraction", "packets_per_second", "swap_pause_max_ns"],
+        &[
+            "wall_ns",
+            "decision_ns",
+            "overdue_max_ns",
+            "overhead_fraction",
+            "packets_per_second",
+            "swap_pause_max_ns",
+            "hardware",
+        ],
     ),
     ("/measured/decision_ns", &["mean", "p50", "p99"]),
     ("/environment", &["version", "cpu", "kernel", "trace_sha256", "threads"]),

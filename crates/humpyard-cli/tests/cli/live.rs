@@ -179,3 +179,26 @@ fn a_summary_for_people_is_on_the_standard_output() {
     let said = run(directory.path(), &["demo", "--packets", "5000", "--workers", "1", "--quiet"]);
     assert!(said.code == Some(0) && said.err.is_empty(), "{said:?}");
 }
+
+/// Where there are no counters, or they are not permitted, one line says so, and the run goes on.
+#[test]
+fn hardware_counts_or_says_why_not() {
+    let directory = directory();
+    let run = "run --input gen:poisson:packets=2k --policy hrw --workers 2 --quiet";
+    let result = document(directory.path(), &format!("{run} --counters"));
+    let hardware = &result["measured"]["hardware"];
+    let threads = hardware["threads"].as_array().expect("threads");
+    let names: Vec<&str> = threads.iter().filter_map(|thread| thread["thread"].as_str()).collect();
+    assert_eq!(names, ["dispatcher", "worker 0", "worker 1"]);
+    let missing = hardware["missing"].as_str().unwrap_or_default();
+    for (key, name) in [("cycles", "cycles"), ("instructions", "instructions"), ("cache_misses", "cache misses")] {
+        for thread in threads {
+            assert!(thread[key].is_u64() || missing.contains(name), "{key}: {hardware}");
+        }
+    }
+    let said = good(directory.path(), &format!("{run} --counters")).out;
+    assert!(said.lines().any(|line| line.starts_with("hardware ")), "{said}");
+    assert_eq!(document(directory.path(), run)["measured"]["hardware"], Value::Null);
+    let alone = document(directory.path(), &format!("{run} --counters").replace("--workers 2", "--workers 0"));
+    assert_eq!(alone["measured"]["hardware"]["threads"].as_array().map(Vec::len), Some(1));
+}

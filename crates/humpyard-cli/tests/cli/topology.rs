@@ -57,7 +57,8 @@ fn what_is_written_is_read_again() {
 fn errors_have_their_place_and_a_way_out() {
     let directory = directory();
     let at = directory.path();
-    std::fs::write(at.join("bad.toml"), "version = 1\nlevels = [{ kind = \"core\" }]\ncores = [0, 0]\n").expect("a file");
+    std::fs::write(at.join("bad.toml"), "version = 1\nlevels = [{ kind = \"core\" }]\ncores = [0, 0]\n")
+        .expect("a file");
     for (command, said) in [
         ("topology e5356", "did you mean `e5355`?"),
         ("topology 2x", "2x4x2 for example"),
@@ -83,7 +84,8 @@ fn moves_between_caches_are_counted_and_charged() {
     let cache = &moving["cache"];
     let (moves, away) = (cache["moves_per_packet"].as_f64().unwrap(), cache["bytes_away_fraction"].as_f64().unwrap());
     assert!(moves > 0.5 && away > 0.3 && away < moves, "{cache}");
-    let sum: u64 = ["shared_l2", "same_socket", "other_socket"].map(|key| cache[key]["packets"].as_u64().unwrap()).iter().sum();
+    let sum: u64 =
+        ["shared_l2", "same_socket", "other_socket"].map(|key| cache[key]["packets"].as_u64().unwrap()).iter().sum();
     assert_eq!(cache["moves"].as_u64(), Some(sum));
     let busy = |result: &Value| -> f64 {
         result["cores_detail"].as_array().unwrap().iter().map(|core| core["utilization"].as_f64().unwrap()).sum()
@@ -126,7 +128,8 @@ fn live_workers_have_the_place_of_their_processor() {
     let flat = document(at, &format!("{words} --topology flat"));
     assert_eq!((&flat["cache"], &flat["options"]["topology"]), (&Value::Null, &"flat".into()));
     assert!(document(at, &format!("{words} --workers 4 --topology 2x2"))["cache"].is_object());
-    std::fs::write(at.join("away.toml"), "version = 1\nlevels = [{ kind = \"core\" }]\ncores = [900, 901]\n").expect("a file");
+    std::fs::write(at.join("away.toml"), "version = 1\nlevels = [{ kind = \"core\" }]\ncores = [900, 901]\n")
+        .expect("a file");
     let error = refused(at, &format!("{words} --topology away.toml"));
     assert!(error.contains("it has no processor"), "{error}");
 }

@@ -27,9 +27,11 @@ use humpyard_services::{entries, prepare};
 use serde::Serialize;
 
 pub use fit::LineFit;
-pub use matrix::Matrix;
+pub use matrix::{HANDED_OVER, Matrix};
 
 use crate::costs::{CalibratedService, CostFile};
+use crate::parts::TYPICAL_BYTES;
+use crate::topology::{CoreTree, PACKET_NS};
 use crate::{Environment, LabError};
 use fit::{median, quantile, sorted};
 use packets::Packets;
@@ -481,6 +483,21 @@ impl Calibration {
             moves: MovePenalties::NONE,
             services: self.services.iter().map(cost).collect::<BTreeMap<_, _>>(),
         }
+    }
+
+    /// What `--topology` reads: the tree of the machine, with what was measured between its cores. None where that was not.
+    ///
+    /// A packet that stays takes what the median service was measured to take for one of 800 bytes, or 1 µs where none was.
+    ///
+    /// # Errors
+    /// More processors than a topology can have.
+    pub fn topology(&self) -> Result<Option<CoreTree>, LabError> {
+        let Some(matrix) = &self.matrix else { return Ok(None) };
+        let times = self.services.iter().map(|service| service.fit.at(f64::from(TYPICAL_BYTES)).max(1.0));
+        let packet_ns = if self.services.is_empty() { PACKET_NS } else { median(&sorted(times)) };
+        let machine = self.environment.cpu.as_deref().unwrap_or("an unknown processor");
+        let source = format!("humpyard {} calibrate on {machine}", self.environment.version);
+        matrix.topology(packet_ns, &source).map(Some)
     }
 
     /// The plots, by the name of the file that each is for: one for each service, and the heat map of the ways between cores.

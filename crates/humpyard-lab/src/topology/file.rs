@@ -20,7 +20,7 @@ const KEYS: [&str; 6] = ["version", "source", "levels", "cores", "matrix", "meas
 const LEVEL_KEYS: [&str; 2] = ["kind", "cost"];
 const MEASURED_KEYS: [&str; 3] = ["packet_ns", "hand_over_ns", "round_trip_ns"];
 /// What a packet takes where nobody says what, in ns.
-const PACKET_NS: f64 = 1000.0;
+pub(crate) const PACKET_NS: f64 = 1000.0;
 
 /// Reads a file.
 pub(super) fn read(path: &str) -> Result<CoreTree, LabError> {
@@ -369,7 +369,7 @@ mod tests {
             slip(&GOOD.replace("cores =", "core ="))
                 .starts_with("t.toml:3:1: no key of a topology `core`; did you mean `cores`?")
         );
-        assert!(slip(&GOOD.replace("\"l2\"", "\"l4\"")).contains("t.toml:2:52: no kind of level `l4`"));
+        assert!(slip(&GOOD.replace("\"l2\"", "\"l4\"")).contains("t.toml:2:53: no kind of level `l4`"));
         assert!(slip(&GOOD.replace("cost = 2.5", "cost = 0.5")).contains("`cost` is that of leaving a group"));
         assert!(slip(&GOOD.replace("cost = 2.5", "price = 2.5")).contains("no key of a level `price`"));
         assert!(slip(&GOOD.replace("[[0]]", "[0]")).starts_with("t.toml:3:26: `cores` has as many levels"));

@@ -89,31 +89,25 @@ fn first_in(path: &Path) -> Option<usize> {
 }
 
 /// The tree of processors that are sorted by their parts. Levels that tell nothing more than the one above are left out, and
-/// caches that each core has for itself.
+/// second caches that each core has for itself.
 fn tree(processors: &[Processor]) -> Result<Topology, LabError> {
-    let of = |kind: LevelKind| {
-        let at = LevelKind::ALL.iter().position(|&other| other == kind).unwrap_or_default();
-        groups(processors, at)
-    };
-    let (cores, threads) = (of(LevelKind::Core), of(LevelKind::Thread));
+    let all = LevelKind::ALL.into_iter().enumerate().map(|(part, kind)| (kind, groups(processors, part)));
+    let all: Vec<(LevelKind, Vec<u16>)> = all.collect();
+    let cores = all.iter().find(|(kind, _)| *kind == LevelKind::Core).map(|(_, group)| group.clone());
     let mut kept: Vec<(LevelKind, Vec<u16>)> = Vec::new();
-    let mut above = vec![0; processors.len()];
-    for kind in LevelKind::ALL {
-        let group = of(kind);
-        let keeps = match kind {
-            // Who shares one must be known, also where all do.
-            LevelKind::L2 => group != cores,
-            LevelKind::Core => group != threads,
-            LevelKind::Thread => true,
-            _ => group != above && group != cores,
+    for (kind, group) in all {
+        let is_new = match kept.last() {
+            Some((_, above)) => group != *above,
+            None => group.iter().any(|&group| group > 0),
         };
+        // Who shares a second cache must be known, also where all do.
+        let keeps = if kind == LevelKind::L2 { Some(&group) != cores.as_ref() } else { is_new };
         if keeps {
-            above.clone_from(&group);
             kept.push((kind, group));
         }
     }
-    if let Some((kind, _)) = kept.last_mut().filter(|_| cores == threads) {
-        *kind = LevelKind::Core;
+    if kept.is_empty() {
+        kept.push((LevelKind::Core, vec![0; processors.len()]));
     }
     let costs = usual_costs(&kept.iter().map(|&(kind, _)| kind).collect::<Vec<_>>());
     let level = |((kind, group), cost_permille)| Level { kind, group, cost_permille };
@@ -177,21 +171,22 @@ mod tests {
 
     #[test]
     fn sockets_caches_and_threads_are_found_in_the_order_of_the_tree() {
-        // Two sockets of two caches of the third level of one core of two threads, numbered across.
+        // Two sockets of two cores of two threads, numbered across.
         let machine = machine(&[
-            (0, 0, "0,4", "0,4", "0,4"),
-            (1, 1, "1,5", "1,5", "1,5"),
-            (0, 0, "2,6", "2,6", "2,6"),
-            (1, 1, "3,7", "3,7", "3,7"),
-            (0, 0, "0,4", "0,4", "0,4"),
-            (1, 1, "1,5", "1,5", "1,5"),
-            (0, 0, "2,6", "2,6", "2,6"),
-            (1, 1, "3,7", "3,7", "3,7"),
+            (0, 0, "0,2,4,6", "0,4", "0,4"),
+            (1, 1, "1,3,5,7", "1,5", "1,5"),
+            (0, 0, "0,2,4,6", "2,6", "2,6"),
+            (1, 1, "1,3,5,7", "3,7", "3,7"),
+            (0, 0, "0,2,4,6", "0,4", "0,4"),
+            (1, 1, "1,3,5,7", "1,5", "1,5"),
+            (0, 0, "0,2,4,6", "2,6", "2,6"),
+            (1, 1, "1,3,5,7", "3,7", "3,7"),
         ]);
         let whole = read(machine.path(), &[0, 1, 2, 3, 4, 5, 6, 7]).unwrap();
         assert_eq!(kinds(&whole.tree), [LevelKind::Socket, LevelKind::Core, LevelKind::Thread]);
         assert_eq!(whole.processors, [0, 4, 2, 6, 1, 5, 3, 7]);
         let some = read(machine.path(), &[1, 2, 6]).unwrap();
+        assert_eq!(kinds(&some.tree), [LevelKind::Socket, LevelKind::Thread]);
         assert_eq!(some.processors, [2, 6, 1]);
         assert_eq!(some.tree.distance_permille(CoreId(0), CoreId(1)), 1050);
         assert_eq!(some.tree.distance_permille(CoreId(0), CoreId(2)), 2000);
@@ -216,6 +211,14 @@ mod tests {
         let tree = read(machine.path(), &[0, 1, 2, 3]).unwrap().tree;
         assert_eq!(kinds(&tree), [LevelKind::Node, LevelKind::Core]);
         assert_eq!((0..4).map(|core| tree.group(1, CoreId::from_index(core))).collect::<Vec<_>>(), [0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn a_core_may_be_all_there_is_of_a_socket_or_of_the_machine() {
+        let machine = machine(&[(0, 0, "0", "0", "0"), (1, 1, "1", "1", "1")]);
+        let two = read(machine.path(), &[0, 1]).unwrap().tree;
+        assert_eq!((kinds(&two), two.cost_permille(1)), (vec![LevelKind::Socket], 2000));
+        assert_eq!(kinds(&read(machine.path(), &[1]).unwrap().tree), [LevelKind::Core]);
     }
 
     #[test]

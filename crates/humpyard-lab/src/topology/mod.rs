@@ -13,6 +13,7 @@ use humpyard_core::name::unknown;
 use humpyard_core::policy::{LevelKind, Topology};
 use humpyard_runtime::processors;
 
+pub(crate) use file::PACKET_NS;
 pub(crate) use place::placed;
 
 use crate::LabError;

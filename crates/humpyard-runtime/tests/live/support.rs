@@ -147,6 +147,7 @@ impl Run<'_> {
             packets: self.packets,
             workers: self.workers,
             seats: None,
+            hardware: false,
             services: vec![match self.factory {
                 Some(make) => make(),
                 None => prepare(&self.service.parse().expect("a name")).expect("a valid service"),
