@@ -24,7 +24,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use humpyard_core::id::{CoreId, FlowId, Id, IdVec};
+use humpyard_core::id::{CoreId, FlowId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
 use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};

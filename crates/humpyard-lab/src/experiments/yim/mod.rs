@@ -42,10 +42,10 @@ fn cost(part: Part, single_compute: u64) -> PartCost {
 
 /// The policies of the figure: in turn, the least load, and that with a look at the last choice.
 const SS: &str = "ss";
-const ML: &str = "ml:full=hold";
-const MLP: &str = "mlp:full=hold";
-const MLP_LARGE: &str = "mlp:full=hold,alpha=3";
-const POLICIES: [&str; 6] = [SS, ML, MLP, MLP_LARGE, "ml", "fcfs-thread"];
+const ML: &str = "ml";
+const MLP: &str = "mlp";
+const MLP_LARGE: &str = "mlp:alpha=3";
+const POLICIES: [&str; 5] = [SS, ML, MLP, MLP_LARGE, "fcfs-thread"];
 
 const COLUMNS: [Column; 11] = [
     Column::text("policy"),
@@ -102,7 +102,7 @@ impl Experiment for Figure2 {
             description: "The paper's IXP1200 is a model: elements of four threads, of which one at a time computes while the others wait for \
                           memory. To compute a cell that begins a frame takes 3 us, one in its middle 0.8 us, one that ends it 1.6 us, and a \
                           frame of one cell 2.4 us; after that each waits for memory, 3, 1.2, 2 and 4 us. The end of a frame is computed after its \
-                          beginning. Cells come as fast as they are taken, of frames of one length. The load of an element is the part of \
+                          beginning. Cells of frames of one length come as soon as a thread is idle. The load of an element is the part of \
                           the time in which it computes.",
         }
     }
