@@ -7,7 +7,7 @@ use super::super::{About, Column, Experiment, Row, Scale, Table, Verdict};
 use super::claims::{Bound, beside, claimed, told};
 use super::machine::{DecisionCost, Feed, Trial, run};
 use super::workload::{ALL, Cost, Workload};
-use super::{DRAWS, FULL, PAPER, TOPOLOGY};
+use super::{DRAWS, FULL, PAPER, QUICK_SATURATED, TOPOLOGY};
 use crate::LabError;
 use crate::plot::{Axis, Line, LinePlot, Point, Svg};
 use crate::statistics::Statistic;
@@ -60,7 +60,8 @@ impl Experiment for BetaSweep {
     fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
         let (workload, draw) = (ALL[part % ALL.len()], part / ALL.len() + 1);
         let seed = Seed(seed.0.wrapping_add(draw as u64 - 1));
-        let offered = workload.offered(Cost::Model, workload.packets(scale), seed)?;
+        let offered =
+            workload.offered(Cost::Model, workload.packets(scale).min(scale.pick(QUICK_SATURATED, u64::MAX)), seed)?;
         let topology = parse_topology(TOPOLOGY)?;
         let places = RESIDUALS.into_iter().flat_map(|residual| BETAS.map(|beta| (residual, beta)));
         let rows = places.map(|(residual, beta)| {

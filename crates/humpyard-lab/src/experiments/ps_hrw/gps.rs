@@ -122,7 +122,7 @@ fn share_rows(draw: usize, scale: Scale, seed: Seed, topology: &Topology) -> Res
         let mut random = seed.stream("ps-hrw/gps/keys");
         let keys: Vec<u64> = windows.iter().map(|_| random.bits()).collect();
         let whole: u64 = windows.iter().map(|&window| u64::from(window)).sum();
-        let rounds = scale.pick(40_000, 400_000) / whole;
+        let rounds = scale.pick(20_000, 400_000) / whole;
         // Eight times as many as each needs for its part: the run ends when the first has none left.
         let packets = keys.iter().enumerate().flat_map(|(flow, &key)| {
             let count = 8 * rounds * u64::from(windows[flow]);
@@ -153,7 +153,7 @@ fn share_rows(draw: usize, scale: Scale, seed: Seed, topology: &Topology) -> Res
 /// What a class gets of what it offers, while another offers ever more; the 99 % of its delays in us as the mean.
 fn flood_rows(draw: usize, scale: Scale, seed: Seed, topology: &Topology) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
-    let time_ns = scale.pick(50_000_000, 500_000_000);
+    let time_ns = scale.pick(20_000_000, 500_000_000);
     for flood in FLOODS {
         let mut random = seed.stream("ps-hrw/gps/flood");
         let keys: Vec<u64> = (0..2 * CONNECTIONS).map(|_| random.bits()).collect();

@@ -268,7 +268,7 @@ impl<'a> Machine<'a> {
     /// Packets come as fast as they are taken: while a core has more than so many, none comes.
     fn saturate(&mut self, most: u32) {
         let mut packets = self.trial.packets.iter();
-        while packets.len() > 0 || !self.under_way.is_empty() {
+        while packets.len() > 0 || self.measured.account().held > 0 {
             while !self.is_full(most)
                 && let Some(&packet) = packets.next()
             {
@@ -388,6 +388,8 @@ impl<'a> Machine<'a> {
     }
 
     fn came(mut self) -> Came {
+        let held = self.measured.account().held;
+        assert!(held == 0 || matches!(self.trial.feed, Feed::Windows(_)), "{held} packets are left");
         let summary = self.measured.summary();
         let makespan = Time::from_ns(summary.duration_ns);
         let whole = makespan.as_ns() as f64 * self.in_service.len() as f64;

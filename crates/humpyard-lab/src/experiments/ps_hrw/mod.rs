@@ -28,8 +28,9 @@ const FULL: u32 = 64;
 const LOAD: f64 = 0.8;
 /// How often traffic is drawn.
 const DRAWS: (usize, usize) = (3, 5);
-/// Packets of a quick run.
+/// Packets of a quick run, and of one that says nothing of order.
 const QUICK_PACKETS: u64 = 100_000;
+const QUICK_SATURATED: u64 = 50_000;
 
 /// Every experiment here.
 pub(super) fn all() -> impl Iterator<Item = &'static dyn Experiment> {

@@ -25,7 +25,7 @@ const CELLS: usize = 24;
 /// Threads of an element.
 const THREADS: usize = 4;
 /// Frames of a run.
-const FRAMES: (usize, usize) = (4_000, 40_000);
+const FRAMES: (usize, usize) = (1_000, 40_000);
 
 /// What elements take to compute a frame of one cell, in ns: less than to begin a longer frame, as much, and more.
 const SINGLES: [u64; 3] = [2_400, 3_000, 3_800];
