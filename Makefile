@@ -14,7 +14,7 @@ PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
 	@echo "make test     formatting, lints, documentation, all tests"
-	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and verdicts in reproduction/ (three minutes)"
+	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and verdicts in reproduction/ (five minutes)"
 	@echo "make bench    time the hot paths"
 	@echo "make bench-dispatch  compare the scheduler and the runtime with DPDK's event devices, in turn (four minutes; ARGUMENTS=...)"
 	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"

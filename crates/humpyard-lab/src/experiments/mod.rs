@@ -13,9 +13,11 @@ mod gr3_surfaces;
 mod gr3_web_servers;
 mod kept;
 mod page;
+mod ps_hrw;
 mod reproduce;
 mod table;
 mod verdict;
+mod yim;
 
 use humpyard_core::name::unknown;
 use humpyard_core::random::Seed;
@@ -111,7 +113,7 @@ pub fn all() -> Vec<&'static dyn Experiment> {
     let schedules = gr3_schedules::ALL.iter().map(|experiment| experiment as _);
     let surfaces = gr3_surfaces::all().chain(gr3_costs::all());
     let servers = gr3_web_servers::all().chain(gr3_live::all());
-    schedules.chain(surfaces).chain(servers).chain(gr3_claims::all()).collect()
+    schedules.chain(surfaces).chain(servers).chain(gr3_claims::all()).chain(ps_hrw::all()).chain(yim::all()).collect()
 }
 
 /// The experiments of these names, each once, in the order of [`all`]; a name may be a pattern with `*` and `?`, or `all`.

@@ -16,7 +16,8 @@
 //! the pool has one owner or none.
 //!
 //! **Departures.** ⌊g⌋ whole cores: the paper's table gives ⌈g⌉. The core for the rest is chosen like the others
-//! (`residual=capacity`); the paper's is chosen among all by theorem 1, and is often one the connection has (`literal`). A set
+//! (`residual=capacity`); the paper's is chosen among all by theorem 1, and is often one the connection has (`literal`);
+//! where it has no whole core all multipliers are 1, and that is the tree's choice. A set
 //! is built when a packet of its connection comes; the paper also rebuilds others when connections come and go, and so does
 //! `eager=true`, each at its next packet. Φ and N are those of the packet's service and its eligible cores. In place of bytes φ
 //! may be estimated work, or the weight of the connection's client, shared by its connections as they hold bytes. φ counts packets that were accepted; the packet that is steered
@@ -189,18 +190,12 @@ impl PsHrw {
         let stand = self.forest.stand(packet.service, view.eligible);
         let core = match draft.set {
             Some(set) => self.fill(set, stand, &mut draft, packet, view),
-            None => self.only(stand, draft.part, packet, view),
+            None => {
+                let home = self.forest.home(stand, packet);
+                self.forest.choose(stand, packet.key, home)
+            }
         };
         self.connections.finish(packet.flow, draft, core);
-    }
-
-    /// The core of a connection that has one.
-    fn only(&mut self, stand: StandId, part: Part, packet: &Packet, view: &View<'_>) -> CoreId {
-        if part.whole == 0 && part.rest > 0 && self.residual == Residual::Literal {
-            return self.literal(part, |_| false, packet, view);
-        }
-        let home = self.forest.home(stand, packet);
-        self.forest.choose(stand, packet.key, home)
     }
 
     /// Gives a set its whole cores and the core for the rest, and names the latter.
@@ -392,21 +387,23 @@ mod tests {
     fn small_connections_are_steered_as_by_the_tree() {
         let topology = tree();
         let setup = Setup { flows: 400, topology: Some(&topology), ..setup(8, 1, &[]) };
-        let mut tree = HCahrw::new(&HCahrwParams::default(), &setup).unwrap();
-        let mut run = Run::new(&PsHrwParams { beta: 0.0, ..PsHrwParams::default() }, 400);
-        let mut random = Seed(5).stream("test");
-        for flow in 0..400 {
-            let view = View { as_of: Time::ZERO, cores: &run.views, eligible: &run.eligible };
-            let expected = tree.steer(Time::ZERO, &run.packet(flow, 100), &view).core().expect("a core");
-            let core = run.arrive(flow, 100);
-            if flow > 8 {
-                assert_eq!(core, expected);
-            }
-            tree.on_enqueue(Time::ZERO, Target::Core(core), &Packet::default());
-            if random.below(8) == 0 {
-                let place = random.below(run.held.len() as u64) as usize;
-                tree.on_completion(Time::ZERO, run.held[place].0, &Packet::default(), 1);
-                run.complete(place);
+        for (residual, multiplier) in ALL {
+            let mut tree = HCahrw::new(&HCahrwParams::default(), &setup).unwrap();
+            let mut run = Run::new(&PsHrwParams { beta: 0.0, ..params(residual, multiplier) }, 400);
+            let mut random = Seed(5).stream("test");
+            for flow in 0..400 {
+                let view = View { as_of: Time::ZERO, cores: &run.views, eligible: &run.eligible };
+                let expected = tree.steer(Time::ZERO, &run.packet(flow, 100), &view).core().expect("a core");
+                let core = run.arrive(flow, 100);
+                if flow > 8 {
+                    assert_eq!(core, expected, "{residual:?} {multiplier:?}");
+                }
+                tree.on_enqueue(Time::ZERO, Target::Core(core), &Packet::default());
+                if random.below(8) == 0 {
+                    let place = random.below(run.held.len() as u64) as usize;
+                    tree.on_completion(Time::ZERO, run.held[place].0, &Packet::default(), 1);
+                    run.complete(place);
+                }
             }
         }
     }

@@ -29,6 +29,8 @@ params! {
         streams: u64 = 20, in 1..=65_536, unit "streams";
         /// How long a group of pictures plays.
         group: f64 = 500.0, in 1.0..=100_000.0, unit "ms";
+        /// By up to which part of that a group comes later, by chance: without it films always come in the same order.
+        jitter: f64 = 0.0, in 0.0..=1.0;
         /// Length of a packet for each million pixels per second of its work.
         scale: f64 = 100.0, in 20.0..=400.0, unit "bytes";
     }
@@ -44,7 +46,7 @@ impl Profile for Ffmpeg {
          4CIF (table 3). A unit of work is a group of pictures: decoding counts once for each pixel, encoding three times, and \
          the sum varies by a log-normal factor (0.3). The length of the packet stands for the work, so a cost per byte makes \
          it time: with the default scale 100 bytes are a million pixels per second. One flow for each film; its UDP port, from \
-         5100, tells the format. Groups of a film come in equal steps.";
+         5100, tells the format. Groups of a film come in equal steps, or later by a part of one.";
     type Params = FfmpegParams;
 
     fn open(params: &FfmpegParams, seed: Seed, description: String) -> OpenedSource {
@@ -52,7 +54,7 @@ impl Profile for Ffmpeg {
         let step_ns = (params.group * 1e6) as u64;
         let mut first_ns: Vec<u64> = (0..params.streams).map(|_| random.below(step_ns)).collect();
         first_ns.sort_unstable();
-        let films = Films { random, step_ns, first_ns, scale: params.scale, made: 0 };
+        let films = Films::new(params, random, step_ns, &first_ns);
         Generator::open(films, params.packets, 65_535, description)
     }
 }
@@ -60,25 +62,48 @@ impl Profile for Ffmpeg {
 struct Films {
     random: Random,
     step_ns: u64,
-    /// When each film has its first group, in order.
-    first_ns: Vec<u64>,
+    /// The most that a group comes later than its step, in ns.
+    late_ns_max: u64,
     scale: f64,
-    made: u64,
+    films: Vec<Film>,
+}
+
+/// A film: when its next group is due, and when that comes.
+struct Film {
+    due_ns: u64,
+    comes_ns: u64,
+}
+
+impl Films {
+    fn new(params: &FfmpegParams, random: Random, step_ns: u64, first_ns: &[u64]) -> Self {
+        let late_ns_max = (params.jitter * step_ns as f64) as u64;
+        let mut films = Self { random, step_ns, late_ns_max, scale: params.scale, films: Vec::new() };
+        for &due_ns in first_ns {
+            let comes_ns = films.comes(due_ns);
+            films.films.push(Film { due_ns, comes_ns });
+        }
+        films
+    }
+
+    /// When a group comes that is due then.
+    fn comes(&mut self, due_ns: u64) -> u64 {
+        if self.late_ns_max == 0 { due_ns } else { due_ns.saturating_add(self.random.below(self.late_ns_max)) }
+    }
 }
 
 impl Model for Films {
     fn next(&mut self) -> Option<Sketch> {
-        let streams = self.first_ns.len() as u64;
-        let (film, round) = (self.made % streams, self.made / streams);
-        self.made += 1;
-        let format = (film % 4) as usize;
+        let film = (0..self.films.len()).min_by_key(|&film| self.films[film].comes_ns)?;
+        let Film { due_ns, comes_ns: time_ns } = self.films[film];
+        let format = film % 4;
         // The law's mean is the work; its median lies below.
         let law =
             LogNormal { median: (INPUT + ENCODE * OUTPUTS[format]) * libm::exp(-SIGMA * SIGMA / 2.0), sigma: SIGMA };
         let length = (law.draw(&mut self.random) * self.scale).round() as u32;
+        let due_ns = due_ns.saturating_add(self.step_ns);
+        self.films[film] = Film { due_ns, comes_ns: self.comes(due_ns) };
         let client = Endpoint { side: Side::Client, host: film as u16 + 1, port: 20_000 };
         let server = Endpoint { side: Side::Server, host: 1, port: PORT + format as u16 };
-        let time_ns = self.first_ns[film as usize].saturating_add(round.saturating_mul(self.step_ns));
         Some(Sketch::new(time_ns, length, Version::V4, (client, server), Transport::Udp))
     }
 }

@@ -9,9 +9,9 @@ use crate::LabError;
 
 /// How often and how long is measured.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Effort {
+pub(in crate::experiments) struct Effort {
     /// Batches.
-    pub(super) batches: usize,
+    pub(in crate::experiments) batches: usize,
     /// The least time of a batch.
     pub(super) least: Duration,
     /// The most time of a batch, if it need not be longer to be a whole round.
@@ -19,7 +19,7 @@ pub(super) struct Effort {
 }
 
 impl Effort {
-    pub(super) const fn of(scale: Scale) -> Self {
+    pub(in crate::experiments) const fn of(scale: Scale) -> Self {
         let batches = scale.pick(15, 31);
         let (least, most) = (scale.pick(1, 5), scale.pick(20, 500));
         Self { batches, least: Duration::from_millis(least), most: Duration::from_millis(most) }
@@ -33,13 +33,13 @@ pub(super) const BRIEF: Effort =
 
 /// What a select costs, in ns of the processor.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Timing {
+pub(in crate::experiments) struct Timing {
     /// In the best batch.
-    pub(super) best: f64,
+    pub(in crate::experiments) best: f64,
     /// In the median batch.
-    pub(super) median: f64,
+    pub(in crate::experiments) median: f64,
     /// Batches.
-    pub(super) batches: usize,
+    pub(in crate::experiments) batches: usize,
     /// Slots of a batch.
     pub(super) slots: u64,
 }
@@ -53,7 +53,11 @@ pub(in crate::experiments) fn thread_time() -> Result<Duration, LabError> {
 
 /// Time of a select in ns, where `run` runs so many slots and says how many selects that were. A first round is not counted; batches
 /// are whole rounds, of so many slots, where there is time for them.
-pub(super) fn measure(round: u64, effort: Effort, mut run: impl FnMut(u64) -> u64) -> Result<Timing, LabError> {
+pub(in crate::experiments) fn measure(
+    round: u64,
+    effort: Effort,
+    mut run: impl FnMut(u64) -> u64,
+) -> Result<Timing, LabError> {
     let mut timed = |slots: u64| {
         let begun = thread_time()?;
         let selects = run(slots);
