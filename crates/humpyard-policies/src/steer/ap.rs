@@ -11,8 +11,8 @@
 //! has more than another. While its place stays a connection gives a core as many packets as its overlap says, but for less than
 //! two. No order.
 //!
-//! **Cost.** O(log n) in the connections for a packet that joins or leaves, and for a new place; O(g) to choose among g cores. 80 bytes
-//! for each flow, and 16 for each core of a connection that has several, 16 MiB in all.
+//! **Cost.** O(log n) in the connections for a packet that joins or leaves, and for a new place; O(g) to choose among g cores. 112 bytes
+//! for each flow; of these 32, and at most 16 MiB, for cores of connections that have several.
 //!
 //! **Invariants.** The φ of all connections sum to Φ. A connection that has several cores has a credit for each; they sum to zero.
 //!
@@ -46,6 +46,9 @@ const WHOLE: u32 = 1 << 31;
 
 /// Most credits of all connections together: 16 MiB.
 const CREDITS_MAX: usize = 1 << 20;
+
+/// How many connections, beside two credits for each, can have all cores.
+const WIDE: usize = 64;
 
 /// No credit.
 const NONE: u32 = u32::MAX;
@@ -152,7 +155,8 @@ impl Build for Ap {
     const VARIANTS: &'static [&'static str] = &["beta=0", "beta=0.5"];
 
     fn new(params: &ApParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let count = setup.flows.saturating_mul(setup.cores).min(CREDITS_MAX);
+        let (flows, cores) = (setup.flows, setup.cores);
+        let count = flows.saturating_mul(cores).min(2 * flows + WIDE * cores).min(CREDITS_MAX);
         let credit = |next: usize| Credit { owed: 0, next: next as u32, core: CoreId(0) };
         let mut credits: Vec<Credit> = (1..=count).map(credit).collect();
         if let Some(last) = credits.last_mut() {
@@ -339,7 +343,7 @@ mod tests {
     use super::*;
     use crate::steer::testing::Cores;
     use humpyard_core::hash::mix;
-    use humpyard_core::id::ServiceId;
+    use humpyard_core::id::{Id, ServiceId};
     use humpyard_core::random::Seed;
     use proptest::prelude::*;
 
