@@ -44,8 +44,11 @@ const SHARE: &str = "share";
 const FLOOD: &str = "flood";
 const IDLE: &str = "idle";
 
-/// Packets that connections always have held.
-const CASES: [(&str, fn(u64) -> Vec<u32>); 4] = [
+/// How many packets each connection always has held, from a seed.
+type Windows = fn(u64) -> Vec<u32>;
+
+/// Connections that always have packets held.
+const CASES: [(&str, Windows); 4] = [
     ("three connections with 60, 30 and 10 packets", |_| vec![60, 30, 10]),
     ("20 connections with 8 packets each", |_| vec![8; 20]),
     ("20 connections with 32 packets, 20 with 8", |_| [[32; 20], [8; 20]].concat()),
