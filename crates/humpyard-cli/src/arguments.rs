@@ -95,6 +95,7 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcap --policy conn --services dpi --json
   humpyard run --input in.pcap --policy hrw --output out.pcap --quarantine bad.pcapng
   humpyard run --input in.pcap --policy drr --output out.pcap --clock virtual --load 0.9
+  humpyard run --input in.pcap --policy conn --services encrypt --split share=0.3,cores=2
   humpyard run --input in.pcap --policy h-cahrw --topology machine --counters
   humpyard run --input gen:poisson --policy drr --rate 200k --for 60s --metrics 127.0.0.1:9464
 
@@ -284,6 +285,10 @@ pub(crate) struct TrafficOptions {
     /// Most packets that wait for earlier ones of their flow
     #[arg(long, value_name = "PACKETS", default_value_t = 1024, requires = "reorder", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub(crate) reorder_buffer: u32,
+    /// Flows with more than this share of a core are elephants: their packets go to the shorter queue of two cores, or of more, and
+    /// leave in order [share=0.5,cores=2,window=1ms where left out; order as --reorder 100ms, with room for --buffer packets]
+    #[arg(long, value_name = "share=X,cores=N,window=TIME")]
+    pub(crate) split: Option<String>,
     /// The unit of work that is shared
     #[arg(long, value_enum, default_value_t = Unit::Ns)]
     pub(crate) unit: Unit,

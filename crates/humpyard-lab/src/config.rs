@@ -5,11 +5,11 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use humpyard_core::cost::LinearCost;
-use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits};
+use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Split};
 use humpyard_core::name::Named;
 use humpyard_core::policy::Ties;
 use humpyard_core::random::Seed;
-use humpyard_core::unit::{Weight, WorkUnit};
+use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
 use humpyard_sim::TABLES;
@@ -21,6 +21,7 @@ use ipnet::IpNet;
 use crate::LabError;
 use crate::costs::Costs;
 use crate::rule::{RuleChoice, service_name};
+use crate::split::show_split;
 use crate::timeline::TimelineChoice;
 use crate::topology::TopologyChoice;
 
@@ -239,8 +240,10 @@ pub struct RunConfig {
     pub clock: Clock,
     /// By name the services that the packets of a service go through afterwards, by name.
     pub chains: Vec<(String, Vec<String>)>,
-    /// Whether packets are put back in the order of their flow when they leave.
+    /// Whether packets are put back in the order of their flow when they leave; where flows are split they are in any case.
     pub exit: Option<ExitOrder>,
+    /// Whether flows that are too much for one core go to several.
+    pub split: Option<Split>,
     /// Whether hardware is to count what each thread does. Live, in real time.
     pub counters: bool,
     /// Policies that take over on the way, with the time since the start.
@@ -310,6 +313,7 @@ impl RunConfig {
             stall: Duration::ZERO,
             chains: Vec::new(),
             exit: None,
+            split: None,
             counters: false,
             swaps: Vec::new(),
             journal: None,
@@ -380,6 +384,13 @@ impl RunConfig {
         given.or_else(|| self.rules_of(service).find_map(|rule| rule.guarantee))
     }
 
+    /// Whether and how packets are put back in order when they leave. Where flows are split the exit has room for all packets
+    /// there are unless told otherwise, and waits longer than a worker is likely to be kept off its processor.
+    pub(crate) fn exit_order(&self) -> Option<ExitOrder> {
+        let room = u32::try_from(self.buffer).unwrap_or(u32::MAX);
+        self.exit.or_else(|| self.split.map(|_| ExitOrder { packets: room, timeout: SPLIT_TIMEOUT }))
+    }
+
     fn rules_of<'a>(&'a self, service: &'a str) -> impl Iterator<Item = &'a RuleChoice> {
         self.rules.iter().filter(move |rule| service_name(self, rule) == service)
     }
@@ -427,7 +438,7 @@ impl RunConfig {
             ("loop", self.rounds.to_string()),
             (
                 "reorder",
-                self.exit.map_or_else(
+                self.exit_order().map_or_else(
                     || "none".to_owned(),
                     |exit| format!("{}ns, {} packets", exit.timeout.as_ns(), exit.packets),
                 ),
@@ -459,6 +470,9 @@ impl RunConfig {
             ("warmup", format!("{}ns", self.warm_up.as_nanos())),
             ("weights", list(&mut self.weights.iter().map(|weight| weight.get().to_string()))),
         ]);
+        if let Some(split) = self.split {
+            options.insert("split", show_split(split));
+        }
         match self.rate {
             Rate::Line => options.insert("rate", "line".to_owned()),
             Rate::Trace => options.insert("rate", "trace".to_owned()),
@@ -486,6 +500,8 @@ impl RunConfig {
     }
 }
 
+/// The longest that a packet waits for earlier ones of its flow where flows are split, unless told otherwise.
+const SPLIT_TIMEOUT: Time = Time::from_ns(100_000_000);
 /// Most packets held at once, unless told otherwise.
 const BUFFER: usize = 4096;
 /// Most flows known at once, unless told otherwise.

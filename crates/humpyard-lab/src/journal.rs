@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::ServiceId;
-use humpyard_core::mechanism::{Event, ExitOrder, FlowOrder, Journal, Limits, Options, Record};
+use humpyard_core::mechanism::{Event, ExitOrder, FlowOrder, Journal, Limits, Options, Record, Split};
 use humpyard_core::policy::{ServiceSetup, Setup, Ties, Topology};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
@@ -44,6 +44,8 @@ struct Header {
     flow_order: FlowOrder,
     chains: Vec<Vec<ServiceId>>,
     exit: Option<ExitOrder>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    split: Option<Split>,
 }
 
 /// More clients, flows or packets than any run has.
@@ -101,11 +103,18 @@ impl Header {
             flow_order: options.flow_order,
             chains: options.chains.clone(),
             exit: options.exit,
+            split: options.split,
         }
     }
 
     fn options(&self) -> Options {
-        Options { limits: self.limits, flow_order: self.flow_order, chains: self.chains.clone(), exit: self.exit }
+        Options {
+            limits: self.limits,
+            flow_order: self.flow_order,
+            chains: self.chains.clone(),
+            exit: self.exit,
+            split: self.split,
+        }
     }
 
     fn with_setup<T>(&self, body: impl FnOnce(&Setup<'_>) -> T) -> T {

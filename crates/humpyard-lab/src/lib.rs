@@ -24,6 +24,7 @@ pub mod report;
 mod result;
 mod rule;
 mod run;
+mod split;
 pub mod statistics;
 pub mod timeline;
 mod topology;
@@ -39,7 +40,9 @@ pub use journal::{Parting, Replayed, replay};
 pub use reload::Reload;
 pub use result::{
     Damage, DurationSummary, Hardware, HardwareThread, Measured, PacketCounts, Panic, PortCounts, RunResult,
+    SplitCounts,
 };
 pub use rule::RuleChoice;
 pub use run::{Control, run, run_live, simulate};
+pub use split::{Span, SplitParams, parse_split};
 pub use topology::{CoreTree, TopologyChoice, Ways, parse_topology, topology_names};

@@ -117,7 +117,13 @@ pub(crate) fn with_setup<T>(
         Granularity::Service | Granularity::Rule => FlowOrder::Free,
         Granularity::Flow | Granularity::Connection => FlowOrder::Keep,
     });
-    let options = Options { limits: config.limits, flow_order, chains: chains(config, ruled)?, exit: config.exit };
+    let options = Options {
+        limits: config.limits,
+        flow_order,
+        chains: chains(config, ruled)?,
+        exit: config.exit_order(),
+        split: config.split,
+    };
     body(&setup, &options)
 }
 

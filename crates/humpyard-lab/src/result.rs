@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use humpyard_core::measure::{Histogram, Summary};
-use humpyard_core::mechanism::{Account, DropReason};
+use humpyard_core::mechanism::{Account, DropReason, ExitAccount, SplitAccount};
 use humpyard_runtime::{HardwareCounts, ThreadCounts};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::pace::ClockJumps;
@@ -40,6 +40,9 @@ pub struct RunResult {
     /// Everything measured on the packets.
     #[serde(flatten)]
     pub summary: Summary,
+    /// What was split; left out where no flow may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<SplitCounts>,
     /// How often the run went on with another configuration.
     pub reloads: u64,
     /// Whether the run was ended from outside before the input was.
@@ -81,6 +84,34 @@ pub struct PacketCounts {
     pub held_out: u64,
     /// Packets that services dropped, by reason.
     pub dropped_out: BTreeMap<&'static str, u64>,
+}
+
+/// What was split, and how it left. The order in which it left is that of all flows, in `order`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SplitCounts {
+    /// How often a flow became an elephant.
+    pub elephants: u64,
+    /// Packets that went to the shortest queue of their flow's cores.
+    pub packets: u64,
+    /// Packets, of any flow, that waited at the exit for earlier ones.
+    pub waited: u64,
+    /// Packets that missed their turn there, and left after later ones.
+    pub missed_turn: u64,
+    /// Packets that were waited for no more, because of the timeout or for want of places: those that missed their turn, and
+    /// those that were dropped or consumed afterwards.
+    pub given_up: u64,
+}
+
+impl SplitCounts {
+    pub(crate) fn of(split: SplitAccount, exit: ExitAccount) -> Self {
+        Self {
+            elephants: split.elephants,
+            packets: split.packets,
+            waited: exit.reordered,
+            missed_turn: exit.missed_turn,
+            given_up: exit.given_up,
+        }
+    }
 }
 
 /// What the interfaces of a run counted.

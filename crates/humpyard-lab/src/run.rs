@@ -19,7 +19,7 @@ use crate::environment::Environment;
 use crate::metrics::{About, Endpoint, Serving};
 use crate::parts::{self, AnyMeasured};
 use crate::reload::{self, Reload};
-use crate::result::{Damage, Hardware, Measured, PacketCounts, Panic, PortCounts, RunResult};
+use crate::result::{Damage, Hardware, Measured, PacketCounts, Panic, PortCounts, RunResult, SplitCounts};
 use crate::topology::placed;
 
 /// How a run is watched and ended from outside.
@@ -217,6 +217,10 @@ fn result(config: &RunConfig, host: &'static str, measured: &AnyMeasured) -> Run
         flows: 0,
         ports: PortCounts::default(),
         summary: measured.summary(),
+        split: config.split.map(|_| {
+            let scheduler = measured.scheduler();
+            SplitCounts::of(scheduler.split_account(), scheduler.exit_account())
+        }),
         reloads: 0,
         interrupted: false,
         panic: None,

@@ -27,7 +27,7 @@ pub struct CheckedSteer<S> {
     steer: S,
     cores: usize,
     contexts: usize,
-    /// Whether it took over from another policy, and so hears of packets that it did not steer.
+    /// Whether it hears of packets that it did not steer: it took over from another policy, or flows are split.
     took_over: bool,
     now: Time,
     /// The answer to the last question, until the packet's fate is told.
@@ -48,7 +48,7 @@ impl<S: Steer> CheckedSteer<S> {
         Self { contexts, ..self }
     }
 
-    /// For a policy that takes over from another.
+    /// For a policy that takes over from another, or where flows are split.
     #[must_use]
     pub fn taking_over(self) -> Self {
         Self { took_over: true, ..self }

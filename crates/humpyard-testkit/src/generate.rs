@@ -94,6 +94,7 @@ impl History {
             contexts: shape.contexts,
             chains: generator.chains,
             exit: shape.exit,
+            split: shape.split,
             in_flight: shape.in_flight,
             weights,
             longest: longest(&generator.estimates, shape.length_max),

@@ -4,7 +4,7 @@ use core::fmt;
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{ClientId, FlowId, Id, ServiceId};
-use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Options};
+use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Options, Split};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::random::Seed;
@@ -49,6 +49,8 @@ pub struct History {
     pub chains: Vec<Vec<ServiceId>>,
     /// Whether packets are put back in order when they leave.
     pub exit: Option<ExitOrder>,
+    /// Whether flows that are too much for one core go to several.
+    pub split: Option<Split>,
     /// Whether clients keep their order on several cores.
     pub flow_order: FlowOrder,
     /// The unit of work.
@@ -89,7 +91,13 @@ impl History {
 
     /// What the mechanism is told beside the set-up.
     pub fn options(&self) -> Options {
-        Options { limits: self.limits, flow_order: self.flow_order, chains: self.chains.clone(), exit: self.exit }
+        Options {
+            limits: self.limits,
+            flow_order: self.flow_order,
+            chains: self.chains.clone(),
+            exit: self.exit,
+            split: self.split,
+        }
     }
 
     /// Number of packets that arrive.
@@ -114,6 +122,9 @@ impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} cores, {} in flight, weights {:?}, {:?}", self.cores, self.in_flight, self.weights, self.unit)?;
         writeln!(f, "{} contexts, chains {:?}, exit {:?}", self.contexts, self.chains, self.exit)?;
+        if let Some(split) = self.split {
+            writeln!(f, "{split:?}")?;
+        }
         writeln!(
             f,
             "{} packets, {:?}, order {:?}, longest {}",

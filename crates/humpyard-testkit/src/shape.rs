@@ -1,6 +1,6 @@
 //! The few numbers from which a history is drawn.
 
-use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits};
+use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Split};
 use humpyard_core::unit::WorkUnit;
 
 /// What a history is drawn from. Small in every number means a small history, so that a failing one can be shrunk; with
@@ -37,6 +37,8 @@ pub struct Shape {
     pub chains: bool,
     /// Whether packets are put back in order when they leave.
     pub exit: Option<ExitOrder>,
+    /// Whether flows that are too much for one core go to several; needs an exit, and nanoseconds.
+    pub split: Option<Split>,
     /// Whether clients keep their order on several cores.
     pub flow_order: FlowOrder,
     /// The unit of work. Costs differ from estimates only in nanoseconds.
@@ -62,6 +64,7 @@ impl Default for Shape {
             limits: Limits::default(),
             chains: false,
             exit: None,
+            split: None,
             flow_order: FlowOrder::Keep,
             unit: WorkUnit::Nanoseconds,
         }

@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use humpyard::lab::timeline::TimelineChoice;
-use humpyard::lab::{Clock, Host, LabError, Rate, RunConfig, ServiceChoice, parse_duration, parse_share};
+use humpyard::lab::{Clock, Host, LabError, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_split};
 use humpyard::mechanism::{ExitOrder, FlowOrder, Limits, WhenFull};
 use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::Ties;
@@ -91,6 +91,7 @@ pub(crate) fn configuration(
         let timeout = Time::from_ns(duration("--reorder", longest)?.as_nanos() as u64);
         config.exit = Some(ExitOrder { packets: options.reorder_buffer, timeout });
     }
+    config.split = options.split.as_deref().map(parse_split).transpose()?;
     config.swaps = options.swap.iter().map(|text| swap(text)).collect::<Result<_, _>>()?;
     config.flows = options.flows as usize;
     config.flow_timeout = options.flow_timeout.as_deref().map(|text| duration("--flow-timeout", text)).transpose()?;

@@ -3,7 +3,7 @@
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use humpyard::lab::statistics::{Figure, PolicyStatistics};
-use humpyard::lab::{Comparison, HardwareThread, RunResult};
+use humpyard::lab::{Comparison, HardwareThread, RunResult, SplitCounts};
 use humpyard::measure::{CacheSummary, WarmUp};
 
 use crate::figures::{bit_rate, counted, figure, packet_rate, percent, range, time};
@@ -275,8 +275,20 @@ fn measurement_lines(run: &RunResult) -> Vec<String> {
             ),
         ),
     ];
+    lines.extend(run.split.map(|split| line("split", elephants(&split))));
     lines.extend(summary.cache.map(|cache| line("cache", moves(&cache))));
     lines
+}
+
+/// What was split, and how it left.
+fn elephants(split: &SplitCounts) -> String {
+    format!(
+        "{} of {}, {} waited at the exit, {} missed their turn",
+        counted(split.packets, "packet"),
+        counted(split.elephants, "elephant"),
+        split.waited,
+        split.missed_turn
+    )
 }
 
 /// What moved between caches.

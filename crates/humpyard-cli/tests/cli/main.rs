@@ -20,6 +20,7 @@ mod schedule;
 mod services;
 mod signals;
 mod simulated;
+mod split;
 mod support;
 mod timelines;
 mod topology;

@@ -124,6 +124,11 @@ impl ExitBuffer {
         self.account
     }
 
+    /// Places taken: by packets that wait, and by notes that one will never come.
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting as u64
+    }
+
     /// The stamp of a packet of this flow that comes in.
     pub(super) fn on_enter(&mut self, flow: FlowId) -> u32 {
         let flow = &mut self.flows[flow];

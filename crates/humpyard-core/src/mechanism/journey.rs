@@ -23,6 +23,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         packet.estimate = self.estimate.of(packet);
         packet.sequence = self.accepted;
+        if let Some(split) = &mut self.split {
+            split.on_arrival(now, packet);
+        }
         let target = self.steer(now, packet, true);
         if target == Some(Target::Hold) {
             if self.is_full() {
@@ -325,6 +328,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             return Some(Target::Hold);
         }
         let view = View { as_of: self.now, cores: &self.views, eligible: &self.eligible[packet.service] };
+        if let Some(core) = self.split.as_mut().and_then(|split| split.steer(packet, &view)) {
+            return Some(Target::Core(core));
+        }
         Some(steer.ask(now, packet, &view))
     }
 

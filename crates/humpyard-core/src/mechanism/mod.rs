@@ -19,6 +19,7 @@ mod replace;
 mod room;
 mod scheduler;
 mod slab;
+mod split;
 mod steering;
 mod swap;
 
@@ -30,4 +31,5 @@ pub use exit::{Exit, ExitAccount, ExitOrder};
 pub use journal::{Divergence, Event, Given, Journal, Record};
 pub use limits::{Limits, WhenFull};
 pub use scheduler::{FlowOrder, Never, Options, Scheduler};
+pub use split::{Split, SplitAccount};
 pub use swap::{PlannedSwap, TakeOver};

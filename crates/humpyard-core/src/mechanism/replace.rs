@@ -28,8 +28,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// `fresh`, which has had no packet, goes on where this scheduler is, and has its place from now on; what was here before is
     /// the answer, of which nothing is left but memory to give back, and that takes a while. Packets keep
     /// their slots; they are steered and queued anew in the order in which they came in, so flows keep their order. The account
-    /// goes on, and so do the order at the exit and weights given on the way. Switches that a driver was told of are void.
-    /// Limits of queues and clients count for packets that come later. O(n log n) in the packets waiting.
+    /// goes on, and so do the order at the exit, what is split, and weights given on the way. Switches that a driver was told of
+    /// are void. Limits of queues and clients count for packets that come later. O(n log n) in the packets waiting.
     ///
     /// # Errors
     /// If `fresh` was made for other numbers of packets, flows or clients, or for other chains; then nothing has changed.
@@ -46,6 +46,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let waiting = self.waiting_by_sequence();
         mem::swap(&mut self.slab, &mut fresh.slab);
         fresh.exit = self.exit.take();
+        fresh.split = self.split.take();
         fresh.account = self.account;
         (fresh.accepted, fresh.now) = (self.accepted, self.now);
         for id in self.reweighed.ids() {

@@ -16,6 +16,7 @@ use super::layout::{Core, Layout, PULLS_MAX, Plan, check_memory};
 use super::limits::{Limits, WhenFull};
 use super::queue::Queue;
 use super::slab::{Line, Slab};
+use super::split::{Split, SplitAccount, Splitter};
 use super::steering::Steering;
 use crate::id::{ChainId, ClientId, CoreId, FlowId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::packet::Packet;
@@ -65,6 +66,9 @@ pub struct Options {
     pub chains: Vec<Vec<ServiceId>>,
     /// Whether packets are put back in the order of their flow when they leave.
     pub exit: Option<ExitOrder>,
+    /// Whether flows that are too much for one core go to several. Needs a steering policy, work in ns, and order at the exit,
+    /// where packets that wait then count against [`Setup::packets`].
+    pub split: Option<Split>,
 }
 
 /// The packets, their queues, and the policies that order them.
@@ -88,6 +92,7 @@ pub struct Scheduler<S, Q, A> {
     pub(super) estimate: Estimator,
     pub(super) chains: IdVec<ChainId, Vec<ServiceId>>,
     pub(super) exit: Option<ExitBuffer>,
+    pub(super) split: Option<Splitter>,
     pub(super) slab: Slab,
     /// Packets that were dropped after they had a slot, until the driver has asked for them.
     pub(super) dropped: Line,
@@ -119,6 +124,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         mut share: impl FnMut() -> Result<Q, BuildError>,
     ) -> Result<Self, BuildError> {
         check_setup(setup, &options)?;
+        check_split(setup, &options, steer.is_some())?;
         let moves = allocate.as_ref().is_some_and(Allocate::moves);
         if moves && steer.is_some() {
             return Err(BuildError::new(
@@ -176,6 +182,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             estimate: Estimator::Table(setup.estimates.iter().copied().collect()),
             chains: options.chains.into_iter().collect(),
             exit: options.exit.map(|order| ExitBuffer::new(order, setup.flows)),
+            split: options.split.map(|split| Splitter::new(split, setup.flows)),
             // One more, for a packet that is pushed out and not yet asked for.
             slab: Slab::new(setup.packets + usize::from(plan.push_out)),
             dropped: Line::EMPTY,
@@ -376,6 +383,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if let Some(steer) = &mut self.steer {
             steer.policy.on_flow_end(now, flow);
         }
+        if let Some(split) = &mut self.split {
+            split.on_flow_end(flow);
+        }
         self.note(|| Event::FlowEnd(flow));
     }
 
@@ -405,10 +415,19 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.exit.as_ref().map(ExitBuffer::account).unwrap_or_default()
     }
 
-    /// Whether as many packets are held as the run allows.
+    /// What was split so far; all zero where nothing is.
+    pub fn split_account(&self) -> SplitAccount {
+        self.split.as_ref().map(Splitter::account).unwrap_or_default()
+    }
+
+    /// Whether as many packets are held as the run allows; where flows are split, those at the exit among them.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.account.held >= self.packets_max
+        let waiting_out = match (&self.split, &self.exit) {
+            (Some(_), Some(exit)) => exit.waiting(),
+            _ => 0,
+        };
+        self.account.held + waiting_out >= self.packets_max
     }
 
     /// Packets in service on `core`.
@@ -579,6 +598,31 @@ fn check_setup(setup: &Setup<'_>, options: &Options) -> Result<(), BuildError> {
     }
     if options.exit.is_some_and(|exit| exit.packets == 0 || exit.packets >= u32::MAX - 1) {
         return refuse(format!("1 to {} packets may wait at the exit", u32::MAX - 2));
+    }
+    Ok(())
+}
+
+fn check_split(setup: &Setup<'_>, options: &Options, steers: bool) -> Result<(), BuildError> {
+    let Some(split) = options.split else { return Ok(()) };
+    let refuse = |message| Err(BuildError::new(message));
+    if !(2..=Split::CORES_MAX).contains(&split.cores) || split.window == Time::ZERO {
+        return refuse(format!(
+            "a flow is split over 2 to {} cores, by its work in some time, not over {} by that in {} ns",
+            Split::CORES_MAX,
+            split.cores,
+            split.window.as_ns()
+        ));
+    }
+    if !steers {
+        return refuse(
+            "flows are split where packets are steered to cores: name a steering policy, conn for example".into(),
+        );
+    }
+    if setup.unit != WorkUnit::Nanoseconds {
+        return refuse("a flow is split by its share of a core, which is a time: let the unit of work be ns".into());
+    }
+    if options.exit.is_none() {
+        return refuse("flows that are split need order at the exit".into());
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod kernels;
 mod long_run;
 mod order;
 mod shapes;
+mod split;
 mod steering;
 mod swap;
 mod twin;

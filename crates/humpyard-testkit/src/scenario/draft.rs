@@ -119,6 +119,7 @@ impl Draft {
             limits: Limits::default(),
             chains: Vec::new(),
             exit: None,
+            split: None,
             flow_order: FlowOrder::Keep,
             unit: WorkUnit::Nanoseconds,
             flows: 1,
