@@ -74,19 +74,25 @@ impl Interface {
 #[derive(Debug)]
 pub(crate) struct Presence {
     index: u32,
+    /// It has been down, as it is before it goes away.
+    was_down: Cell<bool>,
     is_lost: Cell<bool>,
 }
 
 impl Presence {
     pub(crate) fn of(interface: &Interface) -> Self {
-        Self { index: interface.index.unsigned_abs(), is_lost: Cell::new(false) }
+        Self { index: interface.index.unsigned_abs(), was_down: Cell::new(false), is_lost: Cell::new(false) }
     }
 
-    /// Looks for the interface if its socket has an error, as it has when the interface goes down and when it goes away. To be
-    /// called before the socket is waited for: whoever waits would be woken by the error again and again until it is read.
+    /// Looks for the interface once its socket has had an error, as it has when the interface goes down, and not again when it
+    /// goes away. To be called each time before the socket is waited for: whoever waits would be woken by the error again and
+    /// again until it is read.
     pub(crate) fn look(&self, socket: &OwnedFd) {
         let error: io::Result<i32> = option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
-        if !matches!(error, Ok(0)) && if_indextoname(self.index).is_err() {
+        if !matches!(error, Ok(0)) {
+            self.was_down.set(true);
+        }
+        if self.was_down.get() && if_indextoname(self.index).is_err() {
             self.is_lost.set(true);
         }
     }
