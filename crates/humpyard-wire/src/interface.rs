@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use humpyard_traffic::TrafficError;
-use nix::net::if_::{if_indextoname, if_nameindex, if_nametoindex};
+use nix::net::if_::{if_nameindex, if_nametoindex};
 
 use crate::system::{checked, option, socket};
 
@@ -73,6 +73,7 @@ impl Interface {
 /// goes on.
 #[derive(Debug)]
 pub(crate) struct Presence {
+    name: String,
     index: u32,
     /// It has been down, as it is before it goes away.
     was_down: Cell<bool>,
@@ -81,7 +82,12 @@ pub(crate) struct Presence {
 
 impl Presence {
     pub(crate) fn of(interface: &Interface) -> Self {
-        Self { index: interface.index.unsigned_abs(), was_down: Cell::new(false), is_lost: Cell::new(false) }
+        Self {
+            name: interface.name.clone(),
+            index: interface.index.unsigned_abs(),
+            was_down: Cell::new(false),
+            is_lost: Cell::new(false),
+        }
     }
 
     /// Looks for the interface once its socket has had an error, as it has when the interface goes down, and not again when it
@@ -92,7 +98,8 @@ impl Presence {
         if !matches!(error, Ok(0)) {
             self.was_down.set(true);
         }
-        if self.was_down.get() && if_indextoname(self.index).is_err() {
+        // Another of that name is not the one that the socket is bound to.
+        if self.was_down.get() && if_nametoindex(self.name.as_str()) != Ok(self.index) {
             self.is_lost.set(true);
         }
     }
