@@ -52,8 +52,9 @@ struct Flow {
     entering: u32,
     /// Stamp of the next packet to leave.
     leaving: u32,
-    /// The first packet of the flow that waits, by stamp.
+    /// The first and the last packet of the flow that wait, by stamp.
     first: ExitSlot,
+    last: ExitSlot,
 }
 
 /// One place: a packet that waits, or the note that a packet will never come.
@@ -66,6 +67,8 @@ struct Place {
     deadline: Time,
     /// The next place of the flow, by stamp, or of the free list.
     next: ExitSlot,
+    /// The place before it of the flow, by stamp.
+    previous: ExitSlot,
     /// The places that were taken just before and just after.
     older: ExitSlot,
     newer: ExitSlot,
@@ -103,12 +106,13 @@ impl ExitBuffer {
             gone: false,
             deadline: Time::ZERO,
             next: if at.index() + 1 < places { ExitSlot(at.0 + 1) } else { NONE },
+            previous: NONE,
             older: NONE,
             newer: NONE,
         };
         Self {
             timeout: order.timeout,
-            flows: IdVec::from_fn(flows, |_| Flow { entering: 0, leaving: 0, first: NONE }),
+            flows: IdVec::from_fn(flows, |_| Flow { entering: 0, leaving: 0, first: NONE, last: NONE }),
             places: IdVec::from_fn(places, place),
             free: ExitSlot(0),
             oldest: NONE,
@@ -201,6 +205,11 @@ impl ExitBuffer {
             waiting += u64::from(!place.gone);
             let flow = &self.flows[place.packet.flow];
             assert!(before(flow.leaving, place.stamp), "a packet waits though its turn has come");
+            let follows = match place.previous {
+                NONE => flow.first == at,
+                previous => self.places[previous].next == at && before(self.places[previous].stamp, place.stamp),
+            };
+            assert!(follows && (place.next == NONE) == (flow.last == at), "the line of a flow is broken");
             at = place.newer;
         }
         assert_eq!(waiting + self.leaving.len() as u64, self.account.held, "packets held at the exit");
@@ -212,7 +221,9 @@ impl ExitBuffer {
         assert_ne!(at, NONE, "packets that leave are asked for after every event");
         self.free = self.places[at].next;
         let deadline = now + self.timeout;
-        self.places[at] = Place { packet: *packet, stamp, gone, deadline, next: NONE, older: self.newest, newer: NONE };
+        let place =
+            Place { packet: *packet, stamp, gone, deadline, next: NONE, previous: NONE, older: NONE, newer: NONE };
+        self.places[at] = Place { older: self.newest, ..place };
         match self.newest {
             NONE => self.oldest = at,
             newest => self.places[newest].newer = at,
@@ -227,19 +238,23 @@ impl ExitBuffer {
         at
     }
 
-    /// Puts a place into the line of its flow, by stamp.
+    /// Puts a place into the line of its flow, by stamp. From the end, for each core is done with packets in their order: one
+    /// that is stuck would else have every other packet walk along all that wait for it.
     fn insert(&mut self, at: ExitSlot) {
         let Place { packet, stamp, .. } = self.places[at];
-        let first = self.flows[packet.flow].first;
-        let mut previous = NONE;
-        let mut next = first;
-        while next != NONE && before(self.places[next].stamp, stamp) {
-            (previous, next) = (next, self.places[next].next);
+        let flow = &mut self.flows[packet.flow];
+        let (mut previous, mut next) = (flow.last, NONE);
+        while previous != NONE && before(stamp, self.places[previous].stamp) {
+            (previous, next) = (self.places[previous].previous, previous);
         }
-        self.places[at].next = next;
+        (self.places[at].previous, self.places[at].next) = (previous, next);
         match previous {
-            NONE => self.flows[packet.flow].first = at,
+            NONE => flow.first = at,
             previous => self.places[previous].next = at,
+        }
+        match next {
+            NONE => flow.last = at,
+            next => self.places[next].previous = at,
         }
     }
 
@@ -274,6 +289,10 @@ impl ExitBuffer {
             }
             self.flows[flow].leaving = stamp.wrapping_add(1);
             self.flows[flow].first = next;
+            match next {
+                NONE => self.flows[flow].last = NONE,
+                next => self.places[next].previous = NONE,
+            }
             self.waiting -= 1;
             match older {
                 NONE => self.oldest = newer,

@@ -1,6 +1,7 @@
 //! After construction nothing allocates: no policy, and not the mechanism, in random histories too.
 
-use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, WhenFull};
+use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Split, WhenFull};
+use humpyard_core::policy::Family;
 use humpyard_core::unit::Time;
 use humpyard_policies::registry;
 use humpyard_policies::spec::PolicySpec;
@@ -52,6 +53,20 @@ fn no_event_allocates() {
     specs.push("allocate=static/steer=h-cahrw".into());
     specs.push("allocate=static/steer=ps-hrw:beta=0".into());
     for history in histories() {
+        for spec in &specs {
+            assert_eq!(allocations_of(spec, &history), 0, "{spec} on {history}");
+        }
+    }
+}
+
+#[test]
+fn splitting_flows_does_not_allocate() {
+    let split = Some(Split { cores: 2, share_millionths: 50_000, window: Time::from_ns(100_000) });
+    let exit = Some(ExitOrder { packets: 8, timeout: Time::from_ns(50_000) });
+    let entries = registry::entries().into_iter().filter(|entry| entry.info.family == Family::Steer);
+    let specs: Vec<String> = entries.flat_map(|entry| entry.specs()).collect();
+    for mut history in histories().take(6) {
+        (history.split, history.exit) = (split, exit);
         for spec in &specs {
             assert_eq!(allocations_of(spec, &history), 0, "{spec} on {history}");
         }
