@@ -51,9 +51,10 @@ const VERDICTS: [&str; 4] = ["claim", "expected", "found", "verdict"];
 /// How many verdicts there are of each kind.
 fn counts(shown: &[Shown]) -> String {
     let count = |outcome| shown.iter().map(|one| one.document.count(outcome)).sum::<usize>();
+    let outside = shown.iter().flat_map(|one| &one.document.verdicts).filter(|verdict| verdict.is_outside()).count();
     format!(
-        "Of the claims {} hold (pass) and {} do not (fail). Measured are {} figures on which nothing hangs: times, and what the papers do \
-         not say enough of.",
+        "Of the claims {} hold (pass) and {} do not (fail). Measured are {} figures on which nothing hangs: times, what the papers do not \
+         say enough of, and what is known not to be found again here; {outside} of them lie outside of what was expected, and say so.",
         count(Outcome::Pass),
         count(Outcome::Fail),
         count(Outcome::Measured)

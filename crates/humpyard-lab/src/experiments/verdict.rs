@@ -11,7 +11,7 @@ pub enum Outcome {
     /// It does not hold.
     Fail,
     /// It is shown, and nothing hangs on it: a time, which depends on the machine, or a figure of the paper that its text does
-    /// not say enough of to be found again.
+    /// not say enough of to be found again, or one that is known not to be found again here.
     Measured,
 }
 
@@ -48,6 +48,11 @@ impl Verdict {
         }
     }
 
+    /// Whether it is a figure that was measured, and that says of itself that it lies outside of what was said of it.
+    pub fn is_outside(&self) -> bool {
+        self.outcome == Outcome::Measured && self.measured.contains(": outside")
+    }
+
     /// A number that must lie from `low` to `high`.
     pub fn within(claim: impl Into<String>, (low, high): (f64, f64), measured: f64) -> Self {
         let holds = (low..=high).contains(&measured);
@@ -78,5 +83,7 @@ mod tests {
             assert_eq!(Verdict::within("e", (-3.0, 3.5), measured).pass, Some(pass), "{measured}");
         }
         assert_eq!(Verdict::measured("t", "8", "9").pass, None);
+        assert!(Verdict::measured("t", "at most 8", "9: outside").is_outside());
+        assert!(!Verdict::measured("t", "at most 8", "7: inside").is_outside());
     }
 }
