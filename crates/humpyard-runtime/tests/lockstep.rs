@@ -11,7 +11,9 @@ use humpyard_core::frame::Frame;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, Id, IdVec, ServiceId};
 use humpyard_core::measure::{Measured, Measurements, Summary};
-use humpyard_core::mechanism::{self, Account, ExitOrder, Journal, Limits, Options, Record, Scheduler, WhenFull};
+use humpyard_core::mechanism::{
+    self, Account, ExitOrder, Journal, Limits, Options, Record, Scheduler, Split, WhenFull,
+};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Family, Policy, ServiceSetup, Setup, Share, Steer, Target, View};
 use humpyard_core::random::Seed;
@@ -141,6 +143,7 @@ struct Case<'a> {
     /// Each service's packets go through the other one too.
     chains: bool,
     exit: Option<ExitOrder>,
+    split: Option<Split>,
     limits: Limits,
     contexts: usize,
     speeds: &'a [u32],
@@ -161,6 +164,7 @@ impl Default for Case<'_> {
             longest: None,
             chains: false,
             exit: None,
+            split: None,
             limits: Limits::default(),
             contexts: 1,
             speeds: &[],
@@ -258,7 +262,7 @@ impl Case<'_> {
         let (steer, allocate) = (steer(&spec, setup), spec.build_allocate(setup).expect("a valid set-up"));
         let chains: &[[u16; 2]] = if self.chains && self.services == 2 { &[[0, 1], [1, 0]] } else { &[] };
         let chains: Vec<Vec<ServiceId>> = chains.iter().map(|chain| chain.map(ServiceId).into()).collect();
-        let options = Options { limits: self.limits, exit: self.exit, chains, ..Options::default() };
+        let options = Options { limits: self.limits, exit: self.exit, split: self.split, chains, ..Options::default() };
         let measurements = Measurements::new(setup).with_chains(&options.chains);
         let scheduler = Scheduler::new(setup, options, steer, allocate, share).expect("a valid set-up");
         let scheduler = scheduler.with_in_flight(self.in_flight).with_journal(Box::new(log.journal.clone()));
@@ -450,6 +454,27 @@ fn every_feature_of_the_mechanism_goes_in_lockstep() {
         }
     }
     assert!(pushed_out > 100 && reordered > 100, "{pushed_out} pushed out, {reordered} reordered");
+}
+
+/// Elephants, which are found at the same packets, split alike, and put back in order at the same times.
+#[test]
+fn flows_are_split_alike() {
+    let split = Some(Split { cores: 2, share_millionths: 100_000, window: Time::from_ns(50_000) });
+    let mut waited = 0;
+    let steers = |policy: &&str| registry::find(policy).is_some_and(|entry| entry.info.family == Family::Steer);
+    for policy in policies().into_iter().filter(steers) {
+        for (chains, packets, timeout) in [(false, 5000, 1 << 40), (true, 5000, 1 << 40), (false, 60, 4000)] {
+            let exit = Some(ExitOrder { packets: packets as u32, timeout: Time::from_ns(timeout) });
+            let pace = Some(Pace::PacketsPerSecond(2.5e6));
+            let case = Case { policy, cores: 4, chains, exit, split, pace, packets, ..Case::default() };
+            let what = format!("{policy}, chains {chains}, {packets} packets");
+            let (live, _) = assert_same(&case, &what);
+            assert!(live.account.processed >= 300 && live.account.held == 0, "{what}: {:?}", live.account);
+            assert!(timeout == 4000 || live.summary.order.out_of_order == 0, "{what}");
+            waited += live.journal.iter().filter(|record| matches!(record.event, mechanism::Event::Exit(_))).count();
+        }
+    }
+    assert!(waited > 100, "{waited} packets waited at the exit");
 }
 
 /// Cores that go over to another service: for nothing, at once, or so long that packets wait for them.
