@@ -282,9 +282,9 @@ pub(crate) struct TrafficOptions {
     /// Packets of a flow leave in the order in which they came, and wait for earlier ones no longer than this
     #[arg(long, value_name = "TIME")]
     pub(crate) reorder: Option<String>,
-    /// Most packets that wait for earlier ones of their flow
-    #[arg(long, value_name = "PACKETS", default_value_t = 1024, requires = "reorder", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
-    pub(crate) reorder_buffer: u32,
+    /// Most packets that wait for earlier ones of their flow [as many as --buffer where left out]
+    #[arg(long, value_name = "PACKETS", requires = "reorder", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub(crate) reorder_buffer: Option<u32>,
     /// Flows with more than this share of a core are elephants: their packets go to the shorter queue of two cores, or of more, and
     /// leave in order [share=0.5,cores=2,window=1ms where left out; order as --reorder 100ms, with room for --buffer packets]
     #[arg(long, value_name = "share=X,cores=N,window=TIME")]

@@ -39,8 +39,8 @@ pub use error::LabError;
 pub use journal::{Parting, Replayed, replay};
 pub use reload::Reload;
 pub use result::{
-    Damage, DurationSummary, Hardware, HardwareThread, Measured, PacketCounts, Panic, PortCounts, RunResult,
-    SplitCounts,
+    Damage, DurationSummary, ExitCounts, Hardware, HardwareThread, Measured, PacketCounts, Panic, PortCounts,
+    RunResult, SplitCounts,
 };
 pub use rule::RuleChoice;
 pub use run::{Control, run, run_live, simulate};

@@ -43,6 +43,9 @@ pub struct RunResult {
     /// What was split; left out where no flow may be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitCounts>,
+    /// What waited to leave in order; left out where that is not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<ExitCounts>,
     /// How often the run went on with another configuration.
     pub reloads: u64,
     /// Whether the run was ended from outside before the input was.
@@ -86,14 +89,19 @@ pub struct PacketCounts {
     pub dropped_out: BTreeMap<&'static str, u64>,
 }
 
-/// What was split, and how it left. The order in which it left is that of all flows, in `order`.
+/// What was split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SplitCounts {
     /// How often a flow became an elephant.
     pub elephants: u64,
     /// Packets that went to the shortest queue of their flow's cores.
     pub packets: u64,
-    /// Packets, of any flow, that waited at the exit for earlier ones.
+}
+
+/// How packets left where they are put back in order. The order in which they did is in `order`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ExitCounts {
+    /// Packets that waited at the exit for earlier ones.
     pub waited: u64,
     /// Packets that missed their turn there, and left after later ones.
     pub missed_turn: u64,
@@ -103,14 +111,14 @@ pub struct SplitCounts {
 }
 
 impl SplitCounts {
-    pub(crate) fn of(split: SplitAccount, exit: ExitAccount) -> Self {
-        Self {
-            elephants: split.elephants,
-            packets: split.packets,
-            waited: exit.reordered,
-            missed_turn: exit.missed_turn,
-            given_up: exit.given_up,
-        }
+    pub(crate) fn of(split: SplitAccount) -> Self {
+        Self { elephants: split.elephants, packets: split.packets }
+    }
+}
+
+impl ExitCounts {
+    pub(crate) fn of(exit: ExitAccount) -> Self {
+        Self { waited: exit.reordered, missed_turn: exit.missed_turn, given_up: exit.given_up }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::environment::Environment;
 use crate::metrics::{About, Endpoint, Serving};
 use crate::parts::{self, AnyMeasured};
 use crate::reload::{self, Reload};
-use crate::result::{Damage, Hardware, Measured, PacketCounts, Panic, PortCounts, RunResult, SplitCounts};
+use crate::result::{Damage, ExitCounts, Hardware, Measured, PacketCounts, Panic, PortCounts, RunResult, SplitCounts};
 use crate::topology::placed;
 
 /// How a run is watched and ended from outside.
@@ -217,10 +217,8 @@ fn result(config: &RunConfig, host: &'static str, measured: &AnyMeasured) -> Run
         flows: 0,
         ports: PortCounts::default(),
         summary: measured.summary(),
-        split: config.split.map(|_| {
-            let scheduler = measured.scheduler();
-            SplitCounts::of(scheduler.split_account(), scheduler.exit_account())
-        }),
+        split: config.split.map(|_| SplitCounts::of(measured.scheduler().split_account())),
+        exit: config.exit_order().map(|_| ExitCounts::of(measured.scheduler().exit_account())),
         reloads: 0,
         interrupted: false,
         panic: None,

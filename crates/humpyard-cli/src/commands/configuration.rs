@@ -89,7 +89,7 @@ pub(crate) fn configuration(
     config.chains = options.chain.iter().map(|text| chain(text)).collect::<Result<_, _>>()?;
     if let Some(longest) = &options.reorder {
         let timeout = Time::from_ns(duration("--reorder", longest)?.as_nanos() as u64);
-        config.exit = Some(ExitOrder { packets: options.reorder_buffer, timeout });
+        config.exit = Some(ExitOrder { packets: options.reorder_buffer.unwrap_or(options.buffer), timeout });
     }
     config.split = options.split.as_deref().map(parse_split).transpose()?;
     config.swaps = options.swap.iter().map(|text| swap(text)).collect::<Result<_, _>>()?;

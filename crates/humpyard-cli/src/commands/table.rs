@@ -3,7 +3,7 @@
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use humpyard::lab::statistics::{Figure, PolicyStatistics};
-use humpyard::lab::{Comparison, HardwareThread, RunResult, SplitCounts};
+use humpyard::lab::{Comparison, ExitCounts, HardwareThread, RunResult, SplitCounts};
 use humpyard::measure::{CacheSummary, WarmUp};
 
 use crate::figures::{bit_rate, counted, figure, packet_rate, percent, range, time};
@@ -276,19 +276,19 @@ fn measurement_lines(run: &RunResult) -> Vec<String> {
         ),
     ];
     lines.extend(run.split.map(|split| line("split", elephants(&split))));
+    lines.extend(run.exit.map(|exit| line("exit", waited(&exit))));
     lines.extend(summary.cache.map(|cache| line("cache", moves(&cache))));
     lines
 }
 
-/// What was split, and how it left.
+/// What was split.
 fn elephants(split: &SplitCounts) -> String {
-    format!(
-        "{} of {}, {} waited at the exit, {} missed their turn",
-        counted(split.packets, "packet"),
-        counted(split.elephants, "elephant"),
-        split.waited,
-        split.missed_turn
-    )
+    format!("{} of {}", counted(split.packets, "packet"), counted(split.elephants, "elephant"))
+}
+
+/// How packets left that are put back in order.
+fn waited(exit: &ExitCounts) -> String {
+    format!("{} waited for earlier ones, {} missed their turn", counted(exit.waited, "packet"), exit.missed_turn)
 }
 
 /// What moved between caches.

@@ -64,10 +64,10 @@ pub struct Options {
     pub flow_order: FlowOrder,
     /// The services that packets go through, by chain; none: each packet's own service is all.
     pub chains: Vec<Vec<ServiceId>>,
-    /// Whether packets are put back in the order of their flow when they leave.
+    /// Whether packets are put back in the order of their flow when they leave. Those that wait there count against
+    /// [`Setup::packets`], so that cores which go on while one is stuck cannot overrun the exit.
     pub exit: Option<ExitOrder>,
-    /// Whether flows that are too much for one core go to several. Needs a steering policy, work in ns, and order at the exit,
-    /// where packets that wait then count against [`Setup::packets`].
+    /// Whether flows that are too much for one core go to several. Needs a steering policy, work in ns, and order at the exit.
     pub split: Option<Split>,
 }
 
@@ -420,13 +420,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.split.as_ref().map(Splitter::account).unwrap_or_default()
     }
 
-    /// Whether as many packets are held as the run allows; where flows are split, those at the exit among them.
+    /// Whether as many packets are held as the run allows, those that wait at the exit among them.
     #[inline]
     pub fn is_full(&self) -> bool {
-        let waiting_out = match (&self.split, &self.exit) {
-            (Some(_), Some(exit)) => exit.waiting(),
-            _ => 0,
-        };
+        let waiting_out = self.exit.as_ref().map_or(0, ExitBuffer::waiting);
         self.account.held + waiting_out >= self.packets_max
     }
 

@@ -7,8 +7,7 @@
 //!
 //! All flows are put back in order at the exit, not elephants alone: a packet has its stamp before anybody knows that its flow
 //! will be an elephant, and when that begins or ends nothing needs to be drained. Where the policy keeps flows in order the
-//! others wait for nobody. Packets at the exit take up room in the buffer, so that cores which go on while one is stuck
-//! cannot overrun the exit.
+//! others wait for nobody.
 
 use serde::{Deserialize, Serialize};
 
