@@ -10,8 +10,9 @@ use humpyard_core::hash::{salt, score};
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{BuildError, Setup, Topology};
+use humpyard_core::rendezvous::Rendezvous;
 
-use super::bid::{Cost, Exact, highest};
+use super::bid::{Cost, highest};
 
 choice! {
     /// Where leaving home costs.
@@ -29,15 +30,20 @@ const COST_PERMILLE_MAX: u32 = 1_000_000;
 /// A node: a group of cores that follow each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Node {
-    /// With which it bids among its siblings.
-    salt: u64,
-    /// What it costs to come here from a sibling, in thousandths of staying.
+    /// What it costs to come here from a sibling, in thousandths of staying; the same for all of them.
     cost_permille: u32,
     parent: u32,
     /// Its children among the nodes; none for a core.
     children: Range<u32>,
     /// The indices of its cores.
     cores: Range<u32>,
+}
+
+impl Node {
+    #[inline]
+    fn children(&self) -> Range<usize> {
+        self.children.start as usize..self.children.end as usize
+    }
 }
 
 /// What a stand counts of one node.
@@ -56,6 +62,10 @@ struct Stand {
     cores: Vec<CoreId>,
     /// By node.
     tallies: Vec<Tally>,
+    /// Whether all children of each node have equally many of its cores.
+    is_even: bool,
+    /// Cores that are taken out.
+    out: u32,
     /// Which planting this was: of no other stand, and of none before.
     planted: u32,
 }
@@ -86,6 +96,11 @@ pub(super) struct StandId(usize);
 pub(super) struct Forest {
     /// By level, the root first; within a level by core.
     nodes: Vec<Node>,
+    /// With which each node bids among its siblings.
+    salts: Vec<u64>,
+    /// The queue of each node, weighted, as the packet in question finds it.
+    lengths: Vec<u64>,
+    rendezvous: Rendezvous,
     /// The node of core 0; the others follow.
     first_leaf: usize,
     /// Packets on each core, waiting and in service.
@@ -104,16 +119,24 @@ impl Forest {
     /// # Errors
     /// A topology with too great a cost.
     pub(super) fn new(setup: &Setup<'_>, distance: Distance) -> Result<Self, BuildError> {
-        let nodes = match setup.topology {
+        let (nodes, salts) = match setup.topology {
             Some(topology) => nodes(topology, distance)?,
             None => nodes(&Topology::flat(setup.cores), distance)?,
         };
         let count = nodes.len();
-        let none =
-            || Stand { cores: Vec::with_capacity(setup.cores), tallies: vec![Tally::default(); count], planted: 0 };
+        let none = || Stand {
+            cores: Vec::with_capacity(setup.cores),
+            tallies: vec![Tally::default(); count],
+            is_even: false,
+            out: 0,
+            planted: 0,
+        };
         let mut forest = Self {
             first_leaf: nodes.len() - setup.cores,
             nodes,
+            salts,
+            lengths: vec![0; count],
+            rendezvous: setup.rendezvous,
             packets: IdVec::from_fn(setup.cores, |_| 0),
             stands: (0..=setup.services.len()).map(|_| none()).collect(),
             homes: vec![Home::UNKNOWN; setup.flows].into_iter().collect(),
@@ -174,22 +197,35 @@ impl Forest {
         stood.cores.extend_from_slice(cores);
         stood.tallies.fill(Tally::default());
         for &core in cores {
-            self.put_back(StandId(stand), core);
+            self.put_in(stand, core);
         }
+        let tallies = &self.stands[stand].tallies;
+        let is_even = |node: &Node| {
+            let children = &tallies[node.children()];
+            children.windows(2).all(|pair| pair[0].cores == pair[1].cores)
+        };
+        self.stands[stand].is_even = self.nodes.iter().all(is_even);
     }
 
-    /// Makes a core that was taken out eligible again.
-    pub(super) fn put_back(&mut self, stand: StandId, core: CoreId) {
+    /// Counts a core among those that may be chosen.
+    fn put_in(&mut self, stand: usize, core: CoreId) {
         let packets = self.packets[core];
-        let tallies = &mut self.stands[stand.0].tallies;
+        let tallies = &mut self.stands[stand].tallies;
         climb(&self.nodes, self.first_leaf + core.index(), |node| {
             tallies[node].cores += 1;
             tallies[node].packets += packets;
         });
     }
 
+    /// Makes a core that was taken out eligible again.
+    pub(super) fn put_back(&mut self, stand: StandId, core: CoreId) {
+        self.stands[stand.0].out -= 1;
+        self.put_in(stand.0, core);
+    }
+
     /// Chooses among the other cores until it is put back, which must be before the next event.
     pub(super) fn take_out(&mut self, stand: StandId, core: CoreId) {
+        self.stands[stand.0].out += 1;
         let packets = self.packets[core];
         let tallies = &mut self.stands[stand.0].tallies;
         climb(&self.nodes, self.first_leaf + core.index(), |node| {
@@ -213,57 +249,83 @@ impl Forest {
     }
 
     #[inline(never)]
-    fn find_home(&self, stand: StandId, key: u64) -> CoreId {
-        self.descend(stand, key, |_, _, tally| u64::from(tally.cores))
+    fn find_home(&mut self, stand: StandId, key: u64) -> CoreId {
+        self.descend(stand, key, None)
     }
 
     /// Where the next packet of the connection goes: a long queue lowers a node's bid, and so does distance from home.
     #[inline]
-    pub(super) fn choose(&self, stand: StandId, key: u64, home: CoreId) -> CoreId {
-        self.descend(stand, key, |parent, child, tally| weighted_length(parent, child, tally, home))
+    pub(super) fn choose(&mut self, stand: StandId, key: u64, home: CoreId) -> CoreId {
+        self.descend(stand, key, Some(home))
     }
 
-    /// From the root to a core, at every node to the child with the highest bid.
-    ///
-    /// `length` of parent and child is the length of the child's queue, weighted, summed over its cores.
+    /// From the root to a core, at every node to the child with the highest bid; without a home as if all cores were idle.
     #[inline]
-    fn descend(&self, stand: StandId, key: u64, length: impl Fn(&Node, &Node, Tally) -> u64) -> CoreId {
-        let tallies = &self.stands[stand.0].tallies;
+    fn descend(&mut self, stand: StandId, key: u64, home: Option<CoreId>) -> CoreId {
         let mut at = 0;
         while at < self.first_leaf {
-            let parent = &self.nodes[at];
-            let children = || {
-                let children = parent.children.clone().map(|child| child as usize);
-                children.filter(|&child| tallies[child].cores > 0)
+            let children = self.nodes[at].children();
+            self.weigh(stand, at, home);
+            at = match self.siblings(stand, at) {
+                Siblings::Only(child) => child,
+                Siblings::Even => {
+                    let (salts, lengths) = (&self.salts[children.clone()], &self.lengths[children.clone()]);
+                    children.start + (self.rendezvous.highest_bid)(key, salts, lengths)
+                }
+                Siblings::Uneven => self.by_logarithm(stand, key, children),
             };
-            let score = |child: usize| score(key, self.nodes[child].salt);
-            let length = |child: usize| length(parent, &self.nodes[child], tallies[child]);
-            let child = match self.siblings(tallies, at) {
-                Siblings::Only(child) => Some(child),
-                Siblings::Even => highest(children().map(|child| (child, Exact::new(score(child), length(child))))),
-                Siblings::Uneven => highest(children().map(|child| {
-                    let cores = f64::from(tallies[child].cores);
-                    (child, Cost::log(score(child), cores * cores, length(child) as f64))
-                })),
-            };
-            at = child.expect("a stand has at least one core");
         }
         CoreId::from_index(at - self.first_leaf)
     }
 
+    /// Notes the queues of the children of a node, every packet counted with those that would come: a thousand times as seen
+    /// from home, more from where home is under a sibling; 0 for a child without a core.
+    #[inline]
+    fn weigh(&mut self, stand: StandId, at: usize, home: Option<CoreId>) {
+        let parent = &self.nodes[at];
+        let children = parent.children();
+        let tallies = &self.stands[stand.0].tallies[children.clone()];
+        let lengths = &mut self.lengths[children.clone()];
+        let Some(home) = home else {
+            lengths.iter_mut().zip(tallies).for_each(|(length, tally)| *length = u64::from(tally.cores));
+            return;
+        };
+        let is_below = parent.cores.contains(&u32::from(home.0));
+        let cost_permille = if is_below { self.nodes[children.start].cost_permille } else { 1000 };
+        let count = |tally: &Tally| u64::from(tally.cores) + u64::from(tally.packets);
+        for (length, tally) in lengths.iter_mut().zip(tallies) {
+            *length = u64::from(cost_permille) * count(tally);
+        }
+        if is_below {
+            let near = child_above(&self.nodes, at, self.first_leaf + home.index()) - children.start;
+            lengths[near] = 1000 * count(&tallies[near]);
+        }
+    }
+
+    /// The child with the highest bid, where its chance is to be proportional to its cores.
+    fn by_logarithm(&self, stand: StandId, key: u64, children: Range<usize>) -> usize {
+        let tallies = &self.stands[stand.0].tallies;
+        let bids = children.filter(|&child| tallies[child].cores > 0).map(|child| {
+            let cores = f64::from(tallies[child].cores);
+            (child, Cost::log(score(key, self.salts[child]), cores * cores, self.lengths[child] as f64))
+        });
+        highest(bids).expect("a node on the way has a core")
+    }
+
     /// How the cores of a node, of which it has at least one, are spread over its children.
     #[inline]
-    fn siblings(&self, tallies: &[Tally], at: usize) -> Siblings {
-        let Range { start, end } = self.nodes[at].children;
-        let (start, end) = (start as usize, end as usize);
-        if start >= self.first_leaf {
+    fn siblings(&self, stand: StandId, at: usize) -> Siblings {
+        let stand = &self.stands[stand.0];
+        let children = self.nodes[at].children();
+        if stand.is_even && stand.out == 0 || children.start >= self.first_leaf {
             return Siblings::Even;
         }
-        let first = (start..end).find(|&child| tallies[child].cores > 0).expect("a node on the way has a core");
+        let tallies = &stand.tallies;
+        let first = children.clone().find(|&child| tallies[child].cores > 0).expect("a node on the way has a core");
         let each = tallies[first].cores;
         if each == tallies[at].cores {
             Siblings::Only(first)
-        } else if tallies[first..end].iter().all(|tally| tally.cores == 0 || tally.cores == each) {
+        } else if tallies[first..children.end].iter().all(|tally| tally.cores == 0 || tally.cores == each) {
             Siblings::Even
         } else {
             Siblings::Uneven
@@ -283,16 +345,6 @@ impl Forest {
             assert_eq!(stand.tallies, expected, "counts of the tree of cores {:?}", stand.cores);
         }
     }
-}
-
-/// The queue of a child, every packet of it counted with those that would come: a thousand times as seen from home, more from
-/// where home is under a sibling.
-#[inline]
-fn weighted_length(parent: &Node, child: &Node, tally: Tally, home: CoreId) -> u64 {
-    let home = u32::from(home.0);
-    let far = parent.cores.contains(&home) && !child.cores.contains(&home);
-    let cost_permille = if far { child.cost_permille } else { 1000 };
-    u64::from(cost_permille) * (u64::from(tally.cores) + u64::from(tally.packets))
 }
 
 /// How the cores that may be chosen are spread over the children of a node.
@@ -316,17 +368,28 @@ fn climb(nodes: &[Node], from: usize, mut visit: impl FnMut(usize)) {
     }
 }
 
+/// The child of a node on the way from there to a node below.
+#[inline]
+fn child_above(nodes: &[Node], above: usize, below: usize) -> usize {
+    let mut node = below;
+    while nodes[node].parent as usize != above {
+        node = nodes[node].parent as usize;
+    }
+    node
+}
+
 /// Whether two sets of cores are the same; without a branch for each, so that it is fast.
 #[inline]
 pub(super) fn same(a: &[CoreId], b: &[CoreId]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a.0 ^ b.0)) == 0
 }
 
-/// The nodes of a topology, level by level.
-fn nodes(topology: &Topology, distance: Distance) -> Result<Vec<Node>, BuildError> {
+/// The nodes of a topology, level by level, and their salts.
+fn nodes(topology: &Topology, distance: Distance) -> Result<(Vec<Node>, Vec<u64>), BuildError> {
     let cores = topology.cores();
     let stride = cores.next_power_of_two().max(1000);
     let mut nodes: Vec<Node> = Vec::new();
+    let mut salts = Vec::new();
     let mut above = 0;
     for level in 0..=topology.depth() {
         let costs = level > 0 && (distance == Distance::Levels || level == topology.depth());
@@ -340,13 +403,13 @@ fn nodes(topology: &Topology, distance: Distance) -> Result<Vec<Node>, BuildErro
         for (core, group) in (0..cores).map(|core| (core, topology.group(level, CoreId::from_index(core)))) {
             let begins = core == 0 || group != topology.group(level, CoreId::from_index(core - 1));
             if begins {
-                let salt = salt((stride * level + core) as u64);
+                salts.push(salt((stride * level + core) as u64));
                 let parent = match level {
                     0 => 0,
                     _ => above + topology.group(level - 1, CoreId::from_index(core)),
                 };
                 let (core, parent) = (core as u32, parent as u32);
-                nodes.push(Node { salt, cost_permille, parent, children: 0..0, cores: core..core });
+                nodes.push(Node { cost_permille, parent, children: 0..0, cores: core..core });
             }
             nodes.last_mut().expect("the first core begins a group").cores.end = core as u32 + 1;
         }
@@ -357,7 +420,7 @@ fn nodes(topology: &Topology, distance: Distance) -> Result<Vec<Node>, BuildErro
         let children = &mut nodes[parent].children;
         *children = if children.end == 0 { node as u32 } else { children.start }..node as u32 + 1;
     }
-    Ok(nodes)
+    Ok((nodes, salts))
 }
 
 #[cfg(test)]
@@ -385,14 +448,13 @@ mod tests {
     }
 
     /// The bids of the children of a node.
-    fn bids(forest: &Forest, stand: StandId, node: usize, key: u64, home: CoreId) -> Vec<f64> {
-        let parent = &forest.nodes[node];
-        let bid = |child: u32| {
-            let (child, tally) = (&forest.nodes[child as usize], forest.stands[stand.0].tallies[child as usize]);
-            let length = weighted_length(parent, child, tally, home) as f64;
-            unit_score(score(key, child.salt)) * f64::from(tally.cores) * 1000.0 / length
+    fn bids(forest: &mut Forest, stand: StandId, node: usize, key: u64, home: CoreId) -> Vec<f64> {
+        forest.weigh(stand, node, Some(home));
+        let bid = |child: usize| {
+            let cores = f64::from(forest.stands[stand.0].tallies[child].cores);
+            unit_score(score(key, forest.salts[child])) * cores * 1000.0 / forest.lengths[child] as f64
         };
-        parent.children.clone().map(bid).collect()
+        forest.nodes[node].children().map(bid).collect()
     }
 
     fn homes(forest: &mut Forest, eligible: &[CoreId], keys: &[u64]) -> Vec<CoreId> {
@@ -406,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_topology_becomes_nodes() {
-        let nodes = nodes(&e5355(), Distance::Levels).unwrap();
+        let (nodes, salts) = nodes(&e5355(), Distance::Levels).unwrap();
         assert_eq!(nodes.len(), 1 + 2 + 4 + 8);
         assert_eq!(
             (nodes[0].children.clone(), nodes[2].children.clone(), nodes[6].children.clone()),
@@ -415,7 +477,7 @@ mod tests {
         assert_eq!((nodes[2].cores.clone(), nodes[5].cores.clone(), nodes[13].cores.clone()), (4..8, 4..6, 6..7));
         assert_eq!([2, 6, 13].map(|node| nodes[node].parent), [0, 2, 6]);
         assert_eq!([2, 6, 13].map(|node| nodes[node].cost_permille), [2000, 1400, 1100]);
-        assert_eq!([2, 6, 13].map(|node| nodes[node].salt), [1004, 2006, 3006].map(salt));
+        assert_eq!([2, 6, 13].map(|node| salts[node]), [1004, 2006, 3006].map(salt));
     }
 
     #[test]
@@ -432,13 +494,16 @@ mod tests {
             let home = CoreId(home);
             assert_eq!(forest.find_home(stand, key), home);
             for (node, expected) in levels {
-                for (found, expected) in bids(&forest, stand, node, key, home).iter().zip(expected) {
+                for (found, expected) in bids(&mut forest, stand, node, key, home).iter().zip(expected) {
                     assert!((found - expected).abs() < 5.1e-5, "key {key}, node {node}: {found}, not {expected}");
                 }
             }
             assert_eq!(forest.choose(stand, key, home), CoreId(core));
         }
-        let chosen = [2, 3].map(|key| forest.choose(stand, key, forest.find_home(stand, key)));
+        let chosen = [2, 3].map(|key| {
+            let home = forest.find_home(stand, key);
+            forest.choose(stand, key, home)
+        });
         assert_eq!(chosen, [CoreId(5), CoreId(4)]);
         assert_eq!([12345, 1, 2, 3].map(|key| forest.find_home(stand, key)), [3, 7, 5, 4].map(CoreId));
     }
