@@ -13,13 +13,33 @@ pub struct Rendezvous {
     /// As [`highest`].
     pub highest: fn(key: u64, salts: &[u64]) -> usize,
     /// As [`highest_bid`].
-    pub highest_bid: fn(key: u64, salts: &[u64], lengths: &[u64]) -> usize,
+    pub highest_bid: fn(key: u64, salts: &[u64], lengths: &[u64], home: Home) -> usize,
 }
 
 impl Default for Rendezvous {
     /// By what every processor can do.
     fn default() -> Self {
         Self { highest, highest_bid }
+    }
+}
+
+/// Which candidate is home, and what it costs to be away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Home {
+    /// The place of the candidate whose length counts as it is; there may be none with this place.
+    pub place: usize,
+    /// What the lengths of the others count, in thousandths: at most a million, and at least 1.
+    pub away_permille: u32,
+}
+
+impl Home {
+    /// All lengths count as they are.
+    pub const ANYWHERE: Self = Self { place: usize::MAX, away_permille: 1000 };
+
+    /// What a length counts at this place, in thousandths.
+    #[inline]
+    pub const fn permille(self, place: usize) -> u32 {
+        if place == self.place { 1000 } else { self.away_permille }
     }
 }
 
@@ -40,12 +60,13 @@ pub fn highest(key: u64, salts: &[u64]) -> usize {
 /// The place of the candidate with the highest [`unit_score`](crate::hash::unit_score) over length, compared as exact fractions;
 /// of equal ones the first. O(candidates).
 ///
-/// There are as many lengths as salts, all below 2^63; who has a length of 0 does not bid. If nobody does the place is 0.
-pub fn highest_bid(key: u64, salts: &[u64], lengths: &[u64]) -> usize {
+/// There are as many lengths as salts, all at most 2^33; who has a length of 0 does not bid. If nobody does the place is 0.
+pub fn highest_bid(key: u64, salts: &[u64], lengths: &[u64], home: Home) -> usize {
     let bids = salts.iter().zip(lengths).enumerate();
     let (winner, ..) = bids.fold((0, 0, 1), |(winner, highest, shortest), (place, (&salt, &length))| {
         // In units of 2^-54.
         let height = 2 * score(key, salt) + 1;
+        let length = length * u64::from(home.permille(place));
         let wins = length > 0 && u128::from(height) * u128::from(shortest) > u128::from(highest) * u128::from(length);
         (
             select_unpredictable(wins, place, winner),
@@ -65,19 +86,21 @@ mod tests {
     fn examples_of_the_specification() {
         let salts: [u64; 4] = core::array::from_fn(|k| salt(k as u64));
         assert_eq!([12345, 1].map(|key| highest(key, &salts)), [3, 2]);
-        assert_eq!(highest_bid(12345, &salts, &[3, 1, 2, 4]), 1);
+        assert_eq!(highest_bid(12345, &salts, &[3, 1, 2, 4], Home::ANYWHERE), 1);
+        assert_eq!(highest_bid(12345, &salts, &[3, 1, 2, 4], Home { place: 3, away_permille: 2500 }), 3);
     }
 
     #[test]
     fn of_equal_bids_the_first_wins() {
         assert_eq!(highest(7, &[5, 5, 5]), 0);
-        assert_eq!(highest_bid(7, &[5, 5, 5], &[2, 1, 1]), 1);
+        assert_eq!(highest_bid(7, &[5, 5, 5], &[2, 1, 1], Home::ANYWHERE), 1);
+        assert_eq!(highest_bid(7, &[5, 5, 5], &[2, 1, 1], Home { place: 0, away_permille: 2000 }), 0);
     }
 
     #[test]
     fn a_length_of_nothing_does_not_bid() {
         let salts: [u64; 4] = core::array::from_fn(|k| salt(k as u64));
-        assert_eq!(highest_bid(12345, &salts, &[3, 0, 2, 0]), 2);
-        assert_eq!(highest_bid(12345, &salts, &[0; 4]), 0);
+        assert_eq!(highest_bid(12345, &salts, &[3, 0, 2, 0], Home::ANYWHERE), 2);
+        assert_eq!(highest_bid(12345, &salts, &[0; 4], Home::ANYWHERE), 0);
     }
 }

@@ -4,14 +4,15 @@
 //! the winner, of equal scores the first, and finding it takes one instruction for several candidates.
 
 use core::arch::x86_64::{
-    __m512i, __mmask8, _mm512_add_epi64, _mm512_castpd_si512, _mm512_cmpge_epu64_mask, _mm512_cvtepu64_pd,
-    _mm512_div_pd, _mm512_mask_cmpneq_epi64_mask, _mm512_maskz_and_epi64, _mm512_maskz_loadu_epi64, _mm512_max_epu64,
-    _mm512_min_epu64, _mm512_mullo_epi64, _mm512_or_si512, _mm512_reduce_max_epu64, _mm512_set1_epi64,
-    _mm512_setr_epi64, _mm512_setzero_si512, _mm512_srli_epi64, _mm512_sub_epi64, _mm512_xor_si512,
+    __m512d, __m512i, __mmask8, _mm512_add_epi64, _mm512_castpd_si512, _mm512_cmpeq_epi64_mask,
+    _mm512_cmpge_epu64_mask, _mm512_cvtepu64_pd, _mm512_div_pd, _mm512_mask_blend_pd, _mm512_mask_cmpneq_epi64_mask,
+    _mm512_maskz_and_epi64, _mm512_maskz_loadu_epi64, _mm512_max_epu64, _mm512_min_epu64, _mm512_mul_pd,
+    _mm512_mullo_epi64, _mm512_or_si512, _mm512_reduce_max_epu64, _mm512_set1_epi64, _mm512_set1_pd, _mm512_setr_epi64,
+    _mm512_setzero_si512, _mm512_srli_epi64, _mm512_sub_epi64, _mm512_xor_si512,
 };
 
 use humpyard_core::hash::mix;
-use humpyard_core::rendezvous::{self, Rendezvous};
+use humpyard_core::rendezvous::{self, Home, Rendezvous};
 
 /// What this processor can do, the fastest last.
 pub(crate) fn all() -> Vec<Rendezvous> {
@@ -43,15 +44,21 @@ fn highest_by_avx512(key: u64, salts: &[u64]) -> usize {
     unsafe { by_avx512(key, salts) }
 }
 
-fn highest_bid_by_avx512(key: u64, salts: &[u64], lengths: &[u64]) -> usize {
+fn highest_bid_by_avx512(key: u64, salts: &[u64], lengths: &[u64], home: Home) -> usize {
+    if salts.len() <= FEW || salts.len() > TOGETHER {
+        return rendezvous::highest_bid(key, salts, lengths, home);
+    }
     // SAFETY: `rendezvous` names this function only where the processor has AVX-512F and DQ.
-    unsafe { highest_bid(key, salts, lengths) }
+    unsafe { highest_bid(key, salts, lengths, home) }
 }
 
 /// The bits that a score leaves of a word, for places.
 const PLACES: u64 = (1 << 11) - 1;
 /// So many candidates have places of their own.
 const TOGETHER: usize = PLACES as usize + 1;
+
+/// So many candidates bid faster one by one.
+const FEW: usize = 8;
 
 /// [`rendezvous::highest`], for compilers that may use what a function around this one enables.
 #[inline(always)]
@@ -76,18 +83,19 @@ fn place(word: u64) -> usize {
     (!word & PLACES) as usize
 }
 
-/// [`rendezvous::highest_bid`]: bids are rounded, and what rounding may not tell apart is compared anew, exactly.
+/// [`rendezvous::highest_bid`] of at most [`TOGETHER`]: bids are rounded, and what rounding may not tell apart is compared anew,
+/// exactly.
 #[target_feature(enable = "avx512f,avx512dq")]
-fn highest_bid(key: u64, salts: &[u64], lengths: &[u64]) -> usize {
-    if salts.len() > TOGETHER {
-        return rendezvous::highest_bid(key, salts, lengths);
-    }
+fn highest_bid(key: u64, salts: &[u64], lengths: &[u64], home: Home) -> usize {
+    let at_home = _mm512_set1_epi64(home.place as i64);
+    let away = _mm512_set1_pd(f64::from(home.away_permille));
     let places = _mm512_set1_epi64(PLACES as i64);
     let mut place_of = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
     // Of the candidates in each lane.
     let (mut highest, mut second) = (_mm512_setzero_si512(), _mm512_setzero_si512());
     for (salts, lengths) in salts.chunks(8).zip(lengths.chunks(8)) {
-        let bids = bids(key, salts, lengths);
+        let is_home = _mm512_cmpeq_epi64_mask(place_of, at_home);
+        let bids = bids(key, salts, lengths, _mm512_mask_blend_pd(is_home, away, _mm512_set1_pd(1000.0)));
         let words = _mm512_sub_epi64(_mm512_or_si512(bids, places), place_of);
         second = _mm512_max_epu64(second, _mm512_min_epu64(highest, words));
         highest = _mm512_max_epu64(highest, words);
@@ -98,18 +106,19 @@ fn highest_bid(key: u64, salts: &[u64], lengths: &[u64]) -> usize {
     let close = _mm512_set1_epi64((best & !PLACES).saturating_sub(PLACES + 1) as i64);
     let others =
         _mm512_cmpge_epu64_mask(highest, close).count_ones() + u32::from(_mm512_cmpge_epu64_mask(second, close));
-    if others > 1 { rendezvous::highest_bid(key, salts, lengths) } else { place(best) }
+    if others > 1 { rendezvous::highest_bid(key, salts, lengths, home) } else { place(best) }
 }
 
 /// The bids of at most eight candidates, as the bits of floating-point numbers: as such they order alike. Who does not bid has 0.
+/// Lengths times thousandths are not rounded.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
-fn bids(key: u64, salts: &[u64], lengths: &[u64]) -> __m512i {
+fn bids(key: u64, salts: &[u64], lengths: &[u64], permille: __m512d) -> __m512i {
     let (salts, there) = load(salts);
     let (lengths, _) = load(lengths);
     let scores = _mm512_srli_epi64::<11>(mix_eight(_mm512_xor_si512(_mm512_set1_epi64(key as i64), salts)));
     let heights = _mm512_or_si512(_mm512_add_epi64(scores, scores), _mm512_set1_epi64(1));
-    let bids = _mm512_div_pd(_mm512_cvtepu64_pd(heights), _mm512_cvtepu64_pd(lengths));
+    let bids = _mm512_div_pd(_mm512_cvtepu64_pd(heights), _mm512_mul_pd(_mm512_cvtepu64_pd(lengths), permille));
     let bidders = _mm512_mask_cmpneq_epi64_mask(there, lengths, _mm512_setzero_si512());
     let bids = _mm512_castpd_si512(bids);
     _mm512_maskz_and_epi64(bidders, bids, bids)

@@ -15,18 +15,16 @@
 //! and no common factor. Dividing a uniform hash is steep: where one core of N has w of the others' weight it gets w^(N-1)/N
 //! of the connections, so that this is nearly the shortest queue. `form=log` gives it exactly w / (N - 1 + w).
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use humpyard_core::hash::{salt, score};
 use humpyard_core::id::{CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
-use humpyard_core::rendezvous::Rendezvous;
 use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
 
-use super::bid::{Cost, highest, length};
+use super::bid::{Cost, Exact, highest, length};
 
 choice! {
     /// How a queue enters the bid.
@@ -52,9 +50,6 @@ pub struct Ahrw {
     form: Form,
     /// By core.
     salts: Vec<u64>,
-    /// By core; 0 where the packet may not go. Anew for each packet.
-    lengths: Vec<u64>,
-    rendezvous: Rendezvous,
 }
 
 impl Build for Ahrw {
@@ -70,12 +65,7 @@ impl Build for Ahrw {
     const VARIANTS: &'static [&'static str] = &["form=log"];
 
     fn new(params: &AhrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self {
-            form: params.form,
-            salts: (0..setup.cores as u64).map(salt).collect(),
-            lengths: vec![0; setup.cores],
-            rendezvous: setup.rendezvous,
-        })
+        Ok(Self { form: params.form, salts: (0..setup.cores as u64).map(salt).collect() })
     }
 }
 
@@ -84,32 +74,13 @@ impl Policy for Ahrw {}
 impl Steer for Ahrw {
     #[inline]
     fn steer(&mut self, _: Time, packet: &Packet, view: &View<'_>) -> Target {
-        Target::Core(match self.form {
-            Form::Paper => self.by_fraction(packet.key, view),
-            Form::Log => self.by_logarithm(packet.key, view),
-        })
-    }
-}
-
-impl Ahrw {
-    #[inline]
-    fn by_fraction(&mut self, key: u64, view: &View<'_>) -> CoreId {
-        if view.eligible.len() < self.lengths.len() {
-            self.lengths.fill(0);
-        }
-        for &core in view.eligible {
-            self.lengths[core.index()] = length(view, core);
-        }
-        CoreId::from_index((self.rendezvous.highest_bid)(key, &self.salts, &self.lengths))
-    }
-
-    #[inline]
-    fn by_logarithm(&self, key: u64, view: &View<'_>) -> CoreId {
-        let bids = view.eligible.iter().map(|&core| {
-            let score = score(key, self.salts[core.index()]);
-            (core, Cost::log(score, 1.0, length(view, core) as f64))
-        });
-        highest(bids).expect("at least one core is eligible")
+        let score = |core: CoreId| score(packet.key, self.salts[core.index()]);
+        let cores = view.eligible.iter().copied();
+        let winner = match self.form {
+            Form::Paper => highest(cores.map(|core| (core, Exact::new(score(core), length(view, core))))),
+            Form::Log => highest(cores.map(|core| (core, Cost::log(score(core), 1.0, length(view, core) as f64)))),
+        };
+        Target::Core(winner.expect("at least one core is eligible"))
     }
 }
 

@@ -10,7 +10,7 @@ use humpyard_core::hash::{salt, score};
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{BuildError, Setup, Topology};
-use humpyard_core::rendezvous::Rendezvous;
+use humpyard_core::rendezvous::{Home, Rendezvous};
 
 use super::bid::{Cost, highest};
 
@@ -46,22 +46,15 @@ impl Node {
     }
 }
 
-/// What a stand counts of one node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Tally {
-    /// Its cores that may be chosen.
-    cores: u32,
-    /// Packets on those, waiting and in service.
-    packets: u32,
-}
-
 /// A tree of which some cores may be chosen.
 #[derive(Debug)]
 struct Stand {
     /// The cores that may be chosen unless they are taken out, ascending.
     cores: Vec<CoreId>,
-    /// By node.
-    tallies: Vec<Tally>,
+    /// The cores of each node that may be chosen.
+    counts: Vec<u64>,
+    /// Packets on the cores of each node that may be chosen, waiting and in service, and for each core the one that would come.
+    lengths: Vec<u64>,
     /// Whether all children of each node have equally many of its cores.
     is_even: bool,
     /// Cores that are taken out.
@@ -72,7 +65,7 @@ struct Stand {
 
 /// The homenode that was found for a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Home {
+struct Remembered {
     /// The connection's key.
     key: u64,
     /// The planting of the stand where it was found; 0 if none was found yet.
@@ -80,7 +73,7 @@ struct Home {
     core: CoreId,
 }
 
-impl Home {
+impl Remembered {
     const UNKNOWN: Self = Self { key: 0, planted: 0, core: CoreId(0) };
 }
 
@@ -98,8 +91,6 @@ pub(super) struct Forest {
     nodes: Vec<Node>,
     /// With which each node bids among its siblings.
     salts: Vec<u64>,
-    /// The queue of each node, weighted, as the packet in question finds it.
-    lengths: Vec<u64>,
     rendezvous: Rendezvous,
     /// The node of core 0; the others follow.
     first_leaf: usize,
@@ -108,7 +99,7 @@ pub(super) struct Forest {
     /// The stand of all cores, then one for each service.
     stands: Vec<Stand>,
     /// The homenode of each flow, where it was last asked for.
-    homes: IdVec<FlowId, Home>,
+    homes: IdVec<FlowId, Remembered>,
     /// Plantings so far.
     plantings: u32,
 }
@@ -126,7 +117,8 @@ impl Forest {
         let count = nodes.len();
         let none = || Stand {
             cores: Vec::with_capacity(setup.cores),
-            tallies: vec![Tally::default(); count],
+            counts: vec![0; count],
+            lengths: vec![0; count],
             is_even: false,
             out: 0,
             planted: 0,
@@ -135,11 +127,10 @@ impl Forest {
             first_leaf: nodes.len() - setup.cores,
             nodes,
             salts,
-            lengths: vec![0; count],
             rendezvous: setup.rendezvous,
             packets: IdVec::from_fn(setup.cores, |_| 0),
             stands: (0..=setup.services.len()).map(|_| none()).collect(),
-            homes: vec![Home::UNKNOWN; setup.flows].into_iter().collect(),
+            homes: vec![Remembered::UNKNOWN; setup.flows].into_iter().collect(),
             plantings: 0,
         };
         let all: Vec<CoreId> = forest.packets.ids().collect();
@@ -151,22 +142,22 @@ impl Forest {
     #[inline]
     pub(super) fn on_enqueue(&mut self, core: CoreId) {
         self.packets[core] += 1;
-        self.count(core, |packets| *packets += 1);
+        self.count(core, |length| *length += 1);
     }
 
     /// Notes that a packet has left a core.
     #[inline]
     pub(super) fn on_completion(&mut self, core: CoreId) {
         self.packets[core] -= 1;
-        self.count(core, |packets| *packets -= 1);
+        self.count(core, |length| *length -= 1);
     }
 
-    /// Changes the packets of every node above a core, in every stand that has the core.
+    /// Changes the length of every node above a core, in every stand that has the core.
     #[inline]
-    fn count(&mut self, core: CoreId, change: impl Fn(&mut u32)) {
+    fn count(&mut self, core: CoreId, change: impl Fn(&mut u64)) {
         let leaf = self.first_leaf + core.index();
-        for stand in self.stands.iter_mut().filter(|stand| stand.tallies[leaf].cores > 0) {
-            climb(&self.nodes, leaf, |node| change(&mut stand.tallies[node].packets));
+        for stand in self.stands.iter_mut().filter(|stand| stand.counts[leaf] > 0) {
+            climb(&self.nodes, leaf, |node| change(&mut stand.lengths[node]));
         }
     }
 
@@ -188,32 +179,30 @@ impl Forest {
         if self.plantings == u32::MAX {
             self.plantings = self.stands.len() as u32;
             self.stands.iter_mut().zip(1..).for_each(|(stand, planted)| stand.planted = planted);
-            self.homes.iter_mut().for_each(|home| *home = Home::UNKNOWN);
+            self.homes.iter_mut().for_each(|home| *home = Remembered::UNKNOWN);
         }
         self.plantings += 1;
         let stood = &mut self.stands[stand];
         stood.planted = self.plantings;
         stood.cores.clear();
         stood.cores.extend_from_slice(cores);
-        stood.tallies.fill(Tally::default());
+        stood.counts.fill(0);
+        stood.lengths.fill(0);
         for &core in cores {
             self.put_in(stand, core);
         }
-        let tallies = &self.stands[stand].tallies;
-        let is_even = |node: &Node| {
-            let children = &tallies[node.children()];
-            children.windows(2).all(|pair| pair[0].cores == pair[1].cores)
-        };
-        self.stands[stand].is_even = self.nodes.iter().all(is_even);
+        let stood = &mut self.stands[stand];
+        let is_even = |node: &Node| stood.counts[node.children()].windows(2).all(|pair| pair[0] == pair[1]);
+        stood.is_even = self.nodes.iter().all(is_even);
     }
 
     /// Counts a core among those that may be chosen.
     fn put_in(&mut self, stand: usize, core: CoreId) {
-        let packets = self.packets[core];
-        let tallies = &mut self.stands[stand].tallies;
+        let length = 1 + u64::from(self.packets[core]);
+        let stand = &mut self.stands[stand];
         climb(&self.nodes, self.first_leaf + core.index(), |node| {
-            tallies[node].cores += 1;
-            tallies[node].packets += packets;
+            stand.counts[node] += 1;
+            stand.lengths[node] += length;
         });
     }
 
@@ -225,12 +214,12 @@ impl Forest {
 
     /// Chooses among the other cores until it is put back, which must be before the next event.
     pub(super) fn take_out(&mut self, stand: StandId, core: CoreId) {
-        self.stands[stand.0].out += 1;
-        let packets = self.packets[core];
-        let tallies = &mut self.stands[stand.0].tallies;
+        let length = 1 + u64::from(self.packets[core]);
+        let stand = &mut self.stands[stand.0];
+        stand.out += 1;
         climb(&self.nodes, self.first_leaf + core.index(), |node| {
-            tallies[node].cores -= 1;
-            tallies[node].packets -= packets;
+            stand.counts[node] -= 1;
+            stand.lengths[node] -= length;
         });
     }
 
@@ -244,88 +233,80 @@ impl Forest {
             return home.core;
         }
         let core = self.find_home(stand, packet.key);
-        self.homes[packet.flow] = Home { key: packet.key, planted, core };
+        self.homes[packet.flow] = Remembered { key: packet.key, planted, core };
         core
     }
 
     #[inline(never)]
-    fn find_home(&mut self, stand: StandId, key: u64) -> CoreId {
-        self.descend(stand, key, None)
+    fn find_home(&self, stand: StandId, key: u64) -> CoreId {
+        let stand = &self.stands[stand.0];
+        self.descend(stand, &stand.counts, key, |_| Home::ANYWHERE)
     }
 
     /// Where the next packet of the connection goes: a long queue lowers a node's bid, and so does distance from home.
     #[inline]
-    pub(super) fn choose(&mut self, stand: StandId, key: u64, home: CoreId) -> CoreId {
-        self.descend(stand, key, Some(home))
+    pub(super) fn choose(&self, stand: StandId, key: u64, home: CoreId) -> CoreId {
+        let stand = &self.stands[stand.0];
+        self.descend(stand, &stand.lengths, key, |node| self.as_seen_from(home, node))
     }
 
-    /// From the root to a core, at every node to the child with the highest bid; without a home as if all cores were idle.
+    /// From the root to a core, at every node to the child with the highest bid.
+    ///
+    /// `home` says of a node which of its children is home.
     #[inline]
-    fn descend(&mut self, stand: StandId, key: u64, home: Option<CoreId>) -> CoreId {
+    fn descend(&self, stand: &Stand, lengths: &[u64], key: u64, home: impl Fn(usize) -> Home) -> CoreId {
         let mut at = 0;
         while at < self.first_leaf {
             let children = self.nodes[at].children();
-            self.weigh(stand, at, home);
             at = match self.siblings(stand, at) {
                 Siblings::Only(child) => child,
                 Siblings::Even => {
-                    let (salts, lengths) = (&self.salts[children.clone()], &self.lengths[children.clone()]);
-                    children.start + (self.rendezvous.highest_bid)(key, salts, lengths)
+                    let (salts, lengths) = (&self.salts[children.clone()], &lengths[children.clone()]);
+                    children.start + (self.rendezvous.highest_bid)(key, salts, lengths, home(at))
                 }
-                Siblings::Uneven => self.by_logarithm(stand, key, children),
+                Siblings::Uneven => self.by_logarithm(stand, lengths, key, home(at), children),
             };
         }
         CoreId::from_index(at - self.first_leaf)
     }
 
-    /// Notes the queues of the children of a node, every packet counted with those that would come: a thousand times as seen
-    /// from home, more from where home is under a sibling; 0 for a child without a core.
+    /// The child of a node that has the home, and what it costs to go to another.
     #[inline]
-    fn weigh(&mut self, stand: StandId, at: usize, home: Option<CoreId>) {
+    fn as_seen_from(&self, home: CoreId, at: usize) -> Home {
         let parent = &self.nodes[at];
-        let children = parent.children();
-        let tallies = &self.stands[stand.0].tallies[children.clone()];
-        let lengths = &mut self.lengths[children.clone()];
-        let Some(home) = home else {
-            lengths.iter_mut().zip(tallies).for_each(|(length, tally)| *length = u64::from(tally.cores));
-            return;
-        };
-        let is_below = parent.cores.contains(&u32::from(home.0));
-        let cost_permille = if is_below { self.nodes[children.start].cost_permille } else { 1000 };
-        let count = |tally: &Tally| u64::from(tally.cores) + u64::from(tally.packets);
-        for (length, tally) in lengths.iter_mut().zip(tallies) {
-            *length = u64::from(cost_permille) * count(tally);
+        if !parent.cores.contains(&u32::from(home.0)) {
+            return Home::ANYWHERE;
         }
-        if is_below {
-            let near = child_above(&self.nodes, at, self.first_leaf + home.index()) - children.start;
-            lengths[near] = 1000 * count(&tallies[near]);
+        let children = parent.children();
+        Home {
+            place: child_above(&self.nodes, at, self.first_leaf + home.index()) - children.start,
+            away_permille: self.nodes[children.start].cost_permille,
         }
     }
 
     /// The child with the highest bid, where its chance is to be proportional to its cores.
-    fn by_logarithm(&self, stand: StandId, key: u64, children: Range<usize>) -> usize {
-        let tallies = &self.stands[stand.0].tallies;
-        let bids = children.filter(|&child| tallies[child].cores > 0).map(|child| {
-            let cores = f64::from(tallies[child].cores);
-            (child, Cost::log(score(key, self.salts[child]), cores * cores, self.lengths[child] as f64))
-        });
+    fn by_logarithm(&self, stand: &Stand, lengths: &[u64], key: u64, home: Home, children: Range<usize>) -> usize {
+        let bid = |(place, child): (usize, usize)| {
+            let (cores, length) = (stand.counts[child] as f64, lengths[child] * u64::from(home.permille(place)));
+            (child, Cost::log(score(key, self.salts[child]), cores * cores, length as f64))
+        };
+        let bids = children.enumerate().filter(|&(_, child)| stand.counts[child] > 0).map(bid);
         highest(bids).expect("a node on the way has a core")
     }
 
     /// How the cores of a node, of which it has at least one, are spread over its children.
     #[inline]
-    fn siblings(&self, stand: StandId, at: usize) -> Siblings {
-        let stand = &self.stands[stand.0];
+    fn siblings(&self, stand: &Stand, at: usize) -> Siblings {
         let children = self.nodes[at].children();
         if stand.is_even && stand.out == 0 || children.start >= self.first_leaf {
             return Siblings::Even;
         }
-        let tallies = &stand.tallies;
-        let first = children.clone().find(|&child| tallies[child].cores > 0).expect("a node on the way has a core");
-        let each = tallies[first].cores;
-        if each == tallies[at].cores {
+        let counts = &stand.counts;
+        let first = children.clone().find(|&child| counts[child] > 0).expect("a node on the way has a core");
+        let each = counts[first];
+        if each == counts[at] {
             Siblings::Only(first)
-        } else if tallies[first..children.end].iter().all(|tally| tally.cores == 0 || tally.cores == each) {
+        } else if counts[first..children.end].iter().all(|&count| count == 0 || count == each) {
             Siblings::Even
         } else {
             Siblings::Uneven
@@ -335,14 +316,15 @@ impl Forest {
     /// Panics if a count is not the sum of those below it.
     pub(super) fn check(&self) {
         for stand in &self.stands {
-            let mut expected = vec![Tally::default(); self.nodes.len()];
+            let (mut counts, mut lengths) = (vec![0; self.nodes.len()], vec![0; self.nodes.len()]);
             for &core in &stand.cores {
                 climb(&self.nodes, self.first_leaf + core.index(), |node| {
-                    expected[node].cores += 1;
-                    expected[node].packets += self.packets[core];
+                    counts[node] += 1;
+                    lengths[node] += 1 + u64::from(self.packets[core]);
                 });
             }
-            assert_eq!(stand.tallies, expected, "counts of the tree of cores {:?}", stand.cores);
+            assert_eq!(stand.counts, counts, "counts of the tree of cores {:?}", stand.cores);
+            assert_eq!(stand.lengths, lengths, "lengths of the tree of cores {:?}", stand.cores);
         }
     }
 }
@@ -448,13 +430,13 @@ mod tests {
     }
 
     /// The bids of the children of a node.
-    fn bids(forest: &mut Forest, stand: StandId, node: usize, key: u64, home: CoreId) -> Vec<f64> {
-        forest.weigh(stand, node, Some(home));
-        let bid = |child: usize| {
-            let cores = f64::from(forest.stands[stand.0].tallies[child].cores);
-            unit_score(score(key, forest.salts[child])) * cores * 1000.0 / forest.lengths[child] as f64
+    fn bids(forest: &Forest, stand: StandId, node: usize, key: u64, home: CoreId) -> Vec<f64> {
+        let (stand, home) = (&forest.stands[stand.0], forest.as_seen_from(home, node));
+        let bid = |(place, child): (usize, usize)| {
+            let length = (stand.lengths[child] * u64::from(home.permille(place))) as f64;
+            unit_score(score(key, forest.salts[child])) * stand.counts[child] as f64 * 1000.0 / length
         };
-        forest.nodes[node].children().map(bid).collect()
+        forest.nodes[node].children().enumerate().map(bid).collect()
     }
 
     fn homes(forest: &mut Forest, eligible: &[CoreId], keys: &[u64]) -> Vec<CoreId> {
@@ -494,16 +476,13 @@ mod tests {
             let home = CoreId(home);
             assert_eq!(forest.find_home(stand, key), home);
             for (node, expected) in levels {
-                for (found, expected) in bids(&mut forest, stand, node, key, home).iter().zip(expected) {
+                for (found, expected) in bids(&forest, stand, node, key, home).iter().zip(expected) {
                     assert!((found - expected).abs() < 5.1e-5, "key {key}, node {node}: {found}, not {expected}");
                 }
             }
             assert_eq!(forest.choose(stand, key, home), CoreId(core));
         }
-        let chosen = [2, 3].map(|key| {
-            let home = forest.find_home(stand, key);
-            forest.choose(stand, key, home)
-        });
+        let chosen = [2, 3].map(|key| forest.choose(stand, key, forest.find_home(stand, key)));
         assert_eq!(chosen, [CoreId(5), CoreId(4)]);
         assert_eq!([12345, 1, 2, 3].map(|key| forest.find_home(stand, key)), [3, 7, 5, 4].map(CoreId));
     }
