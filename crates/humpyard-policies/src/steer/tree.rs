@@ -240,47 +240,59 @@ impl Forest {
     #[inline(never)]
     fn find_home(&self, stand: StandId, key: u64) -> CoreId {
         let stand = &self.stands[stand.0];
-        self.descend(stand, &stand.counts, key, |_| Home::ANYWHERE)
+        self.descend(stand, &stand.counts, key, 0)
     }
 
     /// Where the next packet of the connection goes: a long queue lowers a node's bid, and so does distance from home.
+    ///
+    /// As long as home is not outbid, where the way leads is known before the bids are.
     #[inline]
     pub(super) fn choose(&self, stand: StandId, key: u64, home: CoreId) -> CoreId {
         let stand = &self.stands[stand.0];
-        self.descend(stand, &stand.lengths, key, |node| self.as_seen_from(home, node))
-    }
-
-    /// From the root to a core, at every node to the child with the highest bid.
-    ///
-    /// `home` says of a node which of its children is home.
-    #[inline]
-    fn descend(&self, stand: &Stand, lengths: &[u64], key: u64, home: impl Fn(usize) -> Home) -> CoreId {
+        let leaf = self.first_leaf + home.index();
         let mut at = 0;
         while at < self.first_leaf {
-            let children = self.nodes[at].children();
-            at = match self.siblings(stand, at) {
-                Siblings::Only(child) => child,
-                Siblings::Even => {
-                    let (salts, lengths) = (&self.salts[children.clone()], &lengths[children.clone()]);
-                    children.start + (self.rendezvous.highest_bid)(key, salts, lengths, home(at))
-                }
-                Siblings::Uneven => self.by_logarithm(stand, lengths, key, home(at), children),
-            };
+            let child = child_above(&self.nodes, at, leaf);
+            let winner = self.winner(stand, &stand.lengths, key, at, self.seen_from(child));
+            if winner != child {
+                return self.descend(stand, &stand.lengths, key, winner);
+            }
+            at = child;
+        }
+        home
+    }
+
+    /// From a node to a core, at every node to the child with the highest bid; the home is elsewhere.
+    #[inline]
+    fn descend(&self, stand: &Stand, lengths: &[u64], key: u64, from: usize) -> CoreId {
+        let mut at = from;
+        while at < self.first_leaf {
+            at = self.winner(stand, lengths, key, at, Home::ANYWHERE);
         }
         CoreId::from_index(at - self.first_leaf)
     }
 
-    /// The child of a node that has the home, and what it costs to go to another.
+    /// The child of a node with the highest bid.
     #[inline]
-    fn as_seen_from(&self, home: CoreId, at: usize) -> Home {
-        let parent = &self.nodes[at];
-        if !parent.cores.contains(&u32::from(home.0)) {
-            return Home::ANYWHERE;
+    fn winner(&self, stand: &Stand, lengths: &[u64], key: u64, at: usize, home: Home) -> usize {
+        let children = self.nodes[at].children();
+        match self.siblings(stand, at) {
+            Siblings::Only(child) => child,
+            Siblings::Even => {
+                let (salts, lengths) = (&self.salts[children.clone()], &lengths[children.clone()]);
+                children.start + (self.rendezvous.highest_bid)(key, salts, lengths, home)
+            }
+            Siblings::Uneven => self.by_logarithm(stand, lengths, key, home, children),
         }
-        let children = parent.children();
+    }
+
+    /// What a child that has the home, and its siblings, bid with.
+    #[inline]
+    fn seen_from(&self, child: usize) -> Home {
+        let node = &self.nodes[child];
         Home {
-            place: child_above(&self.nodes, at, self.first_leaf + home.index()) - children.start,
-            away_permille: self.nodes[children.start].cost_permille,
+            place: child - self.nodes[node.parent as usize].children.start as usize,
+            away_permille: node.cost_permille,
         }
     }
 
@@ -431,7 +443,13 @@ mod tests {
 
     /// The bids of the children of a node.
     fn bids(forest: &Forest, stand: StandId, node: usize, key: u64, home: CoreId) -> Vec<f64> {
-        let (stand, home) = (&forest.stands[stand.0], forest.as_seen_from(home, node));
+        let stand = &forest.stands[stand.0];
+        let home = match &forest.nodes[node] {
+            parent if parent.cores.contains(&u32::from(home.0)) => {
+                forest.seen_from(child_above(&forest.nodes, node, forest.first_leaf + home.index()))
+            }
+            _ => Home::ANYWHERE,
+        };
         let bid = |(place, child): (usize, usize)| {
             let length = (stand.lengths[child] * u64::from(home.permille(place))) as f64;
             unit_score(score(key, forest.salts[child])) * stand.counts[child] as f64 * 1000.0 / length
