@@ -147,6 +147,8 @@ struct humpyard_packet {
     uint16_t service;
     // Which part of a longer unit it is, a `humpyard_part`.
     uint8_t part;
+    // Whether it begins or ends its connection, as SYN, FIN and RST do; 0 is no. `sprayer` asks for it.
+    uint8_t changes_connection;
 };
 
 // A packet to be served.

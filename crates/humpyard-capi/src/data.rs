@@ -165,6 +165,8 @@ pub struct Packet {
     pub service: u16,
     /// Which part of a longer unit it is, a `humpyard_part`.
     pub part: u8,
+    /// Whether it begins or ends its connection, as SYN, FIN and RST do; 0 is no. `sprayer` asks for it.
+    pub changes_connection: u8,
 }
 
 impl Packet {
@@ -185,6 +187,7 @@ impl Packet {
             rss: self.rss,
             service: ServiceId(self.service),
             part,
+            changes_connection: self.changes_connection != 0,
             ..packet::Packet::default()
         })
     }
@@ -207,6 +210,7 @@ impl From<&packet::Packet> for Packet {
             rss: packet.rss,
             service: packet.service.0,
             part: part as u8,
+            changes_connection: u8::from(packet.changes_connection),
         }
     }
 }

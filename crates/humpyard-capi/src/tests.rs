@@ -100,6 +100,23 @@ fn a_packet_comes_is_served_and_accounted_for() {
 }
 
 #[test]
+fn packets_that_change_a_connection_are_told_of() {
+    let scheduler = Owned::new(c"sprayer", &Config { cores: 4, ..zero() });
+    let cores = |changes_connection| {
+        let core = |now| {
+            scheduler.arrive(now, Packet { key: 9, changes_connection, ..zero() });
+            let (core, dispatch) = (0..4).find_map(|core| Some((core, scheduler.next(now, core).ok()?))).unwrap();
+            scheduler.complete(now, dispatch.slot);
+            core
+        };
+        (0..4).map(core).collect::<Vec<u16>>()
+    };
+    let home = cores(1);
+    assert!(home.iter().all(|&core| core == home[0]), "{home:?}");
+    assert_eq!(cores(0), [0, 1, 2, 3]);
+}
+
+#[test]
 fn null_is_all_defaults_and_the_version_is_that_of_the_crate() {
     // SAFETY: NULL is allowed.
     let scheduler = Owned(unsafe { humpyard_new(c"fcfs".as_ptr(), null()) });

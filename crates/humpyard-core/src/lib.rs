@@ -26,6 +26,7 @@ pub mod name;
 pub mod packet;
 pub mod policy;
 pub mod random;
+pub mod rendezvous;
 pub mod steps;
 pub mod storage;
 pub mod unit;

@@ -143,6 +143,7 @@ impl Header {
             services: &services,
             ties: self.ties,
             seed: self.seed,
+            rendezvous: humpyard_simd::rendezvous(),
         })
     }
 }

@@ -112,6 +112,7 @@ pub(crate) fn with_setup<T>(
         services: &services,
         ties: config.ties,
         seed: config.seed,
+        rendezvous: humpyard_simd::rendezvous(),
     };
     let flow_order = config.flow_order.unwrap_or(match config.granularity() {
         Granularity::Service | Granularity::Rule => FlowOrder::Free,

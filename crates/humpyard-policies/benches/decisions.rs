@@ -20,6 +20,7 @@ use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
     Allocate, Build, Cause, CoreView, Machine, Params, ServiceSetup, Setup, Share, Steer, Target, Topology, View,
 };
+use humpyard_core::rendezvous::Rendezvous;
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#static::Static};
@@ -47,13 +48,21 @@ use humpyard_policies::steer::{
 };
 
 fn setup(cores: usize, clients: usize, weights: &[Weight]) -> Setup<'_> {
-    Setup { cores, flows: 1024, clients, packets: clients, weights, ..Setup::default() }
+    let rendezvous = humpyard_simd::rendezvous();
+    Setup { cores, flows: 1024, clients, packets: clients, weights, rendezvous, ..Setup::default() }
 }
 
 fn steer<S: Steer + Build>(criterion: &mut Criterion) {
     for cores in [2, 8, 16] {
         steer_by::<S>(criterion, &cores.to_string(), &S::Params::default(), &setup(cores, 1, &[]));
     }
+}
+
+/// Those that hold a rendezvous, by what this processor can do, and by what every one can.
+fn steer_by_rendezvous<S: Steer + Build>(criterion: &mut Criterion) {
+    steer::<S>(criterion);
+    let everywhere = Setup { rendezvous: Rendezvous::default(), ..setup(16, 1, &[]) };
+    steer_by::<S>(criterion, "16 on any processor", &S::Params::default(), &everywhere);
 }
 
 fn steer_by<S: Steer + Build>(criterion: &mut Criterion, name: &str, params: &S::Params, setup: &Setup<'_>) {
@@ -66,7 +75,7 @@ fn steer_by<S: Steer + Build>(criterion: &mut Criterion, name: &str, params: &S:
     let mut next = 0;
     criterion.bench_function(&format!("steer/{}/{name}", S::INFO.name), |bencher| {
         bencher.iter(|| {
-            next = (next + 1) % packets.len();
+            next = if next + 1 < packets.len() { next + 1 } else { 0 };
             let view = View { as_of: Time::ZERO, cores: &views, eligible: &eligible };
             black_box(policy.steer(Time::ZERO, &packets[next], &view))
         });
@@ -82,7 +91,10 @@ fn steer_down_a_tree(criterion: &mut Criterion) {
     for levels in [[(2, 2000), (2, 1400), (2, 1100)], [(4, 2000), (16, 1400), (16, 1100)]] {
         let tree = Topology::regular(&levels).expect("a tree");
         let setup = Setup { topology: Some(&tree), ..setup(tree.cores(), 1, &[]) };
-        steer_by::<HCahrw>(criterion, &format!("{} in a tree", tree.cores()), &HCahrwParams::default(), &setup);
+        let name = format!("{} in a tree", tree.cores());
+        steer_by::<HCahrw>(criterion, &name, &HCahrwParams::default(), &setup);
+        let everywhere = Setup { rendezvous: Rendezvous::default(), ..setup };
+        steer_by::<HCahrw>(criterion, &format!("{name} on any processor"), &HCahrwParams::default(), &everywhere);
     }
 }
 
@@ -466,9 +478,9 @@ criterion_group!(
     steer::<RssPlusPlus>,
     steer::<Jsq>,
     steer::<Jsq2>,
-    steer::<Hrw>,
+    steer_by_rendezvous::<Hrw>,
     steer::<HrwKencl>,
-    steer::<Ahrw>,
+    steer_by_rendezvous::<Ahrw>,
     steer_by_logarithm,
     steer::<CaAhrw>,
     steer::<HCahrw>,

@@ -103,6 +103,8 @@ struct Dispatch {
     service: u16,
     /// Which part of a longer unit it is: whole, first, middle or last.
     part: &'static str,
+    /// Whether it begins or ends its connection.
+    changes_connection: bool,
     /// The work that it is believed to be.
     estimate: u64,
     /// When it arrived, in nanoseconds.
@@ -134,6 +136,7 @@ impl From<mechanism::Dispatch> for Dispatch {
             rss: packet.rss,
             service: packet.service.0,
             part,
+            changes_connection: packet.changes_connection,
             estimate: packet.estimate,
             arrival: packet.arrival.as_ns(),
             sequence: packet.sequence,
@@ -233,7 +236,9 @@ impl Scheduler {
     }
 
     /// A packet arrives: the slot that it is named by until it is complete. Raises Dropped if there is no room.
-    #[pyo3(signature = (now, *, client=0, flow=0, key=0, length=0, rss=0, service=0, estimate=0, part="whole"))]
+    #[pyo3(signature = (
+        now, *, client=0, flow=0, key=0, length=0, rss=0, service=0, estimate=0, part="whole", changes_connection=false
+    ))]
     #[expect(clippy::too_many_arguments, reason = "in Python they have names and defaults")]
     fn arrive(
         &self,
@@ -246,6 +251,7 @@ impl Scheduler {
         service: u16,
         estimate: u64,
         part: &str,
+        changes_connection: bool,
     ) -> PyResult<u32> {
         let packet = Packet {
             client: ClientId(client),
@@ -256,6 +262,7 @@ impl Scheduler {
             service: ServiceId(service),
             estimate,
             part: choose("part", part, PARTS)?,
+            changes_connection,
             ..Packet::default()
         };
         match self.embedded().arrive(Time::from_ns(now), packet).map_err(error)? {

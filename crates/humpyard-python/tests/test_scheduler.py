@@ -42,6 +42,22 @@ class Answers(unittest.TestCase):
         self.assertEqual(reasons, [("client_full",), ("queue_full",)])
         self.assertEqual(scheduler.account()["held"], 3)
 
+    def test_packets_that_change_a_connection_are_told_of(self) -> None:
+        scheduler = Scheduler("sprayer", cores=4)
+
+        def core(changes_connection: bool) -> int:
+            scheduler.arrive(0, key=9, changes_connection=changes_connection)
+            core = scheduler.next_core(0)
+            assert core is not None
+            dispatch = scheduler.next(0, core)
+            assert dispatch is not None
+            self.assertEqual(dispatch.changes_connection, changes_connection)
+            scheduler.complete(0, dispatch.slot)
+            return core
+
+        self.assertEqual(len({core(True) for _ in range(4)}), 1)
+        self.assertEqual([core(False) for _ in range(4)], [0, 1, 2, 3])
+
     def test_work_in_nanoseconds_is_what_it_took(self) -> None:
         scheduler = Scheduler("sfq", unit="ns")
         slot = scheduler.arrive(0, length=100)

@@ -232,6 +232,7 @@ impl Config {
             services: &services,
             ties: self.ties,
             seed: Seed(self.seed),
+            rendezvous: humpyard_simd::rendezvous(),
         };
         let mut options = Options { flow_order: self.flow_order, ..Options::default() };
         options.limits.queue = self.queue_limit;

@@ -22,11 +22,14 @@
 
 pub mod embed;
 
-pub use humpyard_core::{cost, frame, hash, id, measure, mechanism, name, packet, policy, random, storage, unit};
+pub use humpyard_core::{
+    cost, frame, hash, id, measure, mechanism, name, packet, policy, random, rendezvous, storage, unit,
+};
 pub use humpyard_lab as lab;
 pub use humpyard_policies as policies;
 pub use humpyard_runtime as runtime;
 pub use humpyard_services as services;
 pub use humpyard_sim as sim;
+pub use humpyard_simd as simd;
 pub use humpyard_traffic as traffic;
 pub use humpyard_wire as wire;

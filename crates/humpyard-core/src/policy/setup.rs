@@ -6,6 +6,7 @@ use super::Topology;
 use crate::cost::LinearCost;
 use crate::id::{ClientId, CoreId, ElementId, Id, ServiceId};
 use crate::random::Seed;
+use crate::rendezvous::Rendezvous;
 use crate::unit::{Time, Weight, Work, WorkUnit};
 
 /// Which of two equals goes first.
@@ -76,6 +77,8 @@ pub struct Setup<'a> {
     pub ties: Ties,
     /// Where random policies draw from.
     pub seed: Seed,
+    /// How this machine finds the winner of a rendezvous.
+    pub rendezvous: Rendezvous,
 }
 
 impl Default for Setup<'_> {
@@ -96,6 +99,7 @@ impl Default for Setup<'_> {
             services: &[ServiceSetup::ONLY],
             ties: Ties::Lowest,
             seed: Seed(1),
+            rendezvous: Rendezvous::default(),
         }
     }
 }

@@ -17,6 +17,7 @@ use humpyard_core::id::{CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
 use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::rendezvous::Rendezvous;
 use humpyard_core::unit::Time;
 
 params! {
@@ -29,6 +30,7 @@ params! {
 pub struct Hrw {
     /// By core.
     salts: Vec<u64>,
+    rendezvous: Rendezvous,
 }
 
 impl Build for Hrw {
@@ -43,7 +45,7 @@ impl Build for Hrw {
     };
 
     fn new(_: &HrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { salts: (0..setup.cores as u64).map(salt).collect() })
+        Ok(Self { salts: (0..setup.cores as u64).map(salt).collect(), rendezvous: setup.rendezvous })
     }
 }
 
@@ -52,6 +54,9 @@ impl Policy for Hrw {}
 impl Steer for Hrw {
     #[inline]
     fn steer(&mut self, _: Time, packet: &Packet, view: &View<'_>) -> Target {
+        if view.eligible.len() == self.salts.len() {
+            return Target::Core(CoreId::from_index((self.rendezvous.highest)(packet.key, &self.salts)));
+        }
         let bid = |core: CoreId| score(packet.key, self.salts[core.index()]);
         let (&first, others) = view.eligible.split_first().expect("at least one core is eligible");
         let (winner, _) = others.iter().fold((first, bid(first)), |(winner, highest), &core| {

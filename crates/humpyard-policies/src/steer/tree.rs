@@ -10,8 +10,9 @@ use humpyard_core::hash::{salt, score};
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{BuildError, Setup, Topology};
+use humpyard_core::rendezvous::{Home, Rendezvous};
 
-use super::bid::{Cost, Exact, highest};
+use super::bid::{Cost, highest};
 
 choice! {
     /// Where leaving home costs.
@@ -29,9 +30,7 @@ const COST_PERMILLE_MAX: u32 = 1_000_000;
 /// A node: a group of cores that follow each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Node {
-    /// With which it bids among its siblings.
-    salt: u64,
-    /// What it costs to come here from a sibling, in thousandths of staying.
+    /// What it costs to come here from a sibling, in thousandths of staying; the same for all of them.
     cost_permille: u32,
     parent: u32,
     /// Its children among the nodes; none for a core.
@@ -40,13 +39,11 @@ struct Node {
     cores: Range<u32>,
 }
 
-/// What a stand counts of one node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Tally {
-    /// Its cores that may be chosen.
-    cores: u32,
-    /// Packets on those, waiting and in service.
-    packets: u32,
+impl Node {
+    #[inline]
+    fn children(&self) -> Range<usize> {
+        self.children.start as usize..self.children.end as usize
+    }
 }
 
 /// A tree of which some cores may be chosen.
@@ -54,15 +51,21 @@ struct Tally {
 struct Stand {
     /// The cores that may be chosen unless they are taken out, ascending.
     cores: Vec<CoreId>,
-    /// By node.
-    tallies: Vec<Tally>,
+    /// The cores of each node that may be chosen.
+    counts: Vec<u64>,
+    /// Packets on the cores of each node that may be chosen, waiting and in service, and for each core the one that would come.
+    lengths: Vec<u64>,
+    /// Whether all children of each node have equally many of its cores.
+    is_even: bool,
+    /// Cores that are taken out.
+    out: u32,
     /// Which planting this was: of no other stand, and of none before.
     planted: u32,
 }
 
 /// The homenode that was found for a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Home {
+struct Remembered {
     /// The connection's key.
     key: u64,
     /// The planting of the stand where it was found; 0 if none was found yet.
@@ -70,7 +73,7 @@ struct Home {
     core: CoreId,
 }
 
-impl Home {
+impl Remembered {
     const UNKNOWN: Self = Self { key: 0, planted: 0, core: CoreId(0) };
 }
 
@@ -86,6 +89,9 @@ pub(super) struct StandId(usize);
 pub(super) struct Forest {
     /// By level, the root first; within a level by core.
     nodes: Vec<Node>,
+    /// With which each node bids among its siblings.
+    salts: Vec<u64>,
+    rendezvous: Rendezvous,
     /// The node of core 0; the others follow.
     first_leaf: usize,
     /// Packets on each core, waiting and in service.
@@ -93,7 +99,7 @@ pub(super) struct Forest {
     /// The stand of all cores, then one for each service.
     stands: Vec<Stand>,
     /// The homenode of each flow, where it was last asked for.
-    homes: IdVec<FlowId, Home>,
+    homes: IdVec<FlowId, Remembered>,
     /// Plantings so far.
     plantings: u32,
 }
@@ -104,19 +110,27 @@ impl Forest {
     /// # Errors
     /// A topology with too great a cost.
     pub(super) fn new(setup: &Setup<'_>, distance: Distance) -> Result<Self, BuildError> {
-        let nodes = match setup.topology {
+        let (nodes, salts) = match setup.topology {
             Some(topology) => nodes(topology, distance)?,
             None => nodes(&Topology::flat(setup.cores), distance)?,
         };
         let count = nodes.len();
-        let none =
-            || Stand { cores: Vec::with_capacity(setup.cores), tallies: vec![Tally::default(); count], planted: 0 };
+        let none = || Stand {
+            cores: Vec::with_capacity(setup.cores),
+            counts: vec![0; count],
+            lengths: vec![0; count],
+            is_even: false,
+            out: 0,
+            planted: 0,
+        };
         let mut forest = Self {
             first_leaf: nodes.len() - setup.cores,
             nodes,
+            salts,
+            rendezvous: setup.rendezvous,
             packets: IdVec::from_fn(setup.cores, |_| 0),
             stands: (0..=setup.services.len()).map(|_| none()).collect(),
-            homes: vec![Home::UNKNOWN; setup.flows].into_iter().collect(),
+            homes: vec![Remembered::UNKNOWN; setup.flows].into_iter().collect(),
             plantings: 0,
         };
         let all: Vec<CoreId> = forest.packets.ids().collect();
@@ -128,22 +142,22 @@ impl Forest {
     #[inline]
     pub(super) fn on_enqueue(&mut self, core: CoreId) {
         self.packets[core] += 1;
-        self.count(core, |packets| *packets += 1);
+        self.count(core, |length| *length += 1);
     }
 
     /// Notes that a packet has left a core.
     #[inline]
     pub(super) fn on_completion(&mut self, core: CoreId) {
         self.packets[core] -= 1;
-        self.count(core, |packets| *packets -= 1);
+        self.count(core, |length| *length -= 1);
     }
 
-    /// Changes the packets of every node above a core, in every stand that has the core.
+    /// Changes the length of every node above a core, in every stand that has the core.
     #[inline]
-    fn count(&mut self, core: CoreId, change: impl Fn(&mut u32)) {
+    fn count(&mut self, core: CoreId, change: impl Fn(&mut u64)) {
         let leaf = self.first_leaf + core.index();
-        for stand in self.stands.iter_mut().filter(|stand| stand.tallies[leaf].cores > 0) {
-            climb(&self.nodes, leaf, |node| change(&mut stand.tallies[node].packets));
+        for stand in self.stands.iter_mut().filter(|stand| stand.counts[leaf] > 0) {
+            climb(&self.nodes, leaf, |node| change(&mut stand.lengths[node]));
         }
     }
 
@@ -165,36 +179,47 @@ impl Forest {
         if self.plantings == u32::MAX {
             self.plantings = self.stands.len() as u32;
             self.stands.iter_mut().zip(1..).for_each(|(stand, planted)| stand.planted = planted);
-            self.homes.iter_mut().for_each(|home| *home = Home::UNKNOWN);
+            self.homes.iter_mut().for_each(|home| *home = Remembered::UNKNOWN);
         }
         self.plantings += 1;
         let stood = &mut self.stands[stand];
         stood.planted = self.plantings;
         stood.cores.clear();
         stood.cores.extend_from_slice(cores);
-        stood.tallies.fill(Tally::default());
+        stood.counts.fill(0);
+        stood.lengths.fill(0);
         for &core in cores {
-            self.put_back(StandId(stand), core);
+            self.put_in(stand, core);
         }
+        let stood = &mut self.stands[stand];
+        let is_even = |node: &Node| stood.counts[node.children()].windows(2).all(|pair| pair[0] == pair[1]);
+        stood.is_even = self.nodes.iter().all(is_even);
+    }
+
+    /// Counts a core among those that may be chosen.
+    fn put_in(&mut self, stand: usize, core: CoreId) {
+        let length = 1 + u64::from(self.packets[core]);
+        let stand = &mut self.stands[stand];
+        climb(&self.nodes, self.first_leaf + core.index(), |node| {
+            stand.counts[node] += 1;
+            stand.lengths[node] += length;
+        });
     }
 
     /// Makes a core that was taken out eligible again.
     pub(super) fn put_back(&mut self, stand: StandId, core: CoreId) {
-        let packets = self.packets[core];
-        let tallies = &mut self.stands[stand.0].tallies;
-        climb(&self.nodes, self.first_leaf + core.index(), |node| {
-            tallies[node].cores += 1;
-            tallies[node].packets += packets;
-        });
+        self.stands[stand.0].out -= 1;
+        self.put_in(stand.0, core);
     }
 
     /// Chooses among the other cores until it is put back, which must be before the next event.
     pub(super) fn take_out(&mut self, stand: StandId, core: CoreId) {
-        let packets = self.packets[core];
-        let tallies = &mut self.stands[stand.0].tallies;
+        let length = 1 + u64::from(self.packets[core]);
+        let stand = &mut self.stands[stand.0];
+        stand.out += 1;
         climb(&self.nodes, self.first_leaf + core.index(), |node| {
-            tallies[node].cores -= 1;
-            tallies[node].packets -= packets;
+            stand.counts[node] -= 1;
+            stand.lengths[node] -= length;
         });
     }
 
@@ -208,62 +233,92 @@ impl Forest {
             return home.core;
         }
         let core = self.find_home(stand, packet.key);
-        self.homes[packet.flow] = Home { key: packet.key, planted, core };
+        self.homes[packet.flow] = Remembered { key: packet.key, planted, core };
         core
     }
 
     #[inline(never)]
     fn find_home(&self, stand: StandId, key: u64) -> CoreId {
-        self.descend(stand, key, |_, _, tally| u64::from(tally.cores))
+        let stand = &self.stands[stand.0];
+        self.descend(stand, &stand.counts, key, 0)
     }
 
     /// Where the next packet of the connection goes: a long queue lowers a node's bid, and so does distance from home.
+    ///
+    /// As long as home is not outbid, where the way leads is known before the bids are.
     #[inline]
     pub(super) fn choose(&self, stand: StandId, key: u64, home: CoreId) -> CoreId {
-        self.descend(stand, key, |parent, child, tally| weighted_length(parent, child, tally, home))
-    }
-
-    /// From the root to a core, at every node to the child with the highest bid.
-    ///
-    /// `length` of parent and child is the length of the child's queue, weighted, summed over its cores.
-    #[inline]
-    fn descend(&self, stand: StandId, key: u64, length: impl Fn(&Node, &Node, Tally) -> u64) -> CoreId {
-        let tallies = &self.stands[stand.0].tallies;
+        let stand = &self.stands[stand.0];
+        let leaf = self.first_leaf + home.index();
         let mut at = 0;
         while at < self.first_leaf {
-            let parent = &self.nodes[at];
-            let children = || {
-                let children = parent.children.clone().map(|child| child as usize);
-                children.filter(|&child| tallies[child].cores > 0)
-            };
-            let score = |child: usize| score(key, self.nodes[child].salt);
-            let length = |child: usize| length(parent, &self.nodes[child], tallies[child]);
-            let child = match self.siblings(tallies, at) {
-                Siblings::Only(child) => Some(child),
-                Siblings::Even => highest(children().map(|child| (child, Exact::new(score(child), length(child))))),
-                Siblings::Uneven => highest(children().map(|child| {
-                    let cores = f64::from(tallies[child].cores);
-                    (child, Cost::log(score(child), cores * cores, length(child) as f64))
-                })),
-            };
-            at = child.expect("a stand has at least one core");
+            let child = child_above(&self.nodes, at, leaf);
+            let winner = self.winner(stand, &stand.lengths, key, at, self.seen_from(child));
+            if winner != child {
+                return self.descend(stand, &stand.lengths, key, winner);
+            }
+            at = child;
+        }
+        home
+    }
+
+    /// From a node to a core, at every node to the child with the highest bid; the home is elsewhere.
+    #[inline]
+    fn descend(&self, stand: &Stand, lengths: &[u64], key: u64, from: usize) -> CoreId {
+        let mut at = from;
+        while at < self.first_leaf {
+            at = self.winner(stand, lengths, key, at, Home::ANYWHERE);
         }
         CoreId::from_index(at - self.first_leaf)
     }
 
+    /// The child of a node with the highest bid.
+    #[inline]
+    fn winner(&self, stand: &Stand, lengths: &[u64], key: u64, at: usize, home: Home) -> usize {
+        let children = self.nodes[at].children();
+        match self.siblings(stand, at) {
+            Siblings::Only(child) => child,
+            Siblings::Even => {
+                let (salts, lengths) = (&self.salts[children.clone()], &lengths[children.clone()]);
+                children.start + (self.rendezvous.highest_bid)(key, salts, lengths, home)
+            }
+            Siblings::Uneven => self.by_logarithm(stand, lengths, key, home, children),
+        }
+    }
+
+    /// What a child that has the home, and its siblings, bid with.
+    #[inline]
+    fn seen_from(&self, child: usize) -> Home {
+        let node = &self.nodes[child];
+        Home {
+            place: child - self.nodes[node.parent as usize].children.start as usize,
+            away_permille: node.cost_permille,
+        }
+    }
+
+    /// The child with the highest bid, where its chance is to be proportional to its cores.
+    fn by_logarithm(&self, stand: &Stand, lengths: &[u64], key: u64, home: Home, children: Range<usize>) -> usize {
+        let bid = |(place, child): (usize, usize)| {
+            let (cores, length) = (stand.counts[child] as f64, lengths[child] * u64::from(home.permille(place)));
+            (child, Cost::log(score(key, self.salts[child]), cores * cores, length as f64))
+        };
+        let bids = children.enumerate().filter(|&(_, child)| stand.counts[child] > 0).map(bid);
+        highest(bids).expect("a node on the way has a core")
+    }
+
     /// How the cores of a node, of which it has at least one, are spread over its children.
     #[inline]
-    fn siblings(&self, tallies: &[Tally], at: usize) -> Siblings {
-        let Range { start, end } = self.nodes[at].children;
-        let (start, end) = (start as usize, end as usize);
-        if start >= self.first_leaf {
+    fn siblings(&self, stand: &Stand, at: usize) -> Siblings {
+        let children = self.nodes[at].children();
+        if stand.is_even && stand.out == 0 || children.start >= self.first_leaf {
             return Siblings::Even;
         }
-        let first = (start..end).find(|&child| tallies[child].cores > 0).expect("a node on the way has a core");
-        let each = tallies[first].cores;
-        if each == tallies[at].cores {
+        let counts = &stand.counts;
+        let first = children.clone().find(|&child| counts[child] > 0).expect("a node on the way has a core");
+        let each = counts[first];
+        if each == counts[at] {
             Siblings::Only(first)
-        } else if tallies[first..end].iter().all(|tally| tally.cores == 0 || tally.cores == each) {
+        } else if counts[first..children.end].iter().all(|&count| count == 0 || count == each) {
             Siblings::Even
         } else {
             Siblings::Uneven
@@ -273,26 +328,17 @@ impl Forest {
     /// Panics if a count is not the sum of those below it.
     pub(super) fn check(&self) {
         for stand in &self.stands {
-            let mut expected = vec![Tally::default(); self.nodes.len()];
+            let (mut counts, mut lengths) = (vec![0; self.nodes.len()], vec![0; self.nodes.len()]);
             for &core in &stand.cores {
                 climb(&self.nodes, self.first_leaf + core.index(), |node| {
-                    expected[node].cores += 1;
-                    expected[node].packets += self.packets[core];
+                    counts[node] += 1;
+                    lengths[node] += 1 + u64::from(self.packets[core]);
                 });
             }
-            assert_eq!(stand.tallies, expected, "counts of the tree of cores {:?}", stand.cores);
+            assert_eq!(stand.counts, counts, "counts of the tree of cores {:?}", stand.cores);
+            assert_eq!(stand.lengths, lengths, "lengths of the tree of cores {:?}", stand.cores);
         }
     }
-}
-
-/// The queue of a child, every packet of it counted with those that would come: a thousand times as seen from home, more from
-/// where home is under a sibling.
-#[inline]
-fn weighted_length(parent: &Node, child: &Node, tally: Tally, home: CoreId) -> u64 {
-    let home = u32::from(home.0);
-    let far = parent.cores.contains(&home) && !child.cores.contains(&home);
-    let cost_permille = if far { child.cost_permille } else { 1000 };
-    u64::from(cost_permille) * (u64::from(tally.cores) + u64::from(tally.packets))
 }
 
 /// How the cores that may be chosen are spread over the children of a node.
@@ -316,17 +362,28 @@ fn climb(nodes: &[Node], from: usize, mut visit: impl FnMut(usize)) {
     }
 }
 
+/// The child of a node on the way from there to a node below.
+#[inline]
+fn child_above(nodes: &[Node], above: usize, below: usize) -> usize {
+    let mut node = below;
+    while nodes[node].parent as usize != above {
+        node = nodes[node].parent as usize;
+    }
+    node
+}
+
 /// Whether two sets of cores are the same; without a branch for each, so that it is fast.
 #[inline]
 pub(super) fn same(a: &[CoreId], b: &[CoreId]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a.0 ^ b.0)) == 0
 }
 
-/// The nodes of a topology, level by level.
-fn nodes(topology: &Topology, distance: Distance) -> Result<Vec<Node>, BuildError> {
+/// The nodes of a topology, level by level, and their salts.
+fn nodes(topology: &Topology, distance: Distance) -> Result<(Vec<Node>, Vec<u64>), BuildError> {
     let cores = topology.cores();
     let stride = cores.next_power_of_two().max(1000);
     let mut nodes: Vec<Node> = Vec::new();
+    let mut salts = Vec::new();
     let mut above = 0;
     for level in 0..=topology.depth() {
         let costs = level > 0 && (distance == Distance::Levels || level == topology.depth());
@@ -340,13 +397,13 @@ fn nodes(topology: &Topology, distance: Distance) -> Result<Vec<Node>, BuildErro
         for (core, group) in (0..cores).map(|core| (core, topology.group(level, CoreId::from_index(core)))) {
             let begins = core == 0 || group != topology.group(level, CoreId::from_index(core - 1));
             if begins {
-                let salt = salt((stride * level + core) as u64);
+                salts.push(salt((stride * level + core) as u64));
                 let parent = match level {
                     0 => 0,
                     _ => above + topology.group(level - 1, CoreId::from_index(core)),
                 };
                 let (core, parent) = (core as u32, parent as u32);
-                nodes.push(Node { salt, cost_permille, parent, children: 0..0, cores: core..core });
+                nodes.push(Node { cost_permille, parent, children: 0..0, cores: core..core });
             }
             nodes.last_mut().expect("the first core begins a group").cores.end = core as u32 + 1;
         }
@@ -357,7 +414,7 @@ fn nodes(topology: &Topology, distance: Distance) -> Result<Vec<Node>, BuildErro
         let children = &mut nodes[parent].children;
         *children = if children.end == 0 { node as u32 } else { children.start }..node as u32 + 1;
     }
-    Ok(nodes)
+    Ok((nodes, salts))
 }
 
 #[cfg(test)]
@@ -386,13 +443,18 @@ mod tests {
 
     /// The bids of the children of a node.
     fn bids(forest: &Forest, stand: StandId, node: usize, key: u64, home: CoreId) -> Vec<f64> {
-        let parent = &forest.nodes[node];
-        let bid = |child: u32| {
-            let (child, tally) = (&forest.nodes[child as usize], forest.stands[stand.0].tallies[child as usize]);
-            let length = weighted_length(parent, child, tally, home) as f64;
-            unit_score(score(key, child.salt)) * f64::from(tally.cores) * 1000.0 / length
+        let stand = &forest.stands[stand.0];
+        let home = match &forest.nodes[node] {
+            parent if parent.cores.contains(&u32::from(home.0)) => {
+                forest.seen_from(child_above(&forest.nodes, node, forest.first_leaf + home.index()))
+            }
+            _ => Home::ANYWHERE,
         };
-        parent.children.clone().map(bid).collect()
+        let bid = |(place, child): (usize, usize)| {
+            let length = (stand.lengths[child] * u64::from(home.permille(place))) as f64;
+            unit_score(score(key, forest.salts[child])) * stand.counts[child] as f64 * 1000.0 / length
+        };
+        forest.nodes[node].children().enumerate().map(bid).collect()
     }
 
     fn homes(forest: &mut Forest, eligible: &[CoreId], keys: &[u64]) -> Vec<CoreId> {
@@ -406,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_topology_becomes_nodes() {
-        let nodes = nodes(&e5355(), Distance::Levels).unwrap();
+        let (nodes, salts) = nodes(&e5355(), Distance::Levels).unwrap();
         assert_eq!(nodes.len(), 1 + 2 + 4 + 8);
         assert_eq!(
             (nodes[0].children.clone(), nodes[2].children.clone(), nodes[6].children.clone()),
@@ -415,7 +477,7 @@ mod tests {
         assert_eq!((nodes[2].cores.clone(), nodes[5].cores.clone(), nodes[13].cores.clone()), (4..8, 4..6, 6..7));
         assert_eq!([2, 6, 13].map(|node| nodes[node].parent), [0, 2, 6]);
         assert_eq!([2, 6, 13].map(|node| nodes[node].cost_permille), [2000, 1400, 1100]);
-        assert_eq!([2, 6, 13].map(|node| nodes[node].salt), [1004, 2006, 3006].map(salt));
+        assert_eq!([2, 6, 13].map(|node| salts[node]), [1004, 2006, 3006].map(salt));
     }
 
     #[test]

@@ -235,6 +235,7 @@ impl<'a> Machine<'a> {
             unit: WorkUnit::Nanoseconds,
             longest: trial.packets.iter().map(|packet| packet.estimate).max().unwrap_or(1),
             seed: trial.seed,
+            rendezvous: humpyard_simd::rendezvous(),
             ..Setup::default()
         };
         let spec: PolicySpec = format!("estimate=oracle/{}", trial.policy).parse()?;

@@ -75,8 +75,15 @@ impl Bench {
     fn new(policy: &str, tree: &Topology, seed: Seed) -> Result<Self, LabError> {
         let cores = tree.cores();
         let mut random = seed.stream("ps-hrw/treecost");
-        let setup =
-            Setup { cores, topology: Some(tree), flows: CONNECTIONS, packets: 8 * cores, seed, ..Setup::default() };
+        let setup = Setup {
+            cores,
+            topology: Some(tree),
+            flows: CONNECTIONS,
+            packets: 8 * cores,
+            seed,
+            rendezvous: humpyard_simd::rendezvous(),
+            ..Setup::default()
+        };
         let spec: PolicySpec = policy.parse()?;
         let mut policy = spec.build_steer(&setup)?.expect("it steers");
         let connection = |flow: usize, key: u64| Packet {

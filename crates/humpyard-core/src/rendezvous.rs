@@ -1,0 +1,106 @@
+//! Who wins a rendezvous: the candidate with the highest score, or with the highest score for the length of its queue.
+//!
+//! Steering asks this for every packet, and every candidate is hashed for it, so that a host may have it done by instructions
+//! that only some processors have: it puts functions of its own into [`Rendezvous`]. The answers are the same to the bit.
+
+use core::hint::select_unpredictable;
+
+use crate::hash::score;
+
+/// How the winner of a rendezvous is found.
+#[derive(Clone, Copy, Debug)]
+pub struct Rendezvous {
+    /// As [`highest`].
+    pub highest: fn(key: u64, salts: &[u64]) -> usize,
+    /// As [`highest_bid`].
+    pub highest_bid: fn(key: u64, salts: &[u64], lengths: &[u64], home: Home) -> usize,
+}
+
+impl Default for Rendezvous {
+    /// By what every processor can do.
+    fn default() -> Self {
+        Self { highest, highest_bid }
+    }
+}
+
+/// Which candidate is home, and what it costs to be away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Home {
+    /// The place of the candidate whose length counts as it is; there may be none with this place.
+    pub place: usize,
+    /// What the lengths of the others count, in thousandths: at most a million, and at least 1.
+    pub away_permille: u32,
+}
+
+impl Home {
+    /// All lengths count as they are.
+    pub const ANYWHERE: Self = Self { place: usize::MAX, away_permille: 1000 };
+
+    /// What a length counts at this place, in thousandths.
+    #[inline]
+    pub const fn permille(self, place: usize) -> u32 {
+        if place == self.place { 1000 } else { self.away_permille }
+    }
+}
+
+/// The place of the salt by which the key has the highest [`score`]; of equal ones the first. O(candidates).
+///
+/// # Panics
+/// If there is no candidate.
+pub fn highest(key: u64, salts: &[u64]) -> usize {
+    let (&first, others) = salts.split_first().expect("at least one candidate");
+    let bids = others.iter().zip(1..).map(|(&salt, place)| (place, score(key, salt)));
+    let (winner, _) = bids.fold((0, score(key, first)), |(winner, best), (place, score)| {
+        let wins = score > best;
+        (select_unpredictable(wins, place, winner), select_unpredictable(wins, score, best))
+    });
+    winner
+}
+
+/// The place of the candidate with the highest [`unit_score`](crate::hash::unit_score) over length, compared as exact fractions;
+/// of equal ones the first. O(candidates).
+///
+/// There are as many lengths as salts, all at most 2^33; who has a length of 0 does not bid. If nobody does the place is 0.
+pub fn highest_bid(key: u64, salts: &[u64], lengths: &[u64], home: Home) -> usize {
+    let bids = salts.iter().zip(lengths).enumerate();
+    let (winner, ..) = bids.fold((0, 0, 1), |(winner, highest, shortest), (place, (&salt, &length))| {
+        // In units of 2^-54.
+        let height = 2 * score(key, salt) + 1;
+        let length = length * u64::from(home.permille(place));
+        let wins = length > 0 && u128::from(height) * u128::from(shortest) > u128::from(highest) * u128::from(length);
+        (
+            select_unpredictable(wins, place, winner),
+            select_unpredictable(wins, height, highest),
+            select_unpredictable(wins, length, shortest),
+        )
+    });
+    winner
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::salt;
+
+    #[test]
+    fn examples_of_the_specification() {
+        let salts: [u64; 4] = core::array::from_fn(|k| salt(k as u64));
+        assert_eq!([12345, 1].map(|key| highest(key, &salts)), [3, 2]);
+        assert_eq!(highest_bid(12345, &salts, &[3, 1, 2, 4], Home::ANYWHERE), 1);
+        assert_eq!(highest_bid(12345, &salts, &[3, 1, 2, 4], Home { place: 3, away_permille: 2500 }), 3);
+    }
+
+    #[test]
+    fn of_equal_bids_the_first_wins() {
+        assert_eq!(highest(7, &[5, 5, 5]), 0);
+        assert_eq!(highest_bid(7, &[5, 5, 5], &[2, 1, 1], Home::ANYWHERE), 1);
+        assert_eq!(highest_bid(7, &[5, 5, 5], &[2, 1, 1], Home { place: 0, away_permille: 2000 }), 0);
+    }
+
+    #[test]
+    fn a_length_of_nothing_does_not_bid() {
+        let salts: [u64; 4] = core::array::from_fn(|k| salt(k as u64));
+        assert_eq!(highest_bid(12345, &salts, &[3, 0, 2, 0], Home::ANYWHERE), 2);
+        assert_eq!(highest_bid(12345, &salts, &[0; 4], Home::ANYWHERE), 0);
+    }
+}

@@ -1,0 +1,72 @@
+//! What steering policies ask of every packet, by instructions that only some processors have.
+//!
+//! A host puts [`rendezvous`] into the set-up of its policies, and they decide as without it, in less time. Which instructions
+//! there are is found out at run time. To call code that needs them is `unsafe`, which is why this is a crate of its own.
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+use humpyard_core::rendezvous::Rendezvous;
+
+/// The fastest that this processor can do: AVX-512, AVX2, or what every processor can.
+pub fn rendezvous() -> Rendezvous {
+    all().pop().unwrap_or_default()
+}
+
+/// What this processor can do, the fastest last.
+fn all() -> Vec<Rendezvous> {
+    #[cfg(target_arch = "x86_64")]
+    return x86_64::all();
+    #[cfg(not(target_arch = "x86_64"))]
+    vec![Rendezvous::default()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use humpyard_core::rendezvous::Home;
+    use proptest::prelude::*;
+
+    /// Salts of which some are alike, and lengths that put bids close to each other, at it, and out of the race.
+    fn candidates() -> impl Strategy<Value = Vec<(u64, u64)>> {
+        let salt = prop_oneof![any::<u64>(), 0..4u64];
+        let length = prop_oneof![0..3u64, 1000..1004u64, (1u64 << 33) - 3..=1 << 33, 1..1u64 << 33];
+        proptest::collection::vec((salt, length), 1..100)
+    }
+
+    fn home() -> impl Strategy<Value = Home> {
+        let home = |(place, away_permille)| Home { place, away_permille };
+        prop_oneof![Just(Home::ANYWHERE), (0..100usize, 1..=1_000_000u32).prop_map(home)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+        #[test]
+        fn winners_are_those_of_every_processor(
+            key in any::<u64>(),
+            candidates in candidates(),
+            home in home(),
+        ) {
+            let (salts, lengths): (Vec<u64>, Vec<u64>) = candidates.into_iter().unzip();
+            for found in all() {
+                prop_assert_eq!((found.highest)(key, &salts), (Rendezvous::default().highest)(key, &salts));
+                let by_length = (Rendezvous::default().highest_bid)(key, &salts, &lengths, home);
+                prop_assert_eq!((found.highest_bid)(key, &salts, &lengths, home), by_length);
+            }
+        }
+    }
+
+    #[test]
+    fn more_candidates_than_have_places_of_their_own() {
+        let salts: Vec<u64> = (0..5000).map(humpyard_core::hash::salt).collect();
+        let lengths: Vec<u64> = (0..5000).map(|i| i % 3).collect();
+        let expected = Rendezvous::default();
+        for found in all() {
+            for key in 0..500 {
+                assert_eq!((found.highest)(key, &salts), (expected.highest)(key, &salts));
+                let by_length = (expected.highest_bid)(key, &salts, &lengths, Home::ANYWHERE);
+                assert_eq!((found.highest_bid)(key, &salts, &lengths, Home::ANYWHERE), by_length);
+            }
+        }
+    }
+}
