@@ -75,9 +75,9 @@ impl FromStr for Rate {
             "line" => Ok(Self::Line),
             "trace" => Ok(Self::Trace),
             _ => match parse_count(text) {
-                Some(rate) if (1e-12..=1e12).contains(&rate) => Ok(Self::PacketsPerSecond(rate)),
+                Some(rate) if (1e-3..=1e12).contains(&rate) => Ok(Self::PacketsPerSecond(rate)),
                 _ => Err(LabError::option(format!(
-                    "a rate is `line`, `trace` or packets per second (1e-12 to 1e12, for example 250000, 250k or 1.5M), not \
+                    "a rate is `line`, `trace` or packets per second (0.001 to 1e12, for example 250000, 250k or 1.5M), not \
                      `{text}`"
                 ))),
             },

@@ -343,7 +343,25 @@ fn stretch(config: &RunConfig, cores: usize, load: f64, control: &mut Control<'_
             config.input_name()
         )));
     }
-    Ok(work as f64 / (load * cores as f64) / duration.as_ns() as f64)
+    let capacity = capacity(config, cores, work as f64 / packets as f64);
+    Ok(work as f64 / (load * capacity) / duration.as_ns() as f64)
+}
+
+/// What so many cores can do in one unit of time, in units of a core at full speed that never stalls, with packets that are so
+/// much work in ns in the mean. The contexts of an element compute in turn, and stall side by side.
+fn capacity(config: &RunConfig, cores: usize, work: f64) -> f64 {
+    if config.host == Host::Live && config.clock == Clock::Real {
+        return cores as f64;
+    }
+    let speed = |core: usize| config.speeds.get(core).map_or(1.0, |&speed| f64::from(speed) / 1000.0);
+    let stall = config.stall.as_nanos() as f64;
+    let element = |first: usize| {
+        let contexts = first..cores.min(first + config.contexts);
+        let alone = contexts.clone().map(|core| work / (work / speed(core) + stall)).sum::<f64>();
+        let at_most = contexts.clone().map(speed).sum::<f64>() / contexts.len() as f64;
+        alone.min(at_most)
+    };
+    (0..cores).step_by(config.contexts.max(1)).map(element).sum()
 }
 
 /// Tolerances and guarantees must name services of the run.
@@ -377,4 +395,36 @@ fn guarantees(config: &RunConfig) -> Result<Vec<u32>, LabError> {
     })?;
     let others = known.iter().filter(|share| share.is_none()).count().max(1) as u64;
     Ok(known.into_iter().map(|share| share.unwrap_or((left / others) as u32)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> RunConfig {
+        RunConfig::new(Host::Sim, "gen:poisson", "drr".parse().expect("a policy"))
+    }
+
+    #[test]
+    fn cores_can_do_what_their_contexts_and_speeds_allow() {
+        assert_eq!(capacity(&config(), 8, 100.0), 8.0);
+        assert_eq!(capacity(&RunConfig { contexts: 4, ..config() }, 8, 100.0), 2.0);
+        assert_eq!(capacity(&RunConfig { speeds: vec![500, 100], ..config() }, 4, 100.0), 2.6);
+        let slow = RunConfig { contexts: 2, speeds: vec![500, 500], ..config() };
+        assert_eq!(capacity(&slow, 4, 100.0), 1.5);
+    }
+
+    #[test]
+    fn a_stall_keeps_a_core_that_has_no_other_context() {
+        let stalled = |contexts| RunConfig { stall: Duration::from_nanos(100), contexts, ..config() };
+        assert_eq!(capacity(&stalled(1), 2, 100.0), 1.0);
+        assert_eq!(capacity(&stalled(2), 2, 100.0), 1.0);
+        assert_eq!(capacity(&stalled(4), 4, 100.0), 1.0);
+        assert_eq!(capacity(&stalled(1), 2, 300.0), 1.5);
+    }
+
+    #[test]
+    fn real_cores_are_what_they_are() {
+        assert_eq!(capacity(&RunConfig { host: Host::Live, contexts: 2, ..config() }, 4, 100.0), 4.0);
+    }
 }

@@ -17,6 +17,8 @@ use crate::output;
 
 /// Matrices of more cores are left to --json and --plot.
 const CORES_SHOWN: usize = 16;
+/// A matrix of more cores is not made at all: it has a number for each two of them.
+const CORES_IN_A_MATRIX: usize = 4096;
 
 /// `humpyard topology`.
 pub(crate) fn topology(arguments: &TopologyArguments) -> Result<ExitCode, Failure> {
@@ -26,6 +28,12 @@ pub(crate) fn topology(arguments: &TopologyArguments) -> Result<ExitCode, Failur
             return Err(Failure::new("`flat` has no tree, whatever cores there are: name another, e5355 for example"));
         }
     };
+    let cores = tree.tree.cores();
+    if cores > CORES_IN_A_MATRIX && (arguments.common.json || arguments.plot.is_some()) {
+        return Err(Failure::new(format!(
+            "the matrix of {cores} cores has {cores} rows of as many numbers: --json and --plot show at most {CORES_IN_A_MATRIX} cores"
+        )));
+    }
     // Made before anything is said, so that a bad name is known then.
     let files = [arguments.output.as_deref(), arguments.plot.as_deref()];
     let [output, plot] = files.map(|path| path.map(ReportFile::create).transpose());

@@ -231,7 +231,7 @@ fn usage_of_single_commands() {
         ("schedule --policy drr --clients 9 --total 99 --threads 0", &["--threads", "0 is not in 1..=1024"]),
         ("reproduce gr3-fig2 --threads 0", &["--threads", "0 is not in 1..=1024"]),
         ("sim --policy drr --input gen:poisson --load 1e-300", &["--load", "from 0.000001 to 1000", "not 1e-300"]),
-        ("sim --policy drr --input gen:poisson --rate 1e-300", &["1e-12 to 1e12", "not `1e-300`"]),
+        ("sim --policy drr --input gen:poisson --rate 1e-300", &["0.001 to 1e12", "not `1e-300`"]),
         ("sim --policy drr --input gen:poisson --weights 4294967296", &["from 1 to 4294967295"]),
         ("sim --policy drr --input gen:poisson --rule port=80,weight=4294967296", &["from 1 to 4294967295"]),
         ("schedule --policy drr --clients 9 --total 99 --plot a.svg", &["--plot"]),

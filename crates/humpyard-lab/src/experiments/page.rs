@@ -54,7 +54,8 @@ fn counts(shown: &[Shown]) -> String {
     let outside = shown.iter().flat_map(|one| &one.document.verdicts).filter(|verdict| verdict.is_outside()).count();
     format!(
         "Of the claims {} hold (pass) and {} do not (fail). Measured are {} figures on which nothing hangs: times, what the papers do not \
-         say enough of, and what is known not to be found again here; {outside} of them lie outside of what was expected, and say so.",
+         say enough of, and what is known not to be found again here; {outside} of them lie outside of what was expected, or do not hold, and \
+         say so. Beside what the paper alone says the figure stands without a verdict, whether it is like that or not.",
         count(Outcome::Pass),
         count(Outcome::Fail),
         count(Outcome::Measured)

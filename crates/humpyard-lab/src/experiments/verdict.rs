@@ -48,9 +48,11 @@ impl Verdict {
         }
     }
 
-    /// Whether it is a figure that was measured, and that says of itself that it lies outside of what was said of it.
+    /// Whether it is a figure that was measured, and that says of itself that it lies outside of what was said of it, or does not
+    /// hold.
     pub fn is_outside(&self) -> bool {
-        self.outcome == Outcome::Measured && self.measured.contains(": outside")
+        let says_so = [": outside", "does not hold"].iter().any(|words| self.measured.contains(words));
+        self.outcome == Outcome::Measured && says_so
     }
 
     /// A number that must lie from `low` to `high`.

@@ -79,7 +79,11 @@ pub(super) fn text(tree: &CoreTree) -> String {
         let _ = writeln!(text, "    {{ kind = \"{kind}\", cost = {cost:.3} }},");
     }
     let all: Vec<usize> = (0..tree.tree.cores()).collect();
-    let _ = writeln!(text, "]\ncores = {}", nested(tree, &all, 1));
+    match fan_outs(tree).filter(|_| tree.processors.is_empty()) {
+        Some(fan_outs) => writeln!(text, "]\ncores = \"{fan_outs}\""),
+        None => writeln!(text, "]\ncores = {}", nested(tree, &all, 1)),
+    }
+    .expect("a text takes all that is written");
     match &tree.ways {
         Some(ways) => {
             let _ = writeln!(
@@ -99,6 +103,19 @@ pub(super) fn text(tree: &CoreTree) -> String {
         None => {}
     }
     text
+}
+
+/// A regular tree as its fan-outs, which name no processors: `2x2x2`. None if it is not regular.
+fn fan_outs(tree: &CoreTree) -> Option<String> {
+    let tree = &tree.tree;
+    let groups = |level: usize| 1 + tree.group(level, CoreId::from_index(tree.cores() - 1));
+    let fan_outs: Vec<usize> = (1..=tree.depth()).map(|level| groups(level) / groups(level - 1)).collect();
+    let regular = |level: usize| {
+        let size = fan_outs[level..].iter().product::<usize>();
+        (0..tree.cores()).all(|core| tree.group(level, CoreId::from_index(core)) == core / size)
+    };
+    let all = (0..=tree.depth()).all(regular) && fan_outs.iter().product::<usize>() == tree.cores();
+    all.then(|| fan_outs.iter().map(usize::to_string).collect::<Vec<_>>().join("x"))
 }
 
 /// The cores of one group, in arrays within arrays down to the last level.
@@ -353,7 +370,7 @@ mod tests {
         let text = "version = 1\nlevels = [{ kind = \"core\" }]\ncores = \"2\"\nmatrix = [[1, 1.25], [1.25, 1.0]]\n";
         let tree = parse("t.toml", text).unwrap();
         assert_eq!((tree.matrix()[0].clone(), tree.processors.len()), (vec![1.0, 1.25], 0));
-        assert!(parse("t.toml", &tree.text()).unwrap().tree.has_matrix());
+        assert_eq!(parse("t.toml", &tree.text()).unwrap(), tree, "it names no processors when it is read again");
         assert!(slip(&text.replace("[1, 1.25]", "[1, 0.25]")).starts_with("t.toml:4:10: `matrix` takes costs from 1"));
         assert!(slip(&text.replace("[1, 1.25]", "[1, 1.5]")).starts_with("t.toml:4:10: a matrix is symmetric"));
         assert!(slip(&text.replace("[1, 1.25]", "[1]")).starts_with("t.toml:4:11: `matrix` has 2 rows of 2 numbers"));

@@ -9,7 +9,8 @@
 //! **Promises.** A connection has min(⌊Nφ/Φ⌋, N) whole cores, and one core at least, as of when its set was built. No order: a
 //! new set moves a connection; `guard=true` moves fewer.
 //!
-//! **Cost.** O(1) for a connection of one core, else O(g + N/64); a set that is built anew O(g log N), and every β of change.
+//! **Cost.** O(1) for a connection of one core, else O(g + N/64); a set that is built anew O(g log N) in a tree, O(g N) without
+//! one, and every β of change.
 //! 72 bytes for each flow, and where N is above 64 as many more for each set as N/8, 16 MiB in all.
 //!
 //! **Invariants.** The φ of all connections sum to Φ. A set of more than one core has a place in the pool, and each place of
@@ -88,7 +89,7 @@ impl Build for PsHrw {
         promises: &[Promise::Fair(
             "a connection with part p of the bytes held: min(floor(p N), N) cores and one in part",
         )],
-        complexity: "O(1); a new set O(g log N)",
+        complexity: "O(1); a new set O(g log N) in a tree, O(g N) without one",
     };
     const VARIANTS: &'static [&'static str] = &[
         "beta=0",
