@@ -79,6 +79,11 @@ impl Gop {
         self.pictures.first().map_or(0, |picture| picture.bytes.start)
     }
 
+    /// Its bytes.
+    pub fn coded(&self) -> Vec<u8> {
+        self.pictures.iter().flat_map(|picture| &picture.data).copied().collect()
+    }
+
     pub(crate) fn failure(&self, offset: u64, reason: Reason, detail: impl std::fmt::Display) -> Failure {
         Failure::new(self.stream(), offset, reason, detail)
     }

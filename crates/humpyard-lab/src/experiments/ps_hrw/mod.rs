@@ -3,6 +3,7 @@
 mod beta;
 mod claims;
 mod figures;
+mod gop_costs;
 mod gps;
 mod live;
 mod machine;

@@ -105,7 +105,9 @@ impl Experiment for GopCosts {
         let of = |codec: Codec| {
             let cost = |rate: &str| data.rows_of("codec", codec.name()).find(|row| row.text("rate") == rate);
             let costs = OUTPUTS.map(|rate| cost(rate.name).expect("every codec has every rate"));
-            let measured = costs.map(|row| format!("{} (CV {})", short(row.number("cost_mean_us") / 1e3), short(row.number("cost_cv"))));
+            let measured = costs.map(|row| {
+                format!("{} (CV {})", short(row.number("cost_mean_us") / 1e3), short(row.number("cost_cv")))
+            });
             let least = costs[0].number("cost_mean_us");
             let ratios = costs.map(|row| short(row.number("cost_mean_us") / least));
             [
@@ -140,5 +142,26 @@ impl Experiment for GopCosts {
             groups: Codec::ALL.into_iter().map(group).collect(),
         };
         vec![("costs".to_owned(), plot.svg())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn larger_pictures_take_longer() {
+        let mut data = Table::new(&COLUMNS);
+        GopCosts.run(0, Scale::Quick, Seed(1)).unwrap().into_iter().for_each(|row| data.push(row));
+        let column = |name: &str| data.rows().map(|row| row.number(name)).collect::<Vec<_>>();
+        let (costs, bytes) = (column("cost_mean_us"), column("bytes_out_mean"));
+        assert_eq!(costs.len(), OUTPUTS.len());
+        // The two smallest differ by less than a measurement does.
+        assert!(costs[1..].is_sorted() && costs[3] > 3.0 * costs[0] && bytes.is_sorted(), "{costs:?}, {bytes:?}");
+    }
+
+    #[test]
+    fn spread_is_deviation_over_mean() {
+        assert_eq!(spread(&[1.0, 3.0]), (2.0, 0.5));
     }
 }

@@ -150,8 +150,9 @@ impl<'a> Dispatcher<'a> {
         let longest = self.trial.streams.iter().map(|stream| stream.work.len()).max().unwrap_or(0);
         let mut arrivals = Vec::new();
         for number in 0..longest {
-            let mut round: Vec<usize> =
-                (0..self.trial.streams.len()).filter(|&stream| number < self.trial.streams[stream].work.len()).collect();
+            let mut round: Vec<usize> = (0..self.trial.streams.len())
+                .filter(|&stream| number < self.trial.streams[stream].work.len())
+                .collect();
             for last in (1..round.len()).rev() {
                 round.swap(last, self.random.below(last as u64 + 1) as usize);
             }
@@ -277,5 +278,56 @@ impl<'a> Dispatcher<'a> {
             busy_mean_ns: self.busy.as_nanos() as f64 / gops,
             account: self.account,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use humpyard_transcode::source::Pattern;
+    use humpyard_transcode::{Codec, OUTPUTS};
+
+    use super::super::films::{film, of_film, read};
+    use super::*;
+
+    /// Three films, of which one is damaged in the middle.
+    fn films() -> Vec<Stream> {
+        let whole = film(0, Codec::Mpeg1, Pattern::Clock, 4).unwrap();
+        let mut bytes: Vec<u8> = whole.gops.iter().flat_map(|gop| gop.coded()).collect();
+        let (begin, length) = (whole.gops[1].offset() as usize, whole.gops[1].bytes() as usize);
+        bytes[begin + length / 4..begin + length / 2].fill(0xaa);
+        let damaged = read(1, bytes).unwrap();
+        assert_eq!(
+            damaged.gops.len(),
+            5,
+            "there is a group more than was asked for, to make do with fewer pictures each"
+        );
+        [&whole, &damaged, &whole].map(|film| of_film(film, &OUTPUTS[0], 4)).into()
+    }
+
+    #[test]
+    fn what_is_damaged_is_dropped_and_nothing_is_lost() {
+        let streams = films();
+        for policy in ["rr", "conn", "ps-hrw", "ml"] {
+            let estimates = [1_000_000; 3];
+            let trial = Trial { policy, streams: &streams, estimates: &estimates, workers: 3, full: 2, seed: Seed(1) };
+            let came = run(&trial).unwrap();
+            assert_eq!((came.account.gops_in, came.account.gops_out), (12, 11), "{policy}: {}", came.account);
+            assert_eq!(came.streams[0], came.streams[2], "{policy}");
+            for (number, (whole, damaged)) in came.streams[0].iter().zip(&came.streams[1]).enumerate() {
+                match damaged {
+                    Ok(_) => assert_eq!(whole, damaged, "{policy}"),
+                    Err(failure) => assert_eq!((number, failure.stream), (1, 1), "{policy}: {failure}"),
+                }
+            }
+            assert_eq!(came.summary.cores_detail.iter().map(|core| core.packets).sum::<u64>(), 12, "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_policy_that_is_not_there_is_refused() {
+        let streams = films();
+        let trial =
+            Trial { policy: "nobody", streams: &streams, estimates: &[1; 3], workers: 1, full: 1, seed: Seed(1) };
+        assert!(run(&trial).unwrap_err().to_string().contains("nobody"));
     }
 }
