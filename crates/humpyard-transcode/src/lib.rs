@@ -1,8 +1,8 @@
 //! Video as work: streams are cut to groups of pictures, each of which can be transcoded on any core, and libav does that.
 //!
-//! A group of pictures (GOP) is to a stream what a packet is to a flow. [`Film`] reads one stream, in MPEG-1, MPEG-4 part 2 or
-//! H.264, and cuts it where nothing later needs anything earlier; [`Transcoder`] makes pictures of another [`Rate`] of a
-//! [`Gop`], the same bytes whichever worker does it and when. Which worker does it, a policy decides, and the host is who asks it.
+//! A group of pictures (GOP) is to a stream what a packet is to a flow. `Film` reads one stream, in MPEG-1, MPEG-4 part 2 or
+//! H.264, and cuts it where nothing later needs anything earlier; `Transcoder` makes pictures of another [`Rate`] of a
+//! `Gop`, the same bytes whichever worker does it and when. Which worker does it, a policy decides, and the host is who asks it.
 //!
 //! What talks to libav is behind the feature `transcode`: it links with the distribution's FFmpeg, which Debian builds
 //! under the GPL, so that what is linked with it must not be handed on under other terms. [`rtp`] and [`picture`] are always there.

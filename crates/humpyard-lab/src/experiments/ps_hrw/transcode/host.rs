@@ -20,13 +20,16 @@ use humpyard_transcode::{Account, Failure, Transcoder};
 use super::films::{Stream, Work};
 use crate::LabError;
 
+/// What came of a group: its bytes, or why there are none.
+type Transcoded = Result<Vec<u8>, Failure>;
+
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Came {
     pub(super) summary: Summary,
     pub(super) account: Account,
     /// By stream, what came of each group, in order.
-    pub(super) streams: Vec<Vec<Result<Vec<u8>, Failure>>>,
+    pub(super) streams: Vec<Vec<Transcoded>>,
     /// Mean time of an arrival: the decision, and what the policy and the mechanism keep account of, in ns.
     pub(super) decision_mean_ns: f64,
     /// Mean time that a worker had a group, in ns.
@@ -58,7 +61,7 @@ struct Done {
     slot: Slot,
     begun: Instant,
     ended: Instant,
-    result: Result<Vec<u8>, Failure>,
+    result: Transcoded,
 }
 
 /// Does the work of one core until there are no more jobs.
@@ -108,7 +111,7 @@ struct Dispatcher<'a> {
     keys: Vec<u64>,
     /// Which group is in a slot: its stream, and its number there.
     in_slots: HashMap<Slot, (usize, usize)>,
-    streams: Vec<Vec<Option<Result<Vec<u8>, Failure>>>>,
+    streams: Vec<Vec<Option<Transcoded>>>,
     account: Account,
     deciding: Duration,
     busy: Duration,
