@@ -9,7 +9,7 @@ PYTHON = $(PYTHON_ENVIRONMENT)/bin/python
 # Where what judges metrics is, unless it is installed.
 PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-dispatch bench-wire prerequisites prometheus python clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-dispatch bench-wire prerequisites prometheus python transcode clean
 
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
@@ -28,7 +28,7 @@ reproduce: prerequisites
 	$(CARGO) build --locked --release --package humpyard-cli
 	./target/release/humpyard reproduce all --quick
 
-test: prerequisites prometheus format lint docs check-no-std
+test: prerequisites prometheus transcode format lint docs check-no-std
 	@scripts/prerequisites network
 	HUMPYARD_PYTHON=$(PYTHON) HUMPYARD_PROMETHEUS=$(PROMETHEUS) $(CARGO) test --locked --workspace --all-features
 	$(or $(CARGO_TARGET_DIR),target)/debug/examples/own_packets
@@ -37,12 +37,12 @@ format: python
 	$(CARGO) fmt --all --check
 	cd crates/humpyard-python && $(PYTHON) -m ruff format --no-cache --check
 
-lint: python
+lint: python transcode
 	$(CARGO) clippy --locked --workspace --all-targets --all-features -- --deny warnings
 	cd crates/humpyard-python && $(PYTHON) -m ruff check --no-cache
 	cd crates/humpyard-python && $(PYTHON) -m mypy --cache-dir $(PYTHON_ENVIRONMENT)/cache
 
-docs:
+docs: transcode
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --locked --workspace --all-features --no-deps
 
 # Policies and core must build where there is no operating system: the proof that they are pure.
@@ -75,6 +75,10 @@ prometheus:
 python:
 	@scripts/prerequisites python
 	@scripts/python-environment $(PYTHON_ENVIRONMENT)
+
+# For all features; builds without do without.
+transcode:
+	@scripts/prerequisites transcode
 
 clean:
 	$(CARGO) clean

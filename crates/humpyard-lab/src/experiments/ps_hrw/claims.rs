@@ -212,7 +212,16 @@ pub(super) fn balance(data: &Table) -> Vec<Verdict> {
             told(claim("ap"), "wider than ps-hrw (paper)", &spread("ap")),
         ]
     };
-    Found::by_model(data, SATURATED_NAME).flat_map(of).collect()
+    let by_model = Found::by_model(data, SATURATED_NAME).flat_map(of);
+    let measured = Found::by_model(data, SATURATED_NAME)
+        .map(|found| Found { cost: Cost::Measured, ..found })
+        .filter(|found| !found.values(PS, THROUGHPUT).is_empty())
+        .flat_map(|found| {
+            let claim = |policy| format!("{}: greatest less least utilization under {policy}", found.name());
+            [PS, "gps-hrw", "conn", "hrw", "ap"]
+                .map(|policy| told(claim(policy), "ps-hrw narrowest, conn widest (paper)", &found.spread(policy)))
+        });
+    by_model.chain(measured).collect()
 }
 
 pub(super) fn misses(data: &Table) -> Vec<Verdict> {

@@ -3,11 +3,14 @@
 mod beta;
 mod claims;
 mod figures;
+mod gop_costs;
 mod gps;
 mod live;
 mod machine;
 mod overhead;
 mod theorem1;
+#[cfg(feature = "transcode")]
+mod transcode;
 mod tree_cost;
 mod workload;
 
@@ -40,6 +43,19 @@ pub(super) fn all() -> impl Iterator<Item = &'static dyn Experiment> {
         .chain(figures::all())
         .chain(overhead::FIGURES.iter().map(|figure| figure as _))
         .chain(live::FIGURES.iter().map(|figure| figure as _))
+        .chain(transcoding())
+}
+
+/// Those that need libav.
+#[cfg(feature = "transcode")]
+fn transcoding() -> impl Iterator<Item = &'static dyn Experiment> {
+    transcode::all()
+}
+
+/// Without libav there are none of these.
+#[cfg(not(feature = "transcode"))]
+fn transcoding() -> impl Iterator<Item = &'static dyn Experiment> {
+    core::iter::empty()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use humpyard_core::mechanism::Limits;
 use humpyard_core::random::Seed;
 
-use super::super::{About, Column, Experiment, Row, Scale, Table, Verdict};
+use super::super::{About, Column, Experiment, Row, Scale, Table, TableRow, Verdict};
 use super::claims::{Bound, claimed, told};
 use super::figures::SETTING;
 use super::machine::{DecisionCost, Feed, Trial, run};
@@ -21,6 +21,7 @@ pub(super) struct Overhead {
     figure: &'static str,
     title: &'static str,
     workloads: &'static [Workload],
+    costs: &'static [Cost],
     /// Decisions take less than this part of a packet, in %.
     most: f64,
 }
@@ -32,6 +33,7 @@ pub(super) static FIGURES: [Overhead; 2] = [
         figure: "figure 11",
         title: "overhead of decisions in the L7 filter",
         workloads: &L7,
+        costs: &[Cost::Model],
         most: 9.0,
     },
     Overhead {
@@ -39,6 +41,7 @@ pub(super) static FIGURES: [Overhead; 2] = [
         figure: "figure 12",
         title: "overhead of decisions in FFmpeg",
         workloads: &FFMPEG,
+        costs: &[Cost::Model, Cost::Measured],
         most: 1.0,
     },
 ];
@@ -48,8 +51,9 @@ const POLICIES: [&str; 9] = ["rr", "conn", "hrw", "ap", "gps-hrw", "ps-hrw", "ps
 /// Most packets of a run: what is timed must not take long.
 const PACKETS: u64 = 400_000;
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     Column::text("workload"),
+    Column::text("cost"),
     Column::text("policy"),
     Column::integer("draw"),
     Column::integer("connections"),
@@ -60,7 +64,7 @@ const COLUMNS: [Column; 9] = [
     Column::real("overhead_percent"),
 ];
 
-fn row(workload: Workload, policy: &str, draw: usize, offered: &Offered, decisions: &[u64]) -> Row {
+fn row((workload, cost): (Workload, Cost), policy: &str, draw: usize, offered: &Offered, decisions: &[u64]) -> Row {
     let part = |(decision, work): (&u64, u64)| *decision as f64 / (*decision + work) as f64;
     let parts = decisions.iter().zip(offered.packets.iter().map(|packet| packet.estimate)).map(part);
     let median_part = Statistic::of(parts.collect()).map_or(0.0, |parts| parts.median);
@@ -70,6 +74,7 @@ fn row(workload: Workload, policy: &str, draw: usize, offered: &Offered, decisio
     let mean = sorted.iter().sum::<u64>() as f64 / sorted.len().max(1) as f64;
     vec![
         workload.name().into(),
+        cost.name().into(),
         policy.into(),
         draw.into(),
         offered.flows.into(),
@@ -90,7 +95,7 @@ impl Experiment for Overhead {
             title: self.title,
             setting: SETTING,
             description: "The time of the policy for a packet, from the real clock: where it goes, and what the policy keeps account of when it comes \
-                          and when it is done. The work of the packet is that of the model. Overhead is the decision over decision and work, \
+                          and when it is done. The work of the packet is that of the model, and of a group of pictures also what was measured. Overhead is the decision over decision and work, \
                           the median of all packets; the machine is saturated.",
         }
     }
@@ -111,34 +116,48 @@ impl Experiment for Overhead {
         let (workload, draw) = (self.workloads[part % self.workloads.len()], part / self.workloads.len() + 1);
         let seed = Seed(seed.0.wrapping_add(draw as u64 - 1));
         let packets = workload.packets(scale).min(PACKETS);
-        let offered = workload.offered(Cost::Model, packets, seed)?;
         let topology = parse_topology(TOPOLOGY)?;
-        let rows = POLICIES.iter().map(|policy| {
-            let came = run(&Trial {
-                policy,
-                packets: &offered.packets,
-                flows: offered.flows,
-                clients: 1,
-                feed: Feed::Saturated(FULL),
-                topology: &topology,
-                decision: DecisionCost::default(),
-                is_timed: true,
-                limits: Limits::default(),
-                seed,
-            })?;
-            Ok(row(workload, policy, draw, &offered, &came.decisions))
-        });
-        rows.collect()
+        let mut rows = Vec::new();
+        for &cost in self.costs {
+            let offered = workload.offered(cost, packets, seed)?;
+            for policy in POLICIES {
+                let came = run(&Trial {
+                    policy,
+                    packets: &offered.packets,
+                    flows: offered.flows,
+                    clients: 1,
+                    feed: Feed::Saturated(FULL),
+                    topology: &topology,
+                    decision: DecisionCost::default(),
+                    is_timed: true,
+                    limits: Limits::default(),
+                    seed,
+                })?;
+                rows.push(row((workload, cost), policy, draw, &offered, &came.decisions));
+            }
+        }
+        Ok(rows)
     }
 
     fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        self.workloads.iter().flat_map(|workload| self.verdicts_of(data, workload.name())).collect()
+        let by_model = self.workloads.iter().flat_map(|workload| self.verdicts_of(data, workload.name()));
+        let measured = self.workloads.iter().filter(|_| self.costs.contains(&Cost::Measured)).flat_map(|workload| {
+            let name = workload.name();
+            ["ps-hrw", "gps-hrw"].map(|policy| {
+                let of = |row: &dyn Fn(&str) -> f64| 100.0 * row("decision_p50_ns") / row("work_mean_ns");
+                let found = statistic(data, (name, Cost::Measured), policy, of);
+                let claim =
+                    format!("{name}, measured: median decision of {policy} over the mean work of a packet, in %");
+                claimed(claim, Bound::LessThan(self.most), &found)
+            })
+        });
+        by_model.chain(measured).collect()
     }
 
     fn plots(&self, data: &Table) -> Vec<(String, Svg)> {
         let group = |workload: &Workload| {
             let bar = |policy: &&str| {
-                let found = statistic(data, workload.name(), policy, |row| row("overhead_percent"));
+                let found = statistic(data, (workload.name(), Cost::Model), policy, |row| row("overhead_percent"));
                 Bar { name: (*policy).to_owned(), value: found.median, error: Some((found.min, found.max)) }
             };
             BarGroup { name: workload.name().to_owned(), bars: POLICIES.iter().map(bar).collect() }
@@ -154,22 +173,29 @@ impl Experiment for Overhead {
 }
 
 /// A figure of each draw of a policy.
-fn statistic(data: &Table, workload: &str, policy: &str, of: impl Fn(&dyn Fn(&str) -> f64) -> f64) -> Statistic {
-    let rows = data.rows_of("policy", policy).filter(|row| row.text("workload") == workload);
+fn statistic(
+    data: &Table,
+    (workload, cost): (&str, Cost),
+    policy: &str,
+    of: impl Fn(&dyn Fn(&str) -> f64) -> f64,
+) -> Statistic {
+    let is_of = |row: &TableRow<'_>| row.text("workload") == workload && row.text("cost") == cost.name();
+    let rows = data.rows_of("policy", policy).filter(is_of);
     Statistic::of(rows.map(|row| of(&|column| row.number(column))).collect()).expect("every policy has every draw")
 }
 
 impl Overhead {
     fn verdicts_of(&self, data: &Table, workload: &str) -> Vec<Verdict> {
-        let median =
-            |policy| statistic(data, workload, policy, |row| 100.0 * row("decision_p50_ns") / row("work_mean_ns"));
+        let median = |policy| {
+            statistic(data, (workload, Cost::Model), policy, |row| 100.0 * row("decision_p50_ns") / row("work_mean_ns"))
+        };
         let claim = |policy| format!("{workload}: median decision of {policy} over the mean work of a packet, in %");
         let mut verdicts: Vec<Verdict> = ["ps-hrw", "gps-hrw"]
             .map(|policy| claimed(claim(policy), Bound::LessThan(self.most), &median(policy)))
             .into();
-        let medians = |policy| statistic(data, workload, policy, |row| row("decision_p50_ns"));
+        let medians = |policy| statistic(data, (workload, Cost::Model), policy, |row| row("decision_p50_ns"));
         let more = medians("ps-hrw").values.into_iter().zip(medians("h-cahrw").values).map(|(ps, tree)| ps - tree);
-        let work = statistic(data, workload, "ps-hrw", |row| row("work_mean_ns")).median;
+        let work = statistic(data, (workload, Cost::Model), "ps-hrw", |row| row("work_mean_ns")).median;
         let more = Statistic::of(more.map(|more| 100.0 * more / work).collect()).expect("every policy has every draw");
         verdicts.push(claimed(
             format!("{workload}: median decision of ps-hrw less that of h-cahrw, over the mean work of a packet, in %"),
@@ -184,7 +210,7 @@ impl Overhead {
             &ratio,
         ));
         verdicts.extend(POLICIES.map(|policy| {
-            let column = |column| statistic(data, workload, policy, |row| row(column)).median;
+            let column = |column| statistic(data, (workload, Cost::Model), policy, |row| row(column)).median;
             let measured = format!(
                 "{:.0}, {:.0} and {:.0} ns; {:.4} %",
                 column("decision_p50_ns"),

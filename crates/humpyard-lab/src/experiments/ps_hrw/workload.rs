@@ -11,6 +11,7 @@ use humpyard_traffic::header::{FlowKey, Headers, KeyHasher};
 use humpyard_traffic::source::open;
 
 use super::super::Scale;
+use super::gop_costs::{self, GopCost};
 use super::{CORES, LOAD, QUICK_PACKETS};
 use crate::LabError;
 use crate::costs::Costs;
@@ -37,7 +38,7 @@ pub(super) const FFMPEG: [Workload; 1] = [ALL[3]];
 pub(super) enum Cost {
     /// The specification's model of the L7 filter, and of FFmpeg.
     Model,
-    /// What a service of this project was measured to take: `dpi` for a packet, `compress` for a group of pictures.
+    /// What was measured: `dpi` for a packet, transcoding by libav for a group of pictures.
     Measured,
 }
 
@@ -60,6 +61,12 @@ const MATCHING_NS: (u64, u64) = (1_000, 8);
 const MATCHED_NS: u64 = 1_500;
 /// ns for each byte of a packet that stands for a group of pictures: about 19 ms for a mean one.
 const FILM_BYTE_NS: u64 = 13_000;
+/// Port of films of the first format, and how many formats there are.
+const FILM_PORT: u16 = 5_100;
+const FORMATS: usize = gop_costs::RATES;
+/// Mean length of the packet of a group of pictures, by format, and its deviation over that: of a log-normal law of 0.3.
+const FILM_BYTES: [f64; FORMATS] = [308.5, 367.3, 1_044.0, 3_902.7];
+const FILM_VARIATION: f64 = 0.3069;
 /// Groups come when they are due or up to a step later, or the films would come in the same order for ever, in step with cores
 /// that are served in turn.
 const JITTER: &str = ",jitter=1";
@@ -151,6 +158,7 @@ impl Workload {
                 let hashes = hasher.steering(&headers.key);
                 Connection::new(
                     Packet { flow: FlowId::from_index(number), key: hashes.key, rss: hashes.rss, ..Packet::default() },
+                    format_of(&headers.key),
                     &mut random,
                 )
             });
@@ -162,7 +170,14 @@ impl Workload {
     }
 }
 
-/// What the L7 filter knows of a connection.
+/// The format that a film becomes, by its port.
+fn format_of(key: &FlowKey) -> usize {
+    let ports = [key.source_port, key.destination_port];
+    let formats = ports.map(|port| usize::from(port.wrapping_sub(FILM_PORT)));
+    formats.into_iter().find(|&format| format < FORMATS).unwrap_or(0)
+}
+
+/// What is known of a connection, by the L7 filter or of a film.
 struct Connection {
     /// What its packets have in common.
     first: Packet,
@@ -170,12 +185,14 @@ struct Connection {
     bytes: u64,
     /// With which packet it matches.
     match_point: u64,
+    /// Which format it becomes, if it is a film.
+    format: usize,
 }
 
 impl Connection {
-    fn new(first: Packet, random: &mut Random) -> Self {
+    fn new(first: Packet, format: usize, random: &mut Random) -> Self {
         let match_point = 1 + random.exponential(MATCH_MEAN) as u64;
-        Self { first, packets: 0, bytes: 0, match_point: match_point.min(BUFFER_PACKETS) }
+        Self { first, packets: 0, bytes: 0, match_point: match_point.min(BUFFER_PACKETS), format }
     }
 }
 
@@ -185,13 +202,17 @@ enum Price {
     Film,
     /// As a service of this project.
     Linear(humpyard_core::cost::LinearCost),
+    /// As libav, by codec and format.
+    Transcoded(Vec<[GopCost; FORMATS]>),
 }
 
 impl Price {
     fn of(workload: Workload, cost: Cost) -> Result<Self, LabError> {
-        let service = if workload == Workload::Films { "compress" } else { "dpi" };
         Ok(match (cost, workload) {
-            (Cost::Measured, _) => Self::Linear(Costs::default().cost(service).map_err(LabError::Option)?),
+            (Cost::Measured, Workload::Films) => Self::Transcoded(gop_costs::measured()),
+            (Cost::Measured, Workload::Trace(_)) => {
+                Self::Linear(Costs::default().cost("dpi").map_err(LabError::Option)?)
+            }
             (Cost::Model, Workload::Films) => Self::Film,
             (Cost::Model, Workload::Trace(_)) => Self::L7,
         })
@@ -208,6 +229,13 @@ impl Price {
             Self::L7 => MATCHED_NS,
             Self::Film => FILM_BYTE_NS * u64::from(length),
             Self::Linear(cost) => cost.work(length),
+            Self::Transcoded(costs) => {
+                // Films are of each codec in turn. The model varies as a log-normal law does; what was measured varies less.
+                let GopCost { mean_ns, variation } =
+                    costs[connection.first.flow.index() % costs.len()][connection.format];
+                let beside = f64::from(length) / FILM_BYTES[connection.format] - 1.0;
+                (mean_ns * (1.0 + variation / FILM_VARIATION * beside)) as u64
+            }
         }
     }
 }
@@ -234,12 +262,12 @@ mod tests {
     #[test]
     fn a_buffer_is_matched_as_it_grows_until_it_matches() {
         let first = Packet::default();
-        let mut connection = Connection { first, packets: 0, bytes: 0, match_point: 2 };
+        let mut connection = Connection { first, packets: 0, bytes: 0, match_point: 2, format: 0 };
         let works = [100, 50, 1000].map(|length| Price::L7.of_packet(&mut connection, length));
         assert_eq!(works, [1_800, 2_200, 1_500]);
         let points: Vec<u64> = {
             let mut random = Seed(1).stream("test");
-            (0..10_000).map(|_| Connection::new(first, &mut random).match_point).collect()
+            (0..10_000).map(|_| Connection::new(first, 0, &mut random).match_point).collect()
         };
         assert!(points.iter().all(|point| (1..=8).contains(point)) && points.contains(&1) && points.contains(&8));
     }
@@ -271,6 +299,29 @@ mod tests {
         for (of_format, expected) in means.chunks(5).zip([3.1, 3.7, 10.4, 39.0]) {
             let found = of_format.iter().sum::<f64>() / 5.0;
             assert!((found / expected - 1.0).abs() < 0.05, "{found}, not {expected}");
+        }
+    }
+
+    /// Codecs come in turn and formats by port, so what is found is a mean of what was measured, format by format.
+    #[test]
+    fn groups_take_what_was_measured() {
+        let offered = Workload::Films.offered(Cost::Measured, 40_000, Seed(1)).unwrap();
+        let costs = gop_costs::measured();
+        for film in 0..offered.flows {
+            let works: Vec<f64> = offered
+                .packets
+                .iter()
+                .filter(|packet| packet.flow.index() == film)
+                .map(|packet| packet.estimate as f64)
+                .collect();
+            let count = works.len() as f64;
+            let mean = works.iter().sum::<f64>() / count;
+            let deviation = (works.iter().map(|work| (work - mean).powi(2)).sum::<f64>() / count).sqrt();
+            let of_codec = costs[film % costs.len()];
+            let fits = of_codec.iter().any(|cost| {
+                (mean / cost.mean_ns - 1.0).abs() < 0.03 && (deviation / mean / cost.variation - 1.0).abs() < 0.1
+            });
+            assert!(fits, "film {film}: {mean} ns, {deviation}, of {of_codec:?}");
         }
     }
 }

@@ -1,0 +1,206 @@
+//! Groups of pictures at another rate: decoded, scaled, shown as often as the rate says, and encoded.
+
+use ffmpeg_next::codec::decoder::Check;
+use ffmpeg_next::codec::{self, Context, Id};
+use ffmpeg_next::format::Pixel;
+use ffmpeg_next::frame::Video;
+use ffmpeg_next::software::scaling;
+use ffmpeg_next::{Dictionary, Error, Packet, Rational};
+
+use crate::film::{Gop, prepare};
+use crate::rate::Rate;
+use crate::{Failure, Reason};
+
+/// What one worker keeps for transcoding: scalers. Decoders and encoders are new for each group, so that what comes out
+/// depends on the group alone.
+#[derive(Default)]
+pub struct Transcoder {
+    scalers: Vec<(scaling::context::Definition, scaling::context::Definition, scaling::Context)>,
+}
+
+impl std::fmt::Debug for Transcoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transcoder").field("scalers", &self.scalers.len()).finish()
+    }
+}
+
+impl Transcoder {
+    /// One that has not worked yet.
+    pub fn new() -> Self {
+        prepare();
+        Self::default()
+    }
+
+    /// The group in MPEG-4 part 2 at this rate: bytes that follow those of the group before in its stream. No bytes if none
+    /// of its pictures is shown at that rate.
+    ///
+    /// # Errors
+    /// If it cannot be decoded, or encoded: the failure says at which byte of the stream.
+    pub fn transcode(&mut self, gop: &Gop, rate: &Rate) -> Result<Vec<u8>, Failure> {
+        let pictures = decode(gop)?;
+        let (first, end) = rate.shown((gop.first_picture, gop.first_picture + gop.pictures()), gop.track.rate);
+        if first == end {
+            return Ok(Vec::new());
+        }
+        let failed = |error: Error| gop.failure(gop.offset(), Reason::Encoder, error);
+        let mut encoder = Encoder::new(rate, end - first).map_err(failed)?;
+        for number in first..end {
+            let picture = &pictures[(rate.seen(number, gop.track.rate) - gop.first_picture) as usize];
+            let mut scaled = self.scaled(picture, rate).map_err(failed)?;
+            scaled.set_pts(Some(number as i64));
+            encoder.push(&scaled).map_err(failed)?;
+        }
+        encoder.finish().map_err(failed)
+    }
+
+    /// A picture in this rate's size.
+    ///
+    /// # Errors
+    /// If it cannot be scaled.
+    pub fn scaled(&mut self, picture: &Video, rate: &Rate) -> Result<Video, Error> {
+        let from = definition(picture.format(), picture.width(), picture.height());
+        let to = definition(Pixel::YUV420P, rate.width, rate.height);
+        let place = self.scalers.iter().position(|(known, wanted, _)| (known, wanted) == (&from, &to));
+        let place = match place {
+            Some(place) => place,
+            None => {
+                let flags = scaling::Flags::BICUBIC | scaling::Flags::BITEXACT | scaling::Flags::ACCURATE_RND;
+                let scaler =
+                    scaling::Context::get(from.format, from.width, from.height, to.format, to.width, to.height, flags)?;
+                self.scalers.push((from, to, scaler));
+                self.scalers.len() - 1
+            }
+        };
+        let mut scaled = Video::empty();
+        self.scalers[place].2.run(picture, &mut scaled)?;
+        Ok(scaled)
+    }
+}
+
+const fn definition(format: Pixel, width: u32, height: u32) -> scaling::context::Definition {
+    scaling::context::Definition { format, width, height }
+}
+
+/// Options of every codec: one thread, and nothing that depends on the processor.
+pub(crate) fn options<'a>(more: &[(&str, &str)]) -> Dictionary<'a> {
+    let mut options = Dictionary::new();
+    for (name, value) in [("threads", "1"), ("flags", "+bitexact")].iter().chain(more) {
+        options.set(name, value);
+    }
+    options
+}
+
+/// Its pictures, in the order in which they are shown.
+pub(crate) fn decode(gop: &Gop) -> Result<Vec<Video>, Failure> {
+    if !gop.begins_with_key {
+        return Err(gop.failure(gop.offset(), Reason::NoKeyPicture, "it cannot be decoded from its beginning"));
+    }
+    let parameters = gop.track.parameters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let damaged = |offset, error: Error| gop.failure(offset, Reason::Damaged, error);
+    let mut decoder = decoder(parameters).map_err(|error| damaged(gop.offset(), error))?;
+    let mut pictures = Vec::with_capacity(gop.pictures.len());
+    for (order, picture) in gop.pictures.iter().enumerate() {
+        let mut packet = Packet::copy(&picture.data);
+        // Without times a decoder could not tell them apart.
+        packet.set_dts(Some(order as i64));
+        let sent = decoder.send_packet(&packet).and_then(|()| receive(&mut decoder, &mut pictures));
+        sent.map_err(|error| damaged(picture.bytes.start, error))?;
+    }
+    let drained = decoder.send_eof().and_then(|()| receive(&mut decoder, &mut pictures));
+    drained.map_err(|error| damaged(gop.offset(), error))?;
+    if pictures.len() != gop.pictures.len() {
+        let detail = format!("{} of {} pictures came of it", pictures.len(), gop.pictures.len());
+        return Err(gop.failure(gop.offset(), Reason::Incomplete, detail));
+    }
+    Ok(pictures)
+}
+
+/// A decoder that refuses what is damaged, rather than guess what it was.
+fn decoder(parameters: codec::Parameters) -> Result<codec::decoder::Video, Error> {
+    let id = parameters.id();
+    let codec = codec::decoder::find(id).ok_or(Error::DecoderNotFound)?;
+    let mut decoder = Context::from_parameters(parameters)?.decoder();
+    decoder.check(Check::CRC | Check::BITSTREAM | Check::BUFFER | Check::EXPLODE);
+    decoder.open_as_with(codec, options(&[]))?.video()
+}
+
+/// Takes all pictures that the decoder has done.
+fn receive(decoder: &mut codec::decoder::Video, pictures: &mut Vec<Video>) -> Result<(), Error> {
+    loop {
+        let mut picture = Video::empty();
+        match decoder.receive_frame(&mut picture) {
+            // It has guessed what was damaged, and says so.
+            Ok(()) if picture.is_corrupt() || picture.has_decode_errors() => return Err(Error::InvalidData),
+            Ok(()) => pictures.push(picture),
+            Err(Error::Eof | Error::Other { errno: ffmpeg_next::error::EAGAIN }) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Bits are there for so many pictures at least, for an encoder refuses to make do with those of one.
+const PICTURES_MIN: u64 = 4;
+/// Most pictures from one key picture to the next that libav's encoder takes.
+const GROUP_MAX: u32 = 600;
+/// What an encoder believes of pictures that it has not seen: bits of a block at the finest quantizer, so that the first
+/// pictures of a group do not take what is there for all.
+const COMPLEXITY: &str = "30000";
+/// No key pictures but those of groups.
+pub(crate) const NO_CUTS: (&str, &str) = ("sc_threshold", "1000000000");
+
+/// An encoder of one group.
+pub(crate) struct Encoder {
+    encoder: codec::encoder::video::Encoder,
+    bytes: Vec<u8>,
+}
+
+impl Encoder {
+    /// MPEG-4, for this many pictures, which are one group, and may take as many bits as the rate says.
+    fn new(rate: &Rate, pictures: u64) -> Result<Self, Error> {
+        let gop = u32::try_from(pictures).unwrap_or(u32::MAX).clamp(1, GROUP_MAX);
+        let (pictures_per_second, seconds) = rate.pictures_per_second;
+        let together = pictures.max(PICTURES_MIN) * u64::from(seconds);
+        let bits = u64::from(rate.bits_per_second) * together / u64::from(pictures_per_second);
+        let [bits, bits_per_second] = [bits, u64::from(rate.bits_per_second)].map(|number| number.to_string());
+        let more = [("bufsize", bits.as_str()), ("maxrate", &bits_per_second), ("rc_init_cplx", COMPLEXITY), NO_CUTS];
+        Self::open(Id::MPEG4, rate, gop, &more)
+    }
+
+    /// Of any codec.
+    pub(crate) fn open(id: Id, rate: &Rate, gop: u32, more: &[(&str, &str)]) -> Result<Self, Error> {
+        let codec = codec::encoder::find(id).ok_or(Error::EncoderNotFound)?;
+        let mut encoder = Context::new_with_codec(codec).encoder().video()?;
+        let (pictures, seconds) = rate.pictures_per_second;
+        encoder.set_width(rate.width);
+        encoder.set_height(rate.height);
+        encoder.set_format(Pixel::YUV420P);
+        encoder.set_time_base(Rational::new(seconds as i32, pictures as i32));
+        encoder.set_frame_rate(Some(Rational::new(pictures as i32, seconds as i32)));
+        encoder.set_bit_rate(rate.bits_per_second as usize);
+        encoder.set_gop(gop);
+        let encoder = encoder.open_as_with(codec, options(more))?;
+        Ok(Self { encoder, bytes: Vec::new() })
+    }
+
+    pub(crate) fn push(&mut self, picture: &Video) -> Result<(), Error> {
+        self.encoder.send_frame(picture)?;
+        self.receive()
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Vec<u8>, Error> {
+        self.encoder.send_eof()?;
+        self.receive()?;
+        Ok(self.bytes)
+    }
+
+    fn receive(&mut self) -> Result<(), Error> {
+        loop {
+            let mut packet = Packet::empty();
+            match self.encoder.receive_packet(&mut packet) {
+                Ok(()) => self.bytes.extend(packet.data().unwrap_or_default()),
+                Err(Error::Eof | Error::Other { errno: ffmpeg_next::error::EAGAIN }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
