@@ -14,6 +14,7 @@ use crate::encrypt::{Decrypt, Encrypt};
 use crate::fec::{Fec, FecDecode};
 use crate::firewall::Firewall;
 use crate::forward::Forward;
+use crate::l7_filter::L7Filter;
 use crate::pass::Pass;
 use crate::service::{Build, Info, Service, ServiceError};
 
@@ -42,6 +43,7 @@ const SERVICES: &[Registered] = &[
     Registered::of::<Fec>(),
     Registered::of::<FecDecode>(),
     Registered::of::<Dpi>(),
+    Registered::of::<L7Filter>(),
     Registered::of::<Firewall>(),
     Registered::of::<Pass>(),
 ];
@@ -143,7 +145,7 @@ mod tests {
 
     macro_rules! all {
         () => {
-            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, firewall, pass"
+            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, l7-filter, firewall, pass"
         };
     }
 
