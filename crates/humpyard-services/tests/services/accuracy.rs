@@ -1,7 +1,7 @@
 //! How well `l7-filter` knows the protocols of real captures: recall per protocol, false marks, and what was taken for what.
 //!
 //! The set of captures says for each file how many flows it has of each label, not which flow has which. So flows are paired
-//! within a file: marks that are a label's own protocol with the flows of that label, then marks that a site's label may be carried
+//! within a file (one of a single label is sure): marks that are a label's own protocol with the flows of that label, then marks that a site's label may be carried
 //! by with the flows of that, then what is left. A mark beyond the flows of a file's labels is false.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -123,18 +123,22 @@ struct Found {
 impl Accuracy {
     fn add(&mut self, labels: &BTreeMap<String, u64>, found: &Found, meanings: &HashMap<String, Meaning>) {
         let mut left = found.marks.clone();
-        self.marks += left.values().sum::<u64>();
+        let all_marks = left.values().sum::<u64>();
+        self.marks += all_marks;
         let mut take = |protocol: &str, most: u64| {
             let there = left.entry(protocol.to_owned()).or_default();
             let taken = most.min(*there);
             *there -= taken;
             taken
         };
+        // Where all is of one label, a flow more than were counted is one of it: fragments, say, count as flows here.
+        let alone = |flows: u64| if labels.len() == 1 { flows.max(all_marks) } else { flows };
         let meaning = |label: &str| meanings.get(label).unwrap_or_else(|| panic!("no meaning of the label {label}"));
         let mut missed: Vec<(String, u64)> = Vec::new();
         for (label, &flows) in labels {
             if let Meaning::Is(protocol) = meaning(label) {
-                let right = take(protocol, flows);
+                let right = take(protocol, alone(flows));
+                let flows = flows.max(right);
                 let row = self.rows.entry(protocol.clone()).or_default();
                 (row.flows, row.right) = (row.flows + flows, row.right + right);
                 missed.push((protocol.clone(), flows - right));
@@ -142,7 +146,7 @@ impl Accuracy {
         }
         for (label, &flows) in labels {
             if let Meaning::May(protocols) = meaning(label) {
-                let mut most = flows;
+                let mut most = alone(flows);
                 for protocol in protocols {
                     most -= take(protocol, most);
                 }
