@@ -81,7 +81,12 @@ pub const TABLES: [CostTable; 4] = [
     CostTable {
         name: "ps-hrw",
         source: "the PS-HRW paper: 5.2 us for a packet in layer 7; its flow moves for 5 % (shared L2), 25 % (socket), 45 %",
-        costs: &[("forward", linear(5_200, 0, 0)), ("dpi", linear(5_200, 0, 0)), ("l7-filter", linear(5_200, 0, 0)), ("pass", linear(5_200, 0, 0))],
+        costs: &[
+            ("forward", linear(5_200, 0, 0)),
+            ("dpi", linear(5_200, 0, 0)),
+            ("l7-filter", linear(5_200, 0, 0)),
+            ("pass", linear(5_200, 0, 0)),
+        ],
         moves: MovePenalties { shared_l2: 50, same_socket: 250, other_socket: 450 },
     },
 ];

@@ -231,7 +231,16 @@ impl Classifier {
         let by_flow = matches!(granularity, Granularity::Flow | Granularity::Connection);
         let weighs = by_flow && rules.iter().any(|rule| rule.outcome.weight != Weight::ONE);
         let rules = RuleSet::new(&rules, &local, flows);
-        Ok(Self { flows: table, tunnels, clock: CaptureClock::default(), clients, clients_max, rules, weighs, marks: Vec::new() })
+        Ok(Self {
+            flows: table,
+            tunnels,
+            clock: CaptureClock::default(),
+            clients,
+            clients_max,
+            rules,
+            weighs,
+            marks: Vec::new(),
+        })
     }
 
     /// Ends a flow that has been without packets under way for the timeout when this frame comes; none when there is no more.

@@ -71,7 +71,8 @@ impl Database {
     /// # Errors
     /// If the library cannot compile one of them: the message says which and why.
     pub fn new(patterns: &[&str], mode: Mode) -> Result<Self, Error> {
-        let texts = patterns.iter().map(|&pattern| CString::new(pattern).map_err(|_| Error::new("a pattern has a zero")));
+        let texts =
+            patterns.iter().map(|&pattern| CString::new(pattern).map_err(|_| Error::new("a pattern has a zero")));
         let texts: Vec<CString> = texts.collect::<Result<_, _>>()?;
         let pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
         let flags: Vec<c_uint> = vec![hs::FLAG_DOTALL | hs::FLAG_SINGLEMATCH; patterns.len()];

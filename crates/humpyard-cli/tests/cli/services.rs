@@ -135,7 +135,19 @@ fn every_service_explains_itself_and_runs() {
     let names: Vec<&str> = services.as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
     assert_eq!(
         names,
-        ["forward", "encrypt", "decrypt", "compress", "decompress", "fec", "fec-decode", "dpi", "l7-filter", "firewall", "pass"]
+        [
+            "forward",
+            "encrypt",
+            "decrypt",
+            "compress",
+            "decompress",
+            "fec",
+            "fec-decode",
+            "dpi",
+            "l7-filter",
+            "firewall",
+            "pass"
+        ]
     );
     for name in names {
         let text = good(directory.path(), &format!("explain {name}")).out;
@@ -156,7 +168,10 @@ fn slips_in_parameters_are_told_in_one_line() {
         ("encrypt:key=1234", &["`key` takes 32 hexadecimal digits"]),
         ("fec:code=9+1", &["`code` takes one of 8/7 8+2"]),
         ("l7-filter:drop=bitorrent", &["no protocol `bitorrent`", "did you mean `bittorrent`"]),
-        ("l7-filter:service=http=4", &["l7-filter: marks send packets to service 4", "the last of this run is service 0"]),
+        (
+            "l7-filter:service=http=4",
+            &["l7-filter: marks send packets to service 4", "the last of this run is service 0"],
+        ),
         ("dpi:deny=htp", &["no protocol `htp`", "did you mean `http`"]),
         ("firewall:rules=deny+from=10.0.0", &["`10.0.0` is no prefix"]),
         ("firewall:file=no-such-file", &["`file`", "cannot read `no-such-file`"]),

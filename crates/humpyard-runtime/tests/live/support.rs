@@ -129,8 +129,11 @@ impl Run<'_> {
         watched: Option<Watched>,
     ) -> Result<Outcome, RunError> {
         let classifier = Classifier::new(ClassifierConfig { flows: self.flows, ..ClassifierConfig::default() })?;
-        let services = ["forward", "second"]
-            .map(|name| ServiceSetup { name, tolerance: Time::from_ns(2_000_000), ..ServiceSetup::ONLY });
+        let services = ["forward", "second"].map(|name| ServiceSetup {
+            name,
+            tolerance: Time::from_ns(2_000_000),
+            ..ServiceSetup::ONLY
+        });
         let services = &services[..1 + usize::from(self.second.is_some())];
         let estimate = LinearCost { fixed: 60, per_byte_milli: 20, cold: 0 };
         let setup = Setup {

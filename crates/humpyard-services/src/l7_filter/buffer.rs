@@ -95,7 +95,8 @@ impl Buffer {
             return Order::Next(0);
         }
         let end = self.bytes_used + payload.len();
-        let (Some(piece), Some(bytes)) = (self.pieces.get_mut(self.pieces_used), self.bytes.get_mut(self.bytes_used..end))
+        let (Some(piece), Some(bytes)) =
+            (self.pieces.get_mut(self.pieces_used), self.bytes.get_mut(self.bytes_used..end))
         else {
             return Order::NoRoom;
         };

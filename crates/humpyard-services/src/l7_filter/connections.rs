@@ -159,7 +159,8 @@ mod tests {
         }
         for part in &connections.parts {
             let part = part.lock().unwrap();
-            let tickets: Vec<u32> = part.buffers.iter().map(|place| place.ticket).filter(|&ticket| ticket != 0).collect();
+            let tickets: Vec<u32> =
+                part.buffers.iter().map(|place| place.ticket).filter(|&ticket| ticket != 0).collect();
             assert_eq!(tickets.len() + part.free.len(), part.buffers.len());
             let owners = |&ticket: &u32| part.known.values().filter(|known| known.ticket == ticket).count();
             assert!(tickets.iter().all(|ticket| owners(ticket) == 1));

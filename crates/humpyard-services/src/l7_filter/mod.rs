@@ -79,6 +79,28 @@ params! {
     }
 }
 
+/// A signature of the table, to be shown or compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ListedSignature {
+    /// The protocol, as results name it.
+    pub protocol: &'static str,
+    /// Where its messages are written down.
+    pub source: &'static str,
+    /// What carries it: `tcp`, `udp`, or `ip`.
+    pub transport: &'static str,
+    /// A regular expression over bytes, to be matched from the first on.
+    pub pattern: &'static str,
+}
+
+/// Every signature, in the order in which they count.
+pub fn signatures() -> impl Iterator<Item = ListedSignature> {
+    table().signatures.iter().map(|signature| {
+        let protocol = &table().protocols[usize::from(signature.protocol)];
+        let transport = ["tcp", "udp", "ip"][signature.transport as usize];
+        ListedSignature { protocol: protocol.name, source: protocol.source, transport, pattern: signature.pattern }
+    })
+}
+
 /// What all instances share.
 struct Shared {
     connections: Connections,
@@ -160,7 +182,8 @@ impl<'a> Segment<'a> {
         let packet = IpPacket::find(frame).ok()?;
         let upper = packet.upper(frame)?;
         let whole = frame.data.get(upper.start..upper.end)?;
-        let datagram = |transport, ports, payload| Self { transport, ports, payload, side: 0, sequence: 0, begins: false };
+        let datagram =
+            |transport, ports, payload| Self { transport, ports, payload, side: 0, sequence: 0, begins: false };
         Some(match upper.protocol {
             protocol::TCP => {
                 let ports = upper.ports(frame)?;
@@ -233,7 +256,14 @@ impl L7Filter {
     }
 
     /// Reads what a packet adds to its connection, and decides.
-    fn decide(&mut self, part: &mut Part, connection: u64, segment: &Segment<'_>, packets: u8, bytes: usize) -> Decision {
+    fn decide(
+        &mut self,
+        part: &mut Part,
+        connection: u64,
+        segment: &Segment<'_>,
+        packets: u8,
+        bytes: usize,
+    ) -> Decision {
         if segment.transport == Transport::Tcp && segment.begins {
             part.with_buffer(connection).1.begin(segment.side, segment.sequence);
         }
@@ -265,7 +295,12 @@ impl L7Filter {
             let (known, buffer) = part.with_buffer(connection);
             while let Some(piece) = buffer.any_piece() {
                 self.matched.clear();
-                self.engine.read_whole(Transport::Tcp, segment.ports, &piece[..piece.len().min(bytes)], &mut self.matched);
+                self.engine.read_whole(
+                    Transport::Tcp,
+                    segment.ports,
+                    &piece[..piece.len().min(bytes)],
+                    &mut self.matched,
+                );
                 if let Some(protocol) = known.learn(self.table, &self.matched, segment.ports) {
                     return Decision::Protocol(protocol);
                 }

@@ -11,7 +11,8 @@ use std::path::Path;
 use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
-use humpyard_services::{Context, Generated, Service, entries, prepare};
+use humpyard_services::l7_filter::signatures;
+use humpyard_services::{Context, Generated, Service, prepare};
 use humpyard_traffic::{CaptureReader, Classifier, ClassifierConfig, Source};
 
 /// What a label says of the wire.
@@ -25,55 +26,56 @@ enum Meaning {
 
 /// What became of the flows of one protocol.
 #[derive(Clone, Default, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// Flows whose label is this protocol, and that carried something.
-    pub flows: u64,
+    pub(crate) flows: u64,
     /// Those that were marked as this.
-    pub right: u64,
+    pub(crate) right: u64,
     /// Those that were marked as something else, by what.
-    pub taken_for: BTreeMap<String, u64>,
+    pub(crate) taken_for: BTreeMap<String, u64>,
     /// Marks of this protocol on flows of other labels, by label.
-    pub wrong: BTreeMap<String, u64>,
+    pub(crate) wrong: BTreeMap<String, u64>,
 }
 
 /// The result over all captures.
 #[derive(Clone, Default, Debug)]
-pub struct Accuracy {
+pub(crate) struct Accuracy {
     /// By protocol.
-    pub rows: BTreeMap<String, Row>,
+    pub(crate) rows: BTreeMap<String, Row>,
     /// Flows that were marked.
-    pub marks: u64,
+    pub(crate) marks: u64,
     /// Marks that fit no label of their capture.
-    pub wrong: u64,
+    pub(crate) wrong: u64,
     /// Marks on flows whose label is unknown.
-    pub neutral: u64,
+    pub(crate) neutral: u64,
     /// Labelled flows that carried nothing that was captured.
-    pub empty: u64,
+    pub(crate) empty: u64,
     /// Captures read.
-    pub files: usize,
+    pub(crate) files: usize,
 }
 
 impl Accuracy {
     /// Of the flows whose label is a protocol, the part that was marked as that.
-    pub fn recall(&self) -> f64 {
-        let (right, flows) = self.rows.values().fold((0, 0), |(right, flows), row| (right + row.right, flows + row.flows));
+    pub(crate) fn recall(&self) -> f64 {
+        let (right, flows) =
+            self.rows.values().fold((0, 0), |(right, flows), row| (right + row.right, flows + row.flows));
         right as f64 / flows as f64
     }
 
     /// The mean of the recalls of all protocols that have labelled flows.
-    pub fn mean_recall(&self) -> f64 {
+    pub(crate) fn mean_recall(&self) -> f64 {
         let recalls = self.rows.values().filter(|row| row.flows > 0).map(|row| row.right as f64 / row.flows as f64);
         let (sum, count) = recalls.fold((0.0, 0), |(sum, count), recall| (sum + recall, count + 1));
         sum / f64::from(count)
     }
 
     /// The part of the marks that is wrong.
-    pub fn false_marks(&self) -> f64 {
+    pub(crate) fn false_marks(&self) -> f64 {
         self.wrong as f64 / self.marks as f64
     }
 
     /// The confusion table, in Markdown.
-    pub fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         let list = |counts: &BTreeMap<String, u64>| {
             let items: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
             if items.is_empty() { "–".to_owned() } else { items.join(", ") }
@@ -82,8 +84,11 @@ impl Accuracy {
             "| protocol | labelled flows | marked so | recall | marked otherwise, or not | false marks, by label |\n|---|---|---|---|---|---|\n",
         );
         for (name, row) in &self.rows {
-            let recall =
-                if row.flows == 0 { "–".into() } else { format!("{:.0} %", 100.0 * row.right as f64 / row.flows as f64) };
+            let recall = if row.flows == 0 {
+                "–".into()
+            } else {
+                format!("{:.0} %", 100.0 * row.right as f64 / row.flows as f64)
+            };
             let Row { flows, right, taken_for, wrong } = row;
             let _ = writeln!(text, "| {name} | {flows} | {right} | {recall} | {} | {} |", list(taken_for), list(wrong));
         }
@@ -92,7 +97,7 @@ impl Accuracy {
 }
 
 /// Reads all captures of the set in this directory of traces.
-pub fn accuracy(traces: &Path) -> Accuracy {
+pub(crate) fn accuracy(traces: &Path) -> Accuracy {
     let meanings = meanings(include_str!("labels.txt"));
     let mut result = Accuracy::default();
     for (file, labels) in labels(&traces.join("protocols.csv")) {
@@ -210,7 +215,8 @@ fn verdicts(file: &Path) -> Found {
         }
         if let Some(connection) = connections.get_mut(&packet.key) {
             connection.1 |= now_examined > examined;
-            connection.0 = generated.take_mark().and_then(|mark| mark.weight).map(|weight| weight.get()).or(connection.0);
+            connection.0 =
+                generated.take_mark().and_then(|mark| mark.weight).map(|weight| weight.get()).or(connection.0);
         }
         (known, examined) = (now_known, now_examined);
     }
@@ -229,12 +235,15 @@ fn counter(service: &dyn Service, name: &str) -> u64 {
     service.counters().into_iter().find(|counter| counter.name == name).map_or(0, |counter| counter.count)
 }
 
-/// The protocols that there are signatures of, as the service's own message has them.
-pub fn protocols() -> Vec<String> {
-    assert!(entries().iter().any(|entry| entry.name == "l7-filter"));
-    let error = prepare(&"l7-filter:drop=?".parse().expect("a specification")).unwrap_err().to_string();
-    let list = error.split_once("here are: ").expect("a list").1;
-    list.split(", ").map(str::to_owned).collect()
+/// The protocols that there are signatures of, in the order of their numbers here.
+fn protocols() -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for signature in signatures() {
+        if names.last().is_none_or(|last| last != signature.protocol) {
+            names.push(signature.protocol.into());
+        }
+    }
+    names
 }
 
 /// The labels of each capture, with their flows.
@@ -261,7 +270,8 @@ fn meanings(text: &str) -> HashMap<String, Meaning> {
             continue;
         }
         let kind = words.next().unwrap_or_else(|| panic!("{line}"));
-        let all: BTreeSet<String> = words.flat_map(|word| if word == "web" { web.clone() } else { [word.to_owned()].into() }).collect();
+        let all: BTreeSet<String> =
+            words.flat_map(|word| if word == "web" { web.clone() } else { [word.to_owned()].into() }).collect();
         assert!(all.is_subset(&protocols), "{line}");
         let meaning = match kind {
             "=" => Meaning::Is(all.into_iter().next().unwrap_or_else(|| panic!("{line}"))),
