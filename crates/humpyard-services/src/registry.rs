@@ -5,6 +5,7 @@
 use core::fmt;
 use std::sync::Arc;
 
+use humpyard_core::id::ServiceId;
 use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::{Entry, Params};
 
@@ -55,7 +56,8 @@ fn entry<S: Build>() -> Entry {
 
 fn prepare_one<S: Build>(pairs: &[(String, String)]) -> Result<Factory, ServiceError> {
     let service = S::new(&S::Params::from_pairs(S::INFO.name, pairs)?)?;
-    Ok(Factory::with_info(S::INFO, move || service.clone()))
+    let refers_to = service.refers_to();
+    Ok(Factory { refers_to, ..Factory::with_info(S::INFO, move || service.clone()) })
 }
 
 /// Every service, in reading order.
@@ -81,6 +83,7 @@ pub fn prepare(named: &Named) -> Result<Factory, ServiceError> {
 #[derive(Clone)]
 pub struct Factory {
     info: Info,
+    refers_to: Option<ServiceId>,
     make: Arc<dyn Fn() -> Box<dyn Service> + Send + Sync>,
 }
 
@@ -119,12 +122,17 @@ impl Factory {
     }
 
     fn with_info<S: Service + 'static>(info: Info, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
-        Self { info, make: Arc::new(move || Box::new(make())) }
+        Self { info, refers_to: None, make: Arc::new(move || Box::new(make())) }
     }
 
     /// What is made; of a service that is not of the list no more than its name is known.
     pub const fn info(&self) -> Info {
         self.info
+    }
+
+    /// The highest service that its marks name: a driver with fewer must refuse it.
+    pub const fn refers_to(&self) -> Option<ServiceId> {
+        self.refers_to
     }
 
     /// A new instance.

@@ -28,11 +28,6 @@ pub trait Service: Send {
     fn counters(&self) -> Vec<Counter> {
         Vec::new()
     }
-
-    /// The highest service that its marks name ([`Generated::mark`]): a driver with fewer must refuse it.
-    fn refers_to(&self) -> Option<ServiceId> {
-        None
-    }
 }
 
 /// One thing that a service counted.
@@ -97,6 +92,11 @@ pub trait Build: Service + Clone + Sync + 'static {
     /// # Errors
     /// A value that is not accepted; the message says what would be.
     fn new(params: &Self::Params) -> Result<Self, ServiceError>;
+
+    /// The highest service that its marks name ([`Generated::mark`]).
+    fn refers_to(&self) -> Option<ServiceId> {
+        None
+    }
 }
 
 /// Why a service could not be made: what was given, and what is accepted.

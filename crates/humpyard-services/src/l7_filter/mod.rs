@@ -163,6 +163,10 @@ impl Build for L7Filter {
         let connections = Connections::new(params.connections as usize, params.buffers as usize, bytes, &engine)?;
         Ok(Self::with(Arc::new(Shared { connections, actions, packets: params.packets as u8, bytes }), engine))
     }
+
+    fn refers_to(&self) -> Option<ServiceId> {
+        self.shared.actions.highest_service()
+    }
 }
 
 /// What one packet carries, and where it belongs.
@@ -399,9 +403,5 @@ impl Service for L7Filter {
         let name = |name: &str| format!("protocol_{}", name.replace('-', "_"));
         counters.extend(found.map(|(protocol, &count)| Counter::new(name(protocol.name), count)));
         counters
-    }
-
-    fn refers_to(&self) -> Option<ServiceId> {
-        self.shared.actions.highest_service()
     }
 }
