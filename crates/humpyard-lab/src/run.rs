@@ -261,7 +261,7 @@ pub(crate) fn factories(config: &RunConfig) -> Result<Vec<Factory>, LabError> {
     let prepared = config.services.iter().map(|choice| prepare(&choice.work));
     let factories: Vec<Factory> = prepared.collect::<Result<_, _>>()?;
     for factory in &factories {
-        if let Some(service) = factory.refers_to().filter(|service| service.index() >= factories.len()) {
+        if let Some(service) = factory.refers_to().iter().find(|service| service.index() >= factories.len()) {
             return Err(LabError::option(format!(
                 "{}: marks send packets to service {service}, and the last of this run is service {}",
                 factory.info().name,

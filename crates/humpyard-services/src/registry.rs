@@ -83,7 +83,7 @@ pub fn prepare(named: &Named) -> Result<Factory, ServiceError> {
 #[derive(Clone)]
 pub struct Factory {
     info: Info,
-    refers_to: Option<ServiceId>,
+    refers_to: Vec<ServiceId>,
     make: Arc<dyn Fn() -> Box<dyn Service> + Send + Sync>,
 }
 
@@ -122,7 +122,7 @@ impl Factory {
     }
 
     fn with_info<S: Service + 'static>(info: Info, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
-        Self { info, refers_to: None, make: Arc::new(move || Box::new(make())) }
+        Self { info, refers_to: Vec::new(), make: Arc::new(move || Box::new(make())) }
     }
 
     /// What is made; of a service that is not of the list no more than its name is known.
@@ -130,9 +130,9 @@ impl Factory {
         self.info
     }
 
-    /// The highest service that its marks name: a driver with fewer must refuse it.
-    pub const fn refers_to(&self) -> Option<ServiceId> {
-        self.refers_to
+    /// The services that its marks name: a driver that lacks one must refuse it.
+    pub fn refers_to(&self) -> &[ServiceId] {
+        &self.refers_to
     }
 
     /// A new instance.

@@ -93,9 +93,9 @@ pub trait Build: Service + Clone + Sync + 'static {
     /// A value that is not accepted; the message says what would be.
     fn new(params: &Self::Params) -> Result<Self, ServiceError>;
 
-    /// The highest service that its marks name ([`Generated::mark`]).
-    fn refers_to(&self) -> Option<ServiceId> {
-        None
+    /// The services that its marks name ([`Generated::mark`]).
+    fn refers_to(&self) -> Vec<ServiceId> {
+        Vec::new()
     }
 }
 
@@ -259,7 +259,7 @@ impl fmt::Display for DropReason {
 pub struct Mark {
     /// The weight of the flow's client from now on, where flows or connections are clients.
     pub weight: Option<Weight>,
-    /// The service of the flow's packets that are classified from now on.
+    /// The service of the flow's packets that are classified from now on, which go on by that service's chain.
     pub service: Option<ServiceId>,
 }
 

@@ -47,7 +47,7 @@ pub const TABLES: [CostTable; 4] = [
             ("fec", linear(205, 210, 100)),
             ("fec-decode", linear(65, 150, 100)),
             ("dpi", linear(138, 10, 100)),
-            ("l7-filter", linear(200, 10, 100)),
+            ("l7-filter", linear(116, 35, 100)),
             ("firewall", linear(50, 0, 100)),
             ("pass", linear(5, 0, 0)),
         ],

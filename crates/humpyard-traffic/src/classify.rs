@@ -3,7 +3,7 @@
 use core::str::FromStr;
 
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{ClientId, FlowId, Id, ServiceId};
+use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
 use humpyard_core::name::unknown;
 use humpyard_core::packet::Packet;
 use humpyard_core::random::Seed;
@@ -297,12 +297,14 @@ impl Classifier {
     pub fn classify_headers(&mut self, headers: &Headers, length: u32) -> Result<Classified, TrafficError> {
         let found = self.flows.classify(&headers.key)?;
         let steering = self.flows.steering(found.flow);
-        let Outcome { mut service, client, chain, weight } = self.rules.find(found.flow, found.new, headers);
+        let Outcome { mut service, client, mut chain, weight } = self.rules.find(found.flow, found.new, headers);
         if let Some(mark) = self.marks.get_mut(found.flow.index()) {
             if found.new {
                 *mark = Found::default();
             }
-            service = mark.service.unwrap_or(service);
+            if let Some(marked) = mark.service {
+                (service, chain) = (marked, ChainId(marked.0));
+            }
         }
         let (client, ended_client, new_client) = match &mut self.clients {
             Clients::Flow => (ClientId(found.flow.0), found.ended.map(|flow| ClientId(flow.0)), found.new),

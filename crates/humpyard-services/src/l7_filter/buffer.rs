@@ -75,9 +75,12 @@ impl Buffer {
         (self.pieces_used, self.bytes_used) = (0, 0);
     }
 
-    /// A connection begins: this number comes next.
+    /// A side begins: this number comes next, unless something of it was read already.
     pub(super) fn begin(&mut self, side: usize, next: u32) {
-        self.sides[side].next = Some(next);
+        let side = &mut self.sides[side];
+        if !side.begun {
+            side.next = Some(next);
+        }
     }
 
     /// Finds out where in its stream a segment belongs, and puts it by if it came too early.

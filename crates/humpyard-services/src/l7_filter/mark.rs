@@ -88,9 +88,9 @@ impl Actions {
         self.marks[usize::from(protocol)]
     }
 
-    /// The highest service that a mark names.
-    pub(super) fn highest_service(&self) -> Option<ServiceId> {
-        self.marks.iter().flatten().filter_map(|mark| mark.service).max()
+    /// The services that marks name.
+    pub(super) fn services(&self) -> Vec<ServiceId> {
+        self.marks.iter().flatten().filter_map(|mark| mark.service).collect()
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
         assert!(actions.drops(of("bittorrent")) && !actions.drops(of("sip")));
         let weight = Weight::new(4);
         assert_eq!(actions.mark(of("rtp")), Some(Mark { weight, service: Some(ServiceId(1)) }));
-        assert_eq!((actions.mark(of("tls")), actions.highest_service()), (None, Some(ServiceId(1))));
+        assert_eq!((actions.mark(of("tls")), actions.services()), (None, vec![ServiceId(1)]));
         for (drop, weight, service, expected) in [
             ("bitorrent", "", "", "`drop`: no protocol `bitorrent`; did you mean `bittorrent`?"),
             ("", "sip", "", "`weight`: `sip`: it reads PROTOCOL=NUMBER"),

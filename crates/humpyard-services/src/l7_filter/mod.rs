@@ -25,6 +25,8 @@
 //! * The paper's buffers are read anew, from their first byte, with each packet that joins them. Here the automaton goes on where
 //!   it was; what is kept are bytes that came too early.
 //! * A buffer has each side's stream by itself, not what both say in turn: signatures begin at the first byte of a side.
+//! * A connection ends when its place is needed, not when it is closed: one that comes soon after it between the same addresses and
+//!   ports has its verdict.
 //! * Datagrams are not joined: they have beginnings of their own. Fragments of IP are not put together.
 //! * What another protocol carries is not looked for (a web page over TLS is `tls`), nor what a tunnel does.
 
@@ -112,6 +114,11 @@ struct Shared {
 /// L7-filter. See the [module](self) for what it does.
 pub struct L7Filter {
     shared: Arc<Shared>,
+    inspector: Inspector,
+}
+
+/// What an instance has for itself.
+struct Inspector {
     table: &'static Table,
     engine: Engine,
     matched: Matched,
@@ -136,14 +143,14 @@ struct Counts {
 
 impl fmt::Debug for L7Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("L7Filter").field("engine", &self.engine).field("counts", &self.counts).finish_non_exhaustive()
+        f.debug_struct("L7Filter").field("counts", &self.inspector.counts).finish_non_exhaustive()
     }
 }
 
 impl Clone for L7Filter {
     /// Another instance, which shares what is known of connections.
     fn clone(&self) -> Self {
-        Self::with(Arc::clone(&self.shared), self.engine.clone())
+        Self::with(Arc::clone(&self.shared), self.inspector.engine.clone())
     }
 }
 
@@ -164,8 +171,8 @@ impl Build for L7Filter {
         Ok(Self::with(Arc::new(Shared { connections, actions, packets: params.packets as u8, bytes }), engine))
     }
 
-    fn refers_to(&self) -> Option<ServiceId> {
-        self.shared.actions.highest_service()
+    fn refers_to(&self) -> Vec<ServiceId> {
+        self.shared.actions.services()
     }
 }
 
@@ -221,12 +228,13 @@ impl L7Filter {
     fn with(shared: Arc<Shared>, engine: Engine) -> Self {
         let table = table();
         let counts = Counts { found: vec![0; table.protocols.len()], ..Counts::default() };
-        Self { shared, table, engine, matched: Matched::new(table.signatures.len()), counts }
+        Self { shared, inspector: Inspector { table, engine, matched: Matched::new(table.signatures.len()), counts } }
     }
+}
 
+impl Inspector {
     /// The verdict on a packet's connection, as far as it is known after this packet: its protocol.
-    fn examine(&mut self, frame: &Frame, connection: u64) -> Option<u8> {
-        let shared = Arc::clone(&self.shared);
+    fn examine(&mut self, shared: &Shared, frame: &Frame, connection: u64) -> Option<u8> {
         let mut part = shared.connections.part(connection);
         match part.get(connection).state {
             State::Found(protocol) => return Some(protocol),
@@ -241,22 +249,21 @@ impl L7Filter {
         }
         let decision = self.decide(&mut part, connection, &segment, shared.packets, shared.bytes);
         let known = part.get(connection);
-        match decision {
+        let found = match decision {
             Decision::NotYet => return None,
             Decision::Protocol(protocol) => {
                 known.state = State::Found(protocol);
                 self.counts.found[usize::from(protocol)] += 1;
+                Some(protocol)
             }
             Decision::NoMatch => {
                 known.state = State::NoMatch;
                 self.counts.no_match += 1;
+                None
             }
-        }
+        };
         part.give_back(connection);
-        match decision {
-            Decision::Protocol(protocol) => Some(protocol),
-            _ => None,
-        }
+        found
     }
 
     /// Reads what a packet adds to its connection, and decides.
@@ -294,23 +301,23 @@ impl L7Filter {
         if !last {
             return Decision::NotYet;
         }
-        // What is before these will not come in time.
-        if segment.transport == Transport::Tcp {
-            let (known, buffer) = part.with_buffer(connection);
-            while let Some(piece) = buffer.any_piece() {
-                self.matched.clear();
-                self.engine.read_whole(
-                    Transport::Tcp,
-                    segment.ports,
-                    &piece[..piece.len().min(bytes)],
-                    &mut self.matched,
-                );
-                if let Some(protocol) = known.learn(self.table, &self.matched, segment.ports) {
-                    return Decision::Protocol(protocol);
-                }
+        let waited = segment.transport == Transport::Tcp;
+        let found = if waited { self.read_what_waits(part, connection, segment.ports, bytes) } else { None };
+        found.map_or(Decision::NoMatch, Decision::Protocol)
+    }
+
+    /// Reads segments that came too early each by itself: what is before them will not come in time.
+    fn read_what_waits(&mut self, part: &mut Part, connection: u64, ports: (u16, u16), bytes: usize) -> Option<u8> {
+        let (known, buffer) = part.with_buffer(connection);
+        while let Some(piece) = buffer.any_piece() {
+            self.matched.clear();
+            let piece = &piece[..piece.len().min(bytes)];
+            self.engine.read_whole(Transport::Tcp, ports, piece, &mut self.matched);
+            if let Some(protocol) = known.learn(self.table, &self.matched, ports) {
+                return Some(protocol);
             }
         }
-        Decision::NoMatch
+        None
     }
 
     /// Reads a segment in its place, and what it makes the next of those that came too early; false if it adds nothing.
@@ -375,21 +382,23 @@ impl Known {
 
 impl Service for L7Filter {
     fn process(&mut self, frame: &mut Frame, context: &Context, generated: &mut Generated) -> Verdict {
-        let Some(protocol) = self.examine(frame, context.connection) else { return Verdict::Forward };
+        let protocol = self.inspector.examine(&self.shared, frame, context.connection);
+        let Some(protocol) = protocol else { return Verdict::Forward };
         let actions = &self.shared.actions;
         if actions.drops(protocol) {
             return Verdict::Drop(DropReason::ProtocolDenied);
         }
         if let Some(mark) = actions.mark(protocol) {
             generated.mark(mark);
-            self.counts.marked_packets += 1;
+            self.inspector.counts.marked_packets += 1;
         }
         Verdict::Forward
     }
 
     fn counters(&self) -> Vec<Counter> {
-        let Counts { connections, no_match, examined_packets, examined_bytes, .. } = self.counts;
-        let Counts { reordered_packets, unread_packets, marked_packets, .. } = self.counts;
+        let Inspector { table, counts, .. } = &self.inspector;
+        let &Counts { connections, no_match, examined_packets, examined_bytes, .. } = counts;
+        let &Counts { reordered_packets, unread_packets, marked_packets, .. } = counts;
         let mut counters = vec![
             Counter::new("connections", connections),
             Counter::new("no_match", no_match),
@@ -399,7 +408,7 @@ impl Service for L7Filter {
             Counter::new("unread_packets", unread_packets),
             Counter::new("marked_packets", marked_packets),
         ];
-        let found = self.table.protocols.iter().zip(&self.counts.found).filter(|&(_, &count)| count > 0);
+        let found = table.protocols.iter().zip(&counts.found).filter(|&(_, &count)| count > 0);
         let name = |name: &str| format!("protocol_{}", name.replace('-', "_"));
         counters.extend(found.map(|(protocol, &count)| Counter::new(name(protocol.name), count)));
         counters

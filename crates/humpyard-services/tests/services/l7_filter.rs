@@ -128,7 +128,7 @@ fn verdicts_mark_both_directions() {
     let factory = prepare(&"l7-filter:weight=http=8;dns=2,service=http=1".parse().unwrap()).unwrap();
     let l7 = &mut *factory.make();
     let http = Mark { weight: Weight::new(8), service: Some(ServiceId(1)) };
-    assert_eq!(factory.refers_to(), Some(ServiceId(1)));
+    assert_eq!(factory.refers_to(), [ServiceId(1)]);
     assert_eq!(mark(l7, &tcp(true, 0, true, b""), 1), None);
     assert_eq!(mark(l7, &tcp(true, 1, false, REQUEST), 1), Some(http));
     assert_eq!(mark(l7, &tcp(false, 1, false, b""), 1), Some(http));
