@@ -128,6 +128,31 @@ fn real_traffic_is_inspected_and_filtered() {
     assert_eq!(denied, 8);
 }
 
+/// The commands of the tutorial that say what verdicts do, by the virtual clock, where they do the same every time.
+#[test]
+fn verdicts_drop_weigh_and_redirect() {
+    let Some(traces) = captures("verdicts_drop_weigh_and_redirect") else { return };
+    let directory = directory();
+    let capture = traces.join("protocols/alexa-app.pcapng").display().to_string();
+    let services = "any=l7-filter:drop=dhcp,weight=dns=8;http=4,service=tls=1,rest=forward";
+    let words = format!(
+        "run --input {capture} --policy drr --clients flow --clock virtual --workers 4 --load 0.9 --services {services} --journal it.journal"
+    );
+    let result = document(directory.path(), &words);
+    assert_balanced(&result);
+    assert_eq!(number(&result, "/packets/dropped_out/protocol_denied"), 3);
+    for (name, count) in [("dhcp", 2), ("dns", 31), ("http", 19), ("tls", 88)] {
+        assert_eq!(number(&result, &format!("/services/0/counters/protocol_{name}")), count, "{name}");
+    }
+    assert!(number(&result, "/services/1/packets") > 200);
+    let journal = fs::read_to_string(directory.path().join("it.journal")).expect("a journal");
+    let weighed =
+        |weight: &str| journal.lines().filter(|line| line.contains("{\"weight\":[") && line.ends_with(weight)).count();
+    assert!(weighed(",8]}}") > 30 && weighed(",4]}}") > 15, "{} {}", weighed(",8]}}"), weighed(",4]}}"));
+    // The journal replays: the scheduler answers the same.
+    good(directory.path(), "replay it.journal");
+}
+
 #[test]
 fn every_service_explains_itself_and_runs() {
     let directory = directory();
