@@ -1,5 +1,6 @@
 //! Services through the program: a capture in, a capture out, and the inverse gives it back.
 
+use std::fs;
 use std::path::Path;
 
 use humpyard::frame::Frame;
