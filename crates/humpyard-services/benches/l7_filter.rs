@@ -99,7 +99,7 @@ fn captured() -> Option<Load> {
         if !entry.file.starts_with("protocols/") {
             continue;
         }
-        let Ok(mut reader) = CaptureReader::open(&directory.join(entry.file)) else { continue };
+        let Ok(mut reader) = CaptureReader::open(directory.join(entry.file)) else { continue };
         let mut service = factory("regex").make();
         let mut classifier =
             Classifier::new(ClassifierConfig { seed: Seed(number as u64), ..ClassifierConfig::default() }).ok()?;

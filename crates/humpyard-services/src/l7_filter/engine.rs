@@ -187,7 +187,7 @@ mod tests {
         let (mut pair, mut packets) = (Pair::new(), 0);
         let files = manifest(&directory).into_iter().filter(|entry| entry.file.starts_with("protocols/"));
         for entry in files {
-            let Ok(mut reader) = CaptureReader::open(&directory.join(entry.file)) else { continue };
+            let Ok(mut reader) = CaptureReader::open(directory.join(entry.file)) else { continue };
             let mut frame = Frame::default();
             while let Ok(true) = reader.next(&mut frame) {
                 let Some(segment) = Segment::of(&frame) else { continue };
