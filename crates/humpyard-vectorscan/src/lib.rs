@@ -5,7 +5,7 @@
 //! (Debian: `libvectorscan-dev`), linked with the feature `system`; without it this crate is empty.
 //!
 //! # Unsafe
-//! The C library is called through a dozen declarations of our own ([`declarations`]). What they demand is kept by types: a
+//! The C library is called through a dozen declarations of our own (`declarations.rs`). What they demand is kept by types: a
 //! [`Database`] never changes and outlives the streams that hold it; a [`Scratch`] is used by one call at a time, for the call
 //! borrows it; a callback gets the closure that its own call borrowed, and a panic in it ends the process.
 #![cfg(feature = "system")]
