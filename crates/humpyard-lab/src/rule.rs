@@ -7,11 +7,12 @@ use core::time::Duration;
 use humpyard_core::id::{ChainId, ClientId, Id, ServiceId};
 use humpyard_core::name::unknown;
 use humpyard_core::unit::Weight;
+use humpyard_services::prepare;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::rule::{Conditions, KEYS, Key, Outcome, Rule};
 
 use crate::LabError;
-use crate::config::{RunConfig, parse_duration, parse_share};
+use crate::config::{RunConfig, ServiceChoice, parse_duration, parse_share};
 
 /// What a rule can say of its packets, beside the conditions for which it holds.
 const EFFECTS: [Key; 6] = [
@@ -235,7 +236,10 @@ impl Ruled {
     fn check_reached(&self, config: &RunConfig, name: &str, service: ServiceId) -> Result<(), LabError> {
         let by_chain = config.chains.iter().any(|(_, then)| then.iter().any(|then| then == name));
         let by_rule = self.rules.iter().any(|rule| rule.outcome.service == service);
-        if by_chain || by_rule || self.chains.iter().any(|chain| chain.contains(&service)) {
+        let marked =
+            |choice: &ServiceChoice| prepare(&choice.work).is_ok_and(|made| made.refers_to().contains(&service));
+        let in_chain = || self.chains.iter().any(|chain| chain.contains(&service));
+        if by_chain || by_rule || in_chain() || config.services.iter().any(marked) {
             return Ok(());
         }
         let kinds = ["any", "tcp", "udp", "icmp", "ipv4", "ipv6", "other"];

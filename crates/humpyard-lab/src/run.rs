@@ -259,7 +259,17 @@ pub(crate) fn clock(config: &RunConfig, setup: &Setup<'_>) -> Result<humpyard_ru
 
 pub(crate) fn factories(config: &RunConfig) -> Result<Vec<Factory>, LabError> {
     let prepared = config.services.iter().map(|choice| prepare(&choice.work));
-    Ok(prepared.collect::<Result<_, _>>()?)
+    let factories: Vec<Factory> = prepared.collect::<Result<_, _>>()?;
+    for factory in &factories {
+        if let Some(service) = factory.refers_to().iter().find(|service| service.index() >= factories.len()) {
+            return Err(LabError::option(format!(
+                "{}: marks send packets to service {service}, and the last of this run is service {}",
+                factory.info().name,
+                factories.len() - 1
+            )));
+        }
+    }
+    Ok(factories)
 }
 
 /// Time that all cores together were busy.

@@ -11,7 +11,7 @@ use humpyard_core::frame::Frame;
 use humpyard_core::id::{IdVec, ServiceId, Slot};
 use humpyard_core::mechanism::Dispatch;
 use humpyard_core::unit::Time;
-use humpyard_services::{Context, Factory, Generated, Service, Verdict};
+use humpyard_services::{Context, Factory, Generated, Mark, Service, Verdict};
 use rtrb::{Consumer, Producer};
 
 use crate::clock::Stopwatch;
@@ -50,6 +50,8 @@ pub(crate) enum Done {
         frame: Frame,
         /// What becomes of it.
         verdict: Verdict,
+        /// What its service has found out about its flow.
+        mark: Option<Mark>,
         /// The time it took.
         span: Span,
     },
@@ -142,11 +144,13 @@ impl Workbench {
             Ok(verdict) => {
                 let span = end();
                 self.give_generated(port, &mut give);
-                give(Done::Served { slot, frame, verdict, span });
+                let mark = self.generated.take_mark();
+                give(Done::Served { slot, frame, verdict, mark, span });
             }
             Err(message) => {
                 // What it was in the middle of is not to be trusted, neither frames nor itself.
                 self.generated.clear();
+                self.generated.take_mark();
                 // It may well not know any more what it had counted.
                 self.counters.add(id, panic::catch(|| service.counters()).unwrap_or_default());
                 *service = factory.make();

@@ -41,7 +41,7 @@ const WORDS: [&str; 16] = [
 ];
 
 /// Each service, what is done to its packets before, and whether that is its inverse.
-const SERVICES: [(&str, &str); 14] = [
+const SERVICES: [(&str, &str); 15] = [
     ("forward", ""),
     ("encrypt:spi=256", ""),
     ("decrypt", "encrypt:spi=256"),
@@ -55,6 +55,7 @@ const SERVICES: [(&str, &str); 14] = [
     ("fec-decode", "fec:code=8/7"),
     ("fec:code=8+2", ""),
     ("dpi:packets=255", ""),
+    ("l7-filter:packets=255", ""),
     ("firewall:rules=deny+tcp+dport=22;deny+udp+dport=53;deny+from=192.0.2.0/24;allow+udp+to=203.0.113.0/24", ""),
 ];
 
@@ -113,7 +114,7 @@ struct Bench {
 impl Bench {
     fn new(spec: &str, frames: Vec<Frame>) -> Self {
         let service = (!spec.is_empty()).then(|| service(spec));
-        let anew = spec.starts_with("dpi");
+        let anew = spec.starts_with("dpi") || spec.starts_with("l7-filter");
         Self { service, anew, frames, buffer: Frame::with_capacity(4096), generated: Generated::default(), next: 0 }
     }
 

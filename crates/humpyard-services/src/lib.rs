@@ -23,6 +23,7 @@ pub mod firewall;
 pub mod forward;
 mod instance;
 mod ip;
+pub mod l7_filter;
 pub mod link;
 mod memory;
 pub mod pass;
@@ -31,4 +32,4 @@ pub mod service;
 mod tunnel;
 
 pub use registry::{Factory, entries, prepare};
-pub use service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
+pub use service::{Build, Context, Counter, DropReason, Generated, Info, Mark, Service, ServiceError, Verdict};

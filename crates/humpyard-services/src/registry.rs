@@ -5,6 +5,7 @@
 use core::fmt;
 use std::sync::Arc;
 
+use humpyard_core::id::ServiceId;
 use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::{Entry, Params};
 
@@ -14,6 +15,7 @@ use crate::encrypt::{Decrypt, Encrypt};
 use crate::fec::{Fec, FecDecode};
 use crate::firewall::Firewall;
 use crate::forward::Forward;
+use crate::l7_filter::L7Filter;
 use crate::pass::Pass;
 use crate::service::{Build, Info, Service, ServiceError};
 
@@ -42,6 +44,7 @@ const SERVICES: &[Registered] = &[
     Registered::of::<Fec>(),
     Registered::of::<FecDecode>(),
     Registered::of::<Dpi>(),
+    Registered::of::<L7Filter>(),
     Registered::of::<Firewall>(),
     Registered::of::<Pass>(),
 ];
@@ -53,7 +56,8 @@ fn entry<S: Build>() -> Entry {
 
 fn prepare_one<S: Build>(pairs: &[(String, String)]) -> Result<Factory, ServiceError> {
     let service = S::new(&S::Params::from_pairs(S::INFO.name, pairs)?)?;
-    Ok(Factory::with_info(S::INFO, move || service.clone()))
+    let refers_to = service.refers_to();
+    Ok(Factory { refers_to, ..Factory::with_info(S::INFO, move || service.clone()) })
 }
 
 /// Every service, in reading order.
@@ -79,6 +83,7 @@ pub fn prepare(named: &Named) -> Result<Factory, ServiceError> {
 #[derive(Clone)]
 pub struct Factory {
     info: Info,
+    refers_to: Vec<ServiceId>,
     make: Arc<dyn Fn() -> Box<dyn Service> + Send + Sync>,
 }
 
@@ -117,12 +122,17 @@ impl Factory {
     }
 
     fn with_info<S: Service + 'static>(info: Info, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
-        Self { info, make: Arc::new(move || Box::new(make())) }
+        Self { info, refers_to: Vec::new(), make: Arc::new(move || Box::new(make())) }
     }
 
     /// What is made; of a service that is not of the list no more than its name is known.
     pub const fn info(&self) -> Info {
         self.info
+    }
+
+    /// The services that its marks name: a driver that lacks one must refuse it.
+    pub fn refers_to(&self) -> &[ServiceId] {
+        &self.refers_to
     }
 
     /// A new instance.
@@ -143,7 +153,7 @@ mod tests {
 
     macro_rules! all {
         () => {
-            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, firewall, pass"
+            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, l7-filter, firewall, pass"
         };
     }
 

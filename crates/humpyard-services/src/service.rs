@@ -3,10 +3,10 @@
 use core::fmt;
 
 use humpyard_core::frame::{Frame, LinkType};
-use humpyard_core::id::FlowId;
+use humpyard_core::id::{FlowId, ServiceId};
 use humpyard_core::packet::{Packet, Part};
 use humpyard_core::policy::{ParameterError, Params};
-use humpyard_core::unit::Time;
+use humpyard_core::unit::{Time, Weight};
 
 /// A network service: real work done on packets.
 ///
@@ -92,6 +92,11 @@ pub trait Build: Service + Clone + Sync + 'static {
     /// # Errors
     /// A value that is not accepted; the message says what would be.
     fn new(params: &Self::Params) -> Result<Self, ServiceError>;
+
+    /// The services that its marks name ([`Generated::mark`]).
+    fn refers_to(&self) -> Vec<ServiceId> {
+        Vec::new()
+    }
 }
 
 /// Why a service could not be made: what was given, and what is accepted.
@@ -249,7 +254,17 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// The frames that a service makes itself: a bounded collection that keeps its buffers.
+/// What a service has found out about the flow of a packet, for the driver to act on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Mark {
+    /// The weight of the flow's client from now on, where flows or connections are clients.
+    pub weight: Option<Weight>,
+    /// The service of the flow's packets that are classified from now on, which go on by that service's chain.
+    pub service: Option<ServiceId>,
+}
+
+/// What a service hands over beside its verdict: the frames that it makes itself, a bounded collection that keeps its buffers,
+/// and a mark for the packet's flow.
 ///
 /// The driver empties it after each call or each batch. When it is full a service does without its frame, as it would
 /// when a queue is full. The driver may swap a frame for an empty one of its own ([`Generated::frames_mut`]); as long as
@@ -260,12 +275,23 @@ pub struct Generated {
     frames: Vec<Frame>,
     /// How many are in use.
     used: usize,
+    mark: Option<Mark>,
 }
 
 impl Generated {
     /// An empty collection of at most `frames_max` frames, each with room for `frame_bytes` bytes from the start.
     pub fn new(frames_max: usize, frame_bytes: usize) -> Self {
-        Self { frames: (0..frames_max).map(|_| Frame::with_capacity(frame_bytes)).collect(), used: 0 }
+        Self { frames: (0..frames_max).map(|_| Frame::with_capacity(frame_bytes)).collect(), used: 0, mark: None }
+    }
+
+    /// Marks the flow of the packet in work; of several marks the last counts.
+    pub const fn mark(&mut self, mark: Mark) {
+        self.mark = Some(mark);
+    }
+
+    /// The mark that the service gave since this was asked last.
+    pub const fn take_mark(&mut self) -> Option<Mark> {
+        self.mark.take()
     }
 
     /// A cleared frame to fill, which is then part of the collection; or none if the collection is full.

@@ -77,6 +77,9 @@ fn no_service_allocates_per_packet() {
         "fec:code=8/7",
         "fec:code=8+2",
         "dpi",
+        "l7-filter",
+        #[cfg(feature = "vectorscan")]
+        "l7-filter:engine=vectorscan",
         "firewall:rules=deny+tcp+dport=22;allow+any,state=true",
     ] {
         let mut service = prepare(&spec.parse().unwrap()).unwrap().make();

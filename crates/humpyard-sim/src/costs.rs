@@ -47,6 +47,7 @@ pub const TABLES: [CostTable; 4] = [
             ("fec", linear(205, 210, 100)),
             ("fec-decode", linear(65, 150, 100)),
             ("dpi", linear(138, 10, 100)),
+            ("l7-filter", linear(116, 35, 100)),
             ("firewall", linear(50, 0, 100)),
             ("pass", linear(5, 0, 0)),
         ],
@@ -80,7 +81,12 @@ pub const TABLES: [CostTable; 4] = [
     CostTable {
         name: "ps-hrw",
         source: "the PS-HRW paper: 5.2 us for a packet in layer 7; its flow moves for 5 % (shared L2), 25 % (socket), 45 %",
-        costs: &[("forward", linear(5_200, 0, 0)), ("dpi", linear(5_200, 0, 0)), ("pass", linear(5_200, 0, 0))],
+        costs: &[
+            ("forward", linear(5_200, 0, 0)),
+            ("dpi", linear(5_200, 0, 0)),
+            ("l7-filter", linear(5_200, 0, 0)),
+            ("pass", linear(5_200, 0, 0)),
+        ],
         moves: MovePenalties { shared_l2: 50, same_socket: 250, other_socket: 450 },
     },
 ];
@@ -118,7 +124,7 @@ mod tests {
         assert_eq!(
             error,
             "cost table `measured`: no service `dip`; did you mean `dpi`? There are: forward, encrypt, decrypt, compress, \
-             decompress, fec, fec-decode, dpi, firewall, pass"
+             decompress, fec, fec-decode, dpi, l7-filter, firewall, pass"
         );
     }
 }

@@ -3,7 +3,7 @@
 use core::str::FromStr;
 
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{ClientId, FlowId, Id, ServiceId};
+use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
 use humpyard_core::name::unknown;
 use humpyard_core::packet::Packet;
 use humpyard_core::random::Seed;
@@ -182,6 +182,15 @@ pub struct Classifier {
     rules: RuleSet,
     /// Whether rules weigh flows or connections.
     weighs: bool,
+    /// What services have found out about each flow; empty until one has found out something.
+    marks: Vec<Found>,
+}
+
+/// What services have found out about a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Found {
+    service: Option<ServiceId>,
+    weight: Option<Weight>,
 }
 
 #[derive(Clone, Debug)]
@@ -222,7 +231,16 @@ impl Classifier {
         let by_flow = matches!(granularity, Granularity::Flow | Granularity::Connection);
         let weighs = by_flow && rules.iter().any(|rule| rule.outcome.weight != Weight::ONE);
         let rules = RuleSet::new(&rules, &local, flows);
-        Ok(Self { flows: table, tunnels, clock: CaptureClock::default(), clients, clients_max, rules, weighs })
+        Ok(Self {
+            flows: table,
+            tunnels,
+            clock: CaptureClock::default(),
+            clients,
+            clients_max,
+            rules,
+            weighs,
+            marks: Vec::new(),
+        })
     }
 
     /// Ends a flow that has been without packets under way for the timeout when this frame comes; none when there is no more.
@@ -279,7 +297,15 @@ impl Classifier {
     pub fn classify_headers(&mut self, headers: &Headers, length: u32) -> Result<Classified, TrafficError> {
         let found = self.flows.classify(&headers.key)?;
         let steering = self.flows.steering(found.flow);
-        let Outcome { service, client, chain, weight } = self.rules.find(found.flow, found.new, headers);
+        let Outcome { mut service, client, mut chain, weight } = self.rules.find(found.flow, found.new, headers);
+        if let Some(mark) = self.marks.get_mut(found.flow.index()) {
+            if found.new {
+                *mark = Found::default();
+            }
+            if let Some(marked) = mark.service {
+                (service, chain) = (marked, ChainId(marked.0));
+            }
+        }
         let (client, ended_client, new_client) = match &mut self.clients {
             Clients::Flow => (ClientId(found.flow.0), found.ended.map(|flow| ClientId(flow.0)), found.new),
             Clients::Service => (ClientId(u32::from(service.0)), None, false),
@@ -313,6 +339,24 @@ impl Classifier {
         };
         let weight = (new_client && self.weighs).then_some(weight);
         Ok(Classified { packet, new_flow: found.new, ended_client, ended_flow: found.ended, weight })
+    }
+
+    /// Notes what a service has found out about the flow of this packet, which must be held: the service of its packets from now
+    /// on, and the weight of its client, where flows or connections are clients. Gives that weight if it is another than was noted:
+    /// the driver then gives it to the scheduler. A flow that ends takes its marks with it.
+    ///
+    /// The first mark takes memory for those of all flows. O(1).
+    pub fn mark(&mut self, packet: &Packet, service: Option<ServiceId>, weight: Option<Weight>) -> Option<Weight> {
+        if self.marks.is_empty() {
+            self.marks = vec![Found::default(); self.flows.capacity()];
+        }
+        let mark = &mut self.marks[packet.flow.index()];
+        mark.service = service.or(mark.service);
+        if weight.is_none() || mark.weight == weight {
+            return None;
+        }
+        mark.weight = weight;
+        weight.filter(|_| matches!(self.clients, Clients::Flow | Clients::Connection(..)))
     }
 
     /// Gives back the hold that classifying this packet took: it has been processed, or dropped.
@@ -412,6 +456,30 @@ mod tests {
         let again = by_connection.classify(&back).unwrap().packet;
         assert_eq!([a.client, b.client, c.client, again.client], [0, 0, 1, 0].map(ClientId));
         assert_eq!([a.flow, b.flow, c.flow, again.flow], [0, 1, 2, 1].map(FlowId));
+    }
+
+    #[test]
+    fn a_mark_lasts_as_long_as_its_flow() {
+        let mut classifier = classifier(Granularity::Flow, 2);
+        let weight = Weight::new(5);
+        let of = |classifier: &mut Classifier, from: u8| {
+            let packet = classifier.classify(&udp((from, 1), (9, 1))).unwrap().packet;
+            classifier.release(&packet);
+            packet
+        };
+        let first = of(&mut classifier, 1);
+        assert_ne!(first.service, ServiceId(3));
+        assert_eq!(classifier.mark(&first, Some(ServiceId(3)), weight), weight);
+        assert_eq!(classifier.mark(&first, None, weight), None);
+        assert_eq!((of(&mut classifier, 1).service, of(&mut classifier, 2).service), (ServiceId(3), first.service));
+        // Another takes its place.
+        let third = of(&mut classifier, 3);
+        assert_eq!((third.flow, third.service), (first.flow, first.service));
+        assert_eq!(classifier.mark(&third, None, weight), weight);
+        // Who is a client of the rules is not weighed by one of its flows.
+        let mut classifier = self::classifier(Granularity::Service, 2);
+        let packet = of(&mut classifier, 1);
+        assert_eq!(classifier.mark(&packet, None, weight), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Services through the program: a capture in, a capture out, and the inverse gives it back.
 
+use std::fs;
 use std::path::Path;
 
 use humpyard::frame::Frame;
@@ -128,6 +129,31 @@ fn real_traffic_is_inspected_and_filtered() {
     assert_eq!(denied, 8);
 }
 
+/// The commands of the tutorial that say what verdicts do, by the virtual clock, where they do the same every time.
+#[test]
+fn verdicts_drop_weigh_and_redirect() {
+    let Some(traces) = captures("verdicts_drop_weigh_and_redirect") else { return };
+    let directory = directory();
+    let capture = traces.join("protocols/alexa-app.pcapng").display().to_string();
+    let services = "any=l7-filter:drop=dhcp,weight=dns=8;http=4,service=tls=1,rest=forward";
+    let words = format!(
+        "run --input {capture} --policy drr --clients flow --clock virtual --workers 4 --load 0.9 --services {services} --journal it.journal"
+    );
+    let result = document(directory.path(), &words);
+    assert_balanced(&result);
+    assert_eq!(number(&result, "/packets/dropped_out/protocol_denied"), 3);
+    for (name, count) in [("dhcp", 2), ("dns", 31), ("http", 19), ("tls", 88)] {
+        assert_eq!(number(&result, &format!("/services/0/counters/protocol_{name}")), count, "{name}");
+    }
+    assert!(number(&result, "/services/1/packets") > 200);
+    let journal = fs::read_to_string(directory.path().join("it.journal")).expect("a journal");
+    let weighed =
+        |weight: &str| journal.lines().filter(|line| line.contains("{\"weight\":[") && line.ends_with(weight)).count();
+    assert!(weighed(",8]}}") > 30 && weighed(",4]}}") > 15, "{} {}", weighed(",8]}}"), weighed(",4]}}"));
+    // The journal replays: the scheduler answers the same.
+    good(directory.path(), "replay it.journal");
+}
+
 #[test]
 fn every_service_explains_itself_and_runs() {
     let directory = directory();
@@ -135,7 +161,19 @@ fn every_service_explains_itself_and_runs() {
     let names: Vec<&str> = services.as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
     assert_eq!(
         names,
-        ["forward", "encrypt", "decrypt", "compress", "decompress", "fec", "fec-decode", "dpi", "firewall", "pass"]
+        [
+            "forward",
+            "encrypt",
+            "decrypt",
+            "compress",
+            "decompress",
+            "fec",
+            "fec-decode",
+            "dpi",
+            "l7-filter",
+            "firewall",
+            "pass"
+        ]
     );
     for name in names {
         let text = good(directory.path(), &format!("explain {name}")).out;
@@ -155,6 +193,11 @@ fn slips_in_parameters_are_told_in_one_line() {
         ("encrypt:cipher=des", &["`cipher` takes one of aes-128-gcm cast-128"][..]),
         ("encrypt:key=1234", &["`key` takes 32 hexadecimal digits"]),
         ("fec:code=9+1", &["`code` takes one of 8/7 8+2"]),
+        ("l7-filter:drop=bitorrent", &["no protocol `bitorrent`", "did you mean `bittorrent`"]),
+        (
+            "l7-filter:service=http=4",
+            &["l7-filter: marks send packets to service 4", "the last of this run is service 0"],
+        ),
         ("dpi:deny=htp", &["no protocol `htp`", "did you mean `http`"]),
         ("firewall:rules=deny+from=10.0.0", &["`10.0.0` is no prefix"]),
         ("firewall:file=no-such-file", &["`file`", "cannot read `no-such-file`"]),

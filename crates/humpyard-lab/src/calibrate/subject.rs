@@ -63,7 +63,7 @@ impl Subject {
     pub(super) fn new(named: &Named, clock_ns: f64) -> Result<Self, LabError> {
         Ok(Self {
             service: prepare(named)?.make(),
-            anew: named.name == "dpi",
+            anew: matches!(named.name.as_str(), "dpi" | "l7-filter"),
             buffers: (0..BATCH).map(|_| Frame::with_capacity(ROOM)).collect(),
             contexts: vec![Context::default(); BATCH],
             verdicts: vec![Verdict::Forward; BATCH],

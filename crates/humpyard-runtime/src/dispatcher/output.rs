@@ -5,9 +5,10 @@ use core::mem;
 use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, Id, Slot};
+use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::Time;
-use humpyard_services::{DropReason, Verdict};
+use humpyard_services::{DropReason, Mark, Verdict};
 
 use super::Dispatcher;
 use crate::outcome::{RunError, ServicePanic};
@@ -27,8 +28,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 
     fn settle(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
         match done {
-            Done::Served { slot, frame, verdict, span } => {
-                self.on_served(now, core, slot, frame, verdict, span)?;
+            Done::Served { slot, frame, verdict, mark, span } => {
+                self.on_served(now, core, slot, frame, verdict, mark, span)?;
                 if !self.made[core].is_empty() {
                     self.send_made(core)?;
                 }
@@ -50,7 +51,15 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.follow_up(now)
     }
 
+    /// A service has found out something about the flow of its packet: what comes of it holds from now on.
+    fn on_mark(&mut self, now: Time, packet: &Packet, mark: Mark) {
+        if let Some(weight) = self.live.classifier.mark(packet, mark.service, mark.weight) {
+            self.live.measured.set_weight(now, packet.client, weight);
+        }
+    }
+
     /// A packet was served: it goes on, out, to wait for earlier ones of its flow, or it ends here.
+    #[expect(clippy::too_many_arguments, reason = "they are what a worker gives back")]
     fn on_served(
         &mut self,
         now: Time,
@@ -58,6 +67,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         slot: Slot,
         frame: Frame,
         verdict: Verdict,
+        mark: Option<Mark>,
         span: Span,
     ) -> Result<(), RunError> {
         let measured = &mut self.live.measured;
@@ -69,6 +79,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             return Ok(());
         }
         let completed = measured.on_completion(now, core, slot, span.finished, span.busy);
+        if let Some(mark) = mark {
+            self.on_mark(now, &completed.packet, mark);
+        }
         if completed.onward.is_some() {
             self.held[slot].frame = frame;
             return Ok(());

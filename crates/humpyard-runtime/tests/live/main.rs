@@ -3,6 +3,7 @@
 mod accounts;
 mod delay;
 mod ends;
+mod marks;
 mod order;
 mod panics;
 mod support;

@@ -29,6 +29,8 @@ pub(crate) struct Run<'a> {
     pub(crate) service: &'a str,
     /// Makes another service than that.
     pub(crate) factory: Option<fn() -> Factory>,
+    /// Makes a second service, to which no packet goes by itself.
+    pub(crate) second: Option<fn() -> Factory>,
     pub(crate) workers: usize,
     /// Most packets held.
     pub(crate) packets: usize,
@@ -48,6 +50,7 @@ impl Default for Run<'_> {
             input: "gen:messages:packets=20000",
             service: "forward",
             factory: None,
+            second: None,
             workers: 2,
             packets: 1024,
             in_flight: 32,
@@ -126,7 +129,12 @@ impl Run<'_> {
         watched: Option<Watched>,
     ) -> Result<Outcome, RunError> {
         let classifier = Classifier::new(ClassifierConfig { flows: self.flows, ..ClassifierConfig::default() })?;
-        let services = [ServiceSetup { name: "forward", tolerance: Time::from_ns(2_000_000), ..ServiceSetup::ONLY }];
+        let services = ["forward", "second"].map(|name| ServiceSetup {
+            name,
+            tolerance: Time::from_ns(2_000_000),
+            ..ServiceSetup::ONLY
+        });
+        let services = &services[..1 + usize::from(self.second.is_some())];
         let estimate = LinearCost { fixed: 60, per_byte_milli: 20, cold: 0 };
         let setup = Setup {
             cores: self.workers.max(1),
@@ -135,8 +143,8 @@ impl Run<'_> {
             packets: self.packets,
             unit: WorkUnit::Nanoseconds,
             longest: estimate.work(1514),
-            estimates: &[estimate],
-            services: &services,
+            estimates: &vec![estimate; services.len()],
+            services,
             ..Setup::default()
         };
         let options = Options { limits: self.limits, ..Options::default() };
@@ -148,10 +156,13 @@ impl Run<'_> {
             workers: self.workers,
             seats: None,
             hardware: false,
-            services: vec![match self.factory {
+            services: [match self.factory {
                 Some(make) => make(),
                 None => prepare(&self.service.parse().expect("a name")).expect("a valid service"),
-            }],
+            }]
+            .into_iter()
+            .chain(self.second.map(|make| make()))
+            .collect(),
             classifier,
             source,
             sink,

@@ -1,5 +1,6 @@
 //! The services as their users see them: frames in, frames and verdicts out.
 
+mod accuracy;
 mod compress;
 mod dpi;
 mod encrypt;
@@ -7,4 +8,5 @@ mod fec;
 mod firewall;
 mod forward_captures;
 mod inverses;
+mod l7_filter;
 mod support;

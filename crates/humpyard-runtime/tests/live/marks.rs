@@ -1,0 +1,49 @@
+//! What services find out about flows, and what comes of it.
+
+use humpyard_core::frame::Frame;
+use humpyard_core::id::ServiceId;
+use humpyard_core::unit::Weight;
+use humpyard_services::{Context, DropReason, Factory, Generated, Mark, Service, Verdict};
+
+use crate::support::Run;
+
+/// Sends every flow on to the second service once it has seen it, and gives its client a weight.
+struct Marking;
+
+impl Service for Marking {
+    fn process(&mut self, _: &mut Frame, _: &Context, generated: &mut Generated) -> Verdict {
+        generated.mark(Mark { weight: Weight::new(7), service: Some(ServiceId(1)) });
+        Verdict::Forward
+    }
+}
+
+/// Lets nothing pass.
+struct Closing;
+
+impl Service for Closing {
+    fn process(&mut self, _: &mut Frame, _: &Context, _: &mut Generated) -> Verdict {
+        Verdict::Drop(DropReason::RuleDenied)
+    }
+}
+
+/// The packets of a flow that are classified after its mark go to the other service: with one packet at a time, all but the
+/// first of each.
+#[test]
+fn a_mark_sends_later_packets_to_another_service() {
+    for (policy, workers) in [("drr", 0), ("hrw", 2)] {
+        let run = Run {
+            policy,
+            workers,
+            packets: 1,
+            in_flight: 1,
+            input: "gen:messages:packets=5000",
+            factory: Some(|| Factory::new("marking", || Marking)),
+            second: Some(|| Factory::new("closing", || Closing)),
+            ..Run::default()
+        };
+        let (outcome, frames) = run.go();
+        assert_eq!(frames.len() as u64, outcome.flows, "{policy}: the first of each flow");
+        let dropped: u64 = outcome.out.dropped().map(|(_, count)| count).sum();
+        assert_eq!(dropped, 5000 - outcome.flows, "{policy}");
+    }
+}

@@ -1,0 +1,48 @@
+//! A set of signatures.
+
+/// Which signatures match, by their indices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Matched {
+    words: Box<[u64]>,
+}
+
+impl Matched {
+    /// An empty set, with room for so many signatures.
+    pub(super) fn new(signatures: usize) -> Self {
+        Self { words: vec![0; signatures.div_ceil(64)].into() }
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, signature: usize) {
+        self.words[signature / 64] |= 1 << (signature % 64);
+    }
+
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// Its members, the first of the table first.
+    #[inline]
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
+        self.words.iter().enumerate().flat_map(|(at, &word)| {
+            let next = |word: &u64| Some(word & (word - 1)).filter(|&rest| rest != 0);
+            core::iter::successors(Some(word).filter(|&word| word != 0), next)
+                .map(move |word| at * 64 + word.trailing_zeros() as usize)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_come_in_order() {
+        let mut matched = Matched::new(130);
+        [129, 0, 64, 63].into_iter().for_each(|member| matched.insert(member));
+        assert_eq!(matched.iter().collect::<Vec<_>>(), [0, 63, 64, 129]);
+        matched.clear();
+        assert_eq!(matched.iter().next(), None);
+    }
+}

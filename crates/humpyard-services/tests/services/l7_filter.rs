@@ -1,0 +1,243 @@
+//! L7-filter.
+
+use std::collections::BTreeMap;
+
+use etherparse::{PacketBuilder, TcpHeader};
+use humpyard_core::frame::{Frame, LinkType};
+use humpyard_core::hash::mix;
+use humpyard_core::id::ServiceId;
+use humpyard_core::unit::Weight;
+use humpyard_services::{Context, DropReason, Generated, Mark, Service, Verdict, prepare};
+use proptest::prelude::*;
+
+use crate::accuracy::accuracy;
+use crate::support::{arbitrary_frame, captures, count, each_frame, files, framed, process, service, udp};
+
+fn of_connection(connection: u64) -> Context {
+    Context { connection: mix(connection), ..Context::default() }
+}
+
+fn verdict(service: &mut dyn Service, frame: &Frame, connection: u64) -> Verdict {
+    process(service, &mut frame.clone(), &of_connection(connection)).0
+}
+
+/// The mark that a packet's flow gets.
+fn mark(service: &mut dyn Service, frame: &Frame, connection: u64) -> Option<Mark> {
+    let mut generated = Generated::default();
+    service.process(&mut frame.clone(), &of_connection(connection), &mut generated);
+    generated.take_mark()
+}
+
+/// A segment from one side to the other.
+fn tcp(from_client: bool, sequence: u32, begins: bool, payload: &[u8]) -> Frame {
+    let (client, server) = (([198, 51, 100, 7], 40_000), ([203, 0, 113, 9], 8080));
+    let (from, to) = if from_client { (client, server) } else { (server, client) };
+    let mut header = TcpHeader::new(from.1, to.1, sequence, 1000);
+    (header.syn, header.ack) = (begins, !begins);
+    let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]).ipv4(from.0, to.0, 64);
+    let mut data = Vec::new();
+    builder.tcp_header(header).write(&mut data, payload).unwrap();
+    framed(LinkType::Ethernet, &data)
+}
+
+/// The protocols found, each with its connections.
+fn found(service: &dyn Service) -> BTreeMap<String, u64> {
+    let named = |name: &str| name.strip_prefix("protocol_").map(ToOwned::to_owned);
+    service.counters().iter().filter_map(|counter| Some((named(&counter.name)?, counter.count))).collect()
+}
+
+const REQUEST: &[u8] = b"GET /yard HTTP/1.1\r\nHost: a.example\r\n\r\n";
+
+/// A request in pieces, of which no packet says anything by itself, in every order there is.
+#[test]
+fn a_stream_is_put_together_in_any_order() {
+    let pieces: Vec<(u32, &[u8])> = vec![(101, &REQUEST[..3]), (104, &REQUEST[3..12]), (113, &REQUEST[12..])];
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let l7 = &mut *service("l7-filter");
+        verdict(l7, &tcp(true, 100, true, b""), 1);
+        for (at, &piece) in order.iter().enumerate() {
+            assert!(found(l7).is_empty(), "{order:?} after {at}");
+            verdict(l7, &tcp(true, pieces[piece].0, false, pieces[piece].1), 1);
+        }
+        assert_eq!(found(l7), [("http".to_owned(), 1)].into(), "{order:?}");
+        assert_eq!(count(l7, "connections"), 1);
+    }
+}
+
+/// Both sides have streams of their own; what came before is no hindrance, nor what comes twice.
+#[test]
+fn sides_are_apart_and_what_comes_twice_counts_once() {
+    let l7 = &mut *service("l7-filter");
+    verdict(l7, &tcp(true, 7, true, b""), 1);
+    verdict(l7, &tcp(false, 70, true, b""), 1);
+    verdict(l7, &tcp(true, 8, false, b"GE"), 1);
+    verdict(l7, &tcp(false, 71, false, b"HTTP/1.1 2"), 1);
+    for _ in 0..20 {
+        verdict(l7, &tcp(true, 8, false, b"GE"), 1);
+    }
+    assert_eq!((found(l7).len(), count(l7, "no_match"), count(l7, "examined_packets")), (0, 0, 2));
+    verdict(l7, &tcp(true, 8, false, b"GET / HTTP/1.1\r\n"), 1);
+    assert_eq!(found(l7), [("http".to_owned(), 1)].into());
+}
+
+#[test]
+fn a_connection_whose_beginning_was_not_seen_is_known_by_what_comes() {
+    let l7 = &mut *service("l7-filter");
+    verdict(l7, &tcp(true, 5000, false, b"the end of something"), 1);
+    verdict(l7, &tcp(true, 5020, false, REQUEST), 1);
+    assert_eq!(found(l7), [("http".to_owned(), 1)].into());
+}
+
+/// What is before it never comes: when the eighth packet is there it is read by itself.
+#[test]
+fn after_eight_packets_it_is_decided() {
+    let l7 = &mut *service("l7-filter");
+    verdict(l7, &tcp(true, 0, true, b""), 1);
+    verdict(l7, &tcp(true, 0, true, b""), 2);
+    for packet in 0..8 {
+        assert_eq!((found(l7).len(), count(l7, "no_match")), (0, 0), "{packet}");
+        verdict(l7, &tcp(true, 100 + packet * 100, false, if packet == 3 { REQUEST } else { b"what is this" }), 1);
+    }
+    assert_eq!(found(l7), [("http".to_owned(), 1)].into());
+    for packet in 0..20 {
+        verdict(l7, &tcp(true, 1 + packet * 12, false, b"what is this"), 2);
+    }
+    assert_eq!((count(l7, "no_match"), count(l7, "examined_packets")), (1, 16));
+}
+
+/// Instances share what they know: a stream may come to several workers, and the verdict holds for all.
+#[test]
+fn instances_know_together() {
+    let factory = prepare(&"l7-filter:drop=http".parse().unwrap()).unwrap();
+    let mut workers = [factory.make(), factory.make(), factory.make()];
+    verdict(&mut *workers[0], &tcp(true, 0, true, b""), 1);
+    assert_eq!(verdict(&mut *workers[1], &tcp(true, 11, false, &REQUEST[10..]), 1), Verdict::Forward);
+    assert_eq!(
+        verdict(&mut *workers[2], &tcp(true, 1, false, &REQUEST[..10]), 1),
+        Verdict::Drop(DropReason::ProtocolDenied)
+    );
+    for worker in &mut workers {
+        assert_eq!(verdict(&mut **worker, &tcp(false, 9, false, b"x"), 1), Verdict::Drop(DropReason::ProtocolDenied));
+    }
+    let sum: u64 = workers.iter().map(|worker| count(&**worker, "connections")).sum();
+    assert_eq!(sum, 1);
+}
+
+#[test]
+fn verdicts_mark_both_directions() {
+    let factory = prepare(&"l7-filter:weight=http=8;dns=2,service=http=1".parse().unwrap()).unwrap();
+    let l7 = &mut *factory.make();
+    let http = Mark { weight: Weight::new(8), service: Some(ServiceId(1)) };
+    assert_eq!(factory.refers_to(), [ServiceId(1)]);
+    assert_eq!(mark(l7, &tcp(true, 0, true, b""), 1), None);
+    assert_eq!(mark(l7, &tcp(true, 1, false, REQUEST), 1), Some(http));
+    assert_eq!(mark(l7, &tcp(false, 1, false, b""), 1), Some(http));
+    let question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x01b\x00\x00\x01\x00\x01";
+    let dns = Mark { weight: Weight::new(2), service: None };
+    assert_eq!(mark(l7, &udp((40_000, 53), question), 2), Some(dns));
+    assert_eq!(mark(l7, &udp((40_000, 4000), b"nothing known"), 3), None);
+    assert_eq!(count(l7, "marked_packets"), 3);
+}
+
+/// Whatever comes, no more is remembered than was said, and what is remembered is right again after it.
+#[test]
+fn memory_is_bounded() {
+    let l7 = &mut *service("l7-filter:connections=128,buffers=32,bytes=64");
+    for connection in 0..50_000 {
+        verdict(l7, &tcp(true, 5, true, b""), connection);
+        verdict(l7, &tcp(true, 50 + connection as u32 % 7, false, b"too early"), connection);
+    }
+    assert_eq!(count(l7, "connections"), 50_000);
+    assert!(count(l7, "reordered_packets") > 0);
+    verdict(l7, &tcp(true, 1, false, REQUEST), 60_000);
+    assert_eq!(found(l7), [("http".to_owned(), 1)].into());
+}
+
+/// The aims: recall of 90 % of the labelled flows, and in the mean of protocols; less than 2 % of the marks false.
+#[test]
+fn protocols_of_real_captures_are_known() {
+    let Some(directory) = captures("protocols_of_real_captures_are_known") else { return };
+    let result = accuracy(&directory);
+    let (recall, mean, wrong) = (result.recall(), result.mean_recall(), result.false_marks());
+    assert!(recall >= 0.95 && mean >= 0.9 && wrong < 0.02, "{recall} {mean} {wrong}\n{}", result.table());
+    assert!(result.files >= 270 && result.marks > 2500, "{} {}", result.files, result.marks);
+}
+
+/// The page says what the example prints.
+#[test]
+fn the_published_table_is_that_of_this_code() {
+    let Some(directory) = captures("the_published_table_is_that_of_this_code") else { return };
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/l7-filter.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains(&accuracy(&directory).table()),
+        "renew the table in docs/l7-filter.md: the example l7_accuracy prints it"
+    );
+}
+
+#[test]
+fn two_runs_agree() {
+    let Some(directory) = captures("two_runs_agree") else { return };
+    let file = files(&directory, &["protocols"]).into_iter().find(|file| file.ends_with("viber.pcap")).unwrap();
+    let run = || {
+        let mut l7 = service("l7-filter:drop=dns,weight=tls=3");
+        let mut verdicts = Vec::new();
+        each_frame(&file, |frame, context| {
+            let mut generated = Generated::default();
+            let verdict = l7.process(&mut frame.clone(), context, &mut generated);
+            verdicts.push((verdict, generated.take_mark()));
+        });
+        (verdicts, l7.counters())
+    };
+    let first = run();
+    assert!(first.0.iter().any(|(verdict, _)| *verdict != Verdict::Forward));
+    assert!(first.0.iter().any(|(_, mark)| mark.is_some()));
+    assert_eq!(first, run());
+}
+
+/// With Vectorscan all is as without.
+#[cfg(feature = "vectorscan")]
+#[test]
+fn engines_agree_on_verdicts() {
+    let Some(directory) = captures("engines_agree_on_verdicts") else { return };
+    for file in files(&directory, &["protocols"]) {
+        let factories = ["regex", "vectorscan"]
+            .map(|engine| service(&format!("l7-filter:connections=4096,buffers=256,engine={engine}")));
+        let counters = factories.map(|mut l7| {
+            each_frame(&file, |frame, context| {
+                assert_eq!(process(&mut *l7, &mut frame.clone(), context).0, Verdict::Forward)
+            });
+            l7.counters()
+        });
+        assert_eq!(counters[0], counters[1], "{file:?}");
+    }
+}
+
+#[cfg(not(feature = "vectorscan"))]
+#[test]
+fn an_engine_that_is_not_there_is_refused() {
+    let error = prepare(&"l7-filter:engine=vectorscan".parse().unwrap()).unwrap_err().to_string();
+    assert!(error.contains("built without Vectorscan") && error.contains("feature `vectorscan`"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn nothing_makes_it_panic(
+        frames in proptest::collection::vec((arbitrary_frame(), 0u64..3), 1..30),
+        segments in proptest::collection::vec((any::<bool>(), 0u32..60, 0usize..40, any::<prop::sample::Index>()), 0..30),
+    ) {
+        let mut l7 = service("l7-filter:connections=128,buffers=32,bytes=100");
+        let segments = segments.into_iter().map(|(side, at, length, cut)| {
+            let mut frame = tcp(side, u32::MAX - 30 + at % 31, false, &REQUEST[..length.min(REQUEST.len())]);
+            let cut = if at % 5 == 0 { cut.index(frame.data.len()) } else { 0 };
+            frame.data.truncate(frame.data.len() - cut);
+            (frame, 7)
+        });
+        for (frame, connection) in frames.into_iter().chain(segments) {
+            let before = frame.clone();
+            let mut frame = frame;
+            let verdict = l7.process(&mut frame, &of_connection(connection), &mut Generated::default());
+            prop_assert_eq!((verdict, frame), (Verdict::Forward, before));
+        }
+    }
+}
