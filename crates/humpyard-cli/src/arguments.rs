@@ -270,6 +270,9 @@ pub(crate) struct TrafficOptions {
     /// So many cores in a row are contexts of one processing element, and take turns computing
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) contexts: u16,
+    /// Of how many services each core keeps the code, where cores are allocated: to go back to one of them takes no time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) services_per_core: u16,
     /// Speed of the first cores, by which --costs are divided in virtual time; the others have 1
     #[arg(long, value_name = "X,X,...")]
     pub(crate) speeds: Option<String>,

@@ -224,6 +224,8 @@ pub struct RunConfig {
     pub topology: Option<TopologyChoice>,
     /// Contexts of each processing element: so many cores in a row take turns computing.
     pub contexts: usize,
+    /// Of how many services each core keeps the code: to go back to one of them takes no time.
+    pub services_per_core: usize,
     /// Speed of the first cores in thousandths of what the costs hold for; the others have 1000. In virtual time.
     pub speeds: Vec<u32>,
     /// What every packet waits for memory after it was computed, while another context computes. In virtual time.
@@ -309,6 +311,7 @@ impl RunConfig {
             cores: 2,
             topology: None,
             contexts: 1,
+            services_per_core: 1,
             speeds: Vec::new(),
             stall: Duration::ZERO,
             chains: Vec::new(),
@@ -421,6 +424,7 @@ impl RunConfig {
             ("clients", self.granularity().name().to_owned()),
             ("costs", self.costs.to_string()),
             ("contexts", self.contexts.to_string()),
+            ("services-per-core", self.services_per_core.to_string()),
             ("flows", self.flows.to_string()),
             (
                 "flow-timeout",

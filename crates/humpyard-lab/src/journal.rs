@@ -38,6 +38,8 @@ struct Header {
     weights: Vec<Weight>,
     estimates: Vec<LinearCost>,
     services: Vec<Service>,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    services_per_core: usize,
     ties: Ties,
     seed: Seed,
     limits: Limits,
@@ -97,6 +99,7 @@ impl Header {
             weights: setup.weights.to_vec(),
             estimates: setup.estimates.to_vec(),
             services: setup.services.iter().map(service).collect(),
+            services_per_core: setup.services_per_core,
             ties: setup.ties,
             seed: setup.seed,
             limits: options.limits,
@@ -141,11 +144,22 @@ impl Header {
             weights: &self.weights,
             estimates: &self.estimates,
             services: &services,
+            services_per_core: self.services_per_core,
             ties: self.ties,
             seed: self.seed,
             rendezvous: humpyard_simd::rendezvous(),
         })
     }
+}
+
+/// What journals say nothing of.
+const fn one() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_one(number: &usize) -> bool {
+    *number == 1
 }
 
 /// A journal that is written to a file, under a hidden name until it is complete.

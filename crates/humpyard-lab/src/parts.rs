@@ -110,6 +110,7 @@ pub(crate) fn with_setup<T>(
         weights: &weights,
         estimates: &estimates,
         services: &services,
+        services_per_core: config.services_per_core,
         ties: config.ties,
         seed: config.seed,
         rendezvous: humpyard_simd::rendezvous(),

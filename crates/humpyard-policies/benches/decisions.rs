@@ -23,7 +23,10 @@ use humpyard_core::policy::{
 use humpyard_core::rendezvous::Rendezvous;
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
-use humpyard_policies::allocate::{everest::Everest, everest_env::EverestEnv, r#static::Static};
+use humpyard_policies::allocate::{
+    cohort::Cohort, cohort_e::CohortE, everest::Everest, everest_ae::EverestAe, everest_env::EverestEnv,
+    everest_ld::EverestLd, quantum::Quantum, seda::Seda, r#static::Static,
+};
 use humpyard_policies::share::{efq::Efq, efq_warm::EfqWarm, lap::Lap, lap::LapParams};
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
@@ -501,7 +504,13 @@ criterion_group!(
     steer::<Ml>,
     steer::<Mlp>,
     allocate::<Static>,
+    allocate::<Quantum>,
+    allocate::<Cohort>,
+    allocate::<CohortE>,
+    allocate::<Seda>,
     allocate::<Everest>,
+    allocate::<EverestLd>,
+    allocate::<EverestAe>,
     allocate::<EverestEnv>,
     share_by_estimates::<Efq>,
     share_by_estimates::<EfqWarm>,

@@ -202,6 +202,7 @@ family! {
         Efq(share::efq::Efq),
         EfqWarm(share::efq_warm::EfqWarm),
         Lap(share::lap::Lap),
+        Darc(share::darc::Darc),
     ]
     asked {
         fn merges_clients() -> bool;
@@ -247,7 +248,13 @@ family! {
     /// Any allocation policy.
     AnyAllocate: Allocate [
         Static(allocate::r#static::Static),
+        Quantum(allocate::quantum::Quantum),
+        Cohort(allocate::cohort::Cohort),
+        CohortE(allocate::cohort_e::CohortE),
+        Seda(allocate::seda::Seda),
         Everest(allocate::everest::Everest),
+        EverestLd(allocate::everest_ld::EverestLd),
+        EverestAe(allocate::everest_ae::EverestAe),
         EverestEnv(allocate::everest_env::EverestEnv),
     ]
     asked {

@@ -138,9 +138,10 @@ impl PolicySpec {
         self.share.as_ref().is_some_and(|named| named.name != "fcfs")
     }
 
-    /// Whether clients are served by their weights: the policies of arrival (`fcfs`) and of locality (`lap`) have no use for them.
+    /// Whether clients are served by their weights: the policies of arrival (`fcfs`), of locality (`lap`) and of
+    /// lengths (`darc`) have no use for them.
     pub fn weighs(&self) -> bool {
-        self.share.as_ref().is_some_and(|named| !matches!(named.name.as_str(), "fcfs" | "lap"))
+        self.share.as_ref().is_some_and(|named| !matches!(named.name.as_str(), "fcfs" | "lap" | "darc"))
     }
 
     /// Whether cores belong to services.

@@ -257,6 +257,11 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         while let Some(exit) = self.run.measured.next_exit(now) {
             self.run.classifier.release(&exit.packet);
         }
+        self.begin_switches(now);
+    }
+
+    #[inline]
+    fn begin_switches(&mut self, now: Time) {
         while let Some(switch) = self.run.measured.next_switch() {
             self.begin(switch.core, now + switch.cost, Work::Switch);
         }
@@ -270,6 +275,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             self.record(timed);
             let span = self.run.costs.serve(now, core, &dispatch);
             self.begin(core, span.finished, Work::Packet(dispatch.slot, span.busy));
+            self.begin_switches(now);
         }
     }
 

@@ -19,13 +19,18 @@ struct Service {
 /// Time never goes back. At the start every service has a core; only a policy that moves cores orders moves, of movable cores
 /// to another service; it places packets on idle cores. If it promises isolation, each service has its guaranteed cores at
 /// the start; and when a packet has arrived for a service with fewer, so many waiting that it needs them all, and no core of
-/// another on the move, it takes cores from who holds more than guaranteed.
+/// another on the move, it takes cores from who holds more than guaranteed. If it promises to conserve work, a packet that must
+/// wait takes an idle core of another service, if there is one; and a core with nothing to serve goes to a service that has packets
+/// waiting, if there is one.
 #[derive(Debug)]
 pub struct CheckedAllocate<A> {
     allocate: A,
     isolates: bool,
+    conserves_work: bool,
     services: IdVec<ServiceId, Service>,
     now: Time,
+    /// Whether the packet that arrived last has moved a core.
+    moved: bool,
 }
 
 impl<A: Allocate> CheckedAllocate<A> {
@@ -38,8 +43,10 @@ impl<A: Allocate> CheckedAllocate<A> {
         Self {
             allocate,
             isolates: promises.contains(&Promise::Isolation),
+            conserves_work: promises.contains(&Promise::WorkConserving),
             services: services.collect(),
             now: Time::ZERO,
+            moved: false,
         }
     }
 
@@ -65,6 +72,32 @@ impl<A: Allocate> CheckedAllocate<A> {
                 machine.service(other).cores,
                 self.services[other].guaranteed
             );
+        }
+    }
+}
+
+impl<A: Allocate> CheckedAllocate<A> {
+    /// The policy has been asked for moves because of an arrival for this service, and orders none.
+    fn verify_taken(&self, id: ServiceId, machine: &Machine) {
+        let spare = |&other: &ServiceId| machine.service(other).idle > machine.service(other).waiting;
+        let other = machine.services().ids().filter(|&other| other != id).find(spare);
+        if machine.service(id).backlog() > 0
+            && !self.moved
+            && let Some(other) = other
+        {
+            panic!("a packet of service {id} waits, and a core of service {other} is idle");
+        }
+    }
+
+    /// The policy has been asked for moves because this core has nothing to serve, and orders none.
+    fn verify_released(&self, core: CoreId, machine: &Machine) {
+        let state = machine.core(core);
+        let waits = |&other: &ServiceId| machine.service(other).backlog() > 0;
+        let other = machine.services().ids().filter(|&other| other != state.service).find(waits);
+        if state.is_movable()
+            && let Some(other) = other
+        {
+            panic!("core {core} has nothing to serve, and packets of service {other} wait");
         }
     }
 }
@@ -116,6 +149,7 @@ impl<A: Allocate> Allocate for CheckedAllocate<A> {
 
     fn on_arrival(&mut self, now: Time, service: ServiceId) {
         self.advance(now);
+        self.moved = false;
         self.allocate.on_arrival(now, service);
     }
 
@@ -132,10 +166,17 @@ impl<A: Allocate> Allocate for CheckedAllocate<A> {
                 assert!(self.allocate.moves(), "a policy that moves no cores moves core {core}");
                 let state = machine.core(core);
                 assert!(state.is_movable() && state.service != to, "core {core} cannot go to service {to}: {state:?}");
+                self.moved = true;
             }
-            (None, Cause::Arrival(service)) if self.isolates && self.allocate.moves() => {
-                self.verify_isolation(service, machine);
+            (None, Cause::Arrival(service)) if self.allocate.moves() => {
+                if self.isolates {
+                    self.verify_isolation(service, machine);
+                }
+                if self.conserves_work {
+                    self.verify_taken(service, machine);
+                }
             }
+            (None, Cause::Idle(core)) if self.conserves_work => self.verify_released(core, machine),
             (None, _) => {}
         }
         ordered

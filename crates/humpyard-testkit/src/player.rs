@@ -237,12 +237,16 @@ impl<'h> Player<'h> {
             self.held[exit.packet.client.index()] -= 1;
             observer.on_exit(now, &exit.packet);
         }
+        self.begin_switches(now, scheduler);
+        self.check(scheduler);
+    }
+
+    fn begin_switches<S: Steer, Q: Share, A: Allocate>(&mut self, now: Time, scheduler: &mut Scheduler<S, Q, A>) {
         while let Some(switch) = scheduler.next_switch() {
             assert!(self.cores[switch.core.index()].is_empty(), "core {} leaves its packets", switch.core);
             let before = self.switching[switch.core.index()].replace(now + switch.cost);
             assert_eq!(before, None, "core {} is switching already", switch.core);
         }
-        self.check(scheduler);
     }
 
     fn complete<S: Steer, Q: Share, A: Allocate>(
@@ -341,6 +345,7 @@ impl<'h> Player<'h> {
             return false;
         };
         self.dispatch(now, core, &dispatch);
+        self.begin_switches(now, scheduler);
         let used = self.used(&dispatch.packet, self.log.decisions.last().expect("just made").arrival);
         observer.on_dispatch(now, core, &dispatch, used);
         self.check(scheduler);

@@ -230,6 +230,7 @@ impl Config {
             weights: &weights,
             estimates: &estimates,
             services: &services,
+            services_per_core: 1,
             ties: self.ties,
             seed: Seed(self.seed),
             rendezvous: humpyard_simd::rendezvous(),

@@ -84,6 +84,7 @@ pub(crate) fn configuration(
         },
     };
     config.contexts = usize::from(options.contexts);
+    config.services_per_core = usize::from(options.services_per_core);
     config.speeds = options.speeds.as_deref().map_or(Ok(Vec::new()), speeds)?;
     config.stall = duration("--stall", &options.stall)?;
     config.chains = options.chain.iter().map(|text| chain(text)).collect::<Result<_, _>>()?;

@@ -31,6 +31,8 @@ pub(super) struct Allocation<A> {
     wanted: Option<IdVec<ServiceId, u32>>,
     /// Switches that have begun and that the driver has not yet been told of.
     begun: VecDeque<Switch>,
+    /// The cores that were free when packets waited for their service, and have had none of them yet.
+    hopeful: IdSet<CoreId>,
 }
 
 impl<A: Allocate> Allocation<A> {
@@ -39,10 +41,11 @@ impl<A: Allocate> Allocation<A> {
         policy.initial(&mut initial);
         Self {
             policy,
-            machine: Machine::new(&initial, setup.services.len()),
+            machine: Machine::new(&initial, setup.services.len()).keeping(setup.services_per_core),
             switch_costs: setup.services.iter().map(|service| service.switch_cost).collect(),
             wanted: None,
             begun: VecDeque::with_capacity(setup.cores),
+            hopeful: IdSet::new(setup.cores),
         }
     }
 
@@ -62,7 +65,21 @@ impl<A: Allocate> Allocation<A> {
 
     /// The core serves a packet.
     pub(super) fn on_dispatch(&mut self, now: Time, core: CoreId) {
+        self.hopeful.remove(core);
         self.machine.on_dispatch(now, core);
+    }
+
+    /// The core is free, and packets wait for its service: another core may have them all before it has one.
+    pub(super) fn on_hope(&mut self, core: CoreId) {
+        self.hopeful.insert(core);
+    }
+
+    /// A core that was free when packets waited for this service, and has nothing now that none does.
+    pub(super) fn next_disappointed(&mut self, now: Time, service: ServiceId) -> Option<CoreId> {
+        let core = self.hopeful.iter().find(|&core| self.service_of(core) == service)?;
+        self.hopeful.remove(core);
+        self.machine.on_idle(now, core);
+        Some(core)
     }
 
     /// The core has nothing to serve.
@@ -139,6 +156,7 @@ impl<A: Allocate> Allocation<A> {
     /// The core goes to a service: at once if it is empty, else as soon as it is.
     fn move_core(&mut self, order: Move, empty: impl Fn(CoreId) -> bool) {
         let is_empty = empty(order.core);
+        self.hopeful.remove(order.core);
         self.machine.on_move(order, is_empty);
         if is_empty {
             self.begin(order.core);
@@ -163,7 +181,8 @@ impl<A: Allocate> Allocation<A> {
 
     fn begin(&mut self, core: CoreId) {
         let to = self.service_of(core);
-        self.begun.push_back(Switch { core, to, cost: self.switch_costs[to] });
+        let cost = if self.machine.keeps(core, to) { Time::ZERO } else { self.switch_costs[to] };
+        self.begun.push_back(Switch { core, to, cost });
     }
 
     /// The cores of each service at the start.

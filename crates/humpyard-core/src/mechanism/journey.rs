@@ -121,7 +121,20 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             allocation.on_dispatch(now, core);
         }
         self.tell_waiting(id);
+        if self.layout == Layout::PerService && self.queues[id].waiting == 0 {
+            self.disappoint(now, ServiceId(id.0));
+        }
         Some(Dispatch { slot, packet, cold, moved: None })
+    }
+
+    /// Nothing waits for this service any more: cores that were free for it have nothing to do.
+    #[inline(never)]
+    fn disappoint(&mut self, now: Time, service: ServiceId) {
+        while let Some(core) =
+            self.allocation.as_mut().and_then(|allocation| allocation.next_disappointed(now, service))
+        {
+            self.reassign(now, Cause::Idle(core));
+        }
     }
 
     /// The packet that the sharing policies give the core, and the queue that it was in.
@@ -280,10 +293,15 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         self.reassign(now, Cause::Completion(core));
         let allocation = self.allocation.as_mut().expect("there is one");
-        if in_service == 0 && allocation.is_movable(core) && self.queues[self.cores[core].queues[0]].waiting == 0 {
-            allocation.on_idle(now, core);
-            self.reassign(now, Cause::Idle(core));
+        if in_service > 0 || !allocation.is_movable(core) {
+            return;
         }
+        if self.queues[self.cores[core].queues[0]].waiting > 0 {
+            allocation.on_hope(core);
+            return;
+        }
+        allocation.on_idle(now, core);
+        self.reassign(now, Cause::Idle(core));
     }
 
     /// The core has room.

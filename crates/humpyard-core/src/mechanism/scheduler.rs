@@ -78,7 +78,8 @@ pub struct Options {
 /// policy of its own.
 ///
 /// After every call that tells it something, a driver asks [`Scheduler::next_dropped`], [`Scheduler::next_switch`] and, where
-/// packets are put back in order, [`Scheduler::next_exit`], each until there is none.
+/// packets are put back in order, [`Scheduler::next_exit`], each until there is none. The switch it asks for after every packet
+/// that it hands out, too: other cores may find that none is left for them.
 #[derive(Debug)]
 pub struct Scheduler<S, Q, A> {
     pub(super) steer: Option<Steering<S>>,
@@ -337,6 +338,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             self.candidates.insert(queue);
             if self.queues[queue].waiting == 0 {
                 self.reassign(now, Cause::Idle(core));
+            } else {
+                self.allocation.as_mut().expect("it moves cores").on_hope(core);
             }
         }
         self.note(|| Event::Switched(core));

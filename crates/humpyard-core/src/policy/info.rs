@@ -41,6 +41,8 @@ pub enum Promise {
     Fair(&'static str),
     /// Each service has the cores it is guaranteed, whatever the others do.
     Isolation,
+    /// Whoever has packets waiting is served in the end.
+    Served,
 }
 
 impl Promise {
@@ -52,6 +54,7 @@ impl Promise {
             Self::MinimalDisruption => "minimal disruption",
             Self::Fair(bound) => bound,
             Self::Isolation => "isolation",
+            Self::Served => "all are served",
         }
     }
 }

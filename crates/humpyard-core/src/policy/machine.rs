@@ -1,5 +1,8 @@
 //! The machine as an allocation policy sees it.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::Move;
 use crate::id::{CoreId, IdVec, ServiceId};
 use crate::storage::IdRings;
@@ -74,6 +77,10 @@ pub struct Machine {
     idle: IdRings<ServiceId, CoreId>,
     /// The movable cores of each service, longest held first, then by id.
     held: IdRings<ServiceId, CoreId>,
+    /// The services whose code each core keeps, the latest first.
+    kept: IdVec<CoreId, Vec<ServiceId>>,
+    /// How many these are at most.
+    services_per_core: usize,
 }
 
 impl Machine {
@@ -86,6 +93,8 @@ impl Machine {
             services: IdVec::from_fn(services, |_| ServiceState::default()),
             idle: IdRings::new(services, initial.len()),
             held: IdRings::new(services, initial.len()),
+            kept: initial.iter().map(|&service| vec![service]).collect(),
+            services_per_core: 1,
         };
         for core in initial.ids() {
             let service = initial[core];
@@ -95,6 +104,22 @@ impl Machine {
             machine.held.push_back(service, core);
         }
         machine
+    }
+
+    /// With cores that keep the code of so many services each, from 1, which is what it is without this: of those they have
+    /// worked for, the latest.
+    #[must_use]
+    pub fn keeping(mut self, services: usize) -> Self {
+        let more = services.max(1) - 1;
+        self.kept.iter_mut().for_each(|kept| kept.reserve_exact(more));
+        self.services_per_core = services.max(1);
+        self
+    }
+
+    /// Whether the core keeps the code of this service, so that to go there takes it no time.
+    #[inline]
+    pub fn keeps(&self, core: CoreId, service: ServiceId) -> bool {
+        self.kept[core].contains(&service)
     }
 
     /// Every core.
@@ -199,9 +224,23 @@ impl Machine {
         let state = &mut self.cores[core];
         assert_eq!(state.activity, Activity::Switching, "core {core} was not switching");
         state.held_since = now;
+        let service = state.service;
+        self.keep(core, service);
         let cores = &self.cores;
         self.held.insert_by(cores[core].service, core, |core| (cores[core].held_since, core));
         self.enter_idle(now, core);
+    }
+
+    /// The core has the code of this service, in place of the one it has not worked for longest.
+    fn keep(&mut self, core: CoreId, service: ServiceId) {
+        let kept = &mut self.kept[core];
+        match kept.iter().position(|&known| known == service) {
+            Some(at) => kept[..=at].rotate_right(1),
+            None => {
+                kept.truncate(self.services_per_core - 1);
+                kept.insert(0, service);
+            }
+        }
     }
 
     #[inline]
@@ -242,8 +281,6 @@ impl Machine {
 mod tests {
     use super::*;
     use crate::random::Seed;
-    use alloc::vec;
-    use alloc::vec::Vec;
 
     fn us(us: u64) -> Time {
         Time::from_ns(1000 * us)
@@ -267,6 +304,20 @@ mod tests {
         assert_eq!((cores(machine.idle(b)), cores(machine.held(b))), (vec![2, 0], vec![2, 0]));
         assert_eq!(cores(machine.latest_idle(b)), [0, 2]);
         machine.check();
+    }
+
+    #[test]
+    fn the_latest_services_are_kept() {
+        let mut machine = Machine::new(&[ServiceId(0)].into_iter().collect(), 4).keeping(2);
+        let core = CoreId(0);
+        for (to, kept) in [(1, [0, 1]), (2, [1, 2]), (1, [2, 1]), (3, [1, 3])] {
+            machine.on_move(Move { core, to: ServiceId(to) }, true);
+            machine.on_switched(us(1), core);
+            let keeps: Vec<u16> = (0..4).filter(|&service| machine.keeps(core, ServiceId(service))).collect();
+            let mut expected = Vec::from(kept);
+            expected.sort_unstable();
+            assert_eq!(keeps, expected);
+        }
     }
 
     #[test]

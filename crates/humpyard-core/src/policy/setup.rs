@@ -73,6 +73,8 @@ pub struct Setup<'a> {
     pub estimates: &'a [LinearCost],
     /// The services, at least one.
     pub services: &'a [ServiceSetup<'a>],
+    /// Of how many services a core keeps the code, at least 1: to go back to one of them takes it no time.
+    pub services_per_core: usize,
     /// Which of two equals goes first.
     pub ties: Ties,
     /// Where random policies draw from.
@@ -97,6 +99,7 @@ impl Default for Setup<'_> {
             weights: &[],
             estimates: &[LinearCost::BYTES],
             services: &[ServiceSetup::ONLY],
+            services_per_core: 1,
             ties: Ties::Lowest,
             seed: Seed(1),
             rendezvous: Rendezvous::default(),

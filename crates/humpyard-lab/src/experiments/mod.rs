@@ -5,6 +5,7 @@
 //! so that [`reproduce`] may run them on all cores, and go on where it was ended.
 
 mod directory;
+mod everest;
 mod gr3_claims;
 mod gr3_costs;
 mod gr3_live;
@@ -113,7 +114,14 @@ pub fn all() -> Vec<&'static dyn Experiment> {
     let schedules = gr3_schedules::ALL.iter().map(|experiment| experiment as _);
     let surfaces = gr3_surfaces::all().chain(gr3_costs::all());
     let servers = gr3_web_servers::all().chain(gr3_live::all());
-    schedules.chain(surfaces).chain(servers).chain(gr3_claims::all()).chain(ps_hrw::all()).chain(yim::all()).collect()
+    schedules
+        .chain(surfaces)
+        .chain(servers)
+        .chain(gr3_claims::all())
+        .chain(ps_hrw::all())
+        .chain(yim::all())
+        .chain(everest::all())
+        .collect()
 }
 
 /// The experiments of these names, each once, in the order of [`all`]; a name may be a pattern with `*` and `?`, or `all`.

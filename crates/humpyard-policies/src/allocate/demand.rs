@@ -23,6 +23,44 @@ pub(super) struct Demand {
     for_rate: u64,
     /// The work of a window, in ns, for which that is so: from and to.
     same_rate: (u64, u64),
+    /// What is expected to arrive before a core that is asked for now can help, where that is asked about.
+    forecast: Option<Forecast>,
+}
+
+/// How many packets will come, by a moving average of the windows before: each counts half as much as the next.
+#[derive(Clone, Copy, Debug)]
+struct Forecast {
+    /// By how much a core that is asked for when a queue is too long comes too late, in ns: t_sw + t − D.
+    horizon: u64,
+    /// Length of a window, in ns.
+    window: u64,
+    /// When the present one began.
+    from: Time,
+    /// Packets of it.
+    count: u64,
+    /// Mean packets of those before, in 256ths.
+    mean: u64,
+}
+
+impl Forecast {
+    /// The windows that are over are part of the mean.
+    #[must_use]
+    fn at(mut self, now: Time) -> Self {
+        let over = now.since(self.from).as_ns() / self.window;
+        if over > 0 {
+            let silent = u32::try_from(over - 1).unwrap_or(u32::MAX);
+            self.mean = ((self.mean + 256 * self.count) / 2).checked_shr(silent).unwrap_or(0);
+            self.count = 0;
+            self.from += Time::from_ns(over * self.window);
+        }
+        self
+    }
+
+    /// Packets within the horizon.
+    fn expected(self, now: Time) -> u64 {
+        let packets = u128::from(self.at(now).mean) * u128::from(self.horizon) / (256 * u128::from(self.window));
+        u64::try_from(packets).unwrap_or(u64::MAX)
+    }
 }
 
 /// The latest of many times, in order.
@@ -64,9 +102,14 @@ impl Latest {
 }
 
 impl Demand {
-    /// The demand of a service on so many cores, before its first packet.
-    pub(super) fn new(service: &ServiceSetup<'_>, window: Auto, cores: usize) -> Self {
-        let packet_time = service.packet_time.as_ns().max(1);
+    /// The demand of a service on so many cores of usual speed.
+    #[cfg(test)]
+    fn new(service: &ServiceSetup<'_>, window: Auto, cores: usize) -> Self {
+        Self::of_packets(service, service.packet_time.as_ns().max(1), window, cores)
+    }
+
+    /// The demand of a service whose packets take each of so many cores so long, in ns, before its first packet.
+    pub(super) fn of_packets(service: &ServiceSetup<'_>, packet_time: u64, window: Auto, cores: usize) -> Self {
         let window = match window {
             Auto::Auto => service.switch_cost.as_ns(),
             Auto::Given(window) => window,
@@ -81,13 +124,40 @@ impl Demand {
             arrivals: Latest::new(all_needed.min(ARRIVALS_MAX) as usize),
             for_rate: 0,
             same_rate: (0, 0),
+            forecast: None,
         }
+    }
+
+    /// Looks ahead, if a core that is asked for when the queue is too long comes too late.
+    pub(super) fn look_ahead(&mut self, service: &ServiceSetup<'_>) {
+        let ahead = service.switch_cost.as_ns().saturating_add(self.packet_time);
+        let horizon = ahead.saturating_sub(service.tolerance.as_ns());
+        let forecast = Forecast { horizon, window: self.window, from: Time::ZERO, count: 0, mean: 0 };
+        self.forecast = (horizon > 0).then_some(forecast);
+    }
+
+    /// By how much the queue of so many cores is expected to grow before another core can help.
+    #[inline]
+    pub(super) fn growth(&self, now: Time, cores: u32) -> u64 {
+        let Some(forecast) = self.forecast else { return 0 };
+        let served = u64::from(cores) * (forecast.horizon / self.packet_time);
+        forecast.expected(now).saturating_sub(served)
+    }
+
+    /// Work that arrived in the latest window, in packets, and the length of the window, in ns.
+    pub(super) fn latest(&mut self, now: Time) -> (u64, u64) {
+        self.arrivals.forget(now, self.window);
+        (self.arrivals.len as u64, self.window)
     }
 
     #[inline]
     pub(super) fn count_arrival(&mut self, now: Time) {
         self.arrivals.forget(now, self.window);
         self.arrivals.push(now);
+        if let Some(forecast) = &mut self.forecast {
+            *forecast = forecast.at(now);
+            forecast.count += 1;
+        }
     }
 
     /// Cores that the rate needs: ⌈R·t⌉.
@@ -129,7 +199,7 @@ impl Demand {
 }
 
 /// c = floor(D/t) − 1, at least 0.
-fn packets_in_time(tolerance: Time, packet_time: u64) -> u64 {
+pub(super) fn packets_in_time(tolerance: Time, packet_time: u64) -> u64 {
     (tolerance.as_ns() / packet_time).saturating_sub(1).min(u64::from(u32::MAX))
 }
 
@@ -164,6 +234,24 @@ mod tests {
         // A trickle keeps its last core, silence does not.
         assert_eq!(demand.spare(us(3999), 1), 0);
         assert_eq!(demand.spare(us(4000), 1), 1);
+    }
+
+    /// D = 500 us, t_sw = 2 ms, t = 20 us: a core comes 1.52 ms too late.
+    #[test]
+    fn what_is_expected_before_a_core_can_help() {
+        let service = ServiceSetup { switch_cost: us(2_000), ..service(20_000, 500, 1_000_000) };
+        let mut demand = Demand::new(&service, Auto::Auto, 16);
+        assert_eq!(demand.growth(us(0), 0), 0, "nobody looks ahead");
+        demand.look_ahead(&service);
+        (0..800).for_each(|packet| demand.count_arrival(Time::from_ns(packet * 5_000)));
+        // 400 packets in each of two windows, of which the mean has half and a quarter: 300, and 228 of them in 1.52 ms.
+        assert_eq!(demand.growth(us(4_000), 0), 228);
+        assert_eq!(demand.growth(us(4_000), 2), 228 - 2 * 76);
+        assert_eq!(demand.growth(us(4_000), 3), 0);
+        assert_eq!(demand.growth(us(6_000), 0), 114, "a silent window");
+        let mut enough = Demand::new(&ServiceSetup { tolerance: us(2_020), ..service }, Auto::Auto, 16);
+        enough.look_ahead(&ServiceSetup { tolerance: us(2_020), ..service });
+        assert!(enough.forecast.is_none(), "D = t_sw + t");
     }
 
     #[test]

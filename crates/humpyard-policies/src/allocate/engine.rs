@@ -7,11 +7,11 @@ use core::cmp::Reverse;
 
 use humpyard_core::choice;
 use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
-use humpyard_core::policy::{Auto, BuildError, Machine, Move, Setup};
+use humpyard_core::policy::{Auto, BuildError, Machine, Move, ServiceSetup, Setup};
 use humpyard_core::storage::{IdRing, IdRings, IdSet};
 use humpyard_core::unit::Time;
 
-use super::demand::{Demand, WINDOW_MAX};
+use super::demand::{Demand, WINDOW_MAX, packets_in_time};
 use super::r#static::{check_cores, deal, guaranteed_cores};
 
 choice! {
@@ -23,6 +23,16 @@ choice! {
         OncePerSwitchTime = "once-per-tsw",
         /// Never: cores are forced only up to the guarantee.
         Never = "never",
+    }
+}
+
+choice! {
+    /// Whether cores are asked for before a queue is too long.
+    pub enum Proactive {
+        /// No.
+        Never = "never",
+        /// By a moving average of the arrivals, where a switch and a packet take longer than is tolerated.
+        Ewma = "ewma",
     }
 }
 
@@ -69,6 +79,15 @@ pub(super) trait Rules {
     fn unmarked(&self, engine: &Engine, moment: Moment<'_>, to: ServiceId) -> Unmarked;
 }
 
+/// With no mark anywhere, a service in need has a core by force or not at all.
+pub(super) struct Forced;
+
+impl Rules for Forced {
+    fn unmarked(&self, _: &Engine, _: Moment<'_>, _: ServiceId) -> Unmarked {
+        Unmarked::Force
+    }
+}
+
 /// What is known of one service.
 #[derive(Clone, Debug)]
 struct Service {
@@ -76,6 +95,9 @@ struct Service {
     /// Its guarantee in whole cores.
     guaranteed: u32,
     switch_cost: Time,
+    tolerance: Time,
+    /// Time of a packet on a core of usual speed, in ns.
+    packet_time: u64,
     /// Its marked cores.
     marked: u32,
     /// When it last took a core beyond its need and guarantee.
@@ -97,6 +119,10 @@ pub(super) struct Engine {
     seekers: IdSet<ServiceId>,
     /// Scratch for the shares in overload, by service.
     shares: Vec<u32>,
+    /// The speeds of cores, in thousandths, if not all are the same.
+    speeds: Option<IdVec<CoreId, u32>>,
+    /// Whether cores keep the code of several services, so that some moves cost nothing.
+    keeps_code: bool,
 }
 
 impl Engine {
@@ -115,10 +141,12 @@ impl Engine {
             )));
         }
         let guaranteed = guaranteed_cores(setup);
-        let service = |(service, &guaranteed)| Service {
-            demand: Demand::new(service, window, setup.cores),
+        let service = |(service, &guaranteed): (&ServiceSetup<'_>, &usize)| Service {
+            demand: Demand::of_packets(service, packet_time(setup, service), window, setup.cores),
             guaranteed: guaranteed as u32,
             switch_cost: service.switch_cost,
+            tolerance: service.tolerance,
+            packet_time: service.packet_time.as_ns().max(1),
             marked: 0,
             latest_extra: None,
         };
@@ -130,7 +158,18 @@ impl Engine {
             marks_of: IdRings::new(setup.services.len(), setup.cores),
             seekers: IdSet::new(setup.services.len()),
             shares: vec![0; setup.services.len()],
+            speeds: uneven_speeds(setup),
+            keeps_code: setup.services_per_core > 1,
         })
+    }
+
+    /// Has services look ahead for which a core comes too late otherwise.
+    #[must_use]
+    pub(super) fn looking_ahead(mut self, setup: &Setup<'_>) -> Self {
+        for (service, setup) in self.services.iter_mut().zip(setup.services) {
+            service.demand.look_ahead(setup);
+        }
+        self
     }
 
     pub(super) fn check(&self) {
@@ -244,11 +283,11 @@ impl Engine {
     }
 
     /// A core for a service that has none marked: the one of another service marked longest, else as the rules say.
-    fn acquire(&mut self, moment: Moment<'_>, to: ServiceId, rules: &impl Rules) -> Option<Move> {
+    pub(super) fn acquire(&mut self, moment: Moment<'_>, to: ServiceId, rules: &impl Rules) -> Option<Move> {
         for other in self.services.ids().filter(|&other| other != to) {
             self.refresh(moment, other);
         }
-        let core = match self.marks.front() {
+        let core = match self.marked_longest(moment.machine, to) {
             Some(core) => core,
             None => match rules.unmarked(self, moment, to) {
                 Unmarked::Take(core) => core,
@@ -259,6 +298,22 @@ impl Engine {
         Some(self.give(moment, core, to))
     }
 
+    /// The core marked longest; first of those that keep the code of the service, which cost nothing.
+    fn marked_longest(&self, machine: &Machine, to: ServiceId) -> Option<CoreId> {
+        let kept = self.keeps_code.then(|| self.marks.iter().find(|&core| machine.keeps(core, to))).flatten();
+        kept.or_else(|| self.marks.front())
+    }
+
+    /// An idle core of another service, with no packet to take, that keeps the code of this one: a move that costs nothing.
+    pub(super) fn kept_idle(&self, machine: &Machine, to: ServiceId) -> Option<CoreId> {
+        if !self.keeps_code {
+            return None;
+        }
+        let spare = |id: ServiceId| machine.service(id).idle > machine.service(id).waiting;
+        let others = machine.services().ids().filter(|&id| id != to && spare(id));
+        others.flat_map(|id| machine.idle(id)).find(|&core| machine.keeps(core, to))
+    }
+
     /// The order that a core goes to a service.
     pub(super) fn give(&mut self, moment: Moment<'_>, core: CoreId, to: ServiceId) -> Move {
         self.unmark(core);
@@ -267,7 +322,7 @@ impl Engine {
     }
 
     /// In overload: the core to be forced from a service that holds more than its share.
-    fn force(&mut self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
+    pub(super) fn force(&mut self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
         let held = moment.machine.service(to).cores;
         let is_extra = held >= self.entitled(moment, to);
         if is_extra && !self.may_take_extra(moment.now, to) {
@@ -309,20 +364,58 @@ impl Engine {
 
     /// The cores that each service should hold in overload: need up to the guarantee, the rest one by one to the queue
     /// furthest beyond its limit; ties to a service that holds them already, then to the lower id.
+    ///
+    /// Each core that a queue gets takes c packets off what it is beyond its limit, so all is known once it is known down to which
+    /// excess queues get cores.
     fn share_out(&mut self, moment: Moment<'_>) {
         for id in self.services.ids() {
             self.shares[id.index()] = self.entitled(moment, id);
         }
-        let left = moment.machine.cores().len() as u32 - self.shares.iter().sum::<u32>();
-        for _ in 0..left {
-            let rank = |id: ServiceId| {
-                let share = self.shares[id.index()];
-                let excess = i64::from(moment.backlog(id)) - self.demand(id).limit(share) as i64;
-                (excess, moment.machine.service(id).cores > share, Reverse(id))
-            };
-            let neediest = self.services.ids().max_by_key(|&id| rank(id)).expect("at least one service");
-            self.shares[neediest.index()] += 1;
+        let mut left = moment.machine.cores().len() as u32 - self.shares.iter().sum::<u32>();
+        if left == 0 {
+            return;
         }
+        let level = self.level(moment, left);
+        for id in self.services.ids() {
+            let cores = self.cores_above(moment, id, level, left);
+            self.shares[id.index()] += cores;
+            left -= cores;
+        }
+        for holds in [true, false] {
+            for id in self.services.ids() {
+                let has_surplus = |share| moment.machine.service(id).cores > share;
+                while left > 0 && self.residual(moment, id) == level && has_surplus(self.shares[id.index()]) == holds {
+                    self.shares[id.index()] += 1;
+                    left -= 1;
+                }
+            }
+        }
+    }
+
+    /// The least excess such that queues are brought down to it by so many cores at most.
+    fn level(&self, moment: Moment<'_>, left: u32) -> i64 {
+        let most = self.services.ids().map(|id| self.residual(moment, id)).max().expect("at least one service");
+        let step = self.services.iter().map(|service| service.demand.limit(1)).max().unwrap_or(0);
+        let (mut low, mut high) = (most - step as i64 * (i64::from(left) + 1) - 1, most);
+        while low + 1 < high {
+            let middle = low + (high - low) / 2;
+            let above = self.services.ids().map(|id| u64::from(self.cores_above(moment, id, middle, left)));
+            if above.sum::<u64>() > u64::from(left) { low = middle } else { high = middle }
+        }
+        high
+    }
+
+    /// By how much a queue is beyond the limit of its share.
+    fn residual(&self, moment: Moment<'_>, id: ServiceId) -> i64 {
+        i64::from(moment.backlog(id)) - self.demand(id).limit(self.shares[id.index()]) as i64
+    }
+
+    /// The cores that bring a queue down to this excess, or one more than are left.
+    fn cores_above(&self, moment: Moment<'_>, id: ServiceId, level: i64, left: u32) -> u32 {
+        let above = u64::try_from(self.residual(moment, id) - level).unwrap_or(0);
+        let step = self.demand(id).limit(1);
+        let cores = if above > 0 && step == 0 { u64::MAX } else { above.div_ceil(step.max(1)) };
+        cores.min(u64::from(left) + 1) as u32
     }
 
     /// Marks as many cores of a service with an empty queue as its arrivals do not need (equation 6).
@@ -330,6 +423,9 @@ impl Engine {
     pub(super) fn refresh(&mut self, moment: Moment<'_>, id: ServiceId) {
         if moment.backlog(id) > 0 {
             return;
+        }
+        if self.speeds.is_some() {
+            return self.mark_by_speed(moment, id);
         }
         let spare = self.services[id].demand.spare(moment.now, moment.machine.service(id).cores);
         if self.services[id].marked != spare {
@@ -347,25 +443,78 @@ impl Engine {
             let unmarked = |core: &CoreId| self.owner[*core].is_none();
             let core = machine.idle(id).find(unmarked).or_else(|| machine.held(id).find(unmarked));
             let Some(core) = core else { break };
-            self.owner[core] = Some(id);
-            self.marks.push_back(core);
-            self.marks_of.push_back(id, core);
-            self.services[id].marked += 1;
+            self.mark_one(id, core);
         }
+    }
+
+    fn mark_one(&mut self, id: ServiceId, core: CoreId) {
+        self.owner[core] = Some(id);
+        self.marks.push_back(core);
+        self.marks_of.push_back(id, core);
+        self.services[id].marked += 1;
+    }
+
+    /// Equation 6 where cores are not alike: those left unmarked are as fast together as the arrivals need.
+    fn mark_by_speed(&mut self, moment: Moment<'_>, id: ServiceId) {
+        let machine = moment.machine;
+        let service = &mut self.services[id];
+        let (packets, window) = service.demand.latest(moment.now);
+        let work = u128::from(packets) * u128::from(service.packet_time);
+        let needed = (1000 * work).div_ceil(u128::from(window)) as u64;
+        let mut left = self.unmarked(machine, id).map(|core| self.speed(core)).sum::<u64>();
+        while left < needed
+            && let Some(core) = self.marks_of.back(id)
+        {
+            self.unmark(core);
+            left += self.speed(core);
+        }
+        loop {
+            let spare = |core: &CoreId| self.owner[*core].is_none() && left >= needed + self.speed(*core);
+            let Some(core) = machine.idle(id).find(spare).or_else(|| machine.held(id).find(spare)) else { break };
+            left -= self.speed(core);
+            self.mark_one(id, core);
+        }
+    }
+
+    fn speed(&self, core: CoreId) -> u64 {
+        self.speeds.as_ref().map_or(1000, |speeds| u64::from(speeds[core]))
+    }
+
+    /// The cores of a service that are not marked.
+    fn unmarked(&self, machine: &Machine, id: ServiceId) -> impl Iterator<Item = CoreId> {
+        let cores = machine.cores();
+        cores.ids().filter(move |&core| cores[core].service == id && self.owner[core].is_none())
+    }
+
+    /// Equations 2 and 3 where cores are not alike: the longest queue that the unmarked cores of a service serve in time.
+    fn limit_by_speed(&self, machine: &Machine, id: ServiceId) -> u64 {
+        let Service { tolerance, packet_time, .. } = self.services[id];
+        let in_time = |core| packets_in_time(tolerance, scaled_time(packet_time, self.speed(core)));
+        self.unmarked(machine, id).map(in_time).sum()
     }
 
     /// q − Qlim over the cores that are not marked.
     #[inline]
-    fn excess(&self, moment: Moment<'_>, id: ServiceId) -> i64 {
+    pub(super) fn excess(&self, moment: Moment<'_>, id: ServiceId) -> i64 {
         let service = &self.services[id];
         let cores = moment.machine.service(id).cores - service.marked;
-        i64::from(moment.backlog(id)) - service.demand.limit(cores) as i64
+        let limit = match self.speeds {
+            None => service.demand.limit(cores),
+            Some(_) => self.limit_by_speed(moment.machine, id),
+        };
+        let queue = u64::from(moment.backlog(id)).saturating_add(service.demand.growth(moment.now, cores));
+        queue as i64 - limit as i64
     }
 
     /// Whether a service has more packets waiting than its cores serve in time.
     #[inline]
     pub(super) fn is_eligible(&self, moment: Moment<'_>, id: ServiceId) -> bool {
         moment.backlog(id) > 0 && self.excess(moment, id) > 0
+    }
+
+    /// Whether no core is marked.
+    pub(super) fn marks_nothing(&self) -> bool {
+        self.marks.is_empty()
     }
 
     /// Whether a core is marked.
@@ -380,7 +529,7 @@ impl Engine {
     }
 
     /// Takes back the newest mark of a service; false if it has none.
-    fn unmark_newest(&mut self, id: ServiceId) -> bool {
+    pub(super) fn unmark_newest(&mut self, id: ServiceId) -> bool {
         let newest = self.marks_of.back(id);
         newest.is_some_and(|core| {
             self.unmark(core);
@@ -397,6 +546,24 @@ impl Engine {
     }
 }
 
+/// What a packet of a service takes the cores of this run in the mean, in ns.
+pub(super) fn packet_time(setup: &Setup<'_>, service: &ServiceSetup<'_>) -> u64 {
+    let all = (0..setup.cores).map(|core| u64::from(setup.speed(CoreId::from_index(core)))).sum::<u64>();
+    scaled_time(service.packet_time.as_ns().max(1), all / setup.cores as u64)
+}
+
+/// What takes so long at usual speed, at this one, in thousandths of it.
+fn scaled_time(ns: u64, speed: u64) -> u64 {
+    if speed == 1000 { ns } else { (ns.saturating_mul(1000) / speed.max(1)).max(1) }
+}
+
+/// The speeds of cores, if not all are the same.
+fn uneven_speeds(setup: &Setup<'_>) -> Option<IdVec<CoreId, u32>> {
+    let speeds: IdVec<CoreId, u32> = IdVec::from_fn(setup.cores, |core| setup.speed(core));
+    let first = setup.speed(CoreId(0));
+    speeds.iter().any(|&speed| speed != first).then_some(speeds)
+}
+
 /// The core that a service parts with most easily: the one idle longest, else, with none idle, the one held longest.
 fn takeable(machine: &Machine, id: ServiceId) -> Option<CoreId> {
     machine.idle(id).next().or_else(|| machine.held(id).next())
@@ -407,8 +574,9 @@ mod tests {
     use super::*;
     use crate::allocate::testing::{packets_wait, service, us};
     use crate::testing::setup;
+    use humpyard_core::random::Seed;
 
-    fn engine(services: &[humpyard_core::policy::ServiceSetup<'_>], cores: usize) -> (Engine, Machine) {
+    fn engine(services: &[ServiceSetup<'_>], cores: usize) -> (Engine, Machine) {
         let window = Auto::Given(20_000_000);
         let setup = Setup { services, ..setup(cores, 1, &[]) };
         let engine = Engine::new("test", ExtraReclaim::Literal, window, &setup).unwrap();
@@ -443,6 +611,119 @@ mod tests {
         }
         engine.share_out(Moment::new(us(10_000), &machine));
         assert_eq!(engine.shares, [6, 3, 1]);
+    }
+
+    /// As the specification says it: one core after the other to the queue furthest beyond its limit.
+    #[test]
+    fn shares_in_overload_are_those_of_one_core_after_the_other() {
+        let mut random = Seed(9).stream("test");
+        for _ in 0..3_000 {
+            let draw = |time| service(time, 50, 150_000);
+            let services = [1_000, 7_000, 20_000, 30_000, 60_000].map(draw);
+            let (mut engine, _) = engine(&services, 12);
+            let initial = (0..12).map(|_| ServiceId(random.below(5) as u16)).collect();
+            let mut machine = Machine::new(&initial, 5);
+            initial.ids().for_each(|core| machine.on_dispatch(Time::ZERO, core));
+            for id in engine.services.ids() {
+                packets_wait(&mut machine, id, random.below(8) as u32 * random.below(20) as u32, us(1));
+            }
+            let moment = Moment::new(us(1), &machine);
+            engine.share_out(moment);
+            let found = engine.shares.clone();
+            for id in engine.services.ids() {
+                engine.shares[id.index()] = engine.entitled(moment, id);
+            }
+            while engine.shares.iter().sum::<u32>() < 12 {
+                let rank = |id: ServiceId| {
+                    let holds = machine.service(id).cores > engine.shares[id.index()];
+                    (engine.residual(moment, id), holds, Reverse(id))
+                };
+                let neediest = engine.services.ids().max_by_key(|&id| rank(id)).unwrap();
+                engine.shares[neediest.index()] += 1;
+            }
+            assert_eq!(found, engine.shares);
+        }
+    }
+
+    /// D = 100 us, t = 10 us: a core of half the speed serves 5 in time, one of twice the speed 20, the first of them at once.
+    #[test]
+    fn cores_of_unequal_speed() {
+        let services = [service(10_000, 100, 1_000_000), service(10_000, 100, 0)];
+        let speeds = [2000, 1000, 500, 500, 1000];
+        let setup = Setup { services: &services, speeds: &speeds, ..setup(5, 1, &[]) };
+        let mut engine = Engine::new("test", ExtraReclaim::Literal, Auto::Given(100_000), &setup).unwrap();
+        let initial = [0, 0, 0, 0, 1].map(ServiceId).into_iter().collect();
+        let mut machine = Machine::new(&initial, 2);
+        assert_eq!(engine.limit_by_speed(&machine, ServiceId(0)), 19 + 9 + 4 + 4);
+        assert_eq!(engine.demand(ServiceId(0)).packet_time, 10_000, "the mean is as usual");
+        // 16 packets in 100 us need a speed of 1.6 of 4: the fast one is left, for 2 without it are enough and it is first.
+        (0..16).for_each(|_| engine.count_arrival(us(1), ServiceId(0)));
+        engine.refresh(Moment::new(us(2), &machine), ServiceId(0));
+        assert_eq!(engine.marks.iter().collect::<Vec<_>>(), [CoreId(0)]);
+        (0..16).for_each(|_| engine.count_arrival(us(2), ServiceId(0)));
+        engine.refresh(Moment::new(us(2), &machine), ServiceId(0));
+        assert_eq!(engine.marks.iter().collect::<Vec<_>>(), [CoreId(2)], "3.2: half a core is spared");
+        assert_eq!(engine.limit_by_speed(&machine, ServiceId(0)), 19 + 9 + 4);
+        engine.refresh(Moment::new(us(200), &machine), ServiceId(0));
+        assert_eq!(engine.marks.len(), 4, "silence");
+        machine.on_dispatch(us(200), CoreId(0));
+        engine.check();
+    }
+
+    /// Where all cores are as usual, the equations for unequal ones say what the plain ones do, whatever happens.
+    #[test]
+    fn equal_speeds_are_the_plain_case() {
+        let mut random = Seed(5).stream("test");
+        let services = [service(10_000, 100, 600_000), service(3_000, 200, 400_000)];
+        let (mut plain, mut machine) = engine(&services, 6);
+        let (mut by_speed, _) = engine(&services, 6);
+        by_speed.speeds = Some(IdVec::from_fn(6, |_| 1000));
+        for step in 0..20_000 {
+            let (now, id) = (us(step / 2), ServiceId(random.below(2) as u16));
+            let core = CoreId(random.below(6) as u16);
+            match random.below(4) {
+                0 => {
+                    plain.count_arrival(now, id);
+                    by_speed.count_arrival(now, id);
+                }
+                1 => machine.on_dispatch(now, core),
+                2 => machine.on_idle(now, core),
+                _ => packets_wait(&mut machine, id, random.below(40) as u32, now),
+            }
+            let moment = Moment::new(now, &machine);
+            assert_eq!(plain.excess(moment, id), by_speed.excess(moment, id));
+            let orders = [&mut plain, &mut by_speed].map(|engine| {
+                engine.refresh(moment, id);
+                engine.need(moment, id, &Forced)
+            });
+            assert_eq!(orders[0], orders[1]);
+            if let Some(order) = orders[0] {
+                machine.on_move(order, true);
+                machine.on_switched(now, order.core);
+            }
+            assert!(plain.marks.iter().eq(by_speed.marks.iter()));
+        }
+    }
+
+    /// A marked core that keeps the service's code goes before the one marked longest.
+    #[test]
+    fn a_move_that_costs_nothing_goes_first() {
+        let services = [service(10_000, 100, 500_000); 2];
+        let mut setup = Setup { services: &services, ..setup(4, 1, &[]) };
+        for (services_per_core, goes) in [(1, 2), (2, 3)] {
+            setup.services_per_core = services_per_core;
+            let mut engine = Engine::new("test", ExtraReclaim::Literal, Auto::Auto, &setup).unwrap();
+            let initial = [0, 0, 1, 0].map(ServiceId).into_iter().collect();
+            let mut machine = Machine::new(&initial, 2).keeping(services_per_core);
+            machine.on_move(Move { core: CoreId(3), to: ServiceId(1) }, true);
+            machine.on_switched(us(1), CoreId(3));
+            packets_wait(&mut machine, ServiceId(0), 19, us(1_000));
+            [CoreId(0), CoreId(1)].into_iter().for_each(|core| machine.on_dispatch(us(1), core));
+            let order = engine.need(Moment::new(us(1_000), &machine), ServiceId(0), &Forced);
+            assert_eq!(order, Some(Move { core: CoreId(goes), to: ServiceId(0) }), "{services_per_core} kept");
+            let free = engine.kept_idle(&machine, ServiceId(0));
+            assert_eq!(free, (services_per_core > 1).then_some(CoreId(3)));
+        }
     }
 
     #[test]

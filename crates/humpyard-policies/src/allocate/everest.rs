@@ -11,13 +11,16 @@
 //! the others do.
 //!
 //! **Cost.** O(1) and the marked cores passed over, while queues are within their limits; O(services) when a core is sought;
-//! O(services · cores) when one is forced.
+//! O(services · log c) when one is forced.
 //!
 //! **Invariants.** Every marked core is in the order of all marks and in that of its service's, longest marked first.
 //!
 //! **Departures.** The paper's busy loop is event driven here. Need is the larger of what the queue and what the rate asks for;
 //! the paper gives no formula. In overload a service takes an extra core at most once per switch time, or two long queues
-//! would move it back and forth: `extra-reclaim=literal` is the paper's text.
+//! would move it back and forth: `extra-reclaim=literal` is the paper's text. Cores of unequal speed count for what they serve in
+//! time, and of marked cores one that keeps the code of the service goes first: the paper only says that this can be done.
+//! `proactive=ewma` is the forecast that the paper tried and dropped, of which it gives no formula: what is expected to arrive, and
+//! not to be served, while a core comes too late counts as if it waited already.
 
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
 use humpyard_core::params;
@@ -27,14 +30,16 @@ use humpyard_core::policy::{
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
-pub use super::engine::ExtraReclaim;
-use super::engine::{Engine, Moment, Rules, Unmarked};
+use super::engine::{Engine, Forced, Moment};
+pub use super::engine::{ExtraReclaim, Proactive};
 
 params! {
     /// Parameters of Everest.
     pub struct EverestParams {
         /// When a service in overload may take a core beyond its need and guarantee.
         extra_reclaim: ExtraReclaim = ExtraReclaim::OncePerSwitchTime;
+        /// Whether cores are asked for by a forecast of arrivals, where a switch and a packet take longer than is tolerated.
+        proactive: Proactive = Proactive::Never;
         /// Over how long the rate of arrivals is measured; `auto` is the switch cost.
         window: Auto = Auto::Auto, unit "ns";
     }
@@ -57,10 +62,12 @@ impl Build for Everest {
         promises: &[Promise::Isolation],
         complexity: "O(1); O(services) when a core is sought",
     };
-    const VARIANTS: &'static [&'static str] = &["extra-reclaim=literal", "extra-reclaim=never"];
+    const VARIANTS: &'static [&'static str] =
+        &["extra-reclaim=literal", "extra-reclaim=never", "proactive=ewma,window=5000"];
 
     fn new(params: &EverestParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { engine: Engine::new("everest", params.extra_reclaim, params.window, setup)? })
+        let engine = Engine::new("everest", params.extra_reclaim, params.window, setup)?;
+        Ok(Self { engine: if params.proactive == Proactive::Ewma { engine.looking_ahead(setup) } else { engine } })
     }
 }
 
@@ -106,20 +113,12 @@ impl Allocate for Everest {
     }
 }
 
-/// With no mark anywhere, a service in need has a core by force or not at all.
-struct Forced;
-
-impl Rules for Forced {
-    fn unmarked(&self, _: &Engine, _: Moment<'_>, _: ServiceId) -> Unmarked {
-        Unmarked::Force
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::allocate::testing::{Outcome, Scenario, service, us};
     use alloc::vec;
+    use alloc::vec::Vec;
     use humpyard_core::policy::ServiceSetup;
 
     const A: ServiceId = ServiceId(0);
@@ -149,6 +148,44 @@ mod tests {
         let outcome = burst(21, 100, 90);
         assert_eq!((outcome.late, outcome.switches), (0, 1));
         assert_eq!(burst(18, 100, 50).switches, 0, "no core is fetched for a short queue");
+    }
+
+    /// Equation 5 to the nanosecond, with one core: the packet that makes A fetch the idle core of B is done after a switch and a
+    /// packet, and in time if and only if so much is tolerated.
+    #[test]
+    fn a_fetched_core_is_in_time_to_the_nanosecond() {
+        for (tolerance_ns, packets, late) in [(109_999, 11, 1), (110_000, 12, 0)] {
+            let service = ServiceSetup {
+                switch_cost: us(100),
+                tolerance: Time::from_ns(tolerance_ns),
+                ..service(10_000, 0, 500_000)
+            };
+            let run = |packets: usize| {
+                let arrivals = vec![(Time::ZERO, A); packets];
+                Scenario { cores: 2, services: &[service; 2], arrivals: &arrivals }.run::<Everest>()
+            };
+            let outcome = run(packets);
+            assert_eq!((outcome.late, outcome.switches), (late, 1), "D = {tolerance_ns} ns");
+            assert_eq!(outcome.completions.last().map(|&(time, _)| time), Some(us(110)));
+            let fewer = run(packets - 1);
+            assert_eq!((fewer.late, fewer.switches), (0, 0), "one packet less fetches none");
+        }
+    }
+
+    /// D < t_sw + t: with a forecast a core is asked for before the queue is too long, and fewer packets are late.
+    #[test]
+    fn a_forecast_asks_earlier() {
+        let service = ServiceSetup { switch_cost: us(400), ..service(10_000, 200, 500_000) };
+        // 2 ms of as much as a core can do, then three times as much.
+        let slow = (0..200).map(|number| (us(10 * number), A));
+        let fast = (0..600).map(|number| (us(2_000) + Time::from_ns(3_333 * number), A));
+        let arrivals: Vec<_> = slow.chain(fast).collect();
+        let scenario = Scenario { cores: 6, services: &[service; 2], arrivals: &arrivals };
+        let [reactive, proactive] = [Proactive::Never, Proactive::Ewma].map(|proactive| {
+            scenario.run_with::<Everest>(&EverestParams { proactive, ..EverestParams::default() }, true)
+        });
+        assert!(proactive.late <= reactive.late, "{} after {}", proactive.late, reactive.late);
+        assert!(proactive.switches >= reactive.switches);
     }
 
     /// Isolation: B has flooded every core for a while when A, silent so far, needs its two. One switch and one packet later

@@ -10,7 +10,7 @@
 //! **Promises.** Isolation: a service that needs them has min(need, guarantee) cores after one switch and one packet, whatever
 //! the others do; a service without a core from its latest start.
 //!
-//! **Cost.** O(1) and the marked cores passed over, while queues are short; O(services) when a core is sought; O(services · cores)
+//! **Cost.** O(1) and the marked cores passed over, while queues are short; O(services) when a core is sought; O(services · log c)
 //! when one is forced.
 //!
 //! **Invariants.** Those of `everest`. Only services without a core have a deadline.
@@ -23,11 +23,13 @@ use humpyard_core::id::{CoreId, IdVec, ServiceId};
 use humpyard_core::policy::{
     Allocate, Auto, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise, ServiceSetup, Setup,
 };
-use humpyard_core::storage::{IdSet, IndexedHeap};
+use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
 
-use super::engine::{Engine, ExtraReclaim, Moment, Rules, Unmarked};
+use super::deadlines::Deadlines;
+use super::engine::{Engine, ExtraReclaim, Moment, Rules, Unmarked, packet_time};
+use super::idle::LongestIdle;
 
 choice! {
     /// Which rules hold.
@@ -50,6 +52,9 @@ params! {
         theta: f64 = 1.0, in 0.0..=1e6;
         /// For how many switch times a core must have been idle to be lent.
         phi: f64 = 1.0, in 0.0..=1e6;
+        /// For how long a core may be busy that is given away, for which services without a core allow; `auto` is the longest packet
+        /// time.
+        mu: Auto = Auto::Auto, unit "ns";
         /// When a service in overload may take a core beyond its need and guarantee.
         extra_reclaim: ExtraReclaim = ExtraReclaim::Never;
         /// Over how long the rate of arrivals is measured; `auto` is the switch cost.
@@ -79,7 +84,7 @@ struct Envelope {
     /// Whether drain test and ski rental hold.
     lends: bool,
     limits: IdVec<ServiceId, Limits>,
-    /// The longest packet time (μ): so long may a core be busy that was given away.
+    /// So long may a core be busy that was given away (μ).
     longest: u64,
 }
 
@@ -90,9 +95,7 @@ pub struct EverestEnv {
     engine: Engine,
     rules: Envelope,
     /// The latest start of each service without a core that waits for it.
-    deadlines: IndexedHeap<ServiceId, Time>,
-    /// Services whose latest start has come, and that were not asked for yet.
-    urgent: IdSet<ServiceId>,
+    deadlines: Deadlines,
 }
 
 impl Build for EverestEnv {
@@ -112,29 +115,25 @@ impl Build for EverestEnv {
         Ok(Self {
             engine: Engine::new("everest-env", params.extra_reclaim, params.window, setup)?,
             rules: Envelope::new(params, setup),
-            deadlines: IndexedHeap::new(setup.services.len()),
-            urgent: IdSet::new(setup.services.len()),
+            deadlines: Deadlines::new(setup),
         })
     }
 }
 
 impl Policy for EverestEnv {
     fn next_timeout(&self) -> Option<Time> {
-        self.deadlines.peek().map(|(time, _)| time)
+        self.deadlines.next()
     }
 
     fn on_timeout(&mut self, now: Time) {
-        while let Some((_, id)) = self.deadlines.peek().filter(|&(time, _)| time <= now) {
-            self.deadlines.remove(id);
-            self.urgent.insert(id);
-        }
+        self.deadlines.on_timeout(now);
     }
 
     fn check(&self) {
         self.engine.check();
         for id in self.rules.limits.ids() {
             assert!(
-                self.rules.limits[id].waits || !self.deadlines.contains(id),
+                self.rules.limits[id].waits || !self.deadlines.is_set(id),
                 "service {id} has a deadline, and does not wait"
             );
         }
@@ -205,6 +204,11 @@ impl EverestEnv {
     /// A core for a service beyond its limit, or for one whose backlog would outlive a switch.
     #[inline]
     fn help(&mut self, moment: Moment<'_>, id: ServiceId) -> Option<Move> {
+        if self.rules.lends
+            && let Some(core) = self.engine.kept_idle(moment.machine, id)
+        {
+            return Some(self.engine.give(moment, core, id));
+        }
         if !self.engine.note(moment, id, &self.rules) {
             return None;
         }
@@ -240,19 +244,19 @@ impl EverestEnv {
         }
         let idle = LongestIdle::of(moment.machine);
         let low = self.engine.seekers().filter(|&id| rules.outlives_switch(moment, id));
-        let helped = low.filter(|&id| idle.for_so_long(moment, id, rules.limits[id].rent).is_some());
+        let helped = low.filter(|&id| idle.for_so_long(moment.now, id, rules.limits[id].rent).is_some());
         let longest = helped.reduce(|longest, id| if rules.is_longer(moment, id, longest) { id } else { longest })?;
         self.lend(moment, longest)
     }
 
     /// The latest start of services has come.
     fn on_urgent(&mut self, moment: Moment<'_>) -> Option<Move> {
-        while let Some(id) = self.urgent.first() {
+        while let Some(id) = self.deadlines.due() {
             let order = self.engine.need(moment, id, &self.rules);
             if order.is_some() {
                 return order;
             }
-            self.urgent.remove(id);
+            self.deadlines.met(id);
             self.arm(moment, id);
         }
         None
@@ -263,13 +267,8 @@ impl EverestEnv {
         if !self.rules.limits[id].waits || moment.machine.service(id).cores > 0 {
             return;
         }
-        match self.rules.latest_start(moment, id) {
-            Some(Time::MAX) | None => {}
-            Some(deadline) if deadline > moment.now => self.deadlines.set(id, deadline),
-            Some(_) if self.deadlines.contains(id) => {}
-            Some(_) => {
-                self.deadlines.set(id, moment.now + Time::from_ns(self.rules.limits[id].switch_cost.max(AGAIN_MIN)))
-            }
+        if let Some(latest) = self.rules.latest_start(moment, id).filter(|&latest| latest < Time::MAX) {
+            self.deadlines.set(moment.now, id, latest);
         }
     }
 }
@@ -293,7 +292,7 @@ impl Rules for Envelope {
             };
         }
         let rented = if self.lends {
-            LongestIdle::of(moment.machine).for_so_long(moment, to, self.limits[to].short_rent)
+            LongestIdle::of(moment.machine).for_so_long(moment.now, to, self.limits[to].short_rent)
         } else {
             None
         };
@@ -303,7 +302,8 @@ impl Rules for Envelope {
 
 impl Envelope {
     fn new(params: &EverestEnvParams, setup: &Setup<'_>) -> Self {
-        let packet_time = |service: &ServiceSetup<'_>| service.packet_time.as_ns().max(1);
+        let packet_time = |service: &ServiceSetup<'_>| packet_time(setup, service);
+        let longest = setup.services.iter().map(packet_time).max().expect("at least one service");
         let limits = |service: &ServiceSetup<'_>| {
             let (switch_cost, tolerance) = (service.switch_cost.as_ns(), service.tolerance.as_ns());
             Limits {
@@ -319,7 +319,7 @@ impl Envelope {
         Self {
             lends: params.rules != RuleSet::Evs,
             limits: setup.services.iter().map(limits).collect(),
-            longest: setup.services.iter().map(packet_time).max().expect("at least one service"),
+            longest: if let Auto::Given(mu) = params.mu { mu } else { longest },
         }
     }
 
@@ -358,7 +358,7 @@ impl Envelope {
     /// The core that may be lent to a service: ski rental.
     #[inline]
     fn lendable(&self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
-        LongestIdle::of(moment.machine).for_so_long(moment, to, self.limits[to].rent)
+        LongestIdle::of(moment.machine).for_so_long(moment.now, to, self.limits[to].rent)
     }
 
     /// Whether one service has a longer backlog per core than another; longest is one without cores.
@@ -378,49 +378,6 @@ impl Envelope {
     }
 }
 
-/// The core that has been idle longest, and since when, of those of a service that has no packet for it to take.
-type Idle = (Time, CoreId);
-
-/// The cores idle longest of the two services that have them.
-#[derive(Clone, Copy)]
-struct LongestIdle {
-    first: Option<(Idle, ServiceId)>,
-    second: Option<Idle>,
-}
-
-impl LongestIdle {
-    /// O(services).
-    fn of(machine: &Machine) -> Self {
-        let mut longest = Self { first: None, second: None };
-        let spare = machine.services().ids().filter(|&id| machine.service(id).idle > machine.service(id).waiting);
-        for id in spare {
-            let core = machine.idle(id).next();
-            let Some(idle) = core.and_then(|core| Some((machine.core(core).idle_since()?, core))) else { continue };
-            match longest.first {
-                Some((first, _)) if idle > first => {
-                    longest.second = Some(longest.second.map_or(idle, |second| second.min(idle)));
-                }
-                first => longest = Self { first: Some((idle, id)), second: first.map(|(idle, _)| idle) },
-            }
-        }
-        longest
-    }
-
-    /// The core of another service than this.
-    fn other_than(self, to: ServiceId) -> Option<Idle> {
-        match self.first {
-            Some((_, id)) if id == to => self.second,
-            first => first.map(|(idle, _)| idle),
-        }
-    }
-
-    /// That core, if it has been idle for so long, in ns.
-    fn for_so_long(self, moment: Moment<'_>, to: ServiceId, least: u64) -> Option<CoreId> {
-        let (since, core) = self.other_than(to)?;
-        (moment.now.since(since).as_ns() >= least).then_some(core)
-    }
-}
-
 /// So many times a span in ns, in fixed point.
 fn scaled(factor: f64, ns: u64) -> u64 {
     saturated((u128::from((factor * ONE as f64) as u64) * u128::from(ns)) >> 32)
@@ -432,8 +389,6 @@ fn saturated(ns: u128) -> u64 {
 
 /// One, in the fixed point of `theta` and `phi`.
 const ONE: u64 = 1 << 32;
-/// The shortest time after which an urgent service is asked for again, in ns.
-const AGAIN_MIN: u64 = 1_000;
 
 #[cfg(test)]
 mod tests {

@@ -112,10 +112,12 @@ pub(crate) fn integer_shares(weights: &[u64], cores: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allocate::testing;
     use crate::testing::setup;
     use alloc::string::ToString;
     use alloc::vec;
     use humpyard_core::policy::ServiceSetup;
+    use humpyard_core::random::Seed;
     use humpyard_core::unit::Time;
 
     #[test]
@@ -158,6 +160,33 @@ mod tests {
         let mut allocation = IdVec::from_fn(3, |_| ServiceId(9));
         policy.initial(&mut allocation);
         assert_eq!(allocation.as_slice(), [ServiceId(0), ServiceId(0), ServiceId(1)]);
+    }
+
+    /// Each service is a queue of its own before its cores: as packets take equally long, each waits for the one so many before it.
+    #[test]
+    fn it_is_a_queue_for_each_service() {
+        let services = [testing::service(10_000, 100, 600_000), testing::service(3_000, 100, 400_000)];
+        let mut random = Seed(3).stream("test");
+        let mut now = Time::ZERO;
+        let arrivals: Vec<(Time, ServiceId)> = (0..2_000)
+            .map(|_| {
+                now += Time::from_ns(random.exponential(1_500.0) as u64);
+                (now, ServiceId(random.below(2) as u16))
+            })
+            .collect();
+        let outcome = testing::Scenario { cores: 5, services: &services, arrivals: &arrivals }.run::<Static>();
+        for (id, cores) in [(ServiceId(0), 3), (ServiceId(1), 2)] {
+            let packet = services[id.index()].packet_time;
+            let mut done = vec![Time::ZERO; cores];
+            let own = arrivals.iter().filter(|&&(_, service)| service == id).enumerate();
+            let expected = own.map(|(nth, &(arrival, _))| {
+                done[nth % cores] = done[nth % cores].max(arrival) + packet;
+                done[nth % cores]
+            });
+            let found = outcome.completions.iter().filter(|&&(_, service)| service == id).map(|&(time, _)| time);
+            assert!(found.eq(expected), "service {id}");
+        }
+        assert_eq!(outcome.switches, 0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{CoreId, ServiceId, Slot};
 use humpyard_core::mechanism::{Never, Options, Scheduler};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Allocate, Build, Machine, ServiceSetup, Setup};
+use humpyard_core::policy::{Allocate, Build, Cause, Machine, ServiceSetup, Setup};
 use humpyard_core::unit::{Time, WorkUnit};
 
 use crate::share::fcfs::{Fcfs, FcfsParams};
@@ -34,6 +34,75 @@ pub(crate) const TABLE_2: [u64; 6] = [18_220, 13_270, 4_640, 10_090, 9_720, 1_78
 /// So many packets wait for a service, the first of which arrived then.
 pub(crate) fn packets_wait(machine: &mut Machine, service: ServiceId, waiting: u32, oldest: Time) {
     machine.set_waiting(service, waiting, (waiting > 0).then_some(oldest));
+}
+
+/// A policy and a machine without a mechanism; services and cores by number. Moves are made as they are ordered.
+pub(crate) struct Bench<A> {
+    pub(crate) policy: A,
+    pub(crate) machine: Machine,
+    waiting: Vec<u32>,
+}
+
+impl<A: Allocate + Build> Bench<A> {
+    /// Cores of these services at the start, all idle since 0.
+    pub(crate) fn new(params: &A::Params, services: &[ServiceSetup<'_>], cores: &[u16]) -> Self {
+        let policy = A::new(params, &Setup { services, ..setup(cores.len(), 1, &[]) }).unwrap();
+        let initial = cores.iter().copied().map(ServiceId).collect();
+        Self { policy, machine: Machine::new(&initial, services.len()), waiting: alloc::vec![0; services.len()] }
+    }
+
+    pub(crate) fn busy(mut self, cores: &[u16]) -> Self {
+        cores.iter().for_each(|&core| self.machine.on_dispatch(Time::ZERO, CoreId(core)));
+        self
+    }
+
+    /// So many packets wait for a service, the first of which has done so from now on, if there was none before.
+    pub(crate) fn waits(&mut self, now: Time, service: u16, waiting: u32) {
+        let before = core::mem::replace(&mut self.waiting[usize::from(service)], waiting);
+        let oldest = self.machine.service(ServiceId(service)).oldest.filter(|_| before > 0).unwrap_or(now);
+        packets_wait(&mut self.machine, ServiceId(service), waiting, oldest);
+    }
+
+    /// A packet has arrived, so that so many wait: the cores that move, and where they go.
+    pub(crate) fn arrival(&mut self, now: Time, service: u16, waiting: u32) -> Vec<(u16, u16)> {
+        self.waits(now, service, waiting);
+        self.policy.on_arrival(now, ServiceId(service));
+        self.moves(now, Cause::Arrival(ServiceId(service)))
+    }
+
+    /// A core is done with a packet that was delayed so long, and would go on with the next.
+    pub(crate) fn completion(&mut self, now: Time, core: u16, delay: Time) -> Vec<(u16, u16)> {
+        let core = CoreId(core);
+        self.policy.on_completion(now, core, self.machine.core(core).service, delay);
+        self.moves(now, Cause::Completion(core))
+    }
+
+    /// A core has nothing to serve.
+    pub(crate) fn idle(&mut self, now: Time, core: u16) -> Vec<(u16, u16)> {
+        self.machine.on_idle(now, CoreId(core));
+        self.moves(now, Cause::Idle(CoreId(core)))
+    }
+
+    /// The time has come that the policy asked for.
+    pub(crate) fn timeout(&mut self, now: Time) -> Vec<(u16, u16)> {
+        self.policy.on_timeout(now);
+        self.moves(now, Cause::Timeout)
+    }
+
+    fn moves(&mut self, now: Time, cause: Cause) -> Vec<(u16, u16)> {
+        let mut moves = Vec::new();
+        while let Some(order) = self.policy.reassign(now, cause, &self.machine) {
+            let is_empty = match cause {
+                Cause::Completion(core) if core == order.core => true,
+                _ => self.machine.core(order.core).idle_since().is_some(),
+            };
+            self.machine.on_move(order, is_empty);
+            moves.push((order.core.0, order.to.0));
+        }
+        self.machine.check();
+        self.policy.check();
+        moves
+    }
 }
 
 /// Packets that arrive for services on some cores, each of which takes the packet time of its service.

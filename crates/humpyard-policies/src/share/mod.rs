@@ -1,5 +1,6 @@
 //! Sharing: which client does an idle core serve?
 
+pub mod darc;
 pub mod drr;
 pub mod eevdf;
 pub mod efq;

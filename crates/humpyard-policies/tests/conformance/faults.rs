@@ -53,6 +53,10 @@ enum Fault {
     Abandons,
     /// Allocation: cores follow the first service and never come back.
     NeverReturns,
+    /// Leaves cores idle though packets of other services wait.
+    LeavesCoresIdle,
+    /// Gives idle cores to packets that come, and none that is done to packets that wait.
+    KeepsCores,
     /// Allocation: it moves cores although it said that it does not.
     MovesUnasked,
     /// Estimation: packets are no work.
@@ -179,12 +183,17 @@ impl Allocate for Allocation {
     }
 
     fn moves(&self) -> bool {
-        self.fault == Fault::NeverReturns
+        matches!(self.fault, Fault::NeverReturns | Fault::LeavesCoresIdle | Fault::KeepsCores)
     }
 
     fn reassign(&mut self, _: Time, cause: Cause, machine: &Machine) -> Option<Move> {
         let moves = matches!(self.fault, Fault::NeverReturns | Fault::MovesUnasked);
         let first = ServiceId(0);
+        if let (Fault::KeepsCores, Cause::Arrival(to)) = (self.fault, cause) {
+            let spare = |&id: &ServiceId| id != to && machine.service(id).idle > machine.service(id).waiting;
+            let other = machine.services().ids().find(spare).filter(|_| machine.service(to).backlog() > 0)?;
+            return machine.idle(other).next().map(|core| Move { core, to });
+        }
         let core = match cause {
             Cause::Arrival(service) if moves && service == first => machine
                 .cores()
@@ -243,7 +252,9 @@ impl Subject for Faulty {
         match (self.family, self.fault) {
             // Else that would be broken before the account.
             (_, Fault::ForgetsHeads) | (Family::Estimate, _) => &[],
-            (Family::Share, _) | (_, Fault::PromisesTooMuch) => &[Promise::WorkConserving],
+            (Family::Share, _) | (_, Fault::PromisesTooMuch | Fault::LeavesCoresIdle | Fault::KeepsCores) => {
+                &[Promise::WorkConserving]
+            }
             (_, Fault::Sprays) => &[Promise::FlowOrder],
             (_, Fault::CountsCores) => &[Promise::MinimalDisruption],
             (Family::Steer, _) => &[Promise::FlowOrder, Promise::MinimalDisruption],
@@ -318,6 +329,8 @@ fn every_check_catches_who_breaks_it() {
         (Family::Allocate, Fault::Hoards, "guaranteed cores at the start"),
         (Family::Allocate, Fault::Abandons, "has no core at the start"),
         (Family::Allocate, Fault::NeverReturns, "has 1 of 2 guaranteed cores"),
+        (Family::Allocate, Fault::LeavesCoresIdle, "waits, and a core of service"),
+        (Family::Allocate, Fault::KeepsCores, "has nothing to serve, and packets of service"),
         (Family::Allocate, Fault::MovesUnasked, "a policy that moves no cores moves core"),
         (Family::Estimate, Fault::Nothing, "a packet is estimated to be no work"),
         (Family::Estimate, Fault::Grows, "asked again, the estimator answers otherwise"),

@@ -183,7 +183,7 @@ impl<U: Subject> Trial<'_, U> {
                 explain(history, || disruption::verify(history, |setup| self.subject.steer(setup)))?;
             }
             // Watched in the run.
-            Promise::FlowOrder | Promise::WorkConserving | Promise::Isolation => {}
+            Promise::FlowOrder | Promise::WorkConserving | Promise::Isolation | Promise::Served => {}
         }
         Ok(Ok(()))
     }
@@ -220,8 +220,9 @@ impl<U: Subject> Trial<'_, U> {
 /// Whether there is a test for this promise of a policy of this family.
 fn is_tested(promise: Promise, family: Family) -> bool {
     match promise {
-        Promise::WorkConserving => matches!(family, Family::Steer | Family::Share),
-        Promise::FlowOrder => true,
+        Promise::WorkConserving => family != Family::Estimate,
+        // A run in which a packet is left over has failed.
+        Promise::FlowOrder | Promise::Served => true,
         Promise::MinimalDisruption => family == Family::Steer,
         Promise::Isolation => family == Family::Allocate,
         Promise::Fair(_) => false,

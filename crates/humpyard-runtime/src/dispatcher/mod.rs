@@ -269,6 +269,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let frame = mem::take(&mut self.held[dispatch.slot].frame);
             self.crew.give(now, core, &dispatch, frame);
             self.given.insert(core);
+            self.begin_switches(now);
         }
         let any = !self.given.is_empty();
         while let Some(core) = self.given.first() {

@@ -128,10 +128,16 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let frame = mem::take(&mut self.waiting_out[exit.place.index()]);
             self.send(frame)?;
         }
+        self.begin_switches(now);
+        Ok(())
+    }
+
+    /// Has the cores begin to switch that are to.
+    #[inline]
+    pub(super) fn begin_switches(&mut self, now: Time) {
         while let Some(switch) = self.live.measured.next_switch() {
             self.crew.switch(switch.core, now + switch.cost);
         }
-        Ok(())
     }
 
     /// Counts a packet at which its service panicked, and puts its frame aside.

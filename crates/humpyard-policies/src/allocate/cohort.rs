@@ -1,0 +1,150 @@
+//! Cohort: a core serves a service until its queue is empty, and then the next that has packets waiting.
+//!
+//! **Idea.** Packets of one kind are served in a row, so that code and data stay warm. Every packet that must wait makes its
+//! service ask for a core; a core is given up when its queue is empty, and never by force.
+//!
+//! **Source.** Larus, Parkes. Using cohort scheduling to enhance server performance. 2002; row Cohort of table 4 of Everest (paper
+//! everest), ALLOCATION section 5.
+//!
+//! **Promises.** Work conserving: no core stays idle while a packet waits that has not asked for one. No isolation: a service
+//! that never empties its queue keeps its cores.
+//!
+//! **Cost.** O(1); O(services) when a packet must wait, or a core is given up while packets wait.
+//!
+//! **Invariants.** A core is moved only while it has nothing to serve.
+//!
+//! **Departures.** None. The table says round robin of its beneficiaries, the text in proportion: that is `cohort-e`.
+
+use humpyard_core::id::{CoreId, IdVec, ServiceId};
+use humpyard_core::params;
+use humpyard_core::policy::{Allocate, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise, Setup};
+use humpyard_core::storage::IdSet;
+use humpyard_core::unit::Time;
+
+use super::eager::Eager;
+use super::idle::latest_idle;
+
+params! {
+    /// Parameters of Cohort: none.
+    pub struct CohortParams {}
+}
+
+/// Cohort.
+#[derive(Debug)]
+pub struct Cohort {
+    /// The services with packets waiting.
+    eager: Eager,
+    /// The service that had the latest core: the turn is the next one's.
+    latest: ServiceId,
+}
+
+impl Build for Cohort {
+    type Params = CohortParams;
+    const INFO: Info = Info {
+        name: "cohort",
+        family: Family::Allocate,
+        summary: "a core whose queue is empty goes to the next service with packets waiting, in turn",
+        source: "Larus, Parkes 2002; table 4 of the Everest paper",
+        promises: &[Promise::WorkConserving],
+        complexity: "O(services), O(1) while none must wait",
+    };
+
+    fn new(_: &CohortParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        Ok(Self { eager: Eager::new("cohort", setup)?, latest: ServiceId(u16::MAX) })
+    }
+}
+
+impl Policy for Cohort {}
+
+impl Allocate for Cohort {
+    fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
+        self.eager.initial(allocation);
+    }
+
+    fn moves(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn on_arrival(&mut self, _: Time, _: ServiceId) {
+        self.eager.on_arrival();
+    }
+
+    #[inline]
+    fn reassign(&mut self, _: Time, cause: Cause, machine: &Machine) -> Option<Move> {
+        match cause {
+            Cause::Arrival(service) => self.eager.take(machine, service),
+            Cause::Idle(core) => self.release(machine, core),
+            Cause::Completion(_) | Cause::Timeout => None,
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine) -> CoreId {
+        latest_idle(service, idle, machine)
+    }
+}
+
+impl Cohort {
+    /// The core has nothing to serve: it goes to the next service in turn.
+    #[inline]
+    fn release(&mut self, machine: &Machine, core: CoreId) -> Option<Move> {
+        if self.eager.is_sated() || !machine.core(core).is_movable() {
+            return None;
+        }
+        let latest = self.latest;
+        let waiting = self.eager.beneficiaries(machine, core);
+        let to = waiting.min_by_key(|&id| (id <= latest, id))?;
+        self.latest = to;
+        Some(self.eager.give(machine, core, to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocate::testing::{Bench, Scenario, service, us};
+    use alloc::vec;
+
+    fn bench(cores: &[u16]) -> Bench<Cohort> {
+        Bench::new(&CohortParams {}, &[service(10_000, 100, 250_000); 4], cores)
+    }
+
+    #[test]
+    fn an_arriving_packet_takes_one_core_the_longest_idle() {
+        let mut bench = bench(&[0, 1, 1, 2, 3]).busy(&[0, 1]);
+        bench.machine.on_idle(us(3), CoreId(1));
+        assert_eq!(bench.arrival(us(5), 0, 1), [(2, 0)], "idle since 0, lowest, and one is enough");
+        assert_eq!(bench.arrival(us(6), 0, 2), [(3, 0)]);
+        assert_eq!(bench.arrival(us(7), 2, 1), [(4, 2)], "a service without a core");
+        assert_eq!(bench.arrival(us(8), 3, 1), [(1, 3)]);
+        assert_eq!(bench.arrival(us(9), 0, 3), [], "none is idle");
+    }
+
+    #[test]
+    fn cores_given_up_go_round() {
+        let mut bench = bench(&[0, 0, 0, 0, 0, 1, 2, 3]).busy(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        for id in [1, 2, 3] {
+            assert_eq!(bench.arrival(us(1), id, 9), []);
+        }
+        for (core, to) in [(0, 1), (1, 2), (2, 3), (3, 1)] {
+            assert_eq!(bench.idle(us(2), core), [(core, to)]);
+        }
+        bench.waits(us(3), 2, 0);
+        assert_eq!(bench.idle(us(3), 4), [(4, 3)], "nothing waits for 2 any more");
+        bench.waits(us(3), 3, 0);
+        bench.waits(us(3), 1, 0);
+        assert_eq!(bench.idle(us(3), 7), [], "nothing waits");
+    }
+
+    /// Never by force: A, which comes late, has a core when a queue is empty, and not before.
+    #[test]
+    fn nobody_is_forced() {
+        let services = [service(10_000, 100, 500_000); 2];
+        let mut arrivals = vec![(Time::ZERO, ServiceId(1)); 100];
+        arrivals.push((us(1), ServiceId(0)));
+        let outcome = Scenario { cores: 2, services: &services, arrivals: &arrivals }.run::<Cohort>();
+        assert_eq!(outcome.completions.iter().position(|&(_, service)| service == ServiceId(0)), Some(100));
+        assert_eq!(outcome.switches, 3, "core 0 goes to B for its second packet, and both go back at once");
+    }
+}

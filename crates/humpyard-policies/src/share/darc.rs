@@ -1,0 +1,408 @@
+//! DARC: cores are reserved for short packets, so that they never wait behind long ones.
+//!
+//! **Idea.** Clients are kinds of packets. They are grouped by their mean service times; each group has as many cores as it has
+//! work, and may use the cores of longer groups, too, but not those of shorter ones: these stay idle rather than serve what takes
+//! long. Among the clients that a core may serve it takes the one whose packets are shortest.
+//!
+//! **Source.** Demoulin, Fried, Pedisich, Kogias, Loo, Phan, Zhang. When idling is ideal: optimizing tail-latency for heavy-tailed
+//! datacenter workloads with Perséphone. SOSP 2021. MODERN.
+//!
+//! **Promises.** A client with packets waiting is served in the end, if shorter ones pause. Not work conserving, on purpose.
+//!
+//! **Cost.** O(1); O(n log n) when cores are reserved anew, at most once in a window of completions.
+//!
+//! **Invariants.** Every client has a rank, by mean service time; groups are ranges of ranks. The last group has a core.
+//!
+//! **Departures.** Until the first window is over there is one group, as nothing is known of anybody. Cores that rounding leaves
+//! over go to the longest group, which all may use. Groups are no more than cores: the last takes all that is longer. Cores are
+//! those that have asked so far: a queue need not have them all. So with an allocation that moves cores a client may wait for a core
+//! that has gone, until a window is over.
+
+use alloc::vec::Vec;
+
+use humpyard_core::id::{ClientId, CoreId, Id, IdVec};
+use humpyard_core::packet::Packet;
+use humpyard_core::params;
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::storage::IdSet;
+use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
+
+params! {
+    /// Parameters of DARC.
+    pub struct DarcParams {
+        /// How many times as long as the shortest of a group its longest may take (delta).
+        spread: f64 = 2.0, in 1.0..=1e6;
+        /// How many times its service time a packet must have waited before cores are reserved anew.
+        slowdown: f64 = 10.0, in 0.0..=1e6;
+        /// By how much of itself the demand of a group must have moved, too.
+        drift: f64 = 0.1, in 0.0..=1e6;
+        /// Completions before cores may be reserved anew; `auto` is four for each client, and at least 1000.
+        window: Auto = Auto::Auto, unit "packets";
+    }
+}
+
+/// What is known of one client.
+#[derive(Clone, Copy, Debug, Default)]
+struct Client {
+    /// Mean work of a packet (S), in sixteenths.
+    mean: u64,
+    /// Packets done in this window, and half as many of each before (R).
+    done: u64,
+    /// Its place among all, by mean work.
+    rank: usize,
+}
+
+impl Client {
+    /// S·R.
+    fn demand(&self) -> u128 {
+        u128::from(self.mean) * u128::from(self.done)
+    }
+}
+
+/// Clients of consecutive ranks.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    /// Behind its last rank.
+    end: usize,
+    /// Behind its last core, of those that ask.
+    cores: usize,
+    /// Its part of all work when cores were reserved, in millionths.
+    demand: u64,
+}
+
+/// DARC.
+#[derive(Debug)]
+pub struct Darc {
+    /// In thousandths.
+    spread: u64,
+    slowdown: u64,
+    drift: u64,
+    /// Completions of a window, and those of this one.
+    window: u64,
+    completions: u64,
+    /// Whether a packet of this window has waited for too long; always, where work is no time.
+    is_slow: bool,
+    unit: WorkUnit,
+    clients: IdVec<ClientId, Client>,
+    /// The clients by rank.
+    ranked: Vec<ClientId>,
+    /// The ranks of the clients whose head may be served.
+    ready: IdSet<ClientId>,
+    /// The groups, the shortest first.
+    groups: Vec<Group>,
+    /// The cores that have asked, and the place of each among them.
+    asking: IdSet<CoreId>,
+    places: IdVec<CoreId, usize>,
+}
+
+impl Build for Darc {
+    type Params = DarcParams;
+    const INFO: Info = Info {
+        name: "darc",
+        family: Family::Share,
+        summary: "cores reserved for clients with short packets, which may use the others, too",
+        source: "Demoulin et al. When idling is ideal (Persephone). SOSP 2021",
+        promises: &[Promise::Served],
+        complexity: "O(1); O(n log n) when cores are reserved anew",
+    };
+    const VARIANTS: &'static [&'static str] = &["window=20,slowdown=0,drift=0", "spread=1"];
+
+    fn new(params: &DarcParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        let window = match params.window {
+            Auto::Auto => (4 * setup.clients as u64).max(1000),
+            Auto::Given(window) => window,
+        };
+        let mut groups = Vec::with_capacity(setup.cores.max(1));
+        groups.push(Group { end: setup.clients, cores: 0, demand: 0 });
+        Ok(Self {
+            spread: thousandths(params.spread),
+            slowdown: thousandths(params.slowdown),
+            drift: thousandths(params.drift),
+            window,
+            completions: 0,
+            is_slow: true,
+            unit: setup.unit,
+            clients: (0..setup.clients).map(|rank| Client { rank, ..Client::default() }).collect(),
+            ranked: (0..setup.clients).map(ClientId::from_index).collect(),
+            ready: IdSet::new(setup.clients),
+            groups,
+            asking: IdSet::new(setup.cores),
+            places: IdVec::from_fn(setup.cores, |_| 0),
+        })
+    }
+}
+
+fn thousandths(factor: f64) -> u64 {
+    (factor * 1e3) as u64
+}
+
+impl Policy for Darc {
+    fn check(&self) {
+        assert!(self.ranked.iter().enumerate().all(|(rank, &id)| self.clients[id].rank == rank), "ranks of clients");
+        assert!(self.groups.is_sorted_by(|a, b| a.end < b.end && a.cores <= b.cores), "groups: {:?}", self.groups);
+        let last = self.groups.last().expect("there is one");
+        assert_eq!((last.end, last.cores), (self.ranked.len(), self.asking.len()), "the last group");
+    }
+}
+
+impl Share for Darc {
+    fn prefers_cores(&self) -> bool {
+        true
+    }
+
+    fn on_wake(&mut self, _: Time, id: ClientId, _: &Packet) {
+        self.make_ready(id);
+    }
+
+    fn on_head(&mut self, _: Time, id: ClientId, _: &Packet) {
+        self.make_ready(id);
+    }
+
+    fn pick(&mut self, _: Time, core: CoreId) -> Option<ClientId> {
+        if !self.asking.contains(core) {
+            self.admit(core);
+        }
+        let rank = self.ready.first()?.index();
+        (rank < self.end_of(core)).then(|| self.ranked[rank])
+    }
+
+    fn on_dispatch(&mut self, now: Time, _: CoreId, id: ClientId, sent: &Packet) {
+        let Client { rank, mean, .. } = self.clients[id];
+        self.ready.remove(ClientId::from_index(rank));
+        let waited = u128::from(now.since(sent.arrival).as_ns()) * 16_000;
+        self.is_slow |= self.unit == WorkUnit::Nanoseconds && waited > u128::from(mean) * u128::from(self.slowdown);
+    }
+
+    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, _: &Packet, used: Work) {
+        let client = &mut self.clients[id];
+        client.mean = if client.mean == 0 { used.saturating_mul(16) } else { client.mean - client.mean / 16 + used };
+        client.done += 1;
+        self.completions += 1;
+        if self.completions >= self.window {
+            self.on_window();
+        }
+    }
+
+    fn on_idle(&mut self, _: Time, _: ClientId) {}
+
+    fn on_client_end(&mut self, _: Time, id: ClientId) {
+        let client = &mut self.clients[id];
+        *client = Client { rank: client.rank, ..Client::default() };
+    }
+
+    fn set_weight(&mut self, _: Time, _: ClientId, _: Weight) {}
+}
+
+impl Darc {
+    fn make_ready(&mut self, id: ClientId) {
+        self.ready.insert(ClientId::from_index(self.clients[id].rank));
+    }
+
+    /// Behind the last rank that a core may serve: its group's, and all that are shorter.
+    fn end_of(&self, core: CoreId) -> usize {
+        let place = self.places[core];
+        let group = self.groups.partition_point(|group| group.cores <= place);
+        self.groups.get(group).map_or(self.ranked.len(), |group| group.end)
+    }
+
+    /// A core asks for the first time: the shares of groups are those of one core more.
+    #[cold]
+    fn admit(&mut self, core: CoreId) {
+        self.asking.insert(core);
+        self.place_cores();
+        if self.groups.len() > 1 {
+            self.reserve();
+        } else {
+            self.groups[0].cores = self.asking.len();
+        }
+    }
+
+    fn place_cores(&mut self) {
+        for (place, core) in self.asking.iter().enumerate() {
+            self.places[core] = place;
+        }
+    }
+
+    /// A window is over.
+    fn on_window(&mut self) {
+        if self.is_slow && self.has_moved() {
+            self.reserve();
+        }
+        self.completions = 0;
+        self.is_slow = self.unit != WorkUnit::Nanoseconds;
+        self.clients.iter_mut().for_each(|client| client.done /= 2);
+    }
+
+    fn work(&self, ranks: core::ops::Range<usize>) -> u128 {
+        self.ranked[ranks].iter().map(|&id| self.clients[id].demand()).sum()
+    }
+
+    /// Whether the demand of a group is another than when cores were reserved.
+    fn has_moved(&self) -> bool {
+        let all = self.work(0..self.ranked.len()).max(1);
+        let mut begin = 0;
+        self.groups.iter().any(|group| {
+            let demand = self.work(core::mem::replace(&mut begin, group.end)..group.end) * 1_000_000 / all;
+            u128::from(group.demand).abs_diff(demand) * 1000 > u128::from(group.demand) * u128::from(self.drift)
+        })
+    }
+
+    /// Ranks clients, groups them, and reserves cores for groups.
+    fn reserve(&mut self) {
+        self.rank();
+        self.group();
+        let (all, cores) = (self.work(0..self.ranked.len()).max(1), self.asking.len());
+        let mut begin = 0;
+        for at in 0..self.groups.len() {
+            let end = self.groups[at].end;
+            let work = self.work(core::mem::replace(&mut begin, end)..end);
+            // Rounded, and at least one.
+            let reserved = ((2 * work * cores as u128 + all) / (2 * all)).max(1) as usize;
+            self.groups[at] = Group { end, cores: reserved, demand: (work * 1_000_000 / all) as u64 };
+        }
+        self.trim(cores);
+        let mut sum = 0;
+        for group in &mut self.groups {
+            sum += group.cores;
+            group.cores = sum;
+        }
+    }
+
+    /// Clients by mean work; those that nothing is known of are as if they were long, lest they use what is kept for short ones.
+    fn rank(&mut self) {
+        let ready = &mut self.ready;
+        let clients = &mut self.clients;
+        // Ranks of ready clients are renamed with them.
+        for id in self.ranked.iter_mut() {
+            let rank = ClientId::from_index(clients[*id].rank);
+            clients[*id].rank = usize::from(ready.contains(rank));
+            ready.remove(rank);
+        }
+        self.ranked.sort_unstable_by_key(|&id| (clients[id].mean.wrapping_sub(1), id));
+        for (rank, &id) in self.ranked.iter().enumerate() {
+            if clients[id].rank == 1 {
+                ready.insert(ClientId::from_index(rank));
+            }
+            clients[id].rank = rank;
+        }
+    }
+
+    /// Neighbours by mean work make a group while they take no more than so many times as long as its first.
+    fn group(&mut self) {
+        self.groups.clear();
+        let mean = |rank: usize| u128::from(self.clients[self.ranked[rank]].mean);
+        let mut begin = 0;
+        for rank in 1..=self.ranked.len() {
+            let goes_on = rank < self.ranked.len()
+                && (mean(rank) == 0 || mean(rank) * 1000 <= mean(begin) * u128::from(self.spread));
+            let is_last = self.groups.len() + 1 >= self.asking.len();
+            if rank == self.ranked.len() || !goes_on && !is_last {
+                self.groups.push(Group { end: rank, cores: 0, demand: 0 });
+                begin = rank;
+            }
+        }
+    }
+
+    /// As many cores as there are: what is too much is taken from the longest groups, what is left is the longest's.
+    fn trim(&mut self, cores: usize) {
+        let reserved = |groups: &[Group]| groups.iter().map(|group| group.cores).sum::<usize>();
+        while reserved(&self.groups) > cores {
+            let longest = self.groups.iter_mut().rev().find(|group| group.cores > 1);
+            longest.expect("no more groups than cores").cores -= 1;
+        }
+        let left = cores - reserved(&self.groups);
+        self.groups.last_mut().expect("there is one").cores += left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::setup;
+
+    const SHORT: ClientId = ClientId(0);
+    const LONG: ClientId = ClientId(1);
+
+    /// Packets of these clients take 1 and 100 us, 99 of 100 are short, and ten cores have asked.
+    fn profiled(params: &DarcParams) -> Darc {
+        let setup = Setup { unit: WorkUnit::Nanoseconds, ..setup(10, 2, &[]) };
+        let mut policy = Darc::new(params, &setup).unwrap();
+        (0..10).for_each(|core| assert_eq!(policy.pick(Time::ZERO, CoreId(core)), None));
+        let packet = Packet::default();
+        for number in 0..1000 {
+            let (id, used) = if number % 100 == 0 { (LONG, 100_000) } else { (SHORT, 1_000) };
+            policy.on_wake(Time::ZERO, id, &packet);
+            policy.on_dispatch(Time::ZERO, CoreId(0), id, &packet);
+            policy.on_completion(Time::ZERO, CoreId(0), id, &packet, used);
+        }
+        policy
+    }
+
+    fn may(policy: &mut Darc, id: ClientId) -> Vec<u16> {
+        policy.on_wake(Time::ZERO, id, &Packet::default());
+        let cores = (0..10).filter(|&core| policy.pick(Time::ZERO, CoreId(core)) == Some(id)).collect();
+        policy.on_dispatch(Time::ZERO, CoreId(9), id, &Packet::default());
+        policy.check();
+        cores
+    }
+
+    /// S = (1, 100), R = (.99, .01), N = 10: d = (4.97, 5.03), P = (5, 5).
+    #[test]
+    fn the_vector_of_the_specification() {
+        let mut policy = profiled(&DarcParams::default());
+        assert_eq!(policy.groups.iter().map(|group| group.demand).collect::<Vec<_>>(), [497_487, 502_512]);
+        assert_eq!(may(&mut policy, SHORT), (0..10).collect::<Vec<_>>(), "its own, and those it may steal");
+        assert_eq!(may(&mut policy, LONG), [5, 6, 7, 8, 9], "never a short one's, even idle");
+    }
+
+    #[test]
+    fn the_shortest_goes_first() {
+        let mut policy = profiled(&DarcParams::default());
+        for id in [LONG, SHORT] {
+            policy.on_wake(Time::ZERO, id, &Packet::default());
+        }
+        assert_eq!(policy.pick(Time::ZERO, CoreId(7)), Some(SHORT));
+        policy.on_dispatch(Time::ZERO, CoreId(7), SHORT, &Packet::default());
+        assert_eq!([6, 2].map(|core| policy.pick(Time::ZERO, CoreId(core))), [Some(LONG), None]);
+    }
+
+    #[test]
+    fn what_takes_as_long_is_one_group() {
+        let mut policy = profiled(&DarcParams { spread: 100.0, ..DarcParams::default() });
+        assert_eq!(policy.groups.len(), 1);
+        assert_eq!(may(&mut policy, LONG), (0..10).collect::<Vec<_>>());
+    }
+
+    /// Only when a packet has waited for ten times what it takes, and the demand is another: of long packets there are four times as
+    /// many, with half of the window before 45 of 1500: 7.6 of 10 cores.
+    #[test]
+    fn cores_are_reserved_anew_when_they_must_be() {
+        for (waited_ns, long_every, reserved) in [(2_000, 25, 5), (2_000_000, 25, 8), (2_000_000, 100, 5)] {
+            let mut policy = profiled(&DarcParams::default());
+            let now = Time::from_ns(waited_ns);
+            for number in 0..1000 {
+                let (id, used) = if number % long_every == 0 { (LONG, 100_000) } else { (SHORT, 1_000) };
+                policy.on_wake(now, id, &Packet::default());
+                policy.on_dispatch(now, CoreId(0), id, &Packet::default());
+                policy.on_completion(now, CoreId(0), id, &Packet::default(), used);
+            }
+            assert_eq!(may(&mut policy, LONG).len(), reserved, "{waited_ns} ns, one of {long_every}");
+        }
+    }
+
+    #[test]
+    fn more_groups_than_cores_share_the_last() {
+        let setup = Setup { unit: WorkUnit::Nanoseconds, ..setup(2, 4, &[]) };
+        let mut policy = Darc::new(&DarcParams { window: Auto::Given(40), ..DarcParams::default() }, &setup).unwrap();
+        (0..2).for_each(|core| assert_eq!(policy.pick(Time::ZERO, CoreId(core)), None));
+        for number in 0..40 {
+            let id = ClientId(number % 4);
+            policy.on_wake(Time::ZERO, id, &Packet::default());
+            policy.on_dispatch(Time::ZERO, CoreId(0), id, &Packet::default());
+            policy.on_completion(Time::ZERO, CoreId(0), id, &Packet::default(), 10_u64.pow(3 + number % 4));
+        }
+        policy.check();
+        assert_eq!(policy.groups.len(), 2);
+        assert_eq!([0, 1].map(|core| policy.end_of(CoreId(core))), [1, 4]);
+    }
+}
