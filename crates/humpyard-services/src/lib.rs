@@ -13,6 +13,7 @@
 //! | [`checksum`] | the Internet checksum |
 #![forbid(unsafe_code)]
 
+mod alarms;
 pub mod checksum;
 pub mod compress;
 pub mod dpi;
@@ -25,9 +26,13 @@ mod instance;
 mod ip;
 pub mod link;
 mod memory;
+mod packet_time;
 pub mod pass;
+pub mod portscan;
 pub mod registry;
+mod segment;
 pub mod service;
+pub mod synflood;
 mod tunnel;
 
 pub use registry::{Factory, entries, prepare};
