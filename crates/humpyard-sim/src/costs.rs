@@ -48,6 +48,8 @@ pub const TABLES: [CostTable; 4] = [
             ("fec-decode", linear(65, 150, 100)),
             ("dpi", linear(138, 10, 100)),
             ("firewall", linear(50, 0, 100)),
+            ("portscan", linear(10, 0, 100)),
+            ("synflood", linear(10, 0, 100)),
             ("pass", linear(5, 0, 0)),
         ],
         moves: MovePenalties::NONE,
@@ -118,7 +120,7 @@ mod tests {
         assert_eq!(
             error,
             "cost table `measured`: no service `dip`; did you mean `dpi`? There are: forward, encrypt, decrypt, compress, \
-             decompress, fec, fec-decode, dpi, firewall, pass"
+             decompress, fec, fec-decode, dpi, firewall, portscan, synflood, pass"
         );
     }
 }

@@ -1,6 +1,7 @@
 //! The services as their users see them: frames in, frames and verdicts out.
 
 mod compress;
+mod detectors;
 mod dpi;
 mod encrypt;
 mod fec;
