@@ -41,7 +41,7 @@ const WORDS: [&str; 16] = [
 ];
 
 /// Each service, what is done to its packets before, and whether that is its inverse.
-const SERVICES: [(&str, &str); 15] = [
+const SERVICES: [(&str, &str); 17] = [
     ("forward", ""),
     ("encrypt:spi=256", ""),
     ("decrypt", "encrypt:spi=256"),
@@ -57,6 +57,8 @@ const SERVICES: [(&str, &str); 15] = [
     ("dpi:packets=255", ""),
     ("l7-filter:packets=255", ""),
     ("firewall:rules=deny+tcp+dport=22;deny+udp+dport=53;deny+from=192.0.2.0/24;allow+udp+to=203.0.113.0/24", ""),
+    ("portscan", ""),
+    ("synflood", ""),
 ];
 
 /// Frames of this size, of different payloads, that the service `before` has worked on.

@@ -13,6 +13,7 @@
 //! | [`checksum`] | the Internet checksum |
 #![forbid(unsafe_code)]
 
+mod alarms;
 pub mod checksum;
 pub mod compress;
 pub mod dpi;
@@ -26,9 +27,13 @@ mod ip;
 pub mod l7_filter;
 pub mod link;
 mod memory;
+mod packet_time;
 pub mod pass;
+pub mod portscan;
 pub mod registry;
+mod segment;
 pub mod service;
+pub mod synflood;
 mod tunnel;
 
 pub use registry::{Factory, entries, prepare};

@@ -17,7 +17,9 @@ use crate::firewall::Firewall;
 use crate::forward::Forward;
 use crate::l7_filter::L7Filter;
 use crate::pass::Pass;
+use crate::portscan::Portscan;
 use crate::service::{Build, Info, Service, ServiceError};
+use crate::synflood::Synflood;
 
 /// A service of the list.
 struct Registered {
@@ -46,6 +48,8 @@ const SERVICES: &[Registered] = &[
     Registered::of::<Dpi>(),
     Registered::of::<L7Filter>(),
     Registered::of::<Firewall>(),
+    Registered::of::<Portscan>(),
+    Registered::of::<Synflood>(),
     Registered::of::<Pass>(),
 ];
 
@@ -153,7 +157,7 @@ mod tests {
 
     macro_rules! all {
         () => {
-            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, l7-filter, firewall, pass"
+            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, l7-filter, firewall, portscan, synflood, pass"
         };
     }
 
@@ -177,6 +181,10 @@ mod tests {
             ("decompress:codec=lz4", "decompress: no parameter `codec`: it has none"),
             ("fec:code=8+2", "built"),
             ("fec:code=8+3", "fec: `code` takes one of 8/7 8+2, not `8+3`"),
+            ("portscan:ports=1", "portscan: `ports` takes 2 to 1024, not `1`"),
+            ("portscan:unused=10.0.0", "portscan: `unused`: `10.0.0` is no prefix, such as 10.0.0.0/8"),
+            ("synflood:period=0.5,floor=100,drop=true", "built"),
+            ("synflood:offset=-1", "synflood: `offset` takes 0 to 1000, not `-1`"),
             ("forward:routes", "forward: a parameter reads name=value, not `routes`"),
             ("forward:icmp-interval=-1", "forward: `icmp-interval` takes 0 to 1000000000 (in packets), not `-1`"),
             ("forward:checksum=ignore", "forward: `checksum` takes one of check fill, not `ignore`"),

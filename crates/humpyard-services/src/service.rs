@@ -227,6 +227,10 @@ drop_reasons! {
     StartMissing = "start_missing",
     /// It belongs to a protocol that may not pass.
     ProtocolDenied = "protocol_denied",
+    /// It is part of a port scan that there is an alarm about.
+    Scan = "scan",
+    /// It is part of a flood that there is an alarm about.
+    Flood = "flood",
     /// The service panicked at it. For drivers to say, not for services.
     ServicePanicked = "service_panicked",
     /// The interface by which it was to go had no room. For drivers to say.

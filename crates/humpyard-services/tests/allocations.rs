@@ -7,6 +7,7 @@ use core::cell::Cell;
 use std::alloc::System;
 
 use humpyard_core::frame::{Frame, LinkType};
+use humpyard_core::unit::Time;
 use humpyard_services::{Context, DropReason, Generated, Verdict, prepare};
 
 thread_local! {
@@ -64,6 +65,27 @@ fn nothing_is_allocated_per_packet() {
     assert_eq!(ALLOCATIONS.get(), before);
     drop(frame(2));
     assert_eq!(ALLOCATIONS.get(), before + 1, "the counter counts");
+}
+
+/// Segments of TCP at ever other ports of ever other hosts: all that detectors keep, they have from the start.
+#[test]
+fn detectors_allocate_nothing_whatever_they_find() {
+    for spec in ["portscan:ports=2,hosts=2,unused=::/0,interval=0.001,history=2", "synflood:floor=1,period=0.001"] {
+        let mut service = prepare(&spec.parse().unwrap()).unwrap().make();
+        let mut generated = Generated::default();
+        let mut frame = frame(2);
+        frame.data[20] = 6;
+        frame.data[54 + 13] = 2;
+        let before = ALLOCATIONS.get();
+        for number in 0..10_000u32 {
+            frame.time = Time::from_ns(u64::from(number) * 100_000);
+            frame.data[50..54].copy_from_slice(&(number / 3).to_be_bytes());
+            frame.data[56..58].copy_from_slice(&(number as u16).to_be_bytes());
+            assert_eq!(service.process(&mut frame, &Context::default(), &mut generated), Verdict::Forward);
+        }
+        assert_eq!(ALLOCATIONS.get(), before, "{spec}");
+        assert!(service.counters().iter().any(|counter| counter.name == "alarms" && counter.count > 0), "{spec}");
+    }
 }
 
 /// After the first packets no service allocates, whatever the lengths are that it has seen.

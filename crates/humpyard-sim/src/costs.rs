@@ -49,6 +49,8 @@ pub const TABLES: [CostTable; 4] = [
             ("dpi", linear(138, 10, 100)),
             ("l7-filter", linear(116, 35, 100)),
             ("firewall", linear(50, 0, 100)),
+            ("portscan", linear(10, 0, 100)),
+            ("synflood", linear(10, 0, 100)),
             ("pass", linear(5, 0, 0)),
         ],
         moves: MovePenalties::NONE,
@@ -124,7 +126,7 @@ mod tests {
         assert_eq!(
             error,
             "cost table `measured`: no service `dip`; did you mean `dpi`? There are: forward, encrypt, decrypt, compress, \
-             decompress, fec, fec-decode, dpi, l7-filter, firewall, pass"
+             decompress, fec, fec-decode, dpi, l7-filter, firewall, portscan, synflood, pass"
         );
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use humpyard::frame::Frame;
 use humpyard::traffic::{CaptureReader, Source};
+use serde_json::Value;
 
 use crate::support::{assert_balanced, captures, directory, document, good, number, run};
 
@@ -154,6 +155,34 @@ fn verdicts_drop_weigh_and_redirect() {
     good(directory.path(), "replay it.journal");
 }
 
+/// Alarms are in the result, and what they are about can be dropped; by any number of workers.
+#[test]
+fn scans_and_floods_are_told_and_dropped() {
+    let Some(traces) = captures("scans_and_floods_are_told_and_dropped") else { return };
+    let directory = directory();
+    for workers in [0, 2] {
+        let capture = traces.join("protocols/synscan.pcap").display().to_string();
+        let run = format!("run --input {capture} --policy hrw --workers {workers} --services");
+        let result = document(directory.path(), &format!("{run} portscan"));
+        assert_balanced(&result);
+        assert_eq!(number(&result, "/services/0/counters/alarms"), 1);
+        let counters = result.pointer("/services/0/counters").and_then(Value::as_object).expect("counters");
+        let alarm = counters
+            .iter()
+            .find(|(name, _)| name.starts_with("alarm_01 vertical 172.16.0.8 to 64.13.134.52 at 12782750"));
+        assert_eq!(alarm.expect("an alarm").1, 1994, "{counters:?}");
+        // The 64th port is the 104th attempt: that one and all that follow.
+        let result = document(directory.path(), &format!("{run} portscan:drop=true"));
+        assert_balanced(&result);
+        assert!(workers > 0 || number(&result, "/packets/dropped_out/scan") == 1994 - 103);
+        let capture = traces.join("attacks/pkt.TCP.synflood.spoofed.pcap").display().to_string();
+        let run = format!("run --input {capture} --policy hrw --workers {workers} --services");
+        let result = document(directory.path(), &format!("{run} synflood:drop=true"));
+        assert_balanced(&result);
+        assert!(number(&result, "/packets/dropped_out/flood") > 13_000);
+    }
+}
+
 #[test]
 fn every_service_explains_itself_and_runs() {
     let directory = directory();
@@ -172,6 +201,8 @@ fn every_service_explains_itself_and_runs() {
             "dpi",
             "l7-filter",
             "firewall",
+            "portscan",
+            "synflood",
             "pass"
         ]
     );

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod compress;
+mod detectors;
 mod dpi;
 mod encrypt;
 mod fec;
