@@ -87,7 +87,7 @@ pub(super) const SETTING: &str = "The paper's machine is a model in virtual time
                                   packets in all (quick runs 100,000, or 50,000 where order is not looked at). In the L7 filter a packet takes 1 us, and 8 ns for each \
                                   byte of its connection's buffer, while its connection is to be matched, then 1.5 us. A group \
                                   of pictures takes 18 ms in the mean, from 4 to 50 by the format. Beside these costs are those \
-                                  that were measured: `dpi` for a packet; and for a group of pictures what libav took to \
+                                  that were measured: `l7-filter` for a packet; and for a group of pictures what libav took to \
                                   transcode one (`ps-hrw-gop-costs`), 9 ms in the mean, films of three codecs in turn. A saturated machine has a dispatcher that waits while the core it has \
                                   chosen has more than 64 packets; at a load of 0.8 packets arrive by themselves, such that cores \
                                   would be busy for 0.8 of the time if no connection moved. Numbers are medians over draws of the traffic, \

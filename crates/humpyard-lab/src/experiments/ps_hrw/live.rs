@@ -34,7 +34,7 @@ struct Shown {
 }
 
 /// How they are done.
-const SETTING: &str = "Threads of this machine do the work of `dpi` on packets of a model of the MIT trace, which come as fast as they are taken. There \
+const SETTING: &str = "Threads of this machine do the work of `l7-filter` on packets of a model of the MIT trace, which come as fast as they are taken. There \
                        are four workers and the dispatcher, however many processors there are: order and jitter depend on that, and on how \
                        the system shares processors among threads.";
 
@@ -115,7 +115,7 @@ fn lived(policy: &str, packets: u64, seed: Seed) -> Result<RunResult, LabError> 
     let policy: PolicySpec = policy.parse()?;
     let mut config = RunConfig::new(Host::Live, &format!("gen:mit:packets={packets}"), policy);
     config.cores = WORKERS;
-    config.services = vec![ServiceChoice::parse("dpi")?];
+    config.services = vec![ServiceChoice::parse("l7-filter")?];
     config.seed = seed;
     run_live(&config, &mut Control::new(&AtomicBool::new(false), &mut |_, _| ()))
 }

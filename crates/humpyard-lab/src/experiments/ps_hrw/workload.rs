@@ -38,7 +38,7 @@ pub(super) const FFMPEG: [Workload; 1] = [ALL[3]];
 pub(super) enum Cost {
     /// The specification's model of the L7 filter, and of FFmpeg.
     Model,
-    /// What was measured: `dpi` for a packet, transcoding by libav for a group of pictures.
+    /// What was measured: `l7-filter` for a packet, transcoding by libav for a group of pictures.
     Measured,
 }
 
@@ -211,7 +211,7 @@ impl Price {
         Ok(match (cost, workload) {
             (Cost::Measured, Workload::Films) => Self::Transcoded(gop_costs::measured()),
             (Cost::Measured, Workload::Trace(_)) => {
-                Self::Linear(Costs::default().cost("dpi").map_err(LabError::Option)?)
+                Self::Linear(Costs::default().cost("l7-filter").map_err(LabError::Option)?)
             }
             (Cost::Model, Workload::Films) => Self::Film,
             (Cost::Model, Workload::Trace(_)) => Self::L7,
