@@ -7,7 +7,7 @@
 //! and after `packets` packets it is "no match". The verdict is the connection's: the packets that follow are not looked into.
 //! What the verdict is to do is said for each protocol: `drop` drops the packet that brought it and those that follow; `weight`
 //! and `service` mark the flows of the connection, so that the driver gives their client that weight, and their later packets
-//! to that service ([`Mark`]).
+//! to that service ([`Mark`](crate::Mark)).
 //!
 //! A segment is read twice: as what its stream goes on with, and as if a stream began with it. The second finds what is spoken
 //! in connections whose beginning was not seen.
