@@ -46,7 +46,7 @@ impl Build for Cohort {
         summary: "a core whose queue is empty goes to the next service with packets waiting, in turn",
         source: "Larus, Parkes 2002; table 4 of the Everest paper",
         promises: &[Promise::WorkConserving],
-        complexity: "O(services), O(1) while none must wait",
+        complexity: "O(services) while packets wait",
     };
 
     fn new(_: &CohortParams, setup: &Setup<'_>) -> Result<Self, BuildError> {

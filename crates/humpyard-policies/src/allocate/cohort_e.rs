@@ -43,7 +43,7 @@ impl Build for CohortE {
         summary: "a core whose queue is empty goes to the service with fewest cores for what waits",
         source: "Cohort-E of the Everest paper, section 5.1 and table 4",
         promises: &[Promise::WorkConserving],
-        complexity: "O(services), O(1) while none must wait",
+        complexity: "O(services) while packets wait",
     };
 
     fn new(_: &CohortEParams, setup: &Setup<'_>) -> Result<Self, BuildError> {

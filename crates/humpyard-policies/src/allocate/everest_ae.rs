@@ -58,7 +58,7 @@ impl Build for EverestAe {
         summary: "any queue gets an idle core, and first, if need be by force, those that outgrow their tolerance",
         source: "Everest-AE of the Everest paper, section 5.1 and table 4",
         promises: &[Promise::Isolation, Promise::WorkConserving],
-        complexity: "O(services), O(1) while none must wait",
+        complexity: "O(services) while packets wait",
     };
     const VARIANTS: &'static [&'static str] = &["extra-reclaim=literal", "extra-reclaim=never"];
 

@@ -53,7 +53,7 @@ impl Build for Quantum {
         summary: "a core whose quantum is over, or queue empty, goes to the service furthest below its guarantee",
         source: "baseline of the Everest paper, table 4",
         promises: &[Promise::WorkConserving],
-        complexity: "O(services), O(1) while none must wait",
+        complexity: "O(services) while packets wait",
     };
     const VARIANTS: &'static [&'static str] = &["quantum=1"];
 
