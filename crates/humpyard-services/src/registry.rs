@@ -14,6 +14,7 @@ use crate::encrypt::{Decrypt, Encrypt};
 use crate::fec::{Fec, FecDecode};
 use crate::firewall::Firewall;
 use crate::forward::Forward;
+use crate::nat64::Nat64;
 use crate::pass::Pass;
 use crate::service::{Build, Info, Service, ServiceError};
 
@@ -43,6 +44,7 @@ const SERVICES: &[Registered] = &[
     Registered::of::<FecDecode>(),
     Registered::of::<Dpi>(),
     Registered::of::<Firewall>(),
+    Registered::of::<Nat64>(),
     Registered::of::<Pass>(),
 ];
 
@@ -143,7 +145,7 @@ mod tests {
 
     macro_rules! all {
         () => {
-            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, firewall, pass"
+            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, firewall, nat64, pass"
         };
     }
 

@@ -7,4 +7,5 @@ mod fec;
 mod firewall;
 mod forward_captures;
 mod inverses;
+mod nat64;
 mod support;
