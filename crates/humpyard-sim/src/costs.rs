@@ -48,6 +48,7 @@ pub const TABLES: [CostTable; 4] = [
             ("fec-decode", linear(65, 150, 100)),
             ("dpi", linear(138, 10, 100)),
             ("firewall", linear(50, 0, 100)),
+            ("nat64", linear(70, 20, 100)),
             ("pass", linear(5, 0, 0)),
         ],
         moves: MovePenalties::NONE,
@@ -118,7 +119,7 @@ mod tests {
         assert_eq!(
             error,
             "cost table `measured`: no service `dip`; did you mean `dpi`? There are: forward, encrypt, decrypt, compress, \
-             decompress, fec, fec-decode, dpi, firewall, pass"
+             decompress, fec, fec-decode, dpi, firewall, nat64, pass"
         );
     }
 }

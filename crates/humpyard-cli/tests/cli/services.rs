@@ -135,7 +135,19 @@ fn every_service_explains_itself_and_runs() {
     let names: Vec<&str> = services.as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
     assert_eq!(
         names,
-        ["forward", "encrypt", "decrypt", "compress", "decompress", "fec", "fec-decode", "dpi", "firewall", "pass"]
+        [
+            "forward",
+            "encrypt",
+            "decrypt",
+            "compress",
+            "decompress",
+            "fec",
+            "fec-decode",
+            "dpi",
+            "firewall",
+            "nat64",
+            "pass"
+        ]
     );
     for name in names {
         let text = good(directory.path(), &format!("explain {name}")).out;

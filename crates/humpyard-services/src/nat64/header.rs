@@ -115,7 +115,7 @@ impl Header<Ipv4Addr> {
     }
 
     /// The same packet in IPv6: `protocol` is what it carries in the numbers of IPv6, `carried` how much of that.
-    pub(super) fn to_v6(&self, source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, carried: usize) -> Head {
+    pub(super) fn as_v6(&self, source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, carried: usize) -> Head {
         let mut head = Head { bytes: [0; HEAD_MAX], length: IPV6_BYTES };
         let bytes = &mut head.bytes;
         (bytes[0], bytes[1]) = (0x60 | self.class >> 4, self.class << 4);
@@ -223,7 +223,7 @@ impl Header<Ipv6Addr> {
     ///
     /// # Errors
     /// If it is too long to be one.
-    pub(super) fn to_v4(
+    pub(super) fn as_v4(
         &self,
         source: Ipv4Addr,
         destination: Ipv4Addr,
