@@ -48,7 +48,7 @@ pub const TABLES: [CostTable; 4] = [
             ("fec-decode", linear(65, 150, 100)),
             ("dpi", linear(138, 10, 100)),
             ("firewall", linear(50, 0, 100)),
-            ("nat64", linear(70, 20, 100)),
+            ("nat64", linear(165, 30, 100)),
             ("pass", linear(5, 0, 0)),
         ],
         moves: MovePenalties::NONE,
