@@ -31,6 +31,7 @@ reproduce: prerequisites
 test: prerequisites prometheus transcode format lint docs check-no-std
 	@scripts/prerequisites network
 	@scripts/prerequisites vectorscan
+	@scripts/prerequisites scapy
 	HUMPYARD_PYTHON=$(PYTHON) HUMPYARD_PROMETHEUS=$(PROMETHEUS) $(CARGO) test --locked --workspace --all-features
 	$(or $(CARGO_TARGET_DIR),target)/debug/examples/own_packets
 

@@ -9,6 +9,7 @@
 //! | [`service`] | the traits, the verdicts, the reasons for dropping, the frames a service makes itself |
 //! | [`registry`] | every service by name, with its parameters |
 //! | [`forward`] | IPv4 and IPv6 forwarding |
+//! | [`nat64`] | translation between IPv6 and IPv4 |
 //! | [`link`] | where the IP header of a frame starts, MAC addresses |
 //! | [`checksum`] | the Internet checksum |
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ mod ip;
 pub mod l7_filter;
 pub mod link;
 mod memory;
+pub mod nat64;
 mod packet_time;
 pub mod pass;
 pub mod portscan;

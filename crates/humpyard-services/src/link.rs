@@ -157,6 +157,33 @@ pub(crate) fn answer(header: &mut [u8], link: LinkType, router: Mac) {
     }
 }
 
+/// Has a link header say that an IP packet of this version starts at `offset`, where it said one of the other.
+///
+/// The address family of IPv6 in a loopback header differs between systems: it becomes that of Darwin.
+pub(crate) fn announce(data: &mut [u8], link: LinkType, offset: usize, version: IpVersion) {
+    let ethertype = match version {
+        IpVersion::V4 => ETHERTYPE_IPV4,
+        IpVersion::V6 => ETHERTYPE_IPV6,
+    };
+    let at = match link {
+        LinkType::RawIp | LinkType::Other(_) => return,
+        LinkType::Loopback => {
+            let known = by_address_family(data).is_ok_and(|network| network.version == version);
+            if let Some(family) = data.first_chunk_mut::<LOOPBACK_BYTES>().filter(|_| !known) {
+                let small: u32 = if version == IpVersion::V4 { 2 } else { 30 };
+                let is_little = family[0] != 0;
+                *family = if is_little { small.to_le_bytes() } else { small.to_be_bytes() };
+            }
+            return;
+        }
+        LinkType::LinuxCooked2 if offset == COOKED_2_BYTES => 0,
+        LinkType::Ethernet | LinkType::LinuxCooked | LinkType::LinuxCooked2 => offset.saturating_sub(2),
+    };
+    if let Some(field) = data.get_mut(at..at + 2) {
+        field.copy_from_slice(&ethertype.to_be_bytes());
+    }
+}
+
 /// Addresses an Ethernet frame anew. Other links have no destination to write, and are left as they are.
 #[inline]
 pub(crate) fn readdress(frame: &mut Frame, destination: Mac, source: Mac) {

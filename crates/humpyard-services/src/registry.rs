@@ -16,6 +16,7 @@ use crate::fec::{Fec, FecDecode};
 use crate::firewall::Firewall;
 use crate::forward::Forward;
 use crate::l7_filter::L7Filter;
+use crate::nat64::Nat64;
 use crate::pass::Pass;
 use crate::portscan::Portscan;
 use crate::service::{Build, Info, Service, ServiceError};
@@ -50,6 +51,7 @@ const SERVICES: &[Registered] = &[
     Registered::of::<Firewall>(),
     Registered::of::<Portscan>(),
     Registered::of::<Synflood>(),
+    Registered::of::<Nat64>(),
     Registered::of::<Pass>(),
 ];
 
@@ -157,7 +159,7 @@ mod tests {
 
     macro_rules! all {
         () => {
-            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, l7-filter, firewall, portscan, synflood, pass"
+            "forward, encrypt, decrypt, compress, decompress, fec, fec-decode, dpi, l7-filter, firewall, portscan, synflood, nat64, pass"
         };
     }
 

@@ -219,6 +219,26 @@ drop_reasons! {
     Unrecoverable = "unrecoverable",
     /// The instance has used all its sequence numbers, or there are more instances than numbers for them.
     SequenceExhausted = "sequence_exhausted",
+    /// The translator's prefix does not cover its destination, nor does a mapping.
+    NotTranslated = "not_translated",
+    /// Its source is an address that stands for an IPv4 host, and only the translator itself may send from there.
+    SourceTranslated = "source_translated",
+    /// No mapping leads to the host that it is for.
+    NoBinding = "no_binding",
+    /// The host that it is for has not spoken to its sender.
+    SenderUnknown = "sender_unknown",
+    /// The table of connections has no room for a new one.
+    TableFull = "table_full",
+    /// No address and port is left to stand for its sender.
+    PoolExhausted = "pool_exhausted",
+    /// It is an ICMP message that the other version of IP has none for.
+    IcmpUntranslatable = "icmp_untranslatable",
+    /// It has no UDP checksum, and none can be made.
+    ChecksumMissing = "checksum_missing",
+    /// Its sender prescribes hops on the way, and has not been to all.
+    SourceRouted = "source_routed",
+    /// It is longer than the next link takes, and must not be fragmented.
+    TooBig = "too_big",
     /// A rule says that it may not pass.
     RuleDenied = "rule_denied",
     /// No rule matches, and what no rule matches may not pass.

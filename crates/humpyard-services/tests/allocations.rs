@@ -88,6 +88,41 @@ fn detectors_allocate_nothing_whatever_they_find() {
     }
 }
 
+/// Nor by `nat64`, in either direction, with its table filling up and what it reports.
+#[test]
+fn nothing_is_allocated_per_translated_packet() {
+    let spec = "nat64:prefix=2001:db9::/96,pool=192.0.2.64/32,sessions=4096,icmp-interval=0";
+    let mut nat = prepare(&spec.parse().unwrap()).unwrap().make();
+    let mut generated = Generated::default();
+    let (mut there, mut back) = (Frame::with_capacity(2000), Frame::with_capacity(2000));
+    let original = Frame { wire_length: 1334, ..frame(2) };
+    let before = ALLOCATIONS.get();
+    let mut expired = 0;
+    for port in 1024..9000_u16 {
+        there.data.clone_from(&original.data);
+        there.wire_length = original.wire_length;
+        // To 2001:db9::198.51.100.7.
+        there.data[41] = 0xb9;
+        there.data[50..54].copy_from_slice(&[198, 51, 100, 7]);
+        there.data[54..56].copy_from_slice(&port.to_be_bytes());
+        there.data[21] = if port % 8 == 0 { 1 } else { 64 };
+        let verdict = nat.process(&mut there, &Context::default(), &mut generated);
+        if verdict != Verdict::Forward {
+            expired += generated.len();
+            generated.clear();
+            continue;
+        }
+        // The answer, which needs its checksum anew.
+        back.data.clone_from(&there.data);
+        back.wire_length = there.wire_length;
+        back.data[26..34].rotate_left(4);
+        back.data[34..38].rotate_left(2);
+        assert_eq!(nat.process(&mut back, &Context::default(), &mut generated), Verdict::Forward);
+    }
+    assert_eq!(ALLOCATIONS.get(), before);
+    assert!(expired > 3000, "{expired}");
+}
+
 /// After the first packets no service allocates, whatever the lengths are that it has seen.
 #[test]
 fn no_service_allocates_per_packet() {

@@ -51,6 +51,7 @@ pub const TABLES: [CostTable; 4] = [
             ("firewall", linear(50, 0, 100)),
             ("portscan", linear(10, 0, 100)),
             ("synflood", linear(10, 0, 100)),
+            ("nat64", linear(165, 30, 100)),
             ("pass", linear(5, 0, 0)),
         ],
         moves: MovePenalties::NONE,
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(
             error,
             "cost table `measured`: no service `dip`; did you mean `dpi`? There are: forward, encrypt, decrypt, compress, \
-             decompress, fec, fec-decode, dpi, l7-filter, firewall, portscan, synflood, pass"
+             decompress, fec, fec-decode, dpi, l7-filter, firewall, portscan, synflood, nat64, pass"
         );
     }
 }

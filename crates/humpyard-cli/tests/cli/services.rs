@@ -203,6 +203,7 @@ fn every_service_explains_itself_and_runs() {
             "firewall",
             "portscan",
             "synflood",
+            "nat64",
             "pass"
         ]
     );

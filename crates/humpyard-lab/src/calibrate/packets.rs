@@ -58,8 +58,19 @@ impl Packets {
     }
 }
 
+/// What another translator makes for `nat64` of the packets: of IPv6, for IPv4 hosts behind the default prefix.
+fn translator() -> Named {
+    let map: Vec<String> = (0..FLOWS).map(|flow| format!("203.0.113.{flow}=64:ff9b::203.0.113.{flow}")).collect();
+    let parameters = [("prefix", "2001:db8:64::/96".to_owned()), ("mtu", "2000".to_owned()), ("map", map.join(";"))];
+    let parameters = parameters.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    Named { name: "nat64".to_owned(), parameters }
+}
+
 /// What the service works on.
-fn prepared(named: &Named, mut frames: Vec<Frame>) -> Result<Vec<Frame>, LabError> {
+fn prepared(named: &Named, frames: Vec<Frame>) -> Result<Vec<Frame>, LabError> {
+    if named.name == "nat64" {
+        return worked_on(&translator(), frames);
+    }
     let Some((_, before)) = INVERSES.iter().find(|(name, _)| *name == named.name) else { return Ok(frames) };
     let known = entries().into_iter().find(|entry| entry.name == *before);
     let takes = |name: &str| known.iter().flat_map(|entry| &entry.parameters).any(|parameter| parameter.name == name);
@@ -69,7 +80,12 @@ fn prepared(named: &Named, mut frames: Vec<Frame>) -> Result<Vec<Frame>, LabErro
         // The same keys in every run: else they are of the time.
         parameters.push(("spi".to_owned(), "256".to_owned()));
     }
-    let mut service = prepare(&Named { name: (*before).to_owned(), parameters })?.make();
+    worked_on(&Named { name: (*before).to_owned(), parameters }, frames)
+}
+
+/// What a service makes of frames.
+fn worked_on(before: &Named, mut frames: Vec<Frame>) -> Result<Vec<Frame>, LabError> {
+    let mut service = prepare(before)?.make();
     let mut generated = Generated::default();
     for frame in &mut frames {
         service.process(frame, &Context::default(), &mut generated);

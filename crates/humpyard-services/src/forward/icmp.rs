@@ -4,7 +4,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use humpyard_core::frame::Frame;
 
-use super::{ForwardParams, Router, ipv4, ipv6};
+use super::{Router, ipv4, ipv6};
 use crate::checksum::{Sum, checksum};
 use crate::link::{self, IpVersion, Network};
 use crate::service::Generated;
@@ -23,50 +23,82 @@ const HOPS: u8 = 64;
 
 /// Why a packet could not be forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Problem {
+pub(crate) enum Problem {
     /// Its time to live or hop limit is used up.
     TimeExceeded,
     /// No route covers its destination.
     NoRoute,
     /// Its route says that the destination cannot be reached.
     Unreachable,
+    /// It is not let through.
+    Prohibited,
+    /// It is longer than the next link takes: so many bytes.
+    TooBig(u16),
+    /// Its header says at this byte what cannot be done; in IPv4, that is to follow a source route.
+    Header(u32),
 }
 
 impl Problem {
-    /// Type and code of RFC 792: time exceeded in transit; network or host unreachable (RFC 1812, section 5.2.7.1).
+    /// Type and code of RFC 792: time exceeded in transit; network or host unreachable (RFC 1812, section 5.2.7.1), prohibited;
+    /// fragmentation needed; source route failed.
     const fn v4(self) -> [u8; 2] {
         match self {
             Self::TimeExceeded => [11, 0],
             Self::NoRoute => [3, 0],
             Self::Unreachable => [3, 1],
+            Self::Prohibited => [3, 13],
+            Self::TooBig(_) => [3, 4],
+            Self::Header(_) => [3, 5],
         }
     }
 
-    /// Type and code of RFC 4443, sections 3.3 and 3.1: hop limit exceeded; no route; address unreachable.
+    /// Type and code of RFC 4443, sections 3.1 to 3.4: hop limit exceeded; no route, address unreachable, prohibited; packet too
+    /// big; erroneous header.
     const fn v6(self) -> [u8; 2] {
         match self {
             Self::TimeExceeded => [3, 0],
             Self::NoRoute => [1, 0],
             Self::Unreachable => [1, 3],
+            Self::Prohibited => [1, 1],
+            Self::TooBig(_) => [2, 0],
+            Self::Header(_) => [4, 0],
+        }
+    }
+
+    /// The word behind the checksum in ICMP: the low half is the length for [`Self::TooBig`] (RFC 1191).
+    const fn word_v4(self) -> u32 {
+        match self {
+            Self::TooBig(bytes) => bytes as u32,
+            _ => 0,
+        }
+    }
+
+    /// The word behind the checksum in ICMPv6: a length, or where in the header.
+    const fn word_v6(self) -> u32 {
+        match self {
+            Self::TooBig(bytes) => bytes as u32,
+            Self::Header(at) => at,
+            _ => 0,
         }
     }
 }
 
 /// Makes ICMP errors, no more than the limit allows.
 #[derive(Clone, Debug)]
-pub(super) struct Reporter {
+pub(crate) struct Reporter {
     router: Router,
     limit: Limit,
 }
 
 impl Reporter {
-    pub(super) const fn new(params: &ForwardParams) -> Self {
-        Self { router: Router::new(params), limit: Limit::new(params.icmp_interval, params.icmp_burst) }
+    /// Who reports, after how many packets one more error is allowed, and how many in a row.
+    pub(crate) const fn new(router: Router, interval: u64, burst: u64) -> Self {
+        Self { router, limit: Limit::new(interval, burst) }
     }
 
     /// To be told of every packet, before anything else.
     #[inline]
-    pub(super) const fn on_packet(&mut self) {
+    pub(crate) const fn on_packet(&mut self) {
         self.limit.on_packet();
     }
 
@@ -75,7 +107,7 @@ impl Reporter {
     /// The caller has checked the header, and that both addresses are of one host each, on the link layer too: RFC 1812,
     /// section 4.3.2.7 and RFC 4443, section 2.4 (e.3) to (e.6).
     #[cold]
-    pub(super) fn report(&mut self, problem: Problem, frame: &Frame, network: Network, generated: &mut Generated) {
+    pub(crate) fn report(&mut self, problem: Problem, frame: &Frame, network: Network, generated: &mut Generated) {
         let (link_header, packet) = frame.data.split_at(network.offset);
         let allowed = match network.version {
             IpVersion::V4 => may_report_v4(packet, self.router.v4),
@@ -154,7 +186,7 @@ fn write_v4(problem: Problem, packet: &[u8], router: Ipv4Addr, out: &mut Vec<u8>
     header[10..12].copy_from_slice(&sum.to_be_bytes());
 
     out.extend_from_slice(&header);
-    write_message(problem.v4(), quote, Sum::default(), out);
+    write_message(problem.v4(), problem.word_v4(), quote, Sum::default(), out);
 }
 
 /// Appends the ICMPv6 error about `packet` to `out`.
@@ -175,15 +207,16 @@ fn write_v6(problem: Problem, packet: &[u8], router: Ipv6Addr, out: &mut Vec<u8>
     // The pseudo-header of RFC 8200, section 8.1.
     let pseudo = Sum::default().with(&header[8..]).with(&length.to_be_bytes()).with(&[0, PROTOCOL_ICMPV6]);
     out.extend_from_slice(&header);
-    write_message(problem.v6(), quote, pseudo, out);
+    write_message(problem.v6(), problem.word_v6(), quote, pseudo, out);
 }
 
-/// Appends type, code, checksum, the unused word, and the quote.
-fn write_message([icmp_type, code]: [u8; 2], quote: &[u8], sum: Sum, out: &mut Vec<u8>) {
-    let sum = sum.with(&[icmp_type, code]).with(quote).checksum();
+/// Appends type, code, checksum, the word behind it, and the quote.
+fn write_message([icmp_type, code]: [u8; 2], word: u32, quote: &[u8], sum: Sum, out: &mut Vec<u8>) {
+    let word = word.to_be_bytes();
+    let sum = sum.with(&[icmp_type, code]).with(&word).with(quote).checksum();
     out.extend_from_slice(&[icmp_type, code]);
     out.extend_from_slice(&sum.to_be_bytes());
-    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&word);
     out.extend_from_slice(quote);
 }
 

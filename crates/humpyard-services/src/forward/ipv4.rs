@@ -53,7 +53,7 @@ fn check(header: &[u8; HEADER_BYTES], packet: &[u8], room: usize) -> Result<(), 
 
 /// Why a packet from this address is not forwarded (RFC 1812, section 5.3.7; link-local: RFC 3927, section 7), if so.
 #[inline]
-pub(super) fn source_fault(address: Ipv4Addr) -> Option<DropReason> {
+pub(crate) fn source_fault(address: Ipv4Addr) -> Option<DropReason> {
     Some(match address.octets() {
         [0, ..] => DropReason::SourceUnspecified,
         [127, ..] => DropReason::SourceLoopback,
@@ -67,7 +67,7 @@ pub(super) fn source_fault(address: Ipv4Addr) -> Option<DropReason> {
 
 /// Why a packet to this address is not forwarded, if so. Multicast would need group membership.
 #[inline]
-fn destination_fault(address: Ipv4Addr) -> Option<DropReason> {
+pub(crate) fn destination_fault(address: Ipv4Addr) -> Option<DropReason> {
     Some(match address.octets() {
         [0, ..] => DropReason::DestinationUnspecified,
         [127, ..] => DropReason::DestinationLoopback,

@@ -54,7 +54,7 @@ fn address(header: &[u8; HEADER_BYTES], at: usize) -> Ipv6Addr {
 /// Why a packet from this address is not forwarded (RFC 4291, sections 2.5.2, 2.5.3, 2.5.6, 2.7; IPv4-mapped: RFC 6890,
 /// section 2.2.3), if so.
 #[inline]
-pub(super) fn source_fault(address: Ipv6Addr) -> Option<DropReason> {
+pub(crate) fn source_fault(address: Ipv6Addr) -> Option<DropReason> {
     Some(match address.to_bits() {
         0 => DropReason::SourceUnspecified,
         1 => DropReason::SourceLoopback,
@@ -67,7 +67,7 @@ pub(super) fn source_fault(address: Ipv6Addr) -> Option<DropReason> {
 
 /// Why a packet to this address is not forwarded, if so. Multicast would need group membership.
 #[inline]
-fn destination_fault(address: Ipv6Addr) -> Option<DropReason> {
+pub(crate) fn destination_fault(address: Ipv6Addr) -> Option<DropReason> {
     Some(match address.to_bits() {
         0 => DropReason::DestinationUnspecified,
         1 => DropReason::DestinationLoopback,

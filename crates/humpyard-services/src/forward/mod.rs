@@ -20,9 +20,9 @@
 //! * With `checksum=fill`, an IPv4 header checksum of zero is filled in before the checks: in a capture taken on the
 //!   sender, its network card had yet to do so. Any other wrong one is a reason to drop.
 
-mod icmp;
-mod ipv4;
-mod ipv6;
+pub(crate) mod icmp;
+pub(crate) mod ipv4;
+pub(crate) mod ipv6;
 mod parameter;
 mod route;
 
@@ -39,16 +39,21 @@ use crate::service::{Build, Context, DropReason, Generated, Info, Service, Servi
 
 /// Who the router is.
 #[derive(Clone, Copy, Debug)]
-struct Router {
-    v4: Ipv4Addr,
-    v6: Ipv6Addr,
-    mac: Mac,
+pub(crate) struct Router {
+    pub(crate) v4: Ipv4Addr,
+    pub(crate) v6: Ipv6Addr,
+    pub(crate) mac: Mac,
 }
 
 impl Router {
     const fn new(params: &ForwardParams) -> Self {
         Self { v4: params.router_v4.0, v6: params.router_v6.0, mac: params.router_mac }
     }
+}
+
+/// What tells senders, as these parameters say.
+const fn reporter(params: &ForwardParams) -> Reporter {
+    Reporter::new(Router::new(params), params.icmp_interval, params.icmp_burst)
 }
 
 /// IPv4 and IPv6 forwarding. See the [module](self) for what it does.
@@ -79,7 +84,7 @@ impl Build for Forward {
 impl Forward {
     /// A router with this table instead of the one in `params`.
     pub fn with_table(table: Arc<RouteTable>, params: &ForwardParams) -> Self {
-        Self { table, router: Router::new(params), checksum: params.checksum, reporter: Reporter::new(params) }
+        Self { table, router: Router::new(params), checksum: params.checksum, reporter: reporter(params) }
     }
 
     /// The checks and the lookup. What does not pass the checks is dropped without a word to its sender.

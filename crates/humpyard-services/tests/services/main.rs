@@ -10,4 +10,5 @@ mod firewall;
 mod forward_captures;
 mod inverses;
 mod l7_filter;
+mod nat64;
 mod support;
