@@ -102,18 +102,18 @@ fn a_packet_comes_is_served_and_accounted_for() {
 #[test]
 fn packets_that_change_a_connection_are_told_of() {
     let scheduler = Owned::new(c"sprayer", &Config { cores: 4, ..zero() });
-    let cores = |changes_connection| {
+    let cores = |from: u64, changes_connection| {
         let core = |now| {
             scheduler.arrive(now, Packet { key: 9, changes_connection, ..zero() });
             let (core, dispatch) = (0..4).find_map(|core| Some((core, scheduler.next(now, core).ok()?))).unwrap();
             scheduler.complete(now, dispatch.slot);
             core
         };
-        (0..4).map(core).collect::<Vec<u16>>()
+        (from..from + 4).map(core).collect::<Vec<u16>>()
     };
-    let home = cores(1);
+    let home = cores(0, 1);
     assert!(home.iter().all(|&core| core == home[0]), "{home:?}");
-    assert_eq!(cores(0), [0, 1, 2, 3]);
+    assert_eq!(cores(4, 0), [0, 1, 2, 3]);
 }
 
 #[test]

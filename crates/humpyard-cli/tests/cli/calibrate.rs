@@ -50,7 +50,7 @@ fn everything_that_is_measured_has_a_key() {
         assert_eq!((real(service, "/points/0/length_bytes"), real(service, "/points/7/length_bytes")), (64.0, 1500.0));
         assert_eq!(
             (service["after"].as_array().map(Vec::len), service["evicted"].as_array().map(Vec::len)),
-            (Some(10), Some(3))
+            (Some(13), Some(3))
         );
         assert_eq!(real(service, "/evicted/1/bytes"), 2_097_152.0);
         assert_eq!(real(service, "/forwarded_fraction"), 1.0);

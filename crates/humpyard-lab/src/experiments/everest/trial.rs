@@ -22,6 +22,8 @@ use crate::costs::{CalibratedService, CostFile, Costs};
 use crate::parts;
 use crate::run::Control;
 
+/// Flows that are remembered with no packet under way.
+const FLOWS_KEPT: usize = 1 << 16;
 /// The services of table 2: the rule for their packets, of which the last has what is left, their names, and what a packet takes, in
 /// us.
 const SERVICES: [(&str, &str, f64); 6] = [
@@ -90,7 +92,9 @@ impl Traffic {
         config.services = SERVICES.iter().map(|&(_, name, _)| choice(name)).collect();
         let rules = SERVICES.iter().map(|(packets, name, _)| format!("{packets},service={name}").parse());
         config.rules = rules.collect::<Result<_, _>>()?;
+        // Queues are not bounded, and each packet that waits may be of a flow of its own.
         config.buffer = self.packets as usize;
+        config.flows = config.buffer + FLOWS_KEPT;
         config.seed = self.seed;
         Ok(config)
     }
