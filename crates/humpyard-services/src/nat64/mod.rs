@@ -24,6 +24,7 @@
 //!   IPv4 host to a port without a binding is refused at once, and not kept for 6 s.
 //! * Fragments in the wrong order are dropped for `start_missing` until the first has come. ICMP in fragments is dropped: its checksum
 //!   covers the length of the whole (RFC 7915, section 1.1).
+//! * An ICMP error that quotes a packet of somebody else than whom it is sent to is dropped as `malformed`.
 //! * Extensions of ICMP errors (RFC 4884) are cut off, and lengths in them with these.
 //! * An ICMPv6 error of a router comes from the address that stands for the host which the packet was for (RFC 6791 would give
 //!   routers a pool of their own).
