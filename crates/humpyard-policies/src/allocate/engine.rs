@@ -209,11 +209,12 @@ impl Engine {
     }
 
     /// Of several idle cores: unmarked before marked, the latest idle first, for it is the one most likely to be warm, and of
-    /// equals the lowest. Of cores that have room though they are not idle: unmarked before marked.
+    /// equals the lowest. Of cores that have room though they are not idle: unmarked before marked. An idle core has no room where
+    /// its queue has nothing for it.
     #[inline]
     pub(super) fn place(&self, id: ServiceId, room: &IdSet<CoreId>, machine: &Machine) -> CoreId {
         let mut best: Option<(bool, Option<Time>, CoreId)> = None;
-        for core in machine.latest_idle(id) {
+        for core in machine.latest_idle(id).filter(|&core| room.contains(core)) {
             let (unmarked, since) = (self.owner[core].is_none(), machine.core(core).idle_since());
             match best {
                 Some((true, latest, _)) if latest != since => break,
