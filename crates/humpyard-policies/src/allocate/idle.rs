@@ -52,7 +52,7 @@ impl LongestIdle {
 #[inline]
 pub(super) fn latest_idle(id: ServiceId, room: &IdSet<CoreId>, machine: &Machine) -> CoreId {
     let since = |core: CoreId| machine.core(core).idle_since();
-    let mut latest = machine.latest_idle(id);
+    let mut latest = machine.latest_idle(id).filter(|&core| room.contains(core));
     match latest.next() {
         Some(first) => {
             latest.take_while(|&core| since(core) == since(first)).min().map_or(first, |core| core.min(first))
