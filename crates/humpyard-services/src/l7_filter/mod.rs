@@ -19,7 +19,9 @@
 //!
 //! # Several workers
 //! All instances share what is known of connections: the packets of one connection may be with several workers at once, and
-//! the first verdict holds. Where their order differs from run to run, so may the packet that brings the verdict.
+//! the first verdict holds. Where their order differs from run to run, so may the packet that brings the verdict, and the verdict
+//! itself: packets that came too early count among those that are looked into, there is room for `bytes` of them, and what
+//! comes before the first that was seen is not read. Policies that keep the order of a connection have the verdicts of one worker.
 //!
 //! # Departures
 //! * The paper's buffers are read anew, from their first byte, with each packet that joins them. Here the automaton goes on where

@@ -28,7 +28,9 @@
 //! are listed; of more than that the packets are counted.
 //!
 //! # Several workers
-//! All instances share the table, in parts by source with a lock each, which is taken for attempts alone: right under any policy.
+//! All instances share the table, in parts by source with a lock each, which is taken for attempts alone.
+//! Time is that of the packets: where one worker is ahead of another by much of a window, as in a capture that is read as fast as
+//! it can be, attempts are counted late or not at all.
 //!
 //! # Departures
 //! * TCP alone: a datagram of UDP does not say whether it asks or answers.

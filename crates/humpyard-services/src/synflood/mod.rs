@@ -25,8 +25,9 @@
 //! Sixteen hosts are counted in a period (Misra and Gries), whatever there are; `alarms` alarms are listed.
 //!
 //! # Several workers
-//! All instances share the counts, with a lock that is taken for segments with SYN, FIN or RST alone: right under any policy. The
-//! period ends for all with the first of those segments behind it.
+//! All instances share the counts, with a lock that is taken for segments with SYN, FIN or RST alone. The
+//! period ends for all with the first of those segments behind it: where one worker is ahead of another by a period, as in a
+//! capture that is read as fast as it can be, segments are counted in another period than theirs.
 //!
 //! # Departures
 //! * The paper counts three of four RST; here all count, or none. A flood that is answered by RST looks as if its connections were
