@@ -83,6 +83,9 @@ params! {
     }
 }
 
+/// The most bytes that all buffers together have.
+const BUFFERED_MAX: u64 = 4 << 30;
+
 /// A signature of the table, to be shown or compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ListedSignature {
@@ -166,6 +169,12 @@ impl Build for L7Filter {
     };
 
     fn new(params: &L7FilterParams) -> Result<Self, ServiceError> {
+        if params.buffers * params.bytes > BUFFERED_MAX {
+            return Err(ServiceError::new(format!(
+                "l7-filter: `buffers` times `bytes` is memory, and {} times {} more than {BUFFERED_MAX} bytes: take less of one",
+                params.buffers, params.bytes
+            )));
+        }
         let actions = Actions::new(table(), &params.drop, &params.weight, &params.service)?;
         let engine = Engine::new(params.engine)?;
         let bytes = params.bytes as usize;

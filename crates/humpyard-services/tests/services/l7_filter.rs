@@ -241,3 +241,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn buffers_that_take_all_memory_are_refused() {
+    let refused = |spec: &str| prepare(&spec.parse().unwrap()).unwrap_err().to_string();
+    let error = refused("l7-filter:buffers=1048576,bytes=65535");
+    assert!(error.contains("1048576 times 65535 more than 4294967296 bytes"), "{error}");
+}
