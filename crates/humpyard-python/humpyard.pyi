@@ -87,6 +87,7 @@ class Scheduler:
         unit: Literal["bytes", "packets", "ns"] = "bytes",
         longest: int = 1514,
         services: Sequence[Service] | None = None,
+        services_per_core: int = 1,
         queue_limit: int | None = None,
         client_limit: int | None = None,
         free_order: bool = False,

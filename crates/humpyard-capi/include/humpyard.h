@@ -119,6 +119,8 @@ struct humpyard_config {
     uint32_t client_limit;
     // Packets that a core may be handed at a time; 0 is 1.
     uint32_t in_flight;
+    // Of how many services a core keeps the code: to go back to one of them takes it no time. 0 is 1.
+    uint16_t services_per_core;
     // The unit of work, a `humpyard_unit`.
     uint8_t unit;
     // Whether several cores may serve one client at once, so that its packets may overtake; 0 is no.

@@ -135,6 +135,8 @@ pub struct Config {
     pub client_limit: u32,
     /// Packets that a core may be handed at a time; 0 is 1.
     pub in_flight: u32,
+    /// Of how many services a core keeps the code: to go back to one of them takes it no time. 0 is 1.
+    pub services_per_core: u16,
     /// The unit of work, a `humpyard_unit`.
     pub unit: u8,
     /// Whether several cores may serve one client at once, so that its packets may overtake; 0 is no.
@@ -353,6 +355,11 @@ pub(crate) unsafe fn config(config: *const Config) -> Result<embed::Config, Fail
         unit: unit(given.unit)?,
         longest: limit(given.longest, default.longest),
         services: services.iter().map(service).collect(),
+        services_per_core: if given.services_per_core == 0 {
+            default.services_per_core
+        } else {
+            given.services_per_core
+        },
         queue_limit: limit(given.queue_limit, default.queue_limit),
         client_limit: limit(given.client_limit, default.client_limit),
         flow_order: if given.free_order == 0 { FlowOrder::Keep } else { FlowOrder::Free },

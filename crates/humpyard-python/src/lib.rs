@@ -187,8 +187,8 @@ impl Scheduler {
 impl Scheduler {
     #[new]
     #[pyo3(signature = (policy, *, cores=1, contexts=1, speeds=None, topology=None, clients=None, flows=1, packets=1024,
-                        weights=None, unit="bytes", longest=1514, services=None, queue_limit=None, client_limit=None,
-                        free_order=false, ties="lowest", in_flight=1, seed=1))]
+                        weights=None, unit="bytes", longest=1514, services=None, services_per_core=1, queue_limit=None,
+                        client_limit=None, free_order=false, ties="lowest", in_flight=1, seed=1))]
     #[expect(clippy::too_many_arguments, reason = "in Python they have names and defaults")]
     fn new(
         policy: String,
@@ -203,6 +203,7 @@ impl Scheduler {
         unit: &str,
         longest: u32,
         services: Option<Vec<PyRef<'_, Service>>>,
+        services_per_core: u16,
         queue_limit: Option<u32>,
         client_limit: Option<u32>,
         free_order: bool,
@@ -224,6 +225,7 @@ impl Scheduler {
             unit: choose("unit", unit, UNITS)?,
             longest,
             services: services.iter().flatten().map(|service| service.service).collect(),
+            services_per_core,
             queue_limit: queue_limit.unwrap_or(default.queue_limit),
             client_limit: client_limit.unwrap_or(default.client_limit),
             flow_order: if free_order { FlowOrder::Free } else { FlowOrder::Keep },

@@ -85,6 +85,36 @@ class Answers(unittest.TestCase):
         scheduler.switched(800, core)
         self.assertIsNotNone(scheduler.next(800, core))
 
+    def test_a_core_that_keeps_the_code_of_both_services_goes_over_but_once(self) -> None:
+        service = Service(packet_time_ns=1000, switch_cost_ns=700, tolerance_ns=5000, fixed=1000)
+
+        def switches(services_per_core: int) -> int:
+            scheduler = Scheduler(
+                "cohort",
+                cores=2,
+                services=[service, service],
+                services_per_core=services_per_core,
+                packets=64,
+                unit="ns",
+            )
+            now, found = 0, 0
+            for turn in range(10):
+                for _ in range(8):
+                    scheduler.arrive(now, service=turn % 2, length=100)
+                while scheduler.account()["held"]:
+                    while switch := scheduler.next_switch():
+                        found += switch.cost > 0
+                        now += switch.cost
+                        scheduler.switched(now, switch.core)
+                    for core in range(2):
+                        if dispatch := scheduler.next(now, core):
+                            now += 1000
+                            scheduler.complete(now, dispatch.slot, busy=1000)
+            return found
+
+        self.assertGreater(switches(1), 5)
+        self.assertLessEqual(switches(2), 2)
+
     def test_threads_take_turns(self) -> None:
         scheduler = Scheduler("fcfs", packets=4000)
 
@@ -117,6 +147,7 @@ class Refusals(unittest.TestCase):
         self.refused("2 weights for 1 clients", weights=[1, 2], clients=1)
         self.refused("there may be 1 to 65535 cores, not 0", cores=0)
         self.refused("no unit `byte`; did you mean `bytes`? There are: bytes, packets, ns", unit="byte")
+        self.refused("a core keeps the code of one service or more, not of 0", services_per_core=0)
         self.refused("the topology has 4 cores, the run 1", topology="2x2")
 
     def test_a_call_that_cannot_be_says_why_and_changes_nothing(self) -> None:

@@ -152,6 +152,8 @@ pub struct Config {
     pub longest: u32,
     /// The services; none is one that has all cores.
     pub services: Vec<Service>,
+    /// Of how many services a core keeps the code, from 1: to go back to one of them takes it no time.
+    pub services_per_core: u16,
     /// Most packets waiting in one queue.
     pub queue_limit: u32,
     /// Most packets waiting of one client in one queue.
@@ -182,6 +184,7 @@ impl Default for Config {
             unit: setup.unit,
             longest: 1514,
             services: Vec::new(),
+            services_per_core: 1,
             queue_limit: limits.queue,
             client_limit: limits.client,
             flow_order: FlowOrder::default(),
@@ -230,7 +233,7 @@ impl Config {
             weights: &weights,
             estimates: &estimates,
             services: &services,
-            services_per_core: 1,
+            services_per_core: usize::from(self.services_per_core),
             ties: self.ties,
             seed: Seed(self.seed),
             rendezvous: humpyard_simd::rendezvous(),
@@ -276,6 +279,9 @@ impl Config {
             if count > most {
                 return Err(Refusal::argument(format!("{count} {what} for {most} {whose}")));
             }
+        }
+        if self.services_per_core == 0 {
+            return Err(Refusal::argument("a core keeps the code of one service or more, not of 0"));
         }
         if self.speeds.contains(&0) {
             return Err(Refusal::argument("a speed is from 1, not 0"));

@@ -77,8 +77,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
                 view.packets += 1;
                 view.backlog += estimate;
             }
-            steer.policy.on_enqueue(now, target, &self.slab.get(slot).packet);
+            let packet = &self.slab.get(slot).packet;
+            steer.policy.on_enqueue(now, target, packet);
             steer.on_enqueue(flow);
+            if let Some(split) = &mut self.split {
+                split.on_enqueue(packet);
+            }
         }
         self.tell_waiting(queue);
         if let Some(allocation) = &mut self.allocation {
@@ -346,7 +350,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             return Some(Target::Hold);
         }
         let view = View { as_of: self.now, cores: &self.views, eligible: &self.eligible[packet.service] };
-        if let Some(core) = self.split.as_mut().and_then(|split| split.steer(packet, &view)) {
+        if let Some(core) = self.split.as_ref().and_then(|split| split.steer(packet, &view)) {
             return Some(Target::Core(core));
         }
         Some(steer.ask(now, packet, &view))

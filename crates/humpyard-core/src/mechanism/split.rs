@@ -53,7 +53,7 @@ impl Default for Split {
 pub struct SplitAccount {
     /// How often a flow became an elephant.
     pub elephants: u64,
-    /// Packets that were steered so, each once.
+    /// Packets that joined a queue so, each once.
     pub packets: u64,
 }
 
@@ -115,12 +115,17 @@ impl Splitter {
     }
 
     /// Where the packet goes if its flow is an elephant. Parts of a unit stay with the policy: they belong together.
-    pub(super) fn steer(&mut self, packet: &Packet, view: &View<'_>) -> Option<CoreId> {
-        if !self.flows[packet.flow].elephant || packet.part != Part::Whole {
-            return None;
-        }
-        self.account.packets += u64::from(packet.hop == 0);
-        Some(shortest(packet.key, self.cores, view))
+    pub(super) fn steer(&self, packet: &Packet, view: &View<'_>) -> Option<CoreId> {
+        self.splits(packet).then(|| shortest(packet.key, self.cores, view))
+    }
+
+    /// The packet has joined a queue.
+    pub(super) fn on_enqueue(&mut self, packet: &Packet) {
+        self.account.packets += u64::from(packet.hop == 0 && self.splits(packet));
+    }
+
+    fn splits(&self, packet: &Packet) -> bool {
+        self.flows[packet.flow].elephant && packet.part == Part::Whole
     }
 
     pub(super) fn on_flow_end(&mut self, flow: FlowId) {
@@ -244,6 +249,7 @@ mod tests {
     fn parts_of_a_unit_and_other_flows_are_left_to_the_policy() {
         let mut splitter = Splitter::new(SPLIT, 1);
         let steer = |splitter: &mut Splitter, packet: &Packet| {
+            splitter.on_enqueue(packet);
             with_view(&[0, 0], &[0, 1], |view| splitter.steer(packet, view).is_some())
         };
         assert!(!steer(&mut splitter, &packet(1)));

@@ -141,6 +141,13 @@ fn rows_text(rows: &[Vec<f64>], digits: usize) -> String {
 #[derive(Clone, Copy)]
 struct File<'a>(Place<'a>);
 
+/// Whether a group of the first kind may have groups of the other in it. A node of memory may be more than a socket or a
+/// third-level cache, or a part of it.
+fn may_hold(wider: LevelKind, narrower: LevelKind) -> bool {
+    use LevelKind::{L3, Node, Socket};
+    wider < narrower || matches!((wider, narrower), (Node, Socket) | (L3, Node))
+}
+
 /// Numbers by row, and where they stand.
 type Rows = (Vec<Vec<f64>>, usize);
 
@@ -165,9 +172,16 @@ impl File<'_> {
                        { kind = \"core\", cost = 1.1 }]";
         let Some(levels) = table.get("levels") else { return Err(self.0.slip(0, example)) };
         let DeValue::Array(levels) = levels.get_ref() else { return Err(self.0.slip(levels.span().start, example)) };
-        let mut read = Vec::new();
+        let mut read: Vec<(LevelKind, Option<u32>)> = Vec::new();
         for level in levels.iter() {
-            read.push(self.level(level)?);
+            let (kind, cost) = self.level(level)?;
+            if let Some((wider, _)) = read.iter().find(|(above, _)| !may_hold(*above, kind)) {
+                let (wider, kind) = (wider.name(), kind.name());
+                let text =
+                    format!("a {kind} is no part of a {wider}: levels go from the widest to the narrowest, each once");
+                return Err(self.0.slip(level.span().start, &text));
+            }
+            read.push((kind, cost));
         }
         if read.is_empty() {
             return Err(self.0.slip(table.get("levels").map_or(0, |levels| levels.span().start), example));
@@ -387,6 +401,11 @@ mod tests {
                 .starts_with("t.toml:3:1: no key of a topology `core`; did you mean `cores`?")
         );
         assert!(slip(&GOOD.replace("\"l2\"", "\"l4\"")).contains("t.toml:2:53: no kind of level `l4`"));
+        let upside_down = "version = 1\nlevels = [{ kind = \"core\" }, { kind = \"socket\" }]\ncores = \"2x2\"\n";
+        assert!(slip(upside_down).starts_with("t.toml:2:30: a socket is no part of a core"));
+        assert!(slip(&upside_down.replace("socket", "core")).starts_with("t.toml:2:30: a core is no part of a core"));
+        let nodes = upside_down.replace("core\"", "l3\"").replace("socket\"", "node\"");
+        assert!(parse("t.toml", &nodes).is_ok(), "a node may be a part of what shares a cache");
         assert!(slip(&GOOD.replace("cost = 2.5", "cost = 0.5")).contains("`cost` is that of leaving a group"));
         assert!(slip(&GOOD.replace("cost = 2.5", "price = 2.5")).contains("no key of a level `price`"));
         assert!(slip(&GOOD.replace("[[0]]", "[0]")).starts_with("t.toml:3:26: `cores` has as many levels"));
