@@ -249,11 +249,11 @@ pub(crate) struct TrafficOptions {
     #[arg(long, value_name = "table:NAME|calibrated|FILE", default_value = "table:measured")]
     pub(crate) costs: String,
     /// Delay beyond which a packet is late, for all services or one [default: 2ms]
-    #[arg(long, value_name = "[SERVICE=]TIME")]
+    #[arg(long, value_name = "[SERVICE=]TIME", value_delimiter = ',')]
     pub(crate) tolerance: Vec<String>,
-    /// What it takes a core to go over to another service [default: what a cost file says, else 50us]
-    #[arg(long, value_name = "TIME")]
-    pub(crate) switch_cost: Option<String>,
+    /// What it takes a core to go over to another service: to each of them, or to one [default: what a cost file says, else 50us]
+    #[arg(long, value_name = "[SERVICE=]TIME", value_delimiter = ',')]
+    pub(crate) switch_cost: Vec<String>,
     /// Share of the cores that a service is guaranteed; the rest is divided equally
     #[arg(long, value_name = "SERVICE=SHARE")]
     pub(crate) guarantee: Vec<String>,

@@ -98,7 +98,7 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         )
     }));
     warnings.extend(without_effect(config));
-    warnings.extend(too_tolerant(config)?);
+    warnings.extend(late_by_a_switch(config)?);
     // What rules leave for the kinds of services, if they leave anything.
     let tried = ruled.rules.iter().enumerate().filter(|&(at, _)| at < config.rules.len() || is_reached(at));
     let rules = tried.map(|(at, rule)| CheckedRule {
@@ -250,14 +250,17 @@ fn of_one_client(config: &RunConfig) -> Option<String> {
 }
 
 /// Services whose tolerance is less than it takes a core to come over and serve one packet.
-fn too_tolerant(config: &RunConfig) -> Result<Vec<String>, LabError> {
+///
+/// # Errors
+/// A service that the costs do not name.
+pub fn late_by_a_switch(config: &RunConfig) -> Result<Vec<String>, LabError> {
     if !config.policy.allocates() {
         return Ok(Vec::new());
     }
     let costs = parts::costs(config)?;
     let of_service = |(choice, cost): (&crate::ServiceChoice, &humpyard_core::cost::LinearCost)| {
         let packet = Duration::from_nanos(cost.work(parts::TYPICAL_BYTES));
-        let (tolerance, switch) = (config.tolerance(&choice.name), config.switch_cost());
+        let (tolerance, switch) = (config.tolerance(&choice.name), config.switch_cost(&choice.name));
         (tolerance < switch + packet).then(|| {
             format!(
                 "service `{}`: its tolerance of {tolerance:?} is less than a switch ({switch:?}) and a packet ({packet:?}) \
@@ -284,7 +287,7 @@ mod tests {
     fn what_was_probably_not_meant_is_told() {
         let rules = ["protocol=tcp,service=web", "port=80,protocol=tcp,service=web"];
         let mut config = config("web=forward,other=forward", &rules);
-        config.switch_cost = Some(Duration::from_millis(3));
+        config.switch_costs = vec![(String::new(), Duration::from_millis(3))];
         let checked = check(&config).unwrap();
         assert_eq!(checked.rules.iter().map(|rule| rule.reached).collect::<Vec<_>>(), [true, false, true]);
         let [shadow, web, other] = checked.warnings.as_slice() else { panic!("{:?}", checked.warnings) };

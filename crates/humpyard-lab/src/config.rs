@@ -111,11 +111,22 @@ pub fn parse_duration(text: &str) -> Result<Duration, LabError> {
         _ => f64::NAN,
     };
     match digits.parse::<f64>() {
-        Ok(value) if value >= 0.0 && value * factor <= 1e18 => {
+        Ok(value) if value >= 0.0 && value * factor <= TIME_MAX_NS => {
             Ok(Duration::from_nanos((value * factor).round() as u64))
+        }
+        Ok(value) if value >= 0.0 && !factor.is_nan() => {
+            Err(LabError::option(format!("a time is {:.0} s at most; not `{text}`", TIME_MAX_NS / 1e9)))
         }
         _ => Err(LabError::option(format!("a time has a unit (ns, us, ms, s, min), for example 2ms; not `{text}`"))),
     }
+}
+
+/// The longest time that is taken, in ns.
+const TIME_MAX_NS: f64 = 1e18;
+
+/// What was given last for this service.
+fn given(times: &[(String, Duration)], service: &str) -> Option<Duration> {
+    times.iter().rev().find(|(name, _)| name == service).map(|&(_, time)| time)
 }
 
 /// A share from 0 to 1, in millionths.
@@ -264,8 +275,9 @@ pub struct RunConfig {
     pub warm_up: Duration,
     /// Tolerable delay, by service name; the empty name is for all others.
     pub tolerances: Vec<(String, Duration)>,
-    /// What it takes a core to go over to another service; none is what the costs say, else 50 us.
-    pub switch_cost: Option<Duration>,
+    /// What it takes a core to go over to a service, by service name; the empty name is for all others. None is what the costs say,
+    /// else 50 us.
+    pub switch_costs: Vec<(String, Duration)>,
     /// Guaranteed share of the cores in millionths, by service name.
     pub guarantees: Vec<(String, u32)>,
     /// Who the clients are; none is: flows, or those of the rules where a rule names a client or a weight.
@@ -331,7 +343,7 @@ impl RunConfig {
             longest: None,
             warm_up: Duration::ZERO,
             tolerances: Vec::new(),
-            switch_cost: None,
+            switch_costs: Vec::new(),
             guarantees: Vec::new(),
             clients: None,
             weights: Vec::new(),
@@ -371,14 +383,28 @@ impl RunConfig {
 
     /// Delay beyond which a packet of the service is late.
     pub(crate) fn tolerance(&self, service: &str) -> Duration {
-        let given = |name: &str| self.tolerances.iter().rev().find(|(given, _)| given == name).map(|&(_, time)| time);
+        let given = |name: &str| given(&self.tolerances, name);
         let by_rule = || self.rules_of(service).find_map(|rule| rule.tolerance);
         given(service).or_else(by_rule).or_else(|| given("")).unwrap_or(TOLERANCE)
     }
 
-    /// What it takes a core to go over to another service.
-    pub(crate) fn switch_cost(&self) -> Duration {
-        self.switch_cost.or_else(|| self.costs.switch_cost()).unwrap_or(SWITCH_COST)
+    /// What it takes a core to go over to this service.
+    pub(crate) fn switch_cost(&self, service: &str) -> Duration {
+        let given = |name: &str| given(&self.switch_costs, name);
+        given(service).or_else(|| given("")).or_else(|| self.costs.switch_cost()).unwrap_or(SWITCH_COST)
+    }
+
+    /// What it takes a core to go over to a service, as on the command line: once, if it is the same for all.
+    fn show_switch_costs(&self) -> String {
+        let costs: Vec<(&str, u128)> = self
+            .services
+            .iter()
+            .map(|choice| (choice.name.as_str(), self.switch_cost(&choice.name).as_nanos()))
+            .collect();
+        match costs.as_slice() {
+            [(_, first), others @ ..] if others.iter().all(|(_, cost)| cost == first) => format!("{first}ns"),
+            costs => costs.iter().map(|(name, cost)| format!("{name}={cost}ns")).collect::<Vec<_>>().join(","),
+        }
     }
 
     /// Share of the cores that a service is guaranteed, in millionths, if one is given.
@@ -459,7 +485,7 @@ impl RunConfig {
                     format!("{}={}", choice.matches.map_or(choice.name.as_str(), |kind| kind.name()), choice.work)
                 })),
             ),
-            ("switch-cost", format!("{}ns", self.switch_cost().as_nanos())),
+            ("switch-cost", self.show_switch_costs()),
             ("ties", if self.ties == Ties::Lowest { "lowest" } else { "highest" }.to_owned()),
             (
                 "tolerance",
@@ -534,6 +560,8 @@ mod tests {
         for bad in ["", "2", "-2ms", "2 ms", "ms", "2h", "1e30s"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
+        let said = parse_duration("99999999999999999s").unwrap_err().to_string();
+        assert_eq!(said, "a time is 1000000000 s at most; not `99999999999999999s`");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub mod statistics;
 pub mod timeline;
 mod topology;
 
-pub use check::{Checked, CheckedRule, came_to_nothing, check, without_effect};
+pub use check::{Checked, CheckedRule, came_to_nothing, check, late_by_a_switch, without_effect};
 pub use compare::{Comparison, compare};
 pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share};
 pub use costs::{CalibratedService, CostFile, Costs, calibrated_path};

@@ -92,7 +92,7 @@ pub(crate) fn with_setup<T>(
         .map(|((choice, cost), guarantee_millionths)| ServiceSetup {
             name: &choice.name,
             packet_time: Time::from_ns(cost.work(TYPICAL_BYTES)),
-            switch_cost: time(config.switch_cost()),
+            switch_cost: time(config.switch_cost(&choice.name)),
             tolerance: time(config.tolerance(&choice.name)),
             guarantee_millionths,
         })
@@ -374,11 +374,12 @@ fn check_names(config: &RunConfig) -> Result<(), LabError> {
             names[twice]
         )));
     }
-    let tolerances =
-        config.tolerances.iter().map(|(name, _)| ("--tolerance", name)).filter(|(_, name)| !name.is_empty());
+    let times = [("--tolerance", &config.tolerances), ("--switch-cost", &config.switch_costs)];
+    let times = times.into_iter().flat_map(|(option, times)| times.iter().map(move |(name, _)| (option, name)));
+    let times = times.filter(|(_, name)| !name.is_empty());
     let guarantees = config.guarantees.iter().map(|(name, _)| ("--guarantee", name));
     let chains = config.chains.iter().flat_map(|(first, then)| core::iter::once(first).chain(then));
-    for (option, name) in tolerances.chain(guarantees).chain(chains.map(|name| ("--chain", name))) {
+    for (option, name) in times.chain(guarantees).chain(chains.map(|name| ("--chain", name))) {
         if !names.contains(&name.as_str()) {
             let known = names.iter().copied();
             return Err(LabError::option(format!("{option}: {}", unknown("service of this run", name, known))));

@@ -61,6 +61,14 @@ const SERVICES: [(&str, &str); 17] = [
     ("synflood", ""),
 ];
 
+/// `nat64` of a packet to a host that an IPv4 address always stands for, and of what became of it, to the IPv4 host behind the prefix
+/// of another.
+fn nat64() -> [(String, String); 2] {
+    let hosts: Vec<String> = (0..FLOWS).map(|flow| format!("203.0.113.{flow}=2001:db9::203.0.113.{flow}")).collect();
+    let to_v6 = format!("nat64:prefix=2001:db8:64::/96,map={}", hosts.join(";"));
+    [(to_v6.clone(), String::new()), ("nat64:prefix=2001:db9::/96".to_owned(), to_v6)]
+}
+
 /// Frames of this size, of different payloads, that the service `before` has worked on.
 fn frames(size: usize, before: &str) -> Vec<Frame> {
     let mut random = Seed(1).stream("payloads");
@@ -82,6 +90,10 @@ fn frames(size: usize, before: &str) -> Vec<Frame> {
         data[38..40].copy_from_slice(&(size as u16 - 34).to_be_bytes());
         let sum = checksum::checksum(&data[14..34]);
         data[24..26].copy_from_slice(&sum.to_be_bytes());
+        let mut pseudo = data[26..34].to_vec();
+        pseudo.extend([0, 17, data[38], data[39]]);
+        pseudo.extend_from_slice(&data[34..]);
+        data[40..42].copy_from_slice(&checksum::checksum(&pseudo).to_be_bytes());
         let mut frame = Frame { wire_length: size as u32, link: LinkType::Ethernet, data, ..Frame::default() };
         if let Some(before) = &mut before {
             before.process(&mut frame, &context(number, false), &mut Generated::default());
@@ -157,8 +169,12 @@ fn line(points: &[(f64, f64)]) -> (f64, f64) {
 }
 
 fn services(criterion: &mut Criterion) {
-    for (spec, before) in [("", "")].into_iter().chain(SERVICES) {
+    let nat64 = nat64();
+    let listed = [("", "")].into_iter().chain(SERVICES);
+    for (spec, before) in listed.chain(nat64.iter().map(|(spec, before)| (spec.as_str(), before.as_str()))) {
         let name = match (spec, before) {
+            (spec, "") if spec.starts_with("nat64") => "nat64, IPv4 to IPv6".to_owned(),
+            (spec, _) if spec.starts_with("nat64") => "nat64, IPv6 to IPv4".to_owned(),
             ("", _) => "copy".to_owned(),
             (spec, "") => spec.to_owned(),
             (spec, before) => format!("{spec} after {before}"),

@@ -60,8 +60,10 @@ pub(crate) fn configuration(
     config.rules = options.rule.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     config.local = options.local.as_deref().map(parse_local).transpose()?.unwrap_or_default();
     config.costs = options.costs.parse()?;
-    config.tolerances = options.tolerance.iter().map(|text| tolerance(text)).collect::<Result<_, _>>()?;
-    config.switch_cost = options.switch_cost.as_deref().map(|text| duration("--switch-cost", text)).transpose()?;
+    config.tolerances =
+        options.tolerance.iter().map(|text| time_of_service("--tolerance", text)).collect::<Result<_, _>>()?;
+    config.switch_costs =
+        options.switch_cost.iter().map(|text| time_of_service("--switch-cost", text)).collect::<Result<_, _>>()?;
     config.guarantees = options.guarantee.iter().map(|text| guarantee(text)).collect::<Result<_, _>>()?;
     config.clients = options.clients.as_deref().map(str::parse).transpose()?;
     config.weights = options.weights.as_deref().map_or(Ok(Vec::new()), weights)?;
@@ -193,11 +195,12 @@ pub(crate) fn weights(text: &str) -> Result<Vec<Weight>, Failure> {
     parsed.collect()
 }
 
-fn tolerance(text: &str) -> Result<(String, Duration), Failure> {
+/// A time that an option gives a service, or, without a name, all others.
+fn time_of_service(option: &str, text: &str) -> Result<(String, Duration), Failure> {
     match text.split_once('=') {
-        Some(("", _)) => Err(Failure::new(format!("--tolerance reads TIME or SERVICE=TIME, not `{text}`"))),
-        Some((service, time)) => Ok((service.to_owned(), duration("--tolerance", time)?)),
-        None => Ok((String::new(), duration("--tolerance", text)?)),
+        Some(("", _)) => Err(Failure::new(format!("{option} reads TIME or SERVICE=TIME, not `{text}`"))),
+        Some((service, time)) => Ok((service.to_owned(), duration(option, time)?)),
+        None => Ok((String::new(), duration(option, text)?)),
     }
 }
 

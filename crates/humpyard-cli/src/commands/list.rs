@@ -163,7 +163,7 @@ fn text(entry: &Value) -> Result<String, Failure> {
         text.push_str("parameters  none\n");
     }
     for parameter in parameters {
-        let unit = if parameter.unit.is_empty() { String::new() } else { format!(" (in {})", parameter.unit) };
+        let unit = parameter.in_unit();
         text.push_str(&format!(
             "\n  {}{}\n      {}\n      takes {}{unit}\n",
             parameter.name,

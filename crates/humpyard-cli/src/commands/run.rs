@@ -110,9 +110,11 @@ fn reloading(config: &RunConfig, quiet: bool, metrics: Option<Endpoint>) -> Resu
     Ok(lab::run(config, &mut control)?)
 }
 
-/// Says what was asked for and did nothing.
+/// Says what was asked for and does nothing, and which services will have late packets whatever the policy does.
 pub(crate) fn warn(config: &RunConfig) {
     say_all(&lab::without_effect(config));
+    // Costs that cannot be found out end the run, with an error of their own.
+    say_all(&lab::late_by_a_switch(config).unwrap_or_default());
 }
 
 /// Says what was asked for and did nothing, as the run has shown.

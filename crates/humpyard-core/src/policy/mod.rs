@@ -26,6 +26,8 @@ pub use allocate::{Allocate, Cause, Move};
 pub use estimate::Estimate;
 pub use info::{Family, Info, Promise};
 pub use machine::{Activity, CoreState, Machine, ServiceState};
+#[doc(hidden)]
+pub use parameter::in_unit;
 pub use parameter::{Auto, Entry, Parameter, ParameterError, ParameterValue, Params};
 pub use setup::{ServiceSetup, Setup, Ties};
 pub use share::Share;

@@ -1,6 +1,6 @@
 //! Parameters that describe themselves: help, JSON and error messages derive from one declaration.
 
-use alloc::borrow::ToOwned;
+use alloc::borrow::{Cow, ToOwned};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -23,6 +23,46 @@ pub struct Parameter {
     pub accepts: String,
     /// The unit of its value, empty if it has none.
     pub unit: String,
+}
+
+impl Parameter {
+    /// In which unit its values are, to be put behind them: ` (in ns, or with a unit: 10ms)`; empty if they have none.
+    pub fn in_unit(&self) -> String {
+        match self.unit.as_str() {
+            "" => String::new(),
+            NANOSECONDS => format!(" (in {NANOSECONDS}, or with a unit: 10ms)"),
+            unit => format!(" (in {unit})"),
+        }
+    }
+}
+
+/// The unit of parameters that are times.
+const NANOSECONDS: &str = "ns";
+
+/// The units in which a time may be given instead, in ns; the longest name that fits counts.
+const TIMES: [(&str, u64); 5] =
+    [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("min", 60_000_000_000), ("s", 1_000_000_000)];
+
+/// The value of a parameter in its unit: times may be given with one of their own, `1.5ms` for `1500000`. What is no such time
+/// stays as it is.
+#[doc(hidden)]
+pub fn in_unit<'a>(unit: &str, value: &'a str) -> Cow<'a, str> {
+    let given = TIMES.iter().find_map(|&(name, factor)| Some((value.strip_suffix(name)?, factor)));
+    let nanoseconds = given.filter(|_| unit == NANOSECONDS).and_then(|(number, factor)| scaled(number, factor));
+    nanoseconds.map_or(Cow::Borrowed(value), |nanoseconds| Cow::Owned(nanoseconds.to_string()))
+}
+
+/// So many times a number with decimals, if that is whole.
+fn scaled(number: &str, factor: u64) -> Option<u64> {
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(decimals) {
+        return None;
+    }
+    let ones = u128::from(10_u64.checked_pow(u32::try_from(decimals.len()).ok()?)?);
+    let part = if decimals.is_empty() { 0 } else { decimals.parse::<u64>().ok()? };
+    let total = (u128::from(whole.parse::<u64>().ok()?) * ones + u128::from(part)) * u128::from(factor);
+    total.is_multiple_of(ones).then(|| u64::try_from(total / ones).ok())?
 }
 
 /// What a registry says of a service or a traffic profile. Serialised, it has the shape of a policy's entry.
@@ -65,7 +105,7 @@ impl ParameterError {
 
     /// A value that the parameter does not take.
     pub fn value(owner: &str, parameter: &Parameter, value: &str) -> Self {
-        let unit = if parameter.unit.is_empty() { String::new() } else { format!(" (in {})", parameter.unit) };
+        let unit = parameter.in_unit();
         Self { message: format!("{owner}: `{}` takes {}{unit}, not `{value}`", parameter.name, parameter.accepts) }
     }
 }
@@ -212,7 +252,9 @@ macro_rules! choice {
 /// params.set("example", "beta", "0.5").unwrap();
 /// assert_eq!(params.beta, 0.5);
 /// let error = params.set("example", "interval", "0").unwrap_err();
-/// assert_eq!(error.to_string(), "example: `interval` takes 1 to 1000000 (in ns), not `0`");
+/// assert_eq!(error.to_string(), "example: `interval` takes 1 to 1000000 (in ns, or with a unit: 10ms), not `0`");
+/// params.set("example", "interval", "0.5ms").unwrap();
+/// assert_eq!(params.interval, 500_000);
 /// ```
 #[macro_export]
 macro_rules! params {
@@ -258,7 +300,11 @@ macro_rules! params {
                 let parameters = Self::parameters();
                 let canonical = name.replace('_', "-");
                 $(if canonical == stringify!($field).replace('_', "-") {
-                    let parsed = <$type as $crate::policy::ParameterValue>::parse(value)
+                    #[allow(unused_mut, unused_assignments, reason = "not every parameter has a unit")]
+                    let mut unit = "";
+                    $(unit = $unit;)?
+                    let in_unit = $crate::policy::in_unit(unit, value);
+                    let parsed = <$type as $crate::policy::ParameterValue>::parse(&in_unit)
                         $(.filter(|parsed| ($low..=$high).contains(parsed)))?;
                     return match parsed {
                         Some(parsed) => { self.$field = parsed; Ok(()) }
@@ -326,6 +372,29 @@ mod tests {
             said(params.set("test", "quantum-size", "0").unwrap_err()),
             "test: `quantum-size` takes `auto` or a whole number from 1 (in work), not `0`"
         );
+    }
+
+    #[test]
+    fn times_may_have_a_unit() {
+        let said = |value: &'static str| in_unit("ns", value).into_owned();
+        assert_eq!(
+            ["7", "7ns", "10ms", "1.5us", "2s", "1min"].map(said),
+            ["7", "7", "10000000", "1500", "2000000000", "60000000000"]
+        );
+        for left in [
+            "auto",
+            "ms",
+            ".5ms",
+            "-1ms",
+            "1.5ns",
+            "1e3us",
+            "99999999999999999s",
+            "10 ms",
+            "1.00000000000000000000001s",
+        ] {
+            assert_eq!(said(left), left);
+        }
+        assert_eq!(in_unit("work", "10ms"), "10ms", "of times alone");
     }
 
     #[test]

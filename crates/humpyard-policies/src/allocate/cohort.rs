@@ -4,7 +4,7 @@
 //! service ask for a core; a core is given up when its queue is empty, and never by force.
 //!
 //! **Source.** Larus, Parkes. Using cohort scheduling to enhance server performance. 2002; row Cohort of table 4 of Everest (paper
-//! everest), ALLOCATION section 5.
+//! everest).
 //!
 //! **Promises.** Work conserving: no core stays idle while a packet waits that has not asked for one. No isolation: a service
 //! that never empties its queue keeps its cores.

@@ -2,8 +2,7 @@
 //!
 //! **Idea.** As `cohort`, but a core that is given up goes where cores are fewest in proportion to what waits.
 //!
-//! **Source.** Cohort scheduling (Larus, Parkes 2002) as Everest (paper everest) extends it, section 5.1 and table 4; ALLOCATION
-//! section 5.
+//! **Source.** Cohort scheduling (Larus, Parkes 2002) as Everest (paper everest) extends it, section 5.1 and table 4.
 //!
 //! **Promises.** Work conserving: no core stays idle while a packet waits that has not asked for one. No isolation: a service
 //! that never empties its queue keeps its cores.

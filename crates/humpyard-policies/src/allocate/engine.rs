@@ -599,7 +599,7 @@ mod tests {
         );
     }
 
-    /// The example of ALLOCATION section 4.
+    /// Worked out by hand: shares in overload.
     #[test]
     fn shares_in_overload_of_the_specification() {
         let services = [service(18_220, 500, 400_000), service(10_090, 500, 400_000), service(9_720, 500, 200_000)];

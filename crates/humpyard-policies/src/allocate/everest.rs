@@ -5,7 +5,7 @@
 //! another service takes it, and the mark is taken back first if its own service needs it. With no mark anywhere, cores are
 //! forced from the services that hold more than their need and their guarantee.
 //!
-//! **Source.** Everest (paper everest). ALLOCATION sections 1 to 4; equations 2, 3 and 6; slips and choices in section 10.
+//! **Source.** Everest (paper everest), sections 3 and 4: equations 1 to 3 and 6. What it leaves open is chosen in docs/allocation.md.
 //!
 //! **Promises.** Isolation: a service that needs them has min(need, guarantee) cores after one switch and one packet, whatever
 //! the others do.
@@ -58,7 +58,7 @@ impl Build for Everest {
         name: "everest",
         family: Family::Allocate,
         summary: "a service gets a core when its queue outgrows its tolerance, from whoever can spare one",
-        source: "Everest (paper everest), with the choices of ALLOCATION section 10",
+        source: "Everest (paper everest), with the choices of docs/allocation.md",
         promises: &[Promise::Isolation],
         complexity: "O(1); O(services) when a core is sought",
     };
@@ -132,7 +132,7 @@ mod tests {
         Scenario { cores: 3, services: &services, arrivals: &vec![(Time::ZERO, A); packets] }.run::<Everest>()
     }
 
-    /// ALLOCATION section 6: so many are late, the last is done then.
+    /// Worked out by hand: so many are late, the last is done then.
     #[test]
     fn the_worked_example() {
         for (packets, late, last_us) in [(25, 0, 100), (26, 1, 110), (28, 3, 110), (30, 5, 120)] {

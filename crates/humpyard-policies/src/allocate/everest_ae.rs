@@ -3,7 +3,7 @@
 //! **Idea.** A service whose queue is longer than its cores serve in time comes first, and takes a core by force if it must; then
 //! every service with packets waiting has an idle core, as with `cohort-e`. A core whose queue is empty is given up at once.
 //!
-//! **Source.** Everest (paper everest), section 5.1 and table 4: its work-conserving variant; ALLOCATION section 5.
+//! **Source.** Everest (paper everest), section 5.1 and table 4: its work-conserving variant.
 //!
 //! **Promises.** Isolation, as `everest`. Work conserving: no core stays idle while a packet waits that has not asked for one.
 //!
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(bench.idle(us(2), 0), [(0, 2)], "none is beyond: in proportion to queues");
     }
 
-    /// The worked example of ALLOCATION section 6, eagerly: the idle core of B goes with the first packet that waits, and is ready at
+    /// The worked example of `everest`, eagerly: the idle core of B goes with the first packet that waits, and is ready at
     /// 50 as it would be later: as many are in time.
     #[test]
     fn the_worked_example() {

@@ -5,7 +5,7 @@
 //! a switch. Ski rental: an early move takes only a core that has been idle for a switch time, so that no more is spent on
 //! switches than was wasted already. Slack: a service without a core waits for one that can be spared, until its latest start.
 //!
-//! **Source.** ALLOCATION section 7, an answer to the question that Everest (paper everest) leaves open.
+//! **Source.** This project: an answer to the question that Everest (paper everest, section 5.3) leaves open; docs/allocation.md.
 //!
 //! **Promises.** Isolation: a service that needs them has min(need, guarantee) cores after one switch and one packet, whatever
 //! the others do; a service without a core from its latest start.
@@ -104,7 +104,7 @@ impl Build for EverestEnv {
         name: "everest-env",
         family: Family::Allocate,
         summary: "everest that moves idle cores early where switching is cheap, and lets services without a core wait",
-        source: "the lower envelope of Everest (paper everest) and eager schedulers: ALLOCATION section 7",
+        source: "this project, for what Everest (paper everest, section 5.3) leaves open: docs/allocation.md",
         promises: &[Promise::Isolation],
         complexity: "O(1); O(services) when a core is sought",
     };
@@ -571,7 +571,7 @@ mod tests {
         assert_eq!(order, Some(Move { core: CoreId(5), to: B }), "90/2 us against 120/3 us");
     }
 
-    /// The worked example of ALLOCATION section 6: never more than a core early, and nobody later than with `everest`.
+    /// The worked example of `everest`: never more than a core early, and nobody later than with `everest`.
     #[test]
     fn the_worked_example() {
         let services = [service(10_000, 100, 666_667), service(10_000, 100, 333_333)];
@@ -645,8 +645,7 @@ mod tests {
         arrivals
     }
 
-    /// The envelope: whatever a switch costs, not later than `everest`, and much less with cheap switches (ALLOCATION sections 7
-    /// and 8).
+    /// The envelope: whatever a switch costs, not later than `everest`, and much less with cheap switches.
     #[test]
     fn it_is_late_no_more_often_than_everest() {
         for (switch_us, at_most) in [(5, 0.5), (50, 0.5), (500, 1.0)] {

@@ -3,7 +3,7 @@
 //! **Idea.** What schedulers do that observe delays: a service whose latest packet was late gets one core, and no other before
 //! that one can have had its effect. Who parts with cores is settled as with `everest`.
 //!
-//! **Source.** Everest (paper everest), section 5.1 and table 4: its variant that adapts late; ALLOCATION section 5.
+//! **Source.** Everest (paper everest), section 5.1 and table 4: its variant that adapts late.
 //!
 //! **Promises.** A service with packets waiting is served in the end, even if it has lost all its cores. No isolation in time: its
 //! guarantee comes a core at a time, and only after packets were late.

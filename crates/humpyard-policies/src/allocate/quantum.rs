@@ -3,7 +3,7 @@
 //! **Idea.** Time slices, as in an operating system: when its quantum is over, or its queue empty, a core goes to the service with
 //! packets waiting that is furthest below its guarantee; that may be the one it has.
 //!
-//! **Source.** The baseline of Everest (paper everest), section 5.1 and table 4; ALLOCATION section 5.
+//! **Source.** The baseline of Everest (paper everest), section 5.1 and table 4.
 //!
 //! **Promises.** Work conserving: no core stays idle while a packet waits that has not asked for one.
 //!

@@ -4,8 +4,7 @@
 //! the free pool, and no other before that one can have had its effect. A core that has been idle for long is in the pool; it
 //! keeps its service's code, and is back with the next packet that finds it there.
 //!
-//! **Source.** Welsh, Culler, Brewer. SEDA. 2001; the row of observation schedulers in table 4 of Everest (paper everest), ALLOCATION
-//! section 5.
+//! **Source.** Welsh, Culler, Brewer. SEDA. 2001; the row of observation schedulers in table 4 of Everest (paper everest).
 //!
 //! **Promises.** A service with packets waiting is served in the end, even if it has lost all its cores. No isolation: nobody gives
 //! up a core that is used.

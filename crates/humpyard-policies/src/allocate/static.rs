@@ -2,7 +2,7 @@
 //!
 //! **Idea.** Divide the cores once, in proportion to the guarantees, and never move one.
 //!
-//! **Source.** ALLOCATION sections 1 and 5; the baseline of the Everest paper.
+//! **Source.** The baseline of Everest (paper everest), section 5.1 and table 4; equation 7 for guarantees.
 //!
 //! **Promises.** Isolation: each service has the cores of its guarantee (within one, and at least one), whatever the
 //! others do. Not work conserving: a core idles though another service is behind.

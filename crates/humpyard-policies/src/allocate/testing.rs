@@ -28,7 +28,7 @@ pub(crate) fn service(packet_time_ns: u64, tolerance_us: u64, guarantee_milliont
     }
 }
 
-/// Packet times of the paper's table 2 in ns, in the order of ALLOCATION section 2.
+/// Packet times of the paper's table 2 in ns, in its order.
 pub(crate) const TABLE_2: [u64; 6] = [18_220, 13_270, 4_640, 10_090, 9_720, 1_780];
 
 /// So many packets wait for a service, the first of which arrived then.

@@ -55,6 +55,48 @@ params! {
     }
 }
 
+impl Nat64Params {
+    /// What of it contradicts itself, and what to do about it, if anything does.
+    pub(super) fn contradiction(&self) -> Option<String> {
+        let Self { prefix, pool, map, mtu, fragment_above, router_v4: Host(v4), router_v6: Host(v6), .. } = self;
+        if let Some((one, other)) = pool.overlap() {
+            return Some(format!("`pool`: {one} and {other} have addresses in common: name each once"));
+        }
+        if pool.has(*v4) {
+            return Some(format!(
+                "`router-v4`: {v4} is in the pool, whose addresses stand for IPv6 hosts: give another"
+            ));
+        }
+        if prefix.covers(*v6) {
+            return Some(format!(
+                "`router-v6`: {v6} is behind the prefix {}, where it stands for an IPv4 host: give another",
+                prefix.show()
+            ));
+        }
+        for (of_v4, of_v6) in &map.0 {
+            if pool.has(*of_v4) {
+                return Some(format!("`map`: {of_v4} is in the pool, whose addresses stand for many"));
+            }
+            if prefix.covers(*of_v6) {
+                return Some(format!(
+                    "`map`: {of_v6} is behind the prefix {}, where it stands for an IPv4 host already",
+                    prefix.show()
+                ));
+            }
+            if of_v4 == v4 || of_v6 == v6 {
+                return Some(format!(
+                    "`map`: {of_v4}={of_v6} has an address of the translator itself: give it another"
+                ));
+            }
+        }
+        (mtu < fragment_above).then(|| {
+            format!(
+                "`mtu` is {mtu}, less than `fragment-above`, which is {fragment_above}: raise one or lower the other"
+            )
+        })
+    }
+}
+
 choice! {
     /// Who may answer what an IPv6 host has sent (RFC 4787, section 5).
     pub enum Filter {
@@ -78,8 +120,20 @@ impl Pool {
         let each = |net: &Ipv4Net| u32::from(net.network())..=u32::from(net.broadcast());
         let mut addresses: Vec<Ipv4Addr> = self.0.iter().flat_map(each).map(Ipv4Addr::from).collect();
         addresses.sort_unstable();
-        addresses.dedup();
         addresses.into()
+    }
+}
+
+impl Pool {
+    /// Whether this address is in it.
+    fn has(&self, address: Ipv4Addr) -> bool {
+        self.0.iter().any(|net| net.contains(&address))
+    }
+
+    /// Two prefixes that have addresses in common.
+    fn overlap(&self) -> Option<(Ipv4Net, Ipv4Net)> {
+        let later = |at: usize| self.0[at + 1..].iter().map(move |other| (self.0[at], *other));
+        (0..self.0.len()).flat_map(later).find(|(one, other)| one.contains(other) || other.contains(one))
     }
 }
 
@@ -193,5 +247,31 @@ mod tests {
         assert_eq!(params.pool.show(), "10.0.0.0/20");
         assert_eq!((params.ports.show(), params.map.show()), ("5-36".into(), "192.0.2.9=2001:db8::9".into()));
         assert_eq!(params.prefix.show(), "64:ff9b::/96");
+    }
+
+    #[test]
+    fn contradictions_are_found() {
+        let said = |pairs: &[(&str, &str)]| {
+            let mut params = Nat64Params::default();
+            pairs.iter().for_each(|(name, value)| params.set("nat64", name, value).unwrap());
+            params.contradiction().unwrap_or_default()
+        };
+        assert_eq!(said(&[]), "");
+        assert_eq!(said(&[("mtu", "1280"), ("map", "192.0.2.9=2001:db8::9")]), "");
+        for (pairs, part) in [
+            (&[("pool", "192.0.2.64/28;192.0.2.65")][..], "`pool`: 192.0.2.64/28 and 192.0.2.65/32 have"),
+            (&[("pool", "192.0.2.0/24")], "`router-v4`: 192.0.2.1 is in the pool"),
+            (&[("prefix", "2001:db8::/96")], "`router-v6`: 2001:db8::1 is behind the prefix 2001:db8::/96"),
+            (&[("map", "192.0.2.65=2001:db8::9")], "`map`: 192.0.2.65 is in the pool"),
+            (&[("map", "192.0.2.9=64:ff9b::9")], "`map`: 64:ff9b::9 is behind the prefix"),
+            (&[("map", "192.0.2.1=2001:db8::9")], "of the translator itself"),
+            (
+                &[("mtu", "1400"), ("fragment-above", "1500")],
+                "`mtu` is 1400, less than `fragment-above`, which is 1500",
+            ),
+        ] {
+            let said = said(pairs);
+            assert!(said.contains(part), "{said}");
+        }
     }
 }

@@ -30,6 +30,9 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(params: &Nat64Params) -> Result<Self, ServiceError> {
+        if let Some(contradiction) = params.contradiction() {
+            return Err(ServiceError::new(format!("nat64: {contradiction}")));
+        }
         let seconds = |s: u64| Time::from_ns(s * 1_000_000_000);
         let rules = Rules {
             pool: params.pool.addresses(),
@@ -38,11 +41,6 @@ impl Shared {
             by_address: params.filter == Filter::AddressDependent,
         };
         let table = Table::new(rules, params.sessions as usize);
-        if let Some((v4, _)) = params.map.0.iter().find(|(v4, _)| table.has(*v4)) {
-            return Err(ServiceError::new(format!(
-                "nat64: `map`: {v4} is in the pool, whose addresses stand for many"
-            )));
-        }
         Ok(Self {
             prefix: params.prefix,
             table,

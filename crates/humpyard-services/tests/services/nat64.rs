@@ -513,8 +513,8 @@ proptest! {
     #[test]
     fn anything_is_taken(frames in proptest::collection::vec(arbitrary_frame(), 1..20)) {
         // Everything in the tests' packets is translated: their addresses have a fixed other one, or lie behind the prefix.
-        let spec = "nat64:prefix=2001:db8::/96,map=203.0.113.9=2001:db9::9,icmp-interval=0";
-        for spec in [spec, "nat64", "nat64:map=203.0.113.9=2001:db8::7,prefix=2001:db8:0:0::/64"] {
+        let spec = "nat64:prefix=2001:db8::/96,map=203.0.113.9=2001:db9::9,router-v6=2001:db7::1,icmp-interval=0";
+        for spec in [spec, "nat64", "nat64:map=203.0.113.9=2001:db9::7,prefix=2001:db8:0:0::/64,router-v6=2001:db7::1"] {
             let mut nat = service(spec);
             for frame in &frames {
                 let mut after = frame.clone();

@@ -102,7 +102,7 @@ const fn ratios<const N: usize>(tolerance_us: u64, thousandths: [u64; N]) -> [Po
     points
 }
 
-const FEW: [u64; 5] = [10, 50, 200, 1_000, 2_000];
+const FEW: [u64; 6] = [10, 50, 200, 500, 1_000, 2_000];
 const MANY: [u64; 10] = [6, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 4_000];
 const BY_RATIO_SHORT: (&[Point], &[Point]) = (&ratios(500, FEW), &ratios(500, MANY));
 const BY_RATIO: (&[Point], &[Point]) = (&ratios(2_000, FEW), &ratios(2_000, MANY));

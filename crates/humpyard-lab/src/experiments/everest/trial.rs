@@ -118,7 +118,7 @@ impl Traffic {
     pub(super) fn run(&self, policy: &str, point: Point, guarantees: &[u32]) -> Result<Came, LabError> {
         let mut config = self.config(policy)?;
         config.cores = point.cores;
-        config.switch_cost = Some(Duration::from_micros(point.switch_us));
+        config.switch_costs = vec![(String::new(), Duration::from_micros(point.switch_us))];
         config.tolerances = vec![(String::new(), Duration::from_micros(point.tolerance_us))];
         config.guarantees =
             SERVICES.iter().zip(guarantees).map(|(&(_, name, _), &part)| (name.to_owned(), part)).collect();
