@@ -59,7 +59,9 @@ pub(crate) fn configuration(
     }
     config.rules = options.rule.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     config.local = options.local.as_deref().map(parse_local).transpose()?.unwrap_or_default();
-    config.costs = options.costs.parse()?;
+    if let Some(costs) = &options.costs {
+        config.costs = costs.parse()?;
+    }
     config.tolerances = options.tolerance.iter().map(|text| tolerance(text)).collect::<Result<_, _>>()?;
     config.switch_cost = options.switch_cost.as_deref().map(|text| duration("--switch-cost", text)).transpose()?;
     config.guarantees = options.guarantee.iter().map(|text| guarantee(text)).collect::<Result<_, _>>()?;
