@@ -42,6 +42,9 @@ pub(crate) enum Command {
     /// Run several policies on identical arrivals and put them side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArguments),
+    /// Find the policy and its parameters for your traffic and a goal, by simulation, and say what speaks for it
+    #[command(after_help = RECOMMEND_EXAMPLES)]
+    Recommend(RecommendArguments),
     /// Show the bare sequence of a sharing policy on always-ready clients
     #[command(after_help = SCHEDULE_EXAMPLES)]
     Schedule(ScheduleArguments),
@@ -129,6 +132,17 @@ const COMPARE_EXAMPLES: &str = "Examples:
 With --repeat the policies are run in turn, so that what changes in the machine meets all alike, and on identical arrivals
 within a repetition. Tables have the median and the range; --json has for each figure the values, the median, the range and a
 confidence interval of the median by order statistics: 95 % from 6 repetitions on, the range at its own level below.";
+
+const RECOMMEND_EXAMPLES: &str = "Examples:
+  humpyard recommend --input in.pcap --workers 8 --load 0.8 --goal 'late<0.1%@2ms'
+  humpyard recommend --input in.pcap --workers 4 --services dpi --rate 2M --goal 'p99<500us,ooo<0.01%'
+  humpyard recommend --input gen:onoff:packets=20k --workers 4 --load 0.7 --goal 'loss<0.1%,min=p99' --report recommendation.html
+
+A goal is a list of bounds: late (delayed beyond what is tolerated, @TIME says what, or dropped), mean, p50, p90, p99, p999, max (delays),
+ooo (out of order), loss, fairness (Jain), throughput. Among policies that keep all bounds the one with the greatest margin wins, or
+the best in min=FIGURE or max=FIGURE. Candidates are all policies that fit, some with several parameters; all are simulated on
+a part of the input, the better half on twice as much, and so on. Finalists run on all of it under three seeds, of which the worst
+counts. The same input, options and seed give the same answer. Exits with 1 if no policy keeps the goal.";
 
 const SCHEDULE_EXAMPLES: &str = "Examples:
   humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
@@ -245,9 +259,10 @@ pub(crate) struct TrafficOptions {
     /// Prefixes of the local side, from which the direction of a rule is seen
     #[arg(long, value_name = "PREFIX,...")]
     pub(crate) local: Option<String>,
-    /// What services cost: table:NAME (measured, predictive, everest, ps-hrw), calibrated (what `humpyard calibrate --save` kept), or a file
-    #[arg(long, value_name = "table:NAME|calibrated|FILE", default_value = "table:measured")]
-    pub(crate) costs: String,
+    /// What services cost: table:NAME (measured, predictive, everest, ps-hrw), calibrated (what `humpyard calibrate --save` kept), or a
+    /// file [default: table:measured; of recommend calibrated, where that is there]
+    #[arg(long, value_name = "table:NAME|calibrated|FILE")]
+    pub(crate) costs: Option<String>,
     /// Delay beyond which a packet is late, for all services or one [default: 2ms]
     #[arg(long, value_name = "[SERVICE=]TIME", value_delimiter = ',')]
     pub(crate) tolerance: Vec<String>,
@@ -554,6 +569,33 @@ pub(crate) struct CompareArguments {
     pub(crate) traffic: TrafficOptions,
     #[command(flatten)]
     pub(crate) live_options: LiveOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecommendArguments {
+    /// What is wanted: bounds such as late<0.1%@2ms, p99<500us, ooo<0.01%, loss<0.1%, fairness>0.95, and min=p99 or the like
+    #[arg(long, value_name = "BOUND,...")]
+    pub(crate) goal: String,
+    /// Cores of the simulation, workers of the command that comes of it
+    #[arg(long, visible_alias = "cores", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: u16,
+    /// Try this policy; may be given several times [default: all that fit]
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) candidate: Vec<String>,
+    /// Look at so many packets of the input, from its start
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) packets: u64,
+    /// Simulations of these packets that the search may take, about: more begins with more of the input [default: 48]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) budget: Option<u32>,
+    /// Threads; they change nothing but the time it takes [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// Write a page with the finalists, other loads and other cores to this file (HTML, which fetches nothing)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<String>,
+    #[command(flatten)]
+    pub(crate) traffic: TrafficOptions,
 }
 
 #[derive(Debug, Args)]

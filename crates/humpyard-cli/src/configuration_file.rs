@@ -19,6 +19,9 @@ use crate::failure::Failure;
 /// The commands that take a configuration.
 pub(crate) const COMMANDS: [&str; 3] = ["run", "sim", "compare"];
 
+/// Those that take the same file, where it says anything that they know.
+const ALSO: [&str; 1] = ["recommend"];
+
 /// Options that are no part of a configuration: how to be told of the result.
 const NOT_KEYS: [&str; 5] = ["config", "help", "json", "quiet", "version"];
 
@@ -300,7 +303,8 @@ fn names(typed: &[OsString]) -> BTreeSet<String> {
 /// The file that was typed as `--config`, with a command that takes one.
 pub(crate) fn typed_file(typed: &[OsString]) -> Option<String> {
     let command = typed.get(1)?.to_str()?;
-    if !COMMANDS.contains(&command) || typed.iter().any(|argument| argument == "--help" || argument == "-h") {
+    let takes_one = COMMANDS.contains(&command) || ALSO.contains(&command);
+    if !takes_one || typed.iter().any(|argument| argument == "--help" || argument == "-h") {
         return None;
     }
     let mut arguments = typed.iter().filter_map(|argument| argument.to_str());

@@ -75,6 +75,13 @@ impl Progress {
         self.started.set(Instant::now());
     }
 
+    /// As [`Self::relabel`], unless it is called so already.
+    pub(crate) fn relabel_if_new(&self, label: &str) {
+        if self.bar.prefix() != label {
+            self.relabel(label);
+        }
+    }
+
     fn style(&self, template: &str) {
         if let Ok(style) = ProgressStyle::with_template(template) {
             self.bar.set_style(style);

@@ -19,6 +19,8 @@ pub mod metrics;
 mod page;
 mod parts;
 pub mod plot;
+pub mod recommend;
+mod recorded;
 mod reload;
 pub mod report;
 mod result;

@@ -16,6 +16,7 @@ use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::{Classifier, ClassifierConfig, Granularity};
+use humpyard_traffic::header::Headers;
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::repeat::Repeat;
 use humpyard_traffic::sink::{Sink, create};
@@ -294,7 +295,7 @@ pub(crate) fn pacer(config: &RunConfig, cores: usize, control: &mut Control<'_>)
 }
 
 /// A pacer for the input: the clock of a generator does not jump.
-fn pacer_of(config: &RunConfig, pace: Pace) -> Pacer {
+pub(crate) fn pacer_of(config: &RunConfig, pace: Pace) -> Pacer {
     let pacer = Pacer::new(pace);
     if config.inputs().iter().all(|input| input.starts_with("gen:")) { pacer.with_long_gaps() } else { pacer }
 }
@@ -314,20 +315,30 @@ fn stretch(config: &RunConfig, cores: usize, load: f64, control: &mut Control<'_
             "--load reads the input twice, which pipes and interfaces do not allow: use a file",
         ));
     }
+    stretch_of(config, cores, load, source(config)?.as_mut(), control)
+}
+
+/// As [`stretch`], of the packets of this source.
+pub(crate) fn stretch_of(
+    config: &RunConfig,
+    cores: usize,
+    load: f64,
+    source: &mut dyn Source,
+    control: &mut Control<'_>,
+) -> Result<f64, LabError> {
     let costs = costs(config)?;
     let mut classifier = classifier(config)?;
-    let mut source = source(config)?;
     let mut pacer = pacer_of(config, Pace::Trace);
-    let mut frame = Frame::default();
+    let (mut frame, mut headers) = (Frame::default(), Headers::default());
     let (mut work, mut duration) = (0u128, Time::ZERO);
     let mut packets = 0u64;
     // Damage ends this reading as it will end the run, which tells of it.
-    while let Ok(true) = source.next(&mut frame) {
+    while let Ok(true) = source.next_headers(&mut frame, config.tunnels, &mut headers) {
         if packets.is_multiple_of(PROGRESS_EVERY) {
             (control.progress)(packets, source.progress());
         }
         packets += 1;
-        let packet = classifier.classify(&frame)?.packet;
+        let packet = classifier.classify_headers(&headers, frame.wire_length)?.packet;
         classifier.release(&packet);
         work += u128::from(costs[packet.service.index()].work(packet.length));
         duration = pacer.arrival(frame.time);

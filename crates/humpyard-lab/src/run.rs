@@ -11,6 +11,8 @@ use humpyard_core::policy::Setup;
 use humpyard_runtime::{Live, Overload, Watched, watch};
 use humpyard_services::{Factory, prepare};
 use humpyard_sim::Simulation;
+use humpyard_traffic::pace::Pacer;
+use humpyard_traffic::source::Source;
 use humpyard_wire::Ports;
 
 use crate::LabError;
@@ -57,6 +59,19 @@ pub fn run(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, L
 /// # Errors
 /// Whatever keeps the run from starting.
 pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    let result = simulated(config, control, |control| {
+        let pacer = parts::pacer(config, config.cores, control)?.ok_or_else(parts::no_line_rate)?;
+        Ok((pacer, parts::source(config)?))
+    })?;
+    Ok(RunResult { environment: Environment::of(&result.input, &[]), ..result })
+}
+
+/// Runs a configuration in virtual time, with packets from wherever they come: all of its result but the environment.
+pub(crate) fn simulated(
+    config: &RunConfig,
+    control: &mut Control<'_>,
+    input: impl FnOnce(&mut Control<'_>) -> Result<(Pacer, Box<dyn Source + Send>), LabError>,
+) -> Result<RunResult, LabError> {
     if config.cores == 0 {
         return Err(LabError::option("a simulation needs at least one core: --cores 1"));
     }
@@ -67,13 +82,16 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     let (outcome, timeline_cut) =
         parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
             let (measured, records) = parts::measured(config, setup, options)?;
+            let costs = parts::cost_model(config, setup)?;
+            let swaps = parts::swaps(config, setup, &records)?;
+            let (pacer, source) = input(control)?;
             let outcome = humpyard_sim::simulate(Simulation {
                 measured,
                 cores: config.cores,
-                costs: parts::cost_model(config, setup)?,
-                swaps: parts::swaps(config, setup, &records)?,
-                pacer: parts::pacer(config, config.cores, control)?.ok_or_else(parts::no_line_rate)?,
-                source: parts::source(config)?,
+                costs,
+                swaps,
+                pacer,
+                source,
                 classifier,
                 stop: control.stop,
                 progress: control.progress,
@@ -90,7 +108,6 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
             swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
             ..timings(&result, outcome.wall, &outcome.decision)
         },
-        environment: Environment::of(&result.input, &[]),
         ..result
     })
 }

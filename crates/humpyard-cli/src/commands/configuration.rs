@@ -59,7 +59,9 @@ pub(crate) fn configuration(
     }
     config.rules = options.rule.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     config.local = options.local.as_deref().map(parse_local).transpose()?.unwrap_or_default();
-    config.costs = options.costs.parse()?;
+    if let Some(costs) = &options.costs {
+        config.costs = costs.parse()?;
+    }
     config.tolerances =
         options.tolerance.iter().map(|text| time_of_service("--tolerance", text)).collect::<Result<_, _>>()?;
     config.switch_costs =

@@ -6,6 +6,7 @@ pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod list;
 pub(crate) mod manual;
+pub(crate) mod recommend;
 mod reload;
 pub(crate) mod replay;
 pub(crate) mod reproduce;

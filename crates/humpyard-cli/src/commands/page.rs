@@ -1,4 +1,4 @@
-//! The page that `compare` and `demo` write.
+//! The page that `compare`, `demo` and `recommend` write.
 
 use std::env;
 
@@ -24,6 +24,14 @@ impl Page {
         let Some(file) = self.0.filter(|_| !comparison.runs.is_empty()) else { return Ok(()) };
         let command = command();
         Ok(file.write(&Report { title, about, command: &command, comparison }.html())?)
+    }
+}
+
+impl Page {
+    /// Writes this document, if there is a page.
+    pub(crate) fn write_html(self, html: impl FnOnce(&str) -> String) -> Result<(), Failure> {
+        let Some(file) = self.0 else { return Ok(()) };
+        Ok(file.write(&html(&command()))?)
     }
 }
 

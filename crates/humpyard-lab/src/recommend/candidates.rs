@@ -1,0 +1,148 @@
+//! Which policies are tried: every registered one, some with other parameters, and some side by side.
+
+use humpyard_core::policy::Family;
+use humpyard_policies::registry::entries;
+use humpyard_policies::spec::PolicySpec;
+use serde::Serialize;
+
+use crate::config::RunConfig;
+use crate::{LabError, parts};
+
+/// Plain hashing: what every network card does, and what others are held against. It is the first candidate.
+pub(super) const HASHING: &str = "hrw";
+
+/// Parameters that are tried beside the defaults.
+const PARAMETERS: [(&str, &[&str]); 12] = [
+    ("conn", &["hash=mix"]),
+    ("rss++", &["interval=1000", "interval=1000,load=work"]),
+    ("jsq2", &["pair=packet"]),
+    ("hrw-kencl", &["interval=1000"]),
+    ("ps-hrw", &["beta=0.5", "guard=true", "weight=work"]),
+    ("flow-slice", &["delta=20000", "delta=1000000"]),
+    ("drr", &["surplus=true"]),
+    ("efq", &["eligible=false"]),
+    ("lap", &["hysteresis=0", "hysteresis=2"]),
+    ("darc", &["slowdown=0,drift=0"]),
+    ("everest", &["proactive=true", "extra-reclaim=never"]),
+    ("seda", &["every=100"]),
+];
+
+/// Policies of several families: queues by core or by service, each shared.
+const COMPOSED: [&str; 12] = [
+    "hrw/drr",
+    "hrw/sfq",
+    "hrw/efq",
+    "ps-hrw/drr",
+    "ps-hrw/sfq",
+    "jsq2/drr",
+    "jsq/sfq",
+    "flow-slice/drr",
+    "static/hrw",
+    "static/drr",
+    "everest/drr",
+    "everest/sfq",
+];
+
+/// Policies that know what comes before it does: the simulator alone can run them.
+const OFFLINE: [&str; 1] = ["t-opt"];
+
+/// A policy that is not tried, and why.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Skipped {
+    /// The policy.
+    pub policy: String,
+    /// In one line.
+    pub because: String,
+}
+
+/// Every policy that might be tried, as text, [`HASHING`] first.
+pub(super) fn grid() -> Vec<String> {
+    let registered = entries().into_iter().filter(|entry| entry.info.family != Family::Estimate);
+    let mut all = vec![HASHING.to_owned()];
+    all.extend(registered.map(|entry| entry.info.name.to_owned()).filter(|name| name != HASHING));
+    all.retain(|name| !OFFLINE.contains(&name.as_str()));
+    for (policy, parameters) in PARAMETERS {
+        all.extend(parameters.iter().map(|parameters| format!("{policy}:{parameters}")));
+    }
+    all.extend(COMPOSED.map(str::to_owned));
+    all
+}
+
+/// Those of these policies that fit a configuration, each once, and the others.
+///
+/// # Errors
+/// A policy that there is not, and a configuration that no policy fits.
+pub(super) fn fitting(config: &RunConfig, texts: &[String]) -> Result<(Vec<PolicySpec>, Vec<Skipped>), LabError> {
+    let clients = parts::classifier(config)?.clients_max();
+    let (mut fitting, mut skipped) = (Vec::new(), Vec::new());
+    for text in texts {
+        let policy: PolicySpec = text.parse()?;
+        if fitting.contains(&policy) {
+            continue;
+        }
+        match refusal(config, clients, &policy) {
+            None => fitting.push(policy),
+            Some(because) => skipped.push(Skipped { policy: text.clone(), because }),
+        }
+    }
+    match (fitting.is_empty(), skipped.first()) {
+        (true, Some(Skipped { policy, because })) => {
+            Err(LabError::option(format!("no policy fits this configuration; `{policy}`: {because}")))
+        }
+        _ => Ok((fitting, skipped)),
+    }
+}
+
+/// Why a policy does not fit, if it does not.
+fn refusal(config: &RunConfig, clients: usize, policy: &PolicySpec) -> Option<String> {
+    if policy.allocates() && config.services.len() < 2 {
+        return Some("there is one service, so there is nothing to allocate".to_owned());
+    }
+    let built = parts::with_setup(config, config.cores, clients, |setup, options| {
+        policy.build(setup, options.clone())?;
+        Ok(())
+    });
+    built.err().map(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Host, ServiceChoice};
+
+    #[test]
+    fn everything_that_is_tried_can_be_named() {
+        let grid = grid();
+        assert_eq!(grid[0], HASHING);
+        for text in &grid {
+            assert!(text.parse::<PolicySpec>().is_ok(), "{text}");
+        }
+        let mut once = grid.clone();
+        once.sort();
+        once.dedup();
+        assert_eq!(once.len(), grid.len());
+    }
+
+    #[test]
+    fn policies_of_cores_are_tried_where_there_are_services() {
+        let mut config = RunConfig::new(Host::Sim, "gen:poisson", "hrw".parse().expect("a policy"));
+        config.cores = 4;
+        let grid = grid();
+        let (alone, skipped) = fitting(&config, &grid).expect("some fit");
+        assert!(alone.iter().all(|policy| !policy.allocates()), "{skipped:?}");
+        config.services = ServiceChoice::parse_list("tcp=forward,other=forward").expect("services");
+        let (two, skipped) = fitting(&config, &grid).expect("some fit");
+        assert!(two.iter().any(PolicySpec::allocates));
+        let refused: Vec<&str> = skipped.iter().map(|skipped| skipped.policy.as_str()).collect();
+        assert_eq!(refused, Vec::<&str>::new(), "{skipped:?}");
+    }
+
+    #[test]
+    fn a_slip_is_told_and_a_policy_counts_once() {
+        let config = RunConfig::new(Host::Sim, "gen:poisson", "hrw".parse().expect("a policy"));
+        let texts = ["hrw", "steer=hrw", "drr"].map(str::to_owned);
+        assert_eq!(fitting(&config, &texts).expect("they fit").0.len(), 2);
+        assert!(fitting(&config, &["hwr".to_owned()]).is_err());
+        assert!(fitting(&config, &["everest".to_owned()]).unwrap_err().to_string().contains("nothing to allocate"));
+    }
+}

@@ -1,0 +1,253 @@
+//! The figures of a run that a goal can be about.
+
+use serde::Serialize;
+
+use crate::result::RunResult;
+use crate::statistics::Kind;
+
+/// A figure that a goal can be about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Measure {
+    /// Packets that were late or dropped, of all that came in.
+    Late,
+    /// Mean delay.
+    Mean,
+    /// A delay that half of the packets keep.
+    P50,
+    /// One that 9 in 10 keep.
+    P90,
+    /// One that 99 in 100 keep.
+    P99,
+    /// One that 999 in 1000 keep.
+    P999,
+    /// The longest delay.
+    Max,
+    /// Packets that left after a later one of their flow, of all that left.
+    OutOfOrder,
+    /// Packets dropped, of all that came in.
+    Loss,
+    /// Jain's index over the clients' service by weight.
+    Fairness,
+    /// Packets per second.
+    Throughput,
+}
+
+/// On which side a figure is good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Better {
+    Less,
+    More,
+}
+
+impl Better {
+    /// 1 or −1, such that more of the product is better.
+    pub(super) const fn sign(self) -> f64 {
+        match self {
+            Self::Less => -1.0,
+            Self::More => 1.0,
+        }
+    }
+
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Less => "small",
+            Self::More => "great",
+        }
+    }
+}
+
+impl Measure {
+    /// All of them.
+    pub(super) const ALL: [Self; 11] = [
+        Self::Late,
+        Self::Mean,
+        Self::P50,
+        Self::P90,
+        Self::P99,
+        Self::P999,
+        Self::Max,
+        Self::OutOfOrder,
+        Self::Loss,
+        Self::Fairness,
+        Self::Throughput,
+    ];
+
+    /// Its name in goals.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Late => "late",
+            Self::Mean => "mean",
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P99 => "p99",
+            Self::P999 => "p999",
+            Self::Max => "max",
+            Self::OutOfOrder => "ooo",
+            Self::Loss => "loss",
+            Self::Fairness => "fairness",
+            Self::Throughput => "throughput",
+        }
+    }
+
+    /// What it is measured in.
+    pub(super) const fn kind(self) -> Kind {
+        match self {
+            Self::Late | Self::OutOfOrder | Self::Loss => Kind::Fraction,
+            Self::Mean | Self::P50 | Self::P90 | Self::P99 | Self::P999 | Self::Max => Kind::Time,
+            Self::Fairness => Kind::Index,
+            Self::Throughput => Kind::PacketRate,
+        }
+    }
+
+    pub(super) const fn better(self) -> Better {
+        match self {
+            Self::Fairness | Self::Throughput => Better::More,
+            _ => Better::Less,
+        }
+    }
+
+    /// What its bound can be, in words.
+    pub(super) const fn accepts(self) -> &'static str {
+        match self.kind() {
+            Kind::Fraction => "a part above 0 and below 100 %, 0.1% or 0.001 for example",
+            Kind::Time => "a time above 0, 500us for example",
+            Kind::Index => "a number above 0 and below 1, 0.95 for example",
+            Kind::PacketRate | Kind::Count => "packets per second, 250k or 1.5M for example",
+        }
+    }
+}
+
+/// The figures of a run. A packet that was dropped has no delay that a bound could be kept with: it counts as late, and as
+/// delayed for ever in the percentiles.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct MeasuredFigures {
+    /// Packets that were late or dropped, of all that came in.
+    #[serde(rename = "late_fraction")]
+    pub late: f64,
+    /// Mean delay of those that were processed.
+    #[serde(rename = "delay_mean_ns")]
+    pub mean_ns: f64,
+    /// Half of the packets had at most this delay; none (in JSON: null) where more were dropped.
+    #[serde(rename = "delay_p50_ns")]
+    pub p50_ns: f64,
+    /// 9 in 10.
+    #[serde(rename = "delay_p90_ns")]
+    pub p90_ns: f64,
+    /// 99 in 100.
+    #[serde(rename = "delay_p99_ns")]
+    pub p99_ns: f64,
+    /// 999 in 1000.
+    #[serde(rename = "delay_p999_ns")]
+    pub p999_ns: f64,
+    /// The longest; none where packets were dropped.
+    #[serde(rename = "delay_max_ns")]
+    pub max_ns: f64,
+    /// Packets that left after a later one of their flow.
+    #[serde(rename = "out_of_order_fraction")]
+    pub out_of_order: f64,
+    /// Packets dropped, of all that came in.
+    #[serde(rename = "dropped_fraction")]
+    pub loss: f64,
+    /// Jain's index.
+    #[serde(rename = "jain")]
+    pub fairness: f64,
+    /// Packets per second.
+    pub throughput_pps: f64,
+}
+
+impl MeasuredFigures {
+    /// The figures of a run.
+    pub(crate) fn of(run: &RunResult) -> Self {
+        let summary = &run.summary;
+        let lost: u64 = run.packets.dropped.values().sum();
+        let served: u64 = summary.delay_counts.iter().map(|&(_, count)| count).sum();
+        let quantile = |quantile: f64, known: u64| {
+            if lost == 0 { known as f64 } else { quantile_of(&summary.delay_counts, served + lost, quantile) }
+        };
+        let delay = &summary.delay_ns;
+        Self {
+            late: (summary.late.count + lost) as f64 / (served + lost).max(1) as f64,
+            mean_ns: delay.mean,
+            p50_ns: quantile(0.5, delay.p50),
+            p90_ns: quantile(0.9, delay.p90),
+            p99_ns: quantile(0.99, delay.p99),
+            p999_ns: quantile(0.999, delay.p999),
+            max_ns: if lost == 0 { delay.max as f64 } else { f64::INFINITY },
+            out_of_order: summary.order.fraction,
+            loss: lost as f64 / run.packets.arrived.max(1) as f64,
+            fairness: summary.fairness.jain,
+            throughput_pps: summary.throughput_pps,
+        }
+    }
+
+    /// One of them.
+    pub fn of_measure(&self, measure: Measure) -> f64 {
+        match measure {
+            Measure::Late => self.late,
+            Measure::Mean => self.mean_ns,
+            Measure::P50 => self.p50_ns,
+            Measure::P90 => self.p90_ns,
+            Measure::P99 => self.p99_ns,
+            Measure::P999 => self.p999_ns,
+            Measure::Max => self.max_ns,
+            Measure::OutOfOrder => self.out_of_order,
+            Measure::Loss => self.loss,
+            Measure::Fairness => self.fairness,
+            Measure::Throughput => self.throughput_pps,
+        }
+    }
+
+    /// The worse of each figure.
+    #[must_use]
+    pub(super) fn worse(self, other: Self) -> Self {
+        Self {
+            late: self.late.max(other.late),
+            mean_ns: self.mean_ns.max(other.mean_ns),
+            p50_ns: self.p50_ns.max(other.p50_ns),
+            p90_ns: self.p90_ns.max(other.p90_ns),
+            p99_ns: self.p99_ns.max(other.p99_ns),
+            p999_ns: self.p999_ns.max(other.p999_ns),
+            max_ns: self.max_ns.max(other.max_ns),
+            out_of_order: self.out_of_order.max(other.out_of_order),
+            loss: self.loss.max(other.loss),
+            fairness: self.fairness.min(other.fairness),
+            throughput_pps: self.throughput_pps.min(other.throughput_pps),
+        }
+    }
+}
+
+/// The least value that this part of so many keeps, of which only these are counted: infinite where the others are needed.
+fn quantile_of(counts: &[(u64, u64)], all: u64, quantile: f64) -> f64 {
+    let rank = ((quantile * all as f64).ceil() as u64).max(1);
+    let mut below = 0;
+    for &(value, count) in counts {
+        below += count;
+        if below >= rank {
+            return value as f64;
+        }
+    }
+    f64::INFINITY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_dropped_is_delayed_for_ever() {
+        let counts = [(10, 50), (20, 49)];
+        assert_eq!(quantile_of(&counts, 100, 0.5), 10.0);
+        assert_eq!(quantile_of(&counts, 100, 0.99), 20.0);
+        assert_eq!(quantile_of(&counts, 100, 0.999), f64::INFINITY);
+    }
+
+    #[test]
+    fn the_worse_is_the_worse_of_each() {
+        let one = MeasuredFigures { late: 0.1, fairness: 0.9, ..MeasuredFigures::default() };
+        let other = MeasuredFigures { late: 0.2, fairness: 1.0, p99_ns: f64::INFINITY, ..MeasuredFigures::default() };
+        let worse = one.worse(other);
+        assert_eq!((worse.late, worse.fairness), (0.2, 0.9));
+        assert_eq!(worse, other.worse(one));
+        assert!(serde_json::to_string(&worse).unwrap().contains("\"delay_p99_ns\":null"));
+    }
+}

@@ -1,0 +1,368 @@
+//! Which policy, with which parameters, for this traffic and this goal, and what speaks for it.
+//!
+//! The input is read once; every registered policy that fits is simulated on part of it, and the better half of them on twice as
+//! much, again and again ([`search`](self)). The last few run on all of it under several seeds. The same input, options and seed
+//! give the same answer on every machine and any number of threads.
+
+mod candidates;
+mod evidence;
+mod figures;
+mod goal;
+mod page;
+mod search;
+mod trials;
+
+use core::num::NonZeroUsize;
+use core::sync::atomic::AtomicBool;
+
+use humpyard_policies::spec::PolicySpec;
+use serde::Serialize;
+
+use crate::LabError;
+use crate::config::RunConfig;
+use crate::figures::{figure, percent};
+use crate::run::check_services;
+use candidates::{HASHING, fitting, grid};
+use search::Ranked;
+use trials::Trials;
+
+pub use candidates::Skipped;
+pub use evidence::{Confidence, CoresNeeded, Variation};
+pub use figures::{Measure, MeasuredFigures};
+pub use goal::Goal;
+pub use search::{BUDGET, Round};
+pub use trials::Progress;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct RecommendOptions {
+    /// The run, in virtual time; its policy does not count.
+    pub config: RunConfig,
+    /// What is wanted of it.
+    pub goal: Goal,
+    /// The policies that are tried; none: all that fit.
+    pub policies: Vec<PolicySpec>,
+    /// So many packets of the input are looked at, at most.
+    pub packets: u64,
+    /// Simulations of the whole input that the search may take; none is [`BUDGET`].
+    pub budget: Option<u32>,
+    /// Threads; they change nothing but the time it takes.
+    pub threads: NonZeroUsize,
+}
+
+/// How a figure stands to its bound.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Kept {
+    /// The figure.
+    pub figure: &'static str,
+    /// Its bound.
+    pub bound: f64,
+    /// What it is.
+    pub value: f64,
+    /// How far it is on the good side, as a part of what is allowed; below 0 on the other.
+    pub margin: f64,
+}
+
+/// A policy that came to the end of the search.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Finalist {
+    /// The policy.
+    pub policy: String,
+    /// Whether all bounds hold.
+    pub holds: bool,
+    /// The least margin of the bounds.
+    pub margin: f64,
+    /// The bounds.
+    pub bounds: Vec<Kept>,
+    /// The figures: of each the worst of all seeds.
+    pub figures: MeasuredFigures,
+}
+
+/// What was looked at, and how.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Searched {
+    /// Policies that were tried, with different parameters counted apart.
+    pub candidates: usize,
+    /// Those that were not, and why.
+    pub skipped: Vec<Skipped>,
+    /// The rounds.
+    pub rounds: Vec<Round>,
+    /// Seeds under which the finalists were run.
+    pub seeds: u64,
+    /// Simulations that all of it took, in inputs.
+    pub simulated_inputs: f64,
+}
+
+/// In one word what came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Advice {
+    /// Plain hashing keeps the goal: nothing else is needed.
+    HashingIsEnough,
+    /// The winner keeps the goal, and is worth it.
+    UseTheWinner,
+    /// No policy keeps the goal with so many cores.
+    NoPolicyHolds,
+}
+
+/// What is recommended, and why.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Recommendation {
+    /// What was wanted.
+    pub goal: Goal,
+    /// The input.
+    pub input: String,
+    /// Packets of it that were looked at.
+    pub packets: u64,
+    /// Whether these are all of it.
+    pub is_whole_input: bool,
+    /// The damage at which the input ended, if it did not end well.
+    pub damage: Option<String>,
+    /// Cores.
+    pub cores: usize,
+    /// Where the costs are from.
+    pub costs: String,
+    /// The seed.
+    pub seed: u64,
+    /// What came of it.
+    pub advice: Advice,
+    /// The policy to run.
+    pub policy: String,
+    /// Why, in words.
+    pub reason: String,
+    /// What is odd about it, in words.
+    pub remarks: Vec<String>,
+    /// The best of all, even where less is enough.
+    pub winner: Finalist,
+    /// The best of those that differ from it.
+    pub runner_up: Option<Finalist>,
+    /// Plain hashing, where it was among the candidates.
+    pub hashing: Option<Finalist>,
+    /// All that came to the end, the best first.
+    pub finalists: Vec<Finalist>,
+    /// How sure the difference between the winner and the runner-up is; none of one policy, and of a short input.
+    pub confidence: Option<Confidence>,
+    /// The winner, the runner-up and plain hashing under other loads.
+    pub loads: Vec<Variation>,
+    /// The same with other cores.
+    pub other_cores: Vec<Variation>,
+    /// The least number of cores that was found to be enough; none up to eight times as many as were asked for.
+    pub cores_needed: Option<CoresNeeded>,
+    /// How it was found.
+    pub search: Searched,
+    /// The command that runs it live, where the host knows how it was asked.
+    pub command: Option<String>,
+}
+
+/// Where an objective is given, hashing may be so much worse and is still enough.
+const NEARLY: f64 = 0.02;
+
+/// Finds the policy that keeps the goal best.
+///
+/// # Errors
+/// A configuration that cannot be simulated, a budget that is too small, and being interrupted.
+pub fn recommend(
+    options: &RecommendOptions,
+    stop: &AtomicBool,
+    progress: Progress<'_>,
+) -> Result<Recommendation, LabError> {
+    let RecommendOptions { config, goal, policies, packets, budget, threads } = options;
+    check_services(config)?;
+    let config = &with_tolerance(config, goal)?;
+    let texts = if policies.is_empty() { grid() } else { policies.iter().map(ToString::to_string).collect() };
+    let (candidates, skipped) = fitting(config, &texts)?;
+    let trials = Trials::read(config, *packets, *threads, stop)?;
+    let found = search::search(&trials, goal, &candidates, *budget, &mut *progress)?;
+    let ranking = &found.ranking;
+    let (winner, runner_up) = (&ranking[0], runner_up(ranking));
+    let hashing = ranking.iter().find(|ranked| ranked.policy.to_string() == candidates_name(HASHING));
+    let confidence = match runner_up {
+        Some(other) => evidence::confidence(&trials, goal, winner, other, &mut *progress)?,
+        None => None,
+    };
+    let mut shown: Vec<&PolicySpec> = Vec::new();
+    for ranked in [Some(winner), runner_up, hashing].into_iter().flatten() {
+        if !shown.contains(&ranked.policy) {
+            shown.push(ranked.policy);
+        }
+    }
+    let (loads, other_cores) = evidence::sensitivity(&trials, goal, &shown, &mut *progress)?;
+    let holds = goal.holds(&winner.figures);
+    let cores_needed = evidence::cores_needed(&trials, goal, &shown, holds, &mut *progress)?;
+    let enough = hashing.filter(|hashing| is_enough(goal, hashing, winner));
+    let advice = match (holds, enough) {
+        (false, _) => Advice::NoPolicyHolds,
+        (true, Some(_)) => Advice::HashingIsEnough,
+        (true, None) => Advice::UseTheWinner,
+    };
+    let chosen = enough.unwrap_or(winner);
+    let finalist = |ranked: &Ranked<'_>| finalist(goal, ranked);
+    Ok(Recommendation {
+        goal: goal.clone(),
+        input: config.input_name(),
+        packets: trials.recorded.len() as u64,
+        is_whole_input: trials.recorded.is_whole,
+        damage: trials.recorded.damage.clone(),
+        cores: config.cores,
+        costs: config.costs.to_string(),
+        seed: config.seed.0,
+        advice,
+        policy: chosen.policy.to_string(),
+        reason: reason(goal, advice, winner, hashing, candidates.len(), config.cores, cores_needed.as_ref()),
+        remarks: remarks(goal, chosen),
+        winner: finalist(winner),
+        runner_up: runner_up.map(finalist),
+        hashing: hashing.map(finalist),
+        finalists: ranking.iter().map(finalist).collect(),
+        confidence,
+        loads,
+        other_cores,
+        cores_needed,
+        search: Searched {
+            candidates: candidates.len(),
+            skipped,
+            rounds: found.rounds,
+            seeds: search::SEEDS,
+            simulated_inputs: trials.inputs(),
+        },
+        command: None,
+    })
+}
+
+/// The configuration, with the goal's tolerance for all services that have none of their own.
+fn with_tolerance(config: &RunConfig, goal: &Goal) -> Result<RunConfig, LabError> {
+    let mut config = config.clone();
+    if let Some(tolerance) = goal.tolerance() {
+        if config.tolerances.iter().any(|(service, given)| service.is_empty() && *given != tolerance) {
+            return Err(LabError::option(
+                "--tolerance and --goal name different delays for all services: leave out one of them",
+            ));
+        }
+        config.tolerances.push((String::new(), tolerance));
+    }
+    Ok(config)
+}
+
+/// A policy's name as results have it.
+fn candidates_name(text: &str) -> String {
+    text.parse::<PolicySpec>().map_or_else(|_| text.to_owned(), |policy| policy.to_string())
+}
+
+/// The best behind the winner that is not simply the same.
+fn runner_up<'a, 'p>(ranking: &'a [Ranked<'p>]) -> Option<&'a Ranked<'p>> {
+    let (winner, others) = ranking.split_first()?;
+    others.iter().find(|other| other.figures != winner.figures).or_else(|| others.first())
+}
+
+/// Whether plain hashing is as good as need be: it keeps all bounds, and where a figure is to be as good as can be it is nearly so.
+fn is_enough(goal: &Goal, hashing: &Ranked<'_>, winner: &Ranked<'_>) -> bool {
+    let nearly = |measure: Measure| {
+        let (one, best) = (hashing.figures.of_measure(measure), winner.figures.of_measure(measure));
+        (one - best).abs() <= NEARLY * best.abs()
+    };
+    goal.holds(&hashing.figures) && goal.objective.is_none_or(nearly)
+}
+
+fn finalist(goal: &Goal, ranked: &Ranked<'_>) -> Finalist {
+    let kept = |bound: &goal::Bound| {
+        let value = ranked.figures.of_measure(bound.measure);
+        Kept { figure: bound.measure.name(), bound: bound.value, value, margin: bound.margin(value) }
+    };
+    Finalist {
+        policy: ranked.policy.to_string(),
+        holds: goal.holds(&ranked.figures),
+        margin: goal.margin(&ranked.figures),
+        bounds: goal.bounds.iter().map(kept).collect(),
+        figures: ranked.figures,
+    }
+}
+
+/// Why, in words.
+fn reason(
+    goal: &Goal,
+    advice: Advice,
+    winner: &Ranked<'_>,
+    hashing: Option<&Ranked<'_>>,
+    candidates: usize,
+    cores: usize,
+    needed: Option<&CoresNeeded>,
+) -> String {
+    let figures = |ranked: &Ranked<'_>| {
+        let mut measures: Vec<Measure> = goal.bounds.iter().map(|bound| bound.measure).collect();
+        measures.extend(goal.objective.filter(|objective| !measures.contains(objective)));
+        let said = measures.iter().map(|measure| {
+            format!("{} {}", measure.name(), shown(*measure, ranked.figures.of_measure(*measure)))
+        });
+        said.collect::<Vec<_>>().join(", ")
+    };
+    let of = format!("of {candidates} candidates `{}` is best ({})", winner.policy, figures(winner));
+    let beside = hashing.filter(|hashing| hashing.policy != winner.policy);
+    match (advice, hashing) {
+        (Advice::HashingIsEnough, Some(hashing)) => {
+            let spare = margin_text(goal.margin(&hashing.figures));
+            let best = beside.map_or(String::new(), |_| format!("; {of}"));
+            format!("plain hashing is enough: `{HASHING}` keeps {goal} with {spare} to spare ({}){best}", figures(hashing))
+        }
+        (Advice::NoPolicyHolds, _) => {
+            let would = needed.map_or_else(
+                || format!("nor would {} cores be enough", cores * 8),
+                |needed| format!("{} cores would, with `{}`", needed.cores, needed.policy),
+            );
+            let tightest = goal.tightest(&winner.figures);
+            format!("no policy keeps {goal} with {cores} cores: {would}; {of}, and breaks {tightest}")
+        }
+        _ => {
+            let spare = margin_text(goal.margin(&winner.figures));
+            let said = match beside {
+                Some(hashing) if !goal.holds(&hashing.figures) => {
+                    format!("; plain hashing does not keep the goal ({})", figures(hashing))
+                }
+                Some(hashing) => format!("; plain hashing keeps the goal, and is not as good ({})", figures(hashing)),
+                None => String::new(),
+            };
+            format!("{of}, with {spare} of what the bounds allow to spare{said}")
+        }
+    }
+}
+
+/// A figure as people read it.
+pub fn shown(measure: Measure, value: f64) -> String {
+    if value.is_finite() { figure(measure.kind(), value) } else { "never: packets were dropped".to_owned() }
+}
+
+/// A margin as people read it.
+pub fn margin_text(margin: f64) -> String {
+    match margin {
+        margin if !margin.is_finite() => "-".to_owned(),
+        margin if margin < 0.0 => format!("-{}", percent(-margin)),
+        margin => percent(margin),
+    }
+}
+
+/// What is odd about the policy that was chosen.
+fn remarks(goal: &Goal, chosen: &Ranked<'_>) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let bounded = |measure| goal.bounds.iter().any(|bound| bound.measure == measure);
+    let figures = &chosen.figures;
+    if figures.out_of_order > 0.0 && !bounded(Measure::OutOfOrder) {
+        remarks.push(format!(
+            "`{}` lets {} of the packets leave after a later one of their flow: if order matters, add ooo<0.01% to the goal",
+            chosen.policy,
+            percent(figures.out_of_order)
+        ));
+    }
+    if figures.loss > 0.0 && !bounded(Measure::Loss) {
+        remarks.push(format!(
+            "{} of the packets are dropped: the buffer is full (--buffer), or the cores have too little time",
+            percent(figures.loss)
+        ));
+    }
+    remarks
+}
+
+impl Recommendation {
+    /// The page of it, as HTML that is well-formed XML too; `command` makes it again.
+    pub fn html(&self, command: &str) -> String {
+        page::page(self, command).into_string()
+    }
+}
