@@ -86,7 +86,7 @@ impl FromStr for Rate {
 }
 
 /// A positive number with an optional k, M or G.
-fn parse_count(text: &str) -> Option<f64> {
+pub(crate) fn parse_count(text: &str) -> Option<f64> {
     let (digits, factor) = match text.as_bytes().last()? {
         b'k' => (&text[..text.len() - 1], 1e3),
         b'M' => (&text[..text.len() - 1], 1e6),
