@@ -39,6 +39,9 @@ pub(crate) enum Command {
     /// Run packets in virtual time, on cores whose work is a cost model
     #[command(after_help = SIM_EXAMPLES)]
     Sim(SimArguments),
+    /// Say which flows can be sure of their engines and link, and of what delay, and what would fit of the others
+    #[command(after_help = ADMIT_EXAMPLES)]
+    Admit(AdmitArguments),
     /// Run several policies on identical arrivals and put them side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArguments),
@@ -125,6 +128,16 @@ const SIM_EXAMPLES: &str = "Examples:
 The same input, options and seed give the same result, byte for byte, but for `measured` and `environment`.";
 
 const COMPARE_EXAMPLES: &str = "Examples:
+const ADMIT_EXAMPLES: &str = "Examples:
+  humpyard admit --cores 2 --costs table:predictive --flow name=video,service=encrypt,rate=10Mbit,length=500,burst=8k
+  humpyard admit --cores 4 --costs calibrated --link 1Gbit --flows flows.toml --json
+  humpyard admit --topology network.toml --costs table:predictive --flows flows.csv
+
+A file of flows has a table [[flow]] for each, or is CSV with a line of names: service, rate (bits per second, 10Mbit), length (mean,
+in bytes), burst (what may come at once, in bytes), and if they are told name, longest (packet), from and to (nodes of a --topology).
+A topology has [[node]] with name, engines and speed, and [[link]] with from, to, rate, delay, and both-ways = false where it is not.
+Exits with 1 if a flow is refused.";
+
   humpyard compare --input in.pcap --policy rr --policy conn --policy hrw --cores 8 --load 0.8
   humpyard compare --live --input in.pcap --policy rr --policy hrw --workers 2 --repeat 7
   humpyard compare --input in.pcap --policy drr --policy sfq --load 0.9 --report report.html
@@ -501,6 +514,45 @@ pub(crate) struct CheckArguments {
     /// A configuration file
     #[arg(value_name = "FILE.toml", required_unless_present = "schema")]
     pub(crate) file: Option<String>,
+#[derive(Debug, Args)]
+pub(crate) struct AdmitArguments {
+    /// A flow; may be given several times. They are admitted in the order given, while there is room
+    #[arg(long, value_name = "service=S,rate=R,length=L,burst=B,...")]
+    pub(crate) flow: Vec<String>,
+    /// Flows of a file, after those that are given here
+    #[arg(long, value_name = "FILE.toml|FILE.csv")]
+    pub(crate) flows: Option<String>,
+    /// Engines
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16_384))]
+    pub(crate) cores: u16,
+    /// Speed of the first engines, by which --costs are divided; the others have 1. The slowest counts for all
+    #[arg(long, value_name = "X,X,...")]
+    pub(crate) speeds: Option<String>,
+    /// What services cost, as in `humpyard sim`: table:NAME, calibrated, or a file
+    #[arg(long, value_name = "table:NAME|calibrated|FILE", default_value = "table:measured")]
+    pub(crate) costs: String,
+    /// Bits per second of the link behind the engines, 1Gbit for example [default: as many as come]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) link: Option<String>,
+    /// The part of the engines that stays free
+    #[arg(long, value_name = "X", default_value_t = 0.05, allow_negative_numbers = true)]
+    pub(crate) margin: f64,
+    /// Packets that meet a cold engine: all of them, which is sure, a part that was measured, or none
+    #[arg(long, value_name = "worst|X|none", default_value = "worst")]
+    pub(crate) cold: String,
+    /// How far packets are from what they are estimated to take, as a part of it [default: 0.05, compress=0.25]
+    #[arg(long, value_name = "[SERVICE=]X")]
+    pub(crate) error: Vec<String>,
+    /// Whether packets of a flow keep their order, and so are on one engine at a time
+    #[arg(long, value_enum, default_value_t = Order::Keep)]
+    pub(crate) flow_order: Order,
+    /// Nodes and links instead of one router: each flow gets the path and the node where it is processed that are shortest
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["cores", "speeds", "link"])]
+    pub(crate) topology: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
     /// Check it for this command; may be given several times
     #[arg(long = "for", value_enum, value_name = "COMMAND")]
     pub(crate) commands: Vec<Configured>,

@@ -72,6 +72,7 @@ fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Top(arguments) => commands::top::top(&arguments),
         Command::Sim(arguments) => commands::run::sim(&arguments),
+        Command::Admit(arguments) => commands::admit::admit(&arguments),
         Command::Compare(arguments) => commands::compare::compare(&arguments),
         Command::Recommend(arguments) => commands::recommend::recommend(&arguments),
         Command::Reproduce(arguments) => commands::reproduce::reproduce(&arguments),

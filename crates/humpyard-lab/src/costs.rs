@@ -15,7 +15,7 @@
 //! ```
 //!
 //! `fixed_ns` must be there; `per_byte_ns` and `cold_ns` are 0 where they are not. `switch_upper_ns` is what a switch costs, unless
-//! a run is told otherwise; `expansion` is for readers: no run uses it.
+//! a run is told otherwise; `expansion` is what leaves for a `--link`, and 1 where it is not given.
 
 use core::fmt;
 use core::str::FromStr;
@@ -100,6 +100,14 @@ impl Costs {
 }
 
 impl Costs {
+    /// Bytes that a service makes of each that comes in; 1 where nobody says what.
+    pub fn expansion(&self, service: &str) -> f64 {
+        match self {
+            Self::Table(table) => table.expansion(service),
+            Self::File(file) => file.services.get(service).and_then(|service| service.expansion).unwrap_or(1.0),
+        }
+    }
+
     /// What a packet takes longer whose flow moves to another core.
     pub(crate) fn moves(&self) -> MovePenalties {
         match self {
@@ -240,7 +248,7 @@ impl CostFile {
     pub fn text(&self) -> String {
         let mut text = String::from(
             "# What services cost on one machine, as `humpyard calibrate` measured it.\n\
-             # Use it as: humpyard sim --costs FILE ...; `expansion` is for readers.\n",
+             # Use it as: humpyard sim --costs FILE ...; `expansion` is bytes out over bytes in.\n",
         );
         // What escapes a text in JSON does so in TOML.
         let source = serde_json::to_string(&self.source).unwrap_or_default();

@@ -4,6 +4,7 @@
 //! [`RunResult`], the stable document of every run.
 #![forbid(unsafe_code)]
 
+pub mod admit;
 pub mod calibrate;
 mod check;
 mod compare;

@@ -153,7 +153,7 @@ pub(crate) fn ties(option: TiesOption) -> Ties {
 const LOADS: RangeInclusive<f64> = 1e-6..=1000.0;
 
 /// Numbers above 0, separated by commas, in thousandths.
-fn speeds(text: &str) -> Result<Vec<u32>, Failure> {
+pub(super) fn speeds(text: &str) -> Result<Vec<u32>, Failure> {
     let permille = |part: &str| part.trim().parse::<f64>().ok().map(|speed| (speed * 1000.0).round());
     let parsed = text.split(',').map(|part| match permille(part) {
         Some(speed) if (1.0..=1e6).contains(&speed) => Ok(speed as u32),

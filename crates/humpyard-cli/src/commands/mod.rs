@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod admit;
 pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod compare;

@@ -1,6 +1,7 @@
 //! The command line from outside: the real binary, its exit codes, and what it says where.
 #![cfg(unix)]
 
+mod admit;
 mod calibrate;
 mod configuration;
 mod damage;

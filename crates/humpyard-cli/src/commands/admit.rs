@@ -1,0 +1,240 @@
+//! `admit`: which flows can be sure of their engines and links, and of what delay.
+
+use std::process::ExitCode;
+
+use comfy_table::Table;
+use humpyard::lab::Costs;
+use humpyard::lab::admit::{
+    Admission, AdmitOptions, FlowVerdict, Lack, Network, Refusal, Reservation, admit as decide, parse_bit_rate,
+};
+use humpyard::mechanism::FlowOrder;
+
+use crate::arguments::{AdmitArguments, Order};
+use crate::commands::configuration::speeds;
+use crate::commands::table::table;
+use crate::failure::Failure;
+use crate::figures::{bit_rate, counted, percent, time};
+use crate::output;
+
+/// `humpyard admit`.
+pub(crate) fn admit(arguments: &AdmitArguments) -> Result<ExitCode, Failure> {
+    let admission = decide(&options(arguments)?)?;
+    if arguments.common.json {
+        output::print_json(&admission)?;
+    } else {
+        output::print(&text(&admission, arguments.topology.is_some()))?;
+    }
+    Ok(if admission.refused == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn options(arguments: &AdmitArguments) -> Result<AdmitOptions, Failure> {
+    let mut flows = Vec::new();
+    for text in &arguments.flow {
+        flows.push(Reservation::parse(text, flows.len() + 1)?);
+    }
+    if let Some(path) = &arguments.flows {
+        flows.extend(Reservation::read(path, flows.len() + 1)?);
+    }
+    if flows.is_empty() {
+        return Err(Failure::new(
+            "there is no flow to admit: --flow service=encrypt,rate=10Mbit,length=500,burst=8k, or --flows FILE",
+        ));
+    }
+    let costs: Costs = arguments.costs.parse().map_err(|error| Failure::new(format!("--costs: {error}")))?;
+    let margin = arguments.margin;
+    if !(0.0..1.0).contains(&margin) {
+        return Err(Failure::new(format!("--margin takes a part of the engines from 0 to below 1, not {margin}")));
+    }
+    Ok(AdmitOptions {
+        margin,
+        cold: cold(&arguments.cold)?,
+        errors: arguments.error.iter().map(|text| error(text)).collect::<Result<_, _>>()?,
+        flow_order: match arguments.flow_order {
+            Order::Keep => FlowOrder::Keep,
+            Order::Free => FlowOrder::Free,
+        },
+        ..AdmitOptions::new(flows, network(arguments)?, costs)
+    })
+}
+
+/// One router, or what the file of `--topology` says.
+fn network(arguments: &AdmitArguments) -> Result<Network, Failure> {
+    if let Some(path) = &arguments.topology {
+        return Ok(Network::read(path)?);
+    }
+    let speeds = arguments.speeds.as_deref().map_or(Ok(Vec::new()), speeds)?;
+    let cores = usize::from(arguments.cores);
+    if speeds.len() > cores {
+        return Err(Failure::new(format!(
+            "--speeds names {} cores, and there are {cores}: name fewer, or have more cores",
+            speeds.len()
+        )));
+    }
+    let speeds: Vec<f64> = speeds.into_iter().map(|permille| f64::from(permille) / 1e3).collect();
+    let link = arguments.link.as_deref().map(|text| {
+        parse_bit_rate(text)
+            .ok_or_else(|| Failure::new(format!("--link takes bits per second, 1Gbit for example, not `{text}`")))
+    });
+    Ok(Network::router(cores, &speeds, link.transpose()?))
+}
+
+/// The part of packets that meet a cold core.
+fn cold(text: &str) -> Result<f64, Failure> {
+    match text {
+        "worst" => Ok(1.0),
+        "none" => Ok(0.0),
+        _ => part(text).ok_or_else(|| {
+            Failure::new(format!("--cold takes `worst`, `none` or a part of the packets from 0 to 1, not `{text}`"))
+        }),
+    }
+}
+
+/// `0.1`, or `SERVICE=0.1`.
+fn error(text: &str) -> Result<(String, f64), Failure> {
+    let (service, error) = text.split_once('=').unwrap_or(("", text));
+    let error = part(error).ok_or_else(|| {
+        Failure::new(format!(
+            "--error takes a part of the estimate from 0 to 1, 0.05 or dpi=0.2 for example, not `{text}`"
+        ))
+    })?;
+    Ok((service.to_owned(), error))
+}
+
+fn part(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|part| (0.0..=1.0).contains(part))
+}
+
+const LEGEND: &str = "\
+engines     what the flow takes of the engines of its node, cold packets as --cold says; it gets at least that under efq
+link        what its service makes of its rate
+at engines  the longest from coming in to being done, if the flow keeps to its rate and burst: burst, packet and misordering
+in all      the same with the links on the way
+burst       what it may send at once, at its rate; packet: one that was begun before, the longest of all flows
+misordering what estimates can be wrong by (equation 18, with --error)";
+
+fn text(admission: &Admission, networked: bool) -> String {
+    let mut text = format!("{}\n", flows(admission, networked));
+    for flow in &admission.flows {
+        if let Some(refusal) = &flow.refusal {
+            text.push_str(&format!("\n{} refused: {}\n", flow.reservation.name, why(refusal)));
+        }
+    }
+    text.push_str(&format!("\n{}", left(admission)));
+    if admission.admitted > 0 {
+        text.push_str(&format!("\n{LEGEND}\n"));
+    }
+    if let [node] = &admission.nodes[..]
+        && admission.admitted > 0
+    {
+        text.push_str(&format!("\nThese shares: --policy efq:total={} with the weights above\n", node.total_weight));
+    }
+    text
+}
+
+fn flows(admission: &Admission, networked: bool) -> Table {
+    let mut headings = vec![
+        "flow",
+        "service",
+        "rate",
+        "engines",
+        "link",
+        "weight",
+        "burst",
+        "packet",
+        "misordering",
+        "at engines",
+        "in all",
+    ];
+    if networked {
+        headings.extend(["at", "path"]);
+    }
+    let mut table = table(&headings);
+    for flow in &admission.flows {
+        table.add_row(row(flow, networked));
+    }
+    table
+}
+
+fn row(flow: &FlowVerdict, networked: bool) -> Vec<String> {
+    let reservation = &flow.reservation;
+    let mut row = vec![
+        reservation.name.clone(),
+        reservation.service.clone(),
+        bit_rate(reservation.bandwidth_bps),
+        engines(flow.engines),
+        bit_rate(flow.link_bps),
+    ];
+    match (&flow.bound_ns, flow.weight) {
+        (Some(bound), Some(weight)) => {
+            row.push(weight.to_string());
+            let times = [bound.burst, bound.packet, bound.misordering, bound.engines, bound.total];
+            row.extend(times.map(time));
+        }
+        _ => row.extend([""; 5].map(str::to_owned).into_iter().chain(["refused".to_owned()])),
+    }
+    if networked {
+        row.extend([flow.node.clone().unwrap_or_default(), flow.path.join(" ")]);
+    }
+    row
+}
+
+/// Why a flow is refused, and what would fit.
+fn why(refusal: &Refusal) -> String {
+    if refusal.lacks.is_empty() {
+        return "no path leads there through a node with engines".to_owned();
+    }
+    let mut lacks = Vec::new();
+    let mut would_do = Vec::new();
+    for lack in &refusal.lacks {
+        match lack {
+            Lack::Engines { node, needed, free, would_do: cores } => {
+                lacks.push(format!("needs {} engines of {node}, where {} are free", engines(*needed), engines(*free)));
+                would_do.push(format!("{} there", counted(*cores, "core")));
+            }
+            Lack::OneEngine { node, needed } => {
+                lacks.push(format!(
+                    "needs {} engines of {node} and keeps its order, so it has one at a time",
+                    engines(*needed)
+                ));
+                would_do.push("--flow-order free, or faster engines".to_owned());
+            }
+            Lack::Link { link, needed_bps, free_bps, would_do_bps } => {
+                lacks.push(format!(
+                    "needs {} of {link}, where {} are free",
+                    bit_rate(*needed_bps),
+                    bit_rate(*free_bps)
+                ));
+                would_do.push(format!("a link of {:.0} bit/s", would_do_bps));
+            }
+        }
+    }
+    let largest = match refusal.largest_bandwidth_bps {
+        0.0 => "no rate would fit".to_owned(),
+        rate => format!("a rate of {rate:.0} bit/s would fit"),
+    };
+    format!("it {}; {largest}, or {}", lacks.join(" and "), would_do.join(" and "))
+}
+
+/// What is left of engines and links.
+fn left(admission: &Admission) -> Table {
+    let mut table = table(&["", "reserved", "of", "part"]);
+    for node in &admission.nodes {
+        let speed = if node.speed == 1.0 { String::new() } else { format!(" of speed {}", node.speed) };
+        table.add_row([
+            format!("{}: engines", node.name),
+            engines(node.reserved),
+            format!("{}{speed}, less {}", node.engines, percent(admission.margin)),
+            percent(node.reserved / node.limit),
+        ]);
+    }
+    for link in &admission.links {
+        let part = percent(link.reserved_bps / link.rate_bps);
+        table.add_row([link.name.clone(), bit_rate(link.reserved_bps), bit_rate(link.rate_bps), part]);
+    }
+    table
+}
+
+/// A number of engines.
+fn engines(engines: f64) -> String {
+    format!("{engines:.4}")
+}

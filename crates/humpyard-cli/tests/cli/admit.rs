@@ -1,0 +1,108 @@
+//! Admission: who is, who is not and why, and what would fit.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{Said, directory, document, good, run};
+
+const ROUTER: &str = "admit --costs table:predictive --margin 0 --cold none";
+const FLOW: &str = "service=encrypt,rate=10Mbit,length=500,burst=8k";
+
+fn words(directory: &Path, words: &str) -> Said {
+    run(directory, &words.split_whitespace().collect::<Vec<_>>())
+}
+
+#[test]
+fn the_papers_flow_takes_a_quarter_of_an_engine() {
+    let directory = directory();
+    let at = directory.path();
+    let said = good(at, &format!("{ROUTER} --cores 1 --link 20Mbit --flow name=video,{FLOW}"));
+    for part in ["video", "0.2425", "10.0 Mb/s", "6.40 ms", "242500", "50.0 %", "efq:total=1000000"] {
+        assert!(said.out.contains(part), "{part}\n{}", said.out);
+    }
+    let one = words(at, &format!("{ROUTER} --cores 1 --speeds 0.1 --flow-order free --json --flow {FLOW}"));
+    assert_eq!((one.code, &one.json()["flows"][0]["admitted"]), (Some(1), &false.into()));
+    let slow = document(at, &format!("{ROUTER} --cores 3 --speeds 0.1,0.1,0.1 --flow-order free --flow {FLOW}"));
+    assert!((slow["flows"][0]["engines"].as_f64().unwrap() - 2.425).abs() < 1e-9);
+}
+
+#[test]
+fn a_flow_that_is_refused_hears_what_would_fit() {
+    let directory = directory();
+    let at = directory.path();
+    let two = format!("{ROUTER} --cores 1 --link 45Mbit --flow {FLOW}");
+    let said = words(at, &format!("{two} --flow {}", FLOW.replace("10M", "40M")));
+    assert_eq!((said.code, said.err.as_str()), (Some(1), ""));
+    let line = "flow2 refused: it needs 0.9700 engines of router, where 0.7575 are free and needs 40.0 Mb/s of the link, \
+                where 35.0 Mb/s are free; a rate of 31237113 bit/s would fit, or 2 cores there and a link of 50000000 bit/s";
+    assert!(said.out.contains(line), "{}", said.out);
+    good(at, &format!("{two} --flow {}", FLOW.replace("10Mbit", "31237113")));
+    let said = words(at, &format!("{two} --flow {}", FLOW.replace("10Mbit", "31237115")));
+    assert_eq!(said.code, Some(1));
+}
+
+const NETWORK: &str = r#"
+[[node]]
+name = "a"
+[[node]]
+name = "b"
+engines = 2
+[[node]]
+name = "c"
+[[link]]
+from = "a"
+to = "b"
+rate = "100Mbit"
+delay = "1ms"
+[[link]]
+from = "b"
+to = "c"
+rate = "100Mbit"
+both-ways = false
+"#;
+
+#[test]
+fn files_say_flows_and_networks() {
+    let directory = directory();
+    let at = directory.path();
+    fs::write(at.join("net.toml"), NETWORK).unwrap();
+    fs::write(
+        at.join("flows.csv"),
+        "name,service,rate,length,burst,from,to\none,fec,5M,500,4k,a,c\ntwo,fec,5M,500,4k,c,a\n",
+    )
+    .unwrap();
+    let said = words(at, "admit --topology net.toml --costs predictive --flows flows.csv");
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.out.contains("two refused: no path leads there through a node with engines"), "{}", said.out);
+    let said = words(at, "admit --topology net.toml --costs predictive --flows flows.csv --json");
+    let admission = said.json();
+    assert_eq!((&admission["admitted"], &admission["refused"]), (&1.into(), &1.into()));
+    assert_eq!(admission["flows"][0]["path"], serde_json::json!(["a", "b", "c"]));
+    let link = admission["flows"][0]["link_bps"].as_f64().unwrap();
+    assert!((link - 5.7e6).abs() < 1.0, "{link}");
+    assert!(admission["flows"][0]["bound_ns"]["links"].as_f64().unwrap() > 1e6);
+}
+
+#[test]
+fn slips_are_told_in_one_line() {
+    let directory = directory();
+    let at = directory.path();
+    fs::write(at.join("bad.toml"), "[[flow]]\nservice = \"dpi\"\nrate = \"1M\"\nlength = 100\n").unwrap();
+    for (command, said) in [
+        ("admit", "there is no flow to admit: --flow service=encrypt"),
+        (&format!("admit --flow {FLOW} --margin 1"), "--margin takes a part of the engines from 0 to below 1, not 1"),
+        (&format!("admit --flow {FLOW} --cold often"), "--cold takes `worst`, `none` or a part"),
+        (&format!("admit --flow {FLOW} --error dpi=2"), "--error takes a part of the estimate from 0 to 1"),
+        (&format!("admit --flow {FLOW} --link fast"), "--link takes bits per second, 1Gbit for example, not `fast`"),
+        (&format!("admit --flow {FLOW} --cores 1 --speeds 1,1"), "--speeds names 2 cores, and there are 1"),
+        (&format!("admit --flow {FLOW} --topology none.toml"), "--topology: there is no file `none.toml`"),
+        (&format!("admit --flow {FLOW} --costs none.toml"), "--costs: none.toml: there is no such cost file"),
+        ("admit --flow service=dpi,rate=1M,length=9", "a flow has a `burst`"),
+        ("admit --flows bad.toml", "bad.toml:1:1: a flow has a `burst`"),
+        ("admit --flows none.toml", "--flows: there is no file `none.toml`"),
+    ] {
+        let answer = words(at, command);
+        assert_eq!((answer.code, answer.out.as_str()), (Some(2), ""), "{command}: {answer:?}");
+        answer.assert_one_line(&[said]);
+    }
+}

@@ -1,0 +1,82 @@
+//! How long packets of an admitted flow can take.
+//!
+//! At its engines a flow that keeps to its reservation is served as if it had an engine of its own that is P as fast as one, but
+//! for what schedulers of whole packets add: it waits for what it sent at once (burst / B), for a packet that was begun before
+//! its own came, and for what estimates are wrong by. The last is equation 18, as PREDICTIVE section 5 mends it:
+//!
+//! ```text
+//! (sum of V_i over the others) / m - V_a / m + V_a / P_a
+//! ```
+//!
+//! where V_i is the most by which a packet of flow i is off its estimate. The packet that is waited for is the longest of
+//! all, and on m engines (m - 1) / m of one more, for a packet is served by one engine and not by all together.
+//!
+//! Each link on the way, or behind the engines, adds a packet of the flow at its own rate and the longest of all that the link may
+//! have begun, and the time that a bit is under way: bursts are paid once (Goyal, Vin. Generalized guaranteed rate scheduling
+//! algorithms. 1997).
+
+use serde::Serialize;
+
+use super::network::Network;
+use super::route::Route;
+use super::{Need, Reservation};
+
+/// How long packets of a flow can take, in ns, and from what.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Bound {
+    /// What it sent at once, at its own rate.
+    pub burst: f64,
+    /// Packets that were begun before.
+    pub packet: f64,
+    /// Wrong estimates.
+    pub misordering: f64,
+    /// All three: from coming in at its engines to being done there.
+    pub engines: f64,
+    /// Links on the way: packets that were begun before, its own, and the way itself.
+    pub links: f64,
+    /// From coming in to leaving.
+    pub total: f64,
+}
+
+/// A flow that is admitted.
+#[derive(Clone, Copy)]
+pub(super) struct Busy<'a> {
+    pub(super) flow: &'a Reservation,
+    pub(super) need: &'a Need,
+    pub(super) route: &'a Route,
+}
+
+/// The bound of one flow beside all flows, of which it is one.
+pub(super) fn bound(flow: &Busy<'_>, all: &[Busy<'_>], network: &Network) -> Bound {
+    let node = &network.nodes[flow.route.node];
+    let (engines, speed) = (node.engines as f64, node.speed);
+    let here = || all.iter().filter(|other| other.route.node == flow.route.node);
+    let reserved = flow.need.engines / speed;
+    let error = flow.need.error_ns / speed;
+    let errors: f64 = here().map(|other| other.need.error_ns / speed).sum();
+    let longest = here().map(|other| other.need.longest_ns / speed).fold(0.0, f64::max);
+    let burst = 8e9 * flow.flow.burst_bytes / flow.flow.bandwidth_bps;
+    let packet = longest * (1.0 + (engines - 1.0) / engines);
+    let misordering = (errors - error) / engines - error / engines + error / reserved;
+    let links = links(flow, all, network);
+    let at_engines = burst + packet + misordering;
+    Bound { burst, packet, misordering, engines: at_engines, links, total: at_engines + links }
+}
+
+fn links(flow: &Busy<'_>, all: &[Busy<'_>], network: &Network) -> f64 {
+    let at_engines = flow.need.longest_ns / flow.need.engines;
+    let own = at_engines.max(1e9 * flow.need.longest_bits[0] / flow.need.rates[0]);
+    let mut links = 0.0;
+    for layer in 0..2 {
+        for &id in &flow.route.links[layer] {
+            let longest = |other: &Busy<'_>| {
+                let taken = (0..2).filter(|&layer| other.route.links[layer].contains(&id));
+                taken.map(|layer| other.need.longest_bits[layer]).fold(0.0, f64::max)
+            };
+            let longest = all.iter().map(longest).fold(0.0, f64::max);
+            let link = &network.links[id];
+            links += own + 1e9 * longest / link.rate_bps + link.delay.as_nanos() as f64;
+        }
+    }
+    links
+}

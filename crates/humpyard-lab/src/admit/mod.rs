@@ -1,0 +1,500 @@
+//! Admission: which flows can be sure of their engines and links, and of what delay.
+//!
+//! A flow of B bits per second in packets of l bytes in the mean takes P = B/(8 l) (alpha + beta l) engines (equation 4; exact for
+//! any lengths of that mean, for the cost is a straight line), and its service makes gamma B of it on the links behind. Flows
+//! are admitted in the order given, as long as all P at a node are at most its m engines less a margin, and all bits on a
+//! link at most its rate.
+//!
+//! **Source.** The EFQ and LAP paper, section 3.3; PREDICTIVE sections 3 and 5.
+
+mod bound;
+mod network;
+mod reservation;
+mod route;
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::mechanism::FlowOrder;
+use serde::Serialize;
+
+use crate::LabError;
+use crate::costs::Costs;
+use bound::{Busy, bound};
+use route::{Route, Ways, best};
+
+pub use bound::Bound;
+pub use network::{Link, Network, Node};
+pub use reservation::{Reservation, parse_bit_rate};
+
+/// What admission decides by.
+#[derive(Clone, Debug)]
+pub struct AdmitOptions {
+    /// The flows, in the order in which they ask.
+    pub reservations: Vec<Reservation>,
+    /// Where they go through.
+    pub network: Network,
+    /// What services cost.
+    pub costs: Costs,
+    /// The part of the engines that stays free, from 0 to below 1.
+    pub margin: f64,
+    /// The part of packets that meet a cold core, from 0 to 1; only 1 makes the bound sure.
+    pub cold: f64,
+    /// How far packets are from what they are estimated to take, as a part of it, by service; the empty name is for all others.
+    pub errors: Vec<(String, f64)>,
+    /// Whether a flow keeps its order, and so has one packet in service at a time.
+    pub flow_order: FlowOrder,
+}
+
+/// How far packets of the papers' services are from what they are estimated to take, as a part of it.
+const ERROR: f64 = 0.05;
+/// That of `compress`, whose work depends on the bytes.
+const COMPRESS_ERROR: f64 = 0.25;
+/// What all weights of a node add up to, if it is full.
+const TOTAL_WEIGHT: f64 = 1e6;
+/// What sums may be off by, for they are sums of fractions.
+const ROUNDING: f64 = 1e-9;
+
+impl AdmitOptions {
+    /// The defaults for these flows, here, at these costs.
+    pub fn new(reservations: Vec<Reservation>, network: Network, costs: Costs) -> Self {
+        Self { reservations, network, costs, margin: 0.05, cold: 1.0, errors: Vec::new(), flow_order: FlowOrder::Keep }
+    }
+
+    fn error(&self, service: &str) -> f64 {
+        let given = |name: &str| self.errors.iter().rev().find(|(known, _)| known == name).map(|&(_, error)| error);
+        let usual = if service == "compress" { COMPRESS_ERROR } else { ERROR };
+        given(service).or_else(|| given("")).unwrap_or(usual)
+    }
+}
+
+/// Who is admitted, and what that leaves.
+#[derive(Clone, Debug, Serialize)]
+pub struct Admission {
+    /// The part of the engines that stays free.
+    pub margin: f64,
+    /// The part of packets that is taken to meet a cold core.
+    pub cold: f64,
+    /// What services cost.
+    pub costs: String,
+    /// What is reserved at each node.
+    pub nodes: Vec<NodeUse>,
+    /// What is reserved on each link.
+    pub links: Vec<LinkUse>,
+    /// Every flow, in the order given.
+    pub flows: Vec<FlowVerdict>,
+    /// How many are admitted.
+    pub admitted: usize,
+    /// How many are not.
+    pub refused: usize,
+}
+
+/// What is reserved at a node.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeUse {
+    /// The node.
+    pub name: String,
+    /// Its engines.
+    pub engines: usize,
+    /// How fast they are.
+    pub speed: f64,
+    /// Engines that are reserved.
+    pub reserved: f64,
+    /// Most that can be: all, less the margin.
+    pub limit: f64,
+    /// The sum of weights, `total` of `efq`, in which the weights of flows make their shares.
+    pub total_weight: u64,
+}
+
+/// What is reserved on a link.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkUse {
+    /// The link.
+    pub name: String,
+    /// Bits per second.
+    pub rate_bps: f64,
+    /// How many of them are reserved.
+    pub reserved_bps: f64,
+}
+
+/// What becomes of a flow.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowVerdict {
+    /// What it asked for.
+    #[serde(flatten)]
+    pub reservation: Reservation,
+    /// Whether it is admitted.
+    pub admitted: bool,
+    /// Engines that it takes, at the node where it is processed or, if refused, would best be.
+    pub engines: f64,
+    /// Bits per second that leave its service.
+    pub link_bps: f64,
+    /// Its weight in a sharing policy at its node; none if refused.
+    pub weight: Option<u32>,
+    /// Where it is processed.
+    pub node: Option<String>,
+    /// The nodes on its way.
+    pub path: Vec<String>,
+    /// How long its packets can take; none if refused.
+    pub bound_ns: Option<Bound>,
+    /// Why it is refused, and what would fit.
+    pub refusal: Option<Refusal>,
+}
+
+/// Why a flow is refused, and what would fit.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Refusal {
+    /// What there is too little of; nothing if no path leads through an engine.
+    pub lacks: Vec<Lack>,
+    /// The most bits per second that would be admitted now; 0 if none.
+    pub largest_bandwidth_bps: f64,
+}
+
+/// Something that there is too little of.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "snake_case", tag = "of")]
+pub enum Lack {
+    /// Engines of a node.
+    Engines {
+        /// The node.
+        node: String,
+        /// Engines that the flow needs.
+        needed: f64,
+        /// Those that are free.
+        free: f64,
+        /// So many engines in all would do.
+        would_do: u64,
+    },
+    /// A flow that keeps its order has no more than one engine at a time.
+    OneEngine {
+        /// The node.
+        node: String,
+        /// Engines that the flow needs.
+        needed: f64,
+    },
+    /// Bits per second of a link.
+    Link {
+        /// The link.
+        link: String,
+        /// Bits per second that the flow needs.
+        needed_bps: f64,
+        /// Those that are free.
+        free_bps: f64,
+        /// A link of so many in all would do.
+        would_do_bps: f64,
+    },
+}
+
+/// What a flow takes of whatever it goes through.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    /// Work per second in the mean, in parts of an engine of speed 1.
+    engines: f64,
+    /// Bits per second, before and after its service.
+    rates: [f64; 2],
+    /// Work of its mean packet on an engine of speed 1, in ns.
+    packet_ns: f64,
+    /// Length of that packet in bits, before and after.
+    packet_bits: [f64; 2],
+    /// Most work of a packet, and most by which one is off its estimate, in ns of such an engine.
+    longest_ns: f64,
+    error_ns: f64,
+    /// Length of the longest packet in bits, before and after.
+    longest_bits: [f64; 2],
+}
+
+impl Need {
+    fn of(flow: &Reservation, options: &AdmitOptions) -> Result<Self, LabError> {
+        let said = |said: String| LabError::option(format!("flow `{}`: {said}", flow.name));
+        let cost = options.costs.cost(&flow.service).map_err(said)?;
+        let expansion = options.costs.expansion(&flow.service);
+        let warm = |bytes: f64| work(cost, bytes);
+        let cold = cost.cold as f64;
+        let coldest = if options.cold > 0.0 { cold } else { 0.0 };
+        let packet_ns = warm(flow.length_bytes) + options.cold * cold;
+        let error_ns = options.error(&flow.service) * warm(flow.longest_bytes) + coldest;
+        let bits = |bytes: f64| [8.0 * bytes, 8.0 * bytes * expansion];
+        Ok(Self {
+            engines: flow.packets_per_second() * packet_ns / 1e9,
+            rates: [flow.bandwidth_bps, flow.bandwidth_bps * expansion],
+            packet_ns,
+            packet_bits: bits(flow.length_bytes),
+            longest_ns: warm(flow.longest_bytes) + error_ns,
+            error_ns,
+            longest_bits: bits(flow.longest_bytes),
+        })
+    }
+
+    /// The same flow with so many times its bandwidth.
+    fn times(self, factor: f64) -> Self {
+        Self { engines: self.engines * factor, rates: self.rates.map(|rate| rate * factor), ..self }
+    }
+
+    /// Bits per second on a link that is taken before, after, or both.
+    fn on(&self, route: &Route, link: usize) -> f64 {
+        let taken = |layer: usize| route.links[layer].contains(&link);
+        (0..2).filter(|&layer| taken(layer)).map(|layer| self.rates[layer]).sum()
+    }
+}
+
+/// Work of a packet of so many bytes, which need not be whole, on a warm engine, in ns.
+fn work(cost: LinearCost, bytes: f64) -> f64 {
+    (cost.fixed as f64 + cost.per_byte_milli as f64 / 1e3 * bytes).max(1.0)
+}
+
+/// What was decided of a flow.
+struct Decided<'a> {
+    flow: &'a Reservation,
+    need: Need,
+    /// The node at which it comes in.
+    from: usize,
+    /// The way it takes; or why there is none, and the engines that it would take where it would best be processed.
+    outcome: Result<Route, (Refusal, f64)>,
+}
+
+impl Decided<'_> {
+    fn busy(&self) -> Option<Busy<'_>> {
+        Some(Busy { flow: self.flow, need: &self.need, route: self.outcome.as_ref().ok()? })
+    }
+}
+
+/// What is reserved so far.
+struct Reserved<'a> {
+    options: &'a AdmitOptions,
+    /// From which node to which each link goes.
+    ends: Vec<(usize, usize)>,
+    engines: Vec<f64>,
+    links: Vec<f64>,
+}
+
+impl<'a> Reserved<'a> {
+    fn new(options: &'a AdmitOptions) -> Self {
+        let Network { nodes, links, .. } = &options.network;
+        let ends = links.iter().map(|link| (link.from, link.to)).collect();
+        Self { options, ends, engines: vec![0.0; nodes.len()], links: vec![0.0; links.len()] }
+    }
+
+    fn node(&self, node: usize) -> &Node {
+        &self.options.network.nodes[node]
+    }
+
+    /// Engines of a node that can be reserved in all.
+    fn limit(&self, node: usize) -> f64 {
+        self.node(node).engines as f64 * (1.0 - self.options.margin)
+    }
+
+    /// Whether a flow that is alone at a node keeps within one engine, if it must.
+    fn fits_alone(&self, need: &Need, node: usize) -> bool {
+        self.options.flow_order == FlowOrder::Free || need.engines / self.node(node).speed <= 1.0 + ROUNDING
+    }
+
+    fn has_engines(&self, need: &Need, node: usize) -> bool {
+        let engines = need.engines / self.node(node).speed;
+        self.node(node).engines > 0
+            && self.fits_alone(need, node)
+            && self.engines[node] + engines <= self.limit(node) * (1.0 + ROUNDING)
+    }
+
+    fn has_rate(&self, link: usize, rate: f64) -> bool {
+        self.links[link] + rate <= self.options.network.links[link].rate_bps * (1.0 + ROUNDING)
+    }
+
+    /// The best route of this flow on which there is room, or if `room` does not matter, of all.
+    fn route(&self, need: &Need, (from, to): (usize, usize), room: bool) -> Option<Route> {
+        let Network { nodes, links, .. } = &self.options.network;
+        let on_link = |id: usize, layer: usize| {
+            let link = &links[id];
+            let cost = link.delay.as_nanos() as f64 + 1e9 * need.packet_bits[layer] / link.rate_bps;
+            (!room || self.has_rate(id, need.rates[layer])).then_some(cost)
+        };
+        let at_node = |id: usize| {
+            let may = if room { self.has_engines(need, id) } else { nodes[id].engines > 0 };
+            may.then_some(need.packet_ns / nodes[id].speed)
+        };
+        let links: Vec<[Option<f64>; 2]> = (0..links.len()).map(|id| [on_link(id, 0), on_link(id, 1)]).collect();
+        let twice: Vec<bool> = (0..links.len()).map(|id| !room || self.has_rate(id, need.rates.iter().sum())).collect();
+        let nodes: Vec<Option<f64>> = (0..nodes.len()).map(at_node).collect();
+        best(&Ways { ends: &self.ends, links: &links, twice: &twice, nodes: &nodes }, from, to)
+    }
+
+    /// What there is too little of on this route.
+    fn lacks(&self, need: &Need, route: &Route) -> Vec<Lack> {
+        let mut lacks = Vec::new();
+        let node = self.node(route.node);
+        let needed = need.engines / node.speed;
+        let all = self.engines[route.node] + needed;
+        if !self.fits_alone(need, route.node) {
+            lacks.push(Lack::OneEngine { node: node.name.clone(), needed });
+        }
+        if all > self.limit(route.node) * (1.0 + ROUNDING) {
+            let free = self.limit(route.node) - self.engines[route.node];
+            let would_do = (all / (1.0 - self.options.margin) * (1.0 - ROUNDING)).ceil() as u64;
+            lacks.push(Lack::Engines { node: node.name.clone(), needed, free, would_do });
+        }
+        let mut links: Vec<usize> = route.links.concat();
+        links.sort_unstable();
+        links.dedup();
+        for link in links {
+            let needed_bps = need.on(route, link);
+            if !self.has_rate(link, needed_bps) {
+                lacks.push(Lack::Link {
+                    link: self.options.network.link_name(link),
+                    needed_bps,
+                    free_bps: self.options.network.links[link].rate_bps - self.links[link],
+                    would_do_bps: (self.links[link] + needed_bps).ceil(),
+                });
+            }
+        }
+        lacks
+    }
+
+    /// The most bits per second with which this flow would be admitted. What limits it is some node or link that is full then.
+    fn largest(&self, need: &Need, ends: (usize, usize)) -> f64 {
+        let rate = need.rates[0];
+        let mut limits: Vec<f64> = Vec::new();
+        for (id, node) in self.options.network.nodes.iter().enumerate().filter(|(_, node)| node.engines > 0) {
+            let engines = need.engines / node.speed / rate;
+            limits.extend([(self.limit(id) - self.engines[id]) / engines, 1.0 / engines]);
+        }
+        for (id, link) in self.options.network.links.iter().enumerate() {
+            let free = link.rate_bps - self.links[id];
+            let [before, after] = need.rates.map(|layer| layer / rate);
+            limits.extend([free / before, free / after, free / (before + after)]);
+        }
+        limits.retain(|limit| *limit >= 1.0);
+        limits.sort_by(|a, b| b.total_cmp(a));
+        let fits = |limit: &f64| self.route(&need.times(limit.floor() / rate), ends, true).is_some();
+        // From some limit on all that are less fit.
+        limits.get(limits.partition_point(|limit| !fits(limit))).map_or(0.0, |limit| limit.floor())
+    }
+
+    /// Admits a flow, if there is room, or says why not.
+    fn decide<'f>(&mut self, flow: &'f Reservation) -> Result<Decided<'f>, LabError> {
+        let (need, ends) = (Need::of(flow, self.options)?, ends(flow, &self.options.network)?);
+        let outcome = match self.route(&need, ends, true) {
+            Some(route) => {
+                self.engines[route.node] += need.engines / self.node(route.node).speed;
+                for layer in 0..2 {
+                    route.links[layer].iter().for_each(|&link| self.links[link] += need.rates[layer]);
+                }
+                Ok(route)
+            }
+            None => {
+                let tried = self.route(&need, ends, false);
+                let lacks = tried.as_ref().map(|route| self.lacks(&need, route)).unwrap_or_default();
+                let speed = tried.map_or(1.0, |route| self.node(route.node).speed);
+                Err((Refusal { lacks, largest_bandwidth_bps: self.largest(&need, ends) }, need.engines / speed))
+            }
+        };
+        Ok(Decided { flow, need, from: ends.0, outcome })
+    }
+
+    /// What is said of a flow, beside all those that are admitted.
+    fn verdict(&self, decided: &Decided<'_>, all: &[Busy<'_>]) -> FlowVerdict {
+        let Decided { flow, need, from, outcome } = decided;
+        let verdict = FlowVerdict {
+            reservation: (*flow).clone(),
+            admitted: outcome.is_ok(),
+            engines: need.engines,
+            link_bps: need.rates[1],
+            weight: None,
+            node: None,
+            path: Vec::new(),
+            bound_ns: None,
+            refusal: None,
+        };
+        match outcome {
+            Ok(route) => {
+                let engines = need.engines / self.node(route.node).speed;
+                let share = engines / self.limit(route.node);
+                FlowVerdict {
+                    engines,
+                    weight: Some((share * TOTAL_WEIGHT).ceil().max(1.0) as u32),
+                    node: Some(self.node(route.node).name.clone()),
+                    path: self.path(*from, route),
+                    bound_ns: Some(bound(&Busy { flow, need, route }, all, &self.options.network)),
+                    ..verdict
+                }
+            }
+            Err((refusal, engines)) => FlowVerdict { engines: *engines, refusal: Some(refusal.clone()), ..verdict },
+        }
+    }
+
+    /// The nodes on a route by name.
+    fn path(&self, from: usize, route: &Route) -> Vec<String> {
+        let ends = route.links.iter().flatten().map(|&link| self.ends[link].1);
+        core::iter::once(from).chain(ends).map(|node| self.node(node).name.clone()).collect()
+    }
+
+    /// What is reserved at the nodes that have engines, whose flows have so much weight together.
+    fn nodes(&self, weight: impl Fn(&Node) -> u64) -> Vec<NodeUse> {
+        let node = |(id, node): (usize, &Node)| NodeUse {
+            name: node.name.clone(),
+            engines: node.engines,
+            speed: node.speed,
+            reserved: self.engines[id],
+            limit: self.limit(id),
+            total_weight: weight(node).max(TOTAL_WEIGHT as u64),
+        };
+        self.options.network.nodes.iter().enumerate().filter(|(_, node)| node.engines > 0).map(node).collect()
+    }
+
+    /// What is reserved on links.
+    fn links(&self) -> Vec<LinkUse> {
+        let link = |(id, link): (usize, &Link)| LinkUse {
+            name: self.options.network.link_name(id),
+            rate_bps: link.rate_bps,
+            reserved_bps: self.links[id],
+        };
+        self.options.network.links.iter().enumerate().map(link).collect()
+    }
+}
+
+/// Admits flows in the order given.
+///
+/// # Errors
+/// Flows whose service costs nobody knows what, whose nodes there are not, or of which two have the same name.
+pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
+    let flows = &options.reservations;
+    if let Some(twice) = (1..flows.len()).find(|&i| flows[..i].iter().any(|flow| flow.name == flows[i].name)) {
+        return Err(LabError::option(format!(
+            "two flows are called `{}`: give each a name of its own",
+            flows[twice].name
+        )));
+    }
+    let mut reserved = Reserved::new(options);
+    let decided: Vec<Decided<'_>> = flows.iter().map(|flow| reserved.decide(flow)).collect::<Result<_, _>>()?;
+    let busy: Vec<Busy<'_>> = decided.iter().filter_map(Decided::busy).collect();
+    let flows: Vec<FlowVerdict> = decided.iter().map(|decided| reserved.verdict(decided, &busy)).collect();
+    let weight = |node: &Node| {
+        let here = flows.iter().filter(|flow| flow.node.as_ref() == Some(&node.name));
+        here.filter_map(|flow| flow.weight).map(u64::from).sum::<u64>()
+    };
+    let admitted = busy.len();
+    Ok(Admission {
+        margin: options.margin,
+        cold: options.cold,
+        costs: options.costs.to_string(),
+        nodes: reserved.nodes(weight),
+        links: reserved.links(),
+        admitted,
+        refused: flows.len() - admitted,
+        flows,
+    })
+}
+
+/// Where a flow comes in and leaves.
+fn ends(flow: &Reservation, network: &Network) -> Result<(usize, usize), LabError> {
+    let said = |said: String| LabError::option(format!("flow `{}`: {said}", flow.name));
+    if network.is_router {
+        return match (&flow.from, &flow.to) {
+            (None, None) => Ok((0, network.nodes.len() - 1)),
+            _ => Err(said("`from` and `to` are nodes of a --topology".to_owned())),
+        };
+    }
+    match (&flow.from, &flow.to) {
+        (Some(from), Some(to)) => Ok((network.node(from).map_err(said)?, network.node(to).map_err(said)?)),
+        _ => Err(said("in a --topology a flow has a `from` and a `to`: name its nodes".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests;
