@@ -79,6 +79,7 @@ pub(crate) fn with_setup<T>(
     body: impl FnOnce(&Setup<'_>, &Options) -> Result<T, LabError>,
 ) -> Result<T, LabError> {
     check_cores(config, cores)?;
+    check_host(config)?;
     let topology = placed(config, cores)?.topology;
     let ruled = Ruled::new(config)?;
     let weights = ruled.weights(config);
@@ -282,9 +283,28 @@ pub(crate) fn quarantine(config: &RunConfig) -> Result<Option<Box<dyn Sink + Sen
     Ok(Some(create(quarantine)?))
 }
 
-/// The pacer; none where packets come as fast as they are taken. A load is found by reading the input once, until `stop` is
+/// Refuses a policy that must know all packets beforehand where nobody does.
+fn check_host(config: &RunConfig) -> Result<(), LabError> {
+    if config.host == Host::Live && config.policy.is_offline() {
+        return Err(LabError::option(format!(
+            "`{}` must know all packets before the first is served, which a live run does not: use `humpyard sim`",
+            config.policy
+        )));
+    }
+    match config.swaps.iter().find(|(_, policy)| policy.is_offline()) {
+        Some((_, policy)) => Err(LabError::option(format!(
+            "`{policy}` must know all packets before the first is served, so it cannot take over: name it by --policy"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The pacer; none where packets come as fast as they are taken. A policy that must know all packets has them at the start. A load is found by reading the input once, until `stop` is
 /// set.
 pub(crate) fn pacer(config: &RunConfig, cores: usize, control: &mut Control<'_>) -> Result<Option<Pacer>, LabError> {
+    if config.policy.is_offline() {
+        return Ok(Some(pacer_of(config, Pace::Stretched(0.0))));
+    }
     let pace = match config.rate {
         Rate::Line => return Ok(None),
         Rate::Trace => Pace::Trace,

@@ -312,10 +312,10 @@ impl Applications {
 }
 
 fn share_by_applications(criterion: &mut Criterion) {
-    for (applications, window, packets) in [(30, 0, 512), (30, 512, 1024), (1024, 0, 4096), (1024, 512, 4096)] {
-        let params = LapParams { window, ..LapParams::default() };
+    for (applications, visible, packets) in [(30, 0, 512), (30, 512, 1024), (1024, 0, 4096), (1024, 512, 4096)] {
+        let params = LapParams { visible, ..LapParams::default() };
         let mut all = Applications::new(&params, applications, packets);
-        let name = format!("share/lap/{applications} applications, {packets} packets, window {window}");
+        let name = format!("share/lap/{applications} applications, {packets} packets, {visible} visible");
         criterion.bench_function(&name, |bencher| bencher.iter(|| black_box(all.step())));
     }
 }

@@ -202,6 +202,8 @@ family! {
         Efq(share::efq::Efq),
         EfqWarm(share::efq_warm::EfqWarm),
         Lap(share::lap::Lap),
+        EfqLap(share::efq_lap::EfqLap),
+        TOpt(share::t_opt::TOpt),
         Darc(share::darc::Darc),
     ]
     asked {

@@ -138,10 +138,16 @@ impl PolicySpec {
         self.share.as_ref().is_some_and(|named| named.name != "fcfs")
     }
 
-    /// Whether clients are served by their weights: the policies of arrival (`fcfs`), of locality (`lap`) and of
+    /// Whether clients are served by their weights: the policies of arrival (`fcfs`), of locality (`lap`, `t-opt`) and of
     /// lengths (`darc`) have no use for them.
     pub fn weighs(&self) -> bool {
-        self.share.as_ref().is_some_and(|named| !matches!(named.name.as_str(), "fcfs" | "lap" | "darc"))
+        self.share.as_ref().is_some_and(|named| !matches!(named.name.as_str(), "fcfs" | "lap" | "t-opt" | "darc"))
+    }
+
+    /// Whether a policy must know all packets before the first is served, as only a simulation can: it lets them all come at the
+    /// start.
+    pub fn is_offline(&self) -> bool {
+        self.share.as_ref().is_some_and(|named| named.name == "t-opt")
     }
 
     /// Whether cores belong to services.

@@ -25,7 +25,12 @@
 //! virtual time grows by the work done, estimated at dispatch and corrected at completion: then a head that was due may
 //! be served though virtual time went back. Without `charge-cold` a packet that went to a core which had another service
 //! before it is charged at most its estimate, which is for a warm core. A new weight holds for the packets in service too.
+//! All cores that take packets from the queue are one pool; where each is to be shared by itself, steering gives each core a
+//! queue of its own: `steer=hrw/share=efq`.
 
+use core::cmp::Ordering;
+
+use humpyard_core::choice;
 use humpyard_core::id::{ClientId, CoreId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
@@ -37,6 +42,16 @@ use super::tournament::Tournament;
 use super::virtual_time::VirtualTime;
 
 pub use super::virtual_time::Clock;
+
+choice! {
+    /// By what guess of a head's work clients are ordered.
+    pub enum Order {
+        /// The estimate, which is meant to be the mean.
+        Mean = "mean",
+        /// The estimate times what the median packet of the service has used of its own.
+        Median = "median",
+    }
+}
 
 params! {
     /// Parameters of estimation-based fair queueing.
@@ -50,6 +65,9 @@ params! {
         eligible: bool = true;
         /// Whether a client pays for what a cold core adds; else such a packet costs at most its estimate.
         charge_cold: bool = true;
+        /// What heads are believed to take when clients are ordered: `mean` is the estimate, `median` what half of the packets of
+        /// the service stay below. They differ where few packets take very long; what is charged is the same.
+        order: Order = Order::Mean;
     }
 }
 
@@ -63,7 +81,7 @@ struct Client {
     weight: Divisor,
     /// Estimated work of its packets in service.
     in_service: Work,
-    /// Estimated work of its head.
+    /// What its head is believed to take when clients are ordered.
     head: Work,
     /// Whether it has packets.
     busy: bool,
@@ -117,12 +135,37 @@ impl Core {
     }
 }
 
+/// The median of what packets have used of their estimates, in 1,024ths: a step up for one that used more, down for one that
+/// used less, so that it stays where there are as many of both.
+#[derive(Clone, Copy, Debug)]
+struct Median(u64);
+
+impl Median {
+    const ONE: u64 = 1024;
+
+    fn learn(&mut self, used: Work, estimate: Work) {
+        let (used, believed) = (u128::from(used) * u128::from(Self::ONE), u128::from(estimate) * u128::from(self.0));
+        match used.cmp(&believed) {
+            Ordering::Greater => self.0 = (self.0 + 1).min(Self::ONE << 10),
+            Ordering::Less => self.0 = (self.0 - 1).max(1),
+            Ordering::Equal => {}
+        }
+    }
+
+    fn of(self, estimate: Work) -> Work {
+        let work = u128::from(estimate) * u128::from(self.0) / u128::from(Self::ONE);
+        Work::try_from(work).unwrap_or(Work::MAX).max(1)
+    }
+}
+
 /// Estimation-based fair queueing.
 #[derive(Debug)]
 pub struct Efq {
     virtual_time: VirtualTime,
     eligible: bool,
     charge_cold: bool,
+    /// What the median packet of each service has used of its estimate; empty where nobody asks.
+    medians: IdVec<ServiceId, Median>,
     /// The greatest finish tag of all.
     finish_max: Tag,
     /// The clients whose head may be served, by start tag, but for those that are known to be due; all, if none has to be.
@@ -147,7 +190,7 @@ impl Build for Efq {
         ],
         complexity: "O(log n)",
     };
-    const VARIANTS: &'static [&'static str] = &["clock=work,charge-cold=false", "total=7", "eligible=false"];
+    const VARIANTS: &'static [&'static str] = &["clock=work,charge-cold=false", "total=7", "eligible=false", "order=median"];
 
     fn new(params: &EfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let total = match params.total {
@@ -162,10 +205,12 @@ impl Build for Efq {
             head: 0,
             busy: false,
         });
+        let medians = if params.order == Order::Median { setup.services.len() } else { 0 };
         Ok(Self {
             virtual_time: VirtualTime::new(Self::INFO.name, params.clock, total, setup)?,
             eligible: params.eligible,
             charge_cold: params.charge_cold,
+            medians: IdVec::from_fn(medians, |_| Median(Median::ONE)),
             finish_max: 0,
             early: Tournament::new(setup.clients, setup.ties),
             due: Tournament::new(setup.clients, setup.ties),
@@ -208,7 +253,8 @@ impl Share for Efq {
     }
 
     fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
-        self.clients[id].head = head.estimate;
+        let median = self.medians.get(head.service);
+        self.clients[id].head = median.map_or(head.estimate, |median| median.of(head.estimate));
         self.file(id);
     }
 
@@ -217,26 +263,20 @@ impl Share for Efq {
     }
 
     fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
-        let client = &mut self.clients[id];
-        let due = client.start().tag() <= self.virtual_time.last();
+        let due = self.clients[id].start().tag() <= self.virtual_time.last();
         debug_assert!(due || !self.eligible || !self.virtual_time.is_wall(), "client {id} is served before it is due");
-        client.finish = client.estimated_finish();
-        client.earliest = 0;
-        client.in_service += sent.estimate;
-        self.finish_max = self.finish_max.max(client.finish.tag());
-        self.due.remove(id);
         if !self.eligible {
             self.early.remove(id);
         }
-        self.virtual_time.dispatch(now, core, sent.estimate);
-        if !self.charge_cold {
-            self.cores[core].dispatch(sent.service);
-        }
+        self.dispatch(now, core, id, sent);
     }
 
     fn on_completion(&mut self, _: Time, core: CoreId, id: ClientId, sent: &Packet, used: Work) {
         let cold = !self.charge_cold && self.cores[core].complete();
         let charged = if cold { used.min(sent.estimate) } else { used };
+        if self.medians.get(sent.service).is_some() {
+            self.medians[sent.service].learn(charged, sent.estimate);
+        }
         let client = &mut self.clients[id];
         client.in_service -= sent.estimate;
         if charged == sent.estimate {
@@ -297,6 +337,41 @@ impl Efq {
         self.due.first().map(|(_, id)| id)
     }
 
+    /// As [`Share::on_dispatch`], of a client that somebody else has picked, due or not.
+    pub(super) fn on_early_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
+        self.early.remove(id);
+        self.dispatch(now, core, id, sent);
+    }
+
+    fn dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
+        let client = &mut self.clients[id];
+        let mut finish = client.start();
+        finish.advance(sent.estimate, &client.weight);
+        client.finish = finish;
+        client.earliest = 0;
+        client.in_service += sent.estimate;
+        self.finish_max = self.finish_max.max(finish.tag());
+        self.due.remove(id);
+        self.virtual_time.dispatch(now, core, sent.estimate);
+        if !self.charge_cold {
+            self.cores[core].dispatch(sent.service);
+        }
+    }
+
+    /// Nobody owes or is owed, whoever waits: all clients start at virtual time.
+    pub(super) fn begin_anew(&mut self, now: Time) {
+        self.virtual_time.elapse(now);
+        let tag = self.virtual_time.tag();
+        self.finish_max = tag;
+        for id in self.clients.ids() {
+            let client = &mut self.clients[id];
+            if client.busy || client.finish.tag() > tag {
+                client.finish = ExactTag::at(tag);
+            }
+            self.file_again(id);
+        }
+    }
+
     /// Files a client whose head may be served.
     fn file(&mut self, id: ClientId) {
         let client = &self.clients[id];
@@ -338,7 +413,7 @@ mod tests {
     use humpyard_core::unit::WorkUnit;
     use humpyard_testkit::{Event, History, Player, Shape};
 
-    const EFQ: EfqParams = EfqParams { clock: Clock::Auto, total: Auto::Auto, eligible: true, charge_cold: true };
+    const EFQ: EfqParams = EfqParams { clock: Clock::Auto, total: Auto::Auto, eligible: true, charge_cold: true, order: Order::Mean };
     const CORE: CoreId = CoreId(0);
 
     /// A packet that comes at the start: its client, its estimate and what it uses.
@@ -629,6 +704,28 @@ mod tests {
     fn what_a_cold_core_adds_may_be_free() {
         assert_eq!([true, false].map(|cold| charged(true, cold)), [25, 25]);
         assert_eq!([true, false].map(|cold| charged(false, cold)), [10, 25]);
+    }
+
+    /// Nine of ten packets use half of their estimate, one 5.5 times as much: the mean is right, and the order goes by the median.
+    #[test]
+    fn clients_may_be_ordered_by_the_median() {
+        let mut efq = Efq::new(&EfqParams { order: Order::Median, ..EFQ }, &setup(1, 1, &[])).unwrap();
+        let sent = Packet { estimate: 1000, ..Packet::default() };
+        for packet in 0..4000 {
+            efq.on_arrival(Time::ZERO, ClientId(0), &sent, 0);
+            efq.on_wake(Time::ZERO, ClientId(0), &sent);
+            let before = efq.clients[ClientId(0)].start().tag();
+            efq.pick(Time::ZERO, CORE).unwrap();
+            efq.on_dispatch(Time::ZERO, CORE, ClientId(0), &sent);
+            assert_eq!(efq.clients[ClientId(0)].finish.tag() - before, 1000 << 32, "charged the estimate");
+            efq.on_completion(Time::ZERO, CORE, ClientId(0), &sent, if packet % 10 == 9 { 5500 } else { 500 });
+            efq.check();
+            efq.on_idle(Time::ZERO, ClientId(0));
+        }
+        efq.on_arrival(Time::ZERO, ClientId(0), &sent, 0);
+        efq.on_wake(Time::ZERO, ClientId(0), &sent);
+        let believed = efq.clients[ClientId(0)].head;
+        assert!((490..=515).contains(&believed), "{believed}");
     }
 
     #[test]

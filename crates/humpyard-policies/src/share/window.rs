@@ -76,6 +76,11 @@ impl Window {
         self.clients[id].work
     }
 
+    /// All clients.
+    pub(super) fn clients(&self) -> impl Iterator<Item = ClientId> + use<> {
+        self.clients.ids()
+    }
+
     /// A packet of this work, at least 1, waits behind all others.
     pub(super) fn arrive(&mut self, id: ClientId, work: Work) {
         if self.visible < self.size {

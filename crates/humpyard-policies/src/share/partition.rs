@@ -1,0 +1,350 @@
+//! Partition of the cores among applications: a core stays with the application whose program it has, unless another needs it
+//! so much more.
+
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::fmt::Display;
+use core::hint::select_unpredictable;
+
+use humpyard_core::choice;
+use humpyard_core::id::{CoreId, Id, IdVec};
+use humpyard_core::policy::Ties;
+use humpyard_core::steps;
+use humpyard_core::storage::IdSet;
+use humpyard_core::unit::Work;
+
+use super::tag::Tag;
+use super::tournament::Tournament;
+
+choice! {
+    /// Which application an idle core takes.
+    pub enum Rule {
+        /// Its own, unless another lacks so many more cores of its exact target; else the one that lacks most.
+        Deficit = "deficit",
+        /// Its own, unless that has more cores than its target, rounded; else the one that lacks most of that.
+        Round = "round",
+        /// As `round`, with targets rounded so that they come to all cores: the largest remainders up, the others down.
+        LargestRemainder = "largest-remainder",
+        /// Its own while that has packets; else the one that lacks most of its exact target.
+        Exhaustive = "exhaustive",
+    }
+}
+
+/// Of an application whose head may not be served.
+const NO_HEAD: u64 = u64::MAX;
+
+/// What is known of one application.
+#[derive(Clone, Copy, Debug)]
+struct Application {
+    /// Number of its oldest packet that may be served, among the accepted packets.
+    head: u64,
+    /// Work that waits.
+    work: Work,
+    /// Cores that are warm for it.
+    cores: u32,
+    /// Where it stands among the holders, if it has cores.
+    place: u32,
+}
+
+impl Application {
+    fn is_candidate(&self) -> bool {
+        self.head != NO_HEAD && self.work > 0
+    }
+}
+
+/// An application that has cores.
+#[derive(Clone, Copy, Debug)]
+struct Holder<I> {
+    id: I,
+    cores: u32,
+    /// Its work, if it is a candidate; else 0.
+    work: Work,
+}
+
+/// How much an application needs a core, times the work of all: d = T - cores = N W_a / W - cores.
+type Need = i128;
+
+/// Which cores are warm for which application, and which should be.
+///
+/// A candidate is an application with a packet that may be served and with work that waits. A candidate without cores is in
+/// `coreless`; that of others is in `holders`.
+#[derive(Debug)]
+pub(super) struct Partition<I> {
+    rule: Rule,
+    /// By how many cores more another must be in need than the own application.
+    hysteresis: u64,
+    applications: IdVec<I, Application>,
+    /// The candidates without cores: most work first, then the oldest head.
+    coreless: Tournament<I>,
+    holders: Vec<Holder<I>>,
+    /// The application of each core's last packet.
+    warm: IdVec<CoreId, Option<I>>,
+    /// The cores that ever took a packet from this queue.
+    pulling: IdSet<CoreId>,
+}
+
+impl<I: Id + Display> Partition<I> {
+    /// Of so many cores among so many applications, none of which has any.
+    pub(super) fn new(rule: Rule, hysteresis: u64, cores: usize, applications: usize) -> Self {
+        let nothing = Application { head: NO_HEAD, work: 0, cores: 0, place: 0 };
+        Self {
+            rule,
+            hysteresis,
+            applications: IdVec::from_fn(applications, |_| nothing),
+            coreless: Tournament::new(applications, Ties::Lowest),
+            holders: Vec::with_capacity(cores),
+            warm: IdVec::from_fn(cores, |_| None),
+            pulling: IdSet::new(cores),
+        }
+    }
+
+    /// Cores that ever took a packet.
+    #[inline]
+    pub(super) fn pulling(&self) -> usize {
+        self.pulling.len()
+    }
+
+    /// Whether a packet of the application may be served, and work of it waits.
+    #[inline]
+    pub(super) fn is_candidate(&self, id: I) -> bool {
+        self.applications[id].is_candidate()
+    }
+
+    /// Whether it has a packet that may be served.
+    #[inline]
+    pub(super) fn has_head(&self, id: I) -> bool {
+        self.applications[id].head != NO_HEAD
+    }
+
+    /// Its oldest packet that may be served has this number, or there is none. To be followed by [`Partition::set_work`].
+    #[inline]
+    pub(super) fn set_head(&mut self, id: I, head: Option<u64>) {
+        self.applications[id].head = head.unwrap_or(NO_HEAD);
+    }
+
+    /// So much of its work waits.
+    #[inline]
+    pub(super) fn set_work(&mut self, id: I, work: Work) {
+        self.applications[id].work = work;
+        self.file(id);
+    }
+
+    /// The application that this core should serve; none if there is no candidate. `work` is that of all that wait.
+    pub(super) fn choose(&mut self, core: CoreId, work: Work) -> Option<I> {
+        let own = self.warm[core].filter(|&id| self.is_candidate(id));
+        match self.rule {
+            Rule::Deficit => {
+                let neediest = self.neediest(work)?;
+                Some(own.filter(|&own| self.stays(own, neediest, work)).unwrap_or(neediest))
+            }
+            Rule::Exhaustive => own.or_else(|| self.neediest(work)),
+            Rule::Round | Rule::LargestRemainder => self.by_target(own, work),
+        }
+    }
+
+    /// Of these idle cores the one whose application's head is oldest; the first if nobody waits for any.
+    pub(super) fn place(&self, idle: &IdSet<CoreId>) -> CoreId {
+        let own_head = |core: CoreId| {
+            let own = self.warm[core].map(|id| self.applications[id])?;
+            own.is_candidate().then_some(own.head)
+        };
+        let warm = idle.iter().filter_map(|core| Some((own_head(core)?, core))).min();
+        warm.map(|(_, core)| core).unwrap_or_else(|| idle.first().expect("a core is idle"))
+    }
+
+    /// A packet of the application goes to the core, which is warm for it from now on.
+    pub(super) fn dispatch(&mut self, core: CoreId, id: I) {
+        self.pulling.insert(core);
+        if self.warm[core] != Some(id) {
+            if let Some(before) = self.warm[core].replace(id) {
+                self.release(before);
+            }
+            self.acquire(id);
+        }
+    }
+
+    /// No core is warm for the application any more.
+    pub(super) fn forget(&mut self, id: I) {
+        for core in self.warm.ids() {
+            if self.warm[core] == Some(id) {
+                self.warm[core] = None;
+                self.release(id);
+            }
+        }
+    }
+
+    /// The application that needs a core most; of equals the one whose head is oldest.
+    fn neediest(&mut self, work: Work) -> Option<I> {
+        let cores = self.pulling.len() as u64;
+        let most = self.coreless.first().map(|(_, id)| id);
+        if work < 1 << 46 {
+            // Cores are fewer than 2^16, so needs fit.
+            let (cores, work) = (cores as i64, work as i64);
+            self.neediest_by(most, i64::MIN, |own, held| own as i64 * cores - i64::from(held) * work)
+        } else {
+            self.neediest_by(most, Need::MIN, |own, held| self.need(own, held, work))
+        }
+    }
+
+    /// As [`Partition::neediest`], given the neediest of those without cores. Whose need is greatest nobody can predict: no branch
+    /// depends on it, but for ties.
+    #[inline]
+    fn neediest_by<N: Ord + Copy>(&self, coreless: Option<I>, least: N, need: impl Fn(Work, u32) -> N) -> Option<I> {
+        let mut most = coreless.map_or(least, |id| need(self.applications[id].work, 0));
+        let mut neediest = coreless;
+        steps::taken(self.holders.len());
+        for holder in &self.holders {
+            let need = select_unpredictable(holder.work > 0, need(holder.work, holder.cores), least);
+            let head = |id: I| self.applications[id].head;
+            let older = || neediest.is_some_and(|neediest| head(holder.id) < head(neediest));
+            let more = need > most || need == most && need > least && older();
+            most = select_unpredictable(more, need, most);
+            neediest = select_unpredictable(more, Some(holder.id), neediest);
+        }
+        neediest.filter(|_| most > least)
+    }
+
+    /// How much an application of this work with so many cores needs a core.
+    #[inline]
+    fn need(&self, own: Work, cores: u32, work: Work) -> Need {
+        Need::from(own) * self.pulling.len() as Need - Need::from(work) * Need::from(cores)
+    }
+
+    /// Whether a core stays with the application that it is warm for: T - (cores - 1) + H is as much as the other's need.
+    fn stays(&self, own: I, other: I, work: Work) -> bool {
+        let need = |id: I| self.need(self.applications[id].work, self.applications[id].cores, work);
+        let slack = Need::from(work) * Need::from(1 + self.hysteresis);
+        need(own) + slack >= need(other)
+    }
+
+    /// The core's own application while it has no more cores than its target; else the candidate that lacks most, of equals the
+    /// one whose head is oldest.
+    fn by_target(&mut self, own: Option<I>, work: Work) -> Option<I> {
+        let rounded_up = self.rounded_up(work);
+        let cores = self.pulling.len() as u128;
+        let lack = |id: I| {
+            let Application { work: own, cores: held, .. } = self.applications[id];
+            let (whole, rest) = (u128::from(own) * cores / u128::from(work), u128::from(own) * cores % u128::from(work));
+            let up = match self.rule {
+                Rule::Round => 2 * rest >= u128::from(work),
+                _ => rounded_up.is_some_and(|last| (Reverse(rest), id) <= last),
+            };
+            whole as i64 + i64::from(up) - i64::from(held)
+        };
+        if let Some(own) = own.filter(|&own| lack(own) >= 0) {
+            return Some(own);
+        }
+        steps::taken(self.applications.len());
+        let candidates = self.applications.ids().filter(|&id| self.is_candidate(id));
+        candidates.min_by_key(|&id| (Reverse(lack(id)), self.applications[id].head))
+    }
+
+    /// The last of those whose remainder is rounded up, in order of remainders, so that targets come to all cores.
+    fn rounded_up(&self, work: Work) -> Option<(Reverse<u128>, I)> {
+        if self.rule != Rule::LargestRemainder || work == 0 {
+            return None;
+        }
+        let (cores, work) = (self.pulling.len() as u128, u128::from(work));
+        let shares = || self.applications.iter().map(|application| u128::from(application.work) * cores);
+        let left = (cores - shares().map(|share| share / work).sum::<u128>()) as usize;
+        if left == 0 {
+            return None;
+        }
+        // The greatest that so many reach: halved down to it, so that nothing has to be kept.
+        let reach = |least: u128| shares().filter(|share| share % work >= least).count();
+        let (mut reached, mut missed) = (0, work);
+        while missed - reached > 1 {
+            let middle = (reached + missed) / 2;
+            if reach(middle) >= left { reached = middle } else { missed = middle }
+            steps::taken(self.applications.len());
+        }
+        let above = reach(reached + 1);
+        let mut equal = self.applications.ids().zip(shares()).filter(|(_, share)| share % work == reached);
+        equal.nth(left - above - 1).map(|(id, _)| (Reverse(reached), id))
+    }
+
+    /// Files an application by its work and by whether its head may be served.
+    #[inline]
+    fn file(&mut self, id: I) {
+        let application = self.applications[id];
+        let candidate = application.is_candidate();
+        if application.cores > 0 {
+            self.holders[application.place as usize].work = if candidate { application.work } else { 0 };
+        } else if candidate {
+            self.coreless.set(id, rank(application.work, application.head));
+        } else {
+            self.coreless.remove(id);
+        }
+    }
+
+    /// One more core is warm for the application.
+    fn acquire(&mut self, id: I) {
+        let application = &mut self.applications[id];
+        application.cores += 1;
+        if application.cores == 1 {
+            application.place = self.holders.len() as u32;
+            self.holders.push(Holder { id, cores: 1, work: 0 });
+            self.coreless.remove(id);
+            self.file(id);
+        } else {
+            self.holders[application.place as usize].cores += 1;
+        }
+    }
+
+    /// One core less is warm for the application.
+    fn release(&mut self, id: I) {
+        let Application { cores, place, .. } = self.applications[id];
+        self.applications[id].cores = cores - 1;
+        if cores > 1 {
+            self.holders[place as usize].cores -= 1;
+            return;
+        }
+        self.holders.swap_remove(place as usize);
+        if let Some(moved) = self.holders.get(place as usize) {
+            self.applications[moved.id].place = place;
+        }
+        self.file(id);
+    }
+
+    /// Panics unless all agrees, and applications have this work, and all together so much.
+    pub(super) fn check(&self, work_of: impl Fn(I) -> Work, total: Work) {
+        assert_eq!(self.applications.iter().map(|application| application.work).sum::<Work>(), total, "work that waits");
+        assert!(self.holders.iter().map(|holder| holder.cores as usize).sum::<usize>() <= self.warm.len());
+        for id in self.applications.ids() {
+            let application = &self.applications[id];
+            let work = work_of(id);
+            assert_eq!(application.work, work, "work of application {id}");
+            let cores = self.warm.iter().filter(|&&warm| warm == Some(id)).count();
+            assert_eq!(application.cores as usize, cores, "cores of application {id}");
+            let rank = (application.is_candidate() && cores == 0).then(|| rank(work, application.head));
+            assert_eq!(self.coreless.tag(id), rank, "application {id} without cores");
+            if cores > 0 {
+                let holder = &self.holders[application.place as usize];
+                assert_eq!((holder.id, holder.cores), (id, application.cores), "standing of application {id}");
+                assert_eq!(holder.work, if application.is_candidate() { work } else { 0 }, "work of application {id}");
+            }
+        }
+    }
+
+    /// The application that each core is warm for.
+    #[cfg(test)]
+    pub(super) fn warm(&self, core: CoreId) -> Option<I> {
+        self.warm[core]
+    }
+
+    /// How many applications have cores.
+    #[cfg(test)]
+    pub(super) fn holders(&self) -> usize {
+        self.holders.len()
+    }
+}
+
+/// Bits of a rank for the number of the head: it wraps after 2.8 * 10^14 packets, and then one tie may go to the younger.
+const HEAD: u32 = 48;
+
+/// Where an application stands among those without cores: more work is less, then the older head. Beyond 2^48 of work, which
+/// is three days of one core in nanoseconds, all are alike.
+fn rank(work: Work, head: u64) -> Tag {
+    const MASK: u64 = (1 << HEAD) - 1;
+    Tag::from(MASK - work.min(MASK)) << HEAD | Tag::from(head & MASK)
+}
