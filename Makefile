@@ -59,7 +59,7 @@ bench-dispatch: prerequisites
 	@scripts/prerequisites dpdk
 	$(CARGO) bench --locked --package humpyard --bench dispatch -- $(ARGUMENTS)
 
-# ARGUMENTS are those of the benchmark: --pairs, --seconds, --json.
+# ARGUMENTS are those of the benchmark: --pairs, --seconds, --json, --only.
 bench-wire: prerequisites
 	@scripts/prerequisites network
 	@scripts/prerequisites dpdk

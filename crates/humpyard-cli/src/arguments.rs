@@ -104,6 +104,8 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcap --policy conn --services encrypt --split share=0.3,cores=2
   humpyard run --input in.pcap --policy h-cahrw --topology machine --counters
   humpyard run --input gen:poisson --policy drr --rate 200k --for 60s --metrics 127.0.0.1:9464
+  humpyard run --input iface:eth0 --output iface:eth1 --both-ways --policy hrw
+  humpyard run --input nfqueue:7 --policy hrw --services 'l7-filter:fwmark=http=7;tls=8,drop=bittorrent'
 
 Without --rate packets come as fast as they are taken, so delay is mostly time in the buffer (--buffer);
 give a rate to measure delay. By a virtual clock services do their work on one thread, each packet keeps its worker busy for as
@@ -250,7 +252,8 @@ pub(crate) struct TrafficOptions {
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) config: Option<String>,
     /// Where packets come from: a capture (pcap or pcapng, .gz or .zst), `-`, or gen:PROFILE:name=value,...; several are merged
-    /// by the times of their packets
+    /// by the times of their packets. `run` takes interfaces too (iface:NAME, xdp:NAME, tun:NAME), and queues of the kernel's firewall
+    /// (nfqueue:NUMBER)
     #[arg(long, value_name = "SRC", required = true)]
     pub(crate) input: Vec<String>,
     /// Play the input so many times, each round a mean gap after the one before
@@ -442,7 +445,8 @@ pub(crate) struct RunArguments {
     /// Worker threads; 0 does everything on one thread
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) workers: u16,
-    /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), `-`, null:, or an interface (iface:NAME)
+    /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), `-`, null:, or an interface (iface:NAME). What comes
+    /// by nfqueue:NUMBER leaves by it
     #[arg(long, value_name = "DST", default_value = "null:")]
     pub(crate) output: String,
     /// Between two interfaces: what comes in by the output leaves by the input

@@ -36,6 +36,11 @@ pub struct Frame {
     pub port: u16,
     /// Whether it is an answer to a frame that came by `port`, and leaves where that came from.
     pub answer: bool,
+    /// Where a queue of the kernel holds the packet until there is a verdict on it: its number there, as its port gave it. None
+    /// for packets that nobody waits for.
+    pub queued: Option<u32>,
+    /// The mark that the packet is to leave with, where its port can mark packets; none leaves the mark as it came.
+    pub mark: Option<u32>,
     /// The captured bytes.
     pub data: Vec<u8>,
 }

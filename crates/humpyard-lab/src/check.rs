@@ -190,6 +190,15 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
                 .to_owned(),
         );
     }
+    let marks = |choice: &&crate::ServiceChoice| {
+        choice.work.parameters.iter().any(|(name, value)| name == "fwmark" && !value.is_empty())
+    };
+    if let Some(marking) = config.services.iter().find(marks).filter(|_| !config.has_queues()) {
+        warnings.push(format!(
+            "`fwmark` of `{}` does nothing here: packets get it that come by a queue of the kernel, --input nfqueue:NUMBER",
+            marking.name
+        ));
+    }
     let virtual_time = config.host == Host::Sim || config.clock == Clock::Virtual;
     let flat = matches!(config.topology, None | Some(TopologyChoice::Flat));
     if virtual_time && flat && config.costs.moves() != MovePenalties::NONE {
@@ -323,6 +332,15 @@ mod tests {
             config.services = crate::ServiceChoice::parse_list("tcp=forward,other=forward").unwrap();
         };
         assert_eq!(told("drr", &two), "");
+        let mark = |config: &mut RunConfig| {
+            config.services = crate::ServiceChoice::parse_list("l7-filter:fwmark=http=7").unwrap();
+        };
+        assert!(told("hrw", &mark).contains("`fwmark` of `l7-filter` does nothing here"));
+        let from_queue = |config: &mut RunConfig| {
+            mark(config);
+            config.input = "nfqueue:7".to_owned();
+        };
+        assert_eq!(told("hrw", &from_queue), "");
         let local = |config: &mut RunConfig| config.local = vec!["10.0.0.0/8".parse().unwrap()];
         assert!(told("drr", &local).contains("--local does nothing"));
         let with_direction = |config: &mut RunConfig| {

@@ -15,7 +15,7 @@ use humpyard_runtime::Overload;
 use humpyard_sim::TABLES;
 use humpyard_traffic::Tunnels;
 use humpyard_traffic::classify::{Granularity, Match};
-use humpyard_traffic::source::is_interface;
+use humpyard_traffic::source::{QUEUE, is_interface};
 use ipnet::IpNet;
 
 use crate::LabError;
@@ -376,6 +376,16 @@ impl RunConfig {
         self.inputs().iter().any(|input| input == "-" || is_interface(input))
     }
 
+    /// Whether packets come by queues of the kernel, and leave by them.
+    pub(crate) fn has_queues(&self) -> bool {
+        self.host == Host::Live && self.inputs().iter().any(|input| input.starts_with(QUEUE))
+    }
+
+    /// Where packets go; from queues of the kernel back to where they came from.
+    pub(crate) fn output_name(&self) -> String {
+        if self.has_queues() { self.input_name() } else { self.output.clone() }
+    }
+
     /// Whether packets come by an interface, whenever they do.
     pub(crate) fn listens(&self) -> bool {
         self.inputs().iter().any(|input| is_interface(input))
@@ -513,7 +523,7 @@ impl RunConfig {
             options.insert("counters", self.counters.to_string());
             options.insert("clock", self.clock.name().to_owned());
             options.insert("in-flight", self.in_flight.to_string());
-            options.insert("output", self.output.clone());
+            options.insert("output", self.output_name());
             options.insert("both-ways", self.both_ways.to_string());
             options.insert("quarantine", self.quarantine.clone().unwrap_or_else(|| "none".to_owned()));
         }

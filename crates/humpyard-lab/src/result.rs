@@ -8,7 +8,7 @@ use humpyard_runtime::{HardwareCounts, ThreadCounts};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::pace::ClockJumps;
 use humpyard_traffic::sink::Sent;
-use humpyard_traffic::source::Received;
+use humpyard_traffic::source::{QUEUE, Received};
 use serde::Serialize;
 
 use crate::environment::Environment;
@@ -132,11 +132,17 @@ pub struct PortCounts {
 }
 
 impl PortCounts {
-    /// Whether the interfaces counted what the run did.
+    /// Whether the interfaces counted what the run did, and every packet of a queue got one verdict.
     pub fn agree(&self, packets: &PacketCounts) -> bool {
         let received: u64 = self.received.iter().map(|port| port.frames).sum();
         let sent: u64 = self.sent.iter().map(|port| port.frames).sum();
-        (self.received.is_empty() || received == packets.arrived) && (self.sent.is_empty() || sent == packets.forwarded)
+        let have_verdicts = self.received.iter().filter(|port| port.port.starts_with(QUEUE)).all(|port| {
+            let verdicts = |sent: &Sent| sent.frames + sent.too_long + sent.down + sent.discarded;
+            self.sent.iter().find(|sent| sent.port == port.port).map(verdicts) == Some(port.frames)
+        });
+        (self.received.is_empty() || received == packets.arrived)
+            && (self.sent.is_empty() || sent == packets.forwarded)
+            && have_verdicts
     }
 }
 

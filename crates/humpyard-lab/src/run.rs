@@ -131,7 +131,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         let quarantine = parts::quarantine(config)?;
         let Ports { source, sink } = parts::ports(config)?;
         if config.drop_privileges {
-            humpyard_wire::drop_privileges()?;
+            humpyard_wire::drop_privileges(&config.inputs())?;
         }
         // After that, for each thread has privileges of its own.
         let (_serving, watched) = serve(config, control)?.unzip();

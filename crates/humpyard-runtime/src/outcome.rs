@@ -83,6 +83,7 @@ impl OutAccount {
                 (DropReason::OutputFull, sent.full),
                 (DropReason::OutputTooLong, sent.too_long),
                 (DropReason::OutputDown, sent.down),
+                (DropReason::OutputMade, sent.made),
             ];
             for (reason, count) in lost {
                 self.forwarded -= count;

@@ -188,9 +188,9 @@ impl Workbench {
 
 /// Makes `copy` equal to `frame`, in the memory that it has.
 fn copy(frame: &Frame, copy: &mut Frame) {
-    let Frame { time, wire_length, link, port, answer, data } = frame;
+    let Frame { time, wire_length, link, port, answer, queued, mark, data } = frame;
     (copy.time, copy.wire_length, copy.link) = (*time, *wire_length, *link);
-    (copy.port, copy.answer) = (*port, *answer);
+    (copy.port, copy.answer, copy.queued, copy.mark) = (*port, *answer, *queued, *mark);
     copy.data.clone_from(data);
 }
 

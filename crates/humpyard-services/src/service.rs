@@ -259,6 +259,8 @@ drop_reasons! {
     OutputTooLong = "output_too_long",
     /// The interface by which it was to go was down. For drivers to say.
     OutputDown = "output_down",
+    /// A service made it, and where it was to go nothing goes out but what came in. For drivers to say.
+    OutputMade = "output_made",
 }
 
 impl DropReason {
@@ -285,6 +287,9 @@ pub struct Mark {
     pub weight: Option<Weight>,
     /// The service of the flow's packets that are classified from now on, which go on by that service's chain.
     pub service: Option<ServiceId>,
+    /// The mark for other programs of the machine (a firewall mark) that this packet and those that follow leave with, where they
+    /// leave by a port that can mark packets.
+    pub fwmark: Option<u32>,
 }
 
 /// What a service hands over beside its verdict: the frames that it makes itself, a bounded collection that keeps its buffers,
@@ -327,6 +332,7 @@ impl Generated {
         frame.link = LinkType::default();
         frame.port = 0;
         frame.answer = false;
+        (frame.queued, frame.mark) = (None, None);
         frame.data.clear();
         Some(frame)
     }

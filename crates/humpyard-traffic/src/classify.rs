@@ -158,6 +158,8 @@ pub struct Classified {
     pub ended_flow: Option<FlowId>,
     /// The weight that rules give the packet's client, which begins with it; none where they give none, or it has begun.
     pub weight: Option<Weight>,
+    /// The firewall mark that a service gave the flow: its packets leave with it.
+    pub fwmark: Option<u32>,
 }
 
 /// A flow that was idle for too long, and the client that ended with it, if one did.
@@ -191,6 +193,7 @@ pub struct Classifier {
 struct Found {
     service: Option<ServiceId>,
     weight: Option<Weight>,
+    fwmark: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -298,6 +301,7 @@ impl Classifier {
         let found = self.flows.classify(&headers.key)?;
         let steering = self.flows.steering(found.flow);
         let Outcome { mut service, client, mut chain, weight } = self.rules.find(found.flow, found.new, headers);
+        let mut fwmark = None;
         if let Some(mark) = self.marks.get_mut(found.flow.index()) {
             if found.new {
                 *mark = Found::default();
@@ -305,6 +309,7 @@ impl Classifier {
             if let Some(marked) = mark.service {
                 (service, chain) = (marked, ChainId(marked.0));
             }
+            fwmark = mark.fwmark;
         }
         let (client, ended_client, new_client) = match &mut self.clients {
             Clients::Flow => (ClientId(found.flow.0), found.ended.map(|flow| ClientId(flow.0)), found.new),
@@ -338,7 +343,7 @@ impl Classifier {
             ..Packet::default()
         };
         let weight = (new_client && self.weighs).then_some(weight);
-        Ok(Classified { packet, new_flow: found.new, ended_client, ended_flow: found.ended, weight })
+        Ok(Classified { packet, new_flow: found.new, ended_client, ended_flow: found.ended, weight, fwmark })
     }
 
     /// Notes what a service has found out about the flow of this packet, which must be held: the service of its packets from now
@@ -347,16 +352,28 @@ impl Classifier {
     ///
     /// The first mark takes memory for those of all flows. O(1).
     pub fn mark(&mut self, packet: &Packet, service: Option<ServiceId>, weight: Option<Weight>) -> Option<Weight> {
-        if self.marks.is_empty() {
-            self.marks = vec![Found::default(); self.flows.capacity()];
-        }
-        let mark = &mut self.marks[packet.flow.index()];
+        let mark = self.found(packet);
         mark.service = service.or(mark.service);
         if weight.is_none() || mark.weight == weight {
             return None;
         }
         mark.weight = weight;
         weight.filter(|_| matches!(self.clients, Clients::Flow | Clients::Connection(..)))
+    }
+
+    /// Notes the firewall mark of the flow of this packet, which must be held: [`Classified::fwmark`] of its packets from now on.
+    ///
+    /// Memory and cost as of [`Self::mark`].
+    pub fn set_fwmark(&mut self, packet: &Packet, fwmark: u32) {
+        self.found(packet).fwmark = Some(fwmark);
+    }
+
+    /// What services have found out about the flow of this packet.
+    fn found(&mut self, packet: &Packet) -> &mut Found {
+        if self.marks.is_empty() {
+            self.marks = vec![Found::default(); self.flows.capacity()];
+        }
+        &mut self.marks[packet.flow.index()]
     }
 
     /// Gives back the hold that classifying this packet took: it has been processed, or dropped.
@@ -476,6 +493,15 @@ mod tests {
         let third = of(&mut classifier, 3);
         assert_eq!((third.flow, third.service), (first.flow, first.service));
         assert_eq!(classifier.mark(&third, None, weight), weight);
+        // A firewall mark is the flow's, too.
+        classifier.set_fwmark(&third, 9);
+        let fwmark = |classifier: &mut Classifier, from| {
+            let classified = classifier.classify(&udp((from, 1), (9, 1))).unwrap();
+            classifier.release(&classified.packet);
+            classified.fwmark
+        };
+        let [third, second, fourth] = [3, 2, 4].map(|from| fwmark(&mut classifier, from));
+        assert_eq!((third, second, fourth), (Some(9), None, None));
         // Who is a client of the rules is not weighed by one of its flows.
         let mut classifier = self::classifier(Granularity::Service, 2);
         let packet = of(&mut classifier, 1);

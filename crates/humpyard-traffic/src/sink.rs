@@ -15,6 +15,14 @@ pub trait Sink {
     /// If the sink cannot hold it.
     fn write(&mut self, frame: &Frame) -> Result<(), TrafficError>;
 
+    /// Hears that a frame of the source will not be written: it was dropped, or its service has consumed it.
+    ///
+    /// # Errors
+    /// If that cannot be passed on to whoever waits for it.
+    fn discard(&mut self, _frame: &Frame) -> Result<(), TrafficError> {
+        Ok(())
+    }
+
     /// Passes on what was written so far, where somebody may wait for it: on a pipe.
     ///
     /// # Errors
@@ -65,6 +73,12 @@ pub struct Sent {
     pub too_long: u64,
     /// Frames that found the interface down.
     pub down: u64,
+    /// Frames that services made, where nothing goes out but what came in: by the verdicts of a queue.
+    #[serde(default)]
+    pub made: u64,
+    /// Packets whose verdict was to drop them, because the run did not forward them; of a queue.
+    #[serde(default)]
+    pub discarded: u64,
 }
 
 /// Takes frames, counts them, and keeps nothing.

@@ -73,6 +73,14 @@ pub trait Source {
         Vec::new()
     }
 
+    /// Gives up what was not taken, where somebody waits for it: nothing is read any more.
+    ///
+    /// # Errors
+    /// If the system does not take it back.
+    fn close(&mut self) -> Result<(), TrafficError> {
+        Ok(())
+    }
+
     /// What each interface has counted so far; empty where the source is none.
     ///
     /// # Errors
@@ -127,6 +135,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
         (**self).descriptors()
     }
 
+    fn close(&mut self) -> Result<(), TrafficError> {
+        (**self).close()
+    }
+
     fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
         (**self).received()
     }
@@ -154,7 +166,10 @@ pub fn open(source: &str, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficE
 }
 
 /// What the names of live interfaces begin with, by the way frames are taken from them.
-pub const INTERFACES: [&str; 3] = ["iface:", "xdp:", "tun:"];
+pub const INTERFACES: [&str; 4] = ["iface:", "xdp:", "tun:", QUEUE];
+
+/// What the name of a queue of the kernel begins with, whose packets leave by the verdicts on them.
+pub const QUEUE: &str = "nfqueue:";
 
 /// Whether this names a live interface rather than a capture or a generator.
 pub fn is_interface(text: &str) -> bool {

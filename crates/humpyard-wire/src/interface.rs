@@ -167,7 +167,7 @@ pub(crate) fn refused(port: &str, doing: &str, error: &io::Error) -> TrafficErro
 fn needed(port: &str) -> (&'static str, &'static str) {
     match port.split(':').next() {
         Some("iface") => ("CAP_NET_RAW", "cap_net_raw"),
-        Some("tun") => ("CAP_NET_ADMIN", "cap_net_admin"),
+        Some("tun" | "nfqueue") => ("CAP_NET_ADMIN", "cap_net_admin"),
         _ => ("CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF", "cap_net_raw,cap_net_admin,cap_bpf"),
     }
 }

@@ -1,9 +1,10 @@
 //! Live network interfaces: where a run takes its packets from the wire, and puts them there.
 //!
-//! A port is named `KIND:INTERFACE[:name=value,...]`. This crate talks to the kernel, and so has `unsafe` code, each piece with
+//! A port is named `KIND:INTERFACE[:name=value,...]`, or `nfqueue:NUMBER`. This crate talks to the kernel, and so has `unsafe` code, each piece with
 //! its reason; everything above it has none.
 
 mod interface;
+mod nfqueue;
 mod offload;
 mod packet_socket;
 mod port;

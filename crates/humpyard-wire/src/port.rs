@@ -6,6 +6,7 @@ use humpyard_traffic::TrafficError;
 use humpyard_traffic::sink::Sink;
 use humpyard_traffic::source::Source;
 
+use crate::nfqueue::{self, QueueParams};
 use crate::packet_socket::{PacketSink, PacketSocketParams, PacketSource};
 use crate::tun::{Tun, TunParams};
 use crate::xdp::{self, XdpParams};
@@ -39,7 +40,8 @@ impl PortName {
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
         let Named { name, parameters } = rest.parse()?;
         if name.is_empty() {
-            return Err(TrafficError::usage(format!("`{text}` names no interface: {kind}:eth0, for example")));
+            let (what, example) = if kind == "nfqueue" { ("queue", "0") } else { ("interface", "eth0") };
+            return Err(TrafficError::usage(format!("`{text}` names no {what}: {kind}:{example}, for example")));
         }
         Ok(Self { kind: kind.to_owned(), interface: name, parameters })
     }
@@ -49,14 +51,19 @@ impl PortName {
         format!("{}:{}", self.kind, self.interface)
     }
 
-    /// The interface.
+    /// The interface, or the number of a queue.
     pub(crate) fn interface(&self) -> &str {
         &self.interface
     }
 
     /// Whether its packets begin with their IP header.
     pub(crate) fn is_bare(&self) -> bool {
-        self.kind == "tun"
+        matches!(self.kind.as_str(), "tun" | "nfqueue")
+    }
+
+    /// Whether it is a queue, by which nothing leaves but what came by it.
+    pub(crate) fn is_queue(&self) -> bool {
+        self.kind == "nfqueue"
     }
 
     /// Opens the port these ways.
@@ -87,7 +94,12 @@ impl PortName {
                     sink: sink.map(|sink| Box::new(sink) as _),
                 })
             }
-            other => Err(TrafficError::usage(unknown("kind of port", other, ["iface", "xdp", "tun"]))),
+            "nfqueue" => {
+                let params = QueueParams::from_pairs(&self.kind, &self.parameters)?;
+                let (source, sink) = nfqueue::open(&name, nfqueue::number(interface)?, &params)?;
+                Ok(Port { source: Some(Box::new(source)), sink: Some(Box::new(sink)) })
+            }
+            other => Err(TrafficError::usage(unknown("kind of port", other, ["iface", "xdp", "tun", "nfqueue"]))),
         }
     }
 }
@@ -102,6 +114,7 @@ mod tests {
         assert_eq!(name.name(), "iface:eth0.7");
         assert_eq!(name.parameters.len(), 2);
         assert!(PortName::parse("iface:").unwrap_err().to_string().contains("names no interface"));
+        assert!(PortName::parse("nfqueue:").unwrap_err().to_string().contains("names no queue: nfqueue:0"));
         assert!(PortName::parse("iface").unwrap_err().to_string().contains("names no interface"));
     }
 
@@ -117,6 +130,9 @@ mod tests {
         assert!(refused("xdp:lo:queues=0").contains("`queues` takes `all` or a whole number from 1"));
         assert!(refused("xdp:lo:queue=1").contains("did you mean `queues`"));
         assert!(refused("ifase:lo").contains("did you mean `iface`"));
+        assert!(refused("nfqueue:eth0").contains("`eth0` is no number of a queue"));
+        assert!(refused("nfqueue:7:length=0").contains("`length` takes 1 to 1000000"));
+        assert!(refused("nfqueue:7:fail=true").contains("no parameter `fail`"));
         assert!(refused("iface:lo:timeout=0").contains("`timeout` takes 1 to 1000"));
         assert!(refused("iface:lo:rink=1").contains("did you mean `ring`"));
     }

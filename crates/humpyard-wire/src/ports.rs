@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use humpyard_core::frame::Frame;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::sink::{Sent, Sink};
-use humpyard_traffic::source::{Polled, Received, Source, is_interface};
+use humpyard_traffic::source::{Polled, QUEUE, Received, Source, is_interface};
 
 use crate::port::{PortName, Ways};
 
@@ -23,7 +23,7 @@ pub fn needed(inputs: &[String], output: &str) -> bool {
 }
 
 /// Opens the interfaces of a run. What comes by an input leaves by the output, and an answer to it (an ICMP error) by that input;
-/// with `both_ways` what comes in by the output leaves by the input. Inputs that are no interfaces are read by `read`; an output
+/// with `both_ways` what comes in by the output leaves by the input. What comes by a queue leaves by that queue. Inputs that are no interfaces are read by `read`; an output
 /// that is none is made by `create`, and takes everything.
 ///
 /// # Errors
@@ -43,12 +43,12 @@ pub fn open(
         sink_of.push(sinks.len());
         sinks.extend(port.sink);
     }
-    if plan.output.is_none() {
+    if plan.output.is_none() && !plan.has_queues() {
         sinks.push(create(output)?);
     }
     let last = sinks.len() - 1;
     let by = |port: Option<usize>| port.map_or(last, |port| sink_of[port]);
-    let way = |input: &Input| Way { onward: by(input.onward), back: by(plan.output.and(Some(input.port))) };
+    let way = |input: &Input| Way { onward: by(input.onward), back: by(input.back) };
     let mut ways: Vec<Way> = plan.inputs.iter().map(way).collect();
     let source: Box<dyn Source + Send> = if ways.is_empty() {
         ways.push(Way { onward: by(plan.output), back: by(plan.output) });
@@ -76,12 +76,24 @@ struct Input {
     port: usize,
     /// The port by which they leave; none where that is no interface.
     onward: Option<usize>,
+    /// The port by which answers leave, likewise.
+    back: Option<usize>,
 }
 
 impl Plan {
     fn new(inputs: &[String], output: &str, both_ways: bool) -> Result<Self, TrafficError> {
         let mut plan = Self { ports: Vec::new(), inputs: Vec::new(), output: None };
         let is_wire = is_interface(output);
+        let is_queue = |name: &str| name.starts_with(QUEUE);
+        if inputs.iter().any(|input| is_queue(input)) {
+            plan.add_queues(inputs, output, both_ways)?;
+            return Ok(plan);
+        }
+        if is_queue(output) {
+            return Err(TrafficError::usage(format!(
+                "--output {output}: by a queue leaves what came by it, and nothing else: say --input {output}, without --output"
+            )));
+        }
         if inputs.iter().any(|input| is_interface(input)) {
             if let Some(other) = inputs.iter().find(|input| !is_interface(input)) {
                 return Err(TrafficError::usage(format!(
@@ -104,13 +116,45 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Adds queues, each of which is input and output.
+    fn add_queues(&mut self, inputs: &[String], output: &str, both_ways: bool) -> Result<(), TrafficError> {
+        if let Some(other) = inputs.iter().find(|input| !input.starts_with(QUEUE)) {
+            return Err(TrafficError::usage(format!(
+                "`{other}` is no queue, and another input is, by which its packets must leave again: take queues alone"
+            )));
+        }
+        if both_ways {
+            return Err(TrafficError::usage(
+                "--both-ways is for interfaces: packets of either way leave by the queue that they came by; leave it out",
+            ));
+        }
+        for input in inputs {
+            self.add_input(input, true)?;
+        }
+        if output != "null:" && !inputs.iter().any(|input| input == output) {
+            return Err(TrafficError::usage(format!(
+                "--output {output}: packets leave by the queue that they came by, {}; leave out --output",
+                inputs[0]
+            )));
+        }
+        for input in &mut self.inputs {
+            (input.onward, input.back) = (Some(input.port), Some(input.port));
+        }
+        Ok(())
+    }
+
+    /// Whether packets come by queues.
+    fn has_queues(&self) -> bool {
+        self.ports.iter().any(|(name, _)| name.is_queue())
+    }
+
     /// Adds an input, by which answers leave if the output is an interface too.
     fn add_input(&mut self, name: &str, answers: bool) -> Result<(), TrafficError> {
         let port = self.port(name, Ways { receives: true, sends: answers })?;
         if self.inputs.iter().any(|known| known.port == port) {
             return Err(TrafficError::usage(format!("`{name}` is an input twice")));
         }
-        self.inputs.push(Input { port, onward: None });
+        self.inputs.push(Input { port, onward: None, back: answers.then_some(port) });
         Ok(())
     }
 
@@ -143,7 +187,7 @@ impl Plan {
         match (self.output, self.inputs.as_slice()) {
             (None, _) => refuse(format!("takes an interface for an output, which `{output}` is not")),
             (Some(port), &[Input { port: input, .. }]) if port != input => {
-                self.inputs.push(Input { port, onward: Some(input) });
+                self.inputs.push(Input { port, onward: Some(input), back: Some(port) });
                 Ok(())
             }
             (Some(_), [_]) => refuse(format!("is between two interfaces, and `{output}` is input and output")),
@@ -226,6 +270,10 @@ impl Source for Inputs {
         self.sources.iter().flat_map(|source| source.descriptors()).collect()
     }
 
+    fn close(&mut self) -> Result<(), TrafficError> {
+        self.sources.iter_mut().try_for_each(Source::close)
+    }
+
     fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
         let all: Result<Vec<_>, _> = self.sources.iter_mut().map(Source::received).collect();
         Ok(all?.into_iter().flatten().collect())
@@ -252,6 +300,10 @@ impl Sink for Outputs {
     fn write(&mut self, frame: &Frame) -> Result<(), TrafficError> {
         let Way { onward, back } = self.ways[usize::from(frame.port)];
         self.sinks[if frame.answer { back } else { onward }].write(frame)
+    }
+
+    fn discard(&mut self, frame: &Frame) -> Result<(), TrafficError> {
+        self.sinks[self.ways[usize::from(frame.port)].onward].discard(frame)
     }
 
     fn send(&mut self) -> Result<(), TrafficError> {
@@ -314,6 +366,21 @@ mod tests {
         assert!(refused(&["iface:a"], "iface:a:timeout=2").contains("is input and output"));
         assert!(refused(&["iface:a", "iface:b"], "iface:c").contains("takes one interface"));
         assert!(refused(&["in.pcap"], "iface:c").contains("takes one interface"));
+    }
+
+    #[test]
+    fn what_comes_by_a_queue_leaves_by_it() {
+        for output in ["null:", "nfqueue:1"] {
+            let (ports, inputs) = shape(&plan(&["nfqueue:0:length=5", "nfqueue:1"], output, false).unwrap());
+            assert_eq!(ports, [("nfqueue:0".to_owned(), true, true), ("nfqueue:1".to_owned(), true, true)]);
+            assert_eq!(inputs, [(0, Some(0)), (1, Some(1))]);
+        }
+        let refused = |inputs: &[&str], output, both_ways| plan(inputs, output, both_ways).err().unwrap();
+        assert!(refused(&["nfqueue:0", "tun:a"], "null:", false).contains("`tun:a` is no queue"));
+        assert!(refused(&["nfqueue:0"], "out.pcap", false).contains("leave out --output"));
+        assert!(refused(&["nfqueue:0"], "null:", true).contains("--both-ways is for interfaces"));
+        assert!(refused(&["in.pcap"], "nfqueue:0", false).contains("say --input nfqueue:0"));
+        assert!(refused(&["nfqueue:0", "nfqueue:0"], "null:", false).contains("twice"));
     }
 
     #[test]

@@ -1,19 +1,26 @@
 //! Giving up privileges once everything that needs them is open.
 
-use caps::CapSet;
+use caps::{CapSet, Capability, CapsHashSet};
 use humpyard_traffic::TrafficError;
+use humpyard_traffic::source::QUEUE;
 
 /// Gives up every capability of the calling thread, and so of all threads that it starts from then on: interfaces stay open,
 /// and nothing else of the system can be changed any more. The user stays who it is, and so does what it may read and write.
 ///
+/// A queue of the kernel among the `inputs` keeps CAP_NET_ADMIN, for the kernel asks for it at every verdict.
+///
 /// # Errors
 /// If the system refuses it.
-pub fn drop_privileges() -> Result<(), TrafficError> {
-    for set in [CapSet::Ambient, CapSet::Effective, CapSet::Inheritable, CapSet::Permitted] {
-        caps::clear(None, set)
-            .map_err(|error| TrafficError::usage(format!("privileges cannot be given up: {error}")))?;
-    }
-    Ok(())
+pub fn drop_privileges(inputs: &[String]) -> Result<(), TrafficError> {
+    let has_queues = inputs.iter().any(|input| input.starts_with(QUEUE));
+    let kept: CapsHashSet = has_queues.then_some(Capability::CAP_NET_ADMIN).into_iter().collect();
+    let give_up = || {
+        caps::clear(None, CapSet::Ambient)?;
+        caps::clear(None, CapSet::Inheritable)?;
+        caps::set(None, CapSet::Effective, &kept)?;
+        caps::set(None, CapSet::Permitted, &kept)
+    };
+    give_up().map_err(|error| TrafficError::usage(format!("privileges cannot be given up: {error}")))
 }
 
 #[cfg(test)]
@@ -23,7 +30,7 @@ mod tests {
     #[test]
     fn afterwards_nothing_is_left() {
         let after = std::thread::spawn(|| {
-            drop_privileges().unwrap();
+            drop_privileges(&["iface:eth0".to_owned()]).unwrap();
             caps::read(None, CapSet::Permitted).unwrap().len() + caps::read(None, CapSet::Effective).unwrap().len()
         });
         assert_eq!(after.join().unwrap(), 0);

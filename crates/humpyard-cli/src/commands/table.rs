@@ -198,7 +198,11 @@ fn port_texts(run: &RunResult) -> impl Iterator<Item = String> + '_ {
     });
     let sent = run.ports.sent.iter().map(|port| {
         let (frames, full, too_long, down) = (port.frames, port.full, port.too_long, port.down);
-        format!("{}: {frames} out, {full} full, {too_long} too long, {down} down", port.port)
+        let mut text = format!("{}: {frames} out, {full} full, {too_long} too long, {down} down", port.port);
+        if port.made + port.discarded > 0 {
+            text += &format!(", {} not forwarded, {} made by services", port.discarded, port.made);
+        }
+        text
     });
     received.chain(sent)
 }

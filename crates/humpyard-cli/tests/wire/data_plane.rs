@@ -10,6 +10,9 @@ use serde_json::Value;
 /// More than enough for any machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// The number of that privilege: capabilities(7).
+const CAP_NET_ADMIN: u32 = 12;
+
 /// A run that goes on until it is told to end.
 pub(crate) struct DataPlane {
     child: Option<Child>,
@@ -24,8 +27,9 @@ impl DataPlane {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let mut plane = Self { child: Some(child), words: words.to_owned() };
         let started = Instant::now();
-        // It gives its privileges up as soon as its ports are open.
-        while plane.capabilities() != Some(0) {
+        // It gives its privileges up as soon as its ports are open; verdicts on packets of a queue need one all the time.
+        let kept = if words.contains("nfqueue:") { 1 << CAP_NET_ADMIN } else { 0 };
+        while plane.capabilities() != Some(kept) {
             let child = plane.child.as_mut().expect("it runs");
             if child.try_wait().expect("it can be waited for").is_some() {
                 let output = plane.child.take().expect("it ran").wait_with_output();
@@ -65,6 +69,12 @@ impl DataPlane {
         let output = child.wait_with_output().expect("it ends");
         assert!(started.elapsed() < LONGEST, "{}: it does not end", self.words);
         good(&self.words, &output)
+    }
+
+    /// Its document when it has ended by itself, of which all packets must be accounted for.
+    pub(crate) fn document(self) -> Value {
+        let words = self.words.clone();
+        good(&words, &self.ended())
     }
 
     /// What it says when it has ended by itself.

@@ -6,5 +6,6 @@ mod bridge;
 mod counts;
 mod data_plane;
 mod overload;
+mod queue;
 mod refusals;
 mod router;

@@ -5,7 +5,7 @@ use humpyard_testkit::network::{Line, Namespace, turn};
 use crate::data_plane::DataPlane;
 
 /// What a run of these words says, which must be one line, and the run must have been refused.
-fn refusal(place: &Namespace, program: &str, words: &str) -> String {
+pub(crate) fn refusal(place: &Namespace, program: &str, words: &str) -> String {
     let output = place.command(program).args(words.split_whitespace()).output().expect("`ip` runs it");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{words}: {said}");

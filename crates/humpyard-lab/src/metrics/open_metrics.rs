@@ -156,7 +156,7 @@ fn ports(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
         let sent = run.ports.sent.iter().map(|port| (label("port", &port.port), port.frames));
         to.counter("port_sent_packets", "Packets that an interface took.", None, sent)?;
         let refused = run.ports.sent.iter().flat_map(|port| {
-            let reasons = [("full", port.full), ("too_long", port.too_long), ("down", port.down)];
+            let reasons = [("full", port.full), ("too_long", port.too_long), ("down", port.down), ("made", port.made)];
             reasons.map(|(reason, count)| (vec![("port", port.port.as_str()), ("reason", reason)], count))
         });
         to.counter("port_refused_packets", "Packets that an interface did not take.", None, refused)?;

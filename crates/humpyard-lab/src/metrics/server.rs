@@ -43,7 +43,7 @@ impl About {
         Self {
             policies: core::iter::once(config.policy.to_string()).chain(swaps).collect(),
             input: config.input_name(),
-            output: config.output.clone(),
+            output: config.output_name(),
         }
     }
 

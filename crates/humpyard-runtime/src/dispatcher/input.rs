@@ -31,7 +31,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn take_batch(&mut self, now: Time) -> Result<usize, RunError> {
         if self.is_over(now) {
             self.reading = false;
-            self.next = None;
+            if let Some((_, frame)) = self.next.take() {
+                self.discard(frame)?;
+            }
         }
         for taken in 0..BATCH {
             if self.must_wait() {
@@ -58,6 +60,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn read(&mut self, now: Time) -> Result<Option<(Time, Frame)>, RunError> {
         let mut frame = self.spare.pop().unwrap_or_default();
         (frame.port, frame.answer) = (0, false);
+        (frame.queued, frame.mark) = (None, None);
         while self.reading {
             match self.live.source.poll(&mut frame) {
                 Ok(Polled::Frame) => {
@@ -95,7 +98,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.interrupted || self.live.longest.is_some_and(|longest| now.since(self.begin).as_ns() >= ns(longest))
     }
 
-    fn arrive(&mut self, now: Time, arrival: Time, frame: Frame) -> Result<(), RunError> {
+    fn arrive(&mut self, now: Time, arrival: Time, mut frame: Frame) -> Result<(), RunError> {
         let measured = &mut self.live.measured;
         while let Some(expired) = self.live.classifier.next_expired(&frame) {
             measured.on_flow_end(now, expired.flow);
@@ -113,6 +116,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if let Some(weight) = classified.weight {
             measured.set_weight(now, classified.packet.client, weight);
         }
+        frame.mark = classified.fwmark;
         let mut packet = classified.packet;
         packet.arrival = arrival;
         packet.estimate = self.crew.work(&packet).unwrap_or(0);
@@ -128,7 +132,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             Arrival::Queued(slot) => self.held[slot] = Held { number: self.arrivals, frame },
             Arrival::Dropped(_) => {
                 self.live.classifier.release(&packet);
-                self.spare.push(frame);
+                self.discard(frame)?;
             }
         }
         if self.arrivals.is_multiple_of(PROGRESS_EVERY) {

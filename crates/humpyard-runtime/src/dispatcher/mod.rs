@@ -130,6 +130,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
     let ended = crew.end();
     worked?;
     counters.merge(ended?);
+    live.source.close()?;
     let received = live.source.received()?;
     live.sink.close()?;
     let sent = live.sink.sent();

@@ -41,7 +41,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                 self.live.classifier.release(&completed.packet);
                 let service = completed.packet.service;
                 self.on_panic(ServicePanic { packet: number, service, message }, &frame)?;
-                self.spare.push(frame);
+                self.discard(frame)?;
             }
             Done::Generated(frame) => {
                 self.made[core].push(frame);
@@ -56,6 +56,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if let Some(weight) = self.live.classifier.mark(packet, mark.service, mark.weight) {
             self.live.measured.set_weight(now, packet.client, weight);
         }
+        if let Some(fwmark) = mark.fwmark {
+            self.live.classifier.set_fwmark(packet, fwmark);
+        }
     }
 
     /// A packet was served: it goes on, out, to wait for earlier ones of its flow, or it ends here.
@@ -65,7 +68,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         now: Time,
         core: CoreId,
         slot: Slot,
-        frame: Frame,
+        mut frame: Frame,
         verdict: Verdict,
         mark: Option<Mark>,
         span: Span,
@@ -75,11 +78,11 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let completed = measured.on_end(now, core, slot, span.finished, span.busy);
             self.live.classifier.release(&completed.packet);
             self.out.on_verdict(verdict);
-            self.spare.push(frame);
-            return Ok(());
+            return self.discard(frame);
         }
         let completed = measured.on_completion(now, core, slot, span.finished, span.busy);
         if let Some(mark) = mark {
+            frame.mark = mark.fwmark.or(frame.mark);
             self.on_mark(now, &completed.packet, mark);
         }
         if completed.onward.is_some() {
@@ -116,11 +119,19 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(())
     }
 
+    /// A frame that came in does not go out.
+    pub(super) fn discard(&mut self, frame: Frame) -> Result<(), RunError> {
+        self.live.sink.discard(&frame)?;
+        self.spare.push(frame);
+        Ok(())
+    }
+
     /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
     pub(super) fn follow_up(&mut self, now: Time) -> Result<(), RunError> {
         while let Some(dropped) = self.live.measured.next_dropped() {
             self.live.classifier.release(&dropped.packet);
-            self.spare.push(mem::take(&mut self.held[dropped.slot].frame));
+            let frame = mem::take(&mut self.held[dropped.slot].frame);
+            self.discard(frame)?;
         }
         while let Some(exit) = self.live.measured.next_exit(now) {
             self.live.classifier.release(&exit.packet);

@@ -12,7 +12,7 @@ struct Marking;
 
 impl Service for Marking {
     fn process(&mut self, _: &mut Frame, _: &Context, generated: &mut Generated) -> Verdict {
-        generated.mark(Mark { weight: Weight::new(7), service: Some(ServiceId(1)) });
+        generated.mark(Mark { weight: Weight::new(7), service: Some(ServiceId(1)), fwmark: None });
         Verdict::Forward
     }
 }
@@ -45,5 +45,43 @@ fn a_mark_sends_later_packets_to_another_service() {
         assert_eq!(frames.len() as u64, outcome.flows, "{policy}: the first of each flow");
         let dropped: u64 = outcome.out.dropped().map(|(_, count)| count).sum();
         assert_eq!(dropped, 5000 - outcome.flows, "{policy}");
+    }
+}
+
+/// Marks every flow for other programs at its first packet, and has another service serve the rest, which marks nothing.
+struct Branding;
+
+impl Service for Branding {
+    fn process(&mut self, _: &mut Frame, _: &Context, generated: &mut Generated) -> Verdict {
+        generated.mark(Mark { weight: None, service: Some(ServiceId(1)), fwmark: Some(9) });
+        Verdict::Forward
+    }
+}
+
+/// Lets everything pass.
+struct Passing;
+
+impl Service for Passing {
+    fn process(&mut self, _: &mut Frame, _: &Context, _: &mut Generated) -> Verdict {
+        Verdict::Forward
+    }
+}
+
+#[test]
+fn a_firewall_mark_is_on_the_packet_that_brought_it_and_on_all_later_ones_of_its_flow() {
+    for (policy, workers) in [("drr", 0), ("hrw", 2)] {
+        let run = Run {
+            policy,
+            workers,
+            input: "gen:messages:packets=5000",
+            factory: Some(|| Factory::new("branding", || Branding)),
+            second: Some(|| Factory::new("passing", || Passing)),
+            ..Run::default()
+        };
+        let (_, frames) = run.go();
+        assert_eq!(frames.len(), 5000, "{policy}");
+        assert!(frames.iter().all(|frame| frame.mark == Some(9)), "{policy}");
+        let (_, frames) = Run { factory: Some(|| Factory::new("passing", || Passing)), ..run }.go();
+        assert!(frames.iter().all(|frame| frame.mark.is_none()), "{policy}");
     }
 }

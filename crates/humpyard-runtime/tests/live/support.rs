@@ -1,6 +1,6 @@
 //! A live run in a few words, and a sink that keeps what it is given.
 
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
@@ -71,6 +71,7 @@ impl Run<'_> {
         assert_balanced(&outcome);
         let frames = kept.take();
         assert_eq!(frames.len() as u64, outcome.out.forwarded, "what was forwarded is what went out");
+        kept.assert_told_of_each(&outcome);
         (outcome, frames)
     }
 
@@ -110,6 +111,7 @@ impl Run<'_> {
         let outcome = self.into(self.source(), sink, Some(aside), &AtomicBool::new(false), &mut |_, _| {}, None);
         let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", self.policy));
         assert_balanced(&outcome);
+        kept.assert_told_of_each(&outcome);
         (outcome, kept.take(), quarantine.take())
     }
 
@@ -192,22 +194,37 @@ pub(crate) fn assert_balanced(outcome: &Outcome) {
 
 /// A sink that keeps its frames where a test finds them.
 #[derive(Clone, Default)]
-pub(crate) struct Kept(Arc<Mutex<Vec<Frame>>>);
+pub(crate) struct Kept {
+    written: Arc<Mutex<Vec<Frame>>>,
+    /// Frames of which it heard that they would not be written.
+    discarded: Arc<AtomicU64>,
+}
 
 impl Kept {
+    /// Panics unless every frame that came in was written or discarded, once.
+    fn assert_told_of_each(&self, outcome: &Outcome) {
+        let ended = self.discarded.load(Ordering::Relaxed) + outcome.out.forwarded;
+        assert_eq!(ended, outcome.measured.account().arrived + outcome.out.generated, "each is written or discarded");
+    }
+
     pub(crate) fn take(&self) -> Vec<Frame> {
-        core::mem::take(&mut self.0.lock().expect("no writer panicked"))
+        core::mem::take(&mut self.written.lock().expect("no writer panicked"))
     }
 }
 
 impl Sink for Kept {
     fn write(&mut self, frame: &Frame) -> Result<(), TrafficError> {
-        self.0.lock().expect("no reader panicked").push(frame.clone());
+        self.written.lock().expect("no reader panicked").push(frame.clone());
+        Ok(())
+    }
+
+    fn discard(&mut self, _: &Frame) -> Result<(), TrafficError> {
+        self.discarded.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<u64, TrafficError> {
-        Ok(self.0.lock().expect("no reader panicked").len() as u64)
+        Ok(self.written.lock().expect("no reader panicked").len() as u64)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What verdicts do: drop, weigh, redirect.
+//! What verdicts do: drop, weigh, redirect, mark for others.
 
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::name::unknown;
@@ -52,7 +52,13 @@ pub(super) struct Actions {
 impl Actions {
     /// # Errors
     /// If there is no such protocol, or a number is none that can be meant.
-    pub(super) fn new(table: &Table, drop: &Names, weight: &Marks, service: &Marks) -> Result<Self, ServiceError> {
+    pub(super) fn new(
+        table: &Table,
+        drop: &Names,
+        weight: &Marks,
+        service: &Marks,
+        fwmark: &Marks,
+    ) -> Result<Self, ServiceError> {
         let find = |parameter: &str, name: &str| {
             let names = table.protocols.iter().map(|protocol| protocol.name);
             let why = || format!("l7-filter: `{parameter}`: {}", unknown("protocol", name, names));
@@ -74,6 +80,11 @@ impl Actions {
             let number = u16::try_from(number).map_err(|_| no_number("service", item, "a service is 65535 at most"))?;
             let mark: &mut Option<Mark> = &mut marks[find("service", name)?];
             mark.get_or_insert_default().service = Some(ServiceId::from_index(usize::from(number)));
+        }
+        for item in items(&fwmark.0) {
+            let (name, number) = pair("fwmark", item)?;
+            let mark: &mut Option<Mark> = &mut marks[find("fwmark", name)?];
+            mark.get_or_insert_default().fwmark = Some(number);
         }
         Ok(Self { drops, marks })
     }
@@ -99,8 +110,17 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn pair<'a>(parameter: &str, item: &'a str) -> Result<(&'a str, u32), ServiceError> {
-    let pair = item.split_once('=').and_then(|(name, number)| Some((name.trim(), number.trim().parse().ok()?)));
+    let pair = item.split_once('=').and_then(|(name, number)| Some((name.trim(), whole(number.trim())?)));
     pair.ok_or_else(|| no_number(parameter, item, "it reads PROTOCOL=NUMBER"))
+}
+
+/// A number, in hexadecimal behind `0x`, as masks of marks are written.
+fn whole(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(digits) if !digits.starts_with('+') => u32::from_str_radix(digits, 16).ok(),
+        Some(_) => None,
+        None => text.parse().ok(),
+    }
 }
 
 fn no_number(parameter: &str, item: &str, why: &str) -> ServiceError {
@@ -116,20 +136,31 @@ mod tests {
     fn what_is_said_of_protocols() {
         let names = |text: &str| Names(text.into());
         let marks = |text: &str| Marks(text.into());
-        let actions =
-            Actions::new(table(), &names("bittorrent; edonkey"), &marks("sip=8;rtp=4"), &marks("rtp=1")).unwrap();
+        let actions = Actions::new(
+            table(),
+            &names("bittorrent; edonkey"),
+            &marks("sip=8;rtp=4"),
+            &marks("rtp=1"),
+            &marks("rtp=0x2a"),
+        )
+        .unwrap();
         let of = |name: &str| table().protocol(name).unwrap() as u8;
         assert!(actions.drops(of("bittorrent")) && !actions.drops(of("sip")));
         let weight = Weight::new(4);
-        assert_eq!(actions.mark(of("rtp")), Some(Mark { weight, service: Some(ServiceId(1)) }));
+        assert_eq!(actions.mark(of("rtp")), Some(Mark { weight, service: Some(ServiceId(1)), fwmark: Some(42) }));
+        assert!(actions.mark(of("sip")).unwrap().fwmark.is_none());
         assert_eq!((actions.mark(of("tls")), actions.services()), (None, vec![ServiceId(1)]));
-        for (drop, weight, service, expected) in [
-            ("bitorrent", "", "", "`drop`: no protocol `bitorrent`; did you mean `bittorrent`?"),
-            ("", "sip", "", "`weight`: `sip`: it reads PROTOCOL=NUMBER"),
-            ("", "sip=0", "", "`weight`: `sip=0`: a weight is 1 or more"),
-            ("", "", "sip=70000", "`service`: `sip=70000`: a service is 65535 at most"),
+        for (drop, weight, service, fwmark, expected) in [
+            ("bitorrent", "", "", "", "`drop`: no protocol `bitorrent`; did you mean `bittorrent`?"),
+            ("", "sip", "", "", "`weight`: `sip`: it reads PROTOCOL=NUMBER"),
+            ("", "sip=0", "", "", "`weight`: `sip=0`: a weight is 1 or more"),
+            ("", "", "", "sip=-1", "`fwmark`: `sip=-1`: it reads PROTOCOL=NUMBER"),
+            ("", "", "", "sip=0x+1", "`fwmark`: `sip=0x+1`: it reads PROTOCOL=NUMBER"),
+            ("", "", "", "spi=1", "`fwmark`: no protocol `spi`"),
+            ("", "", "sip=70000", "", "`service`: `sip=70000`: a service is 65535 at most"),
         ] {
-            let error = Actions::new(table(), &names(drop), &marks(weight), &marks(service)).unwrap_err().to_string();
+            let error = Actions::new(table(), &names(drop), &marks(weight), &marks(service), &marks(fwmark));
+            let error = error.unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }

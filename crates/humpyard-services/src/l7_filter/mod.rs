@@ -7,7 +7,7 @@
 //! and after `packets` packets it is "no match". The verdict is the connection's: the packets that follow are not looked into.
 //! What the verdict is to do is said for each protocol: `drop` drops the packet that brought it and those that follow; `weight`
 //! and `service` mark the flows of the connection, so that the driver gives their client that weight, and their later packets
-//! to that service ([`Mark`](crate::Mark)).
+//! to that service; `fwmark` marks this packet and those that follow for other programs of the machine ([`Mark`](crate::Mark)).
 //!
 //! A segment is read twice: as what its stream goes on with, and as if a stream began with it. The second finds what is spoken
 //! in connections whose beginning was not seen.
@@ -80,6 +80,8 @@ params! {
         weight: Marks = Marks(String::new());
         /// Protocols whose packets go to another service from then on, by its place in the list of services, from 0.
         service: Marks = Marks(String::new());
+        /// Protocols whose packets leave with a firewall mark, by a port that sets it: nfqueue:NUMBER.
+        fwmark: Marks = Marks(String::new());
     }
 }
 
@@ -175,7 +177,7 @@ impl Build for L7Filter {
                 params.buffers, params.bytes
             )));
         }
-        let actions = Actions::new(table(), &params.drop, &params.weight, &params.service)?;
+        let actions = Actions::new(table(), &params.drop, &params.weight, &params.service, &params.fwmark)?;
         let engine = Engine::new(params.engine)?;
         let bytes = params.bytes as usize;
         let connections = Connections::new(params.connections as usize, params.buffers as usize, bytes, &engine)?;

@@ -127,13 +127,13 @@ fn instances_know_together() {
 fn verdicts_mark_both_directions() {
     let factory = prepare(&"l7-filter:weight=http=8;dns=2,service=http=1".parse().unwrap()).unwrap();
     let l7 = &mut *factory.make();
-    let http = Mark { weight: Weight::new(8), service: Some(ServiceId(1)) };
+    let http = Mark { weight: Weight::new(8), service: Some(ServiceId(1)), fwmark: None };
     assert_eq!(factory.refers_to(), [ServiceId(1)]);
     assert_eq!(mark(l7, &tcp(true, 0, true, b""), 1), None);
     assert_eq!(mark(l7, &tcp(true, 1, false, REQUEST), 1), Some(http));
     assert_eq!(mark(l7, &tcp(false, 1, false, b""), 1), Some(http));
     let question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x01b\x00\x00\x01\x00\x01";
-    let dns = Mark { weight: Weight::new(2), service: None };
+    let dns = Mark { weight: Weight::new(2), service: None, fwmark: None };
     assert_eq!(mark(l7, &udp((40_000, 53), question), 2), Some(dns));
     assert_eq!(mark(l7, &udp((40_000, 4000), b"nothing known"), 3), None);
     assert_eq!(count(l7, "marked_packets"), 3);

@@ -493,7 +493,7 @@ fn what_cannot_be_opened_says_why() {
     assert!(refused.contains("`a` is down"), "{refused}");
     pair.link(End::A, "mtu 65535 up");
     pair.within(End::A, || {
-        humpyard_wire::drop_privileges().unwrap();
+        humpyard_wire::drop_privileges(&[]).unwrap();
         let refused = refusal("xdp:a");
         assert!(refused.contains("needs a privilege") && refused.contains("CAP_NET_RAW"), "{refused}");
     });
