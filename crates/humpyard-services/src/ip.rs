@@ -117,6 +117,18 @@ impl IpPacket {
         })
     }
 
+    /// Bytes that the header tells of and that are not there.
+    #[inline]
+    pub(crate) fn missing(&self, frame: &Frame) -> usize {
+        if self.whole {
+            return 0;
+        }
+        let header = &frame.data[self.start..self.end];
+        let told = |at: usize| usize::from(u16::from_be_bytes([header[at], header[at + 1]]));
+        let length = if self.version == IpVersion::V4 { told(2) } else { IPV6_BYTES + told(4) };
+        length.saturating_sub(self.end - self.start)
+    }
+
     /// Where it comes from and where it goes.
     #[inline]
     pub(crate) fn addresses(&self, frame: &Frame) -> (IpAddr, IpAddr) {
@@ -305,6 +317,7 @@ mod tests {
             raw(&[0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7]);
         let packet = IpPacket::find(&frame).unwrap();
         assert!(!packet.whole && packet.has_the_checksum(&frame));
+        assert_eq!(packet.missing(&frame), 0x73 - 20);
         let before = frame.clone();
         packet.rewrite(&mut frame, 108, 9);
         assert!(packet.has_the_checksum(&frame));

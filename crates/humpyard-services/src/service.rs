@@ -58,12 +58,15 @@ pub struct Context {
     pub flow: FlowId,
     /// Which part of a longer unit the frame is.
     pub part: Part,
+    /// Its number among the packets that came in. Packets of one connection may come to a service, on several workers, in another
+    /// order than they came in: by this they can be put in order. A driver that always keeps the order may leave it at 0.
+    pub sequence: u64,
 }
 
 impl Context {
     /// What a service is told of this packet.
     pub const fn of(now: Time, packet: &Packet) -> Self {
-        Self { now, connection: packet.key, flow: packet.flow, part: packet.part }
+        Self { now, connection: packet.key, flow: packet.flow, part: packet.part, sequence: packet.sequence }
     }
 }
 

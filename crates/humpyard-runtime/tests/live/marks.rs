@@ -4,6 +4,7 @@ use humpyard_core::frame::Frame;
 use humpyard_core::id::ServiceId;
 use humpyard_core::unit::Weight;
 use humpyard_services::{Context, DropReason, Factory, Generated, Mark, Service, Verdict};
+use humpyard_traffic::test_captures::traces_directory;
 
 use crate::support::Run;
 
@@ -83,5 +84,33 @@ fn a_firewall_mark_is_on_the_packet_that_brought_it_and_on_all_later_ones_of_its
         assert!(frames.iter().all(|frame| frame.mark == Some(9)), "{policy}");
         let (_, frames) = Run { factory: Some(|| Factory::new("passing", || Passing)), ..run }.go();
         assert!(frames.iter().all(|frame| frame.mark.is_none()), "{policy}");
+    }
+}
+
+/// Packets that overtake each other on their way to four workers cost `l7-filter` no verdict.
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that skips must say so")]
+fn verdicts_are_not_lost_where_packets_overtake_each_other() {
+    let Some(directory) = traces_directory() else {
+        eprintln!("SKIPPED verdicts_are_not_lost_where_packets_overtake_each_other: there are no real captures");
+        return;
+    };
+    let input = directory.join("protocols/bittorrent.pcap");
+    for policy in ["rr", "rr", "rr", "ps-hrw", "jsq"] {
+        let run = Run {
+            policy,
+            workers: 4,
+            input: input.to_str().expect("a path that is text"),
+            service: "l7-filter",
+            ..Run::default()
+        };
+        let (outcome, _) = run.go();
+        let counters = outcome.counters.of(ServiceId(0));
+        let count = |name: &str| counters.get(name).copied();
+        assert_eq!(
+            (count("connections"), count("protocol_bittorrent")),
+            (Some(24), Some(24)),
+            "{policy}: {counters:?}"
+        );
     }
 }

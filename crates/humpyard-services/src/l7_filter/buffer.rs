@@ -1,158 +1,264 @@
-//! The buffer of one connection: how far its streams were read, and what came too early.
+//! The buffer of one connection: its first packets in the order in which they came in, and how far its streams were read.
+//!
+//! What comes later than it should is put in its place among them, and all are read anew: so what is found in them does not depend on
+//! the order in which they were handed in.
 
 use super::engine::{Engine, Stream};
+use super::matched::Said;
 use crate::service::ServiceError;
 
-/// Segments that are kept until those before them have come.
-const PIECES_MAX: usize = 8;
-/// What is further ahead of a stream is of another, or of one of which much was not captured.
+/// What is further ahead of a stream, or behind it, is of another, or of one of which much was not captured.
 const WINDOW: u32 = 1 << 17;
 
-/// The two streams of a connection.
+/// The first packets of a connection.
 #[derive(Debug)]
 pub(super) struct Buffer {
     sides: [Side; 2],
-    pieces: [Piece; PIECES_MAX],
-    pieces_used: usize,
-    /// The bytes of the pieces, one behind the other.
+    /// Those in use first, in the order in which they came in.
+    entries: Box<[Entry]>,
+    used: usize,
+    /// Room for this much of each.
+    slot_bytes: usize,
     bytes: Box<[u8]>,
-    bytes_used: usize,
+    /// A signature that takes several datagrams in a row, and how many have matched.
+    pub(super) row: (u16, u8),
+    /// Packets that were read before this buffer was there.
+    pub(super) before: u8,
 }
 
 /// What one side sends.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) stream: Stream,
+    /// Where it begins, if its SYN has come.
+    syn: Option<u32>,
+    /// The first sequence number that was read.
+    first: u32,
     /// The sequence number that comes next, if one has come.
     next: Option<u32>,
     /// Whether a byte of the stream was read.
     pub(super) begun: bool,
 }
 
-/// A segment that came too early.
-#[derive(Clone, Copy, Default, Debug)]
-struct Piece {
-    side: u8,
-    sequence: u32,
-    start: usize,
-    length: usize,
+/// A packet.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Its number among the packets that came in.
+    sequence: u64,
+    /// Where its bytes are.
+    slot: u8,
+    content: Content,
 }
 
-/// What is to be done with a segment.
+/// What is known of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Content {
+    /// Of a datagram what was found in it.
+    Datagram(Said),
+    /// A segment of a stream; its bytes are kept.
+    Segment(Piece),
+}
+
+/// A segment of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) side: u8,
+    /// The sequence number of its first byte.
+    pub(super) number: u32,
+    /// How many bytes it has, and how many of them are kept.
+    pub(super) length: u32,
+    pub(super) kept: u32,
+    /// Whether it was read in its place.
+    pub(super) read: bool,
+}
+
+/// What is to be done with a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
+    /// It is no part of a stream.
+    Alone(Said),
     /// It is next, but for so many bytes at its start that were there already.
     Next(usize),
     /// All of it was there already.
     Again,
-    /// It was put by.
+    /// Something before it is missing.
     Early,
-    /// It came too early, and there is no room for it.
-    NoRoom,
 }
 
 impl Buffer {
-    /// An empty buffer, with room for so many bytes that come too early.
+    /// An empty buffer, for so many packets of so many bytes.
     ///
     /// # Errors
     /// If the engine has no memory for the streams.
-    pub(super) fn new(bytes: usize, engine: &Engine) -> Result<Self, ServiceError> {
-        let side = || Ok::<_, ServiceError>(Side { stream: engine.stream()?, next: None, begun: false });
+    pub(super) fn new(packets: u8, bytes: usize, engine: &Engine) -> Result<Self, ServiceError> {
+        let side = || {
+            let stream = engine.stream()?;
+            Ok::<_, ServiceError>(Side { stream, syn: None, first: 0, next: None, begun: false })
+        };
+        let entry = |slot| Entry { sequence: 0, slot, content: Content::Datagram(Said::Nothing) };
         Ok(Self {
             sides: [side()?, side()?],
-            pieces: [Piece::default(); PIECES_MAX],
-            pieces_used: 0,
-            bytes: vec![0; bytes].into(),
-            bytes_used: 0,
+            entries: (0..packets).map(entry).collect(),
+            used: 0,
+            slot_bytes: bytes,
+            bytes: vec![0; usize::from(packets) * bytes].into(),
+            row: (0, 0),
+            before: 0,
         })
     }
 
     /// Makes it empty, for another connection.
     pub(super) fn clear(&mut self) {
+        self.used = 0;
+        self.before = 0;
+        self.sides.iter_mut().for_each(|side| side.syn = None);
+        self.restart();
+    }
+
+    /// Makes nothing of it read.
+    pub(super) fn restart(&mut self) {
+        self.row = (0, 0);
         for side in &mut self.sides {
-            (side.next, side.begun) = (None, false);
+            (side.next, side.first, side.begun) = (side.syn, side.syn.unwrap_or(0), false);
         }
-        (self.pieces_used, self.bytes_used) = (0, 0);
+        self.unread(self.used, 0);
+        self.unread(self.used, 1);
     }
 
-    /// A side begins: this number comes next, unless something of it was read already.
-    pub(super) fn begin(&mut self, side: usize, next: u32) {
+    /// How many packets are in it.
+    pub(super) const fn len(&self) -> usize {
+        self.used
+    }
+
+    /// The number of its last packet among those that came in; 0 if it is empty.
+    pub(super) fn last(&self) -> u64 {
+        self.used.checked_sub(1).map_or(0, |last| self.entries[last].sequence)
+    }
+
+    /// A side begins here. True if something of it was read from elsewhere on, and all has to be read anew.
+    pub(super) fn begin(&mut self, side: usize, number: u32) -> bool {
         let side = &mut self.sides[side];
-        if !side.begun {
-            side.next = Some(next);
+        side.syn = Some(number);
+        if side.begun {
+            return side.first != number;
         }
+        (side.first, side.next) = (number, Some(number));
+        false
     }
 
-    /// Finds out where in its stream a segment belongs, and puts it by if it came too early.
-    pub(super) fn place(&mut self, side: usize, sequence: u32, payload: &[u8]) -> Order {
-        let next = *self.sides[side].next.get_or_insert(sequence);
-        let ahead = sequence.wrapping_sub(next);
-        let behind = next.wrapping_sub(sequence);
-        if behind <= WINDOW {
-            let old = behind as usize;
-            return if old < payload.len() { Order::Next(old) } else { Order::Again };
+    /// Forgets the packets that came in up to this one, and where streams began.
+    pub(super) fn forget(&mut self, sequence: u64) {
+        let gone = self.entries[..self.used].partition_point(|entry| entry.sequence <= sequence);
+        self.entries[..self.used].rotate_left(gone);
+        self.used -= gone;
+        self.before = 0;
+        self.sides.iter_mut().for_each(|side| side.syn = None);
+        self.restart();
+    }
+
+    /// Puts a packet in its place, for which the last may have to go; its index, or none if all that are there came in before it, and
+    /// there is no room.
+    pub(super) fn insert(&mut self, sequence: u64, content: Content, bytes: &[u8]) -> Option<usize> {
+        let at = self.entries[..self.used].partition_point(|entry| entry.sequence <= sequence);
+        if at == self.entries.len() {
+            return None;
         }
-        if ahead > WINDOW {
-            // The stream goes on somewhere else.
-            self.sides[side].next = Some(sequence);
+        self.used = (self.used + 1).min(self.entries.len());
+        self.entries[at..self.used].rotate_right(1);
+        let entry = &mut self.entries[at];
+        (entry.sequence, entry.content) = (sequence, content);
+        let start = usize::from(entry.slot) * self.slot_bytes;
+        self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        Some(at)
+    }
+
+    /// Removes a packet.
+    pub(super) fn remove(&mut self, at: usize) {
+        self.entries[at..self.used].rotate_left(1);
+        self.used -= 1;
+    }
+
+    /// Forgets all packets behind the first so many.
+    pub(super) fn truncate(&mut self, packets: usize) {
+        self.used = packets;
+    }
+
+    /// Finds out where in its stream a packet belongs; all before it have been looked at.
+    ///
+    /// A stream of which no SYN has come begins with the lowest number: where this one is lower than those read, they have not been read.
+    pub(super) fn place(&mut self, at: usize) -> Order {
+        let Piece { side, number, length, .. } = match self.entries[at].content {
+            Content::Datagram(said) => return Order::Alone(said),
+            Content::Segment(piece) => piece,
+        };
+        let of = usize::from(side);
+        let side = &mut self.sides[of];
+        let Some(next) = side.next else {
+            (side.first, side.next) = (number, Some(number));
+            return Order::Next(0);
+        };
+        if side.syn.is_none() && (1..=WINDOW).contains(&side.first.wrapping_sub(number)) {
+            (side.first, side.next, side.begun) = (number, Some(number), false);
+            self.unread(at, of);
             return Order::Next(0);
         }
-        let end = self.bytes_used + payload.len();
-        let (Some(piece), Some(bytes)) =
-            (self.pieces.get_mut(self.pieces_used), self.bytes.get_mut(self.bytes_used..end))
-        else {
-            return Order::NoRoom;
-        };
-        bytes.copy_from_slice(payload);
-        *piece = Piece { side: side as u8, sequence, start: self.bytes_used, length: payload.len() };
-        self.pieces_used += 1;
-        self.bytes_used = end;
+        let behind = next.wrapping_sub(number);
+        if behind <= WINDOW {
+            return if behind < length { Order::Next(behind as usize) } else { Order::Again };
+        }
+        if number.wrapping_sub(next) > WINDOW {
+            // The stream goes on somewhere else.
+            (side.first, side.next) = (number, Some(number));
+            return Order::Next(0);
+        }
         Order::Early
     }
 
-    /// A side, whose stream has been given so many bytes more.
-    pub(super) fn advance(&mut self, side: usize, bytes: usize) -> &mut Side {
-        let side = &mut self.sides[side];
-        side.next = side.next.map(|next| next.wrapping_add(bytes as u32));
-        side
+    /// Makes the segments of a side among the first so many packets unread.
+    fn unread(&mut self, packets: usize, of: usize) {
+        for entry in &mut self.entries[..packets] {
+            if let Content::Segment(piece) = &mut entry.content {
+                piece.read &= usize::from(piece.side) != of;
+            }
+        }
     }
 
-    /// A piece of which the next byte of this side is part, from that byte on; it is no longer kept.
-    pub(super) fn next_piece(&mut self, side: usize) -> Option<(&mut Side, &[u8])> {
-        let next = self.sides[side].next?;
-        let old = |piece: &Piece| next.wrapping_sub(piece.sequence);
-        let mut at = 0;
-        while at < self.pieces_used {
-            let piece = self.pieces[at];
-            if usize::from(piece.side) == side && old(&piece) <= WINDOW {
-                self.remove(at);
-                let old = old(&piece) as usize;
-                if old < piece.length {
-                    let side = &mut self.sides[side];
-                    side.next = Some(next.wrapping_add((piece.length - old) as u32));
-                    return Some((side, &self.bytes[piece.start + old..piece.start + piece.length]));
-                }
-            } else {
-                at += 1;
+    /// A segment's side, whose stream it has joined now, and its bytes, but for so many of the first.
+    pub(super) fn join(&mut self, at: usize, old: usize) -> (&mut Side, &[u8]) {
+        let Entry { slot, content: Content::Segment(piece), .. } = &mut self.entries[at] else {
+            unreachable!("datagrams have no place in a stream")
+        };
+        piece.read = true;
+        let side = &mut self.sides[usize::from(piece.side)];
+        side.next = Some(piece.number.wrapping_add(piece.length));
+        let start = usize::from(*slot) * self.slot_bytes;
+        let kept = piece.kept as usize;
+        (side, &self.bytes[start + old.min(kept)..start + kept])
+    }
+
+    /// Of the packets up to this one a segment that was early, and is no more: its index, and how many of its bytes were there already.
+    pub(super) fn next_piece(&mut self, upto: usize) -> Option<(usize, usize)> {
+        let Content::Segment(Piece { side, .. }) = self.entries[upto].content else { return None };
+        let next = self.sides[usize::from(side)].next?;
+        for (at, entry) in self.entries[..=upto].iter_mut().enumerate() {
+            let Content::Segment(piece) = &mut entry.content else { continue };
+            let behind = next.wrapping_sub(piece.number);
+            if piece.read || piece.side != side || behind > WINDOW {
+                continue;
             }
+            if behind < piece.length {
+                return Some((at, behind as usize));
+            }
+            piece.read = true;
         }
         None
     }
 
-    /// Any piece that is kept, with what follows it no more: for when what is before it will not come.
-    pub(super) fn any_piece(&mut self) -> Option<&[u8]> {
-        let last = self.pieces_used.checked_sub(1)?;
-        let Piece { start, length, .. } = self.pieces[last];
-        self.pieces_used = last;
-        Some(&self.bytes[start..start + length])
-    }
-
-    fn remove(&mut self, at: usize) {
-        self.pieces.copy_within(at + 1..self.pieces_used, at);
-        self.pieces_used -= 1;
-        if self.pieces_used == 0 {
-            self.bytes_used = 0;
-        }
+    /// The bytes of a segment that nothing has led to.
+    pub(super) fn waiting(&self, at: usize) -> Option<&[u8]> {
+        let Entry { slot, content: Content::Segment(piece), .. } = self.entries[at] else { return None };
+        let start = usize::from(slot) * self.slot_bytes;
+        (!piece.read).then(|| &self.bytes[start..start + piece.kept as usize])
     }
 }
 
@@ -163,59 +269,127 @@ mod tests {
     use super::*;
     use crate::l7_filter::engine::EngineName;
 
-    fn buffer(bytes: usize) -> Buffer {
-        Buffer::new(bytes, &Engine::new(EngineName::Regex).unwrap()).unwrap()
+    fn buffer(packets: u8) -> Buffer {
+        Buffer::new(packets, 64, &Engine::new(EngineName::Regex).unwrap()).unwrap()
     }
 
-    /// Gives a segment, and adds to `read` what the stream goes on by.
-    fn give(buffer: &mut Buffer, sequence: u32, payload: &[u8], read: &mut Vec<u8>) -> Order {
-        let order = buffer.place(0, sequence, payload);
-        if let Order::Next(old) = order {
-            read.extend_from_slice(&payload[old..]);
-            buffer.advance(0, payload.len() - old);
-            while let Some((_, bytes)) = buffer.next_piece(0) {
-                read.extend_from_slice(bytes);
+    fn segment(number: u32, bytes: &[u8]) -> Content {
+        let length = bytes.len() as u32;
+        Content::Segment(Piece { side: 0, number, length, kept: length, read: false })
+    }
+
+    /// Looks at the packets from this one on, and adds to `read` what the stream goes on by.
+    fn look(buffer: &mut Buffer, mut at: usize, read: &mut Vec<u8>) -> Vec<Order> {
+        let mut orders = Vec::new();
+        while at < buffer.len() {
+            let order = buffer.place(at);
+            orders.push(order);
+            match order {
+                Order::Again => {
+                    buffer.remove(at);
+                    continue;
+                }
+                Order::Next(old) => {
+                    if !buffer.sides[0].begun {
+                        read.clear();
+                    }
+                    let (side, bytes) = buffer.join(at, old);
+                    side.begun = true;
+                    read.extend_from_slice(bytes);
+                    while let Some((piece, old)) = buffer.next_piece(at) {
+                        read.extend_from_slice(buffer.join(piece, old).1);
+                    }
+                }
+                Order::Early | Order::Alone(_) => {}
             }
+            at += 1;
         }
-        order
+        orders
+    }
+
+    /// Hands in a packet with this number among those that came in.
+    fn give(buffer: &mut Buffer, sequence: u64, number: u32, bytes: &[u8], read: &mut Vec<u8>) -> Vec<Order> {
+        let Some(mut at) = buffer.insert(sequence, segment(number, bytes), bytes) else { return Vec::new() };
+        if at + 1 < buffer.len() {
+            buffer.restart();
+            at = 0;
+        }
+        look(buffer, at, read)
     }
 
     #[test]
     fn segments_are_put_in_order() {
         let (mut buffer, mut read) = (buffer(8), Vec::new());
-        buffer.begin(0, u32::MAX);
-        assert_eq!(give(&mut buffer, 3, b"ef", &mut read), Order::Early);
-        assert_eq!(give(&mut buffer, 1, b"cdef", &mut read), Order::Early);
-        assert_eq!(give(&mut buffer, 20, b"xyz", &mut read), Order::NoRoom);
-        assert_eq!(give(&mut buffer, u32::MAX, b"ab", &mut read), Order::Next(0));
+        assert!(!buffer.begin(0, u32::MAX));
+        assert_eq!(give(&mut buffer, 0, 3, b"ef", &mut read), [Order::Early]);
+        assert_eq!(give(&mut buffer, 0, 1, b"cdef", &mut read), [Order::Early]);
+        assert_eq!(give(&mut buffer, 0, u32::MAX, b"ab", &mut read), [Order::Next(0)]);
         assert_eq!(read, b"abcdef");
-        assert_eq!(give(&mut buffer, 0, b"bc", &mut read), Order::Again);
-        assert_eq!(give(&mut buffer, 4, b"fgh", &mut read), Order::Next(1));
-        assert_eq!(give(&mut buffer, 900_000, b"new", &mut read), Order::Next(0));
-        assert_eq!(read, b"abcdefghnew");
+        assert_eq!(give(&mut buffer, 0, 0, b"bc", &mut read), [Order::Again]);
+        assert_eq!(give(&mut buffer, 0, 4, b"fgh", &mut read), [Order::Next(1)]);
+        assert_eq!(give(&mut buffer, 0, 900_000, b"new", &mut read), [Order::Next(0)]);
+        assert_eq!((&read[..], buffer.len()), (&b"abcdefghnew"[..], 5));
+    }
+
+    /// Without a SYN the lowest number is the beginning; with one it is that.
+    #[test]
+    fn where_a_stream_begins() {
+        let (mut buffer, mut read) = (buffer(8), Vec::new());
+        assert_eq!(give(&mut buffer, 0, 105, b"fgh", &mut read), [Order::Next(0)]);
+        assert_eq!(give(&mut buffer, 0, 100, b"abc", &mut read), [Order::Next(0)]);
+        assert_eq!(read, b"abc");
+        assert_eq!(give(&mut buffer, 0, 102, b"cdef", &mut read), [Order::Next(1)]);
+        assert_eq!(read, b"abcdefgh");
+        assert!(!buffer.begin(0, 100));
+        assert!(buffer.begin(0, 90));
+        buffer.restart();
+        read.clear();
+        assert_eq!(look(&mut buffer, 0, &mut read), [Order::Early; 3]);
+        assert_eq!((buffer.waiting(0), &read[..]), (Some(&b"fgh"[..]), &b""[..]));
     }
 
     #[test]
-    fn what_waits_in_vain_is_read_by_itself() {
-        let mut buffer = buffer(8);
-        buffer.begin(1, 0);
-        assert_eq!(buffer.place(1, 5, b"later"), Order::Early);
-        assert_eq!(buffer.any_piece(), Some(&b"later"[..]));
-        assert_eq!(buffer.any_piece(), None);
+    fn those_that_came_in_first_stay() {
+        let (mut buffer, mut read) = (buffer(3), Vec::new());
+        for (sequence, number, bytes) in [(4, 5, b"e"), (9, 6, b"f"), (7, 9, b"i"), (2, 3, b"c")] {
+            give(&mut buffer, sequence, number, bytes, &mut read);
+        }
+        assert_eq!((&read[..], buffer.last()), (&b"c"[..], 7));
+        assert!(give(&mut buffer, 8, 4, b"d", &mut read).is_empty());
+        give(&mut buffer, 3, 4, b"d", &mut read);
+        assert_eq!((&read[..], buffer.last()), (&b"cde"[..], 4));
+        buffer.forget(3);
+        read.clear();
+        assert_eq!((look(&mut buffer, 0, &mut read), &read[..]), (vec![Order::Next(0)], &b"e"[..]));
     }
 
     proptest! {
-        /// Whatever the order in which overlapping segments come, what is read is the stream as far as it has no hole.
+        /// Whatever the order in which overlapping segments are handed in, what is read is what is read when they come in order, and
+        /// that is the stream as far as it has no hole.
         #[test]
-        fn any_order(start: u32, cuts in proptest::collection::vec((0usize..60, 1usize..20), 1..30)) {
+        fn any_order(
+            start: u32,
+            begins: bool,
+            (cuts, order) in proptest::collection::vec((0usize..60, 1usize..20), 1..20)
+                .prop_flat_map(|cuts| (Just(cuts.clone()), Just((0..cuts.len()).collect::<Vec<_>>()).prop_shuffle())),
+        ) {
             let whole: Vec<u8> = (0..80).collect();
-            let (mut buffer, mut read) = (buffer(4096), Vec::new());
-            buffer.begin(0, start);
-            for (at, length) in cuts {
-                give(&mut buffer, start.wrapping_add(at as u32), &whole[at..(at + length).min(80)], &mut read);
-                prop_assert_eq!(&read[..], &whole[..read.len()]);
-                prop_assert!(buffer.pieces_used <= PIECES_MAX);
-            }
+            let run = |order: &[usize]| {
+                let (mut buffer, mut read) = (buffer(20), Vec::new());
+                if begins {
+                    buffer.begin(0, start);
+                }
+                for &packet in order {
+                    let (at, length) = cuts[packet];
+                    let bytes = &whole[at..(at + length).min(80)];
+                    give(&mut buffer, packet as u64, start.wrapping_add(at as u32), bytes, &mut read);
+                }
+                read
+            };
+            let read = run(&order);
+            let begin = if begins { 0 } else { cuts.iter().map(|&(at, _)| at).min().unwrap() };
+            prop_assert_eq!(&read[..], &whole[begin..begin + read.len()]);
+            prop_assert_eq!(&read, &run(&(0..cuts.len()).collect::<Vec<_>>()));
         }
     }
 }

@@ -4,6 +4,7 @@
 //! It is in parts, each behind a lock of its own, so that workers seldom wait for each other, though the packets of one
 //! connection may be with several of them. All memory is taken at the start.
 
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::buffer::Buffer;
@@ -13,19 +14,27 @@ use crate::service::ServiceError;
 
 /// Parts; a power of two.
 const PARTS: usize = 32;
+/// So many buffers of each part stay as they are after they were given back, for packets that were overtaken; more would only be
+/// out of the processor's caches when they are needed again.
+const KEPT: usize = 32;
 
 /// What is known of a connection.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Known {
     pub(super) state: State,
-    /// Packets that were given to the engine, or put by.
+    /// Packets that were read for it.
     pub(super) examined: u8,
-    /// A signature that has matched, but not often enough, and how often it has.
-    pub(super) candidate: u16,
-    pub(super) matched: u8,
+    /// The side and the number of its SYN, if that has come.
+    syn: Option<(bool, u32)>,
+    /// Whether a FIN or a reset has come.
+    closed: bool,
+    /// The number of its SYN among the packets that came in, or of the first that is known.
+    since: u64,
+    /// The number of the packet that brought the verdict; what came in before it may bring another.
+    pub(super) decided: u64,
     /// The buffer it was given.
     buffer: u32,
-    /// The buffer is still its own if that has this ticket; 0 if it never had one, or gave it back.
+    /// The buffer still has its packets if that has this ticket; 0 if it never had one.
     ticket: u32,
 }
 
@@ -43,6 +52,49 @@ pub(super) enum State {
     NoMatch,
 }
 
+impl State {
+    /// Whether there is a verdict.
+    #[inline]
+    pub(super) const fn is_verdict(self) -> bool {
+        matches!(self, Self::Found(_) | Self::NoMatch)
+    }
+
+    /// The protocol, where it is known.
+    #[inline]
+    pub(super) const fn protocol(self) -> Option<u8> {
+        if let Self::Found(protocol) = self { Some(protocol) } else { None }
+    }
+}
+
+impl Known {
+    /// Whether a packet with this number came in before the connection began: it is of one before it.
+    #[inline]
+    pub(super) fn is_before(&self, sequence: u64) -> bool {
+        self.syn.is_some() && sequence < self.since
+    }
+
+    /// A side has asked for a connection. True if it is another than the one that is known: that began elsewhere, is over, or had
+    /// come so far without a SYN.
+    pub(super) fn on_syn(&mut self, side: usize, number: u32, sequence: u64) -> bool {
+        let syn = Some((side == 1, number));
+        if self.syn == syn && !self.closed {
+            return false;
+        }
+        let another = self.state != State::New && sequence >= self.since;
+        (self.syn, self.since, self.closed) = (syn, sequence, false);
+        another
+    }
+
+    /// A packet of it has come, and may have closed it.
+    #[inline]
+    pub(super) fn on_packet(&mut self, sequence: u64, closes: bool) {
+        self.closed |= closes;
+        if self.syn.is_none() {
+            self.since = if self.state == State::New { sequence } else { self.since.min(sequence) };
+        }
+    }
+}
+
 /// All connections.
 pub(super) struct Connections {
     parts: Box<[Mutex<Part>]>,
@@ -52,27 +104,36 @@ pub(super) struct Connections {
 pub(super) struct Part {
     known: Memory<Known>,
     buffers: Box<[Place]>,
-    free: Vec<u32>,
+    /// Buffers that were given back, the last at the end.
+    free: VecDeque<u32>,
     /// The buffer that is taken next from a connection, where none is free.
     hand: u32,
     /// The last ticket given.
     ticket: u32,
 }
 
-/// A buffer, and the ticket of whoever it belongs to; 0 if to nobody.
+/// A buffer.
 struct Place {
+    /// The ticket of the connection whose packets are in it.
     ticket: u32,
+    /// Whether it is that connection's still, or free.
+    lent: bool,
     buffer: Buffer,
 }
 
 impl Connections {
-    /// Room for so many connections, and so many buffers of so many bytes.
+    /// Room for so many connections, and so many buffers for so many packets of so many bytes.
     ///
     /// # Errors
     /// If the engine has no memory for their streams.
-    pub(super) fn new(connections: usize, buffers: usize, bytes: usize, engine: &Engine) -> Result<Self, ServiceError> {
+    pub(super) fn new(
+        connections: usize,
+        buffers: usize,
+        (packets, bytes): (u8, usize),
+        engine: &Engine,
+    ) -> Result<Self, ServiceError> {
         let part = || {
-            let place = || Ok(Place { ticket: 0, buffer: Buffer::new(bytes, engine)? });
+            let place = || Ok(Place { ticket: 0, lent: false, buffer: Buffer::new(packets, bytes, engine)? });
             let buffers = (0..buffers.div_ceil(PARTS)).map(|_| place());
             let buffers: Box<[Place]> = buffers.collect::<Result<_, ServiceError>>()?;
             let free = (0..buffers.len() as u32).rev().collect();
@@ -100,7 +161,9 @@ impl Part {
             let place = &mut self.buffers[forgotten.buffer as usize];
             if forgotten.ticket != 0 && place.ticket == forgotten.ticket {
                 place.ticket = 0;
-                self.free.push(forgotten.buffer);
+                if core::mem::take(&mut place.lent) {
+                    self.free.push_back(forgotten.buffer);
+                }
             }
         }
         known
@@ -110,31 +173,63 @@ impl Part {
     pub(super) fn with_buffer(&mut self, key: u64) -> (&mut Known, &mut Buffer) {
         let (known, _) = self.known.get(key);
         let place = &self.buffers[known.buffer as usize];
-        if known.ticket == 0 || place.ticket != known.ticket {
-            known.buffer = self.free.pop().unwrap_or_else(|| {
+        if known.ticket == 0 || place.ticket != known.ticket || !place.lent {
+            known.buffer = free(&mut self.free).unwrap_or_else(|| {
                 self.hand = (self.hand + 1) % self.buffers.len() as u32;
                 self.hand
             });
             self.ticket = self.ticket.wrapping_add(1).max(1);
             known.ticket = self.ticket;
             let place = &mut self.buffers[known.buffer as usize];
-            place.ticket = self.ticket;
+            (place.ticket, place.lent) = (self.ticket, true);
             place.buffer.clear();
+            place.buffer.before = known.examined;
         }
         let at = known.buffer as usize;
         (known, &mut self.buffers[at].buffer)
     }
 
-    /// Takes back the buffer of a connection that has its verdict.
+    /// What is known of a connection that has given its buffer back, with that, if its packets are still there.
+    pub(super) fn kept(&mut self, key: u64) -> Option<(&mut Known, &mut Buffer)> {
+        let (known, _) = self.known.get(key);
+        let place = &mut self.buffers[known.buffer as usize];
+        (known.ticket != 0 && place.ticket == known.ticket).then_some((known, &mut place.buffer))
+    }
+
+    /// Takes back the buffer of a connection that has its verdict. Its packets stay there until another connection needs it.
     pub(super) fn give_back(&mut self, key: u64) {
         let (known, _) = self.known.get(key);
-        let ticket = core::mem::take(&mut known.ticket);
         let place = &mut self.buffers[known.buffer as usize];
-        if ticket != 0 && place.ticket == ticket {
-            place.ticket = 0;
-            self.free.push(known.buffer);
+        if known.ticket != 0 && place.ticket == known.ticket && core::mem::take(&mut place.lent) {
+            self.free.push_back(known.buffer);
         }
     }
+
+    /// Lends a connection the buffer again that it has given back, and in which its packets are still.
+    pub(super) fn lend_again(&mut self, key: u64) {
+        let (known, _) = self.known.get(key);
+        self.buffers[known.buffer as usize].lent = true;
+        self.free.retain(|&buffer| buffer != known.buffer);
+    }
+
+    /// Another connection begins between the same addresses and ports, with the packet of this number. It has of what is known of
+    /// that before it how it began, and the packets that came in later.
+    pub(super) fn begin_anew(&mut self, key: u64, sequence: u64) {
+        let (known, _) = self.known.get(key);
+        let place = &mut self.buffers[known.buffer as usize];
+        let lent = known.ticket != 0 && place.ticket == known.ticket && place.lent;
+        if lent {
+            place.buffer.forget(sequence);
+        }
+        let ticket = if lent { known.ticket } else { 0 };
+        *known = Known { state: State::New, examined: 0, decided: 0, ticket, ..*known };
+    }
+}
+
+/// A buffer that was given back a while ago, or of few the one that was so first.
+fn free(buffers: &mut VecDeque<u32>) -> Option<u32> {
+    let longest = buffers.len().saturating_sub(1 + KEPT);
+    buffers.remove(longest)
 }
 
 #[cfg(test)]
@@ -147,21 +242,31 @@ mod tests {
     /// However many connections come and go, every buffer belongs to one of them or is free.
     #[test]
     fn no_buffer_is_lost_and_none_has_two_owners() {
-        let connections = Connections::new(64, 40, 64, &Engine::new(EngineName::Regex).unwrap()).unwrap();
+        let connections = Connections::new(64, 40, (2, 64), &Engine::new(EngineName::Regex).unwrap()).unwrap();
         for number in 0..20_000_u64 {
             let key = mix(number * number % 3001);
             let mut part = connections.part(key);
             part.get(key);
             part.with_buffer(key);
-            if number % 3 == 0 {
-                part.give_back(key);
+            match number % 5 {
+                0 => part.give_back(key),
+                1 => {
+                    part.give_back(key);
+                    assert!(part.kept(key).is_some());
+                    part.lend_again(key);
+                }
+                2 => part.begin_anew(key, number),
+                _ => {}
             }
         }
         for part in &connections.parts {
             let part = part.lock().unwrap();
-            let tickets: Vec<u32> =
-                part.buffers.iter().map(|place| place.ticket).filter(|&ticket| ticket != 0).collect();
-            assert_eq!(tickets.len() + part.free.len(), part.buffers.len());
+            let mut free: Vec<u32> = part.free.iter().copied().collect();
+            free.sort_unstable();
+            let not_lent = (0..part.buffers.len()).filter(|&at| !part.buffers[at].lent);
+            assert_eq!(free, not_lent.map(|at| at as u32).collect::<Vec<_>>());
+            let lent = part.buffers.iter().filter(|place| place.lent);
+            let tickets: Vec<u32> = lent.map(|place| place.ticket).collect();
             let owners = |&ticket: &u32| part.known.values().filter(|known| known.ticket == ticket).count();
             assert!(tickets.iter().all(|ticket| owners(ticket) == 1));
         }

@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::l7_filter::Segment;
+    use crate::l7_filter::segment::Segment;
     use crate::l7_filter::table::table;
 
     struct Pair {

@@ -1,9 +1,22 @@
-//! A set of signatures.
+//! What matches: a set of signatures, and what that says of a packet.
+
+use super::table::Table;
 
 /// Which signatures match, by their indices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Matched {
     words: Box<[u64]>,
+}
+
+/// What the signatures that match say of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Said {
+    /// None matches.
+    Nothing,
+    /// It is of this protocol.
+    Protocol(u8),
+    /// This signature matches, which takes several in a row.
+    Maybe(u16),
 }
 
 impl Matched {
@@ -30,6 +43,25 @@ impl Matched {
             core::iter::successors(Some(word).filter(|&word| word != 0), next)
                 .map(move |word| at * 64 + word.trailing_zeros() as usize)
         })
+    }
+
+    /// What it says of a packet between these ports: the first of the table that is sure, else the first.
+    #[inline]
+    pub(super) fn says(&self, table: &Table, ports: (u16, u16)) -> Said {
+        let mut said = Said::Nothing;
+        for number in self.iter() {
+            let signature = &table.signatures[number];
+            if !signature.is_at(ports) {
+                continue;
+            }
+            if signature.times <= 1 {
+                return Said::Protocol(signature.protocol);
+            }
+            if said == Said::Nothing {
+                said = Said::Maybe(number as u16);
+            }
+        }
+        said
     }
 }
 

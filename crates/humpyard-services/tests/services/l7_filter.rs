@@ -1,13 +1,16 @@
 //! L7-filter.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use etherparse::{PacketBuilder, TcpHeader};
 use humpyard_core::frame::{Frame, LinkType};
 use humpyard_core::hash::mix;
 use humpyard_core::id::ServiceId;
+use humpyard_core::random::Seed;
 use humpyard_core::unit::Weight;
-use humpyard_services::{Context, DropReason, Generated, Mark, Service, Verdict, prepare};
+use humpyard_services::l7_filter::signatures;
+use humpyard_services::{Context, DropReason, Factory, Generated, Mark, Service, Verdict, prepare};
 use proptest::prelude::*;
 
 use crate::accuracy::accuracy;
@@ -246,5 +249,203 @@ proptest! {
 fn buffers_that_take_all_memory_are_refused() {
     let refused = |spec: &str| prepare(&spec.parse().unwrap()).unwrap_err().to_string();
     let error = refused("l7-filter:buffers=1048576,bytes=65535");
-    assert!(error.contains("1048576 times 65535 more than 4294967296 bytes"), "{error}");
+    assert!(error.contains("1048576 times 8 times 65535 more than 4294967296 bytes"), "{error}");
+}
+
+/// A service that marks each protocol with a weight of its own.
+fn that_tells_protocols(options: &str) -> Factory {
+    let mut names: Vec<&str> = signatures().map(|signature| signature.protocol).collect();
+    names.dedup();
+    let weights: Vec<String> = names.iter().enumerate().map(|(at, name)| format!("{name}={}", at + 1)).collect();
+    prepare(&format!("l7-filter:weight={}{options}", weights.join(";")).parse().unwrap()).unwrap()
+}
+
+/// The verdict on a connection whose packets, each with its number among those that came in, are handed to several workers in this order.
+fn verdict_in_order<'a>(
+    factory: &Factory,
+    packets: impl IntoIterator<Item = &'a (u64, Frame)>,
+    connection: u64,
+) -> Option<Weight> {
+    let mut workers = [factory.make(), factory.make(), factory.make()];
+    let mut context = of_connection(connection);
+    for (number, (sequence, frame)) in packets.into_iter().enumerate() {
+        context.sequence = *sequence;
+        workers[number % 3].process(&mut frame.clone(), &context, &mut Generated::default());
+    }
+    context.sequence = u64::MAX;
+    let mut generated = Generated::default();
+    workers[0].process(&mut tcp(true, 1, false, b""), &context, &mut generated);
+    generated.take_mark().and_then(|mark| mark.weight)
+}
+
+/// The packets of each connection of a capture, the first so many, each with its number.
+fn connections(file: &Path, most: usize) -> Vec<Vec<(u64, Frame)>> {
+    let mut connections: Vec<Vec<(u64, Frame)>> = Vec::new();
+    let (mut known, mut sequence) = (HashMap::new(), 0);
+    each_frame(file, |frame, context| {
+        let next = connections.len();
+        let at = *known.entry(context.connection).or_insert(next);
+        if at == next {
+            connections.push(Vec::new());
+        }
+        if connections[at].len() < most {
+            connections[at].push((sequence, frame.clone()));
+        }
+        sequence += 1;
+    });
+    connections
+}
+
+/// Whatever overtakes what on the way to the workers, a connection has the verdict that it has in order. Two captures are left out:
+/// in one segments repeat bytes that were there with others, in the other datagrams are known by several in a row alone, and
+/// others come between them; there a verdict may come before what would have kept it from coming.
+#[test]
+fn verdicts_of_real_connections_do_not_depend_on_order() {
+    let Some(directory) = captures("verdicts_of_real_connections_do_not_depend_on_order") else { return };
+    let factory = that_tells_protocols(",connections=128,buffers=32");
+    let mut random = Seed(1).stream("orders");
+    let (mut all, mut known) = (0, 0);
+    for file in files(&directory, &["protocols"]) {
+        if file.ends_with("heuristic_tcp_ack_payload.pcap") || file.ends_with("discord.pcap") {
+            continue;
+        }
+        for packets in connections(&file, 16) {
+            all += 1;
+            let expected = verdict_in_order(&factory, &packets, all);
+            known += u64::from(expected.is_some());
+            let mut order: Vec<&(u64, Frame)> = packets.iter().collect();
+            for round in 0..4 {
+                match round {
+                    0 => order.reverse(),
+                    _ => (1..order.len()).rev().for_each(|at| order.swap(at, random.below(at as u64 + 1) as usize)),
+                }
+                let found = verdict_in_order(&factory, order.iter().copied(), (round + 1) << 40 | all);
+                let numbers: Vec<u64> = order.iter().map(|(sequence, _)| *sequence).collect();
+                assert_eq!(found, expected, "{file:?}: {numbers:?}");
+            }
+        }
+    }
+    assert!(known > 2500, "{known} of {all}");
+}
+
+/// Both sides of a connection, each cut into segments: with a SYN or without, begun in the middle or not, and in an order of
+/// their own.
+fn made_connection() -> impl Strategy<Value = (Vec<(u64, Frame)>, Vec<usize>)> {
+    let client = prop_oneof![
+        Just(REQUEST),
+        Just(&b"\x13BitTorrent protocol\0\0\0\0\0\0\0\0and the hash"[..]),
+        Just(&b"SSH-2.0-yard_1.0\r\n"[..]),
+        Just(&b"nothing that there is a signature of"[..]),
+    ];
+    let server = prop_oneof![Just(&b"HTTP/1.1 200 OK\r\n\r\n"[..]), Just(&b"SSH-2.0-hump\r\n"[..]), Just(&b"well"[..])];
+    let cuts = || proptest::collection::vec(1usize..12, 1..6);
+    let number = prop_oneof![any::<u32>(), Just(u32::MAX - 9)];
+    let packets =
+        (client, server, cuts(), cuts(), number, 0..4usize).prop_map(|(client, server, a, b, number, begin)| {
+            let mut frames = Vec::new();
+            let syns = [flagged(true, number, "S", b""), flagged(false, !number, "SA", b"")];
+            for (from_client, bytes, cuts, start) in [(true, client, a, number), (false, server, b, !number)] {
+                let mut at = if begin == 3 { 2 } else { 0 };
+                for length in cuts.into_iter().chain([bytes.len()]) {
+                    let end = (at + length).min(bytes.len());
+                    let number = start.wrapping_add(1 + at as u32);
+                    frames.push(tcp(from_client, number, false, &bytes[at..end]));
+                    at = end;
+                }
+            }
+            (if begin < 2 { syns.to_vec() } else { Vec::new() }, frames)
+        });
+    packets.prop_flat_map(|(syns, frames)| {
+        let order = Just((0..syns.len() + frames.len()).collect::<Vec<_>>()).prop_shuffle();
+        // What one side says may come in before or after what the other says, and be reordered on its way here.
+        (Just(syns), Just(frames).prop_shuffle(), order)
+            .prop_map(|(syns, frames, order)| ((0..).zip(syns.into_iter().chain(frames)).collect(), order))
+    })
+}
+
+proptest! {
+    #[test]
+    fn verdicts_of_made_connections_do_not_depend_on_order((packets, order) in made_connection()) {
+        let factory = that_tells_protocols(",connections=128,buffers=32");
+        let in_order = verdict_in_order(&factory, &packets, 1);
+        prop_assert_eq!(verdict_in_order(&factory, order.iter().map(|&at| &packets[at]), 2), in_order);
+    }
+}
+
+/// A segment with these flags, and its number among the packets that came in.
+fn flagged(from_client: bool, number: u32, flags: &str, payload: &[u8]) -> Frame {
+    let mut frame = tcp(from_client, number, false, payload);
+    let bits = flags.bytes().map(|flag| match flag {
+        b'F' => 1,
+        b'S' => 2,
+        b'R' => 4,
+        _ => 16,
+    });
+    frame.data[14 + 20 + 13] = bits.sum();
+    frame
+}
+
+/// Ports that are used again: what was known of the connection before does not count, and what comes late of it changes nothing.
+#[test]
+fn another_connection_has_a_verdict_of_its_own() {
+    const GREETING: &[u8] = b"SSH-2.0-yard\r\n";
+    let http = || [flagged(true, 0, "S", b""), flagged(true, 1, "A", REQUEST)];
+    for (what, ending, opening, known) in [
+        ("another number", None, flagged(true, 5_000, "S", b""), true),
+        ("the same number after a FIN", Some(flagged(false, 9, "FA", b"")), flagged(true, 0, "S", b""), true),
+        ("the same number after a reset", Some(flagged(true, 9, "RA", b"")), flagged(true, 0, "S", b""), true),
+        ("the same number", None, flagged(true, 0, "S", b""), false),
+        ("the answer to a SYN", None, flagged(false, 77, "SA", b""), false),
+    ] {
+        let factory = prepare(&"l7-filter:weight=http=2;ssh=3".parse().unwrap()).unwrap();
+        let mut workers = [factory.make(), factory.make()];
+        let mut context = of_connection(1);
+        let next = flagged(false, 70_000, "A", GREETING);
+        let late = flagged(true, 1, "A", b"GET /late HTTP/1.1\r\n");
+        let packets =
+            http().into_iter().chain(ending).chain([opening, next]).enumerate().map(|(at, frame)| (at as u64, frame));
+        for (number, mut frame) in packets.chain([(1, late)]) {
+            context.sequence = number;
+            workers[number as usize % 2].process(&mut frame, &context, &mut Generated::default());
+        }
+        context.sequence = 100;
+        let mut generated = Generated::default();
+        workers[0].process(&mut flagged(true, 9, "A", b""), &context, &mut generated);
+        let weight = generated.take_mark().and_then(|mark| mark.weight);
+        assert_eq!(weight, Weight::new(if known { 3 } else { 2 }), "{what}");
+        let counted: u64 = workers.iter().map(|worker| count(&**worker, "connections")).sum();
+        assert_eq!(counted, 1 + u64::from(known), "{what}");
+    }
+}
+
+/// A verdict that another worker has counted is taken back, where an earlier packet says something else.
+#[test]
+fn an_earlier_packet_mends_a_verdict() {
+    let factory = prepare(&"l7-filter".parse().unwrap()).unwrap();
+    let mut workers = [factory.make(), factory.make()];
+    for (worker, sequence, frame) in [
+        (0, 9, udp((40_000, 40_001), b"BT-SEARCH * HTTP/1.1\r\n")),
+        (1, 4, udp((40_000, 40_001), b"M-SEARCH * HTTP/1.1\r\n")),
+    ] {
+        let context = Context { sequence, ..of_connection(1) };
+        workers[worker].process(&mut frame.clone(), &context, &mut Generated::default());
+    }
+    let mut all = BTreeMap::new();
+    for worker in &workers {
+        found(&**worker).into_iter().for_each(|(name, count)| *all.entry(name).or_insert(0) += count);
+    }
+    assert_eq!(all, [("ssdp".to_owned(), 1)].into());
+}
+
+/// Of packets that were cut off what is there is read, and they are counted; the stream goes on behind what is missing.
+#[test]
+fn packets_that_were_cut_off_are_counted() {
+    let l7 = &mut *service("l7-filter");
+    verdict(l7, &tcp(true, 0, true, b""), 1);
+    let mut cut = tcp(true, 1, false, &[b'x'; 500]);
+    cut.data.truncate(100);
+    verdict(l7, &cut, 1);
+    verdict(l7, &tcp(true, 501, false, REQUEST), 1);
+    assert_eq!((count(l7, "cut_packets"), count(l7, "reordered_packets")), (1, 0));
+    assert_eq!(found(l7), [("http".to_owned(), 1)].into());
 }
