@@ -1,7 +1,7 @@
 //! What verdicts do: drop, weigh, redirect.
 
 use humpyard_core::id::{Id, ServiceId};
-use humpyard_core::name::unknown;
+use humpyard_core::name::unknown_of_many;
 use humpyard_core::policy::ParameterValue;
 use humpyard_core::unit::Weight;
 
@@ -55,8 +55,8 @@ impl Actions {
     pub(super) fn new(table: &Table, drop: &Names, weight: &Marks, service: &Marks) -> Result<Self, ServiceError> {
         let find = |parameter: &str, name: &str| {
             let names = table.protocols.iter().map(|protocol| protocol.name);
-            let why = || format!("l7-filter: `{parameter}`: {}", unknown("protocol", name, names));
-            table.protocol(name).ok_or_else(|| ServiceError::new(why()))
+            let why = || unknown_of_many("protocol", name, names, "humpyard list protocols");
+            table.protocol(name).ok_or_else(|| ServiceError::new(format!("l7-filter: `{parameter}`: {}", why())))
         };
         let mut drops = vec![false; table.protocols.len()];
         for name in items(&drop.0) {
@@ -86,6 +86,11 @@ impl Actions {
     #[inline]
     pub(super) fn mark(&self, protocol: u8) -> Option<Mark> {
         self.marks[usize::from(protocol)]
+    }
+
+    /// Whether marks give weights.
+    pub(super) fn weigh(&self) -> bool {
+        self.marks.iter().flatten().any(|mark| mark.weight.is_some())
     }
 
     /// The services that marks name.
@@ -124,7 +129,8 @@ mod tests {
         assert_eq!(actions.mark(of("rtp")), Some(Mark { weight, service: Some(ServiceId(1)) }));
         assert_eq!((actions.mark(of("tls")), actions.services()), (None, vec![ServiceId(1)]));
         for (drop, weight, service, expected) in [
-            ("bitorrent", "", "", "`drop`: no protocol `bitorrent`; did you mean `bittorrent`?"),
+            ("bitorrent", "", "", "`drop`: no protocol `bitorrent`; did you mean `bittorrent`"),
+            ("TLS", "", "", "`drop`: no protocol `TLS`; did you mean `tls`? `humpyard list protocols` has all "),
             ("", "sip", "", "`weight`: `sip`: it reads PROTOCOL=NUMBER"),
             ("", "sip=0", "", "`weight`: `sip=0`: a weight is 1 or more"),
             ("", "", "sip=70000", "`service`: `sip=70000`: a service is 65535 at most"),
