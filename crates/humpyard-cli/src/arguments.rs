@@ -75,7 +75,7 @@ pub(crate) enum Command {
                       humpyard trace scale --factor 2.5 in.pcap more.pcap"
     )]
     Trace(TraceArguments),
-    /// List what there is: policies, services, traffic profiles, cost tables
+    /// List what there is: policies, services, traffic profiles, cost tables, protocols
     #[command(after_help = "Examples:\n  humpyard list policies\n  humpyard list services --json")]
     List(ListArguments),
     /// Print completions for a shell
@@ -960,6 +960,7 @@ pub(crate) enum Listed {
     Experiments,
     Profiles,
     Costs,
+    Protocols,
 }
 
 #[derive(Debug, Args)]

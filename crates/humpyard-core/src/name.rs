@@ -52,20 +52,39 @@ pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a s
     format!("no {what} `{name}`; {hint}{}", known.join(", "))
 }
 
+/// Says that there is no `what` of this name, which few may have been meant of too many to be named, and what names them all.
+pub fn unknown_of_many<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>, list: &str) -> String {
+    let mut like: Vec<(&str, f64)> = known.into_iter().map(|known| (known, likeness(name, known))).collect();
+    let all = like.len();
+    like.retain(|&(_, likeness)| likeness >= LIKE);
+    like.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // One that is meant for sure leaves no question.
+    let few = if like.first().is_some_and(|&(_, likeness)| likeness >= 1.0) { 1 } else { FEW };
+    let near: Vec<String> = like.iter().take(few).map(|(known, _)| format!("`{known}`")).collect();
+    let hint = if near.is_empty() { String::new() } else { format!("did you mean {}? ", near.join(", ")) };
+    format!("no {what} `{name}`; {hint}`{list}` has all {all}")
+}
+
+/// Names that are told at most of those that may have been meant.
+const FEW: usize = 3;
+/// From here on a name is like another.
+const LIKE: f64 = 0.5;
+
 /// The candidate most like `name`, if any is like it at all.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
         .map(|candidate| (candidate, likeness(name, candidate)))
-        .filter(|&(_, likeness)| likeness >= 0.5)
+        .filter(|&(_, likeness)| likeness >= LIKE)
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(candidate, _)| candidate)
 }
 
-/// From 0 to 1; the beginning of a name is as like it as a slip of the pen.
+/// From 0 to 1, whatever the case; the beginning of a name is as like it as a slip of the pen.
 fn likeness(name: &str, candidate: &str) -> f64 {
-    let edits = strsim::normalized_damerau_levenshtein(name, candidate);
-    if !name.is_empty() && candidate.starts_with(name) { edits.max(0.75) } else { edits }
+    let (name, candidate) = (name.to_lowercase(), candidate.to_lowercase());
+    let edits = strsim::normalized_damerau_levenshtein(&name, &candidate);
+    if !name.is_empty() && candidate.starts_with(&name) { edits.max(0.75) } else { edits }
 }
 
 #[cfg(test)]
@@ -79,6 +98,7 @@ mod tests {
         assert_eq!(nearest("dr", names), Some("drr"));
         assert_eq!(nearest("ever", names), Some("everest"));
         assert_eq!(nearest("sqf", names), Some("sfq"));
+        assert_eq!(nearest("DRR", names), Some("drr"));
         assert_eq!(nearest("banana", names), None);
         assert_eq!(nearest("", names), None);
     }
@@ -100,5 +120,14 @@ mod tests {
             "no fruit `aple`; did you mean `apple`? There are: apple, pear"
         );
         assert_eq!(unknown("fruit", "kiwi", ["apple"]), "no fruit `kiwi`; there are: apple");
+    }
+
+    #[test]
+    fn of_many_the_nearest_are_named() {
+        let unknown =
+            |name: &str| unknown_of_many("fruit", name, ["apple", "apples", "pear", "plea", "apply"], "fruits");
+        assert_eq!(unknown("APPLE"), "no fruit `APPLE`; did you mean `apple`? `fruits` has all 5");
+        assert_eq!(unknown("appl"), "no fruit `appl`; did you mean `apple`, `apply`, `apples`? `fruits` has all 5");
+        assert_eq!(unknown("kiwi"), "no fruit `kiwi`; `fruits` has all 5");
     }
 }

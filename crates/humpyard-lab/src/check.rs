@@ -18,7 +18,7 @@ use crate::figures::time;
 use crate::parts;
 use crate::result::RunResult;
 use crate::rule::{Ruled, service_name};
-use crate::run::{Control, check_services, clock, factories};
+use crate::run::{Control, clock, factories, services};
 use crate::topology::TopologyChoice;
 
 /// What was found out about a run that can be.
@@ -51,8 +51,10 @@ pub struct CheckedRule {
 /// Whatever would keep the run from starting.
 pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     let cores = if config.host == Host::Sim { config.cores } else { config.cores.max(1) };
-    let services = if config.host == Host::Live { factories(config).map(drop) } else { check_services(config) };
-    services?;
+    let services = match config.host {
+        Host::Live => factories(config)?.into_iter().map(Some).collect(),
+        Host::Sim => services(config)?,
+    };
     let classifier = parts::classifier(config)?;
     parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {
         let (_, records) = parts::measured(config, setup, options)?;
@@ -88,13 +90,15 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     let gets_packets = |service: usize| {
         let by_rule =
             ruled.rules.iter().enumerate().any(|(at, rule)| is_reached(at) && rule.outcome.service.index() == service);
-        by_rule || is_in_a_chain(config, &config.services[service].name)
+        let by_mark = services.iter().flatten().any(|one| one.refers_to().iter().any(|id| id.index() == service));
+        by_rule || by_mark || is_in_a_chain(config, &config.services[service].name)
     };
     let idle = (0..config.services.len()).filter(|&service| !gets_packets(service));
     warnings.extend(idle.map(|service| {
         let name = &config.services[service].name;
         format!(
-            "no packet gets the service `{name}`: the rules before take all of its packets; move or drop one of them"
+            "no packet gets the service `{name}`: the rules before take all of its packets; move or drop one of them, or send it \
+             some by a mark such as l7-filter:service=http={service}"
         )
     }));
     warnings.extend(without_effect(config));
@@ -162,6 +166,7 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
             config.policy
         ));
     }
+    warnings.extend(weights_of_marks(config));
     warnings.extend(of_one_client(config));
     if !config.local.is_empty() && !config.rules.iter().any(|rule| rule.conditions.needs_local()) {
         warnings
@@ -215,7 +220,39 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
             config.policy
         ));
     }
+    let allocates = config.policy.allocates() || config.swaps.iter().any(|(_, policy)| policy.allocates());
+    for (option, given) in
+        [("--services-per-core", config.services_per_core > 1), ("--switch-cost", config.switch_cost.is_some())]
+    {
+        if given && !allocates {
+            warnings.push(format!(
+                "{option} does nothing under `{}`, whose cores serve all services: use a policy that allocates cores, such as \
+                 everest",
+                config.policy
+            ));
+        }
+    }
     warnings
+}
+
+/// That nothing comes of the weights that services find out.
+fn weights_of_marks(config: &RunConfig) -> Option<String> {
+    // What is wrong with services is told where they are made.
+    let services = services(config).unwrap_or_default();
+    let service = services.iter().flatten().find(|service| service.weighs())?.info().name;
+    let clients = config.granularity();
+    if !config.policy.weighs() {
+        let policy = &config.policy;
+        return Some(format!(
+            "weights by marks of `{service}` do nothing under `{policy}`: name a sharing policy such as drr"
+        ));
+    }
+    (!matches!(clients, Granularity::Flow | Granularity::Connection)).then(|| {
+        format!(
+            "weights by marks of `{service}` do nothing where clients are those of `--clients {}`: use --clients flow or connection",
+            clients.name()
+        )
+    })
 }
 
 /// What was asked for and did nothing, as a run has shown.
@@ -234,7 +271,20 @@ pub fn came_to_nothing(config: &RunConfig, result: &RunResult) -> Vec<String> {
             time(duration_ns as f64)
         ));
     }
+    warnings.extend(cut_off(result));
     warnings
+}
+
+/// Services that could not read all of what they look into, for the capture had cut it off.
+fn cut_off(result: &RunResult) -> impl Iterator<Item = String> {
+    let services = result.summary.services.iter();
+    let cut = services.filter_map(|service| Some((&service.name, *service.counters.get("cut_packets")?)));
+    cut.map(|(name, packets)| {
+        format!(
+            "{packets} of the packets that `{name}` looks into were cut off when they were captured: it knows less for that; capture \
+             whole packets (tcpdump -s 0)"
+        )
+    })
 }
 
 /// Policies that were to take over later than so long after the start.

@@ -244,7 +244,9 @@ impl Ruled {
         }
         let kinds = ["any", "tcp", "udp", "icmp", "ipv4", "ipv6", "other"];
         Err(LabError::option(format!(
-            "no packet gets the service `{name}`: add a rule with service={name}; or as a kind of packet: {}",
+            "no packet gets the service `{name}`: add a rule with service={name}, or a mark such as l7-filter:service=http={}; or as \
+             a kind of packet: {}",
+            service.index(),
             unknown("kind", name, kinds)
         )))
     }

@@ -7,8 +7,10 @@ use std::thread;
 
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::measure::{Histogram, Summary};
+use humpyard_core::name::Named;
 use humpyard_core::policy::Setup;
 use humpyard_runtime::{Live, Overload, Watched, watch};
+use humpyard_services::pass::Pass;
 use humpyard_services::{Factory, prepare};
 use humpyard_sim::Simulation;
 use humpyard_traffic::pace::Pacer;
@@ -54,7 +56,8 @@ pub fn run(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, L
     }
 }
 
-/// Runs a configuration in virtual time.
+/// Runs a configuration in virtual time. Where services mark packets, which decides what becomes of later ones, their work is done:
+/// as by [`run_live`] with a virtual clock, and nothing is written.
 ///
 /// # Errors
 /// Whatever keeps the run from starting.
@@ -75,7 +78,10 @@ pub(crate) fn simulated(
     if config.cores == 0 {
         return Err(LabError::option("a simulation needs at least one core: --cores 1"));
     }
-    check_services(config)?;
+    let services = services(config)?;
+    if services.iter().flatten().any(Factory::marks) && config.rate != Rate::Line && !config.listens() {
+        return simulate_work(config, services, control);
+    }
     // First, for it names services that there are not.
     parts::costs(config)?;
     let classifier = parts::classifier(config)?;
@@ -112,14 +118,43 @@ pub(crate) fn simulated(
     })
 }
 
+/// Runs a configuration in virtual time, and does the work of its services; of those that are known by their costs alone there is none.
+fn simulate_work(
+    config: &RunConfig,
+    services: Vec<Option<Factory>>,
+    control: &mut Control<'_>,
+) -> Result<RunResult, LabError> {
+    let live = RunConfig {
+        host: Host::Live,
+        clock: Clock::Virtual,
+        in_flight: 1,
+        overload: Some(Overload::Drop),
+        longest: None,
+        output: "null:".to_owned(),
+        quarantine: None,
+        counters: false,
+        drop_privileges: false,
+        ..config.clone()
+    };
+    let services = services.into_iter().map(|service| service.unwrap_or_else(|| Factory::new("none", || Pass)));
+    let result = run_with(&live, services.collect(), control)?;
+    let environment = Environment { threads: Vec::new(), ..result.environment };
+    Ok(RunResult { host: "sim", options: config.options(), ports: PortCounts::default(), environment, ..result })
+}
+
 /// Runs a configuration on real threads, or by a virtual clock on the calling one.
 ///
 /// # Errors
 /// Whatever keeps the run from starting, and a destination that cannot be written.
 pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
-    let cores = config.cores.max(1);
     // First, for it knows best what is wrong with a service.
     let services = factories(config)?;
+    run_with(config, services, control)
+}
+
+/// As [`run_live`], with these services.
+fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    let cores = config.cores.max(1);
     let classifier = parts::classifier(config)?;
     // A wire does not wait.
     let waits = config.rate == Rate::Line && !config.listens();
@@ -251,15 +286,18 @@ fn timings(result: &RunResult, wall: Duration, decision: &Histogram) -> Measured
     Measured::of(wall, decision, result.packets.arrived, busy_ns(&result.summary))
 }
 
-/// Refuses parameters that a service does not take. A service that is known by its cost alone has none.
-pub(crate) fn check_services(config: &RunConfig) -> Result<(), LabError> {
+/// The services of a run; none of one that is known by its cost alone, which has no parameters.
+///
+/// # Errors
+/// Parameters that a service does not take, and marks that name a service that there is not.
+pub(crate) fn services(config: &RunConfig) -> Result<Vec<Option<Factory>>, LabError> {
     let known = humpyard_services::entries();
-    for choice in &config.services {
-        if !choice.work.parameters.is_empty() || known.iter().any(|entry| entry.name == choice.work.name) {
-            prepare(&choice.work)?;
-        }
-    }
-    Ok(())
+    let is_known = |work: &Named| !work.parameters.is_empty() || known.iter().any(|entry| entry.name == work.name);
+    let prepared =
+        config.services.iter().map(|choice| is_known(&choice.work).then(|| prepare(&choice.work)).transpose());
+    let services: Vec<Option<Factory>> = prepared.collect::<Result<_, _>>()?;
+    check_marks(services.iter().flatten(), services.len())?;
+    Ok(services)
 }
 
 /// The clock of a live run.
@@ -277,16 +315,22 @@ pub(crate) fn clock(config: &RunConfig, setup: &Setup<'_>) -> Result<humpyard_ru
 pub(crate) fn factories(config: &RunConfig) -> Result<Vec<Factory>, LabError> {
     let prepared = config.services.iter().map(|choice| prepare(&choice.work));
     let factories: Vec<Factory> = prepared.collect::<Result<_, _>>()?;
-    for factory in &factories {
-        if let Some(service) = factory.refers_to().iter().find(|service| service.index() >= factories.len()) {
+    check_marks(factories.iter(), factories.len())?;
+    Ok(factories)
+}
+
+/// Refuses marks that name a service beyond so many.
+fn check_marks<'a>(factories: impl Iterator<Item = &'a Factory>, services: usize) -> Result<(), LabError> {
+    for factory in factories {
+        if let Some(service) = factory.refers_to().iter().find(|service| service.index() >= services) {
             return Err(LabError::option(format!(
                 "{}: marks send packets to service {service}, and the last of this run is service {}",
                 factory.info().name,
-                factories.len() - 1
+                services - 1
             )));
         }
     }
-    Ok(factories)
+    Ok(())
 }
 
 /// Time that all cores together were busy.

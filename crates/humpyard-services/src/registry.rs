@@ -62,8 +62,8 @@ fn entry<S: Build>() -> Entry {
 
 fn prepare_one<S: Build>(pairs: &[(String, String)]) -> Result<Factory, ServiceError> {
     let service = S::new(&S::Params::from_pairs(S::INFO.name, pairs)?)?;
-    let refers_to = service.refers_to();
-    Ok(Factory { refers_to, ..Factory::with_info(S::INFO, move || service.clone()) })
+    let (refers_to, weighs) = (service.refers_to(), service.weighs());
+    Ok(Factory { refers_to, weighs, ..Factory::with_info(S::INFO, move || service.clone()) })
 }
 
 /// Every service, in reading order.
@@ -90,6 +90,7 @@ pub fn prepare(named: &Named) -> Result<Factory, ServiceError> {
 pub struct Factory {
     info: Info,
     refers_to: Vec<ServiceId>,
+    weighs: bool,
     make: Arc<dyn Fn() -> Box<dyn Service> + Send + Sync>,
 }
 
@@ -128,7 +129,7 @@ impl Factory {
     }
 
     fn with_info<S: Service + 'static>(info: Info, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
-        Self { info, refers_to: Vec::new(), make: Arc::new(move || Box::new(make())) }
+        Self { info, refers_to: Vec::new(), weighs: false, make: Arc::new(move || Box::new(make())) }
     }
 
     /// What is made; of a service that is not of the list no more than its name is known.
@@ -139,6 +140,16 @@ impl Factory {
     /// The services that its marks name: a driver that lacks one must refuse it.
     pub fn refers_to(&self) -> &[ServiceId] {
         &self.refers_to
+    }
+
+    /// Whether its marks give weights.
+    pub fn weighs(&self) -> bool {
+        self.weighs
+    }
+
+    /// Whether it may mark packets.
+    pub fn marks(&self) -> bool {
+        self.weighs || !self.refers_to.is_empty()
     }
 
     /// A new instance.

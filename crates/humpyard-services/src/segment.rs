@@ -6,8 +6,8 @@ use humpyard_core::frame::Frame;
 use humpyard_core::hash::mix;
 use humpyard_core::packet::Part;
 
-use crate::ip::{IpPacket, protocol};
-use crate::service::Context;
+use crate::ip::{IpPacket, is_complete, protocol};
+use crate::service::{Context, Counter, DropReason};
 
 /// Flags of a TCP header (RFC 9293, section 3.1).
 pub(crate) mod flag {
@@ -54,6 +54,24 @@ impl Segment {
     pub(crate) fn addresses(&self, frame: &Frame) -> (IpAddr, IpAddr) {
         self.packet.addresses(frame)
     }
+}
+
+/// Whether the capture cut a frame off before the flags of its TCP header, or before it was known to have one.
+pub(crate) fn is_cut(frame: &Frame) -> bool {
+    if is_complete(frame) {
+        return false;
+    }
+    match IpPacket::find(frame) {
+        Err(reason) => reason == DropReason::Truncated,
+        Ok(packet) => packet
+            .upper(frame)
+            .is_none_or(|upper| upper.first && upper.protocol == protocol::TCP && upper.end - upper.start <= FLAGS_AT),
+    }
+}
+
+/// The counter of packets of which a service could not read what it looks at, for the capture cut them off; none if there were none.
+pub(crate) fn cut_packets(count: u64) -> Option<Counter> {
+    (count > 0).then(|| Counter::new("cut_packets", count))
 }
 
 /// A hash of an address.

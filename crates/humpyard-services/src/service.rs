@@ -100,6 +100,11 @@ pub trait Build: Service + Clone + Sync + 'static {
     fn refers_to(&self) -> Vec<ServiceId> {
         Vec::new()
     }
+
+    /// Whether its marks give weights.
+    fn weighs(&self) -> bool {
+        false
+    }
 }
 
 /// Why a service could not be made: what was given, and what is accepted.

@@ -25,6 +25,7 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
         Listed::Experiments => experiments()?,
         Listed::Profiles => values(&traffic::generate::entries())?,
         Listed::Costs => costs(),
+        Listed::Protocols => protocols(),
     };
     if arguments.common.json {
         output::print_json(&entries)?;
@@ -103,6 +104,12 @@ fn experiments() -> Result<Vec<Value>, Failure> {
         entry["parameters"] = json!([]);
     }
     Ok(entries)
+}
+
+/// The protocols that `l7-filter` knows, as entries.
+fn protocols() -> Vec<Value> {
+    let entry = |(name, source): (&str, &str)| json!({"name": name, "family": "protocol", "summary": source});
+    services::l7_filter::protocols().map(entry).collect()
 }
 
 fn costs() -> Vec<Value> {

@@ -7,6 +7,7 @@ use humpyard::frame::Frame;
 use humpyard::traffic::{CaptureReader, Source};
 use serde_json::Value;
 
+use crate::simulated::figures;
 use crate::support::{assert_balanced, captures, directory, document, good, number, run};
 
 /// The frames of a capture.
@@ -153,6 +154,98 @@ fn verdicts_drop_weigh_and_redirect() {
     assert!(weighed(",8]}}") > 30 && weighed(",4]}}") > 15, "{} {}", weighed(",8]}}"), weighed(",4]}}"));
     // The journal replays: the scheduler answers the same.
     good(directory.path(), "replay it.journal");
+    // The simulation follows marks too: it does the work of services that give some.
+    let words = words.replacen("run", "sim", 1).replace("--clock virtual --workers", "--cores");
+    let simulated = document(directory.path(), &words.replace("it.journal", "sim.journal"));
+    assert_eq!(simulated["host"], "sim");
+    assert_eq!(figures(&simulated), figures(&result));
+    assert!(journal == fs::read_to_string(directory.path().join("sim.journal")).expect("a journal"));
+    let compared = words.replace("--journal it.journal", "--policy hrw").replacen("sim", "compare", 1);
+    assert_eq!(figures(&document(directory.path(), &compared)["runs"][0]), figures(&result));
+}
+
+/// What a command that goes well says on the standard error.
+fn told(directory: &Path, words: &str) -> String {
+    let said = run(directory, &words.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    said.err
+}
+
+/// A capture cut by its snap length is told, where a service looks into what is missing.
+#[test]
+fn packets_that_were_cut_off_are_told() {
+    let Some(traces) = captures("packets_that_were_cut_off_are_told") else { return };
+    let directory = directory();
+    let capture = traces.join("protocols/alexa-app.pcapng").display().to_string();
+    good(directory.path(), &format!("trace cut {capture} --snap 80 --output cut.pcapng"));
+    for service in ["l7-filter", "dpi", "portscan"] {
+        let said =
+            |input: &str| told(directory.path(), &format!("run --input {input} --policy hrw --services {service}"));
+        let warning = format!("of the packets that `{service}` looks into were cut off when they were captured");
+        assert_eq!(said("cut.pcapng").contains(&warning), service != "portscan", "{service}");
+        assert!(!said(&capture).contains("cut off"), "{service}");
+    }
+    let words = "sim --input cut.pcapng --policy drr --clients flow --services l7-filter:weight=tls=3";
+    assert!(told(directory.path(), words).contains("cut off when they were captured"));
+}
+
+/// What marks do not do is told, and what is wrong with them refused, by every command.
+#[test]
+fn marks_without_effect_are_told() {
+    let directory = directory();
+    let input = "--input gen:poisson:packets=9";
+    for command in ["run --workers 0", "sim"] {
+        for (options, words) in [
+            (
+                "--policy hrw --services l7-filter:weight=tls=3",
+                "weights by marks of `l7-filter` do nothing under `hrw`",
+            ),
+            (
+                "--policy drr --clients service --services udp=forward,any=l7-filter:weight=tls=3",
+                "do nothing where clients are those of `--clients service`",
+            ),
+            ("--policy hrw --services-per-core 2", "--services-per-core does nothing under `hrw`"),
+            ("--policy drr --switch-cost 9us", "--switch-cost does nothing under `drr`"),
+        ] {
+            let said = told(directory.path(), &format!("{command} {input} {options}"));
+            assert!(said.contains(words), "{command} {options}: {said}");
+        }
+        for options in
+            ["--policy drr --clients flow --services l7-filter:weight=tls=3", "--policy everest --switch-cost 9us"]
+        {
+            let said = told(directory.path(), &format!("{command} {input} {options}"));
+            assert!(!said.contains("do nothing") && !said.contains("does nothing"), "{command} {options}: {said}");
+        }
+    }
+    for command in ["sim", "compare --policy rr"] {
+        let words = format!("{command} {input} --policy hrw --services l7-filter:service=http=4");
+        let said = run(directory.path(), &words.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(said.code, Some(2), "{said:?}");
+        said.assert_one_line(&["l7-filter: marks send packets to service 4", "the last of this run is service 0"]);
+    }
+    let words = format!("sim {input} --policy hrw --services any=l7-filter,rest=forward");
+    let said = run(directory.path(), &words.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(said.code, Some(2), "{said:?}");
+    said.assert_one_line(&[
+        "no packet gets the service `rest`: add a rule with service=rest, or a mark such as l7-filter:service=http=1",
+    ]);
+}
+
+/// The protocols that marks can name are listed.
+#[test]
+fn protocols_are_listed() {
+    let directory = directory();
+    let protocols = document(directory.path(), "list protocols");
+    let names: Vec<&str> =
+        protocols.as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
+    assert!(names.len() > 150 && names.contains(&"tls"), "{names:?}");
+    let said = run(
+        directory.path(),
+        &["run", "--input", "gen:poisson", "--policy", "hrw", "--services", "l7-filter:drop=TLS"],
+    );
+    assert_eq!(said.code, Some(2));
+    said.assert_one_line(&["no protocol `TLS`; did you mean `tls`?", "`humpyard list protocols` has all"]);
+    assert!(said.err.len() < 160, "{}", said.err);
 }
 
 /// Alarms are in the result, and what they are about can be dropped; by any number of workers.

@@ -33,7 +33,7 @@ fn a_seed_gives_one_result_byte_for_byte() {
 }
 
 /// What is alike, whoever runs it: neither its options, nor what only services know.
-fn figures(result: &Value) -> Value {
+pub(crate) fn figures(result: &Value) -> Value {
     let mut figures = stable(result.clone());
     let keys = figures.as_object_mut().expect("an object");
     for key in ["host", "options", "packets"] {

@@ -34,8 +34,9 @@ use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, MatchKind, PatternSet};
 
 use self::signatures::{SIGNATURES, Signature, Transport};
-use crate::ip::{IpPacket, protocol};
+use crate::ip::{IpPacket, is_complete, protocol};
 use crate::memory::Memory;
+use crate::segment::cut_packets;
 use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
 
 params! {
@@ -164,6 +165,8 @@ struct Counts {
     forgotten: u64,
     examined_packets: u64,
     examined_bytes: u64,
+    /// Packets that were to be looked into, of which not all bytes were captured.
+    cut_packets: u64,
 }
 
 impl fmt::Debug for Dpi {
@@ -209,12 +212,19 @@ impl Dpi {
     }
 
     fn inspect(&mut self, frame: &Frame, connection: u64) -> Result<(), DropReason> {
-        let Some(segment) = Segment::of(frame) else { return Ok(()) };
+        let cut = u64::from(!is_complete(frame));
+        let Some(segment) = Segment::of(frame) else {
+            self.counts.cut_packets += cut;
+            return Ok(());
+        };
         let (known, forgotten) = self.memory.get(connection);
         self.counts.forgotten += u64::from(forgotten.is_some_and(|known| known.state == State::Open));
         if known.state == State::New {
             known.state = State::Open;
             self.counts.connections += 1;
+        }
+        if known.state == State::Open {
+            self.counts.cut_packets += cut;
         }
         if known.state == State::Open && !segment.payload.is_empty() {
             let payload = &segment.payload[..segment.payload.len().min(self.bytes)];
@@ -314,7 +324,7 @@ impl Service for Dpi {
     }
 
     fn counters(&self) -> Vec<Counter> {
-        let Counts { connections, unknown, forgotten, examined_packets, examined_bytes } = self.counts;
+        let Counts { connections, unknown, forgotten, examined_packets, examined_bytes, .. } = self.counts;
         let open = self.memory.values().filter(|known| known.state == State::Open).count() as u64;
         let mut counters = vec![
             Counter::new("connections", connections),
@@ -323,6 +333,7 @@ impl Service for Dpi {
             Counter::new("examined_packets", examined_packets),
             Counter::new("examined_bytes", examined_bytes),
         ];
+        counters.extend(cut_packets(self.counts.cut_packets));
         let found = self.table.protocols.iter().zip(&self.found).filter(|&(_, &count)| count > 0);
         counters
             .extend(found.map(|(name, &count)| Counter::new(format!("protocol_{}", name.replace('-', "_")), count)));

@@ -10,6 +10,7 @@ use super::matched::{Matched, Said};
 use super::segment::Segment;
 use super::table::{Table, Transport, table};
 use super::tally::Tally;
+use crate::ip::is_complete;
 use crate::service::Context;
 
 /// What an instance has for itself.
@@ -30,7 +31,7 @@ pub(super) struct Counts {
     pub(super) examined_bytes: u64,
     /// Packets that came before what belongs before them.
     pub(super) reordered_packets: u64,
-    /// Packets that were looked into, of which not all bytes were captured.
+    /// Packets of connections without a verdict, of which not all bytes were captured.
     pub(super) cut_packets: u64,
     pub(super) marked_packets: u64,
 }
@@ -50,6 +51,7 @@ impl Inspector {
         let mut part = shared.connections.part(key);
         let known = part.get(key);
         let (before, decided) = (known.state, known.decided);
+        self.counts.cut_packets += u64::from(!before.is_verdict() && !is_complete(frame));
         let Some(segment) = segment else { return before.protocol() };
         let over = before.is_verdict() && sequence >= decided;
         if known.is_before(sequence) || over && !segment.opens && !segment.closes {
@@ -125,9 +127,7 @@ impl Inspector {
             Content::Datagram(self.matched.says(self.table, segment.ports))
         };
         let kept = if segment.transport == Transport::Tcp { payload } else { &[] };
-        let at = buffer.insert(sequence, content, kept)?;
-        self.counts.cut_packets += u64::from(segment.cut);
-        Some(at)
+        buffer.insert(sequence, content, kept)
     }
 
     /// Reads the packets from this one on, all before which have been, up to the one that settles it.

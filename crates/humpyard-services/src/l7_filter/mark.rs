@@ -1,7 +1,7 @@
 //! What verdicts do: drop, weigh, redirect, mark for others.
 
 use humpyard_core::id::{Id, ServiceId};
-use humpyard_core::name::unknown;
+use humpyard_core::name::unknown_of_many;
 use humpyard_core::policy::ParameterValue;
 use humpyard_core::unit::Weight;
 
@@ -61,8 +61,8 @@ impl Actions {
     ) -> Result<Self, ServiceError> {
         let find = |parameter: &str, name: &str| {
             let names = table.protocols.iter().map(|protocol| protocol.name);
-            let why = || format!("l7-filter: `{parameter}`: {}", unknown("protocol", name, names));
-            table.protocol(name).ok_or_else(|| ServiceError::new(why()))
+            let why = || unknown_of_many("protocol", name, names, "humpyard list protocols");
+            table.protocol(name).ok_or_else(|| ServiceError::new(format!("l7-filter: `{parameter}`: {}", why())))
         };
         let mut drops = vec![false; table.protocols.len()];
         for name in items(&drop.0) {
@@ -97,6 +97,11 @@ impl Actions {
     #[inline]
     pub(super) fn mark(&self, protocol: u8) -> Option<Mark> {
         self.marks[usize::from(protocol)]
+    }
+
+    /// Whether marks give weights.
+    pub(super) fn weigh(&self) -> bool {
+        self.marks.iter().flatten().any(|mark| mark.weight.is_some())
     }
 
     /// The services that marks name.
@@ -151,7 +156,8 @@ mod tests {
         assert!(actions.mark(of("sip")).unwrap().fwmark.is_none());
         assert_eq!((actions.mark(of("tls")), actions.services()), (None, vec![ServiceId(1)]));
         for (drop, weight, service, fwmark, expected) in [
-            ("bitorrent", "", "", "", "`drop`: no protocol `bitorrent`; did you mean `bittorrent`?"),
+            ("bitorrent", "", "", "", "`drop`: no protocol `bitorrent`; did you mean `bittorrent`"),
+            ("TLS", "", "", "", "`drop`: no protocol `TLS`; did you mean `tls`? `humpyard list protocols` has all "),
             ("", "sip", "", "", "`weight`: `sip`: it reads PROTOCOL=NUMBER"),
             ("", "sip=0", "", "", "`weight`: `sip=0`: a weight is 1 or more"),
             ("", "", "", "sip=-1", "`fwmark`: `sip=-1`: it reads PROTOCOL=NUMBER"),

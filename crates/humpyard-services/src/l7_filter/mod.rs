@@ -66,6 +66,7 @@ use self::inspector::{Counts, Inspector};
 use self::mark::Actions;
 use self::table::table;
 use self::tally::Tally;
+use crate::segment::cut_packets;
 use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
 
 params! {
@@ -82,7 +83,7 @@ params! {
         buffers: u64 = 4_096, in 32..=1_048_576;
         /// What reads the bytes.
         engine: EngineName = EngineName::Regex;
-        /// Protocols whose connections are dropped.
+        /// Protocols whose connections are dropped; `humpyard list protocols` has their names.
         drop: Names = Names(String::new());
         /// Protocols whose clients get a weight.
         weight: Marks = Marks(String::new());
@@ -107,6 +108,11 @@ pub struct ListedSignature {
     pub transport: &'static str,
     /// A regular expression over bytes, to be matched from the first on.
     pub pattern: &'static str,
+}
+
+/// Every protocol that can be known, by its name, with the document that its messages are written down in.
+pub fn protocols() -> impl Iterator<Item = (&'static str, &'static str)> {
+    table().protocols.iter().map(|protocol| (protocol.name, protocol.source))
 }
 
 /// Every signature, in the order in which they count.
@@ -174,6 +180,10 @@ impl Build for L7Filter {
     fn refers_to(&self) -> Vec<ServiceId> {
         self.shared.actions.services()
     }
+
+    fn weighs(&self) -> bool {
+        self.shared.actions.weigh()
+    }
 }
 
 impl L7Filter {
@@ -202,16 +212,16 @@ impl Service for L7Filter {
         reported.take(&self.shared.verdicts);
         let (no_match, found) = reported.counts();
         let &Counts { connections, examined_packets, examined_bytes, .. } = counts;
-        let &Counts { reordered_packets, cut_packets, marked_packets, .. } = counts;
+        let &Counts { reordered_packets, marked_packets, .. } = counts;
         let mut counters = vec![
             Counter::new("connections", connections),
             Counter::new("no_match", no_match),
             Counter::new("examined_packets", examined_packets),
             Counter::new("examined_bytes", examined_bytes),
             Counter::new("reordered_packets", reordered_packets),
-            Counter::new("cut_packets", cut_packets),
             Counter::new("marked_packets", marked_packets),
         ];
+        counters.extend(cut_packets(counts.cut_packets));
         let found = table().protocols.iter().zip(found).filter(|&(_, count)| count > 0);
         let name = |name: &str| format!("protocol_{}", name.replace('-', "_"));
         counters.extend(found.map(|(protocol, count)| Counter::new(name(protocol.name), count)));

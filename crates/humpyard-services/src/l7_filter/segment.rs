@@ -3,12 +3,8 @@
 use humpyard_core::frame::Frame;
 
 use super::table::Transport;
-use crate::ip::{IpPacket, is_complete, protocol};
-
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
+use crate::ip::{IpPacket, protocol};
+use crate::segment::flag::{ACK, FIN, RST, SYN};
 
 /// What one packet carries, and where it belongs.
 pub(super) struct Segment<'a> {
@@ -19,8 +15,6 @@ pub(super) struct Segment<'a> {
     pub(super) payload: &'a [u8],
     /// How much there was on the wire.
     pub(super) length: u32,
-    /// Whether the capture cut the packet off.
-    pub(super) cut: bool,
     /// Of TCP: the side that sends it, and the sequence number of its first byte.
     pub(super) side: usize,
     pub(super) number: u32,
@@ -42,7 +36,6 @@ impl<'a> Segment<'a> {
             ports,
             payload,
             length: payload.len() as u32,
-            cut: !is_complete(frame),
             side: 0,
             number: 0,
             begins: false,

@@ -54,7 +54,7 @@ use self::victims::{Limits, Victims};
 use self::windows::{Step, Windows};
 use crate::alarms::{Alarms, Seen, lock};
 use crate::packet_time::PacketTime;
-use crate::segment::{Segment, flag, hash};
+use crate::segment::{Segment, cut_packets, flag, hash, is_cut};
 use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
 
 params! {
@@ -163,13 +163,15 @@ pub struct Portscan {
     attempts: u64,
     /// Those of them at addresses that nobody has.
     attempts_unused: u64,
+    /// Packets of which too little was captured to tell whether they are attempts.
+    cut_packets: u64,
     seen: Seen,
 }
 
 impl Clone for Portscan {
     /// An instance like it, which has seen no frame.
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), attempts: 0, attempts_unused: 0, seen: self.seen.anew() }
+        Self::with(Arc::clone(&self.shared), self.seen.anew())
     }
 }
 
@@ -208,7 +210,7 @@ impl Build for Portscan {
             victims: Mutex::new(Victims::new(limits, params.history as usize, sources)),
             alarms: Mutex::new(Alarms::new(params.alarms as usize)),
         };
-        Ok(Self { shared: Arc::new(shared), attempts: 0, attempts_unused: 0, seen: Seen::new(params.alarms as usize) })
+        Ok(Self::with(Arc::new(shared), Seen::new(params.alarms as usize)))
     }
 }
 
@@ -218,6 +220,10 @@ fn seconds(value: f64) -> Time {
 }
 
 impl Portscan {
+    fn with(shared: Arc<Shared>, seen: Seen) -> Self {
+        Self { shared, attempts: 0, attempts_unused: 0, cut_packets: 0, seen }
+    }
+
     /// Takes in an attempt; whether it is part of a scan that there is an alarm about.
     fn attempt(&mut self, source: IpAddr, host: IpAddr, port: u16, time: Time) -> bool {
         self.attempts += 1;
@@ -260,7 +266,10 @@ impl Portscan {
 
 impl Service for Portscan {
     fn process(&mut self, frame: &mut Frame, context: &Context, _: &mut Generated) -> Verdict {
-        let Some(segment) = Segment::of(frame, context) else { return Verdict::Forward };
+        let Some(segment) = Segment::of(frame, context) else {
+            self.cut_packets += u64::from(is_cut(frame));
+            return Verdict::Forward;
+        };
         if segment.has(flag::ACK | flag::RST) {
             return Verdict::Forward;
         }
@@ -274,6 +283,7 @@ impl Service for Portscan {
         if !self.shared.unused.is_empty() {
             counters.push(Counter::new("attempts_unused", self.attempts_unused));
         }
+        counters.extend(cut_packets(self.cut_packets));
         counters.extend(self.seen.counters(&lock(&self.shared.alarms)));
         counters
     }

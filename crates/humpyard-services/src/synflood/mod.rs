@@ -51,7 +51,7 @@ use self::cusum::{Cusum, Judgement, Limits, ONE};
 use self::frequent::Frequent;
 use crate::alarms::{Alarms, Seen, lock};
 use crate::packet_time::PacketTime;
-use crate::segment::{Segment, flag};
+use crate::segment::{Segment, cut_packets, flag, is_cut};
 use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
 
 params! {
@@ -176,13 +176,15 @@ pub struct Synflood {
     /// What came to this instance.
     openings: u64,
     closings: u64,
+    /// Packets of which too little was captured to tell whether they open or close a connection.
+    cut_packets: u64,
     seen: Seen,
 }
 
 impl Clone for Synflood {
     /// An instance like it, which has seen no frame.
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), openings: 0, closings: 0, seen: self.seen.anew() }
+        Self::with(Arc::clone(&self.shared), self.seen.anew())
     }
 }
 
@@ -215,11 +217,15 @@ impl Build for Synflood {
         };
         let closing = if params.reset { flag::FIN | flag::RST } else { flag::FIN };
         let shared = Shared { period, closing, drop: params.drop, state: Mutex::new(state) };
-        Ok(Self { shared: Arc::new(shared), openings: 0, closings: 0, seen: Seen::new(params.alarms as usize) })
+        Ok(Self::with(Arc::new(shared), Seen::new(params.alarms as usize)))
     }
 }
 
 impl Synflood {
+    fn with(shared: Arc<Shared>, seen: Seen) -> Self {
+        Self { shared, openings: 0, closings: 0, cut_packets: 0, seen }
+    }
+
     /// Ends the periods that are over when a segment of this time comes.
     fn close_until(&mut self, state: &mut State, time: Time) {
         let now = state.time.advance(time);
@@ -272,7 +278,10 @@ impl Synflood {
 
 impl Service for Synflood {
     fn process(&mut self, frame: &mut Frame, context: &Context, _: &mut Generated) -> Verdict {
-        let Some(segment) = Segment::of(frame, context) else { return Verdict::Forward };
+        let Some(segment) = Segment::of(frame, context) else {
+            self.cut_packets += u64::from(is_cut(frame));
+            return Verdict::Forward;
+        };
         if !segment.has(flag::SYN | self.shared.closing) {
             return Verdict::Forward;
         }
@@ -291,6 +300,7 @@ impl Service for Synflood {
                 seen.raise(&mut state.alarms, flood, time, openings);
             }
         }
+        counters.extend(cut_packets(self.cut_packets));
         counters.extend(seen.counters(&state.alarms));
         counters
     }

@@ -442,10 +442,13 @@ fn an_earlier_packet_mends_a_verdict() {
 fn packets_that_were_cut_off_are_counted() {
     let l7 = &mut *service("l7-filter");
     verdict(l7, &tcp(true, 0, true, b""), 1);
-    let mut cut = tcp(true, 1, false, &[b'x'; 500]);
-    cut.data.truncate(100);
-    verdict(l7, &cut, 1);
+    // Within what it carries, behind its TCP header, and within that.
+    for captured in [100, 54, 40] {
+        let mut cut = tcp(true, 1, false, &[b'x'; 500]);
+        cut.data.truncate(captured);
+        verdict(l7, &cut, 1);
+    }
     verdict(l7, &tcp(true, 501, false, REQUEST), 1);
-    assert_eq!((count(l7, "cut_packets"), count(l7, "reordered_packets")), (1, 0));
+    assert_eq!((count(l7, "cut_packets"), count(l7, "reordered_packets")), (3, 0));
     assert_eq!(found(l7), [("http".to_owned(), 1)].into());
 }
