@@ -313,3 +313,27 @@ impl Measured {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_packet_of_a_queue_has_one_verdict() {
+        let packets = PacketCounts {
+            arrived: 10,
+            forwarded: 6,
+            processed: 8,
+            dropped: BTreeMap::from([("buffer_full", 2)]),
+            dropped_out: BTreeMap::from([("rule_denied", 1), ("output_down", 1)]),
+            ..PacketCounts::of(&Account::default())
+        };
+        assert!(packets.balance());
+        let ports = |discarded| PortCounts {
+            received: vec![Received { port: "nfqueue:7".into(), frames: 10, ..Received::default() }],
+            sent: vec![Sent { port: "nfqueue:7".into(), frames: 6, down: 1, discarded, ..Sent::default() }],
+        };
+        assert!(ports(3).agree(&packets));
+        assert!(!ports(2).agree(&packets) && !ports(4).agree(&packets));
+    }
+}
