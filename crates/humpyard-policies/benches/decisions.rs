@@ -5,8 +5,8 @@
 //! packet of each of 100,000 connections. Sharing by estimates: one always-ready client is picked,
 //! dispatched, completed and offered again; packets of 640 to 15,140 ns, weights 1 to 10, visited in the policy's order, while time
 //! passes, and packets that use up to a tenth more or less than estimated. The figures include the loop that feeds them, some
-//! 2 ns. By applications: 16 cores take turns, each packet that goes is followed by another, of an application that is drawn.
-//! Allocation: all decisions for a packet, from its arrival to its completion; `static`, which decides nothing, shows what the
+//! 2 ns. By applications: 16 cores take turns, each packet that goes is followed by another, of an application that is drawn. An
+//! estimator learns from a packet, or estimates one. Allocation: all decisions for a packet, from its arrival to its completion; `static`, which decides nothing, shows what the
 //! loop takes of that.
 
 use std::collections::VecDeque;
@@ -18,7 +18,8 @@ use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
-    Allocate, Build, Cause, CoreView, Machine, Params, ServiceSetup, Setup, Share, Steer, Target, Topology, View,
+    Allocate, Build, Cause, CoreView, Estimate, Machine, Params, ServiceSetup, Setup, Share, Steer, Target, Topology,
+    View,
 };
 use humpyard_core::rendezvous::Rendezvous;
 use humpyard_core::storage::IdSet;
@@ -27,6 +28,7 @@ use humpyard_policies::allocate::{
     cohort::Cohort, cohort_e::CohortE, everest::Everest, everest_ae::EverestAe, everest_env::EverestEnv,
     everest_ld::EverestLd, quantum::Quantum, seda::Seda, r#static::Static,
 };
+use humpyard_policies::estimate::least_squares::{LeastSquares, LeastSquaresParams};
 use humpyard_policies::share::{efq::Efq, efq_warm::EfqWarm, lap::Lap, lap::LapParams};
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
@@ -320,6 +322,27 @@ fn share_by_applications(criterion: &mut Criterion) {
     }
 }
 
+/// A packet is done, and its service's line is learned anew; and a packet is estimated.
+fn estimate(criterion: &mut Criterion) {
+    let mut estimator = LeastSquares::new(&LeastSquaresParams::default(), &setup(1, 1, &[])).expect("defaults fit");
+    let packets: Vec<Packet> =
+        (0..1024).map(|i| Packet { length: 64 + (mix(i) % 1437) as u32, ..Packet::default() }).collect();
+    let mut next = 0;
+    criterion.bench_function("estimate/least-squares/update", |bencher| {
+        bencher.iter(|| {
+            next = (next + 1) % packets.len();
+            let packet = &packets[next];
+            estimator.on_completion(packet, 320 + 13 * u64::from(packet.length) / 10, false);
+        });
+    });
+    criterion.bench_function("estimate/least-squares/estimate", |bencher| {
+        bencher.iter(|| {
+            next = (next + 1) % packets.len();
+            black_box(estimator.estimate(&packets[next]))
+        });
+    });
+}
+
 /// Cores that serve packets of 10 us, at two thirds of their capacity, and switch between services.
 struct Cores<A> {
     policy: A,
@@ -514,6 +537,7 @@ criterion_group!(
     allocate::<EverestEnv>,
     share_by_estimates::<Efq>,
     share_by_estimates::<EfqWarm>,
-    share_by_applications
+    share_by_applications,
+    estimate
 );
 criterion_main!(benches);

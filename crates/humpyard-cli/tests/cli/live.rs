@@ -19,7 +19,9 @@ fn every_policy_forwards_a_real_capture_with_any_number_of_workers() {
     let policies = document(directory.path(), "list policies");
     let policies = policies.as_array().expect("a list");
     assert!(policies.len() >= 7);
-    for policy in policies.iter().map(|policy| policy["name"].as_str().expect("a name")) {
+    // Only a simulation knows all packets beforehand.
+    let names = policies.iter().map(|policy| policy["name"].as_str().expect("a name")).filter(|&name| name != "t-opt");
+    for policy in names {
         for workers in 0..=3 {
             let words =
                 format!("run --input {capture} --output out.pcap --policy {policy} --workers {workers} --quiet");

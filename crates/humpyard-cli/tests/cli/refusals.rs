@@ -171,6 +171,9 @@ fn usage_of_single_commands() {
         ("run --policy hrw --input gen:poisson --for soon", &["a time has a unit", "soon"]),
         ("run --policy hrw --input gen:poisson --overload panic", &["--overload", "wait, drop"]),
         ("run --policy hrw --input gen:poisson --cores 2", &["--cores"]),
+        ("run --policy t-opt --input gen:poisson", &["`t-opt` must know all packets", "use `humpyard sim`"]),
+        ("sim --policy lap --input gen:poisson --swap 1ms=t-opt", &["`t-opt` must know all packets", "--policy"]),
+        ("sim --policy efq-lap:high=2,low=2 --input gen:poisson", &["efq-lap: `low` must be less than `high`"]),
         ("run --policy hrw --input gen:poisson --clock wall", &["--clock", "real, virtual"]),
         (
             "run --policy hrw --input gen:poisson --output out.pcap --clock virtual --rate line",

@@ -14,6 +14,7 @@ mod gr3_surfaces;
 mod gr3_web_servers;
 mod kept;
 mod page;
+mod predictive;
 mod ps_hrw;
 mod reproduce;
 mod table;
@@ -121,6 +122,7 @@ pub fn all() -> Vec<&'static dyn Experiment> {
         .chain(ps_hrw::all())
         .chain(yim::all())
         .chain(everest::all())
+        .chain(predictive::all())
         .collect()
 }
 

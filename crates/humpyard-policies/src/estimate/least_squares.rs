@@ -13,11 +13,14 @@
 //!
 //! **Invariants.** Nothing is learned from a packet on a cold core but what cold costs.
 //!
+//! With `group` a unit is a point when its last part is done, and its fixed part is taken to be in its first part; parts of a flow
+//! are taken to be done in their order. Kinds of units, such as types of frames, are told apart as services.
+//!
 //! **Departures.** Until two lengths were seen the slope is the table's, and until the first packet all is.
 
 use humpyard_core::cost::LinearCost;
-use humpyard_core::id::{IdVec, ServiceId};
-use humpyard_core::packet::Packet;
+use humpyard_core::id::{FlowId, IdVec, ServiceId};
+use humpyard_core::packet::{Packet, Part};
 use humpyard_core::params;
 use humpyard_core::policy::{Build, BuildError, Estimate, Family, Info, Policy, Setup};
 use humpyard_core::unit::Work;
@@ -27,6 +30,9 @@ params! {
     pub struct LeastSquaresParams {
         /// By what factor a point counts less with each later one; 1 never forgets.
         forgetting: f64 = 0.999, in 0.5..=1.0;
+        /// Whether the parts of a longer unit, such as a frame of a film, are one point together: the line is then over the length
+        /// of whole units.
+        group: bool = false;
     }
 }
 
@@ -111,17 +117,39 @@ impl Line {
     }
 }
 
+/// The parts of a unit that are done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unit {
+    length: u64,
+    work: Work,
+    /// Whether the core was cold for one of them.
+    cold: bool,
+}
+
 /// Lines learned from what packets did cost.
 #[derive(Clone, Debug)]
 pub struct LeastSquares {
     forgetting: f64,
     lines: IdVec<ServiceId, Line>,
+    /// By flow, the unit that is under way; empty where parts do not count together.
+    units: IdVec<FlowId, Unit>,
 }
 
 impl LeastSquares {
     /// What a cold core is believed to add to a packet of this service.
     pub fn cold(&self, service: ServiceId) -> Work {
         self.lines[service].cold as Work
+    }
+
+    #[inline]
+    fn learn(&mut self, service: ServiceId, length: u64, used: Work, cold: bool) {
+        let (length, work) = (length as f64, used as f64);
+        let line = &mut self.lines[service];
+        if cold {
+            line.learn_cold(length, work);
+        } else {
+            line.learn(self.forgetting, length, work);
+        }
     }
 
     /// The variance of the work of a service's packets about its line.
@@ -143,7 +171,8 @@ impl Build for LeastSquares {
 
     fn new(params: &LeastSquaresParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let lines = setup.estimates.iter().map(|&table| Line::new(table)).collect();
-        Ok(Self { forgetting: params.forgetting, lines })
+        let flows = if params.group { setup.flows } else { 0 };
+        Ok(Self { forgetting: params.forgetting, lines, units: IdVec::from_fn(flows, |_| Unit::default()) })
     }
 }
 
@@ -159,17 +188,30 @@ impl Policy for LeastSquares {
 impl Estimate for LeastSquares {
     #[inline]
     fn estimate(&self, packet: &Packet) -> Work {
+        let length = f64::from(packet.length);
+        let line = &self.lines[packet.service];
+        let is_later_part = matches!(packet.part, Part::Middle | Part::Last) && self.units.get(packet.flow).is_some();
+        let work = if is_later_part { line.parts().1 * length } else { line.at(length) };
         // Rounded to the nearest; a cast of a negative is 0.
-        ((self.lines[packet.service].at(f64::from(packet.length)) + 0.5) as Work).max(1)
+        ((work + 0.5) as Work).max(1)
     }
 
+    #[inline]
     fn on_completion(&mut self, packet: &Packet, used: Work, cold: bool) {
-        let (length, work) = (f64::from(packet.length), used as f64);
-        let line = &mut self.lines[packet.service];
-        if cold {
-            line.learn_cold(length, work);
-        } else {
-            line.learn(self.forgetting, length, work);
+        if packet.part == Part::Whole || self.units.get(packet.flow).is_none() {
+            self.learn(packet.service, u64::from(packet.length), used, cold);
+            return;
+        }
+        let unit = &mut self.units[packet.flow];
+        if packet.part == Part::First {
+            *unit = Unit::default();
+        }
+        unit.length += u64::from(packet.length);
+        unit.work += used;
+        unit.cold |= cold;
+        if packet.part == Part::Last {
+            let Unit { length, work, cold } = core::mem::take(unit);
+            self.learn(packet.service, length, work, cold);
         }
     }
 }
@@ -182,7 +224,8 @@ mod tests {
     use humpyard_core::random::Seed;
 
     fn estimator(forgetting: f64) -> LeastSquares {
-        LeastSquares::new(&LeastSquaresParams { forgetting }, &setup(1, 1, &[])).unwrap()
+        LeastSquares::new(&LeastSquaresParams { forgetting, ..LeastSquaresParams::default() }, &setup(1, 1, &[]))
+            .unwrap()
     }
 
     fn packet(length: u32) -> Packet {
@@ -298,5 +341,59 @@ mod tests {
         let line = learned(1.0, &points(20_000, 320.0, 1.3, 60.0));
         // Uniform over ±60: 60² / 3.
         assert!((line.variance() / 1200.0 - 1.0).abs() < 0.05, "{}", line.variance());
+    }
+
+    /// Frames of 1 to 20 packets, of which the first takes 900 more: one line for frames, which the parts have between them.
+    #[test]
+    fn parts_of_a_unit_are_one_point() {
+        let params = LeastSquaresParams { forgetting: 1.0, group: true };
+        let mut grouped = LeastSquares::new(&params, &setup(1, 2, &[])).unwrap();
+        let mut single = estimator(1.0);
+        let mut random = Seed(5).stream("frames");
+        let part =
+            |flow: u32, length: u32, part: Part| Packet { flow: FlowId(flow), length, part, ..Packet::default() };
+        for _ in 0..500 {
+            // Two flows at a time.
+            let packets = [2 + random.below(19), 2 + random.below(19)];
+            for number in 0..20 {
+                for flow in 0..2u32 {
+                    let last = packets[flow as usize] - 1;
+                    let kind = match number {
+                        0 => Part::First,
+                        number if number == last => Part::Last,
+                        number if number < last => Part::Middle,
+                        _ => continue,
+                    };
+                    let packet = part(flow, 100 + random.below(1400) as u32, kind);
+                    let used = 2 * u64::from(packet.length) + if number == 0 { 900 } else { 0 };
+                    grouped.on_completion(&packet, used, false);
+                    single.on_completion(&packet, used, false);
+                    grouped.check();
+                }
+            }
+        }
+        let of = |estimator: &LeastSquares| {
+            [Part::First, Part::Middle, Part::Last].map(|kind| estimator.estimate(&part(0, 1000, kind)))
+        };
+        assert_eq!(of(&grouped), [2900, 2000, 2000]);
+        assert!(of(&single).iter().all(|&estimate| estimate > 2030 && estimate < 2200), "{:?}", of(&single));
+    }
+
+    /// A unit with a cold part teaches what cold costs, and nothing else.
+    #[test]
+    fn a_unit_with_a_cold_part_is_cold() {
+        let params = LeastSquaresParams { forgetting: 1.0, group: true };
+        let mut grouped = LeastSquares::new(&params, &setup(1, 1, &[])).unwrap();
+        for cold in [false, true] {
+            for part in [Part::First, Part::Last] {
+                let packet = Packet { length: 100, part, ..Packet::default() };
+                grouped.on_completion(
+                    &packet,
+                    if cold && part == Part::First { 260 } else { 100 },
+                    cold && part == Part::First,
+                );
+            }
+        }
+        assert_eq!((grouped.lines[ServiceId(0)].points, grouped.cold(ServiceId(0))), (1.0, 10));
     }
 }

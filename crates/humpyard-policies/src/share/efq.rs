@@ -190,7 +190,8 @@ impl Build for Efq {
         ],
         complexity: "O(log n)",
     };
-    const VARIANTS: &'static [&'static str] = &["clock=work,charge-cold=false", "total=7", "eligible=false", "order=median"];
+    const VARIANTS: &'static [&'static str] =
+        &["clock=work,charge-cold=false", "total=7", "eligible=false", "order=median"];
 
     fn new(params: &EfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let total = match params.total {
@@ -413,7 +414,8 @@ mod tests {
     use humpyard_core::unit::WorkUnit;
     use humpyard_testkit::{Event, History, Player, Shape};
 
-    const EFQ: EfqParams = EfqParams { clock: Clock::Auto, total: Auto::Auto, eligible: true, charge_cold: true, order: Order::Mean };
+    const EFQ: EfqParams =
+        EfqParams { clock: Clock::Auto, total: Auto::Auto, eligible: true, charge_cold: true, order: Order::Mean };
     const CORE: CoreId = CoreId(0);
 
     /// A packet that comes at the start: its client, its estimate and what it uses.
@@ -624,6 +626,42 @@ mod tests {
                     assert!(
                         strayed * total <= allowed * total + errors * own * others,
                         "{client} and {other} of {weights:?}: {strayed}, and {allowed} is allowed, with errors {errors}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Heavy tails, and estimates that say nothing: a client is never ahead of its share by more than a packet, so nobody is behind
+    /// by more than a packet of each of the others. What was estimated is not in that bound.
+    #[test]
+    fn wrong_estimates_do_not_make_it_unfair() {
+        let mut random = Seed(1).stream("efq/wrong");
+        for weights in random_weights("efq/wrong", 200, 8, 20) {
+            let mut job = |client| {
+                let used = 100 * 10_000 / (1 + random.below(10_000));
+                let estimate = [1, 100, 1_000_000, random.below(10_000) + 1][random.below(4) as usize];
+                (client, estimate as u32, used.max(1))
+            };
+            let jobs: Vec<Job> = (0..60 * weights.len()).map(|number| job(number % weights.len())).collect();
+            let total = weights.iter().map(|&weight| u64::from(weight)).sum();
+            let longest = |client| jobs.iter().filter(|job| job.0 == client).map(|job| job.2).max().unwrap();
+            let others = |client| (0..weights.len()).filter(|&other| other != client).map(longest).sum::<u64>();
+            let params = EfqParams { total: Auto::Given(total), ..EFQ };
+            let (mut used, mut packets) = (vec![0; weights.len()], vec![0; weights.len()]);
+            for (client, start, end) in serve::<Efq>(&params, &weights, Ties::Highest, &jobs) {
+                used[client] += end - start;
+                packets[client] += 1;
+                if packets.contains(&60) {
+                    break;
+                }
+                for other in (0..weights.len()).filter(|&other| other != client) {
+                    let [own, their] = [client, other].map(|client| u64::from(weights[client]));
+                    let ahead = (used[client] * their).saturating_sub(used[other] * own);
+                    let allowed = longest(client) * their + others(other) * own;
+                    assert!(
+                        ahead <= allowed,
+                        "{client} before {other} of {weights:?}: {ahead}, and {allowed} is allowed"
                     );
                 }
             }

@@ -86,7 +86,8 @@ impl Build for EfqLap {
         promises: &[Promise::WorkConserving],
         complexity: "O(N + log n)",
     };
-    const VARIANTS: &'static [&'static str] = &["high=1,low=0", "high=3,low=2,hysteresis=0", "charge-cold=false,high=4"];
+    const VARIANTS: &'static [&'static str] =
+        &["high=1,low=0", "high=3,low=2,hysteresis=0", "charge-cold=false,high=4"];
 
     fn new(params: &EfqLapParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let &EfqLapParams { high, low, hysteresis, charge_cold } = params;
@@ -370,7 +371,10 @@ mod tests {
                     if came - (served.len() as u64) < 300 && step < 5500 {
                         let client = random.below(20) as u32;
                         let packet = Packet { length: 50 + random.below(50) as u32, ..packet(client, 0, 0) };
-                        assert!(matches!(scheduler.on_arrival(now, packet), humpyard_core::mechanism::Arrival::Queued(_)));
+                        assert!(matches!(
+                            scheduler.on_arrival(now, packet),
+                            humpyard_core::mechanism::Arrival::Queued(_)
+                        ));
                         came += 1;
                     }
                 }

@@ -65,13 +65,8 @@ impl Build for Lap {
         promises: &[Promise::WorkConserving],
         complexity: "O(N + log n)",
     };
-    const VARIANTS: &'static [&'static str] = &[
-        "visible=3",
-        "visible=7,hysteresis=0",
-        "rule=exhaustive",
-        "rule=round",
-        "rule=largest-remainder,visible=9",
-    ];
+    const VARIANTS: &'static [&'static str] =
+        &["visible=3", "visible=7,hysteresis=0", "rule=exhaustive", "rule=round", "rule=largest-remainder,visible=9"];
 
     fn new(params: &LapParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         Ok(Self {

@@ -224,7 +224,8 @@ impl<I: Id + Display> Partition<I> {
         let cores = self.pulling.len() as u128;
         let lack = |id: I| {
             let Application { work: own, cores: held, .. } = self.applications[id];
-            let (whole, rest) = (u128::from(own) * cores / u128::from(work), u128::from(own) * cores % u128::from(work));
+            let (whole, rest) =
+                (u128::from(own) * cores / u128::from(work), u128::from(own) * cores % u128::from(work));
             let up = match self.rule {
                 Rule::Round => 2 * rest >= u128::from(work),
                 _ => rounded_up.is_some_and(|last| (Reverse(rest), id) <= last),
@@ -255,7 +256,11 @@ impl<I: Id + Display> Partition<I> {
         let (mut reached, mut missed) = (0, work);
         while missed - reached > 1 {
             let middle = (reached + missed) / 2;
-            if reach(middle) >= left { reached = middle } else { missed = middle }
+            if reach(middle) >= left {
+                reached = middle
+            } else {
+                missed = middle
+            }
             steps::taken(self.applications.len());
         }
         let above = reach(reached + 1);
@@ -308,7 +313,11 @@ impl<I: Id + Display> Partition<I> {
 
     /// Panics unless all agrees, and applications have this work, and all together so much.
     pub(super) fn check(&self, work_of: impl Fn(I) -> Work, total: Work) {
-        assert_eq!(self.applications.iter().map(|application| application.work).sum::<Work>(), total, "work that waits");
+        assert_eq!(
+            self.applications.iter().map(|application| application.work).sum::<Work>(),
+            total,
+            "work that waits"
+        );
         assert!(self.holders.iter().map(|holder| holder.cores as usize).sum::<usize>() <= self.warm.len());
         for id in self.applications.ids() {
             let application = &self.applications[id];

@@ -1,0 +1,439 @@
+//! Figures 2 and 3 and table 1: what packets take over their length, what a cold engine adds, and what estimators make of it.
+
+use core::sync::atomic::AtomicBool;
+use core::time::Duration;
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::id::ServiceId;
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Build, Estimate, Setup};
+use humpyard_core::random::Seed;
+use humpyard_policies::estimate::least_squares::{LeastSquares, LeastSquaresParams};
+
+use super::super::{About, Column, Experiment, Row, Scale, Table, TableRow, Verdict, short};
+use super::costs::{Machine, NAMES, noise};
+use super::machine::{ENGINES, drawn, mean_work, thirty};
+use super::{DRAWS, PAPER};
+use crate::LabError;
+use crate::calibrate::{CalibrateOptions, Calibration, LENGTHS, LineFit, calibrate, parse_services};
+use crate::plot::{Axis, Bar, BarGroup, BarPlot, Line, LinePlot, Point, Svg};
+
+/// A figure: how its data come about, and what is said of them.
+pub(super) struct Figure {
+    id: &'static str,
+    figure: &'static str,
+    title: &'static str,
+    description: &'static str,
+    columns: &'static [Column],
+    /// Whether services are measured.
+    is_timed: bool,
+    run: fn(Scale, usize, Seed) -> Result<Vec<Row>, LabError>,
+    verdicts: fn(&Table) -> Vec<Verdict>,
+    plot: fn(&str, &Table) -> Svg,
+}
+
+pub(super) static FIGURES: [Figure; 3] = [
+    Figure {
+        id: "predictive-fig2",
+        figure: "figure 2",
+        title: "processing time over the length of packets",
+        description: "`table 1` are times drawn about its lines at speed 10, 25 % more or less for compress and 5 % for the others, 64 of each \
+                      length, and the range that leaves out 5 % on either side. `measured` are this project's services on this \
+                      machine, as `humpyard calibrate` measures them: medians of batches, and what leaves out 10 % of them on either \
+                      side. Lines are by the medians of slopes.",
+        columns: &TIMES,
+        is_timed: true,
+        run: times,
+        verdicts: linear,
+        plot: by_length,
+    },
+    Figure {
+        id: "predictive-fig3",
+        figure: "figure 3",
+        title: "what a cold cache adds",
+        description: "`measured` is what a packet of 512 bytes takes longer on this machine after one of another service (the median over \
+                      services), and after 512 KiB, 2 MiB and 16 MiB of memory were touched; `table 1` is the paper's. What is \
+                      measured at other lengths is not known: that the penalty does not depend on the length is assumed, as in the \
+                      paper.",
+        columns: &PENALTIES,
+        is_timed: true,
+        run: penalties,
+        verdicts: dearer,
+        plot: by_cause,
+    },
+    Figure {
+        id: "predictive-table1",
+        figure: "table 1",
+        title: "costs of the applications, and what least squares finds of them",
+        description: "Times are drawn about the lines of table 1 at speed 10, without noise and with it; the estimator sees 1,000 packets of 64 \
+                      to 1,500 bytes, one in eight on a cold engine, and forgets nothing.",
+        columns: &LEARNED,
+        is_timed: false,
+        run: learned,
+        verdicts: recovered,
+        plot: lines_learned,
+    },
+];
+
+const TABLE: &str = "table 1";
+const MEASURED: &str = "measured";
+const TIMES: [Column; 9] = [
+    Column::text("source"),
+    Column::text("application"),
+    Column::real("bytes"),
+    Column::real("median_ns"),
+    Column::real("low_ns"),
+    Column::real("high_ns"),
+    Column::real("fixed_ns"),
+    Column::real("per_byte_ns"),
+    Column::real("r_squared"),
+];
+const PENALTIES: [Column; 5] = [
+    Column::text("source"),
+    Column::text("application"),
+    Column::text("after"),
+    Column::real("penalty_ns"),
+    Column::real("work_ns"),
+];
+const LEARNED: [Column; 11] = [
+    Column::text("application"),
+    Column::real("noise"),
+    Column::integer("draw"),
+    Column::real("fixed_us"),
+    Column::real("per_byte_ns"),
+    Column::real("cold_us"),
+    Column::real("gamma"),
+    Column::real("fixed_learned_us"),
+    Column::real("per_byte_learned_ns"),
+    Column::real("cold_learned_us"),
+    Column::real("error_max"),
+];
+/// Bytes out for each that comes in, by table 1, of the applications in order; of compression the mean of what it says.
+const GAMMA: [f64; 4] = [1.0, 1.0, 0.235, 1.14];
+/// Table 1 itself: alpha, beta and pi in us on an engine of 167 MHz.
+const TABLE_1: [(f64, f64, f64); 4] =
+    [(51.0, 0.0, 70.0), (320.0, 1.3, 170.0), (970.0, 7.6, 950.0), (320.0, 9.2, 175.0)];
+/// Drawn times of each length.
+const SAMPLES: usize = 64;
+/// Bytes of the packets on which cold engines are measured.
+const COLD_BYTES: u32 = 512;
+
+/// What services take on this machine.
+fn measure(scale: Scale, seed: Seed) -> Result<Calibration, LabError> {
+    let longest = Duration::from_secs(scale.pick(5, 24));
+    let services = parse_services(&NAMES.join(","))?;
+    let options = CalibrateOptions { services, longest, matrix: false, seed };
+    calibrate(&options, &AtomicBool::new(false), &mut |_, _, _| ())
+}
+
+fn times(scale: Scale, _: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
+    let mut rows = Vec::new();
+    let mut random = seed.stream("predictive/figure-2");
+    for name in NAMES {
+        let draw = |length: usize| -> Vec<f64> {
+            let mut times: Vec<f64> =
+                (0..SAMPLES).map(|_| drawn(&mut random, Machine::Paper, name, length as u32) as f64).collect();
+            times.sort_by(f64::total_cmp);
+            times
+        };
+        let drawn: Vec<Vec<f64>> = LENGTHS.map(draw).into_iter().collect();
+        let points = LENGTHS
+            .iter()
+            .zip(&drawn)
+            .flat_map(|(&length, times)| times.iter().map(move |&time| (length as f64, time)));
+        let fit = LineFit::of(&points.collect::<Vec<_>>());
+        for (&length, times) in LENGTHS.iter().zip(&drawn) {
+            let at = |part: f64| times[((SAMPLES - 1) as f64 * part).round() as usize];
+            rows.push(time_row(TABLE, name, length as f64, [at(0.5), at(0.05), at(0.95)], &fit));
+        }
+    }
+    for service in measure(scale, seed)?.services {
+        for point in &service.points {
+            let times = [point.median_ns, point.p10_ns, point.p90_ns];
+            rows.push(time_row(MEASURED, &service.service, point.length_bytes, times, &service.fit));
+        }
+    }
+    Ok(rows)
+}
+
+fn time_row(source: &str, name: &str, bytes: f64, [median, low, high]: [f64; 3], fit: &LineFit) -> Row {
+    vec![
+        source.into(),
+        name.into(),
+        bytes.into(),
+        median.into(),
+        low.into(),
+        high.into(),
+        fit.fixed_ns.into(),
+        fit.per_byte_ns.into(),
+        fit.r_squared.into(),
+    ]
+}
+
+/// Figure 2.
+fn linear(data: &Table) -> Vec<Verdict> {
+    let of = |source: &str, name: &str, column: &str| {
+        let mut rows = data.rows_of("source", source);
+        rows.find(|row| row.text("application") == name).map_or(f64::NAN, |row| row.number(column))
+    };
+    let mut verdicts = Vec::new();
+    for source in [TABLE, MEASURED] {
+        let explained = |name| of(source, name, "r_squared");
+        let slope = 1500.0 * of(source, "forward", "per_byte_ns") / of(source, "forward", "fixed_ns");
+        let claims = [
+            (
+                "R^2 of encrypt".to_owned(),
+                "more than 0.98".to_owned(),
+                explained("encrypt"),
+                explained("encrypt") > 0.98,
+            ),
+            ("R^2 of fec".to_owned(), "more than 0.98".to_owned(), explained("fec"), explained("fec") > 0.98),
+            (
+                "R^2 of compress".to_owned(),
+                format!("less than that of encrypt and fec, {}", short(explained("encrypt").min(explained("fec")))),
+                explained("compress"),
+                explained("compress") < explained("encrypt").min(explained("fec")),
+            ),
+            ("1,500 bytes of forward over its fixed part".to_owned(), "less than 0.05".to_owned(), slope, slope < 0.05),
+        ];
+        verdicts.extend(claims.map(|(claim, expected, found, holds)| {
+            let claim = format!("{source}: {claim}");
+            // Times depend on the machine.
+            if source == TABLE {
+                Verdict::of(claim, expected, short(found), holds)
+            } else {
+                let said = if holds { "inside" } else { "outside" };
+                Verdict::measured(claim, expected, format!("{}: {said}", short(found)))
+            }
+        }));
+    }
+    verdicts
+}
+
+fn by_length(title: &str, data: &Table) -> Svg {
+    let line = |name: &'static str| {
+        let rows = data.rows_of("source", MEASURED).filter(|row| row.text("application") == name);
+        let point = |row: TableRow<'_>| Point {
+            x: row.number("bytes"),
+            y: row.number("median_ns"),
+            error: Some((row.number("low_ns"), row.number("high_ns"))),
+        };
+        Line { name: name.to_owned(), points: rows.map(point).collect() }
+    };
+    LinePlot {
+        title: title.to_owned(),
+        description: "Services of this machine: medians, and what leaves out 10 % on either side.".to_owned(),
+        x: Axis::linear("bytes", |bytes| format!("{bytes:.0}")),
+        y: Axis::linear("processing time, in ns", short),
+        lines: NAMES.map(line).into_iter().collect(),
+    }
+    .svg()
+}
+
+fn penalties(scale: Scale, _: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
+    let mut rows = Vec::new();
+    let mut push = |source: &str, name: &str, after: String, penalty: f64, work: f64| {
+        rows.push(vec![source.into(), name.into(), after.into(), penalty.into(), work.into()]);
+    };
+    for name in NAMES {
+        let cost = Machine::Paper.cost(name);
+        push(TABLE, name, "another application".to_owned(), cost.cold as f64, cost.work(COLD_BYTES) as f64);
+    }
+    for service in measure(scale, seed)?.services {
+        let work = service.fit.at(f64::from(COLD_BYTES));
+        push(MEASURED, &service.service, "another application".to_owned(), service.cold_ns, work);
+        for evicted in &service.evicted {
+            push(MEASURED, &service.service, format!("{} KiB touched", evicted.bytes >> 10), evicted.penalty_ns, work);
+        }
+    }
+    Ok(rows)
+}
+
+/// Throughput of engines that are always cold over that of engines that never are, for the packets of figures 10 to 12.
+fn all_cold(machine: Machine) -> f64 {
+    let costs = thirty(machine);
+    let cold = costs.iter().map(|cost| cost.cold as f64).sum::<f64>() / costs.len() as f64;
+    mean_work(machine) / (mean_work(machine) + cold)
+}
+
+/// Figure 3.
+fn dearer(data: &Table) -> Vec<Verdict> {
+    let all = all_cold(Machine::Paper);
+    let mut verdicts = vec![Verdict::of(
+        "table 1: throughput of engines that are always cold over that of engines that never are",
+        "0.852 within 0.01",
+        short(all),
+        (all - 0.852).abs() <= 0.01,
+    )];
+    for name in NAMES {
+        let measured: Vec<_> = data.rows_of("source", MEASURED).filter(|row| row.text("application") == name).collect();
+        let said = |row: &TableRow<'_>| format!("{} ns after {}", short(row.number("penalty_ns")), row.text("after"));
+        let found = measured.iter().map(said).collect::<Vec<_>>().join(", ");
+        let lost = measured.last().map_or(f64::NAN, |row| row.number("penalty_ns"));
+        verdicts.push(Verdict::of(
+            format!("measured: {name} takes longer when all caches are lost"),
+            "more than 0 ns",
+            format!("{found}, of {} ns", short(measured.first().map_or(f64::NAN, |row| row.number("work_ns")))),
+            lost > 0.0,
+        ));
+    }
+    verdicts.push(Verdict::measured(
+        "calibrated costs: throughput of engines that are always cold over that of engines that never are; and where caches are lost",
+        "0.852 with table 1",
+        format!("{} and {}, on {ENGINES} engines as on one", short(all_cold(Machine::Here)), short(all_cold(Machine::HereEvicted))),
+    ));
+    verdicts
+}
+
+fn by_cause(title: &str, data: &Table) -> Svg {
+    let group = |name: &'static str| {
+        let rows = data.rows_of("source", MEASURED).filter(|row| row.text("application") == name);
+        let bar = |row: TableRow<'_>| Bar {
+            name: row.text("after").to_owned(),
+            value: row.number("penalty_ns"),
+            error: None,
+        };
+        BarGroup { name: name.to_owned(), bars: rows.map(bar).collect() }
+    };
+    BarPlot {
+        title: title.to_owned(),
+        description: "Services of this machine, packets of 512 bytes.".to_owned(),
+        value: Axis::linear("longer, in ns", short),
+        groups: NAMES.map(group).into_iter().collect(),
+    }
+    .svg()
+}
+
+fn learned(_: Scale, part: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
+    let mut rows = Vec::new();
+    for (name, gamma) in NAMES.into_iter().zip(GAMMA) {
+        for strays in [0.0, noise(name)] {
+            let cost = Machine::Paper.cost(name);
+            // What it is told of before it has seen anything is wrong.
+            let wrong = [LinearCost { fixed: 1, per_byte_milli: 1, cold: 0 }];
+            let setup = Setup { estimates: &wrong, ..Setup::default() };
+            let mut estimator =
+                LeastSquares::new(&LeastSquaresParams { forgetting: 1.0, ..LeastSquaresParams::default() }, &setup)?;
+            let mut random = seed.stream(&format!("predictive/table-1/{part}"));
+            let packet = |length: u32| Packet { length, ..Packet::default() };
+            for number in 0..1_000 {
+                let length = 64 + random.below(1_437) as u32;
+                let used =
+                    if strays > 0.0 { drawn(&mut random, Machine::Paper, name, length) } else { cost.work(length) };
+                let cold = number % 8 == 7;
+                estimator.on_completion(&packet(length), used + if cold { cost.cold } else { 0 }, cold);
+            }
+            let at = |length: u32| estimator.estimate(&packet(length)) as f64;
+            let slope = (at(1_500) - at(0)) / 1_500.0;
+            let error = |length: usize| (at(length as u32) / cost.work(length as u32) as f64 - 1.0).abs();
+            rows.push(vec![
+                name.into(),
+                strays.into(),
+                (part + 1).into(),
+                (cost.fixed as f64 / 1e3).into(),
+                (cost.per_byte_milli as f64 / 1e3).into(),
+                (cost.cold as f64 / 1e3).into(),
+                gamma.into(),
+                (at(0) / 1e3).into(),
+                slope.into(),
+                (estimator.cold(ServiceId(0)) as f64 / 1e3).into(),
+                LENGTHS.into_iter().map(error).fold(0.0, f64::max).into(),
+            ]);
+        }
+    }
+    Ok(rows)
+}
+
+/// Table 1.
+fn recovered(data: &Table) -> Vec<Verdict> {
+    let constants = NAMES.iter().zip(TABLE_1).all(|(name, (alpha, beta, pi))| {
+        // A tenth, in ns.
+        let expected = LinearCost {
+            fixed: (100.0 * alpha) as u64,
+            per_byte_milli: (1e5 * beta) as u64,
+            cold: (100.0 * pi) as u64,
+        };
+        Machine::Paper.cost(name) == expected
+    });
+    let of = |column: &'static str, noisy: bool, name: Option<&'static str>| {
+        data.rows()
+            .filter(move |row| {
+                (row.number("noise") > 0.0) == noisy && name.is_none_or(|name| row.text("application") == name)
+            })
+            .map(move |row| row.number(column))
+            .fold(0.0, f64::max)
+    };
+    let exact = of("error_max", false, None);
+    let mut verdicts = vec![
+        Verdict::of(
+            "costs `predictive` are those of table 1 at speed 10",
+            "alpha, beta and pi of all four",
+            if constants { "all of them" } else { "others" },
+            constants,
+        ),
+        Verdict::of(
+            "without noise: the greatest error of an estimate after 1,000 packets",
+            "at most 0.01",
+            short(exact),
+            exact <= 0.01,
+        ),
+    ];
+    verdicts.extend(NAMES.map(|name| {
+        let error = of("error_max", true, Some(name));
+        let allowed = if name == "compress" { 0.05 } else { 0.01 };
+        let claim =
+            format!("with {} % of noise: the greatest error of an estimate of {name}", short(100.0 * noise(name)));
+        Verdict::of(claim, format!("at most {allowed}"), short(error), error <= allowed)
+    }));
+    verdicts
+}
+
+fn lines_learned(title: &str, data: &Table) -> Svg {
+    let line = |name: &'static str, is_learned: bool| {
+        let row = data.rows_of("application", name).find(|row| row.number("noise") > 0.0).expect("a row of each");
+        let [fixed, per_byte] =
+            if is_learned { ["fixed_learned_us", "per_byte_learned_ns"] } else { ["fixed_us", "per_byte_ns"] };
+        let at = |bytes: f64| (bytes, row.number(fixed) + bytes * row.number(per_byte) / 1e3).into();
+        let name = if is_learned { format!("{name}, learned") } else { name.to_owned() };
+        Line { name, points: vec![at(64.0), at(1_500.0)] }
+    };
+    LinePlot {
+        title: title.to_owned(),
+        description: "Table 1 at speed 10, and what least squares makes of 1,000 packets with noise.".to_owned(),
+        x: Axis::linear("bytes", |bytes| format!("{bytes:.0}")),
+        y: Axis::linear("processing time, in us", short),
+        lines: NAMES.into_iter().flat_map(|name| [line(name, false), line(name, true)]).collect(),
+    }
+    .svg()
+}
+
+impl Experiment for Figure {
+    fn about(&self) -> About {
+        let Self { id, figure, title, description, .. } = *self;
+        About { id, paper: PAPER, figure, title, setting: "", description }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        self.columns
+    }
+
+    fn parts(&self, scale: Scale) -> usize {
+        if self.is_timed { 1 } else { scale.pick(DRAWS.0, DRAWS.1) }
+    }
+
+    fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+        (self.run)(scale, part, seed)
+    }
+
+    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+        (self.verdicts)(data)
+    }
+
+    fn plots(&self, data: &Table) -> Vec<(String, Svg)> {
+        vec![("main".to_owned(), (self.plot)(self.title, data))]
+    }
+
+    fn is_timed(&self) -> bool {
+        self.is_timed
+    }
+}

@@ -1,0 +1,332 @@
+//! Packets that come when they come: what loads fair queueing and locality stand, both together, and what warm engines save.
+
+use humpyard_core::random::Seed;
+
+use super::super::{About, Column, Experiment, Row, Scale, Table, TableRow, Verdict, short};
+use super::costs::Machine;
+use super::machine::{APPLICATIONS, ENGINES, Feed, Trial, mean_work, run, thirty, thirty_jobs};
+use super::{DRAWS, PAPER};
+use crate::LabError;
+use crate::plot::{Axis, Line, LinePlot, Svg};
+
+/// Packets of a run: those of 20 s on the paper's engines at 167 MHz, and of 200 s.
+const PACKETS: (usize, usize) = (120_000, 1_200_000);
+
+const COLUMNS: [Column; 12] = [
+    Column::text("costs"),
+    Column::real("load"),
+    Column::real("wave"),
+    Column::text("policy"),
+    Column::integer("draw"),
+    Column::integer("packets"),
+    Column::real("cold"),
+    Column::real("delay_packet_times"),
+    Column::real("left"),
+    Column::integer("mode_changes"),
+    Column::real("as_lap"),
+    Column::real("cold_over_work"),
+];
+
+const FCFS: &str = "fcfs";
+const EFQ: &str = "efq";
+const WARM: &str = "efq-warm";
+const LAP: &str = "lap";
+const BOTH: &str = "efq-lap";
+
+const SETTING: &str = "16 engines serve packets of 30 applications, ten copies of each of encrypt, compress and fec, 322 bytes long in the \
+                       mean, that come at random; each application is a flow with an equal share. Load is the part of the time that \
+                       engines would be busy if they were always warm. Costs are those of table 1 at speed 10 (`paper`), and what \
+                       services were measured to take here, with what a packet takes longer when 16 MiB of memory were touched \
+                       (`calibrated, caches lost`). Delays are over what a packet takes a warm engine in the mean. A quick run has \
+                       120,000 packets, a full one 1,200,000.";
+
+/// An experiment: policies at loads.
+pub(super) struct Figure {
+    id: &'static str,
+    figure: &'static str,
+    title: &'static str,
+    description: &'static str,
+    /// Loads, and by how much they swing.
+    loads: &'static [(f64, f64)],
+    policies: &'static [&'static str],
+    shown: (&'static str, &'static str),
+    verdicts: fn(&Table) -> Vec<Verdict>,
+}
+
+pub(super) static FIGURES: [Figure; 3] = [
+    Figure {
+        id: "efq-lap-switch",
+        figure: "section 6: a combination of EFQ and LAP, without a figure",
+        title: "EFQ, LAP, and EFQ that becomes LAP while much work waits",
+        description: "`efq-lap` becomes LAP when more than 8 mean packet times wait for each engine, and EFQ again below 2. At load 0.8 there is \
+                      also traffic whose rate is 35 % higher for 2,500 packets, then 35 % lower.",
+        loads: &[(0.7, 0.0), (0.8, 0.0), (0.85, 0.0), (0.92, 0.0), (0.8, 0.35)],
+        policies: &[FCFS, EFQ, LAP, BOTH],
+        shown: ("delay_packet_times", "mean delay, in packet times"),
+        verdicts: switching,
+    },
+    Figure {
+        id: "efq-warm-admit",
+        figure: "section 6: a warm engine for EFQ's choice, and equation 4",
+        title: "what a choice among idle engines saves, and what it lets admission admit",
+        description: "`efq-warm` gives the packet that EFQ chooses to the idle engine that is warm for it, if there is one. Admission charges a \
+                      flow for what its packets take on warm engines and for the cold ones it must reckon with.",
+        loads: &[(0.3, 0.0), (0.5, 0.0), (0.7, 0.0), (0.8, 0.0), (0.84, 0.0)],
+        policies: &[EFQ, WARM],
+        shown: ("cold", "packets whose engine was cold"),
+        verdicts: admission,
+    },
+    Figure {
+        id: "lap-load",
+        figure: "section 5.2.8: that LAP works better the more it is loaded",
+        title: "cold packets over the load",
+        description: "All that waits is visible.",
+        loads: &[(0.5, 0.0), (0.7, 0.0), (0.8, 0.0), (0.9, 0.0), (0.95, 0.0), (0.98, 0.0)],
+        policies: &[FCFS, EFQ, LAP],
+        shown: ("cold", "packets whose engine was cold"),
+        verdicts: loaded,
+    },
+];
+
+const MACHINES: [Machine; 2] = [Machine::Paper, Machine::HereEvicted];
+
+impl Experiment for Figure {
+    fn about(&self) -> About {
+        let Self { id, figure, title, description, .. } = *self;
+        About { id, paper: PAPER, figure, title, setting: SETTING, description }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        &COLUMNS
+    }
+
+    fn parts(&self, scale: Scale) -> usize {
+        MACHINES.len() * scale.pick(DRAWS.0, DRAWS.1)
+    }
+
+    fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+        let (machine, draw) = (MACHINES[part % MACHINES.len()], part / MACHINES.len());
+        let seed = Seed(seed.stream(&format!("predictive/open/{draw}")).bits());
+        let costs = thirty(machine);
+        let penalty = costs.iter().map(|cost| cost.cold as f64).sum::<f64>() / APPLICATIONS as f64 / mean_work(machine);
+        let mut rows = Vec::new();
+        for &(load, wave) in self.loads {
+            let jobs = thirty_jobs(machine, scale.pick(PACKETS.0, PACKETS.1), load, wave, seed);
+            for &policy in self.policies {
+                let came = run(&Trial {
+                    policy,
+                    engines: ENGINES,
+                    costs: &costs,
+                    clients: APPLICATIONS,
+                    jobs: &jobs,
+                    feed: Feed::Arrivals,
+                })?;
+                rows.push(vec![
+                    machine.name().into(),
+                    load.into(),
+                    wave.into(),
+                    policy.into(),
+                    (draw + 1).into(),
+                    jobs.len().into(),
+                    came.cold().into(),
+                    (came.delay(&jobs) / mean_work(machine)).into(),
+                    (came.left as f64 / jobs.len() as f64).into(),
+                    came.changes.into(),
+                    came.local.into(),
+                    penalty.into(),
+                ]);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+        (self.verdicts)(data)
+    }
+
+    fn plots(&self, data: &Table) -> Vec<(String, Svg)> {
+        let (column, label) = self.shown;
+        let plot = |machine: Machine| {
+            let place = Place { data, costs: machine.name() };
+            let line = |policy: &&'static str| {
+                let steady = self.loads.iter().filter(|load| load.1 == 0.0);
+                let points = steady.map(|&(load, wave)| (load, place.mean(policy, (load, wave), column)).into());
+                Line { name: (*policy).to_owned(), points: points.collect() }
+            };
+            let svg = LinePlot {
+                title: format!("{}: {} costs", self.title, machine.name()),
+                description: "Means over the draws; the rate does not swing.".to_owned(),
+                x: Axis::linear("load", |load| format!("{load:.2}")),
+                y: Axis::linear(label, short),
+                lines: self.policies.iter().map(line).collect(),
+            };
+            (machine.name().replace(", ", "-").replace(' ', "-"), svg.svg())
+        };
+        MACHINES.map(plot).into_iter().collect()
+    }
+}
+
+/// Rows with these costs.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    data: &'a Table,
+    costs: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn rows(self, policy: &'a str, (load, wave): (f64, f64)) -> impl Iterator<Item = TableRow<'a>> {
+        self.data.rows_of("policy", policy).filter(move |row| {
+            row.text("costs") == self.costs && row.number("load") == load && row.number("wave") == wave
+        })
+    }
+
+    fn range(self, policy: &'a str, at: (f64, f64), column: &str) -> (f64, f64) {
+        let values = self.rows(policy, at).map(|row| row.number(column));
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)))
+    }
+
+    fn mean(self, policy: &'a str, at: (f64, f64), column: &str) -> f64 {
+        let values: Vec<f64> = self.rows(policy, at).map(|row| row.number(column)).collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    }
+}
+
+fn paper(data: &Table) -> Place<'_> {
+    Place { data, costs: Machine::Paper.name() }
+}
+
+fn said((least, most): (f64, f64)) -> String {
+    format!("{} to {}", short(least), short(most))
+}
+
+/// Section 6.
+fn switching(data: &Table) -> Vec<Verdict> {
+    let place = paper(data);
+    let mut verdicts = Vec::new();
+    for (policy, is_stable) in [(EFQ, false), (FCFS, false), (LAP, true), (BOTH, true)] {
+        let left = place.range(policy, (0.92, 0.0), "left");
+        let (expected, holds) = if is_stable {
+            ("stable: less than 0.01", left.1 < 0.01)
+        } else {
+            ("not stable: at least 0.02, and more with every packet", left.0 >= 0.02)
+        };
+        let claim = format!("load 0.92: part of the packets that wait at the end under {policy}");
+        verdicts.push(Verdict::of(claim, expected, said(left), holds));
+    }
+    let never = [0.7, 0.8].map(|load| place.range(BOTH, (load, 0.0), "as_lap").1);
+    verdicts.push(Verdict::of(
+        "load 0.7 and 0.8, steady: decisions of efq-lap as LAP",
+        "none",
+        format!("{} and {}", short(never[0]), short(never[1])),
+        never == [0.0, 0.0],
+    ));
+    for (at, specified) in
+        [((0.85, 0.0), "6.8, 3.8 and 2.4"), ((0.92, 0.0), "unstable, 7.9 and 4"), ((0.8, 0.35), "10.7, 9 and 6.8")]
+    {
+        let delays = [EFQ, BOTH, LAP].map(|policy| place.mean(policy, at, "delay_packet_times"));
+        let between = delays[2] <= delays[1] && delays[1] <= delays[0];
+        verdicts.push(Verdict::of(
+            format!(
+                "load {}, swing {}: mean delay of efq-lap lies between those of EFQ and LAP, in packet times",
+                at.0, at.1
+            ),
+            format!("EFQ, efq-lap, LAP: {specified} (specification)"),
+            delays.map(short).join(", "),
+            between,
+        ));
+    }
+    let (changes, local) = (place.range(BOTH, (0.92, 0.0), "mode_changes"), place.range(BOTH, (0.92, 0.0), "as_lap"));
+    verdicts.push(Verdict::measured(
+        "load 0.92: changes of mode, and part of the decisions as LAP",
+        "43 in 120,000 packets, 0.47 of the time (specification)",
+        format!("{} and {}", said(changes), said(local)),
+    ));
+    let here = Place { data, costs: Machine::HereEvicted.name() };
+    let delays = [EFQ, BOTH, LAP].map(|policy| here.mean(policy, (0.85, 0.0), "delay_packet_times"));
+    let left = here.range(EFQ, (0.85, 0.0), "left");
+    verdicts.push(Verdict::measured(
+        "costs of this machine where caches are lost: mean delays of EFQ, efq-lap and LAP at load 0.85, and what waits at the end under EFQ",
+        "cold engines take longer than the work itself: EFQ is not stable",
+        format!("{} packet times; {}", delays.map(short).join(", "), said(left)),
+    ));
+    verdicts
+}
+
+/// Section 6, the last paragraph, and equation 4.
+fn admission(data: &Table) -> Vec<Verdict> {
+    let place = paper(data);
+    let specified = [(0.5, 0.77), (0.7, 0.89), (0.8, 0.95)];
+    let mut verdicts: Vec<Verdict> = specified
+        .map(|(load, expected)| {
+            let cold = [EFQ, WARM].map(|policy| place.mean(policy, (load, 0.0), "cold"));
+            let holds = (cold[1] - expected).abs() <= 0.03 && (cold[0] - 0.97).abs() <= 0.02;
+            Verdict::of(
+                format!("load {load}: cold packets of efq and efq-warm"),
+                format!("0.97 and {expected}, within 0.02 and 0.03 (specification)"),
+                format!("{} and {}", short(cold[0]), short(cold[1])),
+                holds,
+            )
+        })
+        .into_iter()
+        .collect();
+    let gain = place.mean(EFQ, (0.84, 0.0), "cold") - place.mean(WARM, (0.84, 0.0), "cold");
+    verdicts.push(Verdict::of(
+        "load 0.84: cold packets that efq-warm saves",
+        "less than 0.05: next to none",
+        short(gain),
+        gain < 0.05,
+    ));
+    for machine in MACHINES {
+        let place = Place { data, costs: machine.name() };
+        let penalty = place.mean(WARM, (0.5, 0.0), "cold_over_work");
+        let all = 1.0 / (1.0 + penalty);
+        // The greatest load tried at which engines have time for the packets and for the cold engines that were found.
+        let admitted = |policy: &'static str| {
+            let fits = |load: &f64| load * (1.0 + penalty * place.mean(policy, (*load, 0.0), "cold")) <= 1.0;
+            [0.3, 0.5, 0.7, 0.8, 0.84].into_iter().rfind(fits).unwrap_or(0.0)
+        };
+        let saved = |load: f64| {
+            let cold = |policy| 1.0 + penalty * place.mean(policy, (load, 0.0), "cold");
+            100.0 * (1.0 - cold(WARM) / cold(EFQ))
+        };
+        verdicts.push(Verdict::measured(
+            format!("{} costs: load that admission admits if all packets must be reckoned cold, and at most, of those tried, by what was found of efq and efq-warm", machine.name()),
+            "0.856 of warm capacity, and no more by efq-warm: near saturation one engine is idle at a time (specification)",
+            format!("{}; {} and {}; engine time that efq-warm saves at loads 0.3, 0.5 and 0.7: {} %", short(all), short(admitted(EFQ)), short(admitted(WARM)), [0.3, 0.5, 0.7].map(|load| short(saved(load))).join(", ")),
+        ));
+    }
+    verdicts
+}
+
+/// Section 5.2.8.
+fn loaded(data: &Table) -> Vec<Verdict> {
+    const LOADS: [f64; 6] = [0.5, 0.7, 0.8, 0.9, 0.95, 0.98];
+    let place = paper(data);
+    let cold = LOADS.map(|load| place.mean(LAP, (load, 0.0), "cold"));
+    let delays =
+        |policy: &'static str| LOADS.map(|load| short(place.mean(policy, (load, 0.0), "delay_packet_times"))).join(" ");
+    let falls = cold[2..].windows(2).all(|pair| pair[1] < pair[0]);
+    let left = place.range(LAP, (0.98, 0.0), "left");
+    let mut verdicts = vec![
+        Verdict::of(
+            "from load 0.8 on cold packets of LAP fall with the load",
+            "everywhere",
+            cold.map(short).join(" "),
+            falls,
+        ),
+        Verdict::of(
+            "load 0.98, more than cold engines could serve: part of the packets that wait at the end under LAP",
+            "less than 0.01",
+            said(left),
+            left.1 < 0.01,
+        ),
+    ];
+    verdicts.extend([FCFS, EFQ, LAP].map(|policy| {
+        Verdict::measured(
+            format!("mean delay under {policy} at loads 0.5, 0.7, 0.8, 0.9, 0.95 and 0.98, in packet times"),
+            "more without end where it is not stable, beyond 0.856",
+            delays(policy),
+        )
+    }));
+    verdicts
+}
