@@ -14,6 +14,7 @@ fn every_command_helps() {
         "top",
         "sim",
         "compare",
+        "recommend",
         "schedule",
         "trace",
         "trace info",

@@ -11,6 +11,7 @@ mod live;
 mod manual;
 mod memory;
 mod metrics;
+mod recommend;
 mod refusals;
 mod reload;
 mod repetitions;

@@ -6,11 +6,12 @@ use std::process::{Command, Stdio};
 
 use crate::support::{directory, files, good, run};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "demo",
     "run",
     "sim",
     "compare",
+    "recommend",
     "schedule",
     "calibrate",
     "check",

@@ -15,6 +15,7 @@ mod gr3_web_servers;
 mod kept;
 mod page;
 mod ps_hrw;
+mod recommend;
 mod reproduce;
 mod table;
 mod verdict;
@@ -121,6 +122,7 @@ pub fn all() -> Vec<&'static dyn Experiment> {
         .chain(ps_hrw::all())
         .chain(yim::all())
         .chain(everest::all())
+        .chain(recommend::all())
         .collect()
 }
 
