@@ -266,7 +266,7 @@ pub(crate) struct TrafficOptions {
     #[arg(long, value_name = "X", conflicts_with = "rate", allow_negative_numbers = true)]
     pub(crate) load: Option<f64>,
     /// What is done to packets: a service (see `humpyard list services`), or one by kind (tcp, udp, icmp, ipv4, ipv6, other) or
-    /// name: tcp=encrypt,other=forward [default: forward; pass where packets come by an interface]
+    /// name: tcp=encrypt,other=forward; or several in a row, through which every packet goes: dpi,encrypt [default: forward; pass where packets come by an interface]
     #[arg(long, value_name = "[NAME=]SERVICE,...")]
     pub(crate) services: Vec<String>,
     /// A rule, of which the first that matches counts: protocol=tcp,port=80+443,service=web; `humpyard explain rule`

@@ -198,15 +198,35 @@ impl ServiceChoice {
     }
 }
 
+impl ServiceChoice {
+    /// Services in a row, `dpi,encrypt`: every packet goes through all of them. None if the text is anything but several names
+    /// of services, each different, without packets and parameters.
+    pub fn parse_row(text: &str) -> Option<Vec<Self>> {
+        let names: Vec<&str> = text.split(',').map(str::trim).collect();
+        let distinct = (1..names.len()).all(|at| !names[..at].contains(&names[at]));
+        if names.len() < 2 || !distinct || !names.iter().all(|name| is_service(name)) {
+            return None;
+        }
+        let choice = |(at, name): (usize, &&str)| Self {
+            name: (*name).to_owned(),
+            matches: (at == 0).then_some(Match::Any),
+            work: Named { name: (*name).to_owned(), parameters: Vec::new() },
+        };
+        Some(names.iter().enumerate().map(choice).collect())
+    }
+}
+
+/// Whether there is a service of this name.
+fn is_service(name: &str) -> bool {
+    let in_a_table = TABLES.iter().flat_map(|table| table.costs).any(|(known, _)| *known == name);
+    in_a_table || humpyard_services::entries().iter().any(|entry| entry.name == name)
+}
+
 /// Whether this part names packets and a service, rather than a parameter of the service before.
 fn starts_service(part: &str) -> bool {
-    let known = |name: &str| {
-        let in_a_table = TABLES.iter().flat_map(|table| table.costs).any(|(known, _)| *known == name);
-        in_a_table || humpyard_services::entries().iter().any(|entry| entry.name == name)
-    };
     part.split_once('=').is_some_and(|(kind, work)| {
         let name = work.split_once(':').map_or(work, |(name, _)| name);
-        kind.parse::<Match>().is_ok() || known(name)
+        kind.parse::<Match>().is_ok() || is_service(name)
     })
 }
 
@@ -584,6 +604,16 @@ mod tests {
         assert_eq!((choice.name.as_str(), choice.matches), ("forward", Some(Match::Any)));
         let choice = ServiceChoice::parse("web=forward").unwrap();
         assert_eq!((choice.name.as_str(), choice.matches), ("web", None));
+    }
+
+    #[test]
+    fn services_in_a_row_are_names_alone() {
+        let row = ServiceChoice::parse_row("dpi,encrypt").unwrap();
+        assert_eq!(row[0].matches, Some(Match::Any));
+        assert_eq!((row[1].name.as_str(), row[1].matches), ("encrypt", None));
+        for other in ["dpi", "tcp=dpi,udp=encrypt", "dpi,checksum=fill", "dpi,dpi", "dpi,nothing", ""] {
+            assert_eq!(ServiceChoice::parse_row(other), None, "{other}");
+        }
     }
 
     #[test]

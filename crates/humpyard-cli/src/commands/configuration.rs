@@ -51,7 +51,14 @@ pub(crate) fn configuration(
         .map(str::parse)
         .transpose()
         .map_err(|error: LabError| Failure::new(format!("--topology: {error}")))?;
-    if !options.services.is_empty() {
+    let row = match options.services.as_slice() {
+        [text] => ServiceChoice::parse_row(text),
+        _ => None,
+    };
+    let in_a_row = row.is_some();
+    if let Some(row) = row {
+        config.services = row;
+    } else if !options.services.is_empty() {
         let services = options.services.iter().map(|text| ServiceChoice::parse_list(text));
         config.services = services.collect::<Result<Vec<_>, _>>()?.concat();
     } else if options.input.iter().any(|input| is_interface(input)) {
@@ -92,6 +99,9 @@ pub(crate) fn configuration(
     config.speeds = options.speeds.as_deref().map_or(Ok(Vec::new()), speeds)?;
     config.stall = duration("--stall", &options.stall)?;
     config.chains = options.chain.iter().map(|text| chain(text)).collect::<Result<_, _>>()?;
+    if let Some((first, then)) = config.services.split_first().filter(|_| in_a_row && config.chains.is_empty()) {
+        config.chains.push((first.name.clone(), then.iter().map(|service| service.name.clone()).collect()));
+    }
     if let Some(longest) = &options.reorder {
         let timeout = Time::from_ns(duration("--reorder", longest)?.as_nanos() as u64);
         config.exit = Some(ExitOrder { packets: options.reorder_buffer.unwrap_or(options.buffer), timeout });

@@ -169,19 +169,21 @@ fn finalists(finalists: &[Finalist]) -> String {
     rows.to_string()
 }
 
+/// A row for each load and number of cores, a column for each policy.
 fn variations(said: &Recommendation) -> String {
-    let mut rows = table(&["load", "cores", "policy", "goal", "margin", "late", "p99"]);
-    for one in said.loads.iter().chain(&said.other_cores) {
-        let Variation { load, cores, policy, holds, margin, figures } = one;
-        rows.add_row([
-            percent(*load),
-            cores.to_string(),
-            policy.clone(),
-            kept(*holds),
-            margin_text(*margin),
-            shown(Measure::Late, figures.late),
-            shown(Measure::P99, figures.p99_ns),
-        ]);
+    let all: Vec<&Variation> = said.loads.iter().chain(&said.other_cores).collect();
+    let place = |one: &Variation| (one.load, one.cores);
+    let policies: Vec<&str> =
+        all.iter().take_while(|one| place(one) == place(all[0])).map(|one| one.policy.as_str()).collect();
+    let mut headings = vec!["load", "cores"];
+    headings.extend(&policies);
+    let mut rows = table(&headings);
+    for of_place in all.chunks(policies.len().max(1)) {
+        let mut row = vec![percent(of_place[0].load), of_place[0].cores.to_string()];
+        row.extend(of_place.iter().map(|one| {
+            format!("{}, {}, p99 {}", kept(one.holds), margin_text(one.margin), shown(Measure::P99, one.figures.p99_ns))
+        }));
+        rows.add_row(row);
     }
     rows.to_string()
 }

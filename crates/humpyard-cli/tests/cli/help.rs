@@ -15,6 +15,7 @@ fn every_command_helps() {
         "sim",
         "compare",
         "admit",
+        "recommend",
         "schedule",
         "trace",
         "trace info",

@@ -12,6 +12,7 @@ mod live;
 mod manual;
 mod memory;
 mod metrics;
+mod recommend;
 mod refusals;
 mod reload;
 mod repetitions;

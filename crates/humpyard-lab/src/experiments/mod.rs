@@ -16,6 +16,7 @@ mod kept;
 mod page;
 mod predictive;
 mod ps_hrw;
+mod recommend;
 mod reproduce;
 mod table;
 mod verdict;
@@ -123,6 +124,7 @@ pub fn all() -> Vec<&'static dyn Experiment> {
         .chain(yim::all())
         .chain(everest::all())
         .chain(predictive::all())
+        .chain(recommend::all())
         .collect()
 }
 

@@ -11,6 +11,9 @@ use crate::{LabError, parts};
 /// Plain hashing: what every network card does, and what others are held against. It is the first candidate.
 pub(super) const HASHING: &str = "hrw";
 
+/// The simplest, in this order: of equals the earlier candidate wins.
+const SIMPLE: [&str; 8] = [HASHING, "fcfs", "conn", "rr", "jsq", "drr", "sfq", "static"];
+
 /// Parameters that are tried beside the defaults.
 const PARAMETERS: [(&str, &[&str]); 12] = [
     ("conn", &["hash=mix"]),
@@ -23,7 +26,7 @@ const PARAMETERS: [(&str, &[&str]); 12] = [
     ("efq", &["eligible=false"]),
     ("lap", &["hysteresis=0", "hysteresis=2"]),
     ("darc", &["slowdown=0,drift=0"]),
-    ("everest", &["proactive=true", "extra-reclaim=never"]),
+    ("everest", &["proactive=ewma", "extra-reclaim=never"]),
     ("seda", &["every=100"]),
 ];
 
@@ -58,9 +61,9 @@ pub struct Skipped {
 /// Every policy that might be tried, as text, [`HASHING`] first.
 pub(super) fn grid() -> Vec<String> {
     let registered = entries().into_iter().filter(|entry| entry.info.family != Family::Estimate);
-    let mut all = vec![HASHING.to_owned()];
-    all.extend(registered.map(|entry| entry.info.name.to_owned()).filter(|name| name != HASHING));
-    all.retain(|name| !OFFLINE.contains(&name.as_str()));
+    let mut all: Vec<String> = SIMPLE.map(str::to_owned).into();
+    let others = registered.map(|entry| entry.info.name);
+    all.extend(others.filter(|name| !SIMPLE.contains(name) && !OFFLINE.contains(name)).map(str::to_owned));
     for (policy, parameters) in PARAMETERS {
         all.extend(parameters.iter().map(|parameters| format!("{policy}:{parameters}")));
     }

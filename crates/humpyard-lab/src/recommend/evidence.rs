@@ -97,8 +97,8 @@ pub(super) fn confidence(
     let measure = decisive(goal, &winner.figures, &other.figures);
     let worse = |(one, other): (&MeasuredFigures, &MeasuredFigures)| {
         let difference = measure.better().sign() * (one.of_measure(measure) - other.of_measure(measure));
-        // Both are infinite.
-        if difference.is_nan() { 0.0 } else { difference }
+        // Not a number where both are infinite; and no zero with a sign.
+        if difference.is_nan() { 0.0 } else { difference + 0.0 }
     };
     let Some(difference) = Statistic::of(winners.iter().zip(others).map(worse).collect()) else { return Ok(None) };
     let holds = |figures: &[MeasuredFigures]| figures.iter().filter(|figures| goal.holds(figures)).count();

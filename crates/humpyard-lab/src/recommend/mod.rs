@@ -6,6 +6,7 @@
 
 mod candidates;
 mod evidence;
+mod exhaustive;
 mod figures;
 mod goal;
 mod page;
@@ -27,6 +28,7 @@ use search::Ranked;
 use trials::Trials;
 
 pub use candidates::Skipped;
+pub(crate) use exhaustive::hold;
 pub use evidence::{Confidence, CoresNeeded, Variation};
 pub use figures::{Measure, MeasuredFigures};
 pub use goal::Goal;
@@ -327,13 +329,14 @@ fn reason(
 
 /// A figure as people read it.
 pub fn shown(measure: Measure, value: f64) -> String {
-    if value.is_finite() { figure(measure.kind(), value) } else { "never: packets were dropped".to_owned() }
+    if value.is_finite() { figure(measure.kind(), value) } else { "dropped".to_owned() }
 }
 
-/// A margin as people read it.
+/// A margin as people read it: a part of what is allowed, or how many times the bound the figure is.
 pub fn margin_text(margin: f64) -> String {
     match margin {
         margin if !margin.is_finite() => "-".to_owned(),
+        margin if margin <= -1.0 => format!("{:.0} times", 1.0 - margin),
         margin if margin < 0.0 => format!("-{}", percent(-margin)),
         margin => percent(margin),
     }

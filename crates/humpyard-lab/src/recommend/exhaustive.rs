@@ -1,0 +1,76 @@
+//! What the search saves, and what it loses by that: held against every candidate run on all of the input under every seed.
+
+use core::sync::atomic::AtomicBool;
+
+use humpyard_policies::spec::PolicySpec;
+
+use super::candidates::{HASHING, fitting, grid};
+use super::goal::Goal;
+use super::search::{self, Ranked};
+use super::trials::{Trial, Trials};
+use super::{Finalist, RecommendOptions, finalist, with_tolerance};
+use crate::LabError;
+
+/// What the search picked, beside the best there is.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Held {
+    /// Candidates.
+    pub(crate) candidates: usize,
+    /// The winner of the search.
+    pub(crate) pick: Finalist,
+    /// The best of all candidates.
+    pub(crate) best: Finalist,
+    /// Plain hashing.
+    pub(crate) hashing: Option<Finalist>,
+    /// By what part the pick is worse than the best.
+    pub(crate) regret: f64,
+    /// What the search took, in inputs.
+    pub(crate) searched: f64,
+    /// What trying everything took.
+    pub(crate) exhausted: f64,
+}
+
+/// Searches, and then tries everything.
+///
+/// # Errors
+/// As [`recommend`](super::recommend).
+pub(crate) fn hold(options: &RecommendOptions) -> Result<Held, LabError> {
+    let RecommendOptions { config, goal, packets, budget, threads, .. } = options;
+    let config = &with_tolerance(config, goal)?;
+    let (stop, mut progress) = (AtomicBool::new(false), |_: usize, _: usize, _: &str| {});
+    let (candidates, _) = fitting(config, &grid())?;
+    let trials = Trials::read(config, *packets, *threads, &stop)?;
+    let found = search::search(&trials, goal, &candidates, *budget, &mut progress)?;
+    let searched = trials.inputs();
+    let everything: Vec<&PolicySpec> = candidates.iter().collect();
+    let whole: Vec<Trial<'_>> = everything.iter().map(|policy| Trial::whole(policy, config)).collect();
+    let first = trials.run(&whole, "everything", &mut progress)?;
+    let ranking = search::rank(&trials, goal, &everything, &first, &mut progress)?;
+    let hashing = ranking.iter().find(|ranked| ranked.policy.to_string() == HASHING);
+    let (pick, best) = (&found.ranking[0], &ranking[0]);
+    Ok(Held {
+        candidates: candidates.len(),
+        pick: finalist(goal, pick),
+        best: finalist(goal, best),
+        hashing: hashing.map(|hashing| finalist(goal, hashing)),
+        regret: regret(goal, pick, best),
+        searched,
+        exhausted: trials.inputs() - searched,
+    })
+}
+
+/// By what part the pick is worse than the best: in the objective if both keep all bounds, else in the bound that is broken most,
+/// or in what is left of it; 1 where the pick alone breaks one.
+fn regret(goal: &Goal, pick: &Ranked<'_>, best: &Ranked<'_>) -> f64 {
+    let (picked, there) = (goal.margin(&pick.figures), goal.margin(&best.figures));
+    match (picked >= 0.0, there >= 0.0, goal.objective) {
+        (false, true, _) => 1.0,
+        (true, true, Some(measure)) => {
+            let (one, other) = (pick.figures.of_measure(measure), best.figures.of_measure(measure));
+            if one == other { 0.0 } else { (one - other).abs() / other.abs() }
+        }
+        (true, ..) => there - picked,
+        // Both are beyond it, by so many times the bound.
+        _ => (1.0 - picked) / (1.0 - there) - 1.0,
+    }
+}
