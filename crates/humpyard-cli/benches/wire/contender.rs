@@ -21,18 +21,28 @@ pub(crate) enum Contender {
     HumpyardPacket,
     /// humpyard by XDP sockets.
     HumpyardXdp,
+    /// humpyard by a queue to which a rule hands what the kernel forwards.
+    HumpyardQueue,
 }
 
 /// Something that forwards until it is dropped.
 pub(crate) struct Running<'bed> {
     bed: &'bed Bed,
     child: Option<Child>,
+    /// Whether a rule hands over what the kernel forwards.
+    by_queue: bool,
 }
 
 impl Contender {
     /// In the order of the tables.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Kernel, Self::TestpmdPacket, Self::TestpmdXdp, Self::HumpyardPacket, Self::HumpyardXdp];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Kernel,
+        Self::TestpmdPacket,
+        Self::TestpmdXdp,
+        Self::HumpyardPacket,
+        Self::HumpyardXdp,
+        Self::HumpyardQueue,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -41,6 +51,7 @@ impl Contender {
             Self::TestpmdXdp => "testpmd net_af_xdp",
             Self::HumpyardPacket => "humpyard iface",
             Self::HumpyardXdp => "humpyard xdp",
+            Self::HumpyardQueue => "humpyard nfqueue",
         }
     }
 
@@ -50,15 +61,19 @@ impl Contender {
             Self::Kernel => None,
             Self::TestpmdPacket => Some(testpmd(bed, "net_af_packet")),
             Self::TestpmdXdp => Some(testpmd(bed, "net_af_xdp")),
-            Self::HumpyardPacket => Some(humpyard(bed, "iface")),
-            Self::HumpyardXdp => Some(humpyard(bed, "xdp")),
+            Self::HumpyardPacket => Some(humpyard(bed, &["--input", "iface:ma", "--output", "iface:mb"])),
+            Self::HumpyardXdp => Some(humpyard(bed, &["--input", "xdp:ma", "--output", "xdp:mb"])),
+            Self::HumpyardQueue => Some(humpyard(bed, &["--input", "nfqueue:7"])),
         };
         let child = command.map(|mut command| {
             command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
             command.spawn().map_err(|error| format!("{}: {error}", self.name()))
         });
-        let running = Running { bed, child: child.transpose()? };
-        running.forward_by_kernel(self == Self::Kernel);
+        let running = Running { bed, child: child.transpose()?, by_queue: self == Self::HumpyardQueue };
+        running.forward_by_kernel(matches!(self, Self::Kernel | Self::HumpyardQueue));
+        if running.by_queue {
+            running.hand_over("-A")?;
+        }
         Ok(running)
     }
 }
@@ -85,11 +100,10 @@ fn testpmd(bed: &Bed, driver: &str) -> Command {
 }
 
 /// humpyard with nothing but the default around its policy; its one thread does all the work.
-fn humpyard(bed: &Bed, port: &str) -> Command {
+fn humpyard(bed: &Bed, ports: &[&str]) -> Command {
     let mut command = bed.middle().command("taskset");
     command.args(["-c", &bed.processor().to_string(), env!("CARGO_BIN_EXE_humpyard"), "run", "--quiet", "--json"]);
-    command.args(["--input", &format!("{port}:ma"), "--output", &format!("{port}:mb")]);
-    command.args(["--policy", "hrw", "--workers", "0"]);
+    command.args(ports).args(["--policy", "hrw", "--workers", "0"]);
     command
 }
 
@@ -108,6 +122,13 @@ impl Running<'_> {
         Some(format!("{status}: {}", said.trim()))
     }
 
+    /// Adds the rule that hands packets over, or deletes it.
+    fn hand_over(&self, how: &str) -> Result<(), String> {
+        let output = self.bed.middle().run(&format!("iptables {how} FORWARD -j NFQUEUE --queue-num 7"));
+        let said = || format!("iptables: {}", String::from_utf8_lossy(&output.stderr).trim());
+        if output.status.success() { Ok(()) } else { Err(said()) }
+    }
+
     fn forward_by_kernel(&self, forwards: bool) {
         let middle = self.bed.middle();
         let output = middle.run(&format!("sysctl -qw net.ipv4.ip_forward={}", u8::from(forwards)));
@@ -122,6 +143,10 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.forward_by_kernel(false);
+        if self.by_queue {
+            // Whoever measures has failed already if it is not there.
+            let _ = self.hand_over("-D");
+        }
         if let Some(mut child) = self.child.take() {
             let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
             let _ = child.wait();

@@ -30,11 +30,13 @@ struct Options {
     seconds: f64,
     /// Where a document of everything measured goes.
     json: Option<String>,
+    /// Who takes turns.
+    contenders: Vec<Contender>,
 }
 
 impl Options {
     fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { pairs: 20, seconds: 2.0, json: None };
+        let mut options = Self { pairs: 20, seconds: 2.0, json: None, contenders: Contender::ALL.to_vec() };
         let mut words = words.filter(|word| word != "--bench");
         while let Some(option) = words.next() {
             let value = words.next().ok_or_else(|| format!("{option} needs a value"))?;
@@ -46,7 +48,15 @@ impl Options {
                         value.parse().ok().filter(|&time| (0.1..=60.0).contains(&time)).ok_or_else(wrong)?;
                 }
                 "--json" => options.json = Some(value),
-                _ => return Err(format!("no option {option}: there are --pairs N, --seconds S and --json FILE")),
+                "--only" => {
+                    let named = |name: &str| Contender::ALL.into_iter().find(|contender| contender.name() == name);
+                    options.contenders = value.split(',').map(named).collect::<Option<_>>().ok_or_else(wrong)?;
+                }
+                _ => {
+                    return Err(format!(
+                        "no option {option}: there are --pairs N, --seconds S, --json FILE and --only NAME,... of the table"
+                    ));
+                }
             }
         }
         Ok(options)
@@ -61,9 +71,10 @@ fn measure(options: &Options) -> Result<(), String> {
     let mut measured = Vec::new();
     for pair in 0..options.pairs {
         for length in LENGTHS {
-            for turn in 0..Contender::ALL.len() {
+            let contenders = &options.contenders;
+            for turn in 0..contenders.len() {
                 // Nobody is always behind the same.
-                let contender = Contender::ALL[(turn + pair) % Contender::ALL.len()];
+                let contender = contenders[(turn + pair) % contenders.len()];
                 let measurement = Measurement::take(&bed, contender, pair, length, options.seconds)?;
                 report::line(&measurement);
                 measured.push(measurement);

@@ -48,7 +48,8 @@ pub(crate) fn tables(measured: &[Measurement]) {
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["frames", "", "offered Mpps", "delivered Mpps", "CPU ns", "machine ns"]);
     for length in LENGTHS {
-        for contender in Contender::ALL {
+        let took_turns = |contender: &Contender| measured.iter().any(|turn| turn.contender == contender.name());
+        for contender in Contender::ALL.into_iter().filter(took_turns) {
             let of = |figure: Figure| statistic(&values(measured, contender.name(), length, figure));
             table.add_row([
                 format!("{length} B"),
