@@ -18,6 +18,8 @@ use humpyard_traffic::header::Headers;
 use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::Source;
 
+use crate::ahead::Ahead;
+
 /// One run of the simulator, ready to start.
 pub struct Simulation<'a, S, Q, A> {
     /// The mechanism, with one packet in flight on each core.
@@ -83,7 +85,14 @@ enum Work {
 }
 
 struct State<'a, S, Q, A> {
-    run: Simulation<'a, S, Q, A>,
+    measured: Measured<S, Q, A>,
+    costs: CostModel,
+    swaps: Vec<PlannedSwap<'a, S, Q, A>>,
+    classifier: Classifier,
+    source: Ahead,
+    pacer: Pacer,
+    stop: &'a AtomicBool,
+    progress: &'a mut dyn FnMut(u64, Option<f64>),
     /// What each core is doing, while it is under way.
     work: IdVec<CoreId, Work>,
     /// The cores that are doing something, by the end of it.
@@ -116,7 +125,14 @@ pub fn simulate<S: Steer, Q: Share, A: Allocate>(
     let mut state = State {
         work: IdVec::from_fn(run.cores, |_| Work::Switch),
         under_way: IndexedHeap::new(run.cores),
-        run,
+        measured: run.measured,
+        costs: run.costs,
+        swaps: run.swaps,
+        source: Ahead::new(run.source, run.classifier.tunnels()),
+        classifier: run.classifier,
+        pacer: run.pacer,
+        stop: run.stop,
+        progress: run.progress,
         frame: Frame::default(),
         headers: Headers::default(),
         damage: None,
@@ -129,8 +145,8 @@ pub fn simulate<S: Steer, Q: Share, A: Allocate>(
     let mut now = Time::ZERO;
     while arrival.is_some() || state.is_busy() {
         let done = state.under_way.peek().map(|(time, _)| time);
-        let timeout = state.run.measured.next_timeout();
-        let swap = state.run.swaps.first().map(|swap| swap.at);
+        let timeout = state.measured.next_timeout();
+        let swap = state.swaps.first().map(|swap| swap.at);
         let next = Time::earlier(Time::earlier(arrival, done), Time::earlier(timeout, swap));
         let Some(next) = next else { break };
         now = next.max(now);
@@ -143,11 +159,11 @@ pub fn simulate<S: Steer, Q: Share, A: Allocate>(
         }
         state.hand_out(now);
     }
-    (state.run.progress)(state.arrivals, Some(1.0));
+    (state.progress)(state.arrivals, Some(1.0));
     Ok(Outcome {
-        flows: state.run.classifier.flows().seen(),
-        clock_jumps: state.run.pacer.jumps(),
-        measured: state.run.measured,
+        flows: state.classifier.flows().seen(),
+        clock_jumps: state.pacer.jumps(),
+        measured: state.measured,
         damage: state.damage,
         interrupted: state.interrupted,
         wall: started.elapsed(),
@@ -165,14 +181,14 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     /// Reads the next frame and gives its arrival; none when there is no more.
     fn read(&mut self) -> Option<Time> {
         if self.arrivals.is_multiple_of(PROGRESS_EVERY) {
-            (self.run.progress)(self.arrivals, self.run.source.progress());
-            if self.run.stop.load(Ordering::Relaxed) {
+            (self.progress)(self.arrivals, self.source.progress());
+            if self.stop.load(Ordering::Relaxed) {
                 self.interrupted = true;
                 return None;
             }
         }
-        match self.run.source.next_headers(&mut self.frame, self.run.classifier.tunnels(), &mut self.headers) {
-            Ok(true) => Some(self.run.pacer.arrival(self.frame.time)),
+        match self.source.next(&mut self.frame, &mut self.headers) {
+            Ok(true) => Some(self.pacer.arrival(self.frame.time)),
             Ok(false) => None,
             Err(damage) => {
                 self.damage = Some(damage);
@@ -182,32 +198,32 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     }
 
     fn arrive(&mut self, now: Time) -> Result<(), TrafficError> {
-        while let Some(expired) = self.run.classifier.next_expired(&self.frame) {
-            self.run.measured.on_flow_end(now, expired.flow);
+        while let Some(expired) = self.classifier.next_expired(&self.frame) {
+            self.measured.on_flow_end(now, expired.flow);
             if let Some(client) = expired.client {
-                self.run.measured.on_client_end(now, client);
+                self.measured.on_client_end(now, client);
             }
         }
-        let classified = self.run.classifier.classify_headers(&self.headers, self.frame.wire_length)?;
+        let classified = self.classifier.classify_headers(&self.headers, self.frame.wire_length)?;
         if let Some(flow) = classified.ended_flow {
-            self.run.measured.on_flow_end(now, flow);
+            self.measured.on_flow_end(now, flow);
         }
         if let Some(client) = classified.ended_client {
-            self.run.measured.on_client_end(now, client);
+            self.measured.on_client_end(now, client);
         }
         if let Some(weight) = classified.weight {
-            self.run.measured.set_weight(now, classified.packet.client, weight);
+            self.measured.set_weight(now, classified.packet.client, weight);
         }
         let mut packet = classified.packet;
         packet.arrival = now;
-        packet.estimate = self.run.costs.work(&packet);
+        packet.estimate = self.costs.work(&packet);
         self.arrivals += 1;
         let timed = self.is_timed().then(Instant::now);
-        let arrival = self.run.measured.on_arrival(now, packet);
+        let arrival = self.measured.on_arrival(now, packet);
         self.record(timed);
         self.follow_up(now);
         if let Arrival::Dropped(_) = arrival {
-            self.run.classifier.release(&packet);
+            self.classifier.release(&packet);
         }
         Ok(())
     }
@@ -218,12 +234,12 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             self.under_way.remove(core);
             match self.work[core] {
                 Work::Packet(slot, busy) => {
-                    let completed = self.run.measured.on_completion(now, core, slot, now, busy);
+                    let completed = self.measured.on_completion(now, core, slot, now, busy);
                     if completed.onward.is_none() && completed.exit.is_none() {
-                        self.run.classifier.release(&completed.packet);
+                        self.classifier.release(&completed.packet);
                     }
                 }
-                Work::Switch => self.run.measured.on_switched(now, core),
+                Work::Switch => self.measured.on_switched(now, core),
             }
             self.follow_up(now);
         }
@@ -231,18 +247,18 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
 
     /// Tells the policies the time, if they asked for it.
     fn keep_time(&mut self, now: Time) {
-        if self.run.measured.next_timeout().is_some_and(|timeout| timeout <= now) {
-            self.run.measured.on_timeout(now);
+        if self.measured.next_timeout().is_some_and(|timeout| timeout <= now) {
+            self.measured.on_timeout(now);
             self.follow_up(now);
         }
     }
 
     /// Makes the policies take over that are to do so by now.
     fn swap(&mut self, now: Time) -> Result<(), SimulationError> {
-        while self.run.swaps.first().is_some_and(|swap| swap.at <= now) {
-            let swap = self.run.swaps.remove(0);
+        while self.swaps.first().is_some_and(|swap| swap.at <= now) {
+            let swap = self.swaps.remove(0);
             let started = Instant::now();
-            (swap.take_over)(now, self.run.measured.scheduler_mut()).map_err(SimulationError::Swap)?;
+            (swap.take_over)(now, self.measured.scheduler_mut()).map_err(SimulationError::Swap)?;
             self.swap_pause_max = self.swap_pause_max.max(started.elapsed());
             self.follow_up(now);
         }
@@ -251,29 +267,29 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
 
     /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
     fn follow_up(&mut self, now: Time) {
-        while let Some(dropped) = self.run.measured.next_dropped() {
-            self.run.classifier.release(&dropped.packet);
+        while let Some(dropped) = self.measured.next_dropped() {
+            self.classifier.release(&dropped.packet);
         }
-        while let Some(exit) = self.run.measured.next_exit(now) {
-            self.run.classifier.release(&exit.packet);
+        while let Some(exit) = self.measured.next_exit(now) {
+            self.classifier.release(&exit.packet);
         }
         self.begin_switches(now);
     }
 
     #[inline]
     fn begin_switches(&mut self, now: Time) {
-        while let Some(switch) = self.run.measured.next_switch() {
+        while let Some(switch) = self.measured.next_switch() {
             self.begin(switch.core, now + switch.cost, Work::Switch);
         }
     }
 
     /// Gives every core that has room what it can have.
     fn hand_out(&mut self, now: Time) {
-        while let Some(core) = self.run.measured.next_core(now) {
+        while let Some(core) = self.measured.next_core(now) {
             let timed = self.is_timed().then(Instant::now);
-            let Some(dispatch) = self.run.measured.next(now, core) else { continue };
+            let Some(dispatch) = self.measured.next(now, core) else { continue };
             self.record(timed);
-            let span = self.run.costs.serve(now, core, &dispatch);
+            let span = self.costs.serve(now, core, &dispatch);
             self.begin(core, span.finished, Work::Packet(dispatch.slot, span.busy));
             self.begin_switches(now);
         }
@@ -285,7 +301,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     }
 
     fn is_busy(&self) -> bool {
-        let scheduler = self.run.measured.scheduler();
+        let scheduler = self.measured.scheduler();
         scheduler.account().held + scheduler.exit_account().held > 0
     }
 

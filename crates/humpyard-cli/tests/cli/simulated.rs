@@ -204,3 +204,17 @@ fn who_knows_all_packets_beforehand_has_them_at_the_start() {
     assert!(real(&best, "/cold_fraction") <= 4.0 / 2000.0, "{best}");
     assert!(real(&in_order, "/cold_fraction") > 0.05, "{in_order}");
 }
+
+/// A switch may cost another time for each service, and who is late by it is told; parameters take units, as options do.
+#[test]
+fn switch_costs_are_of_services() {
+    let words = "sim --input gen:messages:packets=3000 --cores 3 --services tcp=forward,other=forward";
+    let switch_cost = |words: &str| document(Path::new("."), words)["options"]["switch-cost"].clone();
+    assert_eq!(switch_cost(&format!("{words} --policy everest --switch-cost 3ms")), "3000000ns");
+    let each = format!("{words} --policy everest --switch-cost other=1us,3ms --tolerance tcp=4ms,2ms");
+    assert_eq!(switch_cost(&each), "tcp=3000000ns,other=1000ns");
+    let told = |words: &str| run(Path::new("."), &words.split(' ').collect::<Vec<_>>()).err;
+    assert_eq!(told(&each), "");
+    let late = told(&format!("{words} --policy quantum:quantum=10ms --switch-cost other=3ms"));
+    assert!(late.lines().count() == 1 && late.contains("service `other`: its tolerance of 2ms is less"), "{late}");
+}

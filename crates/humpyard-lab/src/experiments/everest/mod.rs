@@ -2,7 +2,9 @@
 
 mod claims;
 mod figures;
+mod live;
 mod prototype;
+mod traces;
 mod trial;
 
 use super::Experiment;
@@ -14,6 +16,7 @@ const PAPER: &str =
 /// The policies of the paper's figures; for Everest its text, too, which moves extra cores back and forth.
 const EVEREST: &str = "everest";
 const LITERAL: &str = "everest:extra-reclaim=literal";
+const WITHOUT_EXTRAS: &str = "everest:extra-reclaim=never";
 const LATE: &str = "everest-ld";
 const ENVELOPE: &str = "everest-env";
 const STATIC: &str = "static";
@@ -32,5 +35,6 @@ const PACKETS: (u64, u64) = (60_000, 3_000_000);
 
 /// Every experiment here.
 pub(super) fn all() -> impl Iterator<Item = &'static dyn Experiment> {
-    figures::FIGURES.iter().map(|figure| figure as _).chain([&prototype::Figure6 as _])
+    let alone: [&dyn Experiment; 3] = [&prototype::Figure6, &live::Figure6Live, &traces::Traces];
+    figures::FIGURES.iter().map(|figure| figure as _).chain(alone)
 }

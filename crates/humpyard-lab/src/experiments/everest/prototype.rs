@@ -25,12 +25,12 @@ const SWITCH: Time = Time::from_ns(2_000_000);
 /// Packets that may wait for a service: a queue without end would keep both overloaded to the end.
 const QUEUE: u32 = 512;
 /// Samples of a run.
-const SAMPLES: u64 = 60;
+pub(super) const SAMPLES: u64 = 60;
 /// How long a run takes, in ms.
 const LENGTH_MS: (u64, u64) = (600, 6_000);
 
 /// From which sample on so many cores' work is sent to either service, and the cores they have when that ends.
-const PHASES: [(u64, [f64; 2], [u32; 2]); 4] =
+pub(super) const PHASES: [(u64, [f64; 2], [u32; 2]); 4] =
     [(0, [0.6, 2.7], [1, 3]), (11, [2.7, 0.6], [3, 1]), (22, [4.0, 4.0], [2, 2]), (40, [1.5, 1.5], [2, 2])];
 
 const COLUMNS: [Column; 6] = [
@@ -205,7 +205,7 @@ impl Experiment for Figure6 {
 }
 
 /// The cores of both services at the end of each phase.
-fn follows(data: &Table, policy: &str) -> Verdict {
+pub(super) fn follows(data: &Table, policy: &str) -> Verdict {
     let ends = PHASES.iter().skip(1).map(|phase| phase.0).chain([SAMPLES]);
     let at = |row: &TableRow<'_>, sample: u64| row.number("seconds_of_six") == 6.0 * sample as f64 / SAMPLES as f64;
     let mut seen: Vec<String> = Vec::new();
@@ -223,7 +223,7 @@ fn follows(data: &Table, policy: &str) -> Verdict {
     Verdict::of(format!("{policy}: cores of both follow what they are sent"), "1/3, 3/1, 2/2", seen.join(", "), holds)
 }
 
-fn few_switches(data: &Table, policy: &str) -> Verdict {
+pub(super) fn few_switches(data: &Table, policy: &str) -> Verdict {
     let most = data.rows_of("policy", policy).map(|row| row.number("switches")).fold(0.0, f64::max);
     Verdict::of(format!("{policy}: switches"), "at most 10", format!("{most}"), most <= 10.0)
 }
