@@ -30,6 +30,7 @@ mod split;
 pub mod statistics;
 pub mod timeline;
 mod topology;
+pub mod validate;
 
 pub use check::{Checked, CheckedRule, came_to_nothing, check, without_effect};
 pub use compare::{Comparison, compare};

@@ -6,11 +6,11 @@ use std::sync::mpsc;
 use std::thread;
 
 use humpyard_core::id::{Id, ServiceId};
-use humpyard_core::measure::{Histogram, Summary};
+use humpyard_core::measure::{Histogram, Observer, Summary};
 use humpyard_core::policy::Setup;
 use humpyard_runtime::{Live, Overload, Watched, watch};
 use humpyard_services::{Factory, prepare};
-use humpyard_sim::Simulation;
+use humpyard_sim::{Simulation, Work};
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::source::Source;
 use humpyard_wire::Ports;
@@ -34,12 +34,21 @@ pub struct Control<'a> {
     pub reload: Option<&'a dyn Reload>,
     /// Where the metrics of a live run are served while it goes on.
     pub metrics: Option<Endpoint>,
+    /// Hears of everything as it is measured, of one run; a timeline is not written then.
+    pub observer: Option<Box<dyn Observer + Send>>,
+}
+
+/// What a simulation is fed with.
+pub(crate) struct Feed {
+    pub(crate) pacer: Pacer,
+    pub(crate) source: Box<dyn Source + Send>,
+    pub(crate) work: Work,
 }
 
 impl<'a> Control<'a> {
     /// A run that is ended by `stop`, tells of its progress, and keeps its configuration.
     pub fn new(stop: &'a AtomicBool, progress: &'a mut dyn FnMut(u64, Option<f64>)) -> Self {
-        Self { stop, progress, reload: None, metrics: None }
+        Self { stop, progress, reload: None, metrics: None, observer: None }
     }
 }
 
@@ -61,7 +70,7 @@ pub fn run(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, L
 pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
     let result = simulated(config, control, |control| {
         let pacer = parts::pacer(config, config.cores, control)?.ok_or_else(parts::no_line_rate)?;
-        Ok((pacer, parts::source(config)?))
+        Ok(Feed { pacer, source: parts::source(config)?, work: parts::work(config) })
     })?;
     Ok(RunResult { environment: Environment::of(&result.input, &[]), ..result })
 }
@@ -70,7 +79,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
 pub(crate) fn simulated(
     config: &RunConfig,
     control: &mut Control<'_>,
-    input: impl FnOnce(&mut Control<'_>) -> Result<(Pacer, Box<dyn Source + Send>), LabError>,
+    input: impl FnOnce(&mut Control<'_>) -> Result<Feed, LabError>,
 ) -> Result<RunResult, LabError> {
     if config.cores == 0 {
         return Err(LabError::option("a simulation needs at least one core: --cores 1"));
@@ -82,10 +91,11 @@ pub(crate) fn simulated(
     let (outcome, timeline_cut) =
         parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
             let (measured, records) = parts::measured(config, setup, options)?;
+            let measured = observed(measured, control);
             let costs = parts::cost_model(config, setup)?;
             let swaps = parts::swaps(config, setup, &records)?;
-            let (pacer, source) = input(control)?;
-            let outcome = humpyard_sim::simulate(Simulation {
+            let Feed { pacer, source, work } = input(control)?;
+            let run = Simulation {
                 measured,
                 cores: config.cores,
                 costs,
@@ -95,7 +105,8 @@ pub(crate) fn simulated(
                 classifier,
                 stop: control.stop,
                 progress: control.progress,
-            })?;
+            };
+            let outcome = humpyard_sim::simulate_with(run, work)?;
             Ok((outcome, records.finish()?))
         })?;
     let result = result(config, "sim", &outcome.measured);
@@ -126,6 +137,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     let clients = classifier.clients_max();
     let (outcome, timeline_cut) = parts::with_setup(config, cores, clients, |setup, options| {
         let (measured, records) = parts::measured(config, setup, options)?;
+        let measured = observed(measured, control);
         // A load is found by reading the input before the run does.
         let pacer = parts::pacer(config, cores, control)?;
         let quarantine = parts::quarantine(config)?;
@@ -202,6 +214,14 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         environment: Environment::of(&result.input, &outcome.seats),
         ..result
     })
+}
+
+/// With the observer of this run, if there is one.
+fn observed(measured: AnyMeasured, control: &mut Control<'_>) -> AnyMeasured {
+    match control.observer.take() {
+        Some(observer) => measured.with_observer(observer),
+        None => measured,
+    }
 }
 
 /// Serves the metrics of the run that gets the other half of the watch, if that was asked for.

@@ -214,7 +214,7 @@ fn tolerance(text: &str) -> Result<(String, Duration), Failure> {
 }
 
 /// The time that an option takes.
-fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
+pub(crate) fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
     parse_duration(text).map_err(|error| Failure::new(format!("{option}: {error}")))
 }
 

@@ -15,6 +15,7 @@ fn every_command_helps() {
         "sim",
         "compare",
         "recommend",
+        "validate",
         "schedule",
         "trace",
         "trace info",

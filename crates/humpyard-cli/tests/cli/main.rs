@@ -27,3 +27,4 @@ mod timelines;
 mod topology;
 mod trace;
 mod traffic;
+mod validate;

@@ -6,12 +6,13 @@ use std::process::{Command, Stdio};
 
 use crate::support::{directory, files, good, run};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "demo",
     "run",
     "sim",
     "compare",
     "recommend",
+    "validate",
     "schedule",
     "calibrate",
     "check",

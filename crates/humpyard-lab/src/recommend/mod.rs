@@ -28,8 +28,8 @@ use search::Ranked;
 use trials::Trials;
 
 pub use candidates::Skipped;
-pub(crate) use exhaustive::hold;
 pub use evidence::{Confidence, CoresNeeded, Variation};
+pub(crate) use exhaustive::hold;
 pub use figures::{Measure, MeasuredFigures};
 pub use goal::Goal;
 pub use search::{BUDGET, Round};
@@ -292,9 +292,9 @@ fn reason(
     let figures = |ranked: &Ranked<'_>| {
         let mut measures: Vec<Measure> = goal.bounds.iter().map(|bound| bound.measure).collect();
         measures.extend(goal.objective.filter(|objective| !measures.contains(objective)));
-        let said = measures.iter().map(|measure| {
-            format!("{} {}", measure.name(), shown(*measure, ranked.figures.of_measure(*measure)))
-        });
+        let said = measures
+            .iter()
+            .map(|measure| format!("{} {}", measure.name(), shown(*measure, ranked.figures.of_measure(*measure))));
         said.collect::<Vec<_>>().join(", ")
     };
     let of = format!("of {candidates} candidates `{}` is best ({})", winner.policy, figures(winner));
@@ -303,7 +303,10 @@ fn reason(
         (Advice::HashingIsEnough, Some(hashing)) => {
             let spare = margin_text(goal.margin(&hashing.figures));
             let best = beside.map_or(String::new(), |_| format!("; {of}"));
-            format!("plain hashing is enough: `{HASHING}` keeps {goal} with {spare} to spare ({}){best}", figures(hashing))
+            format!(
+                "plain hashing is enough: `{HASHING}` keeps {goal} with {spare} to spare ({}){best}",
+                figures(hashing)
+            )
         }
         (Advice::NoPolicyHolds, _) => {
             let would = needed.map_or_else(
