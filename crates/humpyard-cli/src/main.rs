@@ -75,6 +75,7 @@ fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {
         Command::Admit(arguments) => commands::admit::admit(&arguments),
         Command::Compare(arguments) => commands::compare::compare(&arguments),
         Command::Recommend(arguments) => commands::recommend::recommend(&arguments),
+        Command::Validate(arguments) => commands::validate::validate(&arguments),
         Command::Reproduce(arguments) => commands::reproduce::reproduce(&arguments),
         Command::Calibrate(arguments) => commands::calibrate::calibrate(&arguments),
         Command::Topology(arguments) => commands::topology::topology(&arguments),

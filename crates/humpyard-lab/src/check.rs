@@ -222,7 +222,7 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
     }
     let allocates = config.policy.allocates() || config.swaps.iter().any(|(_, policy)| policy.allocates());
     for (option, given) in
-        [("--services-per-core", config.services_per_core > 1), ("--switch-cost", config.switch_cost.is_some())]
+        [("--services-per-core", config.services_per_core > 1), ("--switch-cost", !config.switch_costs.is_empty())]
     {
         if given && !allocates {
             warnings.push(format!(

@@ -318,8 +318,11 @@ pub struct RunConfig {
     pub flow_timeout: Option<Duration>,
     /// Tunnels that are looked into for the flow of a packet.
     pub tunnels: Tunnels,
-    /// Packets handed to a worker and not yet done, at most. Live only; in the simulator it is one.
+    /// Packets handed to a worker and not yet done, at most. In the simulator it is one, unless handing over takes time.
     pub in_flight: u32,
+    /// What it takes to hand a packet to an idle core of a simulation, to which as many may be handed ahead as `in_flight` says; none is
+    /// no time, and one packet at a time. In the simulator only.
+    pub hand_over: Option<Duration>,
     /// What to do when the buffer is full; none is: wait if packets come as fast as they are taken, else drop.
     pub overload: Option<Overload>,
     /// Which of two equals goes first.
@@ -375,6 +378,7 @@ impl RunConfig {
             flow_timeout: None,
             tunnels: Tunnels::NONE,
             in_flight: IN_FLIGHT,
+            hand_over: None,
             overload: None,
             ties: Ties::Lowest,
             seed: Seed(1),
@@ -539,6 +543,9 @@ impl RunConfig {
             Rate::PacketsPerSecond(rate) => options.insert("rate", rate.to_string()),
             Rate::Load(load) => options.insert("load", load.to_string()),
         };
+        if let Some(hand_over) = self.hand_over {
+            options.insert("hand-over", format!("{}ns", hand_over.as_nanos()));
+        }
         if self.host == Host::Live {
             options.insert("counters", self.counters.to_string());
             options.insert("clock", self.clock.name().to_owned());

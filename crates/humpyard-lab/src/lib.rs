@@ -31,6 +31,7 @@ mod split;
 pub mod statistics;
 pub mod timeline;
 mod topology;
+pub mod validate;
 
 pub use check::{Checked, CheckedRule, came_to_nothing, check, late_by_a_switch, without_effect};
 pub use compare::{Comparison, compare};

@@ -14,6 +14,7 @@ use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
+use humpyard_sim::Work;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::{Classifier, ClassifierConfig, Granularity};
 use humpyard_traffic::header::Headers;
@@ -152,7 +153,8 @@ pub(crate) fn measured(
     setup: &Setup<'_>,
     options: &Options,
 ) -> Result<(AnyMeasured, Records), LabError> {
-    let in_flight = if config.host == Host::Live { config.in_flight } else { 1 };
+    let queued = config.host == Host::Live || config.hand_over.is_some();
+    let in_flight = if queued { config.in_flight } else { 1 };
     let mut scheduler = config.policy.build(setup, options.clone())?.with_in_flight(in_flight);
     let mut records = Records::default();
     if let Some(path) = &config.journal {
@@ -174,6 +176,11 @@ pub(crate) fn measured(
 pub(crate) fn cost_model(config: &RunConfig, setup: &Setup<'_>) -> Result<CostModel, LabError> {
     let stalls = vec![time(config.stall); config.services.len()];
     Ok(CostModel::new(setup, costs(config)?.into_iter().collect(), &stalls).with_moves(config.costs.moves()))
+}
+
+/// How packets get to the cores of a simulation.
+pub(crate) fn work(config: &RunConfig) -> Work {
+    Work { hand_over: time(config.hand_over.unwrap_or_default()), measured: None }
 }
 
 /// The policies that take over on the way.

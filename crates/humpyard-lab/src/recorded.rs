@@ -71,6 +71,13 @@ impl Recorded {
         self.packets.len()
     }
 
+    /// The packets that have one of these times, by number, which is when they come; beyond them none.
+    pub(crate) fn arriving(&self, times: &[Option<Time>]) -> Self {
+        let timed = self.packets.iter().zip(times);
+        let packets = timed.filter_map(|(packet, time)| Some(RecordedPacket { time: (*time)?, ..*packet }));
+        Self { packets: packets.collect(), is_whole: self.is_whole, damage: self.damage.clone() }
+    }
+
     /// All packets, as they came.
     pub(crate) fn whole(&self) -> Playback {
         self.blocks([0..self.len()])

@@ -6,13 +6,13 @@ use std::sync::mpsc;
 use std::thread;
 
 use humpyard_core::id::{Id, ServiceId};
-use humpyard_core::measure::{Histogram, Summary};
+use humpyard_core::measure::{Histogram, Observer, Summary};
 use humpyard_core::name::Named;
 use humpyard_core::policy::Setup;
 use humpyard_runtime::{Live, Overload, Watched, watch};
 use humpyard_services::pass::Pass;
 use humpyard_services::{Factory, prepare};
-use humpyard_sim::Simulation;
+use humpyard_sim::{Simulation, Work};
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::source::Source;
 use humpyard_wire::Ports;
@@ -36,12 +36,21 @@ pub struct Control<'a> {
     pub reload: Option<&'a dyn Reload>,
     /// Where the metrics of a live run are served while it goes on.
     pub metrics: Option<Endpoint>,
+    /// Hears of everything as it is measured, of one run; a timeline is not written then.
+    pub observer: Option<Box<dyn Observer + Send>>,
+}
+
+/// What a simulation is fed with.
+pub(crate) struct Feed {
+    pub(crate) pacer: Pacer,
+    pub(crate) source: Box<dyn Source + Send>,
+    pub(crate) work: Work,
 }
 
 impl<'a> Control<'a> {
     /// A run that is ended by `stop`, tells of its progress, and keeps its configuration.
     pub fn new(stop: &'a AtomicBool, progress: &'a mut dyn FnMut(u64, Option<f64>)) -> Self {
-        Self { stop, progress, reload: None, metrics: None }
+        Self { stop, progress, reload: None, metrics: None, observer: None }
     }
 }
 
@@ -62,36 +71,43 @@ pub fn run(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, L
 /// # Errors
 /// Whatever keeps the run from starting.
 pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    let services = services(config)?;
+    if config.cores > 0
+        && services.iter().flatten().any(Factory::marks)
+        && config.rate != Rate::Line
+        && !config.listens()
+    {
+        return simulate_work(config, services, control);
+    }
     let result = simulated(config, control, |control| {
         let pacer = parts::pacer(config, config.cores, control)?.ok_or_else(parts::no_line_rate)?;
-        Ok((pacer, parts::source(config)?))
+        Ok(Feed { pacer, source: parts::source(config)?, work: parts::work(config) })
     })?;
     Ok(RunResult { environment: Environment::of(&result.input, &[]), ..result })
 }
 
-/// Runs a configuration in virtual time, with packets from wherever they come: all of its result but the environment.
+/// Runs a configuration in virtual time, with packets from wherever they come: all of its result but the environment. Marks are
+/// not followed.
 pub(crate) fn simulated(
     config: &RunConfig,
     control: &mut Control<'_>,
-    input: impl FnOnce(&mut Control<'_>) -> Result<(Pacer, Box<dyn Source + Send>), LabError>,
+    input: impl FnOnce(&mut Control<'_>) -> Result<Feed, LabError>,
 ) -> Result<RunResult, LabError> {
     if config.cores == 0 {
         return Err(LabError::option("a simulation needs at least one core: --cores 1"));
     }
-    let services = services(config)?;
-    if services.iter().flatten().any(Factory::marks) && config.rate != Rate::Line && !config.listens() {
-        return simulate_work(config, services, control);
-    }
+    services(config)?;
     // First, for it names services that there are not.
     parts::costs(config)?;
     let classifier = parts::classifier(config)?;
     let (outcome, timeline_cut) =
         parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
             let (measured, records) = parts::measured(config, setup, options)?;
+            let measured = observed(measured, control);
             let costs = parts::cost_model(config, setup)?;
             let swaps = parts::swaps(config, setup, &records)?;
-            let (pacer, source) = input(control)?;
-            let outcome = humpyard_sim::simulate(Simulation {
+            let Feed { pacer, source, work } = input(control)?;
+            let run = Simulation {
                 measured,
                 cores: config.cores,
                 costs,
@@ -101,7 +117,8 @@ pub(crate) fn simulated(
                 classifier,
                 stop: control.stop,
                 progress: control.progress,
-            })?;
+            };
+            let outcome = humpyard_sim::simulate_with(run, work)?;
             Ok((outcome, records.finish()?))
         })?;
     let result = result(config, "sim", &outcome.measured);
@@ -161,6 +178,7 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
     let clients = classifier.clients_max();
     let (outcome, timeline_cut) = parts::with_setup(config, cores, clients, |setup, options| {
         let (measured, records) = parts::measured(config, setup, options)?;
+        let measured = observed(measured, control);
         // A load is found by reading the input before the run does.
         let pacer = parts::pacer(config, cores, control)?;
         let quarantine = parts::quarantine(config)?;
@@ -237,6 +255,14 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
         environment: Environment::of(&result.input, &outcome.seats),
         ..result
     })
+}
+
+/// With the observer of this run, if there is one.
+fn observed(measured: AnyMeasured, control: &mut Control<'_>) -> AnyMeasured {
+    match control.observer.take() {
+        Some(observer) => measured.with_observer(observer),
+        None => measured,
+    }
 }
 
 /// Serves the metrics of the run that gets the other half of the watch, if that was asked for.

@@ -10,9 +10,11 @@ mod ahead;
 mod costs;
 mod schedule;
 mod simulate;
+mod work;
 
 pub use costs::{CostTable, TABLES, find_table};
 pub use schedule::{
     Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, draws, schedule,
 };
-pub use simulate::{Outcome, Simulation, SimulationError, simulate};
+pub use simulate::{Outcome, Simulation, SimulationError, simulate, simulate_with};
+pub use work::{MeasuredWork, Taken, Work};

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use humpyard_core::cost::CostModel;
@@ -19,10 +20,11 @@ use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::Source;
 
 use crate::ahead::Ahead;
+use crate::work::Work;
 
 /// One run of the simulator, ready to start.
 pub struct Simulation<'a, S, Q, A> {
-    /// The mechanism, with one packet in flight on each core.
+    /// The mechanism, with one packet in flight on each core, or more: those wait there for their turn.
     pub measured: Measured<S, Q, A>,
     /// Number of cores.
     pub cores: usize,
@@ -77,7 +79,7 @@ pub enum SimulationError {
 
 /// What a core is doing.
 #[derive(Clone, Copy)]
-enum Work {
+enum Doing {
     /// Serving the packet in this slot, which keeps it busy for so long.
     Packet(Slot, Time),
     /// Going over to another service.
@@ -93,8 +95,10 @@ struct State<'a, S, Q, A> {
     pacer: Pacer,
     stop: &'a AtomicBool,
     progress: &'a mut dyn FnMut(u64, Option<f64>),
-    /// What each core is doing, while it is under way.
-    work: IdVec<CoreId, Work>,
+    /// How packets get to cores, and what they take there.
+    work: Work,
+    /// What each core is doing and will do, in order, and until when.
+    doing: IdVec<CoreId, VecDeque<(Time, Doing)>>,
     /// The cores that are doing something, by the end of it.
     under_way: IndexedHeap<CoreId, Time>,
     /// The packet that comes next: its time and length, and what its headers say.
@@ -114,16 +118,24 @@ struct State<'a, S, Q, A> {
 ///
 /// # Errors
 /// If more flows have packets under way than the classifier has room for, or a policy cannot take over.
-///
-/// # Panics
-/// If the mechanism hands a core several packets at a time: a simulated core has one.
 pub fn simulate<S: Steer, Q: Share, A: Allocate>(
     run: Simulation<'_, S, Q, A>,
 ) -> Result<Outcome<S, Q, A>, SimulationError> {
-    assert_eq!(run.measured.scheduler().in_flight(), 1, "packets in flight on each core");
+    simulate_with(run, Work::default())
+}
+
+/// As [`simulate`], where packets get to cores like this, and take so long there.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
+    run: Simulation<'_, S, Q, A>,
+    work: Work,
+) -> Result<Outcome<S, Q, A>, SimulationError> {
     let started = Instant::now();
     let mut state = State {
-        work: IdVec::from_fn(run.cores, |_| Work::Switch),
+        work,
+        doing: IdVec::from_fn(run.cores, |_| VecDeque::new()),
         under_way: IndexedHeap::new(run.cores),
         measured: run.measured,
         costs: run.costs,
@@ -231,15 +243,19 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     /// Everything that cores are done with at this instant, by ascending core.
     fn complete(&mut self, now: Time) {
         while let Some((_, core)) = self.under_way.peek().filter(|&(time, _)| time <= now) {
-            self.under_way.remove(core);
-            match self.work[core] {
-                Work::Packet(slot, busy) => {
+            let Some((_, done)) = self.doing[core].pop_front() else { break };
+            match self.doing[core].front() {
+                Some(&(until, _)) => self.under_way.set(core, until),
+                None => self.under_way.remove(core),
+            };
+            match done {
+                Doing::Packet(slot, busy) => {
                     let completed = self.measured.on_completion(now, core, slot, now, busy);
                     if completed.onward.is_none() && completed.exit.is_none() {
                         self.classifier.release(&completed.packet);
                     }
                 }
-                Work::Switch => self.measured.on_switched(now, core),
+                Doing::Switch => self.measured.on_switched(now, core),
             }
             self.follow_up(now);
         }
@@ -279,7 +295,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     #[inline]
     fn begin_switches(&mut self, now: Time) {
         while let Some(switch) = self.measured.next_switch() {
-            self.begin(switch.core, now + switch.cost, Work::Switch);
+            self.begin(switch.core, now + switch.cost, Doing::Switch);
         }
     }
 
@@ -289,15 +305,19 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             let timed = self.is_timed().then(Instant::now);
             let Some(dispatch) = self.measured.next(now, core) else { continue };
             self.record(timed);
-            let span = self.costs.serve(now, core, &dispatch);
-            self.begin(core, span.finished, Work::Packet(dispatch.slot, span.busy));
+            let span = self.work.serve(&mut self.costs, now, core, &dispatch);
+            self.begin(core, span.finished, Doing::Packet(dispatch.slot, span.busy));
             self.begin_switches(now);
         }
     }
 
-    fn begin(&mut self, core: CoreId, until: Time, work: Work) {
-        self.work[core] = work;
-        self.under_way.set(core, until);
+    fn begin(&mut self, core: CoreId, until: Time, doing: Doing) {
+        let queue = &mut self.doing[core];
+        let until = queue.back().map_or(until, |&(before, _)| until.max(before));
+        queue.push_back((until, doing));
+        if queue.len() == 1 {
+            self.under_way.set(core, until);
+        }
     }
 
     fn is_busy(&self) -> bool {

@@ -217,7 +217,7 @@ fn time_of_service(option: &str, text: &str) -> Result<(String, Duration), Failu
 }
 
 /// The time that an option takes.
-fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
+pub(crate) fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
     parse_duration(text).map_err(|error| Failure::new(format!("{option}: {error}")))
 }
 

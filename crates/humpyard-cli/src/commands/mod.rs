@@ -17,6 +17,7 @@ pub(crate) mod table;
 pub(crate) mod top;
 pub(crate) mod topology;
 pub(crate) mod trace;
+pub(crate) mod validate;
 
 mod configuration;
 mod draws;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::thread;
 
 use humpyard::lab::recommend::{
-    Advice, Finalist, Measure, Recommendation, RecommendOptions, Variation, margin_text, recommend as search, shown,
+    Advice, Finalist, Measure, RecommendOptions, Recommendation, Variation, margin_text, recommend as search, shown,
 };
 use humpyard::lab::{Costs, Host, Rate, RunConfig, calibrated_path};
 use humpyard::policies::spec::PolicySpec;
@@ -86,7 +86,8 @@ fn typed() -> Vec<String> {
 }
 
 /// Options that `run` does not have: those with a value, and flags.
-const OWN: [&str; 8] = ["--goal", "--workers", "--cores", "--candidate", "--packets", "--budget", "--threads", "--report"];
+const OWN: [&str; 8] =
+    ["--goal", "--workers", "--cores", "--candidate", "--packets", "--budget", "--threads", "--report"];
 const OWN_FLAGS: [&str; 2] = ["--json", "--quiet"];
 
 /// The command that runs this policy live on the same input.

@@ -7,7 +7,7 @@ use humpyard::lab::metrics::Endpoint;
 use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 
 use crate::arguments::{RunArguments, SimArguments};
-use crate::commands::configuration::{configuration, live_configuration, timeline};
+use crate::commands::configuration::{configuration, duration, live_configuration, timeline};
 use crate::commands::files::distinct;
 use crate::commands::reload::ReadAgain;
 use crate::commands::table;
@@ -35,6 +35,7 @@ pub(crate) fn run_configuration(arguments: &RunArguments) -> Result<RunConfig, F
 /// What `humpyard sim` is asked for.
 pub(crate) fn sim_configuration(arguments: &SimArguments) -> Result<RunConfig, Failure> {
     let mut config = configuration(Host::Sim, arguments.policy.parse()?, arguments.cores, &arguments.traffic)?;
+    config.hand_over = arguments.hand_over.as_deref().map(|text| duration("--hand-over", text)).transpose()?;
     config.journal = arguments.journal.clone();
     config.timeline = timeline(&arguments.timeline)?;
     own_files(&config)?;

@@ -16,6 +16,7 @@ fn every_command_helps() {
         "compare",
         "admit",
         "recommend",
+        "validate",
         "schedule",
         "trace",
         "trace info",

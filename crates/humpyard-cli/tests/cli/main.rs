@@ -28,3 +28,4 @@ mod timelines;
 mod topology;
 mod trace;
 mod traffic;
+mod validate;

@@ -13,6 +13,7 @@ const COMMANDS: [&str; 16] = [
     "compare",
     "admit",
     "recommend",
+    "validate",
     "schedule",
     "calibrate",
     "check",

@@ -22,14 +22,14 @@ use serde::Serialize;
 use crate::LabError;
 use crate::config::RunConfig;
 use crate::figures::{figure, percent};
-use crate::run::check_services;
+use crate::run;
 use candidates::{HASHING, fitting, grid};
 use search::Ranked;
 use trials::Trials;
 
 pub use candidates::Skipped;
-pub(crate) use exhaustive::hold;
 pub use evidence::{Confidence, CoresNeeded, Variation};
+pub(crate) use exhaustive::hold;
 pub use figures::{Measure, MeasuredFigures};
 pub use goal::Goal;
 pub use search::{BUDGET, Round};
@@ -169,7 +169,7 @@ pub fn recommend(
     progress: Progress<'_>,
 ) -> Result<Recommendation, LabError> {
     let RecommendOptions { config, goal, policies, packets, budget, threads } = options;
-    check_services(config)?;
+    run::services(config)?;
     let config = &with_tolerance(config, goal)?;
     let texts = if policies.is_empty() { grid() } else { policies.iter().map(ToString::to_string).collect() };
     let (candidates, skipped) = fitting(config, &texts)?;
@@ -292,9 +292,9 @@ fn reason(
     let figures = |ranked: &Ranked<'_>| {
         let mut measures: Vec<Measure> = goal.bounds.iter().map(|bound| bound.measure).collect();
         measures.extend(goal.objective.filter(|objective| !measures.contains(objective)));
-        let said = measures.iter().map(|measure| {
-            format!("{} {}", measure.name(), shown(*measure, ranked.figures.of_measure(*measure)))
-        });
+        let said = measures
+            .iter()
+            .map(|measure| format!("{} {}", measure.name(), shown(*measure, ranked.figures.of_measure(*measure))));
         said.collect::<Vec<_>>().join(", ")
     };
     let of = format!("of {candidates} candidates `{}` is best ({})", winner.policy, figures(winner));
@@ -303,7 +303,10 @@ fn reason(
         (Advice::HashingIsEnough, Some(hashing)) => {
             let spare = margin_text(goal.margin(&hashing.figures));
             let best = beside.map_or(String::new(), |_| format!("; {of}"));
-            format!("plain hashing is enough: `{HASHING}` keeps {goal} with {spare} to spare ({}){best}", figures(hashing))
+            format!(
+                "plain hashing is enough: `{HASHING}` keeps {goal} with {spare} to spare ({}){best}",
+                figures(hashing)
+            )
         }
         (Advice::NoPolicyHolds, _) => {
             let would = needed.map_or_else(

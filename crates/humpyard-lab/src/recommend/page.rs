@@ -53,15 +53,8 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
 }
 
 /// The figures of which tables tell.
-const FIGURES: [Measure; 7] = [
-    Measure::Late,
-    Measure::P50,
-    Measure::P99,
-    Measure::P999,
-    Measure::OutOfOrder,
-    Measure::Loss,
-    Measure::Fairness,
-];
+const FIGURES: [Measure; 7] =
+    [Measure::Late, Measure::P50, Measure::P99, Measure::P999, Measure::OutOfOrder, Measure::Loss, Measure::Fairness];
 
 fn finalists(finalists: &[Finalist]) -> Markup {
     html! {

@@ -135,9 +135,9 @@ pub(super) fn rank<'a>(
     first: &[MeasuredFigures],
     progress: Progress<'_>,
 ) -> Result<Vec<Ranked<'a>>, LabError> {
-    let seeded = candidates.iter().flat_map(|policy| {
-        (1..SEEDS).map(|seed| Trial { seed, ..Trial::whole(policy, trials.config) })
-    });
+    let seeded = candidates
+        .iter()
+        .flat_map(|policy| (1..SEEDS).map(|seed| Trial { seed, ..Trial::whole(policy, trials.config) }));
     let more = trials.run(&seeded.collect::<Vec<_>>(), "other seeds", progress)?;
     let of_each = more.chunks((SEEDS - 1) as usize);
     let mut ranking: Vec<Ranked<'a>> = candidates

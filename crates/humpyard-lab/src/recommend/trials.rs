@@ -11,7 +11,7 @@ use humpyard_policies::spec::PolicySpec;
 use super::figures::MeasuredFigures;
 use crate::config::{Rate, RunConfig};
 use crate::recorded::Recorded;
-use crate::run::{Control, simulated};
+use crate::run::{Control, Feed, simulated};
 use crate::{LabError, parts};
 
 /// Which packets a trial has.
@@ -135,7 +135,8 @@ impl<'a> Trials<'a> {
                 Part::Sample(part) => self.recorded.sample(part),
                 Part::Block(block, of) => self.recorded.block(block, of),
             };
-            Ok((self.recorded.pacer(&config, self.stretch, trial.load)?, Box::new(playback)))
+            let pacer = self.recorded.pacer(&config, self.stretch, trial.load)?;
+            Ok(Feed { pacer, source: Box::new(playback), work: parts::work(&config) })
         })?;
         if result.interrupted || self.stop.load(Ordering::Relaxed) {
             return Err(LabError::option("interrupted before the search was over: there is nothing to recommend"));

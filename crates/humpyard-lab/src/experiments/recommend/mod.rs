@@ -133,7 +133,9 @@ impl Experiment for Scenarios {
         };
         let plot = BarPlot {
             title: "by how much the pick is worse than the best".to_owned(),
-            description: "For each scenario the policy that the search picks, and by what part it is worse than the best.".to_owned(),
+            description:
+                "For each scenario the policy that the search picks, and by what part it is worse than the best."
+                    .to_owned(),
             value: Axis::linear("% worse", |percent| format!("{percent:.1}")),
             groups: data.rows().map(group).collect(),
         };

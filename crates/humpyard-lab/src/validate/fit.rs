@@ -1,0 +1,111 @@
+//! The straight line of each service through what was measured of it.
+
+use std::collections::BTreeMap;
+
+use humpyard_core::cost::MovePenalties;
+use humpyard_core::unit::Time;
+
+use super::recorder::{Record, Served};
+use crate::calibrate::LineFit;
+use crate::config::RunConfig;
+use crate::costs::{CalibratedService, CostFile};
+
+/// The line goes through the mean times of so many groups of lengths.
+const GROUPS: usize = 8;
+/// A packet that took so many times the median of its group was interrupted: the line is that of the work.
+const INTERRUPTED: u64 = 20;
+
+/// Fewer cold packets say nothing.
+const FEW: usize = 16;
+
+/// The costs of a run's services, from what was measured of them.
+pub(super) fn costs(config: &RunConfig, record: &Record) -> CostFile {
+    let mut services = BTreeMap::new();
+    for (at, choice) in config.services.iter().enumerate() {
+        let served: Vec<&Served> = record.served.iter().filter(|served| served.service == at).collect();
+        // Of several with the same work the one that was seen counts.
+        if !served.is_empty() || !services.contains_key(&choice.work.name) {
+            services.insert(choice.work.name.clone(), line(&served));
+        }
+    }
+    CostFile {
+        path: "measured in this run".to_owned(),
+        source: "this run".to_owned(),
+        switch_upper_ns: None,
+        moves: MovePenalties::NONE,
+        services,
+    }
+}
+
+fn line(served: &[&Served]) -> CalibratedService {
+    let mut warm: Vec<(u32, u64)> =
+        served.iter().filter(|served| !served.cold).map(|served| (served.length, served.busy.as_ns())).collect();
+    if warm.is_empty() {
+        warm = served.iter().map(|served| (served.length, served.busy.as_ns())).collect();
+    }
+    warm.sort_unstable();
+    let group = |group: usize| {
+        let of = &warm[warm.len() * group / GROUPS..warm.len() * (group + 1) / GROUPS];
+        let times = sorted(of.iter().map(|&(_, busy)| busy));
+        let most = INTERRUPTED * quantile(&times, 0.5).max(1);
+        let kept: Vec<u64> = times.into_iter().take_while(|&busy| busy <= most).collect();
+        let mean = |sum: f64, count: usize| sum / count.max(1) as f64;
+        let length = mean(of.iter().map(|&(length, _)| f64::from(length)).sum(), of.len());
+        (!of.is_empty()).then(|| (length, mean(kept.iter().map(|&busy| busy as f64).sum(), kept.len())))
+    };
+    let points: Vec<(f64, f64)> = (0..GROUPS).filter_map(group).collect();
+    let fit = LineFit::of(&points);
+    let above = served.iter().filter(|served| served.cold);
+    let above = sorted(above.map(|served| served.busy.as_ns().saturating_sub(fit.at(f64::from(served.length)) as u64)));
+    CalibratedService {
+        fixed_ns: fit.fixed_ns,
+        per_byte_ns: fit.per_byte_ns,
+        cold_ns: if above.len() < FEW { 0.0 } else { quantile(&above, 0.5) as f64 },
+        expansion: None,
+    }
+}
+
+/// From when a packet comes to an idle core until that begins: the median.
+pub(super) fn hand_over(record: &Record) -> Time {
+    let waits = sorted(record.served.iter().filter(|served| served.was_idle).map(|served| served.wait.as_ns()));
+    Time::from_ns(quantile(&waits, 0.5))
+}
+
+/// From the least to the greatest.
+pub(super) fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values
+}
+
+/// The value that this part of them keeps; 0 of none.
+pub(super) fn quantile(sorted: &[u64], part: f64) -> u64 {
+    let at = (part * sorted.len() as f64).ceil() as usize;
+    sorted.get(at.saturating_sub(1)).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served(length: u32, cold: bool, busy: u64) -> Served {
+        Served { service: 0, length, cold, busy: Time::from_ns(busy), wait: Time::ZERO, was_idle: true }
+    }
+
+    #[test]
+    fn the_line_is_that_of_the_work() {
+        let mut all: Vec<Served> = (0..800).map(|at| served(64 + at, false, 100 + u64::from(64 + at) / 2)).collect();
+        all.extend((0..100).map(|at| served(64 + 8 * at, true, 100 + u64::from(64 + 8 * at) / 2 + 70)));
+        // An interrupt does not move it.
+        all.push(served(500, false, 4_000_000));
+        let line = line(&all.iter().collect::<Vec<_>>());
+        assert!((line.fixed_ns - 100.0).abs() < 2.0 && (line.per_byte_ns - 0.5).abs() < 0.01, "{line:?}");
+        assert!((line.cold_ns - 70.0).abs() < 3.0, "{line:?}");
+    }
+
+    #[test]
+    fn quantiles_are_of_the_values() {
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|part| quantile(&[1, 2, 3, 4], part)), [1, 2, 4, 4]);
+        assert_eq!(quantile(&[], 0.5), 0);
+    }
+}

@@ -1,0 +1,335 @@
+//! Whether the simulator is true: a policy runs live, what was measured of it is given to the simulator, and the two are compared.
+//!
+//! The simulator hears of two things alone: when each packet reached the scheduler, and what it took. Once as it was measured, packet
+//! by packet, so that every difference is the model's; once by a straight line for each service, as `sim` has it, so that what is
+//! different then is the line's.
+
+mod fit;
+mod page;
+mod recorder;
+
+use core::time::Duration;
+
+use humpyard_core::unit::Time;
+use humpyard_policies::spec::PolicySpec;
+use humpyard_sim::Work;
+use humpyard_traffic::pace::{Pace, Pacer};
+use serde::Serialize;
+
+use crate::LabError;
+use crate::config::{Host, Rate, RunConfig};
+use crate::costs::Costs;
+use crate::figures::{counted, percent, time};
+use crate::recorded::Recorded;
+use crate::result::RunResult;
+use crate::run::{Control, Feed, run_live, simulated};
+use recorder::{Record, Recorder};
+
+pub use recorder::Observed;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct ValidateOptions {
+    /// The live run; its policy does not count. At a line rate half of what the first policy takes is offered.
+    pub config: RunConfig,
+    /// The policies.
+    pub policies: Vec<PolicySpec>,
+    /// Whether the line is that of the configuration's costs; else the one through what was measured.
+    pub by_costs: bool,
+}
+
+/// How far a figure of the simulator is from the live one.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Compared {
+    /// The figure.
+    pub figure: &'static str,
+    /// Live.
+    pub live: f64,
+    /// In the simulator, each packet as it was measured.
+    pub replayed: f64,
+    /// By what part that differs; of the order by how much.
+    pub replayed_error: f64,
+    /// In the simulator, each packet by the line of its service.
+    pub by_line: f64,
+    /// By what part that differs.
+    pub by_line_error: f64,
+    /// The error that is aimed for; none where none is.
+    pub aim: Option<f64>,
+    /// Whether the replayed figure keeps it.
+    pub holds: bool,
+}
+
+/// One policy, live and simulated.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PolicyValidation {
+    /// The policy.
+    pub policy: String,
+    /// Packets that were served live.
+    pub packets: u64,
+    /// The figures.
+    pub figures: Vec<Compared>,
+    /// The line of each service.
+    pub line: Vec<ServiceLine>,
+    /// From when a packet came to an idle core until that began, live: median, in ns.
+    pub hand_over_ns: u64,
+    /// What the model does not have, with what was measured of it.
+    pub lacking: Vec<String>,
+}
+
+/// The line of a service.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ServiceLine {
+    /// The service.
+    pub service: String,
+    /// Time of a packet without length.
+    pub fixed_ns: f64,
+    /// Time of each byte.
+    pub per_byte_ns: f64,
+    /// Time added after a packet of another service.
+    pub cold_ns: f64,
+}
+
+/// What came of a validation.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Validation {
+    /// The input.
+    pub input: String,
+    /// Workers; 0: the dispatcher did the work.
+    pub workers: usize,
+    /// Packets per second that were offered, where the rate was found.
+    pub offered_pps: Option<f64>,
+    /// By policy.
+    pub policies: Vec<PolicyValidation>,
+    /// What is not within its aim, in words.
+    pub shortfalls: Vec<String>,
+}
+
+/// So much of what the machine takes at most is offered, where no rate is given.
+const OFFERED: f64 = 0.5;
+/// More packets than this are not kept in memory.
+const PACKETS_MAX: u64 = 4_000_000;
+/// Errors that are aimed for.
+const AIM_RATE: f64 = 0.10;
+const AIM_DELAY: f64 = 0.25;
+
+/// Runs each policy live and in the simulator.
+///
+/// # Errors
+/// What keeps a run from starting, an input that is too long to be kept, and being interrupted.
+pub fn validate(
+    options: &ValidateOptions,
+    control: &mut Control<'_>,
+    mut starting: impl FnMut(&str),
+) -> Result<Validation, LabError> {
+    let ValidateOptions { config, policies, by_costs } = options;
+    if config.reads_once() {
+        return Err(LabError::option(
+            "validating reads the input several times, which pipes and interfaces do not allow: use a file",
+        ));
+    }
+    let recorded = Recorded::read(config, PACKETS_MAX, control)?;
+    if !recorded.is_whole {
+        return Err(LabError::option(format!(
+            "the input has more than {PACKETS_MAX} packets, which are kept in memory: `humpyard trace cut` makes a shorter one"
+        )));
+    }
+    let mut config = RunConfig { host: Host::Live, ..config.clone() };
+    let mut offered_pps = None;
+    if config.rate == Rate::Line {
+        starting("capacity");
+        let probe = RunConfig { policy: policies[0].clone(), ..config.clone() };
+        let rate = (OFFERED * whole(run_live(&probe, control)?)?.summary.throughput_pps).max(1.0).round();
+        config.rate = Rate::PacketsPerSecond(rate);
+        offered_pps = Some(rate);
+    }
+    let mut validated = Vec::with_capacity(policies.len());
+    for policy in policies {
+        starting(&policy.to_string());
+        let config = RunConfig { policy: policy.clone(), ..config.clone() };
+        validated.push(validate_policy(&config, &recorded, *by_costs, control)?);
+    }
+    Ok(Validation {
+        input: config.input_name(),
+        workers: config.cores,
+        offered_pps,
+        shortfalls: validated.iter().flat_map(shortfalls).collect(),
+        policies: validated,
+    })
+}
+
+fn validate_policy(
+    config: &RunConfig,
+    recorded: &Recorded,
+    by_costs: bool,
+    control: &mut Control<'_>,
+) -> Result<PolicyValidation, LabError> {
+    let recorder = Recorder::new(config.cores, recorded.len());
+    control.observer = Some(Box::new(recorder.clone()));
+    let ran = run_live(config, control);
+    control.observer = None;
+    let result = whole(ran?)?;
+    let record = recorder.record();
+    let live = record.observed(result.summary.order.fraction);
+    let reached: Vec<Time> = record.reached.iter().flatten().copied().collect();
+    let accepted = recorded.arriving(&record.reached);
+    let hand_over = fit::hand_over(&record);
+    let lines = if by_costs { None } else { Some(fit::costs(config, &record)) };
+    let sim = RunConfig {
+        host: Host::Sim,
+        cores: config.cores.max(1),
+        rate: Rate::Trace,
+        // So that packets are handed ahead as live.
+        hand_over: Some(Duration::ZERO),
+        // Packets that were dropped are not played; the others have room.
+        buffer: config.buffer.max(reached.len()).min(config.flows - 1),
+        ..config.clone()
+    };
+    let replayed = simulate(&sim, &accepted, Work { measured: Some(record.work.clone()), ..Work::default() }, control)?;
+    let lined = RunConfig { costs: lines.clone().map_or_else(|| config.costs.clone(), Costs::File), ..sim };
+    let by_line = simulate(&lined, &accepted, Work { hand_over, ..Work::default() }, control)?;
+    Ok(PolicyValidation {
+        policy: config.policy.to_string(),
+        packets: result.packets.processed,
+        figures: compared(&live, &replayed, &by_line),
+        line: services(&lined)?,
+        hand_over_ns: hand_over.as_ns(),
+        lacking: lacking(&result, &record, &live),
+    })
+}
+
+/// Simulates what arrived; the figures, measured as live.
+fn simulate(
+    config: &RunConfig,
+    accepted: &Recorded,
+    work: Work,
+    control: &mut Control<'_>,
+) -> Result<Observed, LabError> {
+    let recorder = Recorder::new(config.cores, accepted.len());
+    control.observer = Some(Box::new(recorder.clone()));
+    let ran = simulated(config, control, |_| {
+        let pacer = Pacer::new(Pace::Trace).with_long_gaps();
+        Ok(Feed { pacer, source: Box::new(accepted.whole()), work })
+    });
+    control.observer = None;
+    let result = whole(ran?)?;
+    let observed = recorder.record().observed(result.summary.order.fraction);
+    Ok(observed)
+}
+
+/// A run that was not ended from outside.
+fn whole(result: RunResult) -> Result<RunResult, LabError> {
+    if result.interrupted {
+        return Err(LabError::option("interrupted before there was anything to compare"));
+    }
+    Ok(result)
+}
+
+fn compared(live: &Observed, replayed: &Observed, by_line: &Observed) -> Vec<Compared> {
+    type Of = fn(&Observed) -> f64;
+    let figures: [(&'static str, Of, Option<f64>); 6] = [
+        ("throughput", |one| one.throughput_pps, Some(AIM_RATE)),
+        ("utilization", |one| one.utilization, Some(AIM_RATE)),
+        ("p50", |one| one.delay_p50_ns, None),
+        ("p90", |one| one.delay_p90_ns, None),
+        ("p99", |one| one.delay_p99_ns, Some(AIM_DELAY)),
+        ("ooo", |one| one.out_of_order_fraction, None),
+    ];
+    let compare = |(figure, of, aim): (&'static str, Of, Option<f64>)| {
+        let error = |simulated: f64| match of(live) {
+            live if figure == "ooo" => simulated - live,
+            0.0 => simulated,
+            live => simulated / live - 1.0,
+        };
+        let (replayed, by_line) = (of(replayed), of(by_line));
+        Compared {
+            figure,
+            live: of(live),
+            replayed,
+            replayed_error: error(replayed),
+            by_line,
+            by_line_error: error(by_line),
+            aim,
+            holds: aim.is_none_or(|aim| error(replayed).abs() <= aim),
+        }
+    };
+    figures.into_iter().map(compare).collect()
+}
+
+fn services(config: &RunConfig) -> Result<Vec<ServiceLine>, LabError> {
+    let costs = crate::parts::costs(config)?;
+    let line = |(choice, cost): (&crate::config::ServiceChoice, humpyard_core::cost::LinearCost)| ServiceLine {
+        service: choice.name.clone(),
+        fixed_ns: cost.fixed as f64,
+        per_byte_ns: cost.per_byte_milli as f64 / 1e3,
+        cold_ns: cost.cold as f64,
+    };
+    Ok(config.services.iter().zip(costs).map(line).collect())
+}
+
+/// What the model does not have, with what was measured of it.
+fn lacking(result: &RunResult, record: &Record, live: &Observed) -> Vec<String> {
+    let mut lacking = Vec::new();
+    let shared = result.environment.threads.iter().filter(|thread| thread.shared).count();
+    if shared > 0 {
+        lacking.push(format!("{} share processors, and wait for each other", counted(shared as u64, "thread")));
+    }
+    let overdue = result.measured.overdue_max_ns;
+    if overdue > 0 {
+        lacking.push(format!(
+            "the dispatcher's own time: a decision takes {}, and packets were due for up to {} before they reached the scheduler",
+            time(result.measured.decision_ns.mean),
+            time(overdue as f64)
+        ));
+    }
+    let waits = fit::sorted(record.served.iter().filter(|served| served.was_idle).map(|served| served.wait.as_ns()));
+    if let Some(&last) = waits.last() {
+        lacking.push(format!(
+            "decisions and handing over by rings: an idle core begins after {} in the median, {} in 99 of 100 cases, {} at most",
+            time(fit::quantile(&waits, 0.5) as f64),
+            time(fit::quantile(&waits, 0.99) as f64),
+            time(last as f64)
+        ));
+    }
+    let busy = fit::sorted(record.served.iter().map(|served| served.busy.as_ns()));
+    let median = fit::quantile(&busy, 0.5);
+    let long = busy.iter().filter(|&&busy| busy > LONG * median.max(1)).map(|&busy| u128::from(busy)).sum::<u128>();
+    let all: u128 = busy.iter().map(|&busy| u128::from(busy)).sum();
+    if long > 0 {
+        lacking.push(format!(
+            "interrupts and other programs: packets that took over {LONG} times the median have {} of all work, at {} utilization",
+            percent(long as f64 / all as f64),
+            percent(live.utilization)
+        ));
+    }
+    lacking
+}
+
+/// A packet that takes so many times the median was not alone on its processor.
+const LONG: u64 = 20;
+
+fn shortfalls(policy: &PolicyValidation) -> Vec<String> {
+    let short = policy.figures.iter().filter(|figure| !figure.holds);
+    let said = short.map(|figure| {
+        let aim = figure.aim.unwrap_or_default();
+        format!(
+            "{}: {} is off by {}, more than {}",
+            policy.policy,
+            figure.figure,
+            signed(figure.replayed_error),
+            percent(aim)
+        )
+    });
+    said.collect()
+}
+
+/// A part with its sign.
+pub fn signed(part: f64) -> String {
+    match percent(part.abs()) {
+        text if part.abs() < LEAST_SHOWN => text,
+        text if part < 0.0 => format!("-{text}"),
+        text => format!("+{text}"),
+    }
+}
+
+/// Less than this has no sign worth showing.
+const LEAST_SHOWN: f64 = 1e-4;

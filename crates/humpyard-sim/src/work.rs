@@ -1,0 +1,103 @@
+//! What a core does with a packet, where that is more than a cost: how it gets it, and what was measured of it.
+
+use humpyard_core::cost::{CostModel, Span};
+use humpyard_core::id::{CoreId, IdVec};
+use humpyard_core::mechanism::Dispatch;
+use humpyard_core::unit::Time;
+
+/// How packets get to cores and what they take there; by default at once, and what the cost model says.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    /// From the decision until the core has the packet, if it is idle.
+    pub hand_over: Time,
+    /// What was measured of each packet, which counts instead of the cost model.
+    pub measured: Option<MeasuredWork>,
+}
+
+/// What was measured of a packet at one hop of its chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// How long it was, from when it was there and its core was idle, until the core began with it.
+    pub wait: Time,
+    /// How long the core was busy with it.
+    pub busy: Time,
+}
+
+/// What was measured of the packets of a run, by their number among the accepted ones.
+#[derive(Clone, Debug, Default)]
+pub struct MeasuredWork {
+    /// By hop, then by packet.
+    hops: Vec<Vec<Option<Taken>>>,
+    /// When each core is done with all that it was given.
+    free: IdVec<CoreId, Time>,
+}
+
+impl MeasuredWork {
+    /// Nothing measured yet, of so many cores.
+    pub fn new(cores: usize) -> Self {
+        Self { hops: Vec::new(), free: IdVec::from_fn(cores, |_| Time::ZERO) }
+    }
+
+    /// Adds what was measured of a packet at a hop.
+    pub fn add(&mut self, hop: u8, sequence: u64, taken: Taken) {
+        let (hop, at) = (usize::from(hop), sequence as usize);
+        if self.hops.len() <= hop {
+            self.hops.resize_with(hop + 1, Vec::new);
+        }
+        let packets = &mut self.hops[hop];
+        if packets.len() <= at {
+            packets.resize(at + 1, None);
+        }
+        packets[at] = Some(taken);
+    }
+
+    fn taken(&self, dispatch: &Dispatch) -> Option<Taken> {
+        let packet = &dispatch.packet;
+        *self.hops.get(usize::from(packet.hop))?.get(packet.sequence as usize)?
+    }
+
+    fn serve(&mut self, now: Time, core: CoreId, taken: Taken) -> Span {
+        let finished = now.max(self.free[core]) + taken.wait + taken.busy;
+        self.free[core] = finished;
+        Span { finished, busy: taken.busy }
+    }
+}
+
+impl Work {
+    /// Gives a core a packet: what was measured of it counts, else the model.
+    pub(crate) fn serve(&mut self, costs: &mut CostModel, now: Time, core: CoreId, dispatch: &Dispatch) -> Span {
+        if let Some(measured) = &mut self.measured
+            && let Some(taken) = measured.taken(dispatch)
+        {
+            return measured.serve(now, core, taken);
+        }
+        costs.serve(now + self.hand_over, core, dispatch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use humpyard_core::id::{Id, Slot};
+    use humpyard_core::packet::Packet;
+
+    use super::*;
+
+    #[test]
+    fn packets_take_what_was_measured_one_after_the_other() {
+        let ns = Time::from_ns;
+        let mut measured = MeasuredWork::new(2);
+        measured.add(0, 3, Taken { wait: ns(5), busy: ns(100) });
+        measured.add(1, 3, Taken { wait: ns(0), busy: ns(7) });
+        let of = |sequence, hop| Dispatch {
+            slot: Slot::from_index(0),
+            packet: Packet { sequence, hop, ..Packet::default() },
+            cold: false,
+            moved: None,
+        };
+        let (first, second) = (measured.taken(&of(3, 0)).unwrap(), measured.taken(&of(3, 1)).unwrap());
+        let core = CoreId::from_index(1);
+        assert_eq!(measured.serve(ns(10), core, first), Span { finished: ns(115), busy: ns(100) });
+        assert_eq!(measured.serve(ns(20), core, second), Span { finished: ns(122), busy: ns(7) });
+        assert_eq!((measured.taken(&of(2, 0)), measured.taken(&of(3, 2))), (None, None));
+    }
+}
