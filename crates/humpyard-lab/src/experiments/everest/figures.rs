@@ -226,7 +226,7 @@ pub(super) static FIGURES: [Figure; 11] = [
                       extra cores, and of everest-ae without force. `everest-env` has rules of nothing but t_sw, D, queues and ages; \
                       `rules=le` and `rules=evs` leave some of them out. Its parameters were chosen on other draws of the first five \
                       kinds of traffic. Of the other kinds it has seen nothing: services with a D of a quarter to four times, and a t_sw of a quarter \
-                      to twice that of the machine; queues for 64 or 256 packets, what is lost being late; three, four and twelve \
+                      to twice that of the machine; queues for 64 or 256 packets, what is lost being late; three, four and ten \
                       services; connections and messages; and arrivals of `onoff` with the connections of real captures, which are in \
                       the directory that HUMPYARD_TRACES names, and left out if there is none. A full run has 1,000,000 packets.",
         traffic: &[
@@ -237,7 +237,7 @@ pub(super) static FIGURES: [Figure; 11] = [
             ("flow", 0.62),
             ("onoff, own D and t_sw", 0.6),
             ("onoff, 64 may wait", 0.6),
-            ("onoff, 12 services", 0.5),
+            ("onoff, 10 services", 0.5),
             ("messages, 4 services", 0.6),
             ("industrial/right.pcap", 0.6),
             ("onoff", 0.45),
