@@ -72,9 +72,11 @@ impl Line {
 
     fn learn(&mut self, forgetting: f64, length: f64, work: f64) {
         self.points = forgetting * self.points + 1.0;
+        // One division, which is what this takes.
+        let part = 1.0 / self.points;
         let (from_length, from_work) = (length - self.length, work - self.work);
-        self.length += from_length / self.points;
-        self.work += from_work / self.points;
+        self.length += from_length * part;
+        self.work += from_work * part;
         self.length_length = forgetting * self.length_length + from_length * (length - self.length);
         self.length_work = forgetting * self.length_work + from_length * (work - self.work);
         self.work_work = forgetting * self.work_work + from_work * (work - self.work);

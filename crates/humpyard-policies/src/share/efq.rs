@@ -668,6 +668,24 @@ mod tests {
         }
     }
 
+    /// PREDICTIVE section 10: estimates of next to nothing leave the order to start tags, as of start-time fair queueing.
+    #[test]
+    fn without_estimates_the_earliest_start_goes_first() {
+        let mut random = Seed(1).stream("efq/nothing");
+        for clients in 2..9 {
+            let jobs: Vec<Job> =
+                (0..40 * clients).map(|number| (number % clients, 1, 1 + random.below(1000))).collect();
+            let params = EfqParams { total: Auto::Given(clients as u64), ..EFQ };
+            let (mut used, mut left) = (vec![0; clients], vec![40; clients]);
+            for (client, start, end) in serve::<Efq>(&params, &vec![1; clients], Ties::Lowest, &jobs) {
+                let earliest = (0..clients).filter(|&other| left[other] > 0).map(|other| used[other]).min();
+                assert_eq!(Some(used[client]), earliest, "{client} of {used:?}");
+                used[client] += end - start;
+                left[client] -= 1;
+            }
+        }
+    }
+
     #[test]
     fn vectors_of_the_specification_of_wf2q_plus() {
         assert_eq!(unit_sequence::<Efq>(&EFQ, &A, 12), "121213121213");
