@@ -1,6 +1,8 @@
 //! Packets in memory: an input that is read once and simulated often, whole or in parts.
 
+use core::iter;
 use core::ops::Range;
+use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use humpyard_core::frame::Frame;
@@ -45,7 +47,7 @@ impl Recorded {
         let mut source = parts::source(config)?;
         let (mut frame, mut headers) = (Frame::default(), Headers::default());
         let (mut packets, mut damage, mut is_whole) = (Vec::new(), None, false);
-        while (packets.len() as u64) < most && !control.stop.load(core::sync::atomic::Ordering::Relaxed) {
+        while (packets.len() as u64) < most && !control.stop.load(Ordering::Relaxed) {
             if (packets.len() as u64).is_multiple_of(PROGRESS_EVERY) {
                 (control.progress)(packets.len() as u64, source.progress());
             }
@@ -80,12 +82,7 @@ impl Recorded {
 
     /// All packets, as they came.
     pub(crate) fn whole(&self) -> Playback {
-        self.blocks([0..self.len()])
-    }
-
-    /// Blocks of it, one behind the other: each begins a mean gap after the end of the one before.
-    pub(crate) fn blocks<const N: usize>(&self, blocks: [Range<usize>; N]) -> Playback {
-        self.play(blocks.into())
+        self.play(iter::once(0..self.len()).collect())
     }
 
     /// This part of it (0 to 1), as a few blocks that lie evenly over all of it.
@@ -100,9 +97,10 @@ impl Recorded {
 
     /// One of so many blocks that make up all of it.
     pub(crate) fn block(&self, block: usize, of: usize) -> Playback {
-        self.blocks([self.len() * block / of..self.len() * (block + 1) / of])
+        self.play(iter::once(self.len() * block / of..self.len() * (block + 1) / of).collect())
     }
 
+    /// Blocks of it, one behind the other: each begins a mean gap after the end of the one before.
     fn play(&self, blocks: Vec<Range<usize>>) -> Playback {
         let (first, last) = (self.packets[0].time.as_ns(), self.packets[self.len() - 1].time.as_ns());
         Playback {

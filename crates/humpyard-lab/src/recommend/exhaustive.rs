@@ -62,6 +62,9 @@ pub(crate) fn hold(options: &RecommendOptions) -> Result<Held, LabError> {
 /// By what part the pick is worse than the best: in the objective if both keep all bounds, else in the bound that is broken most,
 /// or in what is left of it; 1 where the pick alone breaks one.
 fn regret(goal: &Goal, pick: &Ranked<'_>, best: &Ranked<'_>) -> f64 {
+    if pick.score == best.score {
+        return 0.0;
+    }
     let (picked, there) = (goal.margin(&pick.figures), goal.margin(&best.figures));
     match (picked >= 0.0, there >= 0.0, goal.objective) {
         (false, true, _) => 1.0,
