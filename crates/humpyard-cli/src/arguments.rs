@@ -121,10 +121,10 @@ const SIM_EXAMPLES: &str = "Examples:
   humpyard sim --input gen:poisson:packets=1M --policy drr --costs table:predictive --load 0.95
   humpyard sim --input in.pcap --policy static --services tcp=forward,other=forward --cores 4
   humpyard sim --input in.pcap --policy drr --load 0.9 --timeline drr.perfetto-trace
+  humpyard sim --input in.pcap --policy efq --load 0.9 --services fec --link 500Mbit:share=drr
 
 The same input, options and seed give the same result, byte for byte, but for `measured` and `environment`.";
 
-const COMPARE_EXAMPLES: &str = "Examples:
 const ADMIT_EXAMPLES: &str = "Examples:
   humpyard admit --cores 2 --costs table:predictive --flow name=video,service=encrypt,rate=10Mbit,length=500,burst=8k
   humpyard admit --cores 4 --costs calibrated --link 1Gbit --flows flows.toml --json
@@ -135,6 +135,7 @@ in bytes), burst (what may come at once, in bytes), and if they are told name, l
 A topology has [[node]] with name, engines and speed, and [[link]] with from, to, rate, delay, and both-ways = false where it is not.
 Exits with 1 if a flow is refused.";
 
+const COMPARE_EXAMPLES: &str = "Examples:
   humpyard compare --input in.pcap --policy rr --policy conn --policy hrw --cores 8 --load 0.8
   humpyard compare --live --input in.pcap --policy rr --policy hrw --workers 2 --repeat 7
   humpyard compare --input in.pcap --policy drr --policy sfq --load 0.9 --report report.html
@@ -305,6 +306,10 @@ pub(crate) struct TrafficOptions {
     /// leave in order [share=0.5,cores=2,window=1ms where left out; order as --reorder 100ms, with room for --buffer packets]
     #[arg(long, value_name = "share=X,cores=N,window=TIME")]
     pub(crate) split: Option<String>,
+    /// The link behind the cores in virtual time: its rate, with a queue for each client, shared by a policy; whoever has more packets
+    /// waiting there is withheld from the cores until it has none [wf2q+ and 64 where left out]
+    #[arg(long, value_name = "RATE[:queue=PACKETS,share=SPEC]")]
+    pub(crate) link: Option<String>,
     /// The unit of work that is shared
     #[arg(long, value_enum, default_value_t = Unit::Ns)]
     pub(crate) unit: Unit,
@@ -495,11 +500,6 @@ pub(crate) struct SimArguments {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct CheckArguments {
-    /// A configuration file
-    #[arg(value_name = "FILE.toml", required_unless_present = "schema")]
-    pub(crate) file: Option<String>,
-#[derive(Debug, Args)]
 pub(crate) struct AdmitArguments {
     /// A flow; may be given several times. They are admitted in the order given, while there is room
     #[arg(long, value_name = "service=S,rate=R,length=L,burst=B,...")]
@@ -538,6 +538,11 @@ pub(crate) struct AdmitArguments {
     pub(crate) common: CommonOptions,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// A configuration file
+    #[arg(value_name = "FILE.toml", required_unless_present = "schema")]
+    pub(crate) file: Option<String>,
     /// Check it for this command; may be given several times
     #[arg(long = "for", value_enum, value_name = "COMMAND")]
     pub(crate) commands: Vec<Configured>,

@@ -16,6 +16,7 @@ use humpyard_wire::Ports;
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::environment::Environment;
+use crate::link::{LinkResult, link};
 use crate::metrics::{About, Endpoint, Serving};
 use crate::parts::{self, AnyMeasured};
 use crate::reload::{self, Reload};
@@ -64,11 +65,13 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     // First, for it names services that there are not.
     parts::costs(config)?;
     let classifier = parts::classifier(config)?;
-    let (outcome, timeline_cut) =
+    let (outcome, link, timeline_cut) =
         parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
             let (measured, records) = parts::measured(config, setup, options)?;
+            let (link, choice) = link(config, setup, options)?.unzip();
             let outcome = humpyard_sim::simulate(Simulation {
                 measured,
+                link,
                 cores: config.cores,
                 costs: parts::cost_model(config, setup)?,
                 swaps: parts::swaps(config, setup, &records)?,
@@ -78,10 +81,15 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
                 stop: control.stop,
                 progress: control.progress,
             })?;
-            Ok((outcome, records.finish()?))
+            let link = choice.zip(outcome.link.as_ref()).map(|(choice, outcome)| LinkResult::of(&choice, outcome));
+            Ok((outcome, link, records.finish()?))
         })?;
-    let result = result(config, "sim", &outcome.measured);
+    let mut result = result(config, "sim", &outcome.measured);
+    if let Some(link) = &link {
+        result.packets.through(link);
+    }
     Ok(RunResult {
+        link,
         flows: outcome.flows,
         interrupted: outcome.interrupted,
         damage: Damage::find(&result.input, outcome.damage.as_ref(), outcome.clock_jumps),
@@ -100,6 +108,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
 /// # Errors
 /// Whatever keeps the run from starting, and a destination that cannot be written.
 pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    refuse_link(config)?;
     let cores = config.cores.max(1);
     // First, for it knows best what is wrong with a service.
     let services = factories(config)?;
@@ -217,6 +226,7 @@ fn result(config: &RunConfig, host: &'static str, measured: &AnyMeasured) -> Run
         flows: 0,
         ports: PortCounts::default(),
         summary: measured.summary(),
+        link: None,
         split: config.split.map(|_| SplitCounts::of(measured.scheduler().split_account())),
         exit: config.exit_order().map(|_| ExitCounts::of(measured.scheduler().exit_account())),
         reloads: 0,
@@ -243,6 +253,16 @@ pub(crate) fn check_services(config: &RunConfig) -> Result<(), LabError> {
         }
     }
     Ok(())
+}
+
+/// Refuses a link behind the cores of a live run.
+pub(crate) fn refuse_link(config: &RunConfig) -> Result<(), LabError> {
+    match (config.host, &config.link) {
+        (Host::Live, Some(_)) => Err(LabError::option(
+            "--link is for simulations, what packets leave by is the link of a live run: use humpyard sim, or leave it out",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The clock of a live run.

@@ -7,10 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod costs;
+mod link;
 mod schedule;
 mod simulate;
 
 pub use costs::{CostTable, TABLES, find_table};
+pub use link::{LinkOutcome, LinkSetup, OutputLink};
 pub use schedule::{
     Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, draws, schedule,
 };

@@ -4,7 +4,9 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use humpyard::lab::timeline::TimelineChoice;
-use humpyard::lab::{Clock, Host, LabError, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_split};
+use humpyard::lab::{
+    Clock, Host, LabError, Rate, RunConfig, ServiceChoice, parse_duration, parse_link, parse_share, parse_split,
+};
 use humpyard::mechanism::{ExitOrder, FlowOrder, Limits, WhenFull};
 use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::Ties;
@@ -87,6 +89,7 @@ pub(crate) fn configuration(
     config.services_per_core = usize::from(options.services_per_core);
     config.speeds = options.speeds.as_deref().map_or(Ok(Vec::new()), speeds)?;
     config.stall = duration("--stall", &options.stall)?;
+    config.link = options.link.as_deref().map(parse_link).transpose()?;
     config.chains = options.chain.iter().map(|text| chain(text)).collect::<Result<_, _>>()?;
     if let Some(longest) = &options.reorder {
         let timeout = Time::from_ns(duration("--reorder", longest)?.as_nanos() as u64);
