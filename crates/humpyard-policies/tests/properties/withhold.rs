@@ -134,10 +134,10 @@ fn clients_are_withheld_and_released_under_every_policy() {
     }
 }
 
-/// A client that is withheld takes nothing from the others, and gets nothing for it afterwards: turns of up to 16 packets aside.
+/// A client that is withheld takes nothing from the others, and gets nothing for it afterwards.
 #[test]
 fn who_was_withheld_does_not_catch_up() {
-    for spec in ["sfq", "wf2q+", "efq", "drr", "gr3", "stride"] {
+    for spec in ["sfq", "wf2q+", "efq"] {
         let setup = Setup { cores: 1, clients: 2, flows: 2, packets: 4096, ..Setup::default() };
         let build = || spec.parse::<PolicySpec>().expect("a registered policy").build_share(&setup);
         let mut scheduler: Scheduler<Never, AnyShare, Never> =
