@@ -129,6 +129,7 @@ const SIM_EXAMPLES: &str = "Examples:
   humpyard sim --input gen:poisson:packets=1M --policy drr --costs table:predictive --load 0.95
   humpyard sim --input in.pcap --policy static --services tcp=forward,other=forward --cores 4
   humpyard sim --input in.pcap --policy drr --load 0.9 --timeline drr.perfetto-trace
+  humpyard sim --input in.pcap --policy efq --load 0.9 --services fec --link 500Mbit:share=drr
 
 The same input, options and seed give the same result, byte for byte, but for `measured` and `environment`.";
 
@@ -336,6 +337,10 @@ pub(crate) struct TrafficOptions {
     /// leave in order [share=0.5,cores=2,window=1ms where left out; order as --reorder 100ms, with room for --buffer packets]
     #[arg(long, value_name = "share=X,cores=N,window=TIME")]
     pub(crate) split: Option<String>,
+    /// The link behind the cores in virtual time: its rate, with a queue for each client, shared by a policy; whoever has more packets
+    /// waiting there is withheld from the cores until it has none [wf2q+ and 64 where left out]
+    #[arg(long, value_name = "RATE[:queue=PACKETS,share=SPEC]")]
+    pub(crate) link: Option<String>,
     /// The unit of work that is shared
     #[arg(long, value_enum, default_value_t = Unit::Ns)]
     pub(crate) unit: Unit,

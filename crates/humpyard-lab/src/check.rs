@@ -15,10 +15,11 @@ use serde::Serialize;
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::figures::time;
+use crate::link::link;
 use crate::parts;
 use crate::result::RunResult;
 use crate::rule::{Ruled, service_name};
-use crate::run::{Control, clock, factories, services};
+use crate::run::{Control, clock, factories, refuse_link, services};
 use crate::topology::TopologyChoice;
 
 /// What was found out about a run that can be.
@@ -55,10 +56,12 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         Host::Live => factories(config)?.into_iter().map(Some).collect(),
         Host::Sim => services(config)?,
     };
+    refuse_link(config)?;
     let classifier = parts::classifier(config)?;
     parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {
         let (_, records) = parts::measured(config, setup, options)?;
         parts::cost_model(config, setup)?;
+        link(config, setup, options)?;
         parts::swaps(config, setup, &records)?;
         if config.host == Host::Live {
             let _: RuntimeClock = clock(config, setup)?;

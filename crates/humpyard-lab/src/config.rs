@@ -20,6 +20,7 @@ use ipnet::IpNet;
 
 use crate::LabError;
 use crate::costs::Costs;
+use crate::link::{LinkChoice, show_link};
 use crate::rule::{RuleChoice, service_name};
 use crate::split::show_split;
 use crate::timeline::TimelineChoice;
@@ -277,6 +278,8 @@ pub struct RunConfig {
     pub exit: Option<ExitOrder>,
     /// Whether flows that are too much for one core go to several.
     pub split: Option<Split>,
+    /// The link behind the cores; none where packets leave as they are done. Simulations only.
+    pub link: Option<LinkChoice>,
     /// Whether hardware is to count what each thread does. Live, in real time.
     pub counters: bool,
     /// Policies that take over on the way, with the time since the start.
@@ -352,6 +355,7 @@ impl RunConfig {
             chains: Vec::new(),
             exit: None,
             split: None,
+            link: None,
             counters: false,
             swaps: Vec::new(),
             journal: None,
@@ -534,6 +538,9 @@ impl RunConfig {
             ("warmup", format!("{}ns", self.warm_up.as_nanos())),
             ("weights", list(&mut self.weights.iter().map(|weight| weight.get().to_string()))),
         ]);
+        if let Some(link) = &self.link {
+            options.insert("link", show_link(link));
+        }
         if let Some(split) = self.split {
             options.insert("split", show_split(split));
         }

@@ -16,6 +16,7 @@ mod error;
 pub mod experiments;
 pub mod figures;
 mod journal;
+mod link;
 pub mod metrics;
 mod page;
 mod parts;
@@ -41,6 +42,7 @@ pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;
 pub use journal::{Parting, Replayed, replay};
+pub use link::{LinkChoice, LinkResult, parse_link};
 pub use reload::Reload;
 pub use result::{
     Damage, DurationSummary, ExitCounts, Hardware, HardwareThread, Measured, PacketCounts, Panic, PortCounts,

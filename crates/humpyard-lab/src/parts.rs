@@ -39,7 +39,7 @@ pub(crate) type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
 pub(crate) type AnySwap<'a> = PlannedSwap<'a, AnySteer, AnyShare, AnyAllocate>;
 
 /// The longest packet that policies prepare for, in bytes: an Ethernet frame.
-const LONGEST_BYTES: u32 = 1514;
+pub(crate) const LONGEST_BYTES: u32 = 1514;
 
 /// The typical packet whose work allocations reckon with, in bytes: about the mean of the papers' traces.
 pub(crate) const TYPICAL_BYTES: u32 = 800;

@@ -12,6 +12,7 @@ use humpyard_traffic::source::{QUEUE, Received};
 use serde::Serialize;
 
 use crate::environment::Environment;
+use crate::link::LinkResult;
 
 /// What a run came to. All but `measured` and `environment` is the same, byte for byte, for a run in virtual time with the
 /// same input, options and seed.
@@ -40,6 +41,9 @@ pub struct RunResult {
     /// Everything measured on the packets.
     #[serde(flatten)]
     pub summary: Summary,
+    /// What came of the link behind the cores; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkResult>,
     /// What was split; left out where no flow may be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitCounts>,
@@ -161,6 +165,13 @@ impl PacketCounts {
             held_out: 0,
             dropped_out: BTreeMap::new(),
         }
+    }
+
+    /// What was processed went through this link: not all of it went out.
+    pub(crate) fn through(&mut self, link: &LinkResult) {
+        self.forwarded = link.sent;
+        self.held_out = link.held;
+        self.dropped_out = link.dropped.clone();
     }
 
     /// Whether every packet is accounted for, coming in and going out.

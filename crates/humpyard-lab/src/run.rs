@@ -20,6 +20,7 @@ use humpyard_wire::Ports;
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::environment::Environment;
+use crate::link::{LinkResult, link};
 use crate::metrics::{About, Endpoint, Serving};
 use crate::parts::{self, AnyMeasured};
 use crate::reload::{self, Reload};
@@ -77,6 +78,11 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         && config.rate != Rate::Line
         && !config.listens()
     {
+        if config.link.is_some() {
+            return Err(LabError::option(
+                "--link does not go with services that mark packets: leave it out, or the marks of l7-filter (weight, service, drop)",
+            ));
+        }
         return simulate_work(config, services, control);
     }
     let result = simulated(config, control, |control| {
@@ -100,15 +106,17 @@ pub(crate) fn simulated(
     // First, for it names services that there are not.
     parts::costs(config)?;
     let classifier = parts::classifier(config)?;
-    let (outcome, timeline_cut) =
+    let (outcome, link, timeline_cut) =
         parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
             let (measured, records) = parts::measured(config, setup, options)?;
             let measured = observed(measured, control);
             let costs = parts::cost_model(config, setup)?;
             let swaps = parts::swaps(config, setup, &records)?;
             let Feed { pacer, source, work } = input(control)?;
+            let (link, choice) = link(config, setup, options)?.unzip();
             let run = Simulation {
                 measured,
+                link,
                 cores: config.cores,
                 costs,
                 swaps,
@@ -119,10 +127,15 @@ pub(crate) fn simulated(
                 progress: control.progress,
             };
             let outcome = humpyard_sim::simulate_with(run, work)?;
-            Ok((outcome, records.finish()?))
+            let link = choice.zip(outcome.link.as_ref()).map(|(choice, outcome)| LinkResult::of(&choice, outcome));
+            Ok((outcome, link, records.finish()?))
         })?;
-    let result = result(config, "sim", &outcome.measured);
+    let mut result = result(config, "sim", &outcome.measured);
+    if let Some(link) = &link {
+        result.packets.through(link);
+    }
     Ok(RunResult {
+        link,
         flows: outcome.flows,
         interrupted: outcome.interrupted,
         damage: Damage::find(&result.input, outcome.damage.as_ref(), outcome.clock_jumps),
@@ -164,6 +177,7 @@ fn simulate_work(
 /// # Errors
 /// Whatever keeps the run from starting, and a destination that cannot be written.
 pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    refuse_link(config)?;
     // First, for it knows best what is wrong with a service.
     let services = factories(config)?;
     run_with(config, services, control)
@@ -295,6 +309,7 @@ fn result(config: &RunConfig, host: &'static str, measured: &AnyMeasured) -> Run
         flows: 0,
         ports: PortCounts::default(),
         summary: measured.summary(),
+        link: None,
         split: config.split.map(|_| SplitCounts::of(measured.scheduler().split_account())),
         exit: config.exit_order().map(|_| ExitCounts::of(measured.scheduler().exit_account())),
         reloads: 0,
@@ -324,6 +339,16 @@ pub(crate) fn services(config: &RunConfig) -> Result<Vec<Option<Factory>>, LabEr
     let services: Vec<Option<Factory>> = prepared.collect::<Result<_, _>>()?;
     check_marks(services.iter().flatten(), services.len())?;
     Ok(services)
+}
+
+/// Refuses a link behind the cores of a live run.
+pub(crate) fn refuse_link(config: &RunConfig) -> Result<(), LabError> {
+    match (config.host, &config.link) {
+        (Host::Live, Some(_)) => Err(LabError::option(
+            "--link is for simulations, what packets leave by is the link of a live run: use humpyard sim, or leave it out",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The clock of a live run.

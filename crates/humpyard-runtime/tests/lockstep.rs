@@ -274,6 +274,7 @@ impl Case<'_> {
             measured,
             cores: self.cores,
             costs: self.cost_model(),
+            link: None,
             swaps: Vec::new(),
             classifier: self.classifier(),
             source: self.source(),

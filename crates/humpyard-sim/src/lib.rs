@@ -8,11 +8,13 @@
 
 mod ahead;
 mod costs;
+mod link;
 mod schedule;
 mod simulate;
 mod work;
 
 pub use costs::{CostTable, TABLES, find_table};
+pub use link::{LinkOutcome, LinkSetup, OutputLink};
 pub use schedule::{
     Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, draws, schedule,
 };

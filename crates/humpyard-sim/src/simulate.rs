@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use humpyard_core::cost::CostModel;
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{CoreId, IdVec, Slot};
+use humpyard_core::id::{ClientId, CoreId, FlowId, IdVec, Slot};
 use humpyard_core::measure::{Histogram, Measured};
 use humpyard_core::mechanism::{Arrival, PlannedSwap};
+use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, BuildError, Share, Steer};
 use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::Time;
@@ -20,6 +21,7 @@ use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::Source;
 
 use crate::ahead::Ahead;
+use crate::link::{LinkOutcome, OutputLink};
 use crate::work::Work;
 
 /// One run of the simulator, ready to start.
@@ -30,6 +32,8 @@ pub struct Simulation<'a, S, Q, A> {
     pub cores: usize,
     /// How long each core is busy with a packet.
     pub costs: CostModel,
+    /// The link behind the cores; none where packets leave as they are done.
+    pub link: Option<OutputLink<S, Q, A>>,
     /// Policies that take over on the way, by time, which rises.
     pub swaps: Vec<PlannedSwap<'a, S, Q, A>>,
     /// Finds flow, client and service.
@@ -49,6 +53,8 @@ pub struct Simulation<'a, S, Q, A> {
 pub struct Outcome<S, Q, A> {
     /// The mechanism, with the account and the measurements.
     pub measured: Measured<S, Q, A>,
+    /// What came of the link, if there is one.
+    pub link: Option<LinkOutcome>,
     /// The damage at which the source ended, if it did not end well.
     pub damage: Option<TrafficError>,
     /// Whether the run was ended from outside.
@@ -88,6 +94,7 @@ enum Doing {
 
 struct State<'a, S, Q, A> {
     measured: Measured<S, Q, A>,
+    link: Option<OutputLink<S, Q, A>>,
     costs: CostModel,
     swaps: Vec<PlannedSwap<'a, S, Q, A>>,
     classifier: Classifier,
@@ -113,8 +120,8 @@ struct State<'a, S, Q, A> {
 
 /// Runs a simulation to its end: until the source is dry and every packet is served.
 ///
-/// What happens at one instant happens in this order: what cores are done with, by ascending core; timeouts; arrivals, all of
-/// them; questions of cores.
+/// What happens at one instant happens in this order: what has left the link; what cores are done with, by ascending core;
+/// timeouts; arrivals, all of them; what the link sends next; questions of cores.
 ///
 /// # Errors
 /// If more flows have packets under way than the classifier has room for, or a policy cannot take over.
@@ -139,6 +146,7 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
         under_way: IndexedHeap::new(run.cores),
         measured: run.measured,
         costs: run.costs,
+        link: run.link,
         swaps: run.swaps,
         source: Ahead::new(run.source, run.classifier.tunnels()),
         classifier: run.classifier,
@@ -159,9 +167,11 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
         let done = state.under_way.peek().map(|(time, _)| time);
         let timeout = state.measured.next_timeout();
         let swap = state.swaps.first().map(|swap| swap.at);
+        let sent = state.link.as_ref().and_then(OutputLink::next_event);
         let next = Time::earlier(Time::earlier(arrival, done), Time::earlier(timeout, swap));
-        let Some(next) = next else { break };
+        let Some(next) = Time::earlier(next, sent) else { break };
         now = next.max(now);
+        state.finish_sending(now);
         state.complete(now);
         state.keep_time(now);
         state.swap(now)?;
@@ -169,6 +179,7 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
             state.arrive(now)?;
             arrival = state.read();
         }
+        state.send(now);
         state.hand_out(now);
     }
     (state.progress)(state.arrivals, Some(1.0));
@@ -176,6 +187,7 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
         flows: state.classifier.flows().seen(),
         clock_jumps: state.pacer.jumps(),
         measured: state.measured,
+        link: state.link.as_ref().map(OutputLink::outcome),
         damage: state.damage,
         interrupted: state.interrupted,
         wall: started.elapsed(),
@@ -211,20 +223,15 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
 
     fn arrive(&mut self, now: Time) -> Result<(), TrafficError> {
         while let Some(expired) = self.classifier.next_expired(&self.frame) {
-            self.measured.on_flow_end(now, expired.flow);
-            if let Some(client) = expired.client {
-                self.measured.on_client_end(now, client);
-            }
+            self.end(now, Some(expired.flow), expired.client);
         }
         let classified = self.classifier.classify_headers(&self.headers, self.frame.wire_length)?;
-        if let Some(flow) = classified.ended_flow {
-            self.measured.on_flow_end(now, flow);
-        }
-        if let Some(client) = classified.ended_client {
-            self.measured.on_client_end(now, client);
-        }
+        self.end(now, classified.ended_flow, classified.ended_client);
         if let Some(weight) = classified.weight {
             self.measured.set_weight(now, classified.packet.client, weight);
+            if let Some(link) = &mut self.link {
+                link.set_weight(now, classified.packet.client, weight);
+            }
         }
         let mut packet = classified.packet;
         packet.arrival = now;
@@ -240,6 +247,47 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         Ok(())
     }
 
+    /// A flow is over, or a client is gone.
+    fn end(&mut self, now: Time, flow: Option<FlowId>, client: Option<ClientId>) {
+        if let Some(flow) = flow {
+            self.measured.on_flow_end(now, flow);
+            if let Some(link) = &mut self.link {
+                link.on_flow_end(now, flow);
+            }
+        }
+        if let Some(client) = client {
+            self.measured.on_client_end(now, client);
+            if let Some(link) = &mut self.link {
+                link.on_client_end(now, client);
+            }
+        }
+    }
+
+    /// A packet has been through all its services: it leaves, or comes to the link.
+    fn leave(&mut self, now: Time, packet: &Packet) {
+        let Some(link) = &mut self.link else { return self.classifier.release(packet) };
+        if !link.on_processed(now, packet, self.measured.scheduler_mut()) {
+            self.classifier.release(packet);
+        }
+        while let Some(dropped) = link.next_dropped() {
+            self.classifier.release(&dropped);
+        }
+    }
+
+    /// What has left the link at this instant.
+    fn finish_sending(&mut self, now: Time) {
+        if let Some(sent) = self.link.as_mut().and_then(|link| link.next_sent(now)) {
+            self.classifier.release(&sent);
+        }
+    }
+
+    /// Sends the next packet on the link, if there is one.
+    fn send(&mut self, now: Time) {
+        if let Some(link) = &mut self.link {
+            link.send(now, self.measured.scheduler_mut());
+        }
+    }
+
     /// Everything that cores are done with at this instant, by ascending core.
     fn complete(&mut self, now: Time) {
         while let Some((_, core)) = self.under_way.peek().filter(|&(time, _)| time <= now) {
@@ -252,7 +300,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
                 Doing::Packet(slot, busy) => {
                     let completed = self.measured.on_completion(now, core, slot, now, busy);
                     if completed.onward.is_none() && completed.exit.is_none() {
-                        self.classifier.release(&completed.packet);
+                        self.leave(now, &completed.packet);
                     }
                 }
                 Doing::Switch => self.measured.on_switched(now, core),
@@ -287,7 +335,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             self.classifier.release(&dropped.packet);
         }
         while let Some(exit) = self.measured.next_exit(now) {
-            self.classifier.release(&exit.packet);
+            self.leave(now, &exit.packet);
         }
         self.begin_switches(now);
     }
@@ -322,7 +370,8 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
 
     fn is_busy(&self) -> bool {
         let scheduler = self.measured.scheduler();
-        scheduler.account().held + scheduler.exit_account().held > 0
+        let on_link = self.link.as_ref().map_or(0, OutputLink::held);
+        scheduler.account().held + scheduler.exit_account().held + on_link > 0
     }
 
     fn is_timed(&self) -> bool {

@@ -4,7 +4,9 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use humpyard::lab::timeline::TimelineChoice;
-use humpyard::lab::{Clock, Host, LabError, Rate, RunConfig, ServiceChoice, parse_duration, parse_share, parse_split};
+use humpyard::lab::{
+    Clock, Host, LabError, Rate, RunConfig, ServiceChoice, parse_duration, parse_link, parse_share, parse_split,
+};
 use humpyard::mechanism::{ExitOrder, FlowOrder, Limits, WhenFull};
 use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::Ties;
@@ -98,6 +100,7 @@ pub(crate) fn configuration(
     config.services_per_core = usize::from(options.services_per_core);
     config.speeds = options.speeds.as_deref().map_or(Ok(Vec::new()), speeds)?;
     config.stall = duration("--stall", &options.stall)?;
+    config.link = options.link.as_deref().map(parse_link).transpose()?;
     config.chains = options.chain.iter().map(|text| chain(text)).collect::<Result<_, _>>()?;
     if let Some((first, then)) = config.services.split_first().filter(|_| in_a_row && config.chains.is_empty()) {
         config.chains.push((first.name.clone(), then.iter().map(|service| service.name.clone()).collect()));

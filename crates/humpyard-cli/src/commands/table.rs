@@ -3,7 +3,7 @@
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use humpyard::lab::statistics::{Figure, PolicyStatistics};
-use humpyard::lab::{Comparison, ExitCounts, HardwareThread, RunResult, SplitCounts};
+use humpyard::lab::{Comparison, ExitCounts, HardwareThread, LinkResult, RunResult, SplitCounts};
 use humpyard::measure::{CacheSummary, WarmUp};
 
 use crate::figures::{bit_rate, counted, figure, packet_rate, percent, range, time};
@@ -153,6 +153,7 @@ pub(crate) fn summary(run: &RunResult) -> String {
     lines.extend(port_lines(run));
     lines.extend(measurement_lines(run));
     lines.extend(core_lines(run));
+    lines.extend(run.link.iter().map(|link| line("link", link_text(link))));
     lines.extend(service_lines(run));
     lines.extend(hardware_lines(run));
     lines.push(line("decision", decisions(run, live && !by_virtual_clock)));
@@ -205,6 +206,25 @@ fn port_texts(run: &RunResult) -> impl Iterator<Item = String> + '_ {
         text
     });
     received.chain(sent)
+}
+
+/// What came of the link behind the cores.
+fn link_text(link: &LinkResult) -> String {
+    let ns = |ns: u64| time(ns as f64);
+    format!(
+        "{} in = {} sent + {} held + {} dropped; {} of {} used; delay p50 {}, p99 {}, in all {}, {}; clients withheld {}",
+        link.arrived,
+        link.sent,
+        link.held,
+        reasons(&link.dropped),
+        percent(link.utilization),
+        bit_rate(link.rate_bps as f64),
+        ns(link.delay_ns.p50),
+        ns(link.delay_ns.p99),
+        ns(link.in_all_ns.p50),
+        ns(link.in_all_ns.p99),
+        counted(link.withheld, "time")
+    )
 }
 
 fn packet_lines(run: &RunResult, live: bool) -> Vec<String> {

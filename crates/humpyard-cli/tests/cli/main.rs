@@ -8,6 +8,7 @@ mod damage;
 mod documents;
 mod help;
 mod journals;
+mod link;
 mod live;
 mod manual;
 mod memory;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{directory, files, good, run};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "demo",
     "run",
     "sim",

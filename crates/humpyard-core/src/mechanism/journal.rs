@@ -77,6 +77,10 @@ pub enum Event {
     FlowEnd(FlowId),
     /// [`Scheduler::set_weight`].
     Weight(ClientId, Weight),
+    /// [`Scheduler::withhold`].
+    Withhold(ClientId),
+    /// [`Scheduler::end_withholding`].
+    EndWithholding(ClientId),
     /// Another policy took over: what the driver calls it.
     Swap(String),
 }
@@ -166,6 +170,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             Event::Weight(client, weight) => {
                 self.set_weight(now, client, weight);
                 Event::Weight(client, weight)
+            }
+            Event::Withhold(client) => {
+                self.withhold(now, client);
+                Event::Withhold(client)
+            }
+            Event::EndWithholding(client) => {
+                self.end_withholding(now, client);
+                Event::EndWithholding(client)
             }
             Event::Swap(policy) => panic!("`{policy}` takes over, which only its host can do"),
         };

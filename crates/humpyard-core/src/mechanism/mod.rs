@@ -22,6 +22,7 @@ mod slab;
 mod split;
 mod steering;
 mod swap;
+mod withhold;
 
 pub use account::{Account, DropReason};
 pub use allocation::Switch;

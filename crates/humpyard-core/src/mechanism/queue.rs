@@ -18,10 +18,21 @@ struct Backlog {
     in_service: u32,
     /// Packets in service that a policy before it dispatched.
     foreign: u32,
+    /// Of the packets waiting, the newest that the sharing policy does not know of.
+    untold: u32,
+    /// Whether it is withheld from the sharing policy.
+    withheld: bool,
 }
 
 impl Backlog {
-    const EMPTY: Self = Self { head: NONE, tail: NONE, waiting: 0, in_service: 0, foreign: 0 };
+    const EMPTY: Self =
+        Self { head: NONE, tail: NONE, waiting: 0, in_service: 0, foreign: 0, untold: 0, withheld: false };
+
+    /// Packets waiting that the sharing policy knows of.
+    #[inline]
+    fn told(&self) -> u32 {
+        self.waiting - self.untold
+    }
 }
 
 /// The clients of one queue, in the order that `share` gives them.
@@ -174,24 +185,78 @@ impl<Q: Share> Queue<Q> {
     /// Tells the sharing policy of the packet that was just appended.
     #[inline]
     fn tell_arrival(&mut self, now: Time, client: ClientId, packet: &Packet) {
-        let backlog = &self.backlogs[client];
-        if self.is_hidden(backlog) {
+        let backlog = self.backlogs[client];
+        if self.is_hidden(&backlog) {
+            self.backlogs[client].untold += 1;
             return;
         }
         self.share.on_arrival(now, client, packet, backlog.waiting - 1);
         if backlog.waiting == 1 {
-            if backlog.in_service == 0 {
-                self.share.on_wake(now, client, packet);
-            } else if !self.one_at_a_time {
-                self.share.on_head(now, client, packet);
-            }
+            self.offer_first(now, client, packet);
+        }
+    }
+
+    /// Offers the head of a client of which the sharing policy knew nothing that waits.
+    #[inline]
+    fn offer_first(&mut self, now: Time, client: ClientId, head: &Packet) {
+        if self.backlogs[client].in_service == 0 {
+            self.share.on_wake(now, client, head);
+        } else if !self.one_at_a_time {
+            self.share.on_head(now, client, head);
         }
     }
 
     /// Whether the sharing policy must not know of the client: it would serve its packets too early.
     #[inline]
     fn is_hidden(&self, backlog: &Backlog) -> bool {
-        self.one_at_a_time && backlog.foreign > 0
+        backlog.withheld || (self.one_at_a_time && backlog.foreign > 0)
+    }
+
+    /// Tells the sharing policy of no more packets of this client, and takes back those that it knows of but for a head that
+    /// was offered already: to the policy it looks like a client that sends no more.
+    pub(super) fn withhold(&mut self, now: Time, client: ClientId, slab: &Slab) {
+        if self.merged {
+            return;
+        }
+        self.backlogs[client].withheld = true;
+        let backlog = self.backlogs[client];
+        let is_offered = backlog.told() > 0 && (backlog.in_service == 0 || !self.one_at_a_time);
+        let mut slot = backlog.tail;
+        for told in (u32::from(is_offered)..backlog.told()).rev() {
+            let entry = slab.get(slot);
+            self.backlogs[client].untold += 1;
+            self.share.on_push_out(now, client, &entry.packet, told);
+            slot = entry.previous;
+        }
+    }
+
+    /// The client is withheld no more: its packets arrive for the sharing policy now.
+    pub(super) fn release(&mut self, now: Time, client: ClientId, slab: &Slab) {
+        if self.merged {
+            return;
+        }
+        self.backlogs[client].withheld = false;
+        self.tell_rest(now, client, slab);
+    }
+
+    /// Tells the sharing policy of the packets that it does not know of, if it may know of them.
+    fn tell_rest(&mut self, now: Time, client: ClientId, slab: &Slab) {
+        let backlog = self.backlogs[client];
+        if self.is_hidden(&backlog) {
+            return;
+        }
+        self.backlogs[client].untold = 0;
+        let mut slot = backlog.head;
+        for waiting in 0..backlog.waiting {
+            let packet = &slab.get(slot).packet;
+            if waiting >= backlog.told() {
+                self.share.on_arrival(now, client, packet, waiting);
+            }
+            if waiting == 0 && backlog.told() == 0 {
+                self.offer_first(now, client, packet);
+            }
+            slot = slab.get(slot).next;
+        }
     }
 
     /// Which of the free cores, of which there are several, is asked first.
@@ -218,7 +283,7 @@ impl<Q: Share> Queue<Q> {
         backlog.in_service += 1;
         self.waiting -= 1;
         self.share.on_dispatch(now, core, client, &entry.packet);
-        if backlog.waiting > 0 && !self.one_at_a_time {
+        if backlog.told() > 0 && !self.one_at_a_time {
             self.share.on_head(now, client, &slab.get(backlog.head).packet);
         }
         self.note_length(client);
@@ -238,7 +303,7 @@ impl<Q: Share> Queue<Q> {
         let backlog = &mut self.backlogs[client];
         backlog.in_service -= 1;
         self.share.on_completion(now, core, client, &entry.packet, used);
-        if backlog.waiting == 0 {
+        if backlog.told() == 0 {
             if backlog.in_service == 0 {
                 self.share.on_idle(now, client);
             }
@@ -252,18 +317,8 @@ impl<Q: Share> Queue<Q> {
         let client = entry.charged;
         self.backlogs[client].foreign -= 1;
         self.share.on_foreign_completion(now, core, client, &entry.packet, used);
-        let backlog = self.backlogs[client];
-        if !self.one_at_a_time || backlog.foreign > 0 {
-            return;
-        }
-        let mut slot = backlog.head;
-        for waiting in 0..backlog.waiting {
-            let packet = &slab.get(slot).packet;
-            self.share.on_arrival(now, client, packet, waiting);
-            if waiting == 0 {
-                self.share.on_wake(now, client, packet);
-            }
-            slot = slab.get(slot).next;
+        if self.one_at_a_time {
+            self.tell_rest(now, client, slab);
         }
     }
 
@@ -280,8 +335,10 @@ impl<Q: Share> Queue<Q> {
         if !self.merged {
             self.unlink(slot, slab);
         }
-        let backlog = &self.backlogs[client];
-        if !self.is_hidden(backlog) {
+        let backlog = &mut self.backlogs[client];
+        if backlog.untold > 0 {
+            backlog.untold -= 1;
+        } else {
             self.share.on_push_out(now, client, &slab.get(slot).packet, backlog.waiting);
         }
         slot
@@ -293,6 +350,11 @@ impl<Q: Share> Queue<Q> {
         core::mem::swap(&mut fresh.free, &mut self.free);
         core::mem::swap(&mut fresh.refused, &mut self.refused);
         let (mut slot, waiting, merged) = (self.first(), self.waiting, self.merged);
+        if !merged && !fresh.merged {
+            for client in self.backlogs.ids() {
+                fresh.backlogs[client].withheld = self.backlogs[client].withheld;
+            }
+        }
         *self = fresh;
         for &slot in in_service {
             let entry = slab.get_mut(slot);
@@ -330,6 +392,8 @@ impl<Q: Share> Queue<Q> {
     pub(super) fn check(&self, slab: &Slab) {
         let mut waiting = 0;
         for backlog in &self.backlogs {
+            assert!(backlog.untold <= backlog.waiting, "packets that the policy does not know of");
+            assert!(backlog.untold == 0 || self.is_hidden(backlog), "a client is hidden without a reason");
             let mut slot = backlog.head;
             for place in 0..backlog.waiting {
                 assert!(slab.get(slot).core.is_none(), "a waiting packet is in service");

@@ -56,8 +56,8 @@ pub trait Share: Policy {
     /// The packet is done and was `used` work: settle the difference to its estimate.
     fn on_completion(&mut self, _now: Time, _core: CoreId, _client: ClientId, _sent: &Packet, _used: Work) {}
 
-    /// The client's newest waiting packet, which is not its head, was dropped to make room for another client's; `waiting`
-    /// packets of the client are left.
+    /// The client's newest waiting packet, which is no head that was offered, was dropped to make room for another client's, or
+    /// is withheld and will arrive anew; `waiting` packets of the client are left.
     fn on_push_out(&mut self, _now: Time, _client: ClientId, _packet: &Packet, _waiting: u32) {}
 
     /// A packet is done that this policy did not dispatch: it was in service when the policy took over. A client that had

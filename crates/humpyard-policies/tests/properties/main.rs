@@ -12,3 +12,4 @@ mod split;
 mod steering;
 mod swap;
 mod twin;
+mod withhold;

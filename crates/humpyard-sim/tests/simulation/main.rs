@@ -3,6 +3,7 @@
 mod cores;
 mod ends;
 mod instants;
+mod link;
 mod moves;
 mod queue;
 mod support;

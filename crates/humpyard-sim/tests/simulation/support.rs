@@ -13,7 +13,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_sim::{Simulation, simulate};
+use humpyard_sim::{LinkSetup, OutputLink, Simulation, simulate};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::{CaptureReader, Classifier, ClassifierConfig, Match, Rule, Source, open};
 
@@ -36,6 +36,17 @@ pub(crate) struct Sim<'a> {
     pub(crate) pace: Pace,
     pub(crate) topology: Option<&'a Topology>,
     pub(crate) moves: MovePenalties,
+    pub(crate) link: Option<Link<'a>>,
+}
+
+/// The link behind the cores.
+#[derive(Clone, Copy)]
+pub(crate) struct Link<'a> {
+    pub(crate) rate_bps: u64,
+    pub(crate) share: &'a str,
+    /// Bytes that each service makes of one, in thousandths.
+    pub(crate) expansions: &'a [u32],
+    pub(crate) queue: Option<u32>,
 }
 
 /// Every packet takes 1000 ns.
@@ -54,6 +65,7 @@ impl Default for Sim<'_> {
             pace: Pace::Trace,
             topology: None,
             moves: MovePenalties::NONE,
+            link: None,
         }
     }
 }
@@ -107,6 +119,7 @@ impl Sim<'_> {
             measured: Measured::new(scheduler, Measurements::new(&setup)),
             cores: self.cores,
             costs: CostModel::new(&setup, costs.iter().copied().collect(), &[]).with_moves(self.moves),
+            link: self.link.map(|link| link.build(&setup)),
             swaps: Vec::new(),
             classifier,
             source,
@@ -118,6 +131,22 @@ impl Sim<'_> {
         let account = outcome.measured.account();
         assert!(account.balances() && account.held == 0, "{account:?}");
         outcome
+    }
+}
+
+impl Link<'_> {
+    fn build(&self, cores: &Setup<'_>) -> OutputLink<AnySteer, AnyShare, AnyAllocate> {
+        let estimates = vec![LinearCost::BYTES; cores.services.len()];
+        let setup = Setup { cores: 1, unit: WorkUnit::Bytes, longest: 2_000, estimates: &estimates, ..*cores };
+        let scheduler = self.share.parse::<PolicySpec>().expect("a policy").build(&setup, Options::default());
+        let measured = Measured::new(scheduler.expect("a valid set-up"), Measurements::new(&setup));
+        let link = LinkSetup {
+            rate_bps: self.rate_bps,
+            expansions: self.expansions.to_vec(),
+            chains: Vec::new(),
+            withhold_above: self.queue,
+        };
+        OutputLink::new(link, measured, &setup)
     }
 }
 

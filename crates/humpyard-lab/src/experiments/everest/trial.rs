@@ -298,6 +298,7 @@ impl Traffic {
                 measured: measured.with_observer(Box::new(queues.clone())),
                 cores: config.cores,
                 costs: parts::cost_model(&config, setup)?,
+                link: None,
                 swaps: Vec::new(),
                 pacer: parts::pacer(&config, config.cores, &mut control)?.ok_or_else(parts::no_line_rate)?,
                 source: parts::source(&config)?,

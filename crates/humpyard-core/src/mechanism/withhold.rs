@@ -1,0 +1,33 @@
+//! Clients that are withheld from sharing policies for a while.
+
+use super::journal::Event;
+use super::scheduler::Scheduler;
+use crate::id::ClientId;
+use crate::policy::{Allocate, Share, Steer};
+use crate::unit::Time;
+
+impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
+    /// Offers no more packets of this client to the sharing policies, until [`Scheduler::end_withholding`]: because too many wait at
+    /// the link behind the cores, for example. A head that was offered already may still be served, and packets in
+    /// service are completed; to the policies it looks like a client that sends no more, and wakes when it is released.
+    ///
+    /// Its packets stay in their queues, and count there. Queues whose policy takes all clients as one know of none.
+    /// O(queues, and packets of the client).
+    pub fn withhold(&mut self, now: Time, client: ClientId) {
+        self.advance(now);
+        for queue in self.queues.ids() {
+            self.queues[queue].withhold(now, client, &self.slab);
+        }
+        self.note(|| Event::Withhold(client));
+    }
+
+    /// The client is withheld no more. O(queues, and packets of the client).
+    pub fn end_withholding(&mut self, now: Time, client: ClientId) {
+        self.advance(now);
+        for queue in self.queues.ids() {
+            self.queues[queue].release(now, client, &self.slab);
+            self.changed(queue);
+        }
+        self.note(|| Event::EndWithholding(client));
+    }
+}

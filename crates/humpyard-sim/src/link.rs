@@ -1,0 +1,203 @@
+//! The link behind the cores: a queue for each client, served one packet after the other at the link's rate.
+//!
+//! **Idea.** A link is a core whose work is bytes: it has the mechanism of its own, with any sharing policy. What is done at the
+//! cores arrives there with the length that its service has made of it.
+//!
+//! A client of which more packets wait at the link than may has had more of the cores than its share of the link can carry away. It
+//! is withheld from the cores' sharing policy ([`Scheduler::withhold`]) until none of it waits here any more, and so uses
+//! up no processing that nobody can send. The policies on either side know nothing of that.
+//!
+//! **Source.** The EFQ and LAP paper, section 4.1: of its two cases in which a flow does not get what it reserved, this is the second.
+//!
+//! [`Scheduler::withhold`]: humpyard_core::mechanism::Scheduler::withhold
+
+use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId, Slot};
+use humpyard_core::measure::{Histogram, Measured, Summary};
+use humpyard_core::mechanism::{Account, Arrival, Scheduler};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Allocate, Setup, Share, Steer};
+use humpyard_core::unit::{Time, Weight};
+
+/// The transmitter, which is the only core of the link's mechanism.
+const TRANSMITTER: CoreId = CoreId(0);
+
+/// What a link is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LinkSetup {
+    /// Bits per second.
+    pub rate_bps: u64,
+    /// Bytes that each service makes of one, in thousandths; services beyond the last leave packets as they are.
+    pub expansions: Vec<u32>,
+    /// The services that packets go through, by chain; none: each packet's own service is all.
+    pub chains: Vec<Vec<ServiceId>>,
+    /// Most packets of a client that may wait before it is withheld from the cores; none never withholds.
+    pub withhold_above: Option<u32>,
+}
+
+/// A packet on the link.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    slot: Slot,
+    until: Time,
+    time: Time,
+}
+
+/// The link behind the cores.
+#[derive(Debug)]
+pub struct OutputLink<S, Q, A> {
+    measured: Measured<S, Q, A>,
+    link: LinkSetup,
+    sending: Option<Sending>,
+    /// What the last transmission took less than a whole ns more, in parts of a ns over the rate.
+    owed: u64,
+    waiting: IdVec<ClientId, u32>,
+    withheld: IdVec<ClientId, bool>,
+    /// When the packet in each slot had come in, before it was processed.
+    entered: IdVec<Slot, Time>,
+    in_all: Histogram,
+    waiting_max: u32,
+    withheld_times: u64,
+}
+
+/// What came of a link.
+#[derive(Clone, Debug)]
+pub struct LinkOutcome {
+    /// What became of the packets that were done at the cores.
+    pub account: Account,
+    /// Everything measured on them, from being done at the cores to having left.
+    pub summary: Summary,
+    /// From coming in to having left.
+    pub in_all: Histogram,
+    /// Most packets of one client that waited.
+    pub waiting_max: u32,
+    /// How often a client was withheld from the cores.
+    pub withheld: u64,
+}
+
+impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
+    /// A link whose packets are scheduled and measured by `measured`, of this set-up: with one core, whose work is bytes.
+    ///
+    /// # Panics
+    /// If the set-up has more cores, or the link has no rate.
+    pub fn new(link: LinkSetup, measured: Measured<S, Q, A>, setup: &Setup<'_>) -> Self {
+        assert_eq!(setup.cores, 1, "a link sends one packet after the other");
+        assert!(link.rate_bps > 0, "a link has a rate");
+        Self {
+            measured,
+            link,
+            sending: None,
+            owed: 0,
+            waiting: IdVec::from_fn(setup.clients, |_| 0),
+            withheld: IdVec::from_fn(setup.clients, |_| false),
+            entered: IdVec::from_fn(setup.packets + 1, |_| Time::ZERO),
+            in_all: Histogram::new(),
+            waiting_max: 0,
+            withheld_times: 0,
+        }
+    }
+
+    /// What came of it.
+    pub fn outcome(&self) -> LinkOutcome {
+        LinkOutcome {
+            account: *self.measured.account(),
+            summary: self.measured.summary(),
+            in_all: self.in_all.clone(),
+            waiting_max: self.waiting_max,
+            withheld: self.withheld_times,
+        }
+    }
+
+    /// Packets that wait or are being sent.
+    pub(crate) fn held(&self) -> u64 {
+        self.measured.account().held
+    }
+
+    /// When the packet that is being sent has left.
+    pub(crate) fn next_event(&self) -> Option<Time> {
+        self.sending.map(|sending| sending.until)
+    }
+
+    /// A packet is done at the cores, and comes to the link. Whoever has too many here is withheld from `cores`. False if it is
+    /// dropped, for there is no room.
+    pub(crate) fn on_processed(&mut self, now: Time, processed: &Packet, cores: &mut Scheduler<S, Q, A>) -> bool {
+        let packet = Packet { length: self.length(processed), arrival: now, hop: 0, ..*processed };
+        let Arrival::Queued(slot) = self.measured.on_arrival(now, packet) else { return false };
+        self.entered[slot] = processed.entered;
+        let waiting = &mut self.waiting[packet.client];
+        *waiting += 1;
+        self.waiting_max = self.waiting_max.max(*waiting);
+        let too_many = self.link.withhold_above.is_some_and(|most| *waiting > most);
+        if too_many && !self.withheld[packet.client] {
+            self.withheld[packet.client] = true;
+            self.withheld_times += 1;
+            cores.withhold(now, packet.client);
+        }
+        true
+    }
+
+    /// A packet that made room for another; its place is free from now on.
+    pub(crate) fn next_dropped(&mut self) -> Option<Packet> {
+        let dropped = self.measured.next_dropped()?;
+        self.waiting[dropped.packet.client] -= 1;
+        Some(dropped.packet)
+    }
+
+    /// The packet that has left by now, if one has.
+    pub(crate) fn next_sent(&mut self, now: Time) -> Option<Packet> {
+        let Sending { slot, until, time } = self.sending.filter(|sending| sending.until <= now)?;
+        self.sending = None;
+        let sent = self.measured.on_completion(now, TRANSMITTER, slot, until, time);
+        self.in_all.record(until.since(self.entered[slot]).as_ns());
+        Some(sent.packet)
+    }
+
+    /// Sends the next packet, if none is being sent. A client that has none left here is withheld from `cores` no more.
+    pub(crate) fn send(&mut self, now: Time, cores: &mut Scheduler<S, Q, A>) {
+        while let Some(core) = self.measured.next_core(now) {
+            let Some(dispatch) = self.measured.next(now, core) else { continue };
+            let packet = &dispatch.packet;
+            let time = self.time_to_send(packet.length);
+            self.sending = Some(Sending { slot: dispatch.slot, until: now + time, time });
+            let waiting = &mut self.waiting[packet.client];
+            *waiting -= 1;
+            if *waiting == 0 && self.withheld[packet.client] {
+                self.withheld[packet.client] = false;
+                cores.end_withholding(now, packet.client);
+            }
+        }
+        if self.sending.is_none() {
+            self.owed = 0;
+        }
+    }
+
+    pub(crate) fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
+        self.measured.set_weight(now, client, weight);
+    }
+
+    pub(crate) fn on_flow_end(&mut self, now: Time, flow: FlowId) {
+        self.measured.on_flow_end(now, flow);
+    }
+
+    pub(crate) fn on_client_end(&mut self, now: Time, client: ClientId) {
+        self.measured.on_client_end(now, client);
+    }
+
+    /// Length of a packet after its services, in bytes.
+    fn length(&self, packet: &Packet) -> u32 {
+        let own = [packet.service];
+        let services = self.link.chains.get(packet.chain.index()).map_or(&own[..], Vec::as_slice);
+        let expansion = |service: &ServiceId| self.link.expansions.get(service.index()).copied().unwrap_or(1000);
+        let length = services
+            .iter()
+            .fold(u64::from(packet.length), |length, service| (length * u64::from(expansion(service))).div_ceil(1000));
+        u32::try_from(length.max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// Time that so many bytes take. What is less than a ns is carried over to the next packet.
+    fn time_to_send(&mut self, bytes: u32) -> Time {
+        let rate = u128::from(self.link.rate_bps);
+        let all = u128::from(bytes) * 8_000_000_000 + u128::from(self.owed);
+        self.owed = (all % rate) as u64;
+        Time::from_ns((all / rate) as u64)
+    }
+}
