@@ -4,6 +4,7 @@
 //! like the paper's. It falls into parts that know nothing of each other, each of which is run from its own streams of chance,
 //! so that [`reproduce`] may run them on all cores, and go on where it was ended.
 
+mod admit_bound;
 mod directory;
 mod everest;
 mod gr3_claims;
@@ -121,6 +122,7 @@ pub fn all() -> Vec<&'static dyn Experiment> {
         .chain(ps_hrw::all())
         .chain(yim::all())
         .chain(everest::all())
+        .chain(admit_bound::all())
         .collect()
 }
 
