@@ -4,6 +4,7 @@
 //! like the paper's. It falls into parts that know nothing of each other, each of which is run from its own streams of chance,
 //! so that [`reproduce`] may run them on all cores, and go on where it was ended.
 
+mod admit_bound;
 mod directory;
 mod everest;
 mod gr3_claims;
@@ -125,6 +126,7 @@ pub fn all() -> Vec<&'static dyn Experiment> {
         .chain(everest::all())
         .chain(predictive::all())
         .chain(recommend::all())
+        .chain(admit_bound::all())
         .collect()
 }
 

@@ -1,0 +1,269 @@
+//! In virtual time, with packets that take as much more or less than their estimate as admission reckons with.
+
+use core::sync::atomic::AtomicBool;
+
+use humpyard_core::cost::{CostModel, LinearCost};
+use humpyard_core::measure::ServiceSummary;
+use humpyard_core::mechanism::FlowOrder;
+use humpyard_core::name::Named;
+use humpyard_core::random::Seed;
+use humpyard_sim::Simulation;
+
+use super::super::{About, Column, Experiment, Row, Scale, Table, Verdict};
+use super::traffic::{Sender, write};
+use super::{CLIENT_LIMIT, COLUMNS, Came, PAPER, Place, SETTING, held, keeping, plot, row, senders, told};
+use crate::LabError;
+use crate::admit::{Admission, AdmitOptions, FlowVerdict, Network, Reservation, admit};
+use crate::config::{Host, RunConfig, ServiceChoice};
+use crate::costs::{CalibratedService, CostFile, Costs};
+use crate::figures::counted;
+use crate::parts;
+use crate::plot::Svg;
+use crate::run::Control;
+
+/// The policies: the one by which flows are sure of their delay, and others for comparison.
+const POLICIES: [&str; 3] = ["efq", "sfq", "fcfs"];
+/// Numbers of cores.
+const CORES: [usize; 3] = [1, 2, 4];
+/// Flows that ask, for each core: more than there is room for.
+const ASK: usize = 14;
+const DRAWS: (usize, usize) = (1, 10);
+/// How long flows send, in ns.
+const SENDING: (f64, f64) = (1e9, 10e9);
+
+pub(super) struct AdmitBound;
+
+/// Flows that ask for this and that.
+fn ask(place: Place, seed: Seed) -> Vec<Reservation> {
+    let mut random = seed.stream(&format!("ask/{}", place.cores));
+    let mut flows = Vec::new();
+    for id in 0..ASK * place.cores {
+        let service = ["forward", "encrypt", "compress", "fec"][id % 4];
+        let length = 80 + random.below(1_400);
+        // Parts of an engine, of which each packet takes alpha + beta l + pi.
+        let engines = 0.02 + 0.12 * random.unit();
+        let cost = Costs::cost(&costs(), service).expect("the paper's table has it");
+        let rate = engines * 8e9 * length as f64 / cost.total(length as u32, true) as f64;
+        let burst = length * (1 + random.below(8));
+        let text =
+            format!("name=f{id},service={service},rate={rate:.0},length={length},burst={burst},longest={length}");
+        flows.push(Reservation::parse(&text, id).expect("a flow that can be"));
+    }
+    flows
+}
+
+fn costs() -> Costs {
+    "table:predictive".parse().expect("a table")
+}
+
+/// Who is admitted.
+fn decide(place: Place, seed: Seed) -> Result<Admission, LabError> {
+    let flows = ask(place, seed);
+    admit(&AdmitOptions::new(flows, Network::router(place.cores, &[], None), costs()))
+}
+
+/// A service for the packets of a flow that take less than their estimate, and one for those that take more.
+const KINDS: [&str; 2] = ["less", "more"];
+
+fn service(flow: &str, kind: &str) -> String {
+    format!("{flow}-{kind}")
+}
+
+/// What packets are estimated to take, by flow and kind.
+fn estimates(flows: &[(Sender, FlowVerdict)]) -> CostFile {
+    let mut file = CostFile {
+        path: String::new(),
+        source: String::new(),
+        switch_upper_ns: None,
+        moves: humpyard_core::cost::MovePenalties::NONE,
+        services: std::collections::BTreeMap::new(),
+    };
+    for (sender, _) in flows {
+        let cost = costs().cost(&sender.flow.service).expect("the paper's table has it");
+        let known = CalibratedService {
+            fixed_ns: cost.fixed as f64,
+            per_byte_ns: cost.per_byte_milli as f64 / 1e3,
+            cold_ns: cost.cold as f64,
+            expansion: Some(costs().expansion(&sender.flow.service)),
+        };
+        for kind in KINDS {
+            file.services.insert(service(&sender.flow.name, kind), known);
+        }
+    }
+    file
+}
+
+/// What they take: less by as much as estimates may be off, or more, but for what a cold core adds.
+fn taken(flows: &[(Sender, FlowVerdict)], estimates: &Costs) -> Vec<LinearCost> {
+    let mut taken = Vec::new();
+    for (sender, _) in flows {
+        let cost = estimates.cost(&service(&sender.flow.name, KINDS[0])).expect("just told");
+        let error = if sender.flow.service == "compress" { 0.25 } else { 0.05 };
+        for factor in [1.0 - error, 1.0 + error] {
+            let scaled = |work: u64| (work as f64 * factor) as u64;
+            taken.push(LinearCost { fixed: scaled(cost.fixed), per_byte_milli: scaled(cost.per_byte_milli), ..cost });
+        }
+    }
+    taken
+}
+
+fn config(
+    place: Place,
+    policy: &str,
+    input: &str,
+    admission: &Admission,
+    flows: &[(Sender, FlowVerdict)],
+) -> Result<RunConfig, LabError> {
+    let node = &admission.nodes[0];
+    let policy = if policy == "efq" { format!("efq:total={}", node.total_weight) } else { policy.to_owned() };
+    let mut config = RunConfig::new(Host::Sim, input, policy.parse()?);
+    config.cores = place.cores;
+    config.costs = Costs::File(estimates(flows));
+    config.flow_order = Some(FlowOrder::Keep);
+    config.buffer = 1 << 16;
+    config.flows = 1 << 17;
+    config.limits.client = CLIENT_LIMIT;
+    config.services.clear();
+    for (sender, verdict) in flows {
+        let (name, weight) = (&sender.flow.name, verdict.weight.unwrap_or(1));
+        for (port, kind) in (sender.port..).zip(KINDS) {
+            let service = service(name, kind);
+            let rule = format!("protocol=udp,port={port},service={service},client={name},weight={weight}");
+            config.rules.push(rule.parse()?);
+            let work = Named { name: service.clone(), parameters: Vec::new() };
+            config.services.push(ServiceChoice { name: service, matches: None, work });
+        }
+    }
+    config.rules.push(super::rest(&config)?);
+    Ok(config)
+}
+
+/// The figures of each service.
+fn simulate(config: &RunConfig, flows: &[(Sender, FlowVerdict)]) -> Result<Vec<ServiceSummary>, LabError> {
+    let stop = AtomicBool::new(false);
+    let mut progress = |_, _| ();
+    let mut control = Control::new(&stop, &mut progress);
+    let classifier = parts::classifier(config)?;
+    parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
+        let (measured, _) = parts::measured(config, setup, options)?;
+        let outcome = humpyard_sim::simulate(Simulation {
+            measured,
+            link: None,
+            cores: config.cores,
+            costs: CostModel::new(setup, taken(flows, &config.costs).into_iter().collect(), &[]),
+            swaps: Vec::new(),
+            pacer: parts::pacer(config, config.cores, &mut control)?.ok_or_else(parts::no_line_rate)?,
+            source: parts::source(config)?,
+            classifier,
+            stop: control.stop,
+            progress: control.progress,
+        })?;
+        Ok(outcome.measured.summary().services)
+    })
+}
+
+/// What became of a flow, of whose packets there are two kinds.
+fn came(kinds: &[ServiceSummary], bound_ns: f64) -> Came {
+    Came {
+        max_ns: kinds.iter().map(|kind| kind.delay_ns.max).max().unwrap_or(0),
+        p50_ns: kinds.iter().map(|kind| kind.delay_ns.p50).max().unwrap_or(0),
+        packets: kinds.iter().map(|kind| kind.packets).sum(),
+        beyond: kinds.iter().map(|kind| super::beyond(&kind.delay_counts, bound_ns)).sum(),
+    }
+}
+
+/// A run of each of these policies on the same packets.
+fn rows(place: Place, policies: &[&str], duration_ns: f64, seed: Seed) -> Result<Vec<Row>, LabError> {
+    let admission = decide(place, seed)?;
+    let flows = senders(&admission, KINDS.len() as u16);
+    let directory =
+        tempfile::tempdir().map_err(|error| LabError::option(format!("no place for a capture: {error}")))?;
+    let path = directory.path().join("flows.pcapng");
+    let path = path.to_string_lossy();
+    let all: Vec<Sender> = flows.iter().map(|(sender, _)| sender.clone()).collect();
+    write(&path, &all, duration_ns, seed)?;
+    let mut rows = Vec::new();
+    for policy in policies {
+        let services = simulate(&config(place, policy, &path, &admission, &flows)?, &flows)?;
+        for (flow, kinds) in flows.iter().zip(services.chunks(KINDS.len())) {
+            rows.push(row(place, policy, flow, came(kinds, super::bound_ns(&flow.1))));
+        }
+    }
+    Ok(rows)
+}
+
+impl Experiment for AdmitBound {
+    fn about(&self) -> About {
+        About {
+            id: "admit-bound",
+            paper: PAPER,
+            figure: "sections 3.3.2 and 4.1: guarantees of admitted flows, equation 18",
+            title: "delays of admitted flows against the bound that admission printed",
+            setting: SETTING,
+            description: "Costs are those of table 1 at a tenth, and each packet takes 5 % less or more than that at random, and \
+                          `compress` 25 %. Fourteen flows ask for each core, for 2 to 14 % of one. A quick run \
+                          has a second of one draw, a full one ten seconds of ten.",
+        }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        &COLUMNS
+    }
+
+    fn parts(&self, scale: Scale) -> usize {
+        CORES.len() * scale.pick(DRAWS.0, DRAWS.1)
+    }
+
+    fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+        let (cores, draw) = (CORES[part % CORES.len()], part / CORES.len());
+        let seed = Seed(seed.stream(&format!("admit-bound/{draw}")).bits());
+        rows(Place { cores, draw: draw + 1 }, &POLICIES, scale.pick(SENDING.0, SENDING.1), seed)
+    }
+
+    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+        let mut verdicts = Vec::new();
+        for cores in CORES {
+            let at =
+                |policy: &'static str| keeping(data, policy).filter(move |row| row.number("cores") == cores as f64);
+            let place = counted(cores as u64, "core");
+            let efq = held(at("efq"));
+            let claim = format!(
+                "{place}: under efq no packet of a flow that keeps to its reservation takes longer than the bound"
+            );
+            verdicts.push(Verdict::of(claim, "0 packets beyond", told(efq), efq.0 == 0.0 && efq.1 > 0.0));
+            for policy in ["sfq", "fcfs"] {
+                let claim = format!("{place}: the same under {policy}, which promises no such thing");
+                verdicts.push(Verdict::measured(claim, "nothing is said of it", told(held(at(policy)))));
+            }
+        }
+        verdicts
+    }
+
+    fn plots(&self, data: &Table) -> Vec<(String, Svg)> {
+        let plot = |cores: usize| {
+            let title = format!("Delay of admitted flows while others overload: {}", counted(cores as u64, "core"));
+            let here = |row: &super::TableRow<'_>| row.number("cores") == cores as f64 && row.number("draw") == 1.0;
+            (format!("cores-{cores}"), plot(data, &POLICIES, &title, here))
+        };
+        CORES.map(plot).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tenth of a second of every place: who keeps to its reservation keeps its bound, and has to thank its policy for it.
+    #[test]
+    fn bounds_hold_while_others_overload() {
+        for cores in CORES {
+            let place = Place { cores, draw: 1 };
+            let mut data = Table::new(&COLUMNS);
+            rows(place, &POLICIES, 1e8, Seed(7)).unwrap().into_iter().for_each(|row| data.push(row));
+            let (beyond, packets, most) = held(keeping(&data, "efq"));
+            assert!(beyond == 0.0 && packets > 500.0, "{place:?}: {beyond} of {packets} beyond, {most} of a bound");
+            assert!(most > 0.2, "{place:?}: {most} of a bound is used, so the bound says nothing");
+            assert!(held(keeping(&data, "fcfs")).0 > 0.0, "{place:?}: they would keep it anyway");
+        }
+    }
+}
