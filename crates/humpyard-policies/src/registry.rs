@@ -62,6 +62,7 @@ macro_rules! family {
         $(#[$doc])*
         #[derive(Debug)]
         #[expect(missing_docs, reason = "each variant is the policy of its name")]
+        #[allow(clippy::large_enum_variant, reason = "there is one for each queue, and a detour would cost every decision")]
         pub enum $any {
             $($variant($policy)),+
         }

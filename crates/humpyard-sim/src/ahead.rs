@@ -185,7 +185,9 @@ mod tests {
         }
     }
 
-    fn drain(source: Box<dyn Source + Send>) -> (Vec<(Time, u32, Headers)>, Result<bool, TrafficError>) {
+    type Drained = (Vec<(Time, u32, Headers)>, Result<bool, TrafficError>);
+
+    fn drain(source: Box<dyn Source + Send>) -> Drained {
         let mut ahead = Ahead::new(source, Tunnels::NONE);
         let (mut frame, mut headers, mut read) = (Frame::default(), Headers::default(), Vec::new());
         loop {

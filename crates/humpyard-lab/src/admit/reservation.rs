@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(video.longest_bytes, 1_500.0);
         let toml =
             "[[flow]]\nname = \"video\"\nservice = \"encrypt\"\nrate = \"10Mbit\"\nlength = 500\nburst = \"8k\"\n";
-        assert_eq!(of_toml("f.toml", toml, 1).unwrap(), [video.clone()]);
+        assert_eq!(of_toml("f.toml", toml, 1).unwrap(), std::slice::from_ref(&video));
         let csv = "name,service,rate,length,burst,longest\nvideo,encrypt,1e7,500,8000,\n,forward,1G,100,100,\n";
         let flows = of_csv("f.csv", csv, 1).unwrap();
         assert_eq!(flows[0], video);

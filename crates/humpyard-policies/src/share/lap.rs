@@ -410,7 +410,8 @@ mod tests {
         let exhaustive = [(32, 0.936, None), (64, 0.969, Some(0.17)), (512, 0.998, Some(0.016))];
         let round = [(64, 0.936, Some(0.46)), (256, 0.956, None), (512, 0.962, Some(0.34))];
         let largest = [(64, 0.948, Some(0.40)), (256, 0.969, None), (512, 0.971, Some(0.29))];
-        let rows: [(Rule, u64, &[(usize, f64, Option<f64>)]); 5] = [
+        type Row<'a> = &'a [(usize, f64, Option<f64>)];
+        let rows: [(Rule, u64, Row<'_>); 5] = [
             (Rule::Deficit, 1, &h_1),
             (Rule::Deficit, 0, &h_0),
             (Rule::Exhaustive, 1, &exhaustive),

@@ -49,7 +49,7 @@ impl Host {
     }
 
     fn step(&mut self) {
-        self.now = self.now + Time::from_ns(self.random.below(200));
+        self.now += Time::from_ns(self.random.below(200));
         let client = self.random.below(CLIENTS as u64) as usize;
         match self.random.below(8) {
             0..=3 => self.arrive(client),
@@ -111,7 +111,7 @@ impl Host {
         (0..CLIENTS).for_each(|client| self.release(client));
         self.serve();
         while let Some(slot) = self.in_service.pop() {
-            self.now = self.now + Time::from_ns(100);
+            self.now += Time::from_ns(100);
             self.complete(slot);
             self.serve();
             self.scheduler.check();
@@ -166,7 +166,7 @@ fn served(scheduler: &mut Scheduler<Never, AnyShare, Never>, now: &mut Time, pac
         let dispatch = scheduler.next(*now, CoreId(0)).expect("packets wait");
         counts[dispatch.packet.client.index()] += 1;
         let time = Time::from_ns(dispatch.packet.estimate);
-        *now = *now + time;
+        *now += time;
         scheduler.on_completion(*now, dispatch.slot, time);
     }
     counts

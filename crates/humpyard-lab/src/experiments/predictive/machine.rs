@@ -336,7 +336,7 @@ pub(super) fn thirty_jobs(machine: Machine, packets: usize, load: f64, wave: f64
     let job = |number: usize| {
         let application = random.below(APPLICATIONS as u64) as usize;
         let length = length(&mut random);
-        let swing = if number / 2_500 % 2 == 0 { 1.0 + wave } else { 1.0 - wave };
+        let swing = if (number / 2_500).is_multiple_of(2) { 1.0 + wave } else { 1.0 - wave };
         at += random.exponential(gap) / swing;
         let work = drawn(&mut random, machine, copy_of(application), length);
         Job { arrival: Time::from_ns(at as u64), application, client: application, length, work }
