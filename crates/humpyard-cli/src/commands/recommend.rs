@@ -216,7 +216,7 @@ mod tests {
         };
         assert_eq!(
             command("--input in.pcap --goal late<0.1%@2ms --workers=8 --json --services dpi --report r.html"),
-            "humpyard run --input in.pcap --services dpi --policy ps-hrw:beta=0.5 --workers 8 --rate trace --tolerance 2ms"
+            "humpyard run --input in.pcap --services dpi --policy 'ps-hrw:beta=0.5' --workers 8 --rate trace --tolerance 2ms"
         );
         let command = command("--input=in.pcap --rate trace --tolerance web=1ms --cores 8 --quiet");
         assert!(!command.contains("2ms") && command.matches("--rate").count() == 1, "{command}");

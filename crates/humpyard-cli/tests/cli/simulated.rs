@@ -193,7 +193,8 @@ fn options_that_came_to_nothing_are_told() {
 #[test]
 fn who_knows_all_packets_beforehand_has_them_at_the_start() {
     let of = |policy: &str| {
-        let words = "--services udp=encrypt,other=forward --costs table:predictive --cores 2 --rate 1000 --flow-order free --json";
+        let words =
+            "--services udp=encrypt,other=forward --costs table:predictive --cores 2 --rate 1000 --flow-order free";
         document(
             Path::new("."),
             &format!("sim --policy {policy} --input gen:poisson:packets=2000,mix=services {words}"),
