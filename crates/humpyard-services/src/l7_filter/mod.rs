@@ -42,6 +42,7 @@ mod buffer;
 mod connections;
 mod engine;
 mod inspector;
+mod kept;
 mod mark;
 mod matched;
 mod segment;
