@@ -18,7 +18,7 @@ pub(super) struct Buffer {
     /// Those in use first, in the order in which they came in.
     entries: Box<[Entry]>,
     used: usize,
-    /// Whether there may be a segment that was looked at, but not read in its place.
+    /// Whether there may be a segment that was not read in its place, besides the one that is looked at.
     waits: bool,
     /// A signature that takes several datagrams in a row, and how many have matched.
     pub(super) row: (u16, u8),
@@ -86,6 +86,9 @@ pub(super) enum Order {
 }
 
 impl Buffer {
+    /// The memory that a packet takes besides what it carries, in bytes.
+    pub(super) const PACKET_BYTES: u64 = size_of::<Entry>() as u64;
+
     /// An empty buffer, for so many packets.
     ///
     /// # Errors
@@ -122,7 +125,7 @@ impl Buffer {
         }
         self.unread(self.used, 0);
         self.unread(self.used, 1);
-        self.waits = false;
+        self.waits = self.used > 0;
     }
 
     /// How many packets are in it.
@@ -157,9 +160,11 @@ impl Buffer {
     }
 
     /// Puts a packet in its place, for which the last may have to go, and its bytes where they are kept; its index, or none if all
-    /// that are there came in before it, and there is no room.
+    /// that are there came in before it, and there is no room. Where those cannot be read anew its place is behind them.
     pub(super) fn insert(&mut self, kept: &mut Kept, sequence: u64, content: Content, bytes: &[u8]) -> Option<usize> {
-        let at = if self.last() <= sequence { self.used } else { self.until(sequence) };
+        let last = self.last();
+        let in_order = last <= sequence || !self.is_in(kept);
+        let (at, sequence) = if in_order { (self.used, sequence.max(last)) } else { (self.until(sequence), sequence) };
         if at == self.entries.len() {
             return None;
         }
@@ -169,13 +174,21 @@ impl Buffer {
         Some(at)
     }
 
+    /// Whether the bytes of all its packets are there, to be read anew.
+    pub(super) fn is_in(&self, kept: &Kept) -> bool {
+        self.entries[..self.used].iter().all(|entry| kept.has(entry.start))
+    }
+
     /// How many of its packets came in up to this one.
     fn until(&self, sequence: u64) -> usize {
         self.entries[..self.used].partition_point(|entry| entry.sequence <= sequence)
     }
 
     /// Removes a packet.
-    pub(super) fn remove(&mut self, at: usize) {
+    pub(super) fn remove(&mut self, kept: &mut Kept, at: usize) {
+        if let Entry { start, content: Content::Segment(piece), .. } = self.entries[at] {
+            kept.take_back(start, piece.kept);
+        }
         self.entries[at..self.used].rotate_left(1);
         self.used -= 1;
     }
@@ -292,7 +305,7 @@ mod tests {
             orders.push(order);
             match order {
                 Order::Again => {
-                    buffer.remove(at);
+                    buffer.remove(kept, at);
                     continue;
                 }
                 Order::Next(old) => {

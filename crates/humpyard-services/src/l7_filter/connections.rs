@@ -19,6 +19,13 @@ const PARTS: usize = 32;
 /// out of the processor's caches when they are needed again.
 const KEPT: usize = 32;
 
+/// The memory that so many buffers take for so many packets of so many bytes, in bytes; streams of Vectorscan take more.
+pub(super) const fn buffered(buffers: u64, packets: u64, bytes: u64) -> u64 {
+    let parts = PARTS as u64;
+    let places = size_of::<Place>() as u64 + packets * Buffer::PACKET_BYTES;
+    parts * (buffers.div_ceil(parts) * (places + bytes) + packets * bytes)
+}
+
 /// What is known of a connection.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Known {
@@ -125,7 +132,8 @@ struct Place {
 }
 
 impl Connections {
-    /// Room for so many connections, and so many buffers for so many packets of so many bytes.
+    /// Room for so many connections, and so many buffers for so many packets; what these carry is kept as if it were so many bytes in
+    /// each buffer.
     ///
     /// # Errors
     /// If the engine has no memory for their streams.
@@ -137,7 +145,8 @@ impl Connections {
     ) -> Result<Self, ServiceError> {
         let part = || {
             let place = || Ok(Place { ticket: 0, lent: false, buffer: Buffer::new(packets, engine)? });
-            let kept = Kept::new(buffers.div_ceil(PARTS) * usize::from(packets) * bytes);
+            // One connection's packets have room in any case.
+            let kept = Kept::new((buffers.div_ceil(PARTS) + usize::from(packets)) * bytes);
             let buffers = (0..buffers.div_ceil(PARTS)).map(|_| place());
             let buffers: Box<[Place]> = buffers.collect::<Result<_, ServiceError>>()?;
             let free = (0..buffers.len() as u32).rev().collect();
@@ -193,11 +202,12 @@ impl Part {
         (known, &mut self.buffers[at].buffer, &mut self.kept)
     }
 
-    /// What is known of a connection that has given its buffer back, with that, if its packets are still there.
+    /// What is known of a connection that has given its buffer back, with that, if its packets are still there, and what they carry.
     pub(super) fn kept(&mut self, key: u64) -> Option<(&mut Known, &mut Buffer, &mut Kept)> {
         let (known, _) = self.known.get(key);
-        let place = &mut self.buffers[known.buffer as usize];
-        (known.ticket != 0 && place.ticket == known.ticket).then_some((known, &mut place.buffer, &mut self.kept))
+        let Place { ticket, buffer, .. } = &mut self.buffers[known.buffer as usize];
+        let is_there = known.ticket != 0 && *ticket == known.ticket && buffer.is_in(&self.kept);
+        is_there.then_some((known, buffer, &mut self.kept))
     }
 
     /// Takes back the buffer of a connection that has its verdict. Its packets stay there until another connection needs it.

@@ -149,10 +149,16 @@ impl Inspector {
     }
 
     /// Reads the packets from this one on, all before which have been, up to the one that settles it.
-    fn judge(&mut self, (buffer, kept): (&mut Buffer, &Kept), mut at: usize, ports: (u16, u16), packets: u8) -> State {
+    fn judge(
+        &mut self,
+        (buffer, kept): (&mut Buffer, &mut Kept),
+        mut at: usize,
+        ports: (u16, u16),
+        packets: u8,
+    ) -> State {
         while at < buffer.len() {
             let Some(said) = self.look_at((buffer, kept), at, ports) else {
-                buffer.remove(at);
+                buffer.remove(kept, at);
                 continue;
             };
             self.counts.examined_packets += 1;
