@@ -61,6 +61,7 @@ impl Load {
             (TransportHeader::Udp(_), PayloadSlice::Udp(payload)) => (payload.to_vec(), None),
             _ => return,
         };
+        let context = Context { sequence: self.packets.len() as u64, ..context };
         self.packets.push(Packet { frame: frame.clone(), context, payload, stream });
     }
 

@@ -4,6 +4,7 @@
 //! the order in which they were handed in.
 
 use super::engine::{Engine, Stream};
+use super::kept::Kept;
 use super::matched::Said;
 use crate::service::ServiceError;
 
@@ -17,9 +18,8 @@ pub(super) struct Buffer {
     /// Those in use first, in the order in which they came in.
     entries: Box<[Entry]>,
     used: usize,
-    /// Room for this much of each.
-    slot_bytes: usize,
-    bytes: Box<[u8]>,
+    /// Whether there may be a segment that was not read in its place, besides the one that is looked at.
+    waits: bool,
     /// A signature that takes several datagrams in a row, and how many have matched.
     pub(super) row: (u16, u8),
     /// Packets that were read before this buffer was there.
@@ -45,8 +45,8 @@ pub(super) struct Side {
 struct Entry {
     /// Its number among the packets that came in.
     sequence: u64,
-    /// Where its bytes are.
-    slot: u8,
+    /// Where its bytes are kept.
+    start: u64,
     content: Content,
 }
 
@@ -55,7 +55,7 @@ struct Entry {
 pub(super) enum Content {
     /// Of a datagram what was found in it.
     Datagram(Said),
-    /// A segment of a stream; its bytes are kept.
+    /// A segment of a stream, whose bytes are kept.
     Segment(Piece),
 }
 
@@ -86,22 +86,24 @@ pub(super) enum Order {
 }
 
 impl Buffer {
-    /// An empty buffer, for so many packets of so many bytes.
+    /// The memory that a packet takes besides what it carries, in bytes.
+    pub(super) const PACKET_BYTES: u64 = size_of::<Entry>() as u64;
+
+    /// An empty buffer, for so many packets.
     ///
     /// # Errors
     /// If the engine has no memory for the streams.
-    pub(super) fn new(packets: u8, bytes: usize, engine: &Engine) -> Result<Self, ServiceError> {
+    pub(super) fn new(packets: u8, engine: &Engine) -> Result<Self, ServiceError> {
         let side = || {
             let stream = engine.stream()?;
             Ok::<_, ServiceError>(Side { stream, syn: None, first: 0, next: None, begun: false })
         };
-        let entry = |slot| Entry { sequence: 0, slot, content: Content::Datagram(Said::Nothing) };
+        let entry = Entry { sequence: 0, start: 0, content: Content::Datagram(Said::Nothing) };
         Ok(Self {
             sides: [side()?, side()?],
-            entries: (0..packets).map(entry).collect(),
+            entries: vec![entry; usize::from(packets)].into(),
             used: 0,
-            slot_bytes: bytes,
-            bytes: vec![0; usize::from(packets) * bytes].into(),
+            waits: false,
             row: (0, 0),
             before: 0,
         })
@@ -123,6 +125,7 @@ impl Buffer {
         }
         self.unread(self.used, 0);
         self.unread(self.used, 1);
+        self.waits = self.used > 0;
     }
 
     /// How many packets are in it.
@@ -148,7 +151,7 @@ impl Buffer {
 
     /// Forgets the packets that came in up to this one, and where streams began.
     pub(super) fn forget(&mut self, sequence: u64) {
-        let gone = self.entries[..self.used].partition_point(|entry| entry.sequence <= sequence);
+        let gone = self.until(sequence);
         self.entries[..self.used].rotate_left(gone);
         self.used -= gone;
         self.before = 0;
@@ -156,24 +159,36 @@ impl Buffer {
         self.restart();
     }
 
-    /// Puts a packet in its place, for which the last may have to go; its index, or none if all that are there came in before it, and
-    /// there is no room.
-    pub(super) fn insert(&mut self, sequence: u64, content: Content, bytes: &[u8]) -> Option<usize> {
-        let at = self.entries[..self.used].partition_point(|entry| entry.sequence <= sequence);
+    /// Puts a packet in its place, for which the last may have to go, and its bytes where they are kept; its index, or none if all
+    /// that are there came in before it, and there is no room. Where those cannot be read anew its place is behind them.
+    pub(super) fn insert(&mut self, kept: &mut Kept, sequence: u64, content: Content, bytes: &[u8]) -> Option<usize> {
+        let last = self.last();
+        let in_order = last <= sequence || !self.is_in(kept);
+        let (at, sequence) = if in_order { (self.used, sequence.max(last)) } else { (self.until(sequence), sequence) };
         if at == self.entries.len() {
             return None;
         }
         self.used = (self.used + 1).min(self.entries.len());
         self.entries[at..self.used].rotate_right(1);
-        let entry = &mut self.entries[at];
-        (entry.sequence, entry.content) = (sequence, content);
-        let start = usize::from(entry.slot) * self.slot_bytes;
-        self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        self.entries[at] = Entry { sequence, start: kept.put(bytes), content };
         Some(at)
     }
 
+    /// Whether the bytes of all its packets are there, to be read anew.
+    pub(super) fn is_in(&self, kept: &Kept) -> bool {
+        self.entries[..self.used].iter().all(|entry| kept.has(entry.start))
+    }
+
+    /// How many of its packets came in up to this one.
+    fn until(&self, sequence: u64) -> usize {
+        self.entries[..self.used].partition_point(|entry| entry.sequence <= sequence)
+    }
+
     /// Removes a packet.
-    pub(super) fn remove(&mut self, at: usize) {
+    pub(super) fn remove(&mut self, kept: &mut Kept, at: usize) {
+        if let Entry { start, content: Content::Segment(piece), .. } = self.entries[at] {
+            kept.take_back(start, piece.kept);
+        }
         self.entries[at..self.used].rotate_left(1);
         self.used -= 1;
     }
@@ -200,6 +215,7 @@ impl Buffer {
         if side.syn.is_none() && (1..=WINDOW).contains(&side.first.wrapping_sub(number)) {
             (side.first, side.next, side.begun) = (number, Some(number), false);
             self.unread(at, of);
+            self.waits = true;
             return Order::Next(0);
         }
         let behind = next.wrapping_sub(number);
@@ -211,6 +227,7 @@ impl Buffer {
             (side.first, side.next) = (number, Some(number));
             return Order::Next(0);
         }
+        self.waits = true;
         Order::Early
     }
 
@@ -224,20 +241,22 @@ impl Buffer {
     }
 
     /// A segment's side, whose stream it has joined now, and its bytes, but for so many of the first.
-    pub(super) fn join(&mut self, at: usize, old: usize) -> (&mut Side, &[u8]) {
-        let Entry { slot, content: Content::Segment(piece), .. } = &mut self.entries[at] else {
+    pub(super) fn join<'a>(&mut self, kept: &'a Kept, at: usize, old: usize) -> (&mut Side, &'a [u8]) {
+        let Entry { start, content: Content::Segment(piece), .. } = &mut self.entries[at] else {
             unreachable!("datagrams have no place in a stream")
         };
         piece.read = true;
         let side = &mut self.sides[usize::from(piece.side)];
         side.next = Some(piece.number.wrapping_add(piece.length));
-        let start = usize::from(*slot) * self.slot_bytes;
-        let kept = piece.kept as usize;
-        (side, &self.bytes[start + old.min(kept)..start + kept])
+        let bytes = kept.get(*start, piece.kept);
+        (side, &bytes[old.min(bytes.len())..])
     }
 
     /// Of the packets up to this one a segment that was early, and is no more: its index, and how many of its bytes were there already.
     pub(super) fn next_piece(&mut self, upto: usize) -> Option<(usize, usize)> {
+        if !self.waits {
+            return None;
+        }
         let Content::Segment(Piece { side, .. }) = self.entries[upto].content else { return None };
         let next = self.sides[usize::from(side)].next?;
         for (at, entry) in self.entries[..=upto].iter_mut().enumerate() {
@@ -255,10 +274,9 @@ impl Buffer {
     }
 
     /// The bytes of a segment that nothing has led to.
-    pub(super) fn waiting(&self, at: usize) -> Option<&[u8]> {
-        let Entry { slot, content: Content::Segment(piece), .. } = self.entries[at] else { return None };
-        let start = usize::from(slot) * self.slot_bytes;
-        (!piece.read).then(|| &self.bytes[start..start + piece.kept as usize])
+    pub(super) fn waiting<'a>(&self, kept: &'a Kept, at: usize) -> Option<&'a [u8]> {
+        let Entry { start, content: Content::Segment(piece), .. } = self.entries[at] else { return None };
+        (!piece.read).then(|| kept.get(start, piece.kept))
     }
 }
 
@@ -269,8 +287,9 @@ mod tests {
     use super::*;
     use crate::l7_filter::engine::EngineName;
 
-    fn buffer(packets: u8) -> Buffer {
-        Buffer::new(packets, 64, &Engine::new(EngineName::Regex).unwrap()).unwrap()
+    fn buffer(packets: u8) -> (Buffer, Kept) {
+        let kept = Kept::new(usize::from(packets) * 64);
+        (Buffer::new(packets, &Engine::new(EngineName::Regex).unwrap()).unwrap(), kept)
     }
 
     fn segment(number: u32, bytes: &[u8]) -> Content {
@@ -279,25 +298,25 @@ mod tests {
     }
 
     /// Looks at the packets from this one on, and adds to `read` what the stream goes on by.
-    fn look(buffer: &mut Buffer, mut at: usize, read: &mut Vec<u8>) -> Vec<Order> {
+    fn look((buffer, kept): &mut (Buffer, Kept), mut at: usize, read: &mut Vec<u8>) -> Vec<Order> {
         let mut orders = Vec::new();
         while at < buffer.len() {
             let order = buffer.place(at);
             orders.push(order);
             match order {
                 Order::Again => {
-                    buffer.remove(at);
+                    buffer.remove(kept, at);
                     continue;
                 }
                 Order::Next(old) => {
                     if !buffer.sides[0].begun {
                         read.clear();
                     }
-                    let (side, bytes) = buffer.join(at, old);
+                    let (side, bytes) = buffer.join(kept, at, old);
                     side.begun = true;
                     read.extend_from_slice(bytes);
                     while let Some((piece, old)) = buffer.next_piece(at) {
-                        read.extend_from_slice(buffer.join(piece, old).1);
+                        read.extend_from_slice(buffer.join(kept, piece, old).1);
                     }
                 }
                 Order::Early | Order::Alone(_) => {}
@@ -308,19 +327,20 @@ mod tests {
     }
 
     /// Hands in a packet with this number among those that came in.
-    fn give(buffer: &mut Buffer, sequence: u64, number: u32, bytes: &[u8], read: &mut Vec<u8>) -> Vec<Order> {
-        let Some(mut at) = buffer.insert(sequence, segment(number, bytes), bytes) else { return Vec::new() };
+    fn give(both: &mut (Buffer, Kept), sequence: u64, number: u32, bytes: &[u8], read: &mut Vec<u8>) -> Vec<Order> {
+        let (buffer, kept) = both;
+        let Some(mut at) = buffer.insert(kept, sequence, segment(number, bytes), bytes) else { return Vec::new() };
         if at + 1 < buffer.len() {
             buffer.restart();
             at = 0;
         }
-        look(buffer, at, read)
+        look(both, at, read)
     }
 
     #[test]
     fn segments_are_put_in_order() {
         let (mut buffer, mut read) = (buffer(8), Vec::new());
-        assert!(!buffer.begin(0, u32::MAX));
+        assert!(!buffer.0.begin(0, u32::MAX));
         assert_eq!(give(&mut buffer, 0, 3, b"ef", &mut read), [Order::Early]);
         assert_eq!(give(&mut buffer, 0, 1, b"cdef", &mut read), [Order::Early]);
         assert_eq!(give(&mut buffer, 0, u32::MAX, b"ab", &mut read), [Order::Next(0)]);
@@ -328,7 +348,7 @@ mod tests {
         assert_eq!(give(&mut buffer, 0, 0, b"bc", &mut read), [Order::Again]);
         assert_eq!(give(&mut buffer, 0, 4, b"fgh", &mut read), [Order::Next(1)]);
         assert_eq!(give(&mut buffer, 0, 900_000, b"new", &mut read), [Order::Next(0)]);
-        assert_eq!((&read[..], buffer.len()), (&b"abcdefghnew"[..], 5));
+        assert_eq!((&read[..], buffer.0.len()), (&b"abcdefghnew"[..], 5));
     }
 
     /// Without a SYN the lowest number is the beginning; with one it is that.
@@ -340,12 +360,12 @@ mod tests {
         assert_eq!(read, b"abc");
         assert_eq!(give(&mut buffer, 0, 102, b"cdef", &mut read), [Order::Next(1)]);
         assert_eq!(read, b"abcdefgh");
-        assert!(!buffer.begin(0, 100));
-        assert!(buffer.begin(0, 90));
-        buffer.restart();
+        assert!(!buffer.0.begin(0, 100));
+        assert!(buffer.0.begin(0, 90));
+        buffer.0.restart();
         read.clear();
         assert_eq!(look(&mut buffer, 0, &mut read), [Order::Early; 3]);
-        assert_eq!((buffer.waiting(0), &read[..]), (Some(&b"fgh"[..]), &b""[..]));
+        assert_eq!((buffer.0.waiting(&buffer.1, 0), &read[..]), (Some(&b"fgh"[..]), &b""[..]));
     }
 
     #[test]
@@ -354,11 +374,11 @@ mod tests {
         for (sequence, number, bytes) in [(4, 5, b"e"), (9, 6, b"f"), (7, 9, b"i"), (2, 3, b"c")] {
             give(&mut buffer, sequence, number, bytes, &mut read);
         }
-        assert_eq!((&read[..], buffer.last()), (&b"c"[..], 7));
+        assert_eq!((&read[..], buffer.0.last()), (&b"c"[..], 7));
         assert!(give(&mut buffer, 8, 4, b"d", &mut read).is_empty());
         give(&mut buffer, 3, 4, b"d", &mut read);
-        assert_eq!((&read[..], buffer.last()), (&b"cde"[..], 4));
-        buffer.forget(3);
+        assert_eq!((&read[..], buffer.0.last()), (&b"cde"[..], 4));
+        buffer.0.forget(3);
         read.clear();
         assert_eq!((look(&mut buffer, 0, &mut read), &read[..]), (vec![Order::Next(0)], &b"e"[..]));
     }
@@ -377,7 +397,7 @@ mod tests {
             let run = |order: &[usize]| {
                 let (mut buffer, mut read) = (buffer(20), Vec::new());
                 if begins {
-                    buffer.begin(0, start);
+                    buffer.0.begin(0, start);
                 }
                 for &packet in order {
                     let (at, length) = cuts[packet];

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::buffer::Buffer;
 use super::engine::Engine;
+use super::kept::Kept;
 use crate::memory::Memory;
 use crate::service::ServiceError;
 
@@ -17,6 +18,13 @@ const PARTS: usize = 32;
 /// So many buffers of each part stay as they are after they were given back, for packets that were overtaken; more would only be
 /// out of the processor's caches when they are needed again.
 const KEPT: usize = 32;
+
+/// The memory that so many buffers take for so many packets of so many bytes, in bytes; streams of Vectorscan take more.
+pub(super) const fn buffered(buffers: u64, packets: u64, bytes: u64) -> u64 {
+    let parts = PARTS as u64;
+    let places = size_of::<Place>() as u64 + packets * Buffer::PACKET_BYTES;
+    parts * (buffers.div_ceil(parts) * (places + bytes) + packets * bytes)
+}
 
 /// What is known of a connection.
 #[derive(Clone, Copy, Default, Debug)]
@@ -104,6 +112,8 @@ pub(super) struct Connections {
 pub(super) struct Part {
     known: Memory<Known>,
     buffers: Box<[Place]>,
+    /// What the packets in the buffers carry.
+    kept: Kept,
     /// Buffers that were given back, the last at the end.
     free: VecDeque<u32>,
     /// The buffer that is taken next from a connection, where none is free.
@@ -122,7 +132,8 @@ struct Place {
 }
 
 impl Connections {
-    /// Room for so many connections, and so many buffers for so many packets of so many bytes.
+    /// Room for so many connections, and so many buffers for so many packets; what these carry is kept as if it were so many bytes in
+    /// each buffer.
     ///
     /// # Errors
     /// If the engine has no memory for their streams.
@@ -133,12 +144,14 @@ impl Connections {
         engine: &Engine,
     ) -> Result<Self, ServiceError> {
         let part = || {
-            let place = || Ok(Place { ticket: 0, lent: false, buffer: Buffer::new(packets, bytes, engine)? });
+            let place = || Ok(Place { ticket: 0, lent: false, buffer: Buffer::new(packets, engine)? });
+            // One connection's packets have room in any case.
+            let kept = Kept::new((buffers.div_ceil(PARTS) + usize::from(packets)) * bytes);
             let buffers = (0..buffers.div_ceil(PARTS)).map(|_| place());
             let buffers: Box<[Place]> = buffers.collect::<Result<_, ServiceError>>()?;
             let free = (0..buffers.len() as u32).rev().collect();
             let known = Memory::new(connections.div_ceil(PARTS));
-            Ok(Mutex::new(Part { known, buffers, free, hand: 0, ticket: 0 }))
+            Ok(Mutex::new(Part { known, buffers, kept, free, hand: 0, ticket: 0 }))
         };
         Ok(Self { parts: (0..PARTS).map(|_| part()).collect::<Result<_, ServiceError>>()? })
     }
@@ -170,7 +183,7 @@ impl Part {
     }
 
     /// What is known of a connection, with its buffer: an empty one if it has none, for which another connection may lose its own.
-    pub(super) fn with_buffer(&mut self, key: u64) -> (&mut Known, &mut Buffer) {
+    pub(super) fn with_buffer(&mut self, key: u64) -> (&mut Known, &mut Buffer, &mut Kept) {
         let (known, _) = self.known.get(key);
         let place = &self.buffers[known.buffer as usize];
         if known.ticket == 0 || place.ticket != known.ticket || !place.lent {
@@ -186,14 +199,15 @@ impl Part {
             place.buffer.before = known.examined;
         }
         let at = known.buffer as usize;
-        (known, &mut self.buffers[at].buffer)
+        (known, &mut self.buffers[at].buffer, &mut self.kept)
     }
 
-    /// What is known of a connection that has given its buffer back, with that, if its packets are still there.
-    pub(super) fn kept(&mut self, key: u64) -> Option<(&mut Known, &mut Buffer)> {
+    /// What is known of a connection that has given its buffer back, with that, if its packets are still there, and what they carry.
+    pub(super) fn kept(&mut self, key: u64) -> Option<(&mut Known, &mut Buffer, &mut Kept)> {
         let (known, _) = self.known.get(key);
-        let place = &mut self.buffers[known.buffer as usize];
-        (known.ticket != 0 && place.ticket == known.ticket).then_some((known, &mut place.buffer))
+        let Place { ticket, buffer, .. } = &mut self.buffers[known.buffer as usize];
+        let is_there = known.ticket != 0 && *ticket == known.ticket && buffer.is_in(&self.kept);
+        is_there.then_some((known, buffer, &mut self.kept))
     }
 
     /// Takes back the buffer of a connection that has its verdict. Its packets stay there until another connection needs it.
@@ -214,7 +228,7 @@ impl Part {
 
     /// Another connection begins between the same addresses and ports, with the packet of this number. It has of what is known of
     /// that before it how it began, and the packets that came in later.
-    pub(super) fn begin_anew(&mut self, key: u64, sequence: u64) {
+    pub(super) fn begin_anew(&mut self, key: u64, sequence: u64) -> &mut Known {
         let (known, _) = self.known.get(key);
         let place = &mut self.buffers[known.buffer as usize];
         let lent = known.ticket != 0 && place.ticket == known.ticket && place.lent;
@@ -223,6 +237,7 @@ impl Part {
         }
         let ticket = if lent { known.ticket } else { 0 };
         *known = Known { state: State::New, examined: 0, decided: 0, ticket, ..*known };
+        known
     }
 }
 
@@ -255,7 +270,9 @@ mod tests {
                     assert!(part.kept(key).is_some());
                     part.lend_again(key);
                 }
-                2 => part.begin_anew(key, number),
+                2 => {
+                    part.begin_anew(key, number);
+                }
                 _ => {}
             }
         }

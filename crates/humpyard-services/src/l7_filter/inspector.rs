@@ -6,6 +6,7 @@ use super::Shared;
 use super::buffer::{Buffer, Content, Order, Piece, Side};
 use super::connections::{Part, State};
 use super::engine::Engine;
+use super::kept::Kept;
 use super::matched::{Matched, Said};
 use super::segment::Segment;
 use super::table::{Table, Transport, table};
@@ -57,10 +58,8 @@ impl Inspector {
         if known.is_before(sequence) || over && !segment.opens && !segment.closes {
             return before.protocol();
         }
-        if segment.opens && known.on_syn(segment.side, segment.number, sequence) {
-            part.begin_anew(key, sequence);
-        }
-        let known = part.get(key);
+        let anew = segment.opens && known.on_syn(segment.side, segment.number, sequence);
+        let known = if anew { part.begin_anew(key, sequence) } else { known };
         known.on_packet(sequence, segment.closes);
         if known.state == State::New {
             known.state = State::Open;
@@ -71,19 +70,26 @@ impl Inspector {
         if segment.payload.is_empty() && !segment.begins {
             return known.state.protocol();
         }
-        self.read(shared, &mut part, &segment, context)
+        let before = known.state;
+        self.read(shared, &mut part, before, &segment, context)
     }
 
     /// Reads what a packet adds to its connection, and decides.
-    fn read(&mut self, shared: &Shared, part: &mut Part, segment: &Segment<'_>, context: &Context) -> Option<u8> {
+    fn read(
+        &mut self,
+        shared: &Shared,
+        part: &mut Part,
+        before: State,
+        segment: &Segment<'_>,
+        context: &Context,
+    ) -> Option<u8> {
         let key = context.connection;
-        let before = part.get(key).state;
         let place = if before.is_verdict() { part.kept(key) } else { Some(part.with_buffer(key)) };
-        let Some((known, buffer)) = place else { return before.protocol() };
-        let Some(from) = self.take_in(buffer, segment, context.sequence, shared.bytes) else {
+        let Some((known, buffer, kept)) = place else { return before.protocol() };
+        let Some(from) = self.take_in((buffer, kept), segment, context.sequence, shared.bytes) else {
             return before.protocol();
         };
-        let now = self.judge(buffer, from, segment.ports, shared.packets);
+        let now = self.judge((buffer, kept), from, segment.ports, shared.packets);
         (known.state, known.decided) = (now, buffer.last());
         known.examined = buffer.before.saturating_add(buffer.len() as u8);
         shared.verdicts.change(before, now);
@@ -96,10 +102,16 @@ impl Inspector {
     }
 
     /// Puts a packet in its place in the buffer: the first from which on there is something to read, if there is.
-    fn take_in(&mut self, buffer: &mut Buffer, segment: &Segment<'_>, sequence: u64, bytes: usize) -> Option<usize> {
+    fn take_in(
+        &mut self,
+        (buffer, kept): (&mut Buffer, &mut Kept),
+        segment: &Segment<'_>,
+        sequence: u64,
+        bytes: usize,
+    ) -> Option<usize> {
         let anew = segment.begins && buffer.begin(segment.side, segment.number);
         let carries = !segment.payload.is_empty();
-        let at = if carries { self.insert(buffer, segment, sequence, bytes) } else { None };
+        let at = if carries { self.insert((buffer, kept), segment, sequence, bytes) } else { None };
         let overtaken = at.is_some_and(|at| at + 1 < buffer.len());
         self.counts.reordered_packets += u64::from(overtaken);
         if anew || overtaken {
@@ -109,7 +121,13 @@ impl Inspector {
         at
     }
 
-    fn insert(&mut self, buffer: &mut Buffer, segment: &Segment<'_>, sequence: u64, bytes: usize) -> Option<usize> {
+    fn insert(
+        &mut self,
+        (buffer, kept): (&mut Buffer, &mut Kept),
+        segment: &Segment<'_>,
+        sequence: u64,
+        bytes: usize,
+    ) -> Option<usize> {
         let payload = &segment.payload[..segment.payload.len().min(bytes)];
         let content = if segment.transport == Transport::Tcp {
             let (number, length) = (segment.number, segment.length);
@@ -126,15 +144,21 @@ impl Inspector {
             self.engine.read_whole(segment.transport, segment.ports, payload, &mut self.matched);
             Content::Datagram(self.matched.says(self.table, segment.ports))
         };
-        let kept = if segment.transport == Transport::Tcp { payload } else { &[] };
-        buffer.insert(sequence, content, kept)
+        let stays = if segment.transport == Transport::Tcp { payload } else { &[] };
+        buffer.insert(kept, sequence, content, stays)
     }
 
     /// Reads the packets from this one on, all before which have been, up to the one that settles it.
-    fn judge(&mut self, buffer: &mut Buffer, mut at: usize, ports: (u16, u16), packets: u8) -> State {
+    fn judge(
+        &mut self,
+        (buffer, kept): (&mut Buffer, &mut Kept),
+        mut at: usize,
+        ports: (u16, u16),
+        packets: u8,
+    ) -> State {
         while at < buffer.len() {
-            let Some(said) = self.look_at(buffer, at, ports) else {
-                buffer.remove(at);
+            let Some(said) = self.look_at((buffer, kept), at, ports) else {
+                buffer.remove(kept, at);
                 continue;
             };
             self.counts.examined_packets += 1;
@@ -147,11 +171,11 @@ impl Inspector {
         if usize::from(buffer.before) + buffer.len() < usize::from(packets) {
             return State::Open;
         }
-        self.read_what_waits(buffer, ports).map_or(State::NoMatch, State::Found)
+        self.read_what_waits((buffer, kept), ports).map_or(State::NoMatch, State::Found)
     }
 
     /// What is said by a packet, and by those that were early and are no more with it; none if it brings nothing new.
-    fn look_at(&mut self, buffer: &mut Buffer, at: usize, ports: (u16, u16)) -> Option<Said> {
+    fn look_at(&mut self, (buffer, kept): (&mut Buffer, &Kept), at: usize, ports: (u16, u16)) -> Option<Said> {
         let old = match buffer.place(at) {
             Order::Alone(said) => return Some(said),
             Order::Again => return None,
@@ -164,7 +188,7 @@ impl Inspector {
         self.matched.clear();
         let mut next = Some((at, old));
         while let Some((piece, old)) = next {
-            let (side, payload) = buffer.join(piece, old);
+            let (side, payload) = buffer.join(kept, piece, old);
             self.read_on(side, payload, ports);
             next = buffer.next_piece(at);
         }
@@ -184,9 +208,9 @@ impl Inspector {
     }
 
     /// Reads segments that came too early each by itself: what is before them will not come in time.
-    fn read_what_waits(&mut self, buffer: &Buffer, ports: (u16, u16)) -> Option<u8> {
+    fn read_what_waits(&mut self, (buffer, kept): (&Buffer, &Kept), ports: (u16, u16)) -> Option<u8> {
         (0..buffer.len()).find_map(|at| {
-            let bytes = buffer.waiting(at)?;
+            let bytes = buffer.waiting(kept, at)?;
             self.matched.clear();
             self.engine.read_whole(Transport::Tcp, ports, bytes, &mut self.matched);
             if let Said::Protocol(protocol) = self.matched.says(self.table, ports) { Some(protocol) } else { None }

@@ -42,6 +42,7 @@ mod buffer;
 mod connections;
 mod engine;
 mod inspector;
+mod kept;
 mod mark;
 mod matched;
 mod segment;
@@ -74,12 +75,12 @@ params! {
     pub struct L7FilterParams {
         /// How many packets of a connection are looked into, of those that carry something.
         packets: u64 = 8, in 1..=255;
-        /// How many bytes of each are looked at, and kept until there is a verdict: room for whole packets of an Ethernet.
+        /// How many bytes of each are looked at: room for whole packets of an Ethernet.
         bytes: u64 = 2_048, in 1..=65_535, unit "bytes";
         /// Connections remembered; of four by chance the one makes room that was seen least recently.
         connections: u64 = 65_536, in 128..=16_777_216;
-        /// Connections without a verdict whose packets are kept at a time, `packets` times `bytes` of each; one more takes the room of
-        /// another, which begins anew.
+        /// Connections without a verdict that are put together at a time; one more takes the room of another, which begins anew. Of what
+        /// packets carry `bytes` for each are kept, all together, to be read anew where one was overtaken.
         buffers: u64 = 4_096, in 32..=1_048_576;
         /// What reads the bytes.
         engine: EngineName = EngineName::Regex;
@@ -163,10 +164,11 @@ impl Build for L7Filter {
 
     fn new(params: &L7FilterParams) -> Result<Self, ServiceError> {
         let L7FilterParams { buffers, packets, bytes, .. } = *params;
-        if buffers * packets * bytes > BUFFERED_MAX {
+        let (taken, most) = (connections::buffered(buffers, packets, bytes) >> 20, BUFFERED_MAX >> 20);
+        if taken >= most {
             return Err(ServiceError::new(format!(
-                "l7-filter: `buffers` times `packets` times `bytes` is memory, and {buffers} times {packets} times {bytes} more \
-                 than {BUFFERED_MAX} bytes: take less of one"
+                "l7-filter: {buffers} `buffers` for {packets} `packets` and {bytes} `bytes` each take {taken} MiB, and less than \
+                 {most} are accepted: take less of one"
             )));
         }
         let actions = Actions::new(table(), &params.drop, &params.weight, &params.service, &params.fwmark)?;

@@ -249,7 +249,9 @@ proptest! {
 fn buffers_that_take_all_memory_are_refused() {
     let refused = |spec: &str| prepare(&spec.parse().unwrap()).unwrap_err().to_string();
     let error = refused("l7-filter:buffers=1048576,bytes=65535");
-    assert!(error.contains("1048576 times 8 times 65535 more than 4294967296 bytes"), "{error}");
+    assert!(error.contains("1048576 `buffers` for 8 `packets` and 65535 `bytes` each take"), "{error}");
+    assert!(error.contains(" MiB, and less than 4096 are accepted: take less of one"), "{error}");
+    prepare(&"l7-filter:buffers=32,packets=255,bytes=65535".parse().unwrap()).unwrap();
 }
 
 /// A service that marks each protocol with a weight of its own.
@@ -435,6 +437,27 @@ fn an_earlier_packet_mends_a_verdict() {
         found(&**worker).into_iter().for_each(|(name, count)| *all.entry(name).or_insert(0) += count);
     }
     assert_eq!(all, [("ssdp".to_owned(), 1)].into());
+}
+
+/// What was overtaken by more than is kept changes nothing that is known, and no stream.
+#[test]
+fn what_comes_far_too_late_does_no_harm() {
+    let l7 = &mut *service("l7-filter:bytes=64");
+    let mut give = |connection: u64, sequence: u64, frame: &Frame| {
+        let context = Context { sequence, ..of_connection(connection) };
+        l7.process(&mut frame.clone(), &context, &mut Generated::default());
+    };
+    give(1, 9, &tcp(true, 501, false, REQUEST));
+    give(2, 1, &tcp(true, 100, true, b""));
+    give(2, 9, &tcp(true, 101, false, &REQUEST[..3]));
+    give(2, 10, &tcp(true, 104, false, &REQUEST[3..12]));
+    for connection in 10..1010 {
+        (0..7).for_each(|packet| give(connection, 20 + packet, &tcp(true, 64 * packet as u32, false, &[b'x'; 64])));
+    }
+    give(1, 8, &tcp(true, 1, false, b"what is this"));
+    give(2, 8, &tcp(false, 1, false, b"what is this"));
+    give(2, 90, &tcp(true, 113, false, &REQUEST[12..]));
+    assert_eq!(found(l7), [("http".to_owned(), 2)].into());
 }
 
 /// Of packets that were cut off what is there is read, and they are counted; the stream goes on behind what is missing.
