@@ -133,6 +133,11 @@ impl Buffer {
         self.used
     }
 
+    /// Whether there is room for no more packets.
+    pub(super) const fn is_full(&self) -> bool {
+        self.used == self.entries.len()
+    }
+
     /// The number of its last packet among those that came in; 0 if it is empty.
     pub(super) fn last(&self) -> u64 {
         self.used.checked_sub(1).map_or(0, |last| self.entries[last].sequence)

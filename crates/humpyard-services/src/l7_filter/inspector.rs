@@ -111,8 +111,10 @@ impl Inspector {
     ) -> Option<usize> {
         let anew = segment.begins && buffer.begin(segment.side, segment.number);
         let carries = !segment.payload.is_empty();
+        let full = buffer.is_full();
         let at = if carries { self.insert((buffer, kept), segment, sequence, bytes) } else { None };
-        let overtaken = at.is_some_and(|at| at + 1 < buffer.len());
+        // Of a full buffer the last packet had to go, and may have been read.
+        let overtaken = at.is_some_and(|at| full || at + 1 < buffer.len());
         self.counts.reordered_packets += u64::from(overtaken);
         if anew || overtaken {
             buffer.restart();
