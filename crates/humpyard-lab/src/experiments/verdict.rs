@@ -48,6 +48,12 @@ impl Verdict {
         }
     }
 
+    /// The same as a figure on which nothing hangs, for it depends on how much of its time the machine gives.
+    pub fn on_this_machine(self) -> Self {
+        let side = if self.pass == Some(true) { "inside" } else { "outside" };
+        Self::measured(self.claim, self.expected, format!("{}: {side}", self.measured))
+    }
+
     /// Whether it is a figure that was measured, and that says of itself that it lies outside of what was said of it, or does not
     /// hold.
     pub fn is_outside(&self) -> bool {
@@ -87,5 +93,7 @@ mod tests {
         assert_eq!(Verdict::measured("t", "8", "9").pass, None);
         assert!(Verdict::measured("t", "at most 8", "9: outside").is_outside());
         assert!(!Verdict::measured("t", "at most 8", "7: inside").is_outside());
+        assert!(Verdict::within("t", (1.0, 2.0), 3.0).on_this_machine().is_outside());
+        assert_eq!(Verdict::within("t", (1.0, 4.0), 3.0).on_this_machine().measured, "3: inside");
     }
 }

@@ -141,7 +141,7 @@ impl Experiment for AdmitBoundLive {
         let verdict = |policy: &str| {
             let held = held(keeping(data, policy));
             let claim = format!("under {policy}, packets of flows that keep to their reservation beyond their bounds");
-            let within = if held.0 == 0.0 { "inside" } else { "some are not" };
+            let within = if held.0 == 0.0 { "inside" } else { "outside" };
             Verdict::measured(claim, "none, by the bound for efq", format!("{}: {within}", told(held)))
         };
         POLICIES.map(verdict).into_iter().collect()

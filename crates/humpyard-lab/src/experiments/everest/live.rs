@@ -362,7 +362,7 @@ impl Experiment for Figure6Live {
     }
 
     fn verdicts(&self, data: &Table) -> Vec<Verdict> {
-        let each = |policy: &&str| [follows(data, policy), few_switches(data, policy)];
+        let each = |policy: &&str| [follows(data, policy), few_switches(data, policy)].map(Verdict::on_this_machine);
         let mut verdicts: Vec<Verdict> = POLICIES.iter().flat_map(each).collect();
         for (detector, column) in [("portscan", "scans"), ("synflood", "floods")] {
             let least = data.rows().map(|row| row.number(column)).fold(f64::INFINITY, f64::min);
