@@ -4,6 +4,7 @@ mod live;
 mod simulated;
 mod traffic;
 
+use super::predictive::PAPER;
 use super::{Column, Experiment, Row, Table, TableRow, short};
 use crate::LabError;
 use crate::admit::{Admission, FlowVerdict, Reservation};
@@ -11,9 +12,6 @@ use crate::config::RunConfig;
 use crate::plot::{Axis, Line, LinePlot, Svg};
 use crate::rule::RuleChoice;
 use traffic::Sender;
-
-/// The paper.
-const PAPER: &str = "Wolf, Pappu, Franklin. Predictive scheduling of network processors.";
 
 const SETTING: &str = "Flows ask for engines at random and are admitted in turn (5 % margin, all packets cold); of those that are, every other keeps to \
      its reservation and sends all of it: a burst at once, then at its rate, then nothing until it may send a burst again. The others \

@@ -11,7 +11,7 @@ mod open;
 use super::Experiment;
 
 /// The paper.
-const PAPER: &str = "Wolf, Pappu, Franklin. Predictive scheduling of network processors (EFQ and LAP).";
+pub(super) const PAPER: &str = "Wolf, Pappu, Franklin. Predictive scheduling of network processors (EFQ and LAP).";
 
 /// How often traffic is drawn.
 const DRAWS: (usize, usize) = (3, 10);
