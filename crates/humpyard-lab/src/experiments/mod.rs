@@ -125,8 +125,8 @@ pub fn all() -> Vec<&'static dyn Experiment> {
         .chain(yim::all())
         .chain(everest::all())
         .chain(predictive::all())
-        .chain(recommend::all())
         .chain(admit_bound::all())
+        .chain(recommend::all())
         .collect()
 }
 
