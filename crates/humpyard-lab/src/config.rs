@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Split};
-use humpyard_core::name::Named;
+use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::Ties;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
@@ -200,27 +200,48 @@ impl ServiceChoice {
 }
 
 impl ServiceChoice {
-    /// Services in a row, `dpi,encrypt`: every packet goes through all of them. None if the text is anything but several names
-    /// of services, each different, without packets and parameters.
-    pub fn parse_row(text: &str) -> Option<Vec<Self>> {
+    /// Services in a row, `dpi,encrypt`: every packet goes through all of them. None if the text is anything but several names,
+    /// without packets and parameters.
+    ///
+    /// # Errors
+    /// A name that is no service's, and one that is there twice.
+    pub fn parse_row(text: &str) -> Result<Option<Vec<Self>>, LabError> {
         let names: Vec<&str> = text.split(',').map(str::trim).collect();
-        let distinct = (1..names.len()).all(|at| !names[..at].contains(&names[at]));
-        if names.len() < 2 || !distinct || !names.iter().all(|name| is_service(name)) {
-            return None;
+        if names.len() < 2 || text.contains(['=', ':']) {
+            return Ok(None);
+        }
+        for (at, name) in names.iter().enumerate() {
+            if !is_service(name) {
+                return Err(LabError::option(format!(
+                    "--services {text}: {}",
+                    unknown("service", name, service_names())
+                )));
+            }
+            if names[..at].contains(name) {
+                return Err(LabError::option(format!(
+                    "--services {text}: `{name}` is there twice; name one of them, and say how they follow each other: \
+                     --services other={name} --services again={name} --chain other=again"
+                )));
+            }
         }
         let choice = |(at, name): (usize, &&str)| Self {
             name: (*name).to_owned(),
             matches: (at == 0).then_some(Match::Any),
             work: Named { name: (*name).to_owned(), parameters: Vec::new() },
         };
-        Some(names.iter().enumerate().map(choice).collect())
+        Ok(Some(names.iter().enumerate().map(choice).collect()))
     }
 }
 
-/// Whether there is a service of this name.
+/// Every service that does work.
+fn service_names() -> impl Iterator<Item = &'static str> {
+    humpyard_services::entries().into_iter().map(|entry| entry.name)
+}
+
+/// Whether there is a service of this name: one that does work, or one that is known by its costs alone.
 fn is_service(name: &str) -> bool {
-    let in_a_table = TABLES.iter().flat_map(|table| table.costs).any(|(known, _)| *known == name);
-    in_a_table || humpyard_services::entries().iter().any(|entry| entry.name == name)
+    let mut in_tables = TABLES.iter().flat_map(|table| table.costs);
+    in_tables.any(|(known, _)| *known == name) || service_names().any(|known| known == name)
 }
 
 /// Whether this part names packets and a service, rather than a parameter of the service before.
@@ -622,11 +643,19 @@ mod tests {
 
     #[test]
     fn services_in_a_row_are_names_alone() {
-        let row = ServiceChoice::parse_row("dpi,encrypt").unwrap();
+        let row = ServiceChoice::parse_row("dpi,encrypt").unwrap().unwrap();
         assert_eq!(row[0].matches, Some(Match::Any));
         assert_eq!((row[1].name.as_str(), row[1].matches), ("encrypt", None));
-        for other in ["dpi", "tcp=dpi,udp=encrypt", "dpi,checksum=fill", "dpi,dpi", "dpi,nothing", ""] {
-            assert_eq!(ServiceChoice::parse_row(other), None, "{other}");
+        for other in ["dpi", "tcp=dpi,udp=encrypt", "dpi:a=1,b=2", "forward:checksum=fill,icmp-burst=8", ""] {
+            assert_eq!(ServiceChoice::parse_row(other).unwrap(), None, "{other}");
+        }
+        for (wrong, said) in [
+            ("dpi,encrpyt", "no service `encrpyt`; did you mean `encrypt`?"),
+            ("dpi,dpi", "`dpi` is there twice"),
+            ("dpi,", "no service ``"),
+        ] {
+            let error = ServiceChoice::parse_row(wrong).unwrap_err().to_string();
+            assert!(error.contains(said), "{wrong}: {error}");
         }
     }
 

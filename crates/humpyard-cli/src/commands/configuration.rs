@@ -54,7 +54,7 @@ pub(crate) fn configuration(
         .transpose()
         .map_err(|error: LabError| Failure::new(format!("--topology: {error}")))?;
     let row = match options.services.as_slice() {
-        [text] => ServiceChoice::parse_row(text),
+        [text] => ServiceChoice::parse_row(text)?,
         _ => None,
     };
     let in_a_row = row.is_some();

@@ -65,7 +65,7 @@ impl Scenario {
         let separator = if self.input.matches(':').count() > 1 { ',' } else { ':' };
         let input = format!("{}{separator}packets={packets}", self.input);
         let mut config = RunConfig::new(Host::Sim, &input, "hrw".parse()?);
-        match ServiceChoice::parse_row(self.services) {
+        match ServiceChoice::parse_row(self.services)? {
             Some(row) => {
                 let then = row[1..].iter().map(|service| service.name.clone()).collect();
                 config.chains.push((row[0].name.clone(), then));
