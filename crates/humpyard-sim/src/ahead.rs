@@ -135,19 +135,15 @@ impl Ahead {
         Ok(true)
     }
 
-    /// Has a thread read the source from now on, if there is a processor for it.
+    /// Has a thread read the source from now on, if there is a processor for it, and the system has one.
     fn part(&mut self) {
         let Reader::Here(filler, _) = mem::replace(&mut self.reader, Reader::Over) else { return };
-        if thread::available_parallelism().map_or(1, usize::from) < 2 {
-            self.reader = Reader::Here(filler, usize::MAX);
-            return;
-        }
-        let (filled, full) = channel();
-        let (empty, emptied) = channel();
-        let thread = thread::spawn(move || filler.run(&emptied, &filled));
-        let mut there = There { full, empty, used: Vec::with_capacity(BACK), thread };
-        (0..BATCHES).for_each(|_| there.give_back(Batch::default()));
-        self.reader = Reader::There(there);
+        self.reader = match There::new() {
+            // It waits for its filler, which is handed over when there is somebody to take it.
+            Some((there, thread)) if thread.send(filler).is_ok() => Reader::There(there),
+            Some(_) => Reader::Over,
+            None => Reader::Here(filler, usize::MAX),
+        };
     }
 
     /// The thread has ended before the source: by a panic, which goes on here.
@@ -161,6 +157,21 @@ impl Ahead {
 }
 
 impl There {
+    /// A thread, and the way to hand it what it fills batches from; none where it would be in the way.
+    fn new() -> Option<(Self, Sender<Filler>)> {
+        if thread::available_parallelism().map_or(1, usize::from) < 2 {
+            return None;
+        }
+        let (filled, full) = channel();
+        let (empty, emptied) = channel();
+        let (hand_over, handed_over) = channel::<Filler>();
+        let run = move || handed_over.recv().map_or((), |filler| filler.run(&emptied, &filled));
+        let thread = thread::Builder::new().spawn(run).ok()?;
+        let mut there = Self { full, empty, used: Vec::with_capacity(BACK), thread };
+        (0..BATCHES).for_each(|_| there.give_back(Batch::default()));
+        Some((there, hand_over))
+    }
+
     /// Gives a batch back, with others. If the thread has ended, it needs none.
     fn give_back(&mut self, batch: Batch) {
         self.used.push(batch);
@@ -269,12 +280,8 @@ mod tests {
             let digester = digester();
             for packet in &read {
                 assert!(plain.next_headers(&mut frame, Tunnels::NONE, &mut headers).unwrap());
-                let expected = Read {
-                    time: frame.time,
-                    length: frame.wire_length,
-                    headers,
-                    digest: digester.digest(&headers),
-                };
+                let expected =
+                    Read { time: frame.time, length: frame.wire_length, headers, digest: digester.digest(&headers) };
                 assert_eq!(*packet, expected);
             }
             assert_eq!(read.len(), packets);

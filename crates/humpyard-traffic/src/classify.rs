@@ -513,6 +513,27 @@ mod tests {
             .unwrap()
     }
 
+    /// With so few rules that the digest has what they say, and with more.
+    #[test]
+    fn headers_may_be_digested_elsewhere() {
+        for rules in [2u16, 9] {
+            let rule = |at: u16| Rule::of([Match::Udp, Match::Tcp][usize::from(at % 2)], ServiceId(at));
+            let rules: Vec<Rule> = (0..rules).map(rule).chain([Rule::of(Match::Any, ServiceId(99))]).collect();
+            let of =
+                || Classifier::new(ClassifierConfig { flows: 8, rules: rules.clone(), ..ClassifierConfig::default() });
+            let (mut here, mut elsewhere) = (of().unwrap(), of().unwrap());
+            let digester = elsewhere.digester().clone();
+            for n in 0..100u8 {
+                let frame = if n % 3 == 0 { tcp6(n % 2 == 0) } else { udp((n % 7, 1), (n % 5, 2)) };
+                let headers = Headers::parse(&frame);
+                let found = elsewhere.classify_digest(&headers, &digester.digest(&headers), frame.wire_length).unwrap();
+                assert_eq!(found, here.classify(&frame).unwrap());
+                here.release(&found.packet);
+                elsewhere.release(&found.packet);
+            }
+        }
+    }
+
     #[test]
     fn both_directions_are_two_flows_and_one_connection() {
         let (there, back) = (udp((1, 10), (2, 20)), udp((2, 20), (1, 10)));
