@@ -1,43 +1,41 @@
-//! Headers read ahead, on a thread of their own: making packets up takes about as long as a quarter of simulating them.
+//! Packets read ahead, on a thread of their own: making them up and hashing their flows takes about as long as half of
+//! simulating them.
 
 use std::mem;
 use std::panic::resume_unwind;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use humpyard_core::frame::Frame;
 use humpyard_core::unit::Time;
 use humpyard_traffic::source::Source;
-use humpyard_traffic::{Headers, TrafficError, Tunnels};
+use humpyard_traffic::{Digest, Digester, Headers, TrafficError, Tunnels};
 
-/// Packets that are read without a thread: one is not worth its while for fewer.
-const ALONE: u32 = 1 << 14;
-/// Packets of a batch, and batches on their way.
+/// Packets of a batch.
 const BATCH: usize = 512;
+/// Batches that are read without a thread: one is not worth its while for fewer.
+const ALONE: usize = 32;
+/// Batches of a thread.
 const BATCHES: usize = 8;
+/// Batches that go back to the thread together: it sleeps while it has none, and to wake it takes as long as some packets.
+const BACK: usize = BATCHES / 2;
 
 /// A source, which after the first packets is read ahead. What it gives is the same, whoever reads it.
 pub(crate) struct Ahead {
-    tunnels: Tunnels,
+    batch: Batch,
+    /// The next packet of the batch.
+    at: usize,
     reader: Reader,
 }
 
-enum Reader {
-    /// Who takes a packet reads it; so many are still to be read so.
-    Here(Box<dyn Source + Send>, u32),
-    There(There),
-    /// There is nothing more.
-    Over,
-}
-
-/// The end of a reader on a thread that packets come out of.
-struct There {
-    batches: Receiver<Batch>,
-    /// Batches on their way back, to be filled again.
-    spare: SyncSender<Batch>,
-    batch: Batch,
-    at: usize,
-    thread: JoinHandle<()>,
+/// What a simulation knows of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Read {
+    pub(crate) time: Time,
+    /// Bytes on the wire.
+    pub(crate) length: u32,
+    pub(crate) headers: Headers,
+    pub(crate) digest: Digest,
 }
 
 /// Packets in a row.
@@ -49,111 +47,172 @@ struct Batch {
     progress: Option<f64>,
 }
 
-/// What a simulation knows of a frame.
-struct Read {
-    time: Time,
-    wire_length: u32,
-    headers: Headers,
+enum Reader {
+    /// Who takes the packets reads them; so many batches are still to be read so.
+    Here(Filler, usize),
+    There(There),
+    /// There is nothing more.
+    Over,
+}
+
+/// The end of a reader on a thread that packets come out of.
+struct There {
+    full: Receiver<Batch>,
+    /// Batches on their way back, to be filled again.
+    empty: Sender<Batch>,
+    /// Batches that are to go back.
+    used: Vec<Batch>,
+    thread: JoinHandle<()>,
+}
+
+/// Fills batches.
+struct Filler {
+    source: Box<dyn Source + Send>,
+    tunnels: Tunnels,
+    digester: Digester,
+    frame: Frame,
 }
 
 impl Ahead {
-    pub(crate) fn new(source: Box<dyn Source + Send>, tunnels: Tunnels) -> Self {
-        Self { tunnels, reader: Reader::Here(source, ALONE) }
+    /// Packets of this source, the innermost in these tunnels.
+    pub(crate) fn new(source: Box<dyn Source + Send>, tunnels: Tunnels, digester: Digester) -> Self {
+        let batch = Batch { progress: source.progress(), ..Batch::default() };
+        let filler = Filler { source, tunnels, digester, frame: Frame::default() };
+        Self { batch, at: 0, reader: Reader::Here(filler, ALONE) }
     }
 
     /// How much of the source was read, where that is known, up to a few batches.
     pub(crate) fn progress(&self) -> Option<f64> {
-        match &self.reader {
-            Reader::Here(source, _) => source.progress(),
-            Reader::There(there) => there.batch.progress,
-            Reader::Over => None,
-        }
+        self.batch.progress
     }
 
-    /// As [`Source::next_headers`], but that the frame has its time and its length on the wire alone.
-    pub(crate) fn next(&mut self, frame: &mut Frame, headers: &mut Headers) -> Result<bool, TrafficError> {
-        match &mut self.reader {
-            Reader::Here(source, left) if *left > 0 => {
-                *left -= 1;
-                source.next_headers(frame, self.tunnels, headers)
+    /// Goes on to the next packet, whose time this is; none at the end.
+    ///
+    /// # Errors
+    /// If the source is damaged beyond the packets that it gave. Then it is at its end.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<Time>, TrafficError> {
+        if self.at == self.batch.packets.len() && !self.turn()? {
+            return Ok(None);
+        }
+        self.at += 1;
+        Ok(Some(self.current().time))
+    }
+
+    /// The packet that [`Ahead::next`] gave last.
+    ///
+    /// # Panics
+    /// If it gave none.
+    #[inline]
+    pub(crate) fn current(&self) -> &Read {
+        &self.batch.packets[self.at - 1]
+    }
+
+    /// Goes on with the next packets; false if there are none.
+    #[cold]
+    fn turn(&mut self) -> Result<bool, TrafficError> {
+        self.at = 0;
+        self.batch.packets.clear();
+        while self.batch.packets.is_empty() {
+            if let Some(end) = self.batch.end.take() {
+                self.reader = Reader::Over;
+                return end.map(|()| false);
             }
-            Reader::Here(..) => {
-                self.part();
-                self.next(frame, headers)
-            }
-            Reader::There(there) => match there.batch.packets.get(there.at) {
-                Some(read) => {
-                    there.at += 1;
-                    (frame.time, frame.wire_length, *headers) = (read.time, read.wire_length, read.headers);
-                    Ok(true)
+            match &mut self.reader {
+                Reader::Here(filler, left) if *left > 0 => {
+                    *left -= 1;
+                    filler.fill(&mut self.batch);
                 }
-                None => self.turn(frame, headers),
-            },
-            Reader::Over => Ok(false),
+                Reader::Here(..) => self.part(),
+                Reader::There(there) => match there.full.recv() {
+                    Ok(batch) => there.give_back(mem::replace(&mut self.batch, batch)),
+                    // It went without a word.
+                    Err(_) => self.end_of_thread(),
+                },
+                Reader::Over => return Ok(false),
+            }
         }
+        Ok(true)
     }
 
-    /// Has a thread read the source from now on, if there is a processor for it.
+    /// Has a thread read the source from now on, if there is a processor for it, and the system has one.
     fn part(&mut self) {
-        let Reader::Here(source, left) = mem::replace(&mut self.reader, Reader::Over) else { return };
-        if thread::available_parallelism().map_or(1, usize::from) < 2 {
-            self.reader = Reader::Here(source, left + ALONE);
-            return;
-        }
-        let (full, batches) = sync_channel(BATCHES);
-        let (spare, empty) = sync_channel(BATCHES + 1);
-        let tunnels = self.tunnels;
-        let thread = thread::spawn(move || read(source, tunnels, &full, &empty));
-        self.reader = Reader::There(There { batches, spare, batch: Batch::default(), at: 0, thread });
+        let Reader::Here(filler, _) = mem::replace(&mut self.reader, Reader::Over) else { return };
+        self.reader = match There::new() {
+            // It waits for its filler, which is handed over when there is somebody to take it.
+            Some((there, thread)) if thread.send(filler).is_ok() => Reader::There(there),
+            Some(_) => Reader::Over,
+            None => Reader::Here(filler, usize::MAX),
+        };
     }
 
-    /// Goes on with the next batch, if there is one.
-    fn turn(&mut self, frame: &mut Frame, headers: &mut Headers) -> Result<bool, TrafficError> {
-        let Reader::There(there) = &mut self.reader else { return Ok(false) };
-        if let Some(end) = there.batch.end.take() {
-            self.reader = Reader::Over;
-            return end.map(|()| false);
+    /// The thread has ended before the source: by a panic, which goes on here.
+    fn end_of_thread(&mut self) {
+        if let Reader::There(there) = mem::replace(&mut self.reader, Reader::Over)
+            && let Err(panic) = there.thread.join()
+        {
+            resume_unwind(panic);
         }
-        match there.batches.recv() {
-            Ok(batch) => {
-                // A batch that finds no room is one too many.
-                let _ = there.spare.try_send(mem::replace(&mut there.batch, batch));
-                there.at = 0;
-                self.next(frame, headers)
-            }
-            Err(_) => {
-                // It went without a word.
-                if let Reader::There(there) = mem::replace(&mut self.reader, Reader::Over)
-                    && let Err(panic) = there.thread.join()
-                {
-                    resume_unwind(panic);
-                }
-                Ok(false)
+    }
+}
+
+impl There {
+    /// A thread, and the way to hand it what it fills batches from; none where it would be in the way.
+    fn new() -> Option<(Self, Sender<Filler>)> {
+        if thread::available_parallelism().map_or(1, usize::from) < 2 {
+            return None;
+        }
+        let (filled, full) = channel();
+        let (empty, emptied) = channel();
+        let (hand_over, handed_over) = channel::<Filler>();
+        let run = move || handed_over.recv().map_or((), |filler| filler.run(&emptied, &filled));
+        let thread = thread::Builder::new().spawn(run).ok()?;
+        let mut there = Self { full, empty, used: Vec::with_capacity(BACK), thread };
+        (0..BATCHES).for_each(|_| there.give_back(Batch::default()));
+        Some((there, hand_over))
+    }
+
+    /// Gives a batch back, with others. If the thread has ended, it needs none.
+    fn give_back(&mut self, batch: Batch) {
+        self.used.push(batch);
+        if self.used.len() == BACK {
+            for batch in self.used.drain(..) {
+                let _ = self.empty.send(batch);
             }
         }
     }
 }
 
-/// Reads the source to its end, or until nobody takes what is read.
-fn read(mut source: Box<dyn Source + Send>, tunnels: Tunnels, full: &SyncSender<Batch>, empty: &Receiver<Batch>) {
-    let (mut frame, mut headers) = (Frame::default(), Headers::default());
-    loop {
-        let mut batch = empty.try_recv().unwrap_or_default();
-        batch.packets.clear();
+impl Filler {
+    /// Fills batches to the end of the source, or until nobody takes them.
+    fn run(mut self, empty: &Receiver<Batch>, full: &Sender<Batch>) {
+        while let Ok(mut batch) = empty.recv() {
+            batch.packets.clear();
+            self.fill(&mut batch);
+            let is_last = batch.end.is_some();
+            if full.send(batch).is_err() || is_last {
+                return;
+            }
+        }
+    }
+
+    /// Fills a batch, which is empty, as far as the source goes.
+    fn fill(&mut self, batch: &mut Batch) {
+        batch.packets.reserve_exact(BATCH);
+        let mut headers = Headers::default();
         while batch.packets.len() < BATCH && batch.end.is_none() {
-            match source.next_headers(&mut frame, tunnels, &mut headers) {
-                Ok(true) => {
-                    batch.packets.push(Read { time: frame.time, wire_length: frame.wire_length, headers });
-                }
+            match self.source.next_headers(&mut self.frame, self.tunnels, &mut headers) {
+                Ok(true) => batch.packets.push(Read {
+                    time: self.frame.time,
+                    length: self.frame.wire_length,
+                    headers,
+                    digest: self.digester.digest(&headers),
+                }),
                 Ok(false) => batch.end = Some(Ok(())),
                 Err(damage) => batch.end = Some(Err(damage)),
             }
         }
-        batch.progress = source.progress();
-        let is_last = batch.end.is_some();
-        if full.send(batch).is_err() || is_last {
-            return;
-        }
+        batch.progress = self.source.progress();
     }
 }
 
@@ -161,12 +220,13 @@ fn read(mut source: Box<dyn Source + Send>, tunnels: Tunnels, full: &SyncSender<
 mod tests {
     use humpyard_core::random::Seed;
     use humpyard_traffic::source::open;
+    use humpyard_traffic::{Classifier, ClassifierConfig};
 
     use super::*;
 
     /// A source that ends after so many packets, as damaged if it is so asked, or by a panic.
     struct Ends {
-        left: u32,
+        left: usize,
         end: fn() -> Result<bool, TrafficError>,
     }
 
@@ -176,7 +236,7 @@ mod tests {
                 return (self.end)();
             }
             self.left -= 1;
-            frame.time = Time::from_ns(u64::from(self.left));
+            frame.time = Time::from_ns(self.left as u64);
             Ok(true)
         }
 
@@ -185,50 +245,87 @@ mod tests {
         }
     }
 
-    type Drained = (Vec<(Time, u32, Headers)>, Result<bool, TrafficError>);
+    type Drained = (Vec<Read>, Result<(), TrafficError>);
+
+    fn digester() -> Digester {
+        Classifier::new(ClassifierConfig::default()).unwrap().digester().clone()
+    }
 
     fn drain(source: Box<dyn Source + Send>) -> Drained {
-        let mut ahead = Ahead::new(source, Tunnels::NONE);
-        let (mut frame, mut headers, mut read) = (Frame::default(), Headers::default(), Vec::new());
+        let mut ahead = Ahead::new(source, Tunnels::NONE, digester());
+        let mut read = Vec::new();
         loop {
-            match ahead.next(&mut frame, &mut headers) {
-                Ok(true) => read.push((frame.time, frame.wire_length, headers)),
+            match ahead.next() {
+                Ok(Some(time)) => {
+                    assert_eq!(time, ahead.current().time);
+                    read.push(*ahead.current());
+                }
                 end => {
-                    let again = ahead.next(&mut frame, &mut headers);
-                    assert!(end.is_err() || !again.unwrap(), "it is at its end");
-                    return (read, end);
+                    assert!(ahead.next().unwrap().is_none(), "it is at its end");
+                    return (read, end.map(|_| ()));
                 }
             }
         }
     }
 
+    /// Around the packets that are read without a thread, and around whole batches.
     #[test]
     fn what_is_read_ahead_is_what_would_be_read() {
-        for packets in [10, ALONE, ALONE + 1, 2 * ALONE + BATCH as u32] {
+        let (alone, circle) = (ALONE * BATCH, BATCHES * BATCH);
+        for packets in [0, 10, BATCH, alone - 1, alone, alone + 1, alone + BATCH, alone + 3 * circle + 5] {
             let source = || open(&format!("gen:messages:packets={packets}"), Seed(1)).unwrap();
             let (read, end) = drain(source());
-            assert!(end.is_ok());
+            end.unwrap();
             let (mut plain, mut frame, mut headers) = (source(), Frame::default(), Headers::default());
-            for &(time, length, ref expected) in &read {
+            let digester = digester();
+            for packet in &read {
                 assert!(plain.next_headers(&mut frame, Tunnels::NONE, &mut headers).unwrap());
-                assert_eq!((frame.time, frame.wire_length, &headers), (time, length, expected));
+                let expected =
+                    Read { time: frame.time, length: frame.wire_length, headers, digest: digester.digest(&headers) };
+                assert_eq!(*packet, expected);
             }
-            assert_eq!(read.len(), packets as usize);
+            assert_eq!(read.len(), packets);
         }
     }
 
     #[test]
     fn damage_comes_where_it_is() {
         let damaged = || Err(TrafficError::usage("damaged"));
-        for left in [3, 3 * ALONE] {
+        for left in [0, 3, BATCH, 3 * ALONE * BATCH, 3 * ALONE * BATCH + 1] {
             let (read, end) = drain(Box::new(Ends { left, end: damaged }));
-            assert_eq!((read.len(), end.unwrap_err().to_string().contains("damaged")), (left as usize, true));
+            assert_eq!((read.len(), end.unwrap_err().to_string().contains("damaged")), (left, true));
         }
     }
 
     #[test]
     #[should_panic(expected = "on purpose")]
     fn a_panic_is_one_here() {
-        let _ = drain(Box::new(Ends { left: 2 * ALONE, end: || panic!("on purpose") }));
+        let _ = drain(Box::new(Ends { left: 2 * ALONE * BATCH + 7, end: || panic!("on purpose") }));
+    }
+
+    /// Who stops in the midst of an endless source leaves no thread behind that holds it.
+    #[test]
+    fn nobody_reads_what_nobody_takes() {
+        struct Endless(Sender<()>);
+        impl Source for Endless {
+            fn next(&mut self, _: &mut Frame) -> Result<bool, TrafficError> {
+                Ok(true)
+            }
+            fn description(&self) -> &str {
+                "endless"
+            }
+        }
+        impl Drop for Endless {
+            fn drop(&mut self) {
+                let _ = self.0.send(());
+            }
+        }
+        for packets in [1, 2 * ALONE * BATCH] {
+            let (dropped, is_dropped) = channel();
+            let mut ahead = Ahead::new(Box::new(Endless(dropped)), Tunnels::NONE, digester());
+            (0..packets).for_each(|_| assert!(ahead.next().unwrap().is_some()));
+            drop(ahead);
+            is_dropped.recv().expect("the source is given up");
+        }
     }
 }

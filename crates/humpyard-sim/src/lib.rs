@@ -6,6 +6,7 @@
 //! the machine: the same input and seed give the same result everywhere.
 #![forbid(unsafe_code)]
 
+mod agenda;
 mod ahead;
 mod costs;
 mod link;

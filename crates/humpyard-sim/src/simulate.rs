@@ -2,25 +2,22 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use humpyard_core::cost::CostModel;
-use humpyard_core::frame::Frame;
-use humpyard_core::id::{ClientId, CoreId, FlowId, IdVec, Slot};
+use humpyard_core::id::{ClientId, FlowId};
 use humpyard_core::measure::{Histogram, Measured};
 use humpyard_core::mechanism::{Arrival, PlannedSwap};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, BuildError, Share, Steer};
-use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::Time;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::Classifier;
-use humpyard_traffic::header::Headers;
 use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::Source;
 
-use crate::ahead::Ahead;
+use crate::agenda::{Agenda, Doing};
+use crate::ahead::{Ahead, Read};
 use crate::link::{LinkOutcome, OutputLink};
 use crate::work::Work;
 
@@ -83,15 +80,6 @@ pub enum SimulationError {
     Swap(BuildError),
 }
 
-/// What a core is doing.
-#[derive(Clone, Copy)]
-enum Doing {
-    /// Serving the packet in this slot, which keeps it busy for so long.
-    Packet(Slot, Time),
-    /// Going over to another service.
-    Switch,
-}
-
 struct State<'a, S, Q, A> {
     measured: Measured<S, Q, A>,
     link: Option<OutputLink<S, Q, A>>,
@@ -104,13 +92,8 @@ struct State<'a, S, Q, A> {
     progress: &'a mut dyn FnMut(u64, Option<f64>),
     /// How packets get to cores, and what they take there.
     work: Work,
-    /// What each core is doing and will do, in order, and until when.
-    doing: IdVec<CoreId, VecDeque<(Time, Doing)>>,
-    /// The cores that are doing something, by the end of it.
-    under_way: IndexedHeap<CoreId, Time>,
-    /// The packet that comes next: its time and length, and what its headers say.
-    frame: Frame,
-    headers: Headers,
+    /// What cores are doing.
+    agenda: Agenda,
     damage: Option<TrafficError>,
     interrupted: bool,
     decision: Histogram,
@@ -142,19 +125,16 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
     let started = Instant::now();
     let mut state = State {
         work,
-        doing: IdVec::from_fn(run.cores, |_| VecDeque::new()),
-        under_way: IndexedHeap::new(run.cores),
+        agenda: Agenda::new(run.cores),
         measured: run.measured,
         costs: run.costs,
         link: run.link,
         swaps: run.swaps,
-        source: Ahead::new(run.source, run.classifier.tunnels()),
+        source: Ahead::new(run.source, run.classifier.tunnels(), run.classifier.digester().clone()),
         classifier: run.classifier,
         pacer: run.pacer,
         stop: run.stop,
         progress: run.progress,
-        frame: Frame::default(),
-        headers: Headers::default(),
         damage: None,
         interrupted: false,
         decision: Histogram::new(),
@@ -164,7 +144,7 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
     let mut arrival = state.read();
     let mut now = Time::ZERO;
     while arrival.is_some() || state.is_busy() {
-        let done = state.under_way.peek().map(|(time, _)| time);
+        let done = state.agenda.next();
         let timeout = state.measured.next_timeout();
         let swap = state.swaps.first().map(|swap| swap.at);
         let sent = state.link.as_ref().and_then(OutputLink::next_event);
@@ -211,9 +191,8 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
                 return None;
             }
         }
-        match self.source.next(&mut self.frame, &mut self.headers) {
-            Ok(true) => Some(self.pacer.arrival(self.frame.time)),
-            Ok(false) => None,
+        match self.source.next() {
+            Ok(time) => time.map(|time| self.pacer.arrival(time)),
             Err(damage) => {
                 self.damage = Some(damage);
                 None
@@ -222,10 +201,11 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     }
 
     fn arrive(&mut self, now: Time) -> Result<(), TrafficError> {
-        while let Some(expired) = self.classifier.next_expired(&self.frame) {
+        while let Some(expired) = self.classifier.next_expired(self.source.current().time) {
             self.end(now, Some(expired.flow), expired.client);
         }
-        let classified = self.classifier.classify_headers(&self.headers, self.frame.wire_length)?;
+        let Read { length, headers, digest, .. } = self.source.current();
+        let classified = self.classifier.classify_digest(headers, digest, *length)?;
         self.end(now, classified.ended_flow, classified.ended_client);
         if let Some(weight) = classified.weight {
             self.measured.set_weight(now, classified.packet.client, weight);
@@ -290,12 +270,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
 
     /// Everything that cores are done with at this instant, by ascending core.
     fn complete(&mut self, now: Time) {
-        while let Some((_, core)) = self.under_way.peek().filter(|&(time, _)| time <= now) {
-            let Some((_, done)) = self.doing[core].pop_front() else { break };
-            match self.doing[core].front() {
-                Some(&(until, _)) => self.under_way.set(core, until),
-                None => self.under_way.remove(core),
-            };
+        while let Some((core, done)) = self.agenda.next_done(now) {
             match done {
                 Doing::Packet(slot, busy) => {
                     let completed = self.measured.on_completion(now, core, slot, now, busy);
@@ -343,7 +318,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     #[inline]
     fn begin_switches(&mut self, now: Time) {
         while let Some(switch) = self.measured.next_switch() {
-            self.begin(switch.core, now + switch.cost, Doing::Switch);
+            self.agenda.begin(switch.core, now + switch.cost, Doing::Switch);
         }
     }
 
@@ -354,17 +329,8 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             let Some(dispatch) = self.measured.next(now, core) else { continue };
             self.record(timed);
             let span = self.work.serve(&mut self.costs, now, core, &dispatch);
-            self.begin(core, span.finished, Doing::Packet(dispatch.slot, span.busy));
+            self.agenda.begin(core, span.finished, Doing::Packet(dispatch.slot, span.busy));
             self.begin_switches(now);
-        }
-    }
-
-    fn begin(&mut self, core: CoreId, until: Time, doing: Doing) {
-        let queue = &mut self.doing[core];
-        let until = queue.back().map_or(until, |&(before, _)| until.max(before));
-        queue.push_back((until, doing));
-        if queue.len() == 1 {
-            self.under_way.set(core, until);
         }
     }
 

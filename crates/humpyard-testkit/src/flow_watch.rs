@@ -37,7 +37,7 @@ impl Observer for FlowWatch<'_> {
     }
 
     fn on_dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, _: u64) {
-        self.measurements.on_dispatch(now, core, dispatch);
+        self.measurements.on_dispatch(now, core, &dispatch.packet, dispatch.cold);
     }
 
     fn on_completion(&mut self, now: Time, core: CoreId, completed: &Completed, busy: Time) {

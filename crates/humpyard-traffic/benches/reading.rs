@@ -149,7 +149,7 @@ fn pass(source: &mut dyn Source, mut classifier: Option<&mut Classifier>) -> Res
     let mut packets = 0;
     while source.next(&mut frame)? {
         if let Some(classifier) = &mut classifier {
-            while classifier.next_expired(&frame).is_some() {}
+            while classifier.next_expired(frame.time).is_some() {}
             let packet = classifier.classify(&frame)?.packet;
             classifier.release(&packet);
         }
@@ -168,7 +168,7 @@ fn pass_ahead(source: &mut dyn Source, classifier: &mut Classifier) -> Result<u6
         }
         classifier.look_ahead(&frames[..read]);
         for frame in &frames[..read] {
-            while classifier.next_expired(frame).is_some() {}
+            while classifier.next_expired(frame.time).is_some() {}
             let packet = classifier.classify(frame)?.packet;
             classifier.release(&packet);
         }

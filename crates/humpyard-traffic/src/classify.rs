@@ -1,6 +1,7 @@
 //! The classifier: from a frame to the packet that policies see.
 
 use core::str::FromStr;
+use std::sync::Arc;
 
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
@@ -12,9 +13,9 @@ use ipnet::IpNet;
 
 use crate::error::TrafficError;
 use crate::flow::FlowTable;
-use crate::header::{FlowKey, Headers, Kind};
+use crate::header::{FlowKey, Headers, KeyHasher, Kind};
 use crate::pace::CaptureClock;
-use crate::rule::{Conditions, Outcome, Rule, RuleSet};
+use crate::rule::{Conditions, Matcher, Outcome, Rule, RuleSet};
 use crate::tunnel::Tunnels;
 
 /// Who the clients are: whatever has a weight and a backlog.
@@ -171,10 +172,37 @@ pub struct Expired {
     pub client: Option<ClientId>,
 }
 
+/// Finds out of headers what does not depend on the packets before: the slow half of classifying, which may be done on another
+/// thread.
+#[derive(Clone, Debug)]
+pub struct Digester {
+    hasher: KeyHasher,
+    /// The rules, where what they say is found for each packet.
+    rules: Option<Arc<Matcher>>,
+}
+
+/// What a [`Digester`] makes of headers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Digest {
+    /// The hash of the flow's key.
+    hash: u64,
+    outcome: Option<Outcome>,
+}
+
+impl Digester {
+    /// What these headers say by themselves.
+    #[inline]
+    pub fn digest(&self, headers: &Headers) -> Digest {
+        let outcome = self.rules.as_ref().map(|rules| rules.first_match(headers));
+        Digest { hash: self.hasher.flow(&headers.key), outcome }
+    }
+}
+
 /// Finds flow, client and service of frames.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     flows: FlowTable,
+    digester: Digester,
     tunnels: Tunnels,
     /// By the times of the frames, whose clock may jump.
     clock: CaptureClock,
@@ -234,8 +262,10 @@ impl Classifier {
         let by_flow = matches!(granularity, Granularity::Flow | Granularity::Connection);
         let weighs = by_flow && rules.iter().any(|rule| rule.outcome.weight != Weight::ONE);
         let rules = RuleSet::new(&rules, &local, flows);
+        let digester = Digester { hasher: table.hasher().clone(), rules: rules.few() };
         Ok(Self {
             flows: table,
+            digester,
             tunnels,
             clock: CaptureClock::default(),
             clients,
@@ -246,11 +276,14 @@ impl Classifier {
         })
     }
 
-    /// Ends a flow that has been without packets under way for the timeout when this frame comes; none when there is no more.
-    /// Ask before every frame until there is none. O(1) for each flow that ends; without a timeout there are none.
+    /// Ends a flow that has been without packets under way for the timeout when a frame comes that has this time; none when there
+    /// is no more. Ask before every frame until there is none. O(1) for each flow that ends; without a timeout there are none.
     #[inline]
-    pub fn next_expired(&mut self, frame: &Frame) -> Option<Expired> {
-        let (flow, _) = self.flows.next_expired(self.clock.elapsed(frame.time, false))?;
+    pub fn next_expired(&mut self, time: Time) -> Option<Expired> {
+        if !self.flows.has_timeout() {
+            return None;
+        }
+        let (flow, _) = self.flows.next_expired(self.clock.elapsed(time, false))?;
         let client = match &mut self.clients {
             Clients::Flow => Some(ClientId(flow.0)),
             Clients::Service | Clients::Rule => None,
@@ -298,9 +331,30 @@ impl Classifier {
     /// As [`Self::classify`].
     #[inline]
     pub fn classify_headers(&mut self, headers: &Headers, length: u32) -> Result<Classified, TrafficError> {
-        let found = self.flows.classify(&headers.key)?;
+        let digest = self.digester.digest(headers);
+        self.classify_digest(headers, &digest, length)
+    }
+
+    /// What digests headers for [`Self::classify_digest`], on whichever thread.
+    pub fn digester(&self) -> &Digester {
+        &self.digester
+    }
+
+    /// As [`Self::classify_headers`], of headers of which [`Self::digester`] has made this.
+    ///
+    /// # Errors
+    /// As [`Self::classify`].
+    #[inline]
+    pub fn classify_digest(
+        &mut self,
+        headers: &Headers,
+        digest: &Digest,
+        length: u32,
+    ) -> Result<Classified, TrafficError> {
+        let found = self.flows.classify_hashed(&headers.key, digest.hash)?;
         let steering = self.flows.steering(found.flow);
-        let Outcome { mut service, client, mut chain, weight } = self.rules.find(found.flow, found.new, headers);
+        let outcome = digest.outcome.unwrap_or_else(|| self.rules.find(found.flow, found.new, headers));
+        let Outcome { mut service, client, mut chain, weight } = outcome;
         let mut fwmark = None;
         if let Some(mark) = self.marks.get_mut(found.flow.index()) {
             if found.new {
@@ -459,6 +513,27 @@ mod tests {
             .unwrap()
     }
 
+    /// With so few rules that the digest has what they say, and with more.
+    #[test]
+    fn headers_may_be_digested_elsewhere() {
+        for rules in [2u16, 9] {
+            let rule = |at: u16| Rule::of([Match::Udp, Match::Tcp][usize::from(at % 2)], ServiceId(at));
+            let rules: Vec<Rule> = (0..rules).map(rule).chain([Rule::of(Match::Any, ServiceId(99))]).collect();
+            let of =
+                || Classifier::new(ClassifierConfig { flows: 8, rules: rules.clone(), ..ClassifierConfig::default() });
+            let (mut here, mut elsewhere) = (of().unwrap(), of().unwrap());
+            let digester = elsewhere.digester().clone();
+            for n in 0..100u8 {
+                let frame = if n % 3 == 0 { tcp6(n % 2 == 0) } else { udp((n % 7, 1), (n % 5, 2)) };
+                let headers = Headers::parse(&frame);
+                let found = elsewhere.classify_digest(&headers, &digester.digest(&headers), frame.wire_length).unwrap();
+                assert_eq!(found, here.classify(&frame).unwrap());
+                here.release(&found.packet);
+                elsewhere.release(&found.packet);
+            }
+        }
+    }
+
     #[test]
     fn both_directions_are_two_flows_and_one_connection() {
         let (there, back) = (udp((1, 10), (2, 20)), udp((2, 20), (1, 10)));
@@ -615,7 +690,7 @@ mod tests {
         let (there, back) = (udp((1, 10), (2, 20)), udp((2, 20), (1, 10)));
         let served = |classifier: &mut Classifier, frame: &Frame| {
             let mut expired = Vec::new();
-            while let Some(Expired { flow, client }) = classifier.next_expired(frame) {
+            while let Some(Expired { flow, client }) = classifier.next_expired(frame.time) {
                 expired.push((flow.0, client.map(|client| client.0)));
             }
             let packet = classifier.classify(frame).unwrap().packet;

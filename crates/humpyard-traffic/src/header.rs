@@ -91,15 +91,6 @@ impl FlowKey {
         }
     }
 
-    /// Bytes of an address that count.
-    const fn address_bytes(&self) -> usize {
-        match self.network {
-            Network::Ipv4 => 4,
-            Network::Ipv6 => 16,
-            Network::Other { .. } => 6,
-        }
-    }
-
     const fn has_ports(&self) -> bool {
         self.source_port != 0 || self.destination_port != 0
     }
@@ -107,15 +98,25 @@ impl FlowKey {
     /// Writes source address, destination address and, where there are any, ports as network cards hash them; answers
     /// the length.
     fn tuple(&self, out: &mut [u8]) -> usize {
-        let length = self.address_bytes();
-        out[..length].copy_from_slice(&self.source[..length]);
-        out[length..2 * length].copy_from_slice(&self.destination[..length]);
-        if !self.has_ports() {
-            return 2 * length;
+        // Copies of a known length take no call.
+        match self.network {
+            Network::Ipv4 => self.tuple_of::<4>(out),
+            Network::Ipv6 => self.tuple_of::<16>(out),
+            Network::Other { .. } => self.tuple_of::<6>(out),
         }
-        out[2 * length..2 * length + 2].copy_from_slice(&self.source_port.to_be_bytes());
-        out[2 * length + 2..2 * length + 4].copy_from_slice(&self.destination_port.to_be_bytes());
-        2 * length + 4
+    }
+
+    /// The same, with addresses of so many bytes.
+    #[inline]
+    fn tuple_of<const BYTES: usize>(&self, out: &mut [u8]) -> usize {
+        out[..BYTES].copy_from_slice(&self.source[..BYTES]);
+        out[BYTES..2 * BYTES].copy_from_slice(&self.destination[..BYTES]);
+        if !self.has_ports() {
+            return 2 * BYTES;
+        }
+        out[2 * BYTES..2 * BYTES + 2].copy_from_slice(&self.source_port.to_be_bytes());
+        out[2 * BYTES + 2..2 * BYTES + 4].copy_from_slice(&self.destination_port.to_be_bytes());
+        2 * BYTES + 4
     }
 
     /// Writes the whole key, different for different keys; answers the length.

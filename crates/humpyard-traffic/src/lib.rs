@@ -42,7 +42,7 @@ pub mod test_captures;
 pub mod tunnel;
 
 pub use capture::{CaptureReader, CaptureWriter};
-pub use classify::{Classified, Classifier, ClassifierConfig, Expired, Granularity, Match};
+pub use classify::{Classified, Classifier, ClassifierConfig, Digest, Digester, Expired, Granularity, Match};
 pub use cut::{Cut, FlowFilter, Part};
 pub use error::{ErrorKind, TrafficError};
 pub use flow::{FlowTable, Lookup};

@@ -7,6 +7,7 @@
 
 use core::fmt;
 use core::net::IpAddr;
+use std::sync::Arc;
 
 use etherparse::ip_number;
 use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
@@ -577,10 +578,7 @@ fn within(prefixes: &[Masked], v4: bool, address: u128) -> bool {
 /// Rules that are matched; each flow remembers its own.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleSet {
-    rules: Vec<Compiled>,
-    local: Vec<Masked>,
-    /// Whether a rule looks at the VLAN identifier, or at fragments.
-    looks_at: (bool, bool),
+    rules: Arc<Matcher>,
     /// By flow what was found for its last packet; empty where there are too few rules to remember.
     remembered: Vec<Remembered>,
 }
@@ -592,6 +590,15 @@ struct Remembered {
     outcome: Outcome,
 }
 
+/// Rules that are matched, whatever came before.
+#[derive(Debug)]
+pub(crate) struct Matcher {
+    rules: Vec<Compiled>,
+    local: Vec<Masked>,
+    /// Whether a rule looks at the VLAN identifier, or at fragments.
+    looks_at: (bool, bool),
+}
+
 /// So many rules are faster matched than remembered.
 const FEW: usize = 4;
 
@@ -601,30 +608,32 @@ impl RuleSet {
         let remembered = if rules.len() <= FEW { 0 } else { flows };
         let unknown = Remembered { varying: u32::MAX, outcome: Rule::of(Match::Any, ServiceId(0)).outcome };
         let conditions = || rules.iter().map(|rule| &rule.conditions);
-        Self {
+        let rules = Matcher {
             rules: rules.iter().map(Compiled::new).collect(),
             local: IpNet::aggregate(&local.to_vec()).iter().map(Masked::new).collect(),
             looks_at: (conditions().any(|rule| !rule.vlan.is_any()), conditions().any(|rule| rule.fragment.is_some())),
-            remembered: vec![unknown; remembered],
-        }
+        };
+        Self { rules: Arc::new(rules), remembered: vec![unknown; remembered] }
+    }
+
+    /// The rules, if nothing is remembered of flows: then the first match is all there is to find.
+    pub(crate) fn few(&self) -> Option<Arc<Matcher>> {
+        self.remembered.is_empty().then(|| Arc::clone(&self.rules))
     }
 
     /// What the rules say of a packet of this flow.
     #[inline]
     pub(crate) fn find(&mut self, flow: FlowId, new: bool, headers: &Headers) -> Outcome {
-        if self.remembered.is_empty() {
-            return self.first_match(headers);
+        let Some(remembered) = self.remembered.get_mut(flow.index()) else { return self.rules.first_match(headers) };
+        let varying = self.rules.varying(headers);
+        if new || remembered.varying != varying {
+            *remembered = Remembered { varying, outcome: self.rules.first_match(headers) };
         }
-        let varying = self.varying(headers);
-        let remembered = self.remembered[flow.index()];
-        if !new && remembered.varying == varying {
-            return remembered.outcome;
-        }
-        let outcome = self.first_match(headers);
-        self.remembered[flow.index()] = Remembered { varying, outcome };
-        outcome
+        remembered.outcome
     }
+}
 
+impl Matcher {
     /// What rules look at that may differ among the packets of a flow.
     #[inline]
     fn varying(&self, headers: &Headers) -> u32 {
@@ -632,7 +641,8 @@ impl RuleSet {
         vlan << 1 | u32::from(self.looks_at.1 && headers.fragment)
     }
 
-    fn first_match(&self, headers: &Headers) -> Outcome {
+    /// What the first rule says that matches.
+    pub(crate) fn first_match(&self, headers: &Headers) -> Outcome {
         let packet = self.look(headers);
         let found = self.rules.iter().find(|rule| rule.matches(&packet));
         found.or(self.rules.last()).expect("there is a rule").outcome

@@ -38,7 +38,9 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
             self.measurements.on_accept(packet.arrival, packet.client, packet.service);
         }
         if let Some(observer) = &mut self.observer {
-            observer.on_arrival(now, &packet, arrival);
+            // A copy for the observer alone: what is lent to one must be in memory, and is written twice for everybody.
+            let seen = packet;
+            observer.on_arrival(now, &seen, arrival);
         }
         self.measurements.on_hold(now, self.scheduler.holds_back());
         arrival
@@ -84,14 +86,15 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// The packet that `core` serves next: [`Scheduler::next`].
     #[inline]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
-        let mut dispatch = self.scheduler.next(now, core);
-        if let Some(dispatch) = &mut dispatch {
-            dispatch.moved = self.measurements.on_dispatch(now, core, dispatch);
-            if let Some(observer) = &mut self.observer {
-                observer.on_dispatch(now, core, dispatch);
-            }
+        let (slot, cold) = self.scheduler.take(now, core)?;
+        let packet = self.scheduler.packet(slot);
+        let moved = self.measurements.on_dispatch(now, core, packet, cold);
+        let dispatch = Dispatch { slot, packet: *packet, cold, moved };
+        if let Some(observer) = &mut self.observer {
+            let seen = dispatch;
+            observer.on_dispatch(now, core, &seen);
         }
-        dispatch
+        Some(dispatch)
     }
 
     /// The packet in `slot` was done at `finished`, which may lie before `now`, after `core` was busy with it for `busy`.

@@ -30,7 +30,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::id::{ChainId, ClientId, CoreId, FlowId, IdVec, ServiceId};
-use crate::mechanism::{Account, Completed, Dispatch};
+use crate::mechanism::{Account, Completed};
 use crate::packet::Packet;
 use crate::policy::{Apart, Setup, Topology};
 use crate::unit::{Time, Weight};
@@ -170,18 +170,18 @@ impl Measurements {
         self.fairness.on_arrival(client);
     }
 
-    /// A packet went to a core: how far that is from the core that had the packet of its flow before, where the run has a
+    /// A packet went to a core, cold or not: how far that is from the core that had the packet of its flow before, where the run has a
     /// topology and it was another.
-    pub fn on_dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) -> Option<Apart> {
+    pub fn on_dispatch(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Option<Apart> {
         if let Some(elements) = &mut self.elements {
             elements.on_dispatch(now, core);
         }
-        self.services[dispatch.packet.service].waiting -= 1;
-        self.cores[core].cold += u64::from(dispatch.cold);
-        if dispatch.packet.hop == 0 {
-            self.order.on_dispatch(dispatch.packet.sequence, self.is_measured(&dispatch.packet));
+        self.services[packet.service].waiting -= 1;
+        self.cores[core].cold += u64::from(cold);
+        if packet.hop == 0 {
+            self.order.on_dispatch(packet.sequence, self.is_measured(packet));
         }
-        self.moves.as_mut().and_then(|moves| moves.on_dispatch(core, &dispatch.packet))
+        self.moves.as_mut().and_then(|moves| moves.on_dispatch(core, packet))
     }
 
     /// The warm-up ends with the first packet behind it.

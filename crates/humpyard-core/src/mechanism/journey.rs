@@ -1,7 +1,7 @@
 //! A packet's way: in, to a queue, to a core, on to the next service, out.
 
 use super::account::DropReason;
-use super::answer::{Arrival, Completed, Dispatch};
+use super::answer::{Arrival, Completed};
 use super::journal::Event;
 use super::layout::{Core, Layout};
 use super::scheduler::Scheduler;
@@ -92,7 +92,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     #[inline]
-    pub(super) fn dispatch(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
+    pub(super) fn dispatch(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
         if !self.allocation.as_ref().is_none_or(|allocation| allocation.is_movable(core)) {
             return None;
         }
@@ -103,23 +103,21 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let state = &mut self.cores[core];
         let entry = self.slab.get_mut(slot);
         entry.core = Some(core);
-        let packet = entry.packet;
-        let cold = state.last_service != Some(packet.service);
+        let Packet { service, estimate, .. } = entry.packet;
+        let cold = state.last_service != Some(service);
         entry.cold = cold;
-        state.last_service = Some(packet.service);
+        state.last_service = Some(service);
         state.in_service += 1;
         if state.in_service >= self.in_flight {
-            for queue in state.queues() {
-                self.queues[queue].withdraw_core(core);
-            }
+            self.withdraw(core);
         }
         if self.layout != Layout::PerCore || id.0 != core.0 {
             let view = &mut self.views[core];
             view.packets += 1;
-            view.backlog += packet.estimate;
+            view.backlog += estimate;
         }
         if let Some(steer) = &mut self.steer {
-            steer.policy.on_dispatch(now, core, self.plan.target_of(id), &packet);
+            steer.policy.on_dispatch(now, core, self.plan.target_of(id), &self.slab.get(slot).packet);
         }
         if let Some(allocation) = &mut self.allocation {
             allocation.on_dispatch(now, core);
@@ -128,7 +126,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if self.layout == Layout::PerService && self.queues[id].waiting == 0 {
             self.disappoint(now, ServiceId(id.0));
         }
-        Some(Dispatch { slot, packet, cold, moved: None })
+        Some((slot, cold))
     }
 
     /// Nothing waits for this service any more: cores that were free for it have nothing to do.
@@ -319,6 +317,17 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         for queue in self.cores[core].queues() {
             self.queues[queue].offer_core(core);
             self.candidates.insert(queue);
+        }
+    }
+
+    /// The core has no room any more.
+    #[inline]
+    fn withdraw(&mut self, core: CoreId) {
+        if let Some(queue) = self.cores[core].only_queue() {
+            return self.queues[queue].withdraw_core(core);
+        }
+        for queue in self.cores[core].queues() {
+            self.queues[queue].withdraw_core(core);
         }
     }
 

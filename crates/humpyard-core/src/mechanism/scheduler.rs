@@ -269,10 +269,23 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// A driver may ask again before the first packet is complete, and so hand a core several in a row.
     #[inline]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
+        let (slot, cold) = self.take(now, core)?;
+        Some(Dispatch { slot, packet: *self.packet(slot), cold, moved: None })
+    }
+
+    /// As [`Scheduler::next`]: the slot of the packet, and whether the core's previous packet had another service.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
         self.advance(now);
-        let dispatch = self.dispatch(now, core);
-        self.note(|| Event::Next { core, answer: dispatch.map(|given| Given { slot: given.slot, cold: given.cold }) });
-        dispatch
+        let taken = self.dispatch(now, core);
+        self.note(|| Event::Next { core, answer: taken.map(|(slot, cold)| Given { slot, cold }) });
+        taken
+    }
+
+    /// The packet in this slot.
+    #[inline]
+    pub(crate) fn packet(&self, slot: Slot) -> &Packet {
+        &self.slab.get(slot).packet
     }
 
     /// The packet in `slot` is done; its core was busy with it for `busy`. It goes on to the next service of its chain, if

@@ -100,7 +100,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 
     fn arrive(&mut self, now: Time, arrival: Time, mut frame: Frame) -> Result<(), RunError> {
         let measured = &mut self.live.measured;
-        while let Some(expired) = self.live.classifier.next_expired(&frame) {
+        while let Some(expired) = self.live.classifier.next_expired(frame.time) {
             measured.on_flow_end(now, expired.flow);
             if let Some(client) = expired.client {
                 measured.on_client_end(now, client);

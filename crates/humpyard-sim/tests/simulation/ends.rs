@@ -85,6 +85,48 @@ fn a_damaged_capture_is_simulated_up_to_the_damage() {
     assert!(!outcome.interrupted);
 }
 
+/// Gives so many frames, and then ends otherwise than by having no more.
+struct Breaking(Box<dyn Source + Send>, u64, fn() -> Result<bool, TrafficError>);
+
+impl Source for Breaking {
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        let Some(left) = self.1.checked_sub(1) else { return (self.2)() };
+        self.1 = left;
+        self.0.next(frame)
+    }
+
+    fn description(&self) -> &str {
+        self.0.description()
+    }
+}
+
+impl Breaking {
+    /// So many packets that a thread reads the last of them.
+    const PACKETS: u64 = 50_000;
+
+    fn after_many(end: fn() -> Result<bool, TrafficError>) -> Box<Self> {
+        let endless = open("gen:poisson:packets=1000000000000,pps=900000", Seed(1)).expect("a profile");
+        Box::new(Self(endless, Self::PACKETS, end))
+    }
+}
+
+#[test]
+fn damage_far_in_ends_arrivals_and_nothing_else() {
+    let damaged = Breaking::after_many(|| Err(TrafficError::usage("damaged")));
+    let outcome = Sim::default().with(damaged, &AtomicBool::new(false));
+    assert_served(&outcome);
+    assert_eq!(outcome.measured.account().arrived, Breaking::PACKETS);
+    assert!(outcome.damage.is_some() && !outcome.interrupted);
+    let undamaged = Sim { input: "gen:poisson:packets=50000,pps=900000", ..Sim::default() }.go();
+    assert_eq!(outcome.measured.summary(), undamaged.measured.summary());
+}
+
+#[test]
+#[should_panic(expected = "on purpose")]
+fn a_panic_of_the_source_is_one_of_the_run() {
+    let _ = Sim::default().with(Breaking::after_many(|| panic!("on purpose")), &AtomicBool::new(false));
+}
+
 #[test]
 fn nothing_to_do_is_a_result() {
     let outcome = Sim { cores: 4, ..Sim::default() }.of_capture(&capture(&[]));

@@ -210,6 +210,12 @@ impl FlowTable {
         Ok(self)
     }
 
+    /// Whether flows end when they have been idle for long.
+    #[inline]
+    pub(crate) fn has_timeout(&self) -> bool {
+        self.timeout.is_some()
+    }
+
     /// Finds the flow of a key, or makes it, and takes one hold on it.
     ///
     /// A flow with holds stays; give each back with [`Self::release`].
@@ -221,6 +227,17 @@ impl FlowTable {
         self.classify_noting(key, |_, _| ())
     }
 
+    /// As [`Self::classify`], of a key with this [`KeyHasher::flow`] by [`Self::hasher`].
+    #[inline]
+    pub(crate) fn classify_hashed(&mut self, key: &FlowKey, hash: u64) -> Result<Lookup, TrafficError> {
+        self.find_or_insert(key, hash, |_, _| ())
+    }
+
+    /// What keys are hashed by.
+    pub(crate) fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
     /// As [`Self::classify`]; `note` hears of a flow that ends while its key is still known.
     #[inline]
     pub(crate) fn classify_noting(
@@ -228,7 +245,16 @@ impl FlowTable {
         key: &FlowKey,
         note: impl FnOnce(FlowId, &FlowKey),
     ) -> Result<Lookup, TrafficError> {
-        let hash = self.hasher.flow(key);
+        self.find_or_insert(key, self.hasher.flow(key), note)
+    }
+
+    #[inline]
+    fn find_or_insert(
+        &mut self,
+        key: &FlowKey,
+        hash: u64,
+        note: impl FnOnce(FlowId, &FlowKey),
+    ) -> Result<Lookup, TrafficError> {
         let packed = Packed::of(key);
         if let Some(at) = self.index.find(hash, |at| self.flows[at as usize].key() == packed) {
             self.hold(at);

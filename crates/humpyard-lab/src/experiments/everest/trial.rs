@@ -259,7 +259,7 @@ impl Traffic {
         let (mut source, mut classifier) = (parts::source(&config)?, parts::classifier(&config)?);
         let (mut frame, mut headers) = (Frame::default(), Headers::default());
         while source.next_headers(&mut frame, classifier.tunnels(), &mut headers)? {
-            while classifier.next_expired(&frame).is_some() {}
+            while classifier.next_expired(frame.time).is_some() {}
             let packet = classifier.classify_headers(&headers, frame.wire_length)?.packet;
             classifier.release(&packet);
             take(packet.service, pacer.arrival(frame.time).as_ns());
