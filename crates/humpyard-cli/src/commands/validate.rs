@@ -50,7 +50,8 @@ fn options(arguments: &ValidateArguments) -> Result<ValidateOptions, Failure> {
     let texts: &[&str] = if named.is_empty() { &USUAL } else { &named };
     let policies = texts.iter().map(|text| text.parse()).collect::<Result<Vec<PolicySpec>, _>>()?;
     let workers = arguments.workers.unwrap_or_else(usual_workers);
-    let live = LiveOptions { clock: None, in_flight: arguments.in_flight, overload: None, longest: None };
+    let live =
+        LiveOptions { clock: None, in_flight: arguments.in_flight, hand_over: None, overload: None, longest: None };
     let config = live_configuration(policies[0].clone(), workers, &arguments.traffic, &live)?;
     debug_assert_eq!(config.clock, Clock::Real);
     if !config.swaps.is_empty() {

@@ -34,6 +34,7 @@ pub(super) fn costs(config: &RunConfig, record: &Record) -> CostFile {
         switch_upper_ns: None,
         moves: MovePenalties::NONE,
         services,
+        machine: None,
     }
 }
 

@@ -17,9 +17,11 @@ use humpyard_traffic::pace::{Pace, Pacer};
 use serde::Serialize;
 
 use crate::LabError;
+use crate::calibrate::look_at_machine;
 use crate::config::{Host, Rate, RunConfig};
 use crate::costs::Costs;
 use crate::figures::{counted, percent, time};
+use crate::parts::interrupted;
 use crate::recorded::Recorded;
 use crate::result::RunResult;
 use crate::run::{Control, Feed, run_live, simulated};
@@ -72,6 +74,8 @@ pub struct PolicyValidation {
     pub line: Vec<ServiceLine>,
     /// From when a packet came to an idle core until that began, live: median, in ns.
     pub hand_over_ns: u64,
+    /// The part of the time that was taken from a thread that looked at the clock all the time, just before.
+    pub taken_part: f64,
     /// What the model does not have, with what was measured of it.
     pub lacking: Vec<String>,
 }
@@ -106,6 +110,8 @@ pub struct Validation {
 
 /// So much of what the machine takes at most is offered, where no rate is given.
 const OFFERED: f64 = 0.5;
+/// How long it is looked at how the machine interrupts threads, before each policy.
+const LOOKING: Duration = Duration::from_secs(1);
 /// More packets than this are not kept in memory.
 const PACKETS_MAX: u64 = 4_000_000;
 /// Errors that are aimed for.
@@ -163,6 +169,10 @@ fn validate_policy(
     by_costs: bool,
     control: &mut Control<'_>,
 ) -> Result<PolicyValidation, LabError> {
+    let machine = match config.costs.machine().filter(|_| by_costs) {
+        Some(machine) => machine.clone(),
+        None => look_at_machine(LOOKING)?,
+    };
     let recorder = Recorder::new(config.cores, recorded.len());
     control.observer = Some(Box::new(recorder.clone()));
     let ran = run_live(config, control);
@@ -185,14 +195,16 @@ fn validate_policy(
         ..config.clone()
     };
     let replayed = simulate(&sim, &accepted, Work { measured: Some(record.work.clone()), ..Work::default() }, control)?;
-    let lined = RunConfig { costs: lines.clone().map_or_else(|| config.costs.clone(), Costs::File), ..sim };
-    let by_line = simulate(&lined, &accepted, Work { hand_over, ..Work::default() }, control)?;
+    let lined = RunConfig { costs: lines.clone().map_or_else(|| config.costs.clone(), Costs::File), ..sim.clone() };
+    let interrupted = Some(interrupted(&sim, &machine));
+    let by_line = simulate(&lined, &accepted, Work { hand_over, interrupted, ..Work::default() }, control)?;
     Ok(PolicyValidation {
         policy: config.policy.to_string(),
         packets: result.packets.processed,
         figures: compared(&live, &replayed, &by_line),
         line: services(&lined)?,
         hand_over_ns: hand_over.as_ns(),
+        taken_part: machine.workers.part(),
         lacking: lacking(&result, &record, &live),
     })
 }
