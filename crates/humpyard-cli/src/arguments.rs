@@ -574,13 +574,14 @@ pub(crate) struct AdmitArguments {
     /// Whether packets of a flow keep their order, and so are on one engine at a time
     #[arg(long, value_enum, default_value_t = Order::Keep)]
     pub(crate) flow_order: Order,
-    /// What it takes an engine to be handed a packet, beside the work; `run` is told the same
-    #[arg(long, value_name = "TIME", default_value = "0ns")]
-    pub(crate) hand_over: String,
+    /// What it takes an engine to be handed a packet, beside the work; `run` is told the same [default: as --costs say, else 0ns]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) hand_over: Option<String>,
     /// Packets that an engine has at a time, done or not; `run` is told the same
     #[arg(long, value_name = "PACKETS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) in_flight: u32,
-    /// What else runs on the engines: no more than a part of any time, and so much at once, 0.02:500us for example
+    /// What else runs on the engines: no more than a part of any time, and so much at once, 0.02:500us for example [default: as
+    /// --costs say for the margin, else nothing]
     #[arg(long, value_name = "PART:TIME")]
     pub(crate) taken: Option<String>,
     /// Nodes and links instead of one router: each flow gets the path and the node where it is processed that are shortest

@@ -26,7 +26,6 @@ use humpyard_wire::Ports;
 
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
-use crate::costs::MachineCosts;
 use crate::journal::JournalFile;
 use crate::rule::{Ruled, find_service};
 use crate::run::Control;
@@ -185,7 +184,9 @@ pub(crate) fn work(config: &RunConfig) -> Result<Work, LabError> {
     let hand_over = time(config.hand_over.unwrap_or_default());
     let interrupted = match (config.interrupted, config.costs.machine()) {
         (false, _) => None,
-        (true, Some(machine)) => Some(interrupted(config, machine)),
+        (true, Some(machine)) => {
+            Some(Interrupted::new(config.cores, &machine.workers, &machine.dispatcher, config.seed))
+        }
         (true, None) => {
             return Err(LabError::option(format!(
                 "--interrupted: `{}` does not say how cores are interrupted: `humpyard calibrate --machine --output FILE` \
@@ -195,11 +196,6 @@ pub(crate) fn work(config: &RunConfig) -> Result<Work, LabError> {
         }
     };
     Ok(Work { hand_over, interrupted, ..Work::default() })
-}
-
-/// The cores of a run, interrupted as this machine is.
-pub(crate) fn interrupted(config: &RunConfig, machine: &MachineCosts) -> Interrupted {
-    Interrupted::new(config.cores, &machine.workers, &machine.dispatcher, config.seed)
 }
 
 /// The policies that take over on the way.

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// How a processor is interrupted: runs and stops in turn, each of them drawn from what was measured.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Interruptions {
-    /// Lengths of runs in ns, ascending, and how many there were of each.
+    /// Lengths of runs in ns, and how many there were of each.
     pub runs: Vec<(u64, u64)>,
     /// Lengths of stops likewise.
     pub stops: Vec<(u64, u64)>,

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use comfy_table::Table;
 use humpyard::lab::Costs;
 use humpyard::lab::admit::{
-    Admission, AdmitOptions, FlowVerdict, Lack, Machine, Network, NodeUse, Refusal, Reservation, Taken,
-    admit as decide, parse_bit_rate,
+    Admission, AdmitOptions, FlowVerdict, Lack, Machine, Network, NodeUse, Refusal, Reservation, admit as decide,
+    parse_bit_rate,
 };
 use humpyard::mechanism::FlowOrder;
 
@@ -54,19 +54,21 @@ fn options(arguments: &AdmitArguments) -> Result<AdmitOptions, Failure> {
             Order::Keep => FlowOrder::Keep,
             Order::Free => FlowOrder::Free,
         },
-        machine: machine(arguments)?,
+        machine: machine(arguments, &costs)?,
         ..AdmitOptions::new(flows, network(arguments)?, costs)
     })
 }
 
-/// What the machine adds to the work.
-fn machine(arguments: &AdmitArguments) -> Result<Machine, Failure> {
-    let taken = |text: &String| text.parse().map_err(|error| Failure::new(format!("--taken {error}")));
-    Ok(Machine {
-        hand_over: duration("--hand-over", &arguments.hand_over)?,
-        in_flight: arguments.in_flight,
-        taken: arguments.taken.as_ref().map_or(Ok(Taken::NOTHING), taken)?,
-    })
+/// What the machine adds to the work: what is told, else what was measured of it.
+fn machine(arguments: &AdmitArguments, costs: &Costs) -> Result<Machine, Failure> {
+    let mut machine = costs.machine().map_or(Machine::IDEAL, |machine| Machine::measured(machine, arguments.margin));
+    if let Some(text) = &arguments.hand_over {
+        machine.hand_over = duration("--hand-over", text)?;
+    }
+    if let Some(text) = &arguments.taken {
+        machine.taken = text.parse().map_err(|error| Failure::new(format!("--taken {error}")))?;
+    }
+    Ok(Machine { in_flight: arguments.in_flight, ..machine })
 }
 
 /// One router, or what the file of `--topology` says.

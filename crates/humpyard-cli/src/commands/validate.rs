@@ -106,7 +106,9 @@ fn policy(one: &PolicyValidation) -> String {
             time(line.cold_ns)
         )
     });
-    let mut said = vec![rows.to_string(), format!("Lines: {}.", lines.collect::<Vec<_>>().join("; "))];
+    let lines = lines.collect::<Vec<_>>().join("; ");
+    let taken = percent(one.taken_part);
+    let mut said = vec![rows.to_string(), format!("Lines: {lines}; interrupted for {taken} of the time.")];
     if !one.lacking.is_empty() {
         said.push(format!("The model lacks: {}.", one.lacking.join("; ")));
     }

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::LabError;
 use crate::config::parse_duration;
+use crate::costs::MachineCosts;
 use crate::figures::percent;
 
 /// What a machine adds to the work of packets.
@@ -24,6 +25,18 @@ pub struct Machine {
 impl Machine {
     /// One that does nothing but the work.
     pub const IDEAL: Self = Self { hand_over: Duration::ZERO, in_flight: 1, taken: Taken::NOTHING };
+
+    /// The one that was measured, one packet at a time, of which so much is kept free: what it takes at once beside the greatest part
+    /// that is known and no more than that.
+    pub fn measured(machine: &MachineCosts, margin: f64) -> Self {
+        let within = machine.taken.iter().filter(|taken| taken.part <= margin);
+        let taken = within.max_by(|one, other| one.part.total_cmp(&other.part));
+        Self {
+            hand_over: Duration::from_nanos(machine.hand_over_ns.ceil() as u64),
+            in_flight: 1,
+            taken: taken.copied().unwrap_or(Taken::NOTHING),
+        }
+    }
 }
 
 /// What a machine takes from an engine: in any time t, no more than a part of t and so much at once.
@@ -77,6 +90,17 @@ impl FromStr for Taken {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_measured_counts_as_far_as_it_is_kept_free() {
+        let taken = [(0.0, 900), (0.05, 500), (0.2, 100)];
+        let taken = taken.map(|(part, us)| Taken { part, at_once: Duration::from_micros(us) });
+        let measured = MachineCosts { hand_over_ns: 1500.2, taken: taken.to_vec(), ..MachineCosts::default() };
+        let machine = Machine::measured(&measured, 0.1);
+        assert_eq!(machine, Machine { hand_over: Duration::from_nanos(1501), in_flight: 1, taken: taken[1] });
+        let unknown = Machine::measured(&MachineCosts::default(), 0.1);
+        assert_eq!(unknown, Machine::IDEAL);
+    }
 
     #[test]
     fn what_is_taken_reads_as_it_is_written() {

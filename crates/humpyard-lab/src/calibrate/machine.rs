@@ -42,17 +42,7 @@ type Stop = (u64, u64);
 /// Measures for so long, about.
 pub(super) fn measure(seed: Seed, longest: Duration, steps: &mut Steps<'_>) -> Result<MachineCosts, LabError> {
     steps.next("interruptions")?;
-    let seen = look_at_machine(longest.mul_f64(LOOKING))?;
-    steps.next("handing over")?;
-    Ok(MachineCosts { hand_over_ns: hand_over(seed)?, ..seen })
-}
-
-/// How threads that never wait are interrupted, looked at for so long; handing over is not measured.
-///
-/// # Errors
-/// A system that does not say which processors there are.
-pub(crate) fn look_at_machine(longest: Duration) -> Result<MachineCosts, LabError> {
-    let stops = look(&processors(), longest);
+    let stops = look(&processors(), longest.mul_f64(LOOKING));
     let (dispatcher, workers) = match &stops[..] {
         [alone] => (alone.as_slice(), core::slice::from_ref(alone)),
         [first, others @ ..] => (first.as_slice(), others),
@@ -62,8 +52,9 @@ pub(crate) fn look_at_machine(longest: Duration) -> Result<MachineCosts, LabErro
         let at_once = workers.iter().map(|worker| taken(dispatcher, worker, part)).max().unwrap_or(0);
         Taken { part, at_once: Duration::from_nanos(at_once) }
     };
+    steps.next("handing over")?;
     Ok(MachineCosts {
-        hand_over_ns: 0.0,
+        hand_over_ns: hand_over(seed)?,
         taken: PARTS.into_iter().map(worst).collect(),
         workers: interruptions(workers.iter().map(Vec::as_slice)),
         dispatcher: interruptions([dispatcher].into_iter()),

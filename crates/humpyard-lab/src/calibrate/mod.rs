@@ -28,7 +28,6 @@ use humpyard_services::{entries, prepare};
 use serde::Serialize;
 
 pub use fit::LineFit;
-pub(crate) use machine::look_at_machine;
 pub use matrix::{HANDED_OVER, Matrix};
 
 use crate::costs::{CalibratedService, CostFile, MachineCosts};

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use humpyard_core::cost::MovePenalties;
+use humpyard_core::cost::{LinearCost, MovePenalties};
+use humpyard_core::measure::Histogram;
 use humpyard_core::unit::Time;
+use humpyard_sim::Interruptions;
 
 use super::recorder::{Record, Served};
+use crate::LabError;
 use crate::calibrate::LineFit;
 use crate::config::RunConfig;
 use crate::costs::{CalibratedService, CostFile};
 
 /// The line goes through the mean times of so many groups of lengths.
 const GROUPS: usize = 8;
-/// A packet that took so many times the median of its group was interrupted: the line is that of the work.
-const INTERRUPTED: u64 = 20;
+/// What takes so much longer than it should, and at least as long again, was interrupted: lines are those of the work. In ns.
+const INTERRUPTION: u64 = 10_000;
 
 /// Fewer cold packets say nothing.
 const FEW: usize = 16;
@@ -48,7 +51,8 @@ fn line(served: &[&Served]) -> CalibratedService {
     let group = |group: usize| {
         let of = &warm[warm.len() * group / GROUPS..warm.len() * (group + 1) / GROUPS];
         let times = sorted(of.iter().map(|&(_, busy)| busy));
-        let most = INTERRUPTED * quantile(&times, 0.5).max(1);
+        let median = quantile(&times, 0.5);
+        let most = median + median.max(INTERRUPTION);
         let kept: Vec<u64> = times.into_iter().take_while(|&busy| busy <= most).collect();
         let mean = |sum: f64, count: usize| sum / count.max(1) as f64;
         let length = mean(of.iter().map(|&(length, _)| f64::from(length)).sum(), of.len());
@@ -72,6 +76,34 @@ pub(super) fn hand_over(record: &Record) -> Time {
     Time::from_ns(quantile(&waits, 0.5))
 }
 
+/// What each service of a run takes.
+pub(super) fn lines(config: &RunConfig) -> Result<Vec<LinearCost>, LabError> {
+    crate::parts::costs(config)
+}
+
+/// How workers were interrupted, at work or when a packet was there for an idle one: what each took longer than it should.
+pub(super) fn interruptions(record: &Record, lines: &[LinearCost], hand_over: Time, cores: usize) -> Interruptions {
+    let (mut runs, mut stops) = (Histogram::new(), Histogram::new());
+    let mut runs_since = vec![record.begun(); cores];
+    for served in &record.served {
+        let should = lines[served.service].total(served.length, served.cold);
+        let began = served.finished.as_ns().saturating_sub(served.busy.as_ns());
+        let waited = (began, served.wait.as_ns(), hand_over.as_ns());
+        for (ended, took, should) in [waited, (served.finished.as_ns(), served.busy.as_ns(), should)] {
+            let longer = took.saturating_sub(should);
+            if longer >= should.max(INTERRUPTION) {
+                let since = &mut runs_since[served.core];
+                runs.record(ended.saturating_sub(longer).saturating_sub(since.as_ns()));
+                stops.record(longer);
+                *since = Time::from_ns(ended);
+            }
+        }
+    }
+    // The last of each core was cut off by the end, and counts all the same: else who is seldom interrupted would be more often.
+    runs_since.iter().for_each(|since| runs.record(record.ended().since(*since).as_ns()));
+    Interruptions { runs: runs.counts(), stops: stops.counts() }
+}
+
 /// From the least to the greatest.
 pub(super) fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut values: Vec<u64> = values.collect();
@@ -90,7 +122,16 @@ mod tests {
     use super::*;
 
     fn served(length: u32, cold: bool, busy: u64) -> Served {
-        Served { service: 0, length, cold, busy: Time::from_ns(busy), wait: Time::ZERO, was_idle: true }
+        Served {
+            core: 0,
+            finished: Time::ZERO,
+            service: 0,
+            length,
+            cold,
+            busy: Time::from_ns(busy),
+            wait: Time::ZERO,
+            was_idle: true,
+        }
     }
 
     #[test]
@@ -102,6 +143,25 @@ mod tests {
         let line = line(&all.iter().collect::<Vec<_>>());
         assert!((line.fixed_ns - 100.0).abs() < 2.0 && (line.per_byte_ns - 0.5).abs() < 0.01, "{line:?}");
         assert!((line.cold_ns - 70.0).abs() < 3.0, "{line:?}");
+    }
+
+    #[test]
+    fn what_takes_longer_than_it_should_was_interrupted() {
+        let mut record = Record::new(1, 0);
+        let at = |finished, wait, busy| {
+            let time = Time::from_ns;
+            Served { finished: time(finished), wait: time(wait), ..served(100, false, busy) }
+        };
+        // Interrupted for 50 us at work, up to 100 us; then 20 us before a packet, up to 200 us.
+        record.served = vec![at(10_000, 500, 1_000), at(100_000, 500, 51_000), at(201_000, 20_500, 1_000)];
+        let lines = [LinearCost { fixed: 1_000, per_byte_milli: 0, cold: 0 }];
+        let found = interruptions(&record, &lines, Time::from_ns(500), 1);
+        let counts = |lengths: &[u64]| {
+            let mut counts = Histogram::new();
+            lengths.iter().for_each(|&length| counts.record(length));
+            counts.counts()
+        };
+        assert_eq!(found, Interruptions { runs: counts(&[0, 50_000, 80_000]), stops: counts(&[20_000, 50_000]) });
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Whether the simulator is true: a policy runs live, what was measured of it is given to the simulator, and the two are compared.
 //!
 //! The simulator hears of two things alone: when each packet reached the scheduler, and what it took. Once as it was measured, packet
-//! by packet, so that every difference is the model's; once by a straight line for each service, as `sim` has it, so that what is
-//! different then is the line's.
+//! by packet, so that every difference is the model's; once by a straight line for each service, as `sim` has it, with interruptions drawn
+//! from those that were measured, so that what is different then is theirs.
 
 mod fit;
 mod page;
@@ -12,16 +12,14 @@ use core::time::Duration;
 
 use humpyard_core::unit::Time;
 use humpyard_policies::spec::PolicySpec;
-use humpyard_sim::Work;
+use humpyard_sim::{Interrupted, Interruptions, Work};
 use humpyard_traffic::pace::{Pace, Pacer};
 use serde::Serialize;
 
 use crate::LabError;
-use crate::calibrate::look_at_machine;
 use crate::config::{Host, Rate, RunConfig};
 use crate::costs::Costs;
 use crate::figures::{counted, percent, time};
-use crate::parts::interrupted;
 use crate::recorded::Recorded;
 use crate::result::RunResult;
 use crate::run::{Control, Feed, run_live, simulated};
@@ -74,7 +72,7 @@ pub struct PolicyValidation {
     pub line: Vec<ServiceLine>,
     /// From when a packet came to an idle core until that began, live: median, in ns.
     pub hand_over_ns: u64,
-    /// The part of the time that was taken from a thread that looked at the clock all the time, just before.
+    /// The part of the time that interruptions take from each core by line.
     pub taken_part: f64,
     /// What the model does not have, with what was measured of it.
     pub lacking: Vec<String>,
@@ -110,8 +108,6 @@ pub struct Validation {
 
 /// So much of what the machine takes at most is offered, where no rate is given.
 const OFFERED: f64 = 0.5;
-/// How long it is looked at how the machine interrupts threads, before each policy.
-const LOOKING: Duration = Duration::from_secs(1);
 /// More packets than this are not kept in memory.
 const PACKETS_MAX: u64 = 4_000_000;
 /// Errors that are aimed for.
@@ -169,10 +165,6 @@ fn validate_policy(
     by_costs: bool,
     control: &mut Control<'_>,
 ) -> Result<PolicyValidation, LabError> {
-    let machine = match config.costs.machine().filter(|_| by_costs) {
-        Some(machine) => machine.clone(),
-        None => look_at_machine(LOOKING)?,
-    };
     let recorder = Recorder::new(config.cores, recorded.len());
     control.observer = Some(Box::new(recorder.clone()));
     let ran = run_live(config, control);
@@ -196,7 +188,14 @@ fn validate_policy(
     };
     let replayed = simulate(&sim, &accepted, Work { measured: Some(record.work.clone()), ..Work::default() }, control)?;
     let lined = RunConfig { costs: lines.clone().map_or_else(|| config.costs.clone(), Costs::File), ..sim.clone() };
-    let interrupted = Some(interrupted(&sim, &machine));
+    let (workers, dispatcher) = match config.costs.machine() {
+        _ if !by_costs => {
+            (fit::interruptions(&record, &fit::lines(&lined)?, hand_over, sim.cores), Interruptions::default())
+        }
+        Some(machine) => (machine.workers.clone(), machine.dispatcher.clone()),
+        None => Default::default(),
+    };
+    let interrupted = Some(Interrupted::new(sim.cores, &workers, &dispatcher, sim.seed));
     let by_line = simulate(&lined, &accepted, Work { hand_over, interrupted, ..Work::default() }, control)?;
     Ok(PolicyValidation {
         policy: config.policy.to_string(),
@@ -204,7 +203,7 @@ fn validate_policy(
         figures: compared(&live, &replayed, &by_line),
         line: services(&lined)?,
         hand_over_ns: hand_over.as_ns(),
-        taken_part: machine.workers.part(),
+        taken_part: workers.part(),
         lacking: lacking(&result, &record, &live),
     })
 }

@@ -17,7 +17,7 @@ use crate::LabError;
 use crate::admit::{Admission, AdmitOptions, FlowVerdict, Machine, Network, Reservation, Taken, admit};
 use crate::calibrate::{CalibrateOptions, calibrate, parse_services};
 use crate::config::{Host, Rate, RunConfig, ServiceChoice};
-use crate::costs::{CalibratedService, CostFile, Costs, MachineCosts};
+use crate::costs::{CalibratedService, CostFile, Costs};
 use crate::figures::{percent, time};
 use crate::plot::{Axis, Line, LinePlot, Svg};
 use crate::run::{Control, run_live};
@@ -86,7 +86,7 @@ fn measure(seed: Seed) -> Result<(Costs, Machine), LabError> {
     };
     let stop = AtomicBool::new(false);
     let file = calibrate(&options, &stop, &mut |_, _, _| {})?.cost_file();
-    let measured = file.machine.as_ref().map(machine).unwrap_or(Machine::IDEAL);
+    let measured = file.machine.as_ref().map_or(Machine::IDEAL, |machine| Machine::measured(machine, MARGIN));
     Ok((Costs::File(file), measured))
 }
 
@@ -131,13 +131,6 @@ impl Capture {
     fn path(&self) -> String {
         self.directory.path().join("flows.pcapng").to_string_lossy().into_owned()
     }
-}
-
-/// What was measured of the machine, with one packet at a time on a worker.
-fn machine(measured: &MachineCosts) -> Machine {
-    let within = measured.taken.iter().rev().find(|taken| taken.part <= MARGIN);
-    let hand_over = Duration::from_nanos(measured.hand_over_ns.ceil() as u64);
-    Machine { hand_over, in_flight: 1, taken: within.copied().unwrap_or(Taken::NOTHING) }
 }
 
 /// What admission says on this machine.

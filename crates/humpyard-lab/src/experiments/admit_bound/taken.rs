@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn packet(sequence: u64, arrival: u64) -> Packet {
-        Packet { sequence, arrival: ns(arrival), estimate: 100, ..Packet::EMPTY }
+        Packet { sequence, arrival: ns(arrival), estimate: 100, ..Packet::default() }
     }
 
     #[test]
