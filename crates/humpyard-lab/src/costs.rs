@@ -30,7 +30,7 @@ use std::{env, fs, io};
 use humpyard_core::cost::{LinearCost, MovePenalties};
 use humpyard_core::name::unknown;
 use humpyard_core::policy::Apart;
-use humpyard_sim::{CostTable, Interruptions, TABLES, find_table};
+use humpyard_sim::{CostTable, Disturbance, Interruptions, TABLES, find_table};
 use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -311,6 +311,12 @@ impl CostFile {
 }
 
 impl MachineCosts {
+    /// How threads are interrupted: a worker that looks at the clock all the time is the same at work and without.
+    pub(crate) fn disturbance(&self) -> Disturbance {
+        let workers = self.workers.clone();
+        Disturbance { at_work: workers.clone(), idle: workers, dispatcher: self.dispatcher.clone() }
+    }
+
     fn write(&self, text: &mut String) {
         let _ = writeln!(
             text,

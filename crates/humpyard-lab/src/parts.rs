@@ -184,9 +184,7 @@ pub(crate) fn work(config: &RunConfig) -> Result<Work, LabError> {
     let hand_over = time(config.hand_over.unwrap_or_default());
     let interrupted = match (config.interrupted, config.costs.machine()) {
         (false, _) => None,
-        (true, Some(machine)) => {
-            Some(Interrupted::new(config.cores, &machine.workers, &machine.dispatcher, config.seed))
-        }
+        (true, Some(machine)) => Some(Interrupted::new(config.cores, &machine.disturbance(), config.seed)),
         (true, None) => {
             return Err(LabError::option(format!(
                 "--interrupted: `{}` does not say how cores are interrupted: `humpyard calibrate --machine --output FILE` \

@@ -107,39 +107,84 @@ impl Stops {
     }
 }
 
+/// How the threads of a run are interrupted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Disturbance {
+    /// Workers, in the time in which they work.
+    pub at_work: Interruptions,
+    /// Workers, in the time in which they have nothing to do.
+    pub idle: Interruptions,
+    /// The dispatcher.
+    pub dispatcher: Interruptions,
+}
+
+/// One core, whose time at work and time without are interrupted each by itself: a thread that waits gives its processor away.
+#[derive(Clone, Debug)]
+struct Core {
+    at_work: Option<Stops>,
+    /// The time of its stops at work, which goes on while it works.
+    worked: Time,
+    idle: Option<Stops>,
+    idled: Time,
+    /// When it is done with all that it was given.
+    free: Time,
+}
+
+impl Core {
+    /// When it begins with what comes then.
+    fn begin(&mut self, comes: Time) -> Time {
+        if comes <= self.free {
+            return self.free;
+        }
+        let idled = self.idled + comes.since(self.free);
+        self.idled = self.idle.as_mut().map_or(idled, |stops| stops.runs_at(idled));
+        comes + self.idled.since(idled)
+    }
+
+    /// How long it is interrupted in so much work.
+    fn interrupted(&mut self, work: Time) -> Time {
+        let before = self.worked;
+        self.worked = self.at_work.as_mut().map_or(before + work, |stops| stops.done(before, work));
+        self.worked.since(before + work)
+    }
+}
+
 /// Cores, and a dispatcher who hands them packets, that are interrupted.
 #[derive(Clone, Debug)]
 pub struct Interrupted {
     dispatcher: Option<Stops>,
-    cores: IdVec<CoreId, Option<Stops>>,
-    /// When each core is done with all that it was given.
-    free: IdVec<CoreId, Time>,
+    cores: IdVec<CoreId, Core>,
 }
 
 impl Interrupted {
-    /// So many cores and a dispatcher, each interrupted by a random stream of its own.
-    pub fn new(cores: usize, of_cores: &Interruptions, of_dispatcher: &Interruptions, seed: Seed) -> Self {
-        let stops = |core: CoreId| Stops::new(of_cores, seed, &format!("interruptions/{}", core.index()));
+    /// So many cores and a dispatcher, each interrupted by random streams of its own.
+    pub fn new(cores: usize, disturbance: &Disturbance, seed: Seed) -> Self {
+        let Disturbance { at_work, idle, dispatcher } = disturbance;
+        let core = |core: CoreId| Core {
+            at_work: Stops::new(at_work, seed, &format!("interruptions/{}/work", core.index())),
+            worked: Time::ZERO,
+            idle: Stops::new(idle, seed, &format!("interruptions/{}/idle", core.index())),
+            idled: Time::ZERO,
+            free: Time::ZERO,
+        };
         Self {
-            dispatcher: Stops::new(of_dispatcher, seed, "interruptions/dispatcher"),
-            cores: IdVec::from_fn(cores, stops),
-            free: IdVec::from_fn(cores, |_| Time::ZERO),
+            dispatcher: Stops::new(dispatcher, seed, "interruptions/dispatcher"),
+            cores: IdVec::from_fn(cores, core),
         }
     }
 
     /// When a dispatcher who is to hand out a packet now does so, and the core, to which it comes so long after, begins with it.
     pub(crate) fn begin(&mut self, now: Time, core: CoreId, hand_over: Time) -> Time {
-        let handed = self.dispatcher.as_mut().map_or(now, |stops| stops.runs_at(now)) + hand_over;
-        let begin = handed.max(self.free[core]);
-        self.cores[core].as_mut().map_or(begin, |stops| stops.runs_at(begin))
+        let handed = self.dispatcher.as_mut().map_or(now, |stops| stops.runs_at(now));
+        self.cores[core].begin(handed + hand_over)
     }
 
     /// The time of work that began then, and would be done so if nobody came in between.
     pub(crate) fn serve(&mut self, begin: Time, core: CoreId, undisturbed: Span) -> Span {
-        let work = undisturbed.finished.since(begin);
-        let finished = self.cores[core].as_mut().map_or(undisturbed.finished, |stops| stops.done(begin, work));
-        self.free[core] = finished;
-        Span { finished, busy: undisturbed.busy + finished.since(undisturbed.finished) }
+        let core = &mut self.cores[core];
+        let interrupted = core.interrupted(undisturbed.finished.since(begin));
+        core.free = undisturbed.finished + interrupted;
+        Span { finished: core.free, busy: undisturbed.busy + interrupted }
     }
 }
 
@@ -163,20 +208,28 @@ mod tests {
 
     #[test]
     fn what_is_interrupted_takes_longer() {
-        // Stops from 100 to 110, 210 to 220 and so on; the dispatcher's from 50 to 90, 140 to 180.
-        let mut cores = Interrupted::new(1, &every(100, 10), &every(50, 40), Seed(1));
+        // A worker stops for 10 after each 100 of work, and for 7 after each 30 without; the dispatcher from 50 to 90, 140 to 180.
+        let disturbance = Disturbance { at_work: every(100, 10), idle: every(30, 7), dispatcher: every(50, 40) };
+        let mut cores = Interrupted::new(1, &disturbance, Seed(1));
         let mut serve = |now, work| {
             let begin = cores.begin(ns(now), CORE, ns(5));
             let span = cores.serve(begin, CORE, undisturbed(begin, work));
             (begin.as_ns(), span.finished.as_ns(), span.busy.as_ns())
         };
         assert_eq!(serve(0, 40), (5, 45, 40));
-        assert_eq!(serve(60, 10), (95, 115, 20), "handed out when the dispatcher goes on; interrupted once");
-        assert_eq!(serve(115, 20), (120, 140, 20));
-        assert_eq!(serve(150, 200), (185, 405, 220), "interrupted twice");
-        assert_eq!(serve(310, 15), (405, 420, 15), "the core has another before");
-        let mut alone = Interrupted::new(1, &every(100, 10), &Interruptions::default(), Seed(1));
-        assert_eq!(alone.begin(ns(103), CORE, ns(5)), ns(110), "the core goes on then");
+        assert_eq!(serve(46, 70), (51, 131, 80), "interrupted once, after 60");
+        assert_eq!(serve(60, 10), (131, 141, 10), "the dispatcher goes on at 90, the core has another before");
+        assert_eq!(serve(150, 200), (185, 405, 220), "handed out at 180; idle for 5, 6 and 44; interrupted twice");
+        assert_eq!(serve(450, 1), (455, 456, 1));
+    }
+
+    #[test]
+    fn who_comes_to_an_idle_core_may_find_it_stopped() {
+        let idle = Disturbance { idle: every(30, 7), ..Disturbance::default() };
+        let mut cores = Interrupted::new(1, &idle, Seed(1));
+        assert_eq!(cores.begin(ns(25), CORE, ns(8)), ns(37), "idle for 33, of which it is stopped for 7");
+        let mut cores = Interrupted::new(1, &idle, Seed(1));
+        assert_eq!(cores.begin(ns(25), CORE, ns(2)), ns(27));
     }
 
     #[test]

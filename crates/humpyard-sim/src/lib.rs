@@ -15,7 +15,7 @@ mod simulate;
 mod work;
 
 pub use costs::{CostTable, TABLES, find_table};
-pub use interruptions::{Interrupted, Interruptions};
+pub use interruptions::{Disturbance, Interrupted, Interruptions};
 pub use link::{LinkOutcome, LinkSetup, OutputLink};
 pub use schedule::{
     Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, draws, schedule,

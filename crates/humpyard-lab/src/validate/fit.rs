@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use humpyard_core::cost::{LinearCost, MovePenalties};
 use humpyard_core::measure::Histogram;
 use humpyard_core::unit::Time;
-use humpyard_sim::Interruptions;
+use humpyard_sim::{Disturbance, Interruptions};
 
 use super::recorder::{Record, Served};
 use crate::LabError;
@@ -81,27 +81,51 @@ pub(super) fn lines(config: &RunConfig) -> Result<Vec<LinearCost>, LabError> {
     crate::parts::costs(config)
 }
 
-/// How workers were interrupted, at work or when a packet was there for an idle one: what each took longer than it should.
-pub(super) fn interruptions(record: &Record, lines: &[LinearCost], hand_over: Time, cores: usize) -> Interruptions {
-    let (mut runs, mut stops) = (Histogram::new(), Histogram::new());
-    let mut runs_since = vec![record.begun(); cores];
-    for served in &record.served {
-        let should = lines[served.service].total(served.length, served.cold);
-        let began = served.finished.as_ns().saturating_sub(served.busy.as_ns());
-        let waited = (began, served.wait.as_ns(), hand_over.as_ns());
-        for (ended, took, should) in [waited, (served.finished.as_ns(), served.busy.as_ns(), should)] {
-            let longer = took.saturating_sub(should);
-            if longer >= should.max(INTERRUPTION) {
-                let since = &mut runs_since[served.core];
-                runs.record(ended.saturating_sub(longer).saturating_sub(since.as_ns()));
-                stops.record(longer);
-                *since = Time::from_ns(ended);
-            }
+/// What interrupted a worker, by a time that goes on in one of its states alone.
+#[derive(Clone, Default)]
+struct Stops {
+    runs: Histogram,
+    stops: Histogram,
+    /// How long it has run since.
+    ran: u64,
+}
+
+impl Stops {
+    /// It was to be so long in this state, and was it for so long.
+    fn add(&mut self, should: u64, took: u64, stop_from: u64) {
+        let longer = took.saturating_sub(should);
+        if longer < stop_from.max(INTERRUPTION) {
+            self.ran += took;
+            return;
         }
+        self.ran += should;
+        self.runs.record(self.ran);
+        self.stops.record(longer);
+        self.ran = 0;
     }
-    // The last of each core was cut off by the end, and counts all the same: else who is seldom interrupted would be more often.
-    runs_since.iter().for_each(|since| runs.record(record.ended().since(*since).as_ns()));
-    Interruptions { runs: runs.counts(), stops: stops.counts() }
+
+    /// What was found; the last run was cut off by the end, and counts all the same: else who is seldom interrupted would be more often.
+    fn found(mut self) -> Interruptions {
+        self.runs.record(self.ran);
+        Interruptions { runs: self.runs.counts(), stops: self.stops.counts() }
+    }
+}
+
+/// How workers were interrupted, at work and when a packet was there for an idle one: what each took longer than it should. What
+/// interrupted the dispatcher is in the times at which packets reached it.
+pub(super) fn disturbance(record: &Record, lines: &[LinearCost], hand_over: Time, cores: usize) -> Disturbance {
+    let (mut at_work, mut idle) = (Stops::default(), Stops::default());
+    let mut before = vec![record.begun(); cores];
+    for served in &record.served {
+        let (wait, busy) = (served.wait.as_ns(), served.busy.as_ns());
+        let there = served.finished.as_ns().saturating_sub(busy + wait);
+        let without = there.saturating_sub(before[served.core].as_ns());
+        before[served.core] = served.finished;
+        idle.add(without + hand_over.as_ns(), without + wait, 0);
+        let should = lines[served.service].total(served.length, served.cold);
+        at_work.add(should, busy, should);
+    }
+    Disturbance { at_work: at_work.found(), idle: idle.found(), dispatcher: Interruptions::default() }
 }
 
 /// From the least to the greatest.
@@ -155,13 +179,18 @@ mod tests {
         // Interrupted for 50 us at work, up to 100 us; then 20 us before a packet, up to 200 us.
         record.served = vec![at(10_000, 500, 1_000), at(100_000, 500, 51_000), at(201_000, 20_500, 1_000)];
         let lines = [LinearCost { fixed: 1_000, per_byte_milli: 0, cold: 0 }];
-        let found = interruptions(&record, &lines, Time::from_ns(500), 1);
+        let found = disturbance(&record, &lines, Time::from_ns(500), 1);
         let counts = |lengths: &[u64]| {
             let mut counts = Histogram::new();
             lengths.iter().for_each(|&length| counts.record(length));
             counts.counts()
         };
-        assert_eq!(found, Interruptions { runs: counts(&[0, 50_000, 80_000]), stops: counts(&[20_000, 50_000]) });
+        assert_eq!(found.at_work, Interruptions { runs: counts(&[2_000, 1_000]), stops: counts(&[50_000]) });
+        // Idle for 9,000, 39,000 and 79,500, the last 20,000 before it, which was stopped.
+        assert_eq!(
+            found.idle,
+            Interruptions { runs: counts(&[9_000 + 39_000 + 79_500 + 500, 0]), stops: counts(&[20_000]) }
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use humpyard_core::unit::Time;
 use humpyard_policies::spec::PolicySpec;
-use humpyard_sim::{Interrupted, Interruptions, Work};
+use humpyard_sim::{Disturbance, Interrupted, Work};
 use humpyard_traffic::pace::{Pace, Pacer};
 use serde::Serialize;
 
@@ -72,7 +72,7 @@ pub struct PolicyValidation {
     pub line: Vec<ServiceLine>,
     /// From when a packet came to an idle core until that began, live: median, in ns.
     pub hand_over_ns: u64,
-    /// The part of the time that interruptions take from each core by line.
+    /// The part of the time of cores at work that interruptions take by line.
     pub taken_part: f64,
     /// What the model does not have, with what was measured of it.
     pub lacking: Vec<String>,
@@ -188,14 +188,12 @@ fn validate_policy(
     };
     let replayed = simulate(&sim, &accepted, Work { measured: Some(record.work.clone()), ..Work::default() }, control)?;
     let lined = RunConfig { costs: lines.clone().map_or_else(|| config.costs.clone(), Costs::File), ..sim.clone() };
-    let (workers, dispatcher) = match config.costs.machine() {
-        _ if !by_costs => {
-            (fit::interruptions(&record, &fit::lines(&lined)?, hand_over, sim.cores), Interruptions::default())
-        }
-        Some(machine) => (machine.workers.clone(), machine.dispatcher.clone()),
-        None => Default::default(),
+    let disturbance = match config.costs.machine() {
+        _ if !by_costs => fit::disturbance(&record, &fit::lines(&lined)?, hand_over, sim.cores),
+        Some(machine) => machine.disturbance(),
+        None => Disturbance::default(),
     };
-    let interrupted = Some(Interrupted::new(sim.cores, &workers, &dispatcher, sim.seed));
+    let interrupted = Some(Interrupted::new(sim.cores, &disturbance, sim.seed));
     let by_line = simulate(&lined, &accepted, Work { hand_over, interrupted, ..Work::default() }, control)?;
     Ok(PolicyValidation {
         policy: config.policy.to_string(),
@@ -203,7 +201,7 @@ fn validate_policy(
         figures: compared(&live, &replayed, &by_line),
         line: services(&lined)?,
         hand_over_ns: hand_over.as_ns(),
-        taken_part: workers.part(),
+        taken_part: disturbance.at_work.part(),
         lacking: lacking(&result, &record, &live),
     })
 }

@@ -84,11 +84,6 @@ impl Record {
         self.begun.unwrap_or(self.ended)
     }
 
-    /// When the last was done.
-    pub(super) fn ended(&self) -> Time {
-        self.ended
-    }
-
     /// The figures, with the order of the run.
     pub(super) fn observed(&self, out_of_order_fraction: f64) -> Observed {
         let lasted = self.ended.since(self.begun.unwrap_or(self.ended)).as_ns().max(1) as f64;

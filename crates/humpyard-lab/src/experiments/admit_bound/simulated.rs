@@ -7,7 +7,7 @@ use humpyard_core::measure::ServiceSummary;
 use humpyard_core::mechanism::FlowOrder;
 use humpyard_core::name::Named;
 use humpyard_core::random::Seed;
-use humpyard_sim::{Interrupted, Interruptions, Simulation, Work, simulate_with};
+use humpyard_sim::{Disturbance, Interrupted, Interruptions, Simulation, Work, simulate_with};
 
 use super::super::{About, Column, Experiment, Row, Scale, Table, Verdict};
 use super::traffic::{Sender, write};
@@ -153,7 +153,9 @@ fn simulate(
     let classifier = parts::classifier(config)?;
     parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
         let (measured, _) = parts::measured(config, setup, options)?;
-        let interrupted = Interrupted::new(config.cores, interruptions, &Interruptions::default(), config.seed);
+        let (at_work, idle) = (interruptions.clone(), interruptions.clone());
+        let disturbance = Disturbance { at_work, idle, ..Disturbance::default() };
+        let interrupted = Interrupted::new(config.cores, &disturbance, config.seed);
         let work = Work { interrupted: Some(interrupted), ..parts::work(config)? };
         let run = Simulation {
             measured,
