@@ -390,6 +390,10 @@ pub(crate) struct LiveOptions {
     /// Packets handed to a worker and not yet done, at most [default: 32, by a virtual clock 1]
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) in_flight: Option<u32>,
+    /// What it takes a worker to be handed a packet, beside the work: clients are charged for it, too, and estimates have it in them
+    /// [default: 0ns]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) hand_over: Option<String>,
     /// What to do when the buffer is full [default: wait at line rate, else drop]
     #[arg(long, value_enum)]
     pub(crate) overload: Option<OverloadOption>,
@@ -522,9 +526,13 @@ pub(crate) struct SimArguments {
     /// Simulated cores
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16_384))]
     pub(crate) cores: u16,
-    /// What it takes to hand a packet to an idle core, to which up to 32 are then handed ahead, as live [default: no time, one at a time]
+    /// What it takes to hand a packet to an idle core, to which up to 32 are then handed ahead, as live; clients are charged for it, too
+    /// [default: no time, one at a time]
     #[arg(long, value_name = "TIME")]
     pub(crate) hand_over: Option<String>,
+    /// Interrupt cores and dispatcher as they were on the machine that --costs were measured on (`calibrate --machine`)
+    #[arg(long)]
+    pub(crate) interrupted: bool,
     /// Write everything that is told and decided to this file, a line each, for `humpyard replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<String>,
@@ -566,6 +574,16 @@ pub(crate) struct AdmitArguments {
     /// Whether packets of a flow keep their order, and so are on one engine at a time
     #[arg(long, value_enum, default_value_t = Order::Keep)]
     pub(crate) flow_order: Order,
+    /// What it takes an engine to be handed a packet, beside the work; `run` is told the same [default: as --costs say, else 0ns]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) hand_over: Option<String>,
+    /// Packets that an engine has at a time, done or not; `run` is told the same
+    #[arg(long, value_name = "PACKETS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) in_flight: u32,
+    /// What else runs on the engines: no more than a part of any time, and so much at once, 0.02:500us for example [default: as
+    /// --costs say for the margin, else nothing]
+    #[arg(long, value_name = "PART:TIME")]
+    pub(crate) taken: Option<String>,
     /// Nodes and links instead of one router: each flow gets the path and the node where it is processed that are shortest
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["cores", "speeds", "link"])]
     pub(crate) topology: Option<String>,
@@ -752,7 +770,10 @@ pub(crate) struct CalibrateArguments {
     /// Measure the ways between all pairs of cores, too: the round trip of a cache line, and handing over a packet
     #[arg(long)]
     pub(crate) matrix: bool,
-    /// Write them to this file with the tree of this machine, for `--topology FILE` (TOML); implies --matrix
+    /// Measure what the machine adds to the work, too: how threads are interrupted, and what it takes to hand a packet over
+    #[arg(long)]
+    pub(crate) machine: bool,
+    /// Write the ways between cores to this file with the tree of this machine, for `--topology FILE` (TOML); implies --matrix
     #[arg(long, value_name = "FILE")]
     pub(crate) matrix_output: Option<String>,
     /// Write plots (SVG), and a page with them and the papers' figures, into this directory

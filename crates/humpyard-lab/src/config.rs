@@ -347,6 +347,8 @@ pub struct RunConfig {
     /// What it takes to hand a packet to an idle core of a simulation, to which as many may be handed ahead as `in_flight` says; none is
     /// no time, and one packet at a time. In the simulator only.
     pub hand_over: Option<Duration>,
+    /// Whether the cores of a simulation are interrupted as those were on which its costs were measured.
+    pub interrupted: bool,
     /// What to do when the buffer is full; none is: wait if packets come as fast as they are taken, else drop.
     pub overload: Option<Overload>,
     /// Which of two equals goes first.
@@ -404,6 +406,7 @@ impl RunConfig {
             tunnels: Tunnels::NONE,
             in_flight: IN_FLIGHT,
             hand_over: None,
+            interrupted: false,
             overload: None,
             ties: Ties::Lowest,
             seed: Seed(1),
@@ -574,6 +577,9 @@ impl RunConfig {
         if let Some(hand_over) = self.hand_over {
             options.insert("hand-over", format!("{}ns", hand_over.as_nanos()));
         }
+        if self.interrupted {
+            options.insert("interrupted", "true".to_owned());
+        }
         if self.host == Host::Live {
             options.insert("counters", self.counters.to_string());
             options.insert("clock", self.clock.name().to_owned());
@@ -588,7 +594,10 @@ impl RunConfig {
     /// What a packet of each service is believed to cost, in the unit of the run.
     pub(crate) fn estimates(&self, costs: &[LinearCost]) -> Vec<LinearCost> {
         match self.unit {
-            WorkUnit::Nanoseconds => costs.to_vec(),
+            WorkUnit::Nanoseconds => {
+                let hand_over = self.hand_over.map_or(0, |hand_over| hand_over.as_nanos() as u64);
+                costs.iter().map(|&cost| LinearCost { fixed: cost.fixed + hand_over, ..cost }).collect()
+            }
             WorkUnit::Bytes => vec![LinearCost::BYTES; costs.len()],
             WorkUnit::Packets => vec![LinearCost::PACKETS; costs.len()],
         }

@@ -14,6 +14,8 @@
 //! expansion = 1.1
 //! ```
 //!
+//! A table `[machine]`, which need not be there, has what `calibrate --machine` measured: see [`MachineCosts`].
+//!
 //! `fixed_ns` must be there; `per_byte_ns` and `cold_ns` are 0 where they are not. `switch_upper_ns` is what a switch costs, unless
 //! a run is told otherwise; `expansion` is what leaves for a `--link`, and 1 where it is not given.
 
@@ -28,11 +30,13 @@ use std::{env, fs, io};
 use humpyard_core::cost::{LinearCost, MovePenalties};
 use humpyard_core::name::unknown;
 use humpyard_core::policy::Apart;
-use humpyard_sim::{CostTable, TABLES, find_table};
+use humpyard_sim::{CostTable, Disturbance, Interruptions, TABLES, find_table};
+use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::LabError;
+use crate::admit::Taken;
 
 /// What services cost, and who says so.
 #[derive(Clone, Debug)]
@@ -56,6 +60,21 @@ pub struct CostFile {
     pub moves: MovePenalties,
     /// The costs, by service.
     pub services: BTreeMap<String, CalibratedService>,
+    /// What the machine adds to them; none where nobody measured it.
+    pub machine: Option<MachineCosts>,
+}
+
+/// What a machine adds to the work of packets.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct MachineCosts {
+    /// What it takes to hand a packet to a worker and back, beside the work, one at a time, in ns; 0 where it was not measured.
+    pub hand_over_ns: f64,
+    /// The most that was taken from a worker or the dispatcher: of any time a part, and so much at once; by part.
+    pub taken: Vec<Taken>,
+    /// How workers are interrupted.
+    pub workers: Interruptions,
+    /// How the dispatcher is.
+    pub dispatcher: Interruptions,
 }
 
 /// What one service costs.
@@ -113,6 +132,14 @@ impl Costs {
         match self {
             Self::Table(table) => table.moves,
             Self::File(file) => file.moves,
+        }
+    }
+
+    /// What the machine adds, if that was measured.
+    pub fn machine(&self) -> Option<&MachineCosts> {
+        match self {
+            Self::Table(_) => None,
+            Self::File(file) => file.machine.as_ref(),
         }
     }
 
@@ -186,7 +213,9 @@ pub fn calibrated_path() -> Result<PathBuf, LabError> {
 /// The version of cost files that is written and read.
 const VERSION: u64 = 1;
 /// The keys of a file, and those of a service.
-const KEYS: [&str; 5] = ["version", "source", "switch_upper_ns", "moves", "services"];
+const KEYS: [&str; 6] = ["version", "source", "switch_upper_ns", "moves", "services", "machine"];
+const MACHINE_KEYS: [&str; 6] =
+    ["hand_over_ns", "taken", "worker_runs", "worker_stops", "dispatcher_runs", "dispatcher_stops"];
 const SERVICE_KEYS: [&str; 4] = ["fixed_ns", "per_byte_ns", "cold_ns", "expansion"];
 /// More than any figure may be: a quarter of an hour, in ns.
 const LARGEST: f64 = 1e12;
@@ -226,6 +255,7 @@ impl CostFile {
             switch_upper_ns: place.number(table, "switch_upper_ns")?,
             moves: place.moves(table)?,
             services: BTreeMap::new(),
+            machine: place.machine(table)?,
         };
         file.source = place.source(table)?;
         let Some(services) = table.get("services") else {
@@ -273,7 +303,38 @@ impl CostFile {
                 let _ = writeln!(text, "expansion = {expansion:.4}");
             }
         }
+        if let Some(machine) = &self.machine {
+            machine.write(&mut text);
+        }
         text
+    }
+}
+
+impl MachineCosts {
+    /// How threads are interrupted: a worker that looks at the clock all the time is the same at work and without.
+    pub(crate) fn disturbance(&self) -> Disturbance {
+        let workers = self.workers.clone();
+        Disturbance { at_work: workers.clone(), idle: workers, dispatcher: self.dispatcher.clone() }
+    }
+
+    fn write(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "\n# `taken`: of any time a part, and ns at once. Runs and stops: ns, and how many were so long.\n\
+             [machine]\nhand_over_ns = {:.1}",
+            self.hand_over_ns
+        );
+        let taken = self.taken.iter().map(|taken| format!("[{}, {}]", taken.part, taken.at_once.as_nanos()));
+        let _ = writeln!(text, "taken = [{}]", taken.collect::<Vec<_>>().join(", "));
+        for (name, lengths) in [
+            ("worker_runs", &self.workers.runs),
+            ("worker_stops", &self.workers.stops),
+            ("dispatcher_runs", &self.dispatcher.runs),
+            ("dispatcher_stops", &self.dispatcher.stops),
+        ] {
+            let pairs = lengths.iter().map(|(ns, count)| format!("[{ns}, {count}]"));
+            let _ = writeln!(text, "{name} = [{}]", pairs.collect::<Vec<_>>().join(", "));
+        }
     }
 }
 
@@ -354,6 +415,42 @@ impl<'a> Place<'a> {
         })
     }
 
+    /// The table of what the machine adds, which need not be there.
+    fn machine(&self, table: &DeTable<'_>) -> Result<Option<MachineCosts>, LabError> {
+        let Some(machine) = table.get("machine") else { return Ok(None) };
+        let DeValue::Table(table) = machine.get_ref() else {
+            return Err(self.slip(machine.span().start, "`machine` is a table: [machine] and its keys below"));
+        };
+        self.keys(table, "key of machine", &MACHINE_KEYS)?;
+        let lengths = |key: &str| -> Result<Vec<(u64, u64)>, LabError> {
+            Ok(self.pairs(table, key)?.into_iter().map(|(ns, count)| (ns as u64, count as u64)).collect())
+        };
+        let taken = |(part, at_once): (f64, f64)| Taken { part, at_once: Duration::from_nanos(at_once as u64) };
+        Ok(Some(MachineCosts {
+            hand_over_ns: self.number(table, "hand_over_ns")?.unwrap_or(0.0),
+            taken: self.pairs(table, "taken")?.into_iter().map(taken).collect(),
+            workers: Interruptions { runs: lengths("worker_runs")?, stops: lengths("worker_stops")? },
+            dispatcher: Interruptions { runs: lengths("dispatcher_runs")?, stops: lengths("dispatcher_stops")? },
+        }))
+    }
+
+    /// Pairs of numbers; none where the key is not given.
+    fn pairs(&self, table: &DeTable<'_>, key: &str) -> Result<Vec<(f64, f64)>, LabError> {
+        let Some(value) = table.get(key) else { return Ok(Vec::new()) };
+        let wrong =
+            |start: usize| self.slip(start, &format!("`{key}` has pairs of numbers from 0, [[1000, 3]] for example"));
+        let DeValue::Array(pairs) = value.get_ref() else { return Err(wrong(value.span().start)) };
+        let pair = |pair: &Spanned<DeValue<'_>>| {
+            let start = pair.span().start;
+            let DeValue::Array(values) = pair.get_ref() else { return Err(wrong(start)) };
+            match &values.iter().filter_map(|value| number(value.get_ref())).collect::<Vec<_>>()[..] {
+                &[one, other] if values.len() == 2 => Ok((one, other)),
+                _ => Err(wrong(start)),
+            }
+        };
+        pairs.iter().map(pair).collect()
+    }
+
     fn service(
         &self,
         name: &Spanned<impl AsRef<str>>,
@@ -378,18 +475,23 @@ impl<'a> Place<'a> {
     /// A number that is not negative; none where the key is not given.
     pub(crate) fn number(&self, table: &DeTable<'_>, key: &str) -> Result<Option<f64>, LabError> {
         let Some(value) = table.get(key) else { return Ok(None) };
-        let number = match value.get_ref() {
-            DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
-            DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
-            _ => None,
-        };
-        match number {
-            Some(number) if (0.0..=LARGEST).contains(&number) => Ok(Some(number)),
-            _ => {
+        match number(value.get_ref()) {
+            Some(number) => Ok(Some(number)),
+            None => {
                 Err(self.slip(value.span().start, &format!("`{key}` takes a number from 0 to 1e12, 12.5 for example")))
             }
         }
     }
+}
+
+/// A number that is not negative.
+fn number(value: &DeValue<'_>) -> Option<f64> {
+    let number = match value {
+        DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
+        DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
+        _ => None,
+    };
+    number.filter(|number| (0.0..=LARGEST).contains(number))
 }
 
 #[cfg(test)]
@@ -412,6 +514,12 @@ mod tests {
                 ("encrypt".to_owned(), service),
                 ("fec-decode".to_owned(), CalibratedService { expansion: None, ..service }),
             ]),
+            machine: Some(MachineCosts {
+                hand_over_ns: 1480.5,
+                taken: vec![Taken { part: 0.02, at_once: Duration::from_micros(500) }],
+                workers: Interruptions { runs: vec![(4_000_000, 3)], stops: vec![(1_500, 2), (90_000, 1)] },
+                dispatcher: Interruptions::default(),
+            }),
         };
         assert_eq!(CostFile::parse("c.toml", &file.text()).unwrap(), file);
         let costs = Costs::File(file);
@@ -459,6 +567,11 @@ mod tests {
                 .starts_with("c.toml:5:15: `same_socket` is a part of the work")
         );
         assert!(slip(&format!("moves = 3\n{good}")).starts_with("c.toml:1:9: `moves` is a table"));
+        assert!(slip(&format!("{good}[machine]\nrun = 1\n")).starts_with("c.toml:5:1: no key of machine `run`"));
+        for pairs in ["3", "[3]", "[[3]]", "[[1, 2, 3]]", "[[1, -2]]"] {
+            let said = slip(&format!("{good}[machine]\ntaken = {pairs}\n"));
+            assert!(said.contains("`taken` has pairs of numbers from 0"), "{pairs}: {said}");
+        }
         assert!(slip(&good.replace("fixed_ns", "fixed")).starts_with("c.toml:3:1: no key of a service `fixed`"));
         assert!(slip(&good.replace("= 5", "= -5")).starts_with("c.toml:3:12: `fixed_ns` takes a number from 0"));
         assert!(slip(&good.replace("= 5", "= nan")).starts_with("c.toml:3:12: `fixed_ns` takes a number"));

@@ -48,6 +48,8 @@ struct Header {
     exit: Option<ExitOrder>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     split: Option<Split>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    hand_over: Time,
 }
 
 /// More clients, flows or packets than any run has.
@@ -107,6 +109,7 @@ impl Header {
             chains: options.chains.clone(),
             exit: options.exit,
             split: options.split,
+            hand_over: options.hand_over,
         }
     }
 
@@ -117,6 +120,7 @@ impl Header {
             chains: self.chains.clone(),
             exit: self.exit,
             split: self.split,
+            hand_over: self.hand_over,
         }
     }
 
@@ -153,6 +157,10 @@ impl Header {
 }
 
 /// What journals say nothing of.
+fn is_zero(time: &Time) -> bool {
+    *time == Time::ZERO
+}
+
 const fn one() -> usize {
     1
 }

@@ -14,7 +14,7 @@ use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
-use humpyard_sim::Work;
+use humpyard_sim::{Interrupted, Work};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::{Classifier, ClassifierConfig, Granularity};
 use humpyard_traffic::header::Headers;
@@ -128,6 +128,7 @@ pub(crate) fn with_setup<T>(
         chains: chains(config, ruled)?,
         exit: config.exit_order(),
         split: config.split,
+        hand_over: time(config.hand_over.unwrap_or_default()),
     };
     body(&setup, &options)
 }
@@ -178,9 +179,21 @@ pub(crate) fn cost_model(config: &RunConfig, setup: &Setup<'_>) -> Result<CostMo
     Ok(CostModel::new(setup, costs(config)?.into_iter().collect(), &stalls).with_moves(config.costs.moves()))
 }
 
-/// How packets get to the cores of a simulation.
-pub(crate) fn work(config: &RunConfig) -> Work {
-    Work { hand_over: time(config.hand_over.unwrap_or_default()), measured: None }
+/// How packets get to the cores of a simulation, and how these are interrupted.
+pub(crate) fn work(config: &RunConfig) -> Result<Work, LabError> {
+    let hand_over = time(config.hand_over.unwrap_or_default());
+    let interrupted = match (config.interrupted, config.costs.machine()) {
+        (false, _) => None,
+        (true, Some(machine)) => Some(Interrupted::new(config.cores, &machine.disturbance(), config.seed)),
+        (true, None) => {
+            return Err(LabError::option(format!(
+                "--interrupted: `{}` does not say how cores are interrupted: `humpyard calibrate --machine --output FILE` \
+                 writes costs that do",
+                config.costs
+            )));
+        }
+    };
+    Ok(Work { hand_over, interrupted, ..Work::default() })
 }
 
 /// The policies that take over on the way.

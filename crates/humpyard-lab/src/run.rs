@@ -87,7 +87,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     }
     let result = simulated(config, control, |control| {
         let pacer = parts::pacer(config, config.cores, control)?.ok_or_else(parts::no_line_rate)?;
-        Ok(Feed { pacer, source: parts::source(config)?, work: parts::work(config) })
+        Ok(Feed { pacer, source: parts::source(config)?, work: parts::work(config)? })
     })?;
     Ok(RunResult { environment: Environment::of(&result.input, &[]), ..result })
 }

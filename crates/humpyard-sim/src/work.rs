@@ -5,6 +5,8 @@ use humpyard_core::id::{CoreId, IdVec};
 use humpyard_core::mechanism::Dispatch;
 use humpyard_core::unit::Time;
 
+use crate::interruptions::Interrupted;
+
 /// How packets get to cores and what they take there; by default at once, and what the cost model says.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
@@ -12,6 +14,8 @@ pub struct Work {
     pub hand_over: Time,
     /// What was measured of each packet, which counts instead of the cost model.
     pub measured: Option<MeasuredWork>,
+    /// How cores and dispatcher are interrupted meanwhile, unless the work was measured: then that is in it.
+    pub interrupted: Option<Interrupted>,
 }
 
 /// What was measured of a packet at one hop of its chain.
@@ -71,7 +75,11 @@ impl Work {
         {
             return measured.serve(now, core, taken);
         }
-        costs.serve(now + self.hand_over, core, dispatch)
+        let Some(interrupted) = &mut self.interrupted else {
+            return costs.serve(now + self.hand_over, core, dispatch);
+        };
+        let begin = interrupted.begin(now, core, self.hand_over);
+        interrupted.serve(begin, core, costs.serve(begin, core, dispatch))
     }
 }
 

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use comfy_table::Table;
 use humpyard::lab::Costs;
 use humpyard::lab::admit::{
-    Admission, AdmitOptions, FlowVerdict, Lack, Network, Refusal, Reservation, admit as decide, parse_bit_rate,
+    Admission, AdmitOptions, FlowVerdict, Lack, Machine, Network, NodeUse, Refusal, Reservation, admit as decide,
+    parse_bit_rate,
 };
 use humpyard::mechanism::FlowOrder;
 
 use crate::arguments::{AdmitArguments, Order};
-use crate::commands::configuration::speeds;
+use crate::commands::configuration::{duration, speeds};
 use crate::commands::table::table;
 use crate::failure::Failure;
 use crate::figures::{bit_rate, counted, percent, time};
@@ -53,8 +54,21 @@ fn options(arguments: &AdmitArguments) -> Result<AdmitOptions, Failure> {
             Order::Keep => FlowOrder::Keep,
             Order::Free => FlowOrder::Free,
         },
+        machine: machine(arguments, &costs)?,
         ..AdmitOptions::new(flows, network(arguments)?, costs)
     })
+}
+
+/// What the machine adds to the work: what is told, else what was measured of it.
+fn machine(arguments: &AdmitArguments, costs: &Costs) -> Result<Machine, Failure> {
+    let mut machine = costs.machine().map_or(Machine::IDEAL, |machine| Machine::measured(machine, arguments.margin));
+    if let Some(text) = &arguments.hand_over {
+        machine.hand_over = duration("--hand-over", text)?;
+    }
+    if let Some(text) = &arguments.taken {
+        machine.taken = text.parse().map_err(|error| Failure::new(format!("--taken {error}")))?;
+    }
+    Ok(Machine { in_flight: arguments.in_flight, ..machine })
 }
 
 /// One router, or what the file of `--topology` says.
@@ -107,10 +121,10 @@ fn part(text: &str) -> Option<f64> {
 const LEGEND: &str = "\
 engines     what the flow takes of the engines of its node, cold packets as --cold says; it gets at least that under efq
 link        what its service makes of its rate
-at engines  the longest from coming in to being done, if the flow keeps to its rate and burst: burst, packet and misordering
+at engines  the longest from coming in to being done, if the flow keeps to its rate and burst: burst, packet, misordering, machine
 in all      the same with the links on the way
-burst       what it may send at once, at its rate; packet: one that was begun before, the longest of all flows
-misordering what estimates can be wrong by (equation 18, with --error)";
+burst       what it may send at once, at its rate; packet: those that an engine had before (--in-flight), the longest of all flows
+misordering what estimates can be wrong by (equation 18, with --error); machine: what it takes at once (--taken)";
 
 fn text(admission: &Admission, networked: bool) -> String {
     let mut text = format!("{}\n", flows(admission, networked));
@@ -126,9 +140,19 @@ fn text(admission: &Admission, networked: bool) -> String {
     if let [node] = &admission.nodes[..]
         && admission.admitted > 0
     {
-        text.push_str(&format!("\nThese shares: --policy efq:total={} with the weights above\n", node.total_weight));
+        text.push_str(&format!("\nThese shares: {} with the weights above\n", policy(admission, node)));
     }
     text
+}
+
+/// The options of a run in which the bounds hold.
+fn policy(admission: &Admission, node: &NodeUse) -> String {
+    let Machine { hand_over, in_flight, .. } = admission.machine;
+    let mut options = format!("--policy {}", admission.policy(node));
+    if !hand_over.is_zero() {
+        options.push_str(&format!(" --hand-over {}ns", hand_over.as_nanos()));
+    }
+    format!("{options}, live with --in-flight {in_flight},")
 }
 
 fn flows(admission: &Admission, networked: bool) -> Table {
@@ -142,6 +166,7 @@ fn flows(admission: &Admission, networked: bool) -> Table {
         "burst",
         "packet",
         "misordering",
+        "machine",
         "at engines",
         "in all",
     ];
@@ -167,10 +192,10 @@ fn row(flow: &FlowVerdict, networked: bool) -> Vec<String> {
     match (&flow.bound_ns, flow.weight) {
         (Some(bound), Some(weight)) => {
             row.push(weight.to_string());
-            let times = [bound.burst, bound.packet, bound.misordering, bound.engines, bound.total];
+            let times = [bound.burst, bound.packet, bound.misordering, bound.machine, bound.engines, bound.total];
             row.extend(times.map(time));
         }
-        _ => row.extend([""; 5].map(str::to_owned).into_iter().chain(["refused".to_owned()])),
+        _ => row.extend([""; 6].map(str::to_owned).into_iter().chain(["refused".to_owned()])),
     }
     if networked {
         row.extend([flow.node.clone().unwrap_or_default(), flow.path.join(" ")]);

@@ -76,6 +76,7 @@ fn options(arguments: &CalibrateArguments) -> Result<CalibrateOptions, Failure> 
         services: parse_services(&arguments.services).map_err(|error| Failure::new(format!("--services: {error}")))?,
         longest: Duration::from_secs_f64(seconds),
         matrix: arguments.matrix || arguments.matrix_output.is_some(),
+        machine: arguments.machine,
         seed: Seed(arguments.common.seed),
     })
 }

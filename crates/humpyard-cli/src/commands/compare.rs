@@ -22,9 +22,12 @@ pub(crate) fn compare_configuration(arguments: &CompareArguments) -> Result<(Run
     let config = if arguments.live {
         live_configuration(policies[0].clone(), arguments.workers, &arguments.traffic, &arguments.live_options)?
     } else {
-        let LiveOptions { clock, in_flight, overload, longest } = &arguments.live_options;
-        if clock.is_some() || in_flight.is_some() || overload.is_some() || longest.is_some() {
-            return Err(Failure::new("--clock, --in-flight, --overload and --for are of live runs: add --live"));
+        let LiveOptions { clock, in_flight, hand_over, overload, longest } = &arguments.live_options;
+        let given = [clock.is_some(), in_flight.is_some(), hand_over.is_some(), overload.is_some(), longest.is_some()];
+        if given.contains(&true) {
+            return Err(Failure::new(
+                "--clock, --in-flight, --hand-over, --overload and --for are of live runs: add --live",
+            ));
         }
         configuration(Host::Sim, policies[0].clone(), arguments.cores, &arguments.traffic)?
     };

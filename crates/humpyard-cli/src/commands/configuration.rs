@@ -137,6 +137,7 @@ pub(crate) fn live_configuration(
         }
     }
     config.in_flight = live.in_flight.unwrap_or(config.in_flight);
+    config.hand_over = live.hand_over.as_deref().map(|text| duration("--hand-over", text)).transpose()?;
     config.overload = live.overload.map(|overload| match overload {
         OverloadOption::Wait => Overload::Wait,
         OverloadOption::Drop => Overload::Drop,

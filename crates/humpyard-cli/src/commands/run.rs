@@ -36,6 +36,7 @@ pub(crate) fn run_configuration(arguments: &RunArguments) -> Result<RunConfig, F
 pub(crate) fn sim_configuration(arguments: &SimArguments) -> Result<RunConfig, Failure> {
     let mut config = configuration(Host::Sim, arguments.policy.parse()?, arguments.cores, &arguments.traffic)?;
     config.hand_over = arguments.hand_over.as_deref().map(|text| duration("--hand-over", text)).transpose()?;
+    config.interrupted = arguments.interrupted;
     config.journal = arguments.journal.clone();
     config.timeline = timeline(&arguments.timeline)?;
     own_files(&config)?;

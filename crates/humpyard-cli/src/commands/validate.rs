@@ -50,7 +50,8 @@ fn options(arguments: &ValidateArguments) -> Result<ValidateOptions, Failure> {
     let texts: &[&str] = if named.is_empty() { &USUAL } else { &named };
     let policies = texts.iter().map(|text| text.parse()).collect::<Result<Vec<PolicySpec>, _>>()?;
     let workers = arguments.workers.unwrap_or_else(usual_workers);
-    let live = LiveOptions { clock: None, in_flight: arguments.in_flight, overload: None, longest: None };
+    let live =
+        LiveOptions { clock: None, in_flight: arguments.in_flight, hand_over: None, overload: None, longest: None };
     let config = live_configuration(policies[0].clone(), workers, &arguments.traffic, &live)?;
     debug_assert_eq!(config.clock, Clock::Real);
     if !config.swaps.is_empty() {
@@ -105,7 +106,9 @@ fn policy(one: &PolicyValidation) -> String {
             time(line.cold_ns)
         )
     });
-    let mut said = vec![rows.to_string(), format!("Lines: {}.", lines.collect::<Vec<_>>().join("; "))];
+    let lines = lines.collect::<Vec<_>>().join("; ");
+    let taken = percent(one.taken_part);
+    let mut said = vec![rows.to_string(), format!("Lines: {lines}; interrupted for {taken} of the time.")];
     if !one.lacking.is_empty() {
         said.push(format!("The model lacks: {}.", one.lacking.join("; ")));
     }

@@ -172,7 +172,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let core = entry.core.expect("a packet must be in service to complete");
         let packet = entry.packet;
         let used = match self.unit {
-            WorkUnit::Nanoseconds => busy.as_ns(),
+            WorkUnit::Nanoseconds => (busy + self.hand_over).as_ns(),
             WorkUnit::Bytes => u64::from(packet.length),
             WorkUnit::Packets => 1,
         };

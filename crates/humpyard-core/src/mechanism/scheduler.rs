@@ -69,6 +69,9 @@ pub struct Options {
     pub exit: Option<ExitOrder>,
     /// Whether flows that are too much for one core go to several. Needs a steering policy, work in ns, and order at the exit.
     pub split: Option<Split>,
+    /// What handing a packet over takes its core beside the work, where work is time: clients are charged for it, too. Estimates
+    /// should have it in them.
+    pub hand_over: Time,
 }
 
 /// The packets, their queues, and the policies that order them.
@@ -101,6 +104,7 @@ pub struct Scheduler<S, Q, A> {
     /// Queues in which something may have changed since they were last found to have nothing for a core.
     pub(super) candidates: IdSet<QueueId>,
     pub(super) in_flight: u32,
+    pub(super) hand_over: Time,
     pub(super) limits: Limits,
     pub(super) unit: WorkUnit,
     pub(super) plan: Plan,
@@ -190,6 +194,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             packets_max: setup.packets as u64,
             candidates: IdSet::new(0),
             in_flight: 1,
+            hand_over: options.hand_over,
             limits: options.limits,
             unit: setup.unit,
             plan,

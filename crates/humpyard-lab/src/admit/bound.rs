@@ -9,7 +9,14 @@
 //! ```
 //!
 //! where V_i is the most by which a packet of flow i is off its estimate. The packet that is waited for is the longest of
-//! all, and on m engines (m - 1) / m of one more, for a packet is served by one engine and not by all together.
+//! all, and on m engines (m - 1) / m of one more, for a packet is served by one engine and not by all together. Where an engine
+//! has N packets at a time, each decision is made N - 1 packets early, so there are N of the longest.
+//!
+//! **The machine.** Of any time t that packets wait an engine has at least (1 - p) t - s for them: a server of fluctuating
+//! constraint (Goyal, Vin, Cheng. Start-time fair queueing. 1996). Where virtual time is the work that was done (`clock=work`),
+//! all of the above holds by a clock that stands still when the machine takes an engine. A flow has the share P / (1 - margin) by that
+//! clock, and p is at most the margin, so it has P by a real one: the parts at its own rate stay as they are. The others get longer by
+//! 1 / (1 - p), and s / (1 - p) comes once.
 //!
 //! Each link on the way, or behind the engines, adds a packet of the flow at its own rate and the longest of all that the link may
 //! have begun, and the time that a bit is under way: bursts are paid once (Goyal, Vin. Generalized guaranteed rate scheduling
@@ -19,7 +26,7 @@ use serde::Serialize;
 
 use super::network::Network;
 use super::route::Route;
-use super::{Need, Reservation};
+use super::{AdmitOptions, Need, Reservation};
 
 /// How long packets of a flow can take, in ns, and from what.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -30,7 +37,9 @@ pub struct Bound {
     pub packet: f64,
     /// Wrong estimates.
     pub misordering: f64,
-    /// All three: from coming in at its engines to being done there.
+    /// What the machine takes from its engines at once.
+    pub machine: f64,
+    /// All four: from coming in at its engines to being done there.
     pub engines: f64,
     /// Links on the way: packets that were begun before, its own, and the way itself.
     pub links: f64,
@@ -47,7 +56,8 @@ pub(super) struct Busy<'a> {
 }
 
 /// The bound of one flow beside all flows, of which it is one.
-pub(super) fn bound(flow: &Busy<'_>, all: &[Busy<'_>], network: &Network) -> Bound {
+pub(super) fn bound(flow: &Busy<'_>, all: &[Busy<'_>], options: &AdmitOptions) -> Bound {
+    let AdmitOptions { network, machine, .. } = options;
     let node = &network.nodes[flow.route.node];
     let (engines, speed) = (node.engines as f64, node.speed);
     let here = || all.iter().filter(|other| other.route.node == flow.route.node);
@@ -56,11 +66,14 @@ pub(super) fn bound(flow: &Busy<'_>, all: &[Busy<'_>], network: &Network) -> Bou
     let errors: f64 = here().map(|other| other.need.error_ns / speed).sum();
     let longest = here().map(|other| other.need.longest_ns / speed).fold(0.0, f64::max);
     let burst = 8e9 * flow.flow.burst_bytes / flow.flow.bandwidth_bps;
-    let packet = longest * (1.0 + (engines - 1.0) / engines);
-    let misordering = (errors - error) / engines - error / engines + error / reserved;
+    // What is done at the speed of the engines takes longer by what the machine takes of them.
+    let left = 1.0 - machine.taken.part;
+    let packet = longest * (f64::from(machine.in_flight) + (engines - 1.0) / engines) / left;
+    let misordering = ((errors - error) / engines - error / engines) / left + error / reserved;
+    let taken = machine.taken.at_once.as_nanos() as f64 / left;
     let links = links(flow, all, network);
-    let at_engines = burst + packet + misordering;
-    Bound { burst, packet, misordering, engines: at_engines, links, total: at_engines + links }
+    let at_engines = burst + packet + misordering + taken;
+    Bound { burst, packet, misordering, machine: taken, engines: at_engines, links, total: at_engines + links }
 }
 
 fn links(flow: &Busy<'_>, all: &[Busy<'_>], network: &Network) -> f64 {

@@ -8,6 +8,7 @@
 //! **Source.** The EFQ and LAP paper, section 3.3; PREDICTIVE sections 3 and 5.
 
 mod bound;
+mod machine;
 mod network;
 mod reservation;
 mod route;
@@ -22,6 +23,7 @@ use bound::{Busy, bound};
 use route::{Route, Ways, best};
 
 pub use bound::Bound;
+pub use machine::{Machine, Taken};
 pub use network::{Link, Network, Node};
 pub use reservation::{Reservation, parse_bit_rate};
 
@@ -42,6 +44,8 @@ pub struct AdmitOptions {
     pub errors: Vec<(String, f64)>,
     /// Whether a flow keeps its order, and so has one packet in service at a time.
     pub flow_order: FlowOrder,
+    /// What the machine adds to the work; nothing, unless told.
+    pub machine: Machine,
 }
 
 /// How far packets of the papers' services are from what they are estimated to take, as a part of it.
@@ -56,13 +60,48 @@ const ROUNDING: f64 = 1e-9;
 impl AdmitOptions {
     /// The defaults for these flows, here, at these costs.
     pub fn new(reservations: Vec<Reservation>, network: Network, costs: Costs) -> Self {
-        Self { reservations, network, costs, margin: 0.05, cold: 1.0, errors: Vec::new(), flow_order: FlowOrder::Keep }
+        Self {
+            reservations,
+            network,
+            costs,
+            margin: 0.05,
+            cold: 1.0,
+            errors: Vec::new(),
+            flow_order: FlowOrder::Keep,
+            machine: Machine::IDEAL,
+        }
     }
 
     fn error(&self, service: &str) -> f64 {
         let given = |name: &str| self.errors.iter().rev().find(|(known, _)| known == name).map(|&(_, error)| error);
         let usual = if service == "compress" { COMPRESS_ERROR } else { ERROR };
         given(service).or_else(|| given("")).unwrap_or(usual)
+    }
+
+    /// What handing a packet over takes an engine, in ns.
+    fn hand_over_ns(&self) -> f64 {
+        self.machine.hand_over.as_nanos() as f64
+    }
+
+    /// What a cold engine adds to a packet at most, in ns.
+    fn coldest(&self, cost: LinearCost) -> f64 {
+        if self.cold > 0.0 { cost.cold as f64 } else { 0.0 }
+    }
+
+    /// The most that a packet is charged, in times its estimate, so that no packet whose time was its own is charged less than it
+    /// took: of a packet without length, of which a cold engine makes the most. None where the machine takes nothing.
+    fn charge_most(&self) -> Result<Option<f64>, LabError> {
+        if self.machine.taken.is_nothing() {
+            return Ok(None);
+        }
+        let mut most: f64 = 1.0;
+        for flow in &self.reservations {
+            let cost = self.costs.cost(&flow.service).map_err(LabError::Option)?;
+            let (fixed, error) = (work(cost, 0.0), self.error(&flow.service));
+            let taken = fixed * (1.0 + error) + self.coldest(cost) + self.hand_over_ns();
+            most = most.max(1.0 + error).max(taken / (fixed + self.hand_over_ns()));
+        }
+        Ok(Some((most * 1e3).ceil() / 1e3))
     }
 }
 
@@ -75,6 +114,10 @@ pub struct Admission {
     pub cold: f64,
     /// What services cost.
     pub costs: String,
+    /// What the machine adds to the work.
+    pub machine: Machine,
+    /// The most that a packet may be charged, in times its estimate, `charge-most` of `efq`; none where it may be all it used.
+    pub charge_most: Option<f64>,
     /// What is reserved at each node.
     pub nodes: Vec<NodeUse>,
     /// What is reserved on each link.
@@ -85,6 +128,14 @@ pub struct Admission {
     pub admitted: usize,
     /// How many are not.
     pub refused: usize,
+}
+
+impl Admission {
+    /// The policy by which the flows of a node have what they reserved, with the weights that they are given.
+    pub fn policy(&self, node: &NodeUse) -> String {
+        let most = self.charge_most.map_or(String::new(), |most| format!(",charge-most={most}"));
+        format!("efq:total={},clock=work{most}", node.total_weight)
+    }
 }
 
 /// What is reserved at a node.
@@ -202,22 +253,25 @@ struct Need {
 }
 
 impl Need {
-    fn of(flow: &Reservation, options: &AdmitOptions) -> Result<Self, LabError> {
+    fn of(flow: &Reservation, options: &AdmitOptions, charge_most: Option<f64>) -> Result<Self, LabError> {
         let said = |said: String| LabError::option(format!("flow `{}`: {said}", flow.name));
         let cost = options.costs.cost(&flow.service).map_err(said)?;
         let expansion = options.costs.expansion(&flow.service);
-        let warm = |bytes: f64| work(cost, bytes);
-        let cold = cost.cold as f64;
-        let coldest = if options.cold > 0.0 { cold } else { 0.0 };
-        let packet_ns = warm(flow.length_bytes) + options.cold * cold;
-        let error_ns = options.error(&flow.service) * warm(flow.longest_bytes) + coldest;
+        let hand_over = options.hand_over_ns();
+        let warm = |bytes: f64| work(cost, bytes) + hand_over;
+        let mean_ns = warm(flow.length_bytes) + options.cold * cost.cold as f64;
+        // Estimates that are all off to the same side, for a machine is slower today than when they were made, are charged.
+        let packet_ns = charge_most.map_or(mean_ns, |most| mean_ns.max(most * warm(flow.length_bytes)));
+        let own = options.error(&flow.service) * work(cost, flow.longest_bytes) + options.coldest(cost);
+        // A packet that was interrupted may be charged as much as any.
+        let error_ns = charge_most.map_or(own, |most| (most - 1.0) * warm(flow.longest_bytes));
         let bits = |bytes: f64| [8.0 * bytes, 8.0 * bytes * expansion];
         Ok(Self {
             engines: flow.packets_per_second() * packet_ns / 1e9,
             rates: [flow.bandwidth_bps, flow.bandwidth_bps * expansion],
             packet_ns,
             packet_bits: bits(flow.length_bytes),
-            longest_ns: warm(flow.longest_bytes) + error_ns,
+            longest_ns: warm(flow.longest_bytes) + own,
             error_ns,
             longest_bits: bits(flow.longest_bytes),
         })
@@ -259,6 +313,7 @@ impl Decided<'_> {
 /// What is reserved so far.
 struct Reserved<'a> {
     options: &'a AdmitOptions,
+    charge_most: Option<f64>,
     /// From which node to which each link goes.
     ends: Vec<(usize, usize)>,
     engines: Vec<f64>,
@@ -266,10 +321,10 @@ struct Reserved<'a> {
 }
 
 impl<'a> Reserved<'a> {
-    fn new(options: &'a AdmitOptions) -> Self {
+    fn new(options: &'a AdmitOptions, charge_most: Option<f64>) -> Self {
         let Network { nodes, links, .. } = &options.network;
         let ends = links.iter().map(|link| (link.from, link.to)).collect();
-        Self { options, ends, engines: vec![0.0; nodes.len()], links: vec![0.0; links.len()] }
+        Self { options, charge_most, ends, engines: vec![0.0; nodes.len()], links: vec![0.0; links.len()] }
     }
 
     fn node(&self, node: usize) -> &Node {
@@ -368,7 +423,7 @@ impl<'a> Reserved<'a> {
 
     /// Admits a flow, if there is room, or says why not.
     fn decide<'f>(&mut self, flow: &'f Reservation) -> Result<Decided<'f>, LabError> {
-        let (need, ends) = (Need::of(flow, self.options)?, ends(flow, &self.options.network)?);
+        let (need, ends) = (Need::of(flow, self.options, self.charge_most)?, ends(flow, &self.options.network)?);
         let outcome = match self.route(&need, ends, true) {
             Some(route) => {
                 self.engines[route.node] += need.engines / self.node(route.node).speed;
@@ -410,7 +465,7 @@ impl<'a> Reserved<'a> {
                     weight: Some((share * TOTAL_WEIGHT).ceil().max(1.0) as u32),
                     node: Some(self.node(route.node).name.clone()),
                     path: self.path(*from, route),
-                    bound_ns: Some(bound(&Busy { flow, need, route }, all, &self.options.network)),
+                    bound_ns: Some(bound(&Busy { flow, need, route }, all, self.options)),
                     ..verdict
                 }
             }
@@ -460,7 +515,9 @@ pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
             flows[twice].name
         )));
     }
-    let mut reserved = Reserved::new(options);
+    options.machine.taken.check(options.margin)?;
+    let charge_most = options.charge_most()?;
+    let mut reserved = Reserved::new(options, charge_most);
     let decided: Vec<Decided<'_>> = flows.iter().map(|flow| reserved.decide(flow)).collect::<Result<_, _>>()?;
     let busy: Vec<Busy<'_>> = decided.iter().filter_map(Decided::busy).collect();
     let flows: Vec<FlowVerdict> = decided.iter().map(|decided| reserved.verdict(decided, &busy)).collect();
@@ -473,6 +530,8 @@ pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
         margin: options.margin,
         cold: options.cold,
         costs: options.costs.to_string(),
+        machine: options.machine,
+        charge_most,
         nodes: reserved.nodes(weight),
         links: reserved.links(),
         admitted,

@@ -7,6 +7,7 @@
 //! touched, and after a packet of another service.
 
 mod fit;
+mod machine;
 mod matrix;
 mod packets;
 mod page;
@@ -29,7 +30,7 @@ use serde::Serialize;
 pub use fit::LineFit;
 pub use matrix::{HANDED_OVER, Matrix};
 
-use crate::costs::{CalibratedService, CostFile};
+use crate::costs::{CalibratedService, CostFile, MachineCosts};
 use crate::parts::TYPICAL_BYTES;
 use crate::topology::{CoreTree, PACKET_NS};
 use crate::{Environment, LabError};
@@ -71,6 +72,8 @@ pub struct CalibrateOptions {
     pub longest: Duration,
     /// Whether the ways between cores are measured.
     pub matrix: bool,
+    /// Whether it is measured what the machine adds to the work.
+    pub machine: bool,
     /// Where the payloads of the packets come from.
     pub seed: Seed,
 }
@@ -93,6 +96,8 @@ pub struct Calibration {
     pub switch_upper_ns: Option<f64>,
     /// The ways between cores; none where they were not asked for.
     pub matrix: Option<Matrix>,
+    /// What the machine adds to the work; none where that was not asked for.
+    pub machine: Option<MachineCosts>,
     /// Where it was measured.
     pub environment: Environment,
 }
@@ -241,11 +246,17 @@ pub fn calibrate(
     let pairs = if options.matrix { allowed.len() * allowed.len().saturating_sub(1) / 2 } else { 0 };
     let count = options.services.len();
     let each = TURNS as usize * LENGTHS.len() + EVICTED.len() + entries().len();
-    let mut steps = Steps::new(1 + count * each + pairs, stop, tell);
-    // A matrix takes a fifth.
-    let share = if pairs > 0 && count > 0 { 0.8 } else { 1.0 };
+    let machine_steps = if options.machine { 2 } else { 0 };
+    let mut steps = Steps::new(1 + count * each + pairs + machine_steps, stop, tell);
+    // A matrix takes a fifth, and the machine a fourth of the rest.
+    let rest = if pairs > 0 && count > 0 { 0.8 } else { 1.0 };
     let matrix = match options.matrix {
-        true => Some(matrix::measure(&allowed, options.longest.mul_f64(1.01 - share), &mut steps)?),
+        true => Some(matrix::measure(&allowed, options.longest.mul_f64(1.01 - rest), &mut steps)?),
+        false => None,
+    };
+    let share = if options.machine && count > 0 { rest * 0.75 } else { rest };
+    let machine = match options.machine {
+        true => Some(machine::measure(options.seed, options.longest.mul_f64(rest / 4.0), &mut steps)?),
         false => None,
     };
     let services = {
@@ -260,6 +271,7 @@ pub fn calibrate(
         switch_upper_ns: worst.reduce(f64::max),
         services,
         matrix,
+        machine,
         environment: Environment::of("", &[seat]),
         wall_ns: started.elapsed().as_nanos() as u64,
     })
@@ -482,6 +494,7 @@ impl Calibration {
             switch_upper_ns: self.switch_upper_ns,
             moves: MovePenalties::NONE,
             services: self.services.iter().map(cost).collect::<BTreeMap<_, _>>(),
+            machine: self.machine.clone(),
         }
     }
 
@@ -538,6 +551,7 @@ mod tests {
             services: parse_services("forward,decrypt").unwrap(),
             longest: Duration::ZERO,
             matrix: false,
+            machine: false,
             seed: Seed(1),
         };
         let mut told = Vec::new();

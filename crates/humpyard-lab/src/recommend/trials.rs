@@ -136,7 +136,7 @@ impl<'a> Trials<'a> {
                 Part::Block(block, of) => self.recorded.block(block, of),
             };
             let pacer = self.recorded.pacer(&config, self.stretch, trial.load)?;
-            Ok(Feed { pacer, source: Box::new(playback), work: parts::work(&config) })
+            Ok(Feed { pacer, source: Box::new(playback), work: parts::work(&config)? })
         })?;
         if result.interrupted || self.stop.load(Ordering::Relaxed) {
             return Err(LabError::option("interrupted before the search was over: there is nothing to recommend"));

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use humpyard_core::cost::MovePenalties;
+use humpyard_core::cost::{LinearCost, MovePenalties};
+use humpyard_core::measure::Histogram;
 use humpyard_core::unit::Time;
+use humpyard_sim::{Disturbance, Interruptions};
 
 use super::recorder::{Record, Served};
+use crate::LabError;
 use crate::calibrate::LineFit;
 use crate::config::RunConfig;
 use crate::costs::{CalibratedService, CostFile};
 
 /// The line goes through the mean times of so many groups of lengths.
 const GROUPS: usize = 8;
-/// A packet that took so many times the median of its group was interrupted: the line is that of the work.
-const INTERRUPTED: u64 = 20;
+/// What takes so much longer than it should, and at least as long again, was interrupted: lines are those of the work. In ns.
+const INTERRUPTION: u64 = 10_000;
 
 /// Fewer cold packets say nothing.
 const FEW: usize = 16;
@@ -34,6 +37,7 @@ pub(super) fn costs(config: &RunConfig, record: &Record) -> CostFile {
         switch_upper_ns: None,
         moves: MovePenalties::NONE,
         services,
+        machine: None,
     }
 }
 
@@ -47,7 +51,8 @@ fn line(served: &[&Served]) -> CalibratedService {
     let group = |group: usize| {
         let of = &warm[warm.len() * group / GROUPS..warm.len() * (group + 1) / GROUPS];
         let times = sorted(of.iter().map(|&(_, busy)| busy));
-        let most = INTERRUPTED * quantile(&times, 0.5).max(1);
+        let median = quantile(&times, 0.5);
+        let most = median + median.max(INTERRUPTION);
         let kept: Vec<u64> = times.into_iter().take_while(|&busy| busy <= most).collect();
         let mean = |sum: f64, count: usize| sum / count.max(1) as f64;
         let length = mean(of.iter().map(|&(length, _)| f64::from(length)).sum(), of.len());
@@ -71,6 +76,58 @@ pub(super) fn hand_over(record: &Record) -> Time {
     Time::from_ns(quantile(&waits, 0.5))
 }
 
+/// What each service of a run takes.
+pub(super) fn lines(config: &RunConfig) -> Result<Vec<LinearCost>, LabError> {
+    crate::parts::costs(config)
+}
+
+/// What interrupted a worker, by a time that goes on in one of its states alone.
+#[derive(Clone, Default)]
+struct Stops {
+    runs: Histogram,
+    stops: Histogram,
+    /// How long it has run since.
+    ran: u64,
+}
+
+impl Stops {
+    /// It was to be so long in this state, and was it for so long.
+    fn add(&mut self, should: u64, took: u64, stop_from: u64) {
+        let longer = took.saturating_sub(should);
+        if longer < stop_from.max(INTERRUPTION) {
+            self.ran += took;
+            return;
+        }
+        self.ran += should;
+        self.runs.record(self.ran);
+        self.stops.record(longer);
+        self.ran = 0;
+    }
+
+    /// What was found; the last run was cut off by the end, and counts all the same: else who is seldom interrupted would be more often.
+    fn found(mut self) -> Interruptions {
+        self.runs.record(self.ran);
+        Interruptions { runs: self.runs.counts(), stops: self.stops.counts() }
+    }
+}
+
+/// How workers were interrupted, at work and when a packet was there for an idle one: what each took longer than it should. What
+/// interrupted the dispatcher is in the times at which packets reached it.
+pub(super) fn disturbance(record: &Record, lines: &[LinearCost], hand_over: Time, cores: usize) -> Disturbance {
+    let (mut at_work, mut idle) = (Stops::default(), Stops::default());
+    let mut before = vec![record.begun(); cores];
+    for served in &record.served {
+        let (wait, busy) = (served.wait.as_ns(), served.busy.as_ns());
+        let there = served.finished.as_ns().saturating_sub(busy + wait);
+        let without = there.saturating_sub(before[served.core].as_ns());
+        before[served.core] = served.finished;
+        idle.add(without + hand_over.as_ns(), without + wait, 0);
+        let should = lines[served.service].total(served.length, served.cold);
+        at_work.add(should, busy, should);
+    }
+    Disturbance { at_work: at_work.found(), idle: idle.found(), dispatcher: Interruptions::default() }
+}
+
 /// From the least to the greatest.
 pub(super) fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut values: Vec<u64> = values.collect();
@@ -89,7 +146,16 @@ mod tests {
     use super::*;
 
     fn served(length: u32, cold: bool, busy: u64) -> Served {
-        Served { service: 0, length, cold, busy: Time::from_ns(busy), wait: Time::ZERO, was_idle: true }
+        Served {
+            core: 0,
+            finished: Time::ZERO,
+            service: 0,
+            length,
+            cold,
+            busy: Time::from_ns(busy),
+            wait: Time::ZERO,
+            was_idle: true,
+        }
     }
 
     #[test]
@@ -101,6 +167,30 @@ mod tests {
         let line = line(&all.iter().collect::<Vec<_>>());
         assert!((line.fixed_ns - 100.0).abs() < 2.0 && (line.per_byte_ns - 0.5).abs() < 0.01, "{line:?}");
         assert!((line.cold_ns - 70.0).abs() < 3.0, "{line:?}");
+    }
+
+    #[test]
+    fn what_takes_longer_than_it_should_was_interrupted() {
+        let mut record = Record::new(1, 0);
+        let at = |finished, wait, busy| {
+            let time = Time::from_ns;
+            Served { finished: time(finished), wait: time(wait), ..served(100, false, busy) }
+        };
+        // Interrupted for 50 us at work, up to 100 us; then 20 us before a packet, up to 200 us.
+        record.served = vec![at(10_000, 500, 1_000), at(100_000, 500, 51_000), at(201_000, 20_500, 1_000)];
+        let lines = [LinearCost { fixed: 1_000, per_byte_milli: 0, cold: 0 }];
+        let found = disturbance(&record, &lines, Time::from_ns(500), 1);
+        let counts = |lengths: &[u64]| {
+            let mut counts = Histogram::new();
+            lengths.iter().for_each(|&length| counts.record(length));
+            counts.counts()
+        };
+        assert_eq!(found.at_work, Interruptions { runs: counts(&[2_000, 1_000]), stops: counts(&[50_000]) });
+        // Idle for 9,000, 39,000 and 79,500, the last 20,000 before it, which was stopped.
+        assert_eq!(
+            found.idle,
+            Interruptions { runs: counts(&[9_000 + 39_000 + 79_500 + 500, 0]), stops: counts(&[20_000]) }
+        );
     }
 
     #[test]

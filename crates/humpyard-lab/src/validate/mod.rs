@@ -1,8 +1,8 @@
 //! Whether the simulator is true: a policy runs live, what was measured of it is given to the simulator, and the two are compared.
 //!
 //! The simulator hears of two things alone: when each packet reached the scheduler, and what it took. Once as it was measured, packet
-//! by packet, so that every difference is the model's; once by a straight line for each service, as `sim` has it, so that what is
-//! different then is the line's.
+//! by packet, so that every difference is the model's; once by a straight line for each service, as `sim` has it, with interruptions drawn
+//! from those that were measured, so that what is different then is theirs.
 
 mod fit;
 mod page;
@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use humpyard_core::unit::Time;
 use humpyard_policies::spec::PolicySpec;
-use humpyard_sim::Work;
+use humpyard_sim::{Disturbance, Interrupted, Work};
 use humpyard_traffic::pace::{Pace, Pacer};
 use serde::Serialize;
 
@@ -72,6 +72,8 @@ pub struct PolicyValidation {
     pub line: Vec<ServiceLine>,
     /// From when a packet came to an idle core until that began, live: median, in ns.
     pub hand_over_ns: u64,
+    /// The part of the time of cores at work that interruptions take by line.
+    pub taken_part: f64,
     /// What the model does not have, with what was measured of it.
     pub lacking: Vec<String>,
 }
@@ -185,14 +187,21 @@ fn validate_policy(
         ..config.clone()
     };
     let replayed = simulate(&sim, &accepted, Work { measured: Some(record.work.clone()), ..Work::default() }, control)?;
-    let lined = RunConfig { costs: lines.clone().map_or_else(|| config.costs.clone(), Costs::File), ..sim };
-    let by_line = simulate(&lined, &accepted, Work { hand_over, ..Work::default() }, control)?;
+    let lined = RunConfig { costs: lines.clone().map_or_else(|| config.costs.clone(), Costs::File), ..sim.clone() };
+    let disturbance = match config.costs.machine() {
+        _ if !by_costs => fit::disturbance(&record, &fit::lines(&lined)?, hand_over, sim.cores),
+        Some(machine) => machine.disturbance(),
+        None => Disturbance::default(),
+    };
+    let interrupted = Some(Interrupted::new(sim.cores, &disturbance, sim.seed));
+    let by_line = simulate(&lined, &accepted, Work { hand_over, interrupted, ..Work::default() }, control)?;
     Ok(PolicyValidation {
         policy: config.policy.to_string(),
         packets: result.packets.processed,
         figures: compared(&live, &replayed, &by_line),
         line: services(&lined)?,
         hand_over_ns: hand_over.as_ns(),
+        taken_part: disturbance.at_work.part(),
         lacking: lacking(&result, &record, &live),
     })
 }

@@ -13,6 +13,8 @@ use serde::Serialize;
 /// A packet at one hop, as it was served.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Served {
+    pub(super) core: usize,
+    pub(super) finished: Time,
     pub(super) service: usize,
     pub(super) length: u32,
     pub(super) cold: bool,
@@ -61,7 +63,7 @@ pub struct Observed {
 }
 
 impl Record {
-    fn new(cores: usize, packets: usize) -> Self {
+    pub(super) fn new(cores: usize, packets: usize) -> Self {
         Self {
             reached: Vec::with_capacity(packets),
             accepted: Vec::with_capacity(packets),
@@ -75,6 +77,11 @@ impl Record {
             ended: Time::ZERO,
             completed: 0,
         }
+    }
+
+    /// When the first packet reached the scheduler.
+    pub(super) fn begun(&self) -> Time {
+        self.begun.unwrap_or(self.ended)
     }
 
     /// The figures, with the order of the run.
@@ -101,7 +108,8 @@ impl Record {
         let wait = began.since(there.max(before).min(began));
         self.work.add(packet.hop, packet.sequence, Taken { wait, busy });
         let (service, length) = (packet.service.index(), packet.length);
-        self.served.push(Served { service, length, cold, busy, wait, was_idle: before <= there });
+        let core = core.index();
+        self.served.push(Served { core, finished, service, length, cold, busy, wait, was_idle: before <= there });
         self.busy += u128::from(busy.as_ns());
         if completed.onward.is_none() {
             self.completed += 1;

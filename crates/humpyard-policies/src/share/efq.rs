@@ -24,17 +24,20 @@
 //! fairer. When all are idle, nobody owes or is owed. Ties go to the lower id, whatever the start tags. With `clock=work`
 //! virtual time grows by the work done, estimated at dispatch and corrected at completion: then a head that was due may
 //! be served though virtual time went back. Without `charge-cold` a packet that went to a core which had another service
-//! before it is charged at most its estimate, which is for a warm core. A new weight holds for the packets in service too.
+//! before it is charged at most its estimate, which is for a warm core. `charge-most` bounds what anybody is charged, so that a
+//! client whose packet was interrupted does not have to give back the time that the machine took. A new weight holds for the packets in service too.
 //! All cores that take packets from the queue are one pool; where each is to be shared by itself, steering gives each core a
 //! queue of its own: `steer=hrw/share=efq`.
 
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
 use core::cmp::Ordering;
 
 use humpyard_core::choice;
 use humpyard_core::id::{ClientId, CoreId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, ParameterValue, Policy, Promise, Setup, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::tag::{Divisor, ExactTag, Tag};
@@ -68,6 +71,34 @@ params! {
         /// What heads are believed to take when clients are ordered: `mean` is the estimate, `median` what half of the packets of
         /// the service stay below. They differ where few packets take very long; what is charged is the same.
         order: Order = Order::Mean;
+        /// The most that a packet is charged, in times its estimate: what it takes longer is the machine's, which was doing
+        /// something else. `all` charges whatever it took.
+        charge_most: Most = Most::All;
+    }
+}
+
+/// The most that a packet is charged.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+pub enum Most {
+    /// Whatever it used.
+    All,
+    /// So many times its estimate.
+    Times(f64),
+}
+
+impl ParameterValue for Most {
+    const ACCEPTS: &'static str = "`all` or a number from 1 to 1000";
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "all" => Some(Self::All),
+            _ => text.parse().ok().filter(|times| (1.0..=1e3).contains(times)).map(Self::Times),
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            Self::All => "all".to_owned(),
+            Self::Times(times) => times.to_string(),
+        }
     }
 }
 
@@ -164,6 +195,8 @@ pub struct Efq {
     virtual_time: VirtualTime,
     eligible: bool,
     charge_cold: bool,
+    /// The most that a packet is charged, in thousandths of its estimate; none is what it used.
+    charge_most: Option<u64>,
     /// What the median packet of each service has used of its estimate; empty where nobody asks.
     medians: IdVec<ServiceId, Median>,
     /// The greatest finish tag of all.
@@ -191,7 +224,7 @@ impl Build for Efq {
         complexity: "O(log n)",
     };
     const VARIANTS: &'static [&'static str] =
-        &["clock=work,charge-cold=false", "total=7", "eligible=false", "order=median"];
+        &["clock=work,charge-cold=false", "total=7", "eligible=false", "order=median", "clock=work,charge-most=1.25"];
 
     fn new(params: &EfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let total = match params.total {
@@ -211,6 +244,10 @@ impl Build for Efq {
             virtual_time: VirtualTime::new(Self::INFO.name, params.clock, total, setup)?,
             eligible: params.eligible,
             charge_cold: params.charge_cold,
+            charge_most: match params.charge_most {
+                Most::All => None,
+                Most::Times(times) => Some((times * 1e3) as u64),
+            },
             medians: IdVec::from_fn(medians, |_| Median(Median::ONE)),
             finish_max: 0,
             early: Tournament::new(setup.clients, setup.ties),
@@ -274,7 +311,8 @@ impl Share for Efq {
 
     fn on_completion(&mut self, _: Time, core: CoreId, id: ClientId, sent: &Packet, used: Work) {
         let cold = !self.charge_cold && self.cores[core].complete();
-        let charged = if cold { used.min(sent.estimate) } else { used };
+        let most = if cold { Some(1000) } else { self.charge_most };
+        let charged = most.map_or(used, |most| used.min(times(sent.estimate, most)));
         if self.medians.get(sent.service).is_some() {
             self.medians[sent.service].learn(charged, sent.estimate);
         }
@@ -396,6 +434,12 @@ impl Efq {
     }
 }
 
+/// So many thousandths of an estimate.
+fn times(estimate: Work, permille: u64) -> Work {
+    let work = u128::from(estimate) * u128::from(permille) / 1000;
+    Work::try_from(work).unwrap_or(Work::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -414,8 +458,14 @@ mod tests {
     use humpyard_core::unit::WorkUnit;
     use humpyard_testkit::{Event, History, Player, Shape};
 
-    const EFQ: EfqParams =
-        EfqParams { clock: Clock::Auto, total: Auto::Auto, eligible: true, charge_cold: true, order: Order::Mean };
+    const EFQ: EfqParams = EfqParams {
+        clock: Clock::Auto,
+        total: Auto::Auto,
+        eligible: true,
+        charge_cold: true,
+        order: Order::Mean,
+        charge_most: Most::All,
+    };
     const CORE: CoreId = CoreId(0);
 
     /// A packet that comes at the start: its client, its estimate and what it uses.

@@ -2,6 +2,7 @@
 
 mod live;
 mod simulated;
+mod taken;
 mod traffic;
 
 use super::predictive::PAPER;

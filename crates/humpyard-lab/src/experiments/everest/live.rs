@@ -250,6 +250,7 @@ fn configuration(policy: &str) -> Result<RunConfig, LabError> {
         switch_upper_ns: None,
         moves: MovePenalties::NONE,
         services: DETECTORS.iter().map(cost).collect::<BTreeMap<_, _>>(),
+        machine: None,
     });
     Ok(config)
 }

@@ -344,6 +344,7 @@ fn costs(services: &[Service], scale: f64) -> CostFile {
         switch_upper_ns: None,
         moves: humpyard_core::cost::MovePenalties::NONE,
         services: services.iter().map(service).collect::<BTreeMap<_, _>>(),
+        machine: None,
     }
 }
 

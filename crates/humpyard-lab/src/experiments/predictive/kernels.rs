@@ -123,7 +123,7 @@ const COLD_BYTES: u32 = 512;
 fn measure(scale: Scale, seed: Seed) -> Result<Calibration, LabError> {
     let longest = Duration::from_secs(scale.pick(5, 24));
     let services = parse_services(&NAMES.join(","))?;
-    let options = CalibrateOptions { services, longest, matrix: false, seed };
+    let options = CalibrateOptions { services, longest, matrix: false, machine: false, seed };
     calibrate(&options, &AtomicBool::new(false), &mut |_, _, _| ())
 }
 
