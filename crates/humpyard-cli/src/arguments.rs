@@ -390,8 +390,8 @@ pub(crate) struct LiveOptions {
     /// Packets handed to a worker and not yet done, at most [default: 32, by a virtual clock 1]
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) in_flight: Option<u32>,
-    /// What it takes a worker to be handed a packet, beside the work: clients are charged for it, too, and estimates have it in them
-    /// [default: 0ns]
+    /// What it takes a core to be handed a packet, beside the work: clients are charged for it, and estimates have it in them. A
+    /// simulation takes as long, and hands up to 32 packets to a core ahead, as live [default: no time; simulated, one at a time]
     #[arg(long, value_name = "TIME")]
     pub(crate) hand_over: Option<String>,
     /// What to do when the buffer is full [default: wait at line rate, else drop]
@@ -526,8 +526,8 @@ pub(crate) struct SimArguments {
     /// Simulated cores
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16_384))]
     pub(crate) cores: u16,
-    /// What it takes to hand a packet to an idle core, to which up to 32 are then handed ahead, as live; clients are charged for it, too
-    /// [default: no time, one at a time]
+    /// What it takes a core to be handed a packet, beside the work: clients are charged for it, and estimates have it in them. A
+    /// simulation takes as long, and hands up to 32 packets to a core ahead, as live [default: no time; simulated, one at a time]
     #[arg(long, value_name = "TIME")]
     pub(crate) hand_over: Option<String>,
     /// Interrupt cores and dispatcher as they were on the machine that --costs were measured on (`calibrate --machine`)

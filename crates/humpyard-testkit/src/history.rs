@@ -97,6 +97,7 @@ impl History {
             chains: self.chains.clone(),
             exit: self.exit,
             split: self.split,
+            ..Options::default()
         }
     }
 

@@ -21,7 +21,7 @@ fn contents(said: &Validation, command: &str) -> Markup {
         }
         p {
             "The simulator hears of when each packet reached the scheduler, and of what it took: as it was measured, packet by packet; and by \
-             a straight line for each service."
+             a straight line for each service, with interruptions drawn from those of the run."
         }
         @for one in &said.policies {
             section {

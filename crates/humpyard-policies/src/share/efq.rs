@@ -789,8 +789,8 @@ mod tests {
     }
 
     /// What a packet is charged that was estimated as 10 and used 25, on a core that had another service before, or the same.
-    fn charged(charge_cold: bool, cold: bool) -> Tag {
-        let mut efq = Efq::new(&EfqParams { charge_cold, ..EFQ }, &setup(1, 1, &[])).unwrap();
+    fn charged(params: &EfqParams, cold: bool) -> Tag {
+        let mut efq = Efq::new(params, &setup(1, 1, &[])).unwrap();
         let mut finish = 0;
         for service in [ServiceId(1), ServiceId(u16::from(!cold))] {
             let sent = Packet { estimate: 10, service, ..Packet::default() };
@@ -808,8 +808,23 @@ mod tests {
 
     #[test]
     fn what_a_cold_core_adds_may_be_free() {
-        assert_eq!([true, false].map(|cold| charged(true, cold)), [25, 25]);
-        assert_eq!([true, false].map(|cold| charged(false, cold)), [10, 25]);
+        assert_eq!([true, false].map(|cold| charged(&EFQ, cold)), [25, 25]);
+        let free = EfqParams { charge_cold: false, ..EFQ };
+        assert_eq!([true, false].map(|cold| charged(&free, cold)), [10, 25]);
+    }
+
+    #[test]
+    fn nobody_is_charged_more_than_the_most() {
+        for (times, expected) in [(1.0, 10), (1.5, 15), (2.5, 25), (3.0, 25)] {
+            let params = EfqParams { charge_most: Most::Times(times), ..EFQ };
+            assert_eq!(charged(&params, false), expected, "{times}");
+        }
+        let free = EfqParams { charge_cold: false, charge_most: Most::Times(1.5), ..EFQ };
+        assert_eq!([true, false].map(|cold| charged(&free, cold)), [10, 15]);
+        for (text, most) in [("all", Some(Most::All)), ("1.25", Some(Most::Times(1.25))), ("0.5", None), ("x", None)] {
+            assert_eq!(Most::parse(text), most);
+            assert!(most.is_none_or(|most| most.show() == text));
+        }
     }
 
     /// Nine of ten packets use half of their estimate, one 5.5 times as much: the mean is right, and the order goes by the median.
