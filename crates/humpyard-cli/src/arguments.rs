@@ -467,6 +467,9 @@ pub(crate) struct RunArguments {
     /// Worker threads; 0 does everything on one thread
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) workers: u16,
+    /// Dispatchers, among which the workers are divided: each has all packets of some connections, and a scheduler of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) dispatchers: u16,
     /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), `-`, null:, or an interface (iface:NAME). What comes
     /// by nfqueue:NUMBER leaves by it
     #[arg(long, value_name = "DST", default_value = "null:")]

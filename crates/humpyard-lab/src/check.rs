@@ -20,6 +20,7 @@ use crate::parts;
 use crate::result::RunResult;
 use crate::rule::{Ruled, service_name};
 use crate::run::{Control, clock, factories, refuse_link, services};
+use crate::several;
 use crate::topology::TopologyChoice;
 
 /// What was found out about a run that can be.
@@ -57,6 +58,7 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         Host::Sim => services(config)?,
     };
     refuse_link(config)?;
+    several::refuse(config)?;
     let classifier = parts::classifier(config)?;
     parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {
         let (_, records) = parts::measured(config, setup, options)?;
@@ -68,6 +70,9 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         }
         Ok(())
     })?;
+    if config.dispatchers > 1 {
+        several::apart(config)?;
+    }
     if config.host == Host::Sim && config.rate == Rate::Line {
         return Err(parts::no_line_rate());
     }

@@ -273,6 +273,9 @@ pub struct RunConfig {
     pub policy: PolicySpec,
     /// Cores in the simulator; worker threads in a live run, where 0 does everything on one thread.
     pub cores: usize,
+    /// Dispatchers, among which the workers are divided: each is a data plane of its own, for some of the connections. Live, in
+    /// real time.
+    pub dispatchers: usize,
     /// Which cores are near each other; none is as on this machine in real time, else all the same.
     pub topology: Option<TopologyChoice>,
     /// Contexts of each processing element: so many cores in a row take turns computing.
@@ -370,6 +373,7 @@ impl RunConfig {
             quarantine: None,
             policy,
             cores: 2,
+            dispatchers: 1,
             topology: None,
             contexts: 1,
             services_per_core: 1,
@@ -562,6 +566,9 @@ impl RunConfig {
             ("warmup", format!("{}ns", self.warm_up.as_nanos())),
             ("weights", list(&mut self.weights.iter().map(|weight| weight.get().to_string()))),
         ]);
+        if self.dispatchers > 1 {
+            options.insert("dispatchers", self.dispatchers.to_string());
+        }
         if let Some(link) = &self.link {
             options.insert("link", show_link(link));
         }

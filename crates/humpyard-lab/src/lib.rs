@@ -28,6 +28,7 @@ pub mod report;
 mod result;
 mod rule;
 mod run;
+mod several;
 mod split;
 pub mod statistics;
 pub mod timeline;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use humpyard_core::measure::{Histogram, Summary};
 use humpyard_core::mechanism::{Account, DropReason, ExitAccount, SplitAccount};
-use humpyard_runtime::{HardwareCounts, ThreadCounts};
+use humpyard_runtime::{HardwareCounts, OutAccount, ThreadCounts};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::pace::ClockJumps;
 use humpyard_traffic::sink::Sent;
@@ -28,12 +28,18 @@ pub struct RunResult {
     pub seed: u64,
     /// Simulated cores, or worker threads (0: the dispatcher did the work).
     pub cores: usize,
+    /// Dispatchers; left out where there is one.
+    #[serde(skip_serializing_if = "is_one")]
+    pub dispatchers: usize,
     /// Everything else that was asked for, as on the command line.
     pub options: BTreeMap<&'static str, String>,
     /// The unit of work, and so of the service errors.
     pub unit: &'static str,
     /// What became of every packet.
     pub packets: PacketCounts,
+    /// By dispatcher, what became of its packets; left out where there is one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dispatchers_detail: Vec<DispatcherResult>,
     /// What the interfaces counted; empty where packets came from and went elsewhere.
     pub ports: PortCounts,
     /// Flows seen.
@@ -62,10 +68,29 @@ pub struct RunResult {
     /// Whether the timeline ends before the run, at a limit.
     #[serde(skip)]
     pub timeline_cut: bool,
+    /// What does not add up between the threads of several dispatchers; none if nothing is lost.
+    #[serde(skip)]
+    pub unaccounted: Option<String>,
     /// Real times: different in every run.
     pub measured: Measured,
     /// Where the run took place.
     pub environment: Environment,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes what it asks about by reference")]
+const fn is_one(count: &usize) -> bool {
+    *count == 1
+}
+
+/// The part of one of several dispatchers.
+#[derive(Clone, Debug, Serialize)]
+pub struct DispatcherResult {
+    /// Its workers: as many of `cores_detail`, behind those of the dispatchers before.
+    pub workers: usize,
+    /// What became of its packets. What an interface did not take counts as forwarded here, for nobody tells whose it was.
+    pub packets: PacketCounts,
+    /// Flows that it saw.
+    pub flows: u64,
 }
 
 /// What became of every packet. `in = processed + held + sum(dropped)`, and
@@ -164,6 +189,19 @@ impl PacketCounts {
             consumed: 0,
             held_out: 0,
             dropped_out: BTreeMap::new(),
+        }
+    }
+
+    /// With the account of what went out.
+    pub(crate) fn with_out(self, out: &OutAccount) -> Self {
+        Self {
+            processed: out.processed,
+            forwarded: out.forwarded,
+            generated: out.generated,
+            consumed: out.consumed,
+            held_out: out.held,
+            dropped_out: out.dropped().map(|(reason, count)| (reason.name(), count)).collect(),
+            ..self
         }
     }
 

@@ -6,13 +6,17 @@ use std::sync::mpsc;
 use std::thread;
 
 use humpyard_core::id::{Id, ServiceId};
-use humpyard_core::measure::{Histogram, Observer, Summary};
+use humpyard_core::measure::{Histogram, Measurements, Observer, SameClient, Summary};
+use humpyard_core::mechanism::{Account, ExitAccount, SplitAccount};
 use humpyard_core::name::Named;
 use humpyard_core::policy::Setup;
-use humpyard_runtime::{Live, Overload, Watched, watch};
+use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+use humpyard_runtime::{Input, Live, Outcome, Overload, Part, Several, Watched, watch};
 use humpyard_services::pass::Pass;
 use humpyard_services::{Factory, prepare};
 use humpyard_sim::{Simulation, Work};
+use humpyard_traffic::Spread;
+use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::source::Source;
 use humpyard_wire::Ports;
@@ -24,7 +28,10 @@ use crate::link::{LinkResult, link};
 use crate::metrics::{About, Endpoint, Serving};
 use crate::parts::{self, AnyMeasured};
 use crate::reload::{self, Reload};
-use crate::result::{Damage, ExitCounts, Hardware, Measured, PacketCounts, Panic, PortCounts, RunResult, SplitCounts};
+use crate::result::{
+    Damage, DispatcherResult, ExitCounts, Hardware, Measured, PacketCounts, Panic, PortCounts, RunResult, SplitCounts,
+};
+use crate::several::{self, Apart};
 use crate::topology::placed;
 
 /// How a run is watched and ended from outside.
@@ -72,6 +79,7 @@ pub fn run(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, L
 /// # Errors
 /// Whatever keeps the run from starting.
 pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    several::refuse(config)?;
     let services = services(config)?;
     if config.cores > 0
         && services.iter().flatten().any(Factory::marks)
@@ -130,7 +138,7 @@ pub(crate) fn simulated(
             let link = choice.zip(outcome.link.as_ref()).map(|(choice, outcome)| LinkResult::of(&choice, outcome));
             Ok((outcome, link, records.finish()?))
         })?;
-    let mut result = result(config, "sim", &outcome.measured);
+    let mut result = result(config, "sim", &[&outcome.measured]);
     if let Some(link) = &link {
         result.packets.through(link);
     }
@@ -178,17 +186,16 @@ fn simulate_work(
 /// Whatever keeps the run from starting, and a destination that cannot be written.
 pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
     refuse_link(config)?;
+    several::refuse(config)?;
     // First, for it knows best what is wrong with a service.
     let services = factories(config)?;
-    run_with(config, services, control)
+    if config.dispatchers > 1 { run_several(config, services, control) } else { run_with(config, services, control) }
 }
 
 /// As [`run_live`], with these services.
 fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_>) -> Result<RunResult, LabError> {
     let cores = config.cores.max(1);
     let classifier = parts::classifier(config)?;
-    // A wire does not wait.
-    let waits = config.rate == Rate::Line && !config.listens();
     let clients = classifier.clients_max();
     let (outcome, timeline_cut) = parts::with_setup(config, cores, clients, |setup, options| {
         let (measured, records) = parts::measured(config, setup, options)?;
@@ -211,13 +218,12 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
             seats: placed(config, cores)?.seats,
             hardware: config.counters,
             services,
-            pacer,
-            overload: config.overload.unwrap_or(if waits { Overload::Wait } else { Overload::Drop }),
+            overload: overload(config),
             clock: clock(config, setup)?,
             swaps: parts::swaps(config, setup, &records)?,
             replacements: wanted.map(|_| coming),
             longest: config.longest,
-            source,
+            input: Input::new(source, pacer),
             sink,
             quarantine,
             classifier,
@@ -235,20 +241,76 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
         })?;
         Ok((outcome, records.finish()?))
     })?;
-    let mut result = result(config, "live", &outcome.measured);
+    Ok(RunResult { timeline_cut, ..live_result(config, outcome.into_parts(config.cores)) })
+}
+
+/// As [`run_live`] with several dispatchers.
+fn run_several(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    if control.observer.is_some() {
+        return Err(LabError::option("an observer hears of one dispatcher: have --dispatchers 1"));
+    }
+    let Apart { dispatchers, places, clients } = several::apart(config)?;
+    // A load is found by reading the input before the run does.
+    let pacer = parts::pacer(config, config.cores, control)?;
+    let quarantine = parts::quarantine(config)?;
+    let Ports { source, sink } = parts::ports(config)?;
+    if config.drop_privileges {
+        humpyard_wire::drop_privileges(&config.inputs())?;
+    }
+    // After that, for each thread has privileges of its own.
+    let (_serving, watched) = serve(config, control)?.unzip();
+    let wanted = control.reload;
+    let run = Several {
+        dispatchers,
+        places,
+        spread: Spread::new(config.dispatchers, config.tunnels, config.seed),
+        hardware: config.counters,
+        services,
+        source,
+        pacer,
+        sink: several::writes(config).then_some(sink),
+        quarantine,
+        overload: overload(config),
+        longest: config.longest,
+        stop: control.stop,
+        progress: control.progress,
+        watched,
+    };
+    let over = AtomicBool::new(false);
+    let outcome = thread::scope(|scope| {
+        let _ended = Over(&over);
+        if let Some(wanted) = wanted {
+            // To say that this run keeps its configuration.
+            scope.spawn(|| reload::serve(config, clients, wanted, &over, &mpsc::channel().0));
+        }
+        humpyard_runtime::run_several(run)
+    })?;
+    Ok(live_result(config, outcome))
+}
+
+/// What a run does that has no room. A wire does not wait.
+fn overload(config: &RunConfig) -> Overload {
+    let waits = config.rate == Rate::Line && !config.listens();
+    config.overload.unwrap_or(if waits { Overload::Wait } else { Overload::Drop })
+}
+
+/// The result of a live run.
+fn live_result(config: &RunConfig, outcome: Outcome<Vec<Part<AnySteer, AnyShare, AnyAllocate>>>) -> RunResult {
+    let parts: Vec<&AnyMeasured> = outcome.measured.iter().map(|part| &part.measured).collect();
+    let mut result = result(config, "live", &parts);
     for (id, service) in result.summary.services.iter_mut().enumerate() {
         service.counters = outcome.counters.of(ServiceId::from_index(id));
     }
-    result.packets = PacketCounts {
-        processed: outcome.out.processed,
-        forwarded: outcome.out.forwarded,
-        generated: outcome.out.generated,
-        consumed: outcome.out.consumed,
-        held_out: outcome.out.held,
-        dropped_out: outcome.out.dropped().map(|(reason, count)| (reason.name(), count)).collect(),
-        ..result.packets
+    let detail = |part: &Part<_, _, _>| DispatcherResult {
+        workers: part.workers,
+        packets: PacketCounts::of(part.measured.account()).with_out(&part.out),
+        flows: part.flows,
     };
-    Ok(RunResult {
+    let packets = result.packets.clone().with_out(&outcome.out);
+    RunResult {
+        packets,
+        dispatchers_detail: outcome.measured.iter().filter(|_| config.dispatchers > 1).map(detail).collect(),
+        unaccounted: outcome.unaccounted,
         flows: outcome.flows,
         ports: PortCounts { received: outcome.received, sent: outcome.sent },
         interrupted: outcome.interrupted,
@@ -258,7 +320,6 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
             message: panic.message,
         }),
         damage: Damage::find(&result.input, outcome.damage.as_ref(), outcome.clock_jumps),
-        timeline_cut,
         measured: Measured {
             overdue_max_ns: outcome.overdue_max.as_ns(),
             swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
@@ -268,7 +329,7 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
         reloads: outcome.replacements,
         environment: Environment::of(&result.input, &outcome.seats),
         ..result
-    })
+    }
 }
 
 /// With the observer of this run, if there is one.
@@ -295,28 +356,43 @@ impl Drop for Over<'_> {
     }
 }
 
-/// What both drivers' results have from the configuration and the measurements; the rest is as if nothing had happened.
-fn result(config: &RunConfig, host: &'static str, measured: &AnyMeasured) -> RunResult {
+/// What both drivers' results have from the configuration and the measurements, of each dispatcher; the rest is as if nothing
+/// had happened.
+fn result(config: &RunConfig, host: &'static str, measured: &[&AnyMeasured]) -> RunResult {
+    let same = match config.granularity() {
+        Granularity::Service | Granularity::Rule => SameClient::Always,
+        Granularity::Flow | Granularity::Connection => SameClient::Never,
+    };
+    let (mut account, mut split, mut exit) = (Account::default(), SplitAccount::default(), ExitAccount::default());
+    for one in measured {
+        account.add(one.account());
+        split.add(one.scheduler().split_account());
+        exit.add(one.scheduler().exit_account());
+    }
+    let measurements: Vec<&Measurements> = measured.iter().map(|one| one.measurements()).collect();
     RunResult {
         policy: config.policy.to_string(),
         input: config.input_name(),
         host,
         seed: config.seed.0,
         cores: config.cores,
+        dispatchers: config.dispatchers,
         options: config.options(),
         unit: config.unit.name(),
-        packets: PacketCounts::of(measured.account()),
+        packets: PacketCounts::of(&account),
+        dispatchers_detail: Vec::new(),
         flows: 0,
         ports: PortCounts::default(),
-        summary: measured.summary(),
+        summary: Measurements::summary_of(&measurements, &account, same),
         link: None,
-        split: config.split.map(|_| SplitCounts::of(measured.scheduler().split_account())),
-        exit: config.exit_order().map(|_| ExitCounts::of(measured.scheduler().exit_account())),
+        split: config.split.map(|_| SplitCounts::of(split)),
+        exit: config.exit_order().map(|_| ExitCounts::of(exit)),
         reloads: 0,
         interrupted: false,
         panic: None,
         damage: None,
         timeline_cut: false,
+        unaccounted: None,
         measured: Measured::default(),
         environment: Environment::default(),
     }

@@ -120,10 +120,7 @@ impl HardwareCounts {
             }
         }
         self.missing = self.missing.take().or(other.missing);
-        self.threads.sort_by_key(|counts| match counts.thread {
-            Thread::Dispatcher => 0,
-            Thread::Worker(worker) => worker + 1,
-        });
+        self.threads.sort_by_key(|counts| counts.thread);
     }
 }
 

@@ -3,7 +3,8 @@
 //! [`run`] is the dispatcher, on the calling thread: it reads and classifies frames, asks the mechanism, and hands packets
 //! to worker threads over single-producer single-consumer rings; workers do the services' work and hand the frames back,
 //! which go out. In flight are at most so many packets per worker, so the policy decides late. A run can also do everything
-//! on the calling thread, and by a [`Clock`] of its own.
+//! on the calling thread, and by a [`Clock`] of its own. [`run_several`] has several dispatchers, each with flows and workers of
+//! its own.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -11,12 +12,14 @@ mod counters;
 mod crew;
 mod dispatcher;
 mod hardware;
+mod input;
 mod live;
 mod outcome;
 mod own;
 pub mod panic;
 mod placement;
 mod replacement;
+mod several;
 mod threads;
 mod virtual_cores;
 mod wait;
@@ -27,8 +30,10 @@ pub use clock::Clock;
 pub use counters::Counters;
 pub use dispatcher::run;
 pub use hardware::{HardwareCounts, ThreadCounts};
+pub use input::Input;
 pub use live::{Live, Overload};
-pub use outcome::{OutAccount, Outcome, RunError, ServicePanic};
-pub use placement::{Seat, Seated, Thread, processors, seats};
+pub use outcome::{OutAccount, Outcome, Part, RunError, ServicePanic};
+pub use placement::{Places, Seat, Seated, Thread, places, processors, seats};
 pub use replacement::Replacement;
+pub use several::{Dispatching, Several, run_several};
 pub use watch::{FlowCounts, SAMPLED_EVERY, SAMPLES, Snapshot, Watch, WatchError, Watched, watch};

@@ -8,11 +8,10 @@ use humpyard_core::measure::Measured;
 use humpyard_core::mechanism::PlannedSwap;
 use humpyard_services::Factory;
 use humpyard_traffic::classify::Classifier;
-use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::sink::Sink;
-use humpyard_traffic::source::Source;
 
 use crate::clock::Clock;
+use crate::input::Input;
 use crate::placement::Seat;
 use crate::replacement::Replacement;
 use crate::watch::Watched;
@@ -43,14 +42,12 @@ pub struct Live<'a, S, Q, A> {
     pub services: Vec<Factory>,
     /// Finds flow, client and service.
     pub classifier: Classifier,
-    /// Where frames come from.
-    pub source: Box<dyn Source + Send>,
+    /// Where frames come from, and when.
+    pub input: Input,
     /// Where they go.
     pub sink: Box<dyn Sink + Send>,
     /// Takes the packets at which a service panicked, as they came in. Without it they are not kept, and cost nothing.
     pub quarantine: Option<Box<dyn Sink + Send>>,
-    /// When frames arrive; none is as fast as they are taken.
-    pub pacer: Option<Pacer>,
     /// What to do when there is no room.
     pub overload: Overload,
     /// Which time it goes by. By a virtual one there are no threads.

@@ -50,6 +50,16 @@ impl OutAccount {
         self.processed + self.generated == self.forwarded + self.consumed + self.held + dropped
     }
 
+    /// Adds the packets of another account.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.processed += other.processed;
+        self.generated += other.generated;
+        self.forwarded += other.forwarded;
+        self.consumed += other.consumed;
+        self.held += other.held;
+        self.dropped.iter_mut().zip(&other.dropped).for_each(|(sum, other)| *sum += other);
+    }
+
     /// A packet was served; true if it goes out.
     pub(crate) fn on_verdict(&mut self, verdict: Verdict) -> bool {
         self.processed += 1;
@@ -99,13 +109,18 @@ impl OutAccount {
     }
 }
 
-/// What a live run came to.
+/// What a live run came to; `M` is what was measured: a [`Measured`], or a [`Part`] of each of several dispatchers.
 #[derive(Debug)]
-pub struct Outcome<S, Q, A> {
+pub struct Outcome<M> {
     /// The mechanism, with the account of what came in and the measurements.
-    pub measured: Measured<S, Q, A>,
+    pub measured: M,
     /// The account of what went out.
     pub out: OutAccount,
+    /// Frames that were read and whose time had not come when the run was ended from outside: they did not arrive.
+    pub skipped: u64,
+    /// What does not add up between reader, dispatchers and writer, each and together; none if nothing is lost, and where there
+    /// is one dispatcher, whose accounts are `measured` and `out`.
+    pub unaccounted: Option<String>,
     /// What came by each interface; empty where packets came from elsewhere.
     pub received: Vec<Received>,
     /// What went out by each interface; empty where packets went elsewhere.
@@ -134,6 +149,46 @@ pub struct Outcome<S, Q, A> {
     pub clock_jumps: ClockJumps,
     /// Which thread sat where.
     pub seats: Vec<Seat>,
+}
+
+impl<S, Q, A> Outcome<Measured<S, Q, A>> {
+    /// The outcome of one dispatcher with so many workers as that of several.
+    pub fn into_parts(self, workers: usize) -> Outcome<Vec<Part<S, Q, A>>> {
+        let part = Part { measured: self.measured, out: self.out.clone(), flows: self.flows, workers };
+        Outcome {
+            measured: vec![part],
+            out: self.out,
+            skipped: self.skipped,
+            unaccounted: self.unaccounted,
+            received: self.received,
+            sent: self.sent,
+            counters: self.counters,
+            panic: self.panic,
+            damage: self.damage,
+            interrupted: self.interrupted,
+            overdue_max: self.overdue_max,
+            swap_pause_max: self.swap_pause_max,
+            replacements: self.replacements,
+            wall: self.wall,
+            decision: self.decision,
+            flows: self.flows,
+            clock_jumps: self.clock_jumps,
+            seats: self.seats,
+        }
+    }
+}
+
+/// The part of one of several dispatchers.
+#[derive(Debug)]
+pub struct Part<S, Q, A> {
+    /// Its mechanism, with the account of what came in by it and its measurements.
+    pub measured: Measured<S, Q, A>,
+    /// The account of what went out by it. What an interface did not take is not told apart by dispatcher: it counts as forwarded.
+    pub out: OutAccount,
+    /// Flows that it saw.
+    pub flows: u64,
+    /// Its workers.
+    pub workers: usize,
 }
 
 /// A service panicked at a packet, which was dropped for [`DropReason::ServicePanicked`].

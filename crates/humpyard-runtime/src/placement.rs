@@ -6,19 +6,28 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 /// A thread of the run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Thread {
     /// Reads, steers, writes.
     Dispatcher,
+    /// Steers what a reader gives it: one of several.
+    OneDispatcher(usize),
     /// Does the work of this core.
     Worker(usize),
+    /// Reads for several dispatchers.
+    Reader,
+    /// Writes for several dispatchers.
+    Writer,
 }
 
 impl fmt::Display for Thread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dispatcher => f.write_str("dispatcher"),
+            Self::OneDispatcher(dispatcher) => write!(f, "dispatcher {dispatcher}"),
             Self::Worker(worker) => write!(f, "worker {worker}"),
+            Self::Reader => f.write_str("reader"),
+            Self::Writer => f.write_str("writer"),
         }
     }
 }
@@ -37,7 +46,50 @@ pub struct Seat {
 /// Seats for the dispatcher and so many workers: workers spread over the processors from the second on, the dispatcher on
 /// the first, so that with more threads than processors the dispatcher shares first.
 pub fn seats(workers: usize) -> Vec<Seat> {
-    assign(workers, &processors())
+    let threads = core::iter::once(Thread::Dispatcher).chain((0..workers).map(Thread::Worker));
+    assign(threads.collect(), &processors())
+}
+
+/// Where the threads of a run of several dispatchers sit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Places {
+    /// By dispatcher: its own seat first, then those of its workers.
+    pub dispatchers: Vec<Vec<Seat>>,
+    /// The reader's.
+    pub reader: Seat,
+    /// The writer's, if there is one.
+    pub writer: Option<Seat>,
+}
+
+/// Seats for several dispatchers with so many workers each: dispatchers on the first processors, then the workers of one after
+/// those of the other, the reader, and the writer, if there is one, around and around.
+pub fn places(workers: &[usize], writes: bool) -> Places {
+    places_on(workers, writes, &processors())
+}
+
+fn places_on(workers: &[usize], writes: bool, processors: &[usize]) -> Places {
+    let all: usize = workers.iter().sum();
+    let threads = (0..workers.len()).map(Thread::OneDispatcher).chain((0..all).map(Thread::Worker));
+    let threads = threads.chain([Thread::Reader]).chain(writes.then_some(Thread::Writer));
+    let mut seats = assign(threads.collect(), processors).into_iter();
+    let mut dispatchers: Vec<Vec<Seat>> = seats.by_ref().take(workers.len()).map(|seat| vec![seat]).collect();
+    for (dispatcher, &workers) in dispatchers.iter_mut().zip(workers) {
+        dispatcher.extend(seats.by_ref().take(workers));
+    }
+    let reader = seats.next().expect("there is a reader");
+    Places { dispatchers, reader, writer: seats.next() }
+}
+
+impl Places {
+    /// Whether they are those of dispatchers with so many workers each.
+    pub(crate) fn fit(&self, workers: &[usize]) -> bool {
+        self.dispatchers.iter().map(|seats| seats.len() - 1).eq(workers.iter().copied())
+    }
+
+    /// All seats.
+    pub fn all(&self) -> impl Iterator<Item = Seat> + '_ {
+        self.dispatchers.iter().flatten().copied().chain([self.reader]).chain(self.writer)
+    }
 }
 
 /// The processors that the calling thread may run on, in order; none if the system does not say.
@@ -47,8 +99,7 @@ pub fn processors() -> Vec<usize> {
     (0..CpuSet::count()).filter(may_use).collect()
 }
 
-fn assign(workers: usize, processors: &[usize]) -> Vec<Seat> {
-    let threads: Vec<Thread> = core::iter::once(Thread::Dispatcher).chain((0..workers).map(Thread::Worker)).collect();
+fn assign(threads: Vec<Thread>, processors: &[usize]) -> Vec<Seat> {
     let place = |index: usize| (!processors.is_empty()).then(|| processors[index % processors.len()]);
     let sharers = |index: usize| (0..threads.len()).filter(|&other| place(other) == place(index)).count();
     threads
@@ -99,16 +150,35 @@ const THIS_THREAD: Pid = Pid::from_raw(0);
 mod tests {
     use super::*;
 
+    /// The threads of one dispatcher.
+    fn alone(workers: usize) -> Vec<Thread> {
+        core::iter::once(Thread::Dispatcher).chain((0..workers).map(Thread::Worker)).collect()
+    }
+
+    #[test]
+    fn several_dispatchers_sit_apart_and_their_workers_follow() {
+        let places = places_on(&[2, 1], true, &[0, 1, 2, 3, 4, 5]);
+        let seats = |at: usize| places.dispatchers[at].iter().map(|seat| (seat.thread, seat.processor.unwrap()));
+        let worker = Thread::Worker;
+        assert!(seats(0).eq([(Thread::OneDispatcher(0), 0), (worker(0), 2), (worker(1), 3)]));
+        assert!(seats(1).eq([(Thread::OneDispatcher(1), 1), (worker(2), 4)]));
+        assert_eq!((places.reader.processor, places.writer.unwrap().processor), (Some(5), Some(0)));
+        assert!(places.fit(&[2, 1]) && !places.fit(&[1, 2]) && !places.fit(&[3]));
+        let shared: Vec<Thread> = places.all().filter(|seat| seat.shared).map(|seat| seat.thread).collect();
+        assert_eq!(shared, [Thread::OneDispatcher(0), Thread::Writer]);
+        assert_eq!(places_on(&[2, 1], false, &[0]).all().count(), 6);
+    }
+
     #[test]
     fn each_thread_alone_while_processors_last() {
-        let seats = assign(3, &[4, 5, 6, 7]);
+        let seats = assign(alone(3), &[4, 5, 6, 7]);
         assert_eq!(seats.iter().map(|seat| seat.processor).collect::<Vec<_>>(), [Some(4), Some(5), Some(6), Some(7)]);
         assert!(seats.iter().all(|seat| !seat.shared));
     }
 
     #[test]
     fn the_dispatcher_shares_first() {
-        let seats = assign(2, &[0, 1]);
+        let seats = assign(alone(2), &[0, 1]);
         assert_eq!(seats[2], Seat { thread: Thread::Worker(1), processor: Some(0), shared: true });
         assert!(seats[0].shared && !seats[1].shared);
     }
@@ -122,6 +192,6 @@ mod tests {
 
     #[test]
     fn unknown_processors_count_as_shared() {
-        assert!(assign(1, &[]).iter().all(|seat| seat.processor.is_none() && seat.shared));
+        assert!(assign(alone(1), &[]).iter().all(|seat| seat.processor.is_none() && seat.shared));
     }
 }

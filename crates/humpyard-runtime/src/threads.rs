@@ -48,11 +48,11 @@ impl Threads {
         hardware: bool,
         bench: impl Fn() -> Workbench,
     ) -> Result<Self, RunError> {
-        let hand = |(number, &seat): (usize, &Seat)| {
-            let hand = Hand::start(number, seat, in_flight, stopwatch, doorbell, hardware, bench());
+        let hand = |&seat: &Seat| {
+            let hand = Hand::start(seat, in_flight, stopwatch, doorbell, hardware, bench());
             hand.map_err(RunError::Thread)
         };
-        Ok(Self { hands: seats.iter().enumerate().map(hand).collect::<Result<_, _>>()?, next: 0 })
+        Ok(Self { hands: seats.iter().map(hand).collect::<Result<_, _>>()?, next: 0 })
     }
 
     /// Returns when every worker sits in its place, or is gone.
@@ -156,7 +156,6 @@ impl Hand {
     }
 
     fn start(
-        number: usize,
         seat: Seat,
         in_flight: usize,
         stopwatch: Stopwatch,
@@ -179,7 +178,7 @@ impl Hand {
             laps: Laps::new(stopwatch),
             hardware,
         };
-        let thread = thread::Builder::new().name(format!("worker {number}")).spawn(move || worker.work())?;
+        let thread = thread::Builder::new().name(seat.thread.to_string()).spawn(move || worker.work())?;
         Ok(Self { jobs, given: Vec::with_capacity(AT_A_TIME), done, signals, thread, switching: None })
     }
 }

@@ -51,7 +51,7 @@ pub struct Snapshot {
     pub policy: Option<Arc<str>>,
     /// The longest that everything stood still while a policy took over.
     pub swap_pause_max: Duration,
-    /// Flows of the latest sampled arrivals, in no order: one in [`SAMPLED_EVERY`] on average, at most [`SAMPLES`].
+    /// Flows of the latest sampled arrivals, in no order: one in [`SAMPLED_EVERY`] on average, at most [`SAMPLES`] of each dispatcher.
     pub sampled: Vec<FlowKey>,
 }
 
@@ -138,13 +138,45 @@ impl Watch {
     pub fn ask(&mut self, longest: Duration) -> Result<Box<Snapshot>, WatchError> {
         // An answer that came too late for whoever asked for it.
         let _ = self.answers.try_recv();
-        self.shared.asked.store(true, Ordering::Relaxed);
-        // Its fence is that of a ring, and the dispatcher looks at the flag before it sleeps.
-        self.shared.doorbell.get().inspect(|doorbell| doorbell.ring());
+        self.request();
         self.answers.recv_timeout(longest).map_err(|error| match error {
             RecvTimeoutError::Timeout => WatchError::Late,
             RecvTimeoutError::Disconnected => WatchError::Over,
         })
+    }
+}
+
+impl Watch {
+    fn request(&self) {
+        self.shared.asked.store(true, Ordering::Relaxed);
+        // Its fence is that of a ring, and the dispatcher looks at the flag before it sleeps.
+        self.shared.doorbell.get().inspect(|doorbell| doorbell.ring());
+    }
+
+    /// As [`Watch::ask`], but what is over says what it had come to, once: none if there is no answer, or was one.
+    pub(crate) fn look(&mut self, longest: Duration) -> Option<Box<Snapshot>> {
+        let late = self.answers.try_recv().ok();
+        self.request();
+        self.answers.recv_timeout(longest).ok().or(late)
+    }
+}
+
+impl Snapshot {
+    /// Adds what another dispatcher of the run told, whose cores follow those here. What came and went by interfaces is not its.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.account.add(&other.account);
+        self.out.add(&other.out);
+        self.tally.add(other.tally.clone());
+        self.in_flight.extend(&other.in_flight);
+        self.waiting.extend(&other.waiting);
+        self.flows.known += other.flows.known;
+        self.flows.seen += other.flows.seen;
+        self.flows.evicted += other.flows.evicted;
+        self.flows.expired += other.flows.expired;
+        self.decision.add(&other.decision);
+        self.overdue_max = self.overdue_max.max(other.overdue_max);
+        self.sampled.extend(&other.sampled);
     }
 }
 

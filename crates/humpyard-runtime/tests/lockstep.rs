@@ -21,7 +21,7 @@ use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 use humpyard_policies::registry::{self, AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_runtime::{Clock, Live, Outcome, Overload, run};
+use humpyard_runtime::{Clock, Input, Live, Outcome, Overload, run};
 use humpyard_services::{Context, DropReason, Factory, Generated, Service, Verdict, prepare};
 use humpyard_sim::{Simulation, simulate};
 use humpyard_traffic::pace::{Pace, Pacer};
@@ -316,7 +316,7 @@ impl Case<'_> {
         sink: Box<dyn Sink + Send>,
         stop: &AtomicBool,
         services: Vec<Factory>,
-    ) -> Outcome<S, Q, A> {
+    ) -> Outcome<Measured<S, Q, A>> {
         let outcome = run(Live {
             measured,
             packets: self.packets,
@@ -325,10 +325,9 @@ impl Case<'_> {
             hardware: false,
             services,
             classifier: self.classifier(),
-            source,
+            input: Input::new(source, self.pace.map(Pacer::new)),
             sink,
             quarantine: None,
-            pacer: self.pace.map(Pacer::new),
             overload: self.overload,
             clock: Clock::Virtual(Box::new(self.cost_model())),
             swaps: Vec::new(),

@@ -38,6 +38,7 @@ pub mod repeat;
 pub mod rule;
 pub mod sink;
 pub mod source;
+pub mod spread;
 pub mod test_captures;
 pub mod tunnel;
 
@@ -52,4 +53,5 @@ pub use merge::{Merge, open_all};
 pub use rule::{Conditions, Outcome, Rule};
 pub use sink::{NullSink, Sink, create};
 pub use source::{Polled, Source, open};
+pub use spread::Spread;
 pub use tunnel::Tunnels;

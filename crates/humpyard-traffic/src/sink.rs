@@ -15,6 +15,15 @@ pub trait Sink {
     /// If the sink cannot hold it.
     fn write(&mut self, frame: &Frame) -> Result<(), TrafficError>;
 
+    /// As [`Sink::write`], for who has no use for the frame any more: it may be kept, and another, with anything in it, left in its
+    /// place.
+    ///
+    /// # Errors
+    /// As [`Sink::write`].
+    fn take(&mut self, frame: &mut Frame) -> Result<(), TrafficError> {
+        self.write(frame)
+    }
+
     /// Hears that a frame of the source will not be written: it was dropped, or its service has consumed it.
     ///
     /// # Errors

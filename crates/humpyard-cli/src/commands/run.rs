@@ -21,6 +21,7 @@ use crate::stop;
 pub(crate) fn run_configuration(arguments: &RunArguments) -> Result<RunConfig, Failure> {
     let policy = arguments.policy.parse()?;
     let mut config = live_configuration(policy, arguments.workers, &arguments.traffic, &arguments.live)?;
+    config.dispatchers = usize::from(arguments.dispatchers);
     config.output = arguments.output.clone();
     config.both_ways = arguments.both_ways;
     config.drop_privileges = !arguments.keep_privileges;
@@ -162,6 +163,10 @@ pub(crate) fn verdict(results: &[&RunResult]) -> ExitCode {
         }
         if !result.packets.balance() {
             output::say(&format!("humpyard: {}: packets are unaccounted for: {:?}", result.policy, result.packets));
+            code = ExitCode::from(1);
+        }
+        if let Some(what) = &result.unaccounted {
+            output::say(&format!("humpyard: {}: packets are unaccounted for: {what}", result.policy));
             code = ExitCode::from(1);
         }
         if !result.ports.agree(&result.packets) {

@@ -145,8 +145,12 @@ pub(crate) fn summary(run: &RunResult) -> String {
     let live = run.host == "live";
     let by_virtual_clock = run.options.get("clock").is_some_and(|clock| clock == "virtual");
     let host = if by_virtual_clock { "live by a virtual clock" } else { run.host };
+    let mut cores = format!("{} {}", run.cores, if live { "workers" } else { "cores" });
+    if run.dispatchers > 1 {
+        cores += &format!(" of {} dispatchers", run.dispatchers);
+    }
     let mut lines = vec![
-        line("policy", format!("{} ({host}, {} {})", run.policy, run.cores, if live { "workers" } else { "cores" })),
+        line("policy", format!("{} ({host}, {cores})", run.policy)),
         line("input", format!("{}{}", run.input, how_it_ended(run))),
     ];
     lines.extend(packet_lines(run, live));

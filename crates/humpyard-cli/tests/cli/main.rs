@@ -5,6 +5,7 @@ mod admit;
 mod calibrate;
 mod configuration;
 mod damage;
+mod dispatchers;
 mod documents;
 mod help;
 mod journals;

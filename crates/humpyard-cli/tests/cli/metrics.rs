@@ -143,11 +143,19 @@ fn is_name(name: &str) -> bool {
 
 #[test]
 fn counters_of_a_scraped_run_only_rise() {
+    for dispatchers in [1, 2] {
+        assert_counters_only_rise(dispatchers);
+    }
+}
+
+fn assert_counters_only_rise(dispatchers: usize) {
     let directory = directory();
     let served = Served::start(
         directory.path(),
-        "--input gen:poisson:packets=1000000000 --rate 20000 --for 3s --policy hrw --workers 2 --services \
-         udp=forward,other=forward",
+        &format!(
+            "--input gen:poisson:packets=1000000000 --rate 20000 --for 3s --policy hrw --workers 2 --services \
+             udp=forward,other=forward --dispatchers {dispatchers}"
+        ),
         Stdio::null(),
     );
     let mut last = served.scrape().expect("the run has begun");
@@ -176,10 +184,17 @@ fn counters_of_a_scraped_run_only_rise() {
 /// A run that has taken in everything, and waits for more, says what its result will say.
 #[test]
 fn the_last_scrape_is_the_result() {
+    for dispatchers in [1, 2] {
+        assert_last_scrape_is_result(dispatchers);
+    }
+}
+
+fn assert_last_scrape_is_result(dispatchers: usize) {
     let directory = directory();
     make_capture(directory.path(), "in.pcap", 700);
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
-    let served = Served::start(directory.path(), "--input - --policy hrw --workers 2", reader.into());
+    let words = format!("--input - --policy hrw --workers 2 --dispatchers {dispatchers}");
+    let served = Served::start(directory.path(), &words, reader.into());
     writer.write_all(&std::fs::read(directory.path().join("in.pcap")).expect("a capture")).expect("it is read");
     let started = Instant::now();
     let scrape = loop {

@@ -105,3 +105,17 @@ fn what_cannot_change_is_told_and_the_run_goes_on() {
     }
     assert_eq!(number(&end(child), "/reloads"), 0);
 }
+
+#[test]
+fn several_dispatchers_keep_their_configuration() {
+    let directory = directory();
+    configure(directory.path(), "hrw", 2, "dispatchers = 2");
+    let mut child = start(directory.path(), "run --config run.toml --quiet --json");
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    configure(directory.path(), "drr", 2, "dispatchers = 2");
+    let said = reload(&child, &mut lines);
+    assert!(said.contains("a run with --dispatchers keeps its configuration"), "{said}");
+    let document = end(child);
+    assert_balanced(&document);
+    assert_eq!((number(&document, "/reloads"), number(&document, "/dispatchers")), (0, 2));
+}

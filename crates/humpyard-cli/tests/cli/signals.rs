@@ -57,6 +57,8 @@ fn a_live_run_that_is_interrupted_writes_all_it_forwarded() {
     for (name, options) in [
         ("INT", "--policy hrw --workers 2"),
         ("TERM", "--policy drr --workers 0"),
+        ("TERM", "--policy hrw --workers 2 --dispatchers 2"),
+        ("INT", "--policy drr --workers 3 --dispatchers 2 --rate 1000"),
         ("INT", "--policy rr --workers 1 --rate 1000"),
         ("TERM", "--policy fcfs --workers 1 --rate 1G --overload drop"),
     ] {

@@ -68,7 +68,11 @@ fn assert_all_passed(document: &serde_json::Value, one: &str, other: &str) {
 #[test]
 fn hosts_reach_each_other_through_packet_sockets() {
     let Some(_turn) = turn() else { return };
-    for policy in ["--policy hrw --workers 2", "--policy steer=conn/share=drr --workers 0"] {
+    for policy in [
+        "--policy hrw --workers 2",
+        "--policy steer=conn/share=drr --workers 0",
+        "--policy hrw --workers 3 --dispatchers 2",
+    ] {
         let line = Line::with_addresses();
         let plane = DataPlane::start(&line.middle, &format!("--input iface:ma --output iface:mb --both-ways {policy}"));
         assert!(pings(&line.left, "10.9.0.2") && pings(&line.right, "fd00::1"));
@@ -85,6 +89,7 @@ fn hosts_reach_each_other_through_xdp_sockets() {
         ("--input xdp:ma --output xdp:mb", "--policy hrw --workers 2"),
         ("--input xdp:ma:mode=generic --output xdp:mb:mode=generic", "--policy gr3 --workers 0"),
         ("--input xdp:ma --output iface:mb", "--policy drr --workers 1"),
+        ("--input xdp:ma --output xdp:mb", "--policy hrw --workers 2 --dispatchers 2"),
     ] {
         let line = Line::with_addresses();
         let plane = DataPlane::start(&line.middle, &format!("{ports} --both-ways {policy}"));

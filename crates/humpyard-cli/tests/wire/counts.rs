@@ -39,9 +39,17 @@ fn generator_data_plane_and_receiver_count_the_same() {
 #[test]
 fn a_run_that_is_ended_at_full_rate_loses_nothing_it_took() {
     let Some(_turn) = turn() else { return };
-    let line = Line::make();
-    line.left.silence();
-    let plane = DataPlane::start(&line.middle, "--input iface:ma --output iface:mb --policy drr --workers 2");
+    for dispatchers in [1, 2] {
+        let line = Line::make();
+        line.left.silence();
+        let options = format!("--policy drr --workers 2 --dispatchers {dispatchers}");
+        let plane = DataPlane::start(&line.middle, &format!("--input iface:ma --output iface:mb {options}"));
+        assert_nothing_is_lost(&line, plane);
+    }
+}
+
+/// Ends it at full rate.
+fn assert_nothing_is_lost(line: &Line, plane: DataPlane) {
     let flood = DataPlane::start(
         &line.left,
         "--input gen:poisson:packets=1G,flows=256 --output iface:va --services pass --policy fcfs --workers 0 --rate line",

@@ -1,5 +1,6 @@
 //! Fairness: service against weight.
 
+use super::SameClient;
 use super::summary::FairnessSummary;
 use crate::id::{ClientId, IdVec};
 use crate::unit::{Weight, Work};
@@ -115,13 +116,26 @@ impl Fairness {
         client.woke_at = self.fluid;
     }
 
-    pub(super) fn summary(&self) -> FairnessSummary {
-        let mut jain = self.ended;
-        self.clients.iter().for_each(|client| jain.add(client));
+    /// The service of all clients of these, and the furthest error at any of them.
+    pub(super) fn summary_of<'a>(several: impl Iterator<Item = &'a Self> + Clone, same: SameClient) -> FairnessSummary {
+        let all = || several.clone();
+        let mut jain = Jain::default();
+        all().for_each(|one| jain.merge(one.ended));
+        match same {
+            SameClient::Never => all().flat_map(|one| one.clients.iter()).for_each(|client| jain.add(client)),
+            SameClient::Always => {
+                let clients = all().map(|one| one.clients.len()).max().unwrap_or(0);
+                for at in 0..clients {
+                    let known = || all().filter_map(|one| one.clients.iter().nth(at));
+                    let total = known().map(|client| client.total).sum();
+                    known().next().into_iter().for_each(|client| jain.add(&Client { total, ..*client }));
+                }
+            }
+        }
         FairnessSummary {
             jain: jain.index(),
-            service_error_min: self.error_min,
-            service_error_max: self.error_max,
+            service_error_min: all().fold(0.0, |least, one| one.error_min.min(least)),
+            service_error_max: all().fold(0.0, |most, one| one.error_max.max(most)),
             clients: jain.n,
         }
     }
@@ -143,6 +157,12 @@ impl Jain {
         }
     }
 
+    fn merge(&mut self, other: Self) {
+        self.n += other.n;
+        self.sum += other.sum;
+        self.sum_squared += other.sum_squared;
+    }
+
     fn index(&self) -> f64 {
         if self.n == 0 { 1.0 } else { self.sum * self.sum / (self.n as f64 * self.sum_squared) }
     }
@@ -156,6 +176,10 @@ mod tests {
         Weight::new(value).expect("positive")
     }
 
+    fn summary(fairness: &Fairness) -> FairnessSummary {
+        Fairness::summary_of(core::iter::once(fairness), SameClient::Never)
+    }
+
     /// Set B of PROPORTIONAL_SHARE under weighted round robin: errors within [-15/8, 6], all zero at the end.
     #[test]
     fn errors_of_weighted_round_robin() {
@@ -166,7 +190,7 @@ mod tests {
             fairness.on_arrival(id);
             fairness.on_service(id, 1, true);
         }
-        let summary = fairness.summary();
+        let summary = summary(&fairness);
         assert!((summary.service_error_min + 15.0 / 8.0).abs() < 1e-9, "{summary:?}");
         assert!((summary.service_error_max - 6.0).abs() < 1e-9, "{summary:?}");
         assert!((summary.jain - 1.0).abs() < 1e-9, "{summary:?}");
@@ -180,8 +204,22 @@ mod tests {
             fairness.on_service(ClientId(id), work, true);
         }
         let expected = 40.0 * 40.0 / (2.0 * 1000.0);
-        assert!((fairness.summary().jain - expected).abs() < 1e-12);
+        assert!((summary(&fairness).jain - expected).abs() < 1e-12);
         fairness.on_client_end(ClientId(0));
-        assert!((fairness.summary().jain - expected).abs() < 1e-12);
+        assert!((summary(&fairness).jain - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_client_of_two_dispatchers_is_one_where_ids_are_given_beforehand() {
+        let served = |work| {
+            let mut fairness = Fairness::new(2, |_| weight(1));
+            fairness.on_arrival(ClientId(0));
+            fairness.on_service(ClientId(0), work, true);
+            fairness
+        };
+        let dispatchers = [served(30), served(10)];
+        let summary = |same| Fairness::summary_of(dispatchers.iter(), same);
+        assert_eq!((summary(SameClient::Always).clients, summary(SameClient::Always).jain), (1, 1.0));
+        assert_eq!((summary(SameClient::Never).clients, summary(SameClient::Never).jain), (2, 0.8));
     }
 }

@@ -199,6 +199,11 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         self.measurements.tally()
     }
 
+    /// What was measured, to be summed up with that of other dispatchers: [`Measurements::summary_of`].
+    pub fn measurements(&self) -> &Measurements {
+        &self.measurements
+    }
+
     /// Everything measured, once the run is over.
     pub fn summary(&self) -> Summary {
         self.measurements.summary(self.scheduler.account())

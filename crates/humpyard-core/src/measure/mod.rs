@@ -10,6 +10,7 @@ mod measured;
 mod moves;
 mod observer;
 mod order;
+mod several;
 mod summary;
 mod tally;
 
@@ -20,12 +21,12 @@ pub use measured::Measured;
 pub use moves::Moves;
 pub use observer::Observer;
 pub use order::Order;
+pub use several::SameClient;
 pub use summary::{
     CacheSummary, CoreSummary, Delay, FairnessSummary, Late, MoveSummary, OrderSummary, ServiceSummary, Summary, WarmUp,
 };
 pub use tally::{CoreTally, DelayTally, ServiceTally, Tally};
 
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -312,37 +313,7 @@ impl Measurements {
 
     /// Everything, once the run is over.
     pub fn summary(&self, account: &Account) -> Summary {
-        let duration = self.first_arrival.map_or(Time::ZERO, |first| self.last_departure.since(first));
-        let cold: u64 = self.cores.iter().map(|core| core.cold).sum();
-        let served: u64 = self.cores.iter().map(|core| core.packets).sum();
-        Summary {
-            duration_ns: duration.as_ns(),
-            bytes: self.bytes,
-            throughput_pps: summary::per_second(account.processed, duration),
-            throughput_bps: summary::per_second(self.bytes * 8, duration),
-            delay_ns: Delay::of(&self.delay),
-            late: Late::of(self.late, account.processed - self.warm_up_packets),
-            warm_up: WarmUp { time_ns: self.warm_up.as_ns(), packets: self.warm_up_packets },
-            order: self.order.summary(),
-            jitter_ns: self.order.jitter_ns(),
-            cache: self.moves.as_ref().map(Moves::summary),
-            fairness: self.fairness.summary(),
-            cores_detail: self.cores.iter().map(|core| core_summary(core, duration)).collect(),
-            elements: self.elements.as_ref().map(|elements| elements.summary(duration)),
-            services: self.services.iter().map(service_summary).collect::<Vec<_>>(),
-            cold_fraction: summary::fraction(cold, served),
-            switches: self.cores.iter().map(|core| core.switches).sum(),
-            delay_counts: self.delay.counts(),
-        }
-    }
-}
-
-fn core_summary(core: &Core, duration: Time) -> CoreSummary {
-    CoreSummary {
-        utilization: summary::fraction(core.busy.as_ns(), duration.as_ns()),
-        packets: core.packets,
-        switches: core.switches,
-        cold: core.cold,
+        Self::summary_of(&[self], account, SameClient::Never)
     }
 }
 
@@ -359,19 +330,5 @@ fn service_tally(service: &Service) -> ServiceTally {
         tolerance: service.tolerance,
         late: service.late,
         waiting: service.waiting,
-    }
-}
-
-fn service_summary(service: &Service) -> ServiceSummary {
-    ServiceSummary {
-        name: service.name.clone(),
-        packets: service.packets,
-        bytes: service.bytes,
-        delay_ns: Delay::of(&service.delay),
-        tolerance_ns: service.tolerance.as_ns(),
-        late: Late::of(service.late, service.delay.count()),
-        queue_max: service.waiting_max,
-        delay_counts: service.delay.counts(),
-        counters: BTreeMap::new(),
     }
 }

@@ -75,20 +75,30 @@ impl Moves {
         self.last.iter_mut().for_each(|last| *last = NOWHERE);
     }
 
-    /// What was counted.
-    pub fn summary(&self) -> CacheSummary {
-        let [shared_l2, same_socket, other_socket] = self.moved;
+    /// What these counted, each of flows of its own; none if there are none.
+    pub(super) fn summary_of<'a>(mut several: impl Iterator<Item = &'a Self>) -> Option<CacheSummary> {
+        let first = several.next()?;
+        let (mut moved, mut packets, mut bytes) = (first.moved, first.packets, first.bytes);
+        for one in several {
+            moved.iter_mut().zip(&one.moved).for_each(|(sum, other)| {
+                sum.packets += other.packets;
+                sum.bytes += other.bytes;
+            });
+            packets += one.packets;
+            bytes += one.bytes;
+        }
+        let [shared_l2, same_socket, other_socket] = moved;
         let moves = shared_l2.packets + same_socket.packets + other_socket.packets;
         let bytes_away = same_socket.bytes + other_socket.bytes;
-        CacheSummary {
+        Some(CacheSummary {
             moves,
-            moves_per_packet: fraction(moves, self.packets),
+            moves_per_packet: fraction(moves, packets),
             bytes_away,
-            bytes_away_fraction: fraction(bytes_away, self.bytes),
+            bytes_away_fraction: fraction(bytes_away, bytes),
             shared_l2,
             same_socket,
             other_socket,
-        }
+        })
     }
 }
 
@@ -102,6 +112,10 @@ mod tests {
 
     fn packet(flow: u32, length: u32) -> Packet {
         Packet { flow: FlowId(flow), length, ..Packet::default() }
+    }
+
+    fn summary(moves: &Moves) -> CacheSummary {
+        Moves::summary_of(core::iter::once(moves)).expect("one")
     }
 
     fn e5355() -> Topology {
@@ -119,7 +133,7 @@ mod tests {
         assert_eq!(went(3, 0, 300), Some(Apart::SameSocket));
         assert_eq!(went(7, 0, 400), Some(Apart::OtherSocket));
         assert_eq!(went(0, 1, 500), Some(Apart::OtherSocket));
-        let summary = moves.summary();
+        let summary = summary(&moves);
         assert_eq!((summary.moves, summary.bytes_away), (4, 1200));
         assert_eq!((summary.moves_per_packet, summary.bytes_away_fraction), (4.0 / 7.0, 1200.0 / 2600.0));
         assert_eq!(summary.shared_l2, MoveSummary { packets: 1, bytes: 200 });
@@ -137,6 +151,6 @@ mod tests {
         assert_eq!(moves.on_dispatch(CoreId(0), &packet(0, 1)), Some(Apart::SameSocket));
         moves.change(None);
         assert_eq!(moves.on_dispatch(CoreId(300), &packet(0, 1)), None);
-        assert_eq!((moves.summary().moves, moves.packets), (1, 4));
+        assert_eq!((summary(&moves).moves, moves.packets), (1, 4));
     }
 }

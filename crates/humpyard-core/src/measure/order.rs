@@ -89,6 +89,23 @@ impl Order {
         self.out_of_order
     }
 
+    /// What these counted, each of flows of its own.
+    pub(super) fn sum<'a>(several: impl Iterator<Item = &'a Self>) -> Self {
+        let mut sum = Self::new(0);
+        for one in several {
+            let (jitter_sum, jitter_flows) = one.jitters();
+            sum.dispatched += one.dispatched;
+            sum.displaced += one.displaced;
+            sum.departed += one.departed;
+            sum.out_of_order += one.out_of_order;
+            sum.displacement += one.displacement;
+            sum.displacement_squared += one.displacement_squared;
+            sum.jitter_sum += jitter_sum;
+            sum.jitter_flows += jitter_flows;
+        }
+        sum
+    }
+
     pub(super) fn summary(&self) -> OrderSummary {
         let n = self.displaced.max(1) as f64;
         let mean = self.displacement as f64 / n;
@@ -102,12 +119,14 @@ impl Order {
 
     /// Mean over the flows of the standard deviation of the time between their departures, in ns.
     pub(super) fn jitter_ns(&self) -> f64 {
-        let (sum, flows) = self
-            .flows
-            .iter()
-            .filter_map(Flow::jitter)
-            .fold((self.jitter_sum, self.jitter_flows), |(sum, flows), jitter| (sum + jitter, flows + 1));
+        let (sum, flows) = self.jitters();
         if flows == 0 { 0.0 } else { sum / flows as f64 }
+    }
+
+    /// The jitters of all flows, ended or not: their sum, and how many they are.
+    fn jitters(&self) -> (f64, u64) {
+        let known = self.flows.iter().filter_map(Flow::jitter);
+        known.fold((self.jitter_sum, self.jitter_flows), |(sum, flows), jitter| (sum + jitter, flows + 1))
     }
 }
 

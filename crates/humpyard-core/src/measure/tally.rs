@@ -32,7 +32,40 @@ pub struct DelayTally {
     pub buckets: Vec<(u64, u64)>,
 }
 
+impl Tally {
+    /// Adds what another dispatcher counted, whose cores follow those here, and whose services are the same.
+    pub fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.delay.add(&other.delay);
+        self.late += other.late;
+        self.out_of_order += other.out_of_order;
+        self.cores.extend(other.cores);
+        if self.services.is_empty() {
+            self.services = other.services;
+            return;
+        }
+        for (service, other) in self.services.iter_mut().zip(&other.services) {
+            service.packets += other.packets;
+            service.bytes += other.bytes;
+            service.delay.add(&other.delay);
+            service.late += other.late;
+            service.waiting += other.waiting;
+        }
+    }
+}
+
 impl DelayTally {
+    /// Adds other delays.
+    pub fn add(&mut self, other: &Self) {
+        self.sum += other.sum;
+        for &(highest, count) in &other.buckets {
+            match self.buckets.binary_search_by_key(&highest, |&(highest, _)| highest) {
+                Ok(at) => self.buckets[at].1 += count,
+                Err(at) => self.buckets.insert(at, (highest, count)),
+            }
+        }
+    }
+
     /// The values of this histogram, in ns.
     pub fn of(histogram: &Histogram) -> Self {
         Self { sum: histogram.sum(), buckets: histogram.buckets() }
@@ -69,4 +102,30 @@ pub struct ServiceTally {
     pub late: u64,
     /// Packets waiting now.
     pub waiting: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn tallies_of_two_dispatchers_add_up() {
+        let service = |buckets: Vec<(u64, u64)>| ServiceTally {
+            packets: 2,
+            delay: DelayTally { sum: 5, buckets },
+            ..ServiceTally::default()
+        };
+        let tally = |buckets| Tally {
+            bytes: 7,
+            cores: vec![CoreTally::default()],
+            services: vec![service(buckets)],
+            ..Tally::default()
+        };
+        let mut sum = Tally::default();
+        sum.add(tally(vec![(3, 1), (9, 2)]));
+        sum.add(tally(vec![(1, 1), (9, 4), (12, 1)]));
+        assert_eq!((sum.bytes, sum.cores.len(), sum.services[0].packets), (14, 2, 4));
+        assert_eq!(sum.services[0].delay, DelayTally { sum: 10, buckets: vec![(1, 1), (3, 1), (9, 6), (12, 1)] });
+    }
 }

@@ -60,6 +60,14 @@ impl Account {
         self.arrived == self.processed + self.held + self.dropped_total()
     }
 
+    /// Adds the packets of another account.
+    pub fn add(&mut self, other: &Self) {
+        self.arrived += other.arrived;
+        self.processed += other.processed;
+        self.held += other.held;
+        self.dropped.iter_mut().zip(&other.dropped).for_each(|(sum, other)| *sum += other);
+    }
+
     pub(super) fn on_drop(&mut self, reason: DropReason) {
         self.dropped[reason as usize] += 1;
     }

@@ -43,6 +43,16 @@ pub struct ExitAccount {
     pub given_up: u64,
 }
 
+impl ExitAccount {
+    /// Adds packets that left, or wait, elsewhere.
+    pub const fn add(&mut self, other: Self) {
+        self.held += other.held;
+        self.reordered += other.reordered;
+        self.missed_turn += other.missed_turn;
+        self.given_up += other.given_up;
+    }
+}
+
 const NONE: ExitSlot = ExitSlot(u32::MAX);
 
 /// What is known of one flow.

@@ -57,6 +57,14 @@ pub struct SplitAccount {
     pub packets: u64,
 }
 
+impl SplitAccount {
+    /// Adds what was split elsewhere.
+    pub const fn add(&mut self, other: Self) {
+        self.elephants += other.elephants;
+        self.packets += other.packets;
+    }
+}
+
 /// What is known of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {

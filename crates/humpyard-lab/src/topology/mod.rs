@@ -14,7 +14,7 @@ use humpyard_core::policy::{LevelKind, Topology};
 use humpyard_runtime::processors;
 
 pub(crate) use file::PACKET_NS;
-pub(crate) use place::placed;
+pub(crate) use place::{placed, placed_apart};
 
 use crate::LabError;
 

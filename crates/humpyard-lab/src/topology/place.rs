@@ -2,7 +2,7 @@
 
 use humpyard_core::id::{CoreId, Id};
 use humpyard_core::policy::Topology;
-use humpyard_runtime::{Seat, Thread, seats};
+use humpyard_runtime::{Places, Seat, Thread, places, seats};
 
 use super::{CoreTree, TopologyChoice};
 use crate::LabError;
@@ -51,13 +51,55 @@ pub(crate) fn placed(config: &RunConfig, cores: usize) -> Result<Placed, LabErro
     }
 }
 
+/// Where the threads of several dispatchers with so many workers each sit, and the topology of the cores of each: that of the
+/// processors on which its workers sit.
+pub(crate) fn placed_apart(
+    config: &RunConfig,
+    workers: &[usize],
+    writes: bool,
+) -> Result<(Places, Vec<TopologyChoice>), LabError> {
+    let mut places = places(workers, writes);
+    let flat = || vec![TopologyChoice::Flat; workers.len()];
+    let tree = match &config.topology {
+        Some(TopologyChoice::Flat) => return Ok((places, flat())),
+        Some(TopologyChoice::Tree(tree)) if tree.processors.is_empty() => {
+            return Err(LabError::option(format!(
+                "--topology {} says on no processor which core is, and several dispatchers have cores apart: give machine, flat or \
+                 a file that names processors",
+                tree.name
+            )));
+        }
+        Some(TopologyChoice::Tree(tree)) => tree.clone(),
+        None => match CoreTree::machine() {
+            Ok(tree) => tree,
+            // What nobody asked for keeps no run from starting.
+            Err(_) => return Ok((places, flat())),
+        },
+    };
+    let mut topologies = Vec::with_capacity(workers.len());
+    let mut first = 0;
+    for seats in &mut places.dispatchers {
+        let placed = match arranged(&tree, seats, first) {
+            Err(_) if config.topology.is_none() => Placed::ANYWHERE,
+            placed => placed?,
+        };
+        first += seats.len() - 1;
+        *seats = placed.seats.unwrap_or_else(|| seats.clone());
+        topologies.push(placed.topology.map_or(TopologyChoice::Flat, |topology| {
+            TopologyChoice::Tree(CoreTree { tree: topology, processors: Vec::new(), ways: None, ..tree.clone() })
+        }));
+    }
+    Ok((places, topologies))
+}
+
 /// So many workers, 0 for the dispatcher alone, on the processors of a tree: those which the runtime chooses, in an order in
 /// which neighbours stand side by side.
 fn on_processors(tree: &CoreTree, workers: usize) -> Result<Placed, LabError> {
-    arranged(tree, &seats(workers))
+    arranged(tree, &seats(workers), 0)
 }
 
-fn arranged(tree: &CoreTree, seats: &[Seat]) -> Result<Placed, LabError> {
+/// The dispatcher and its workers in these seats, the first of whom has this number.
+fn arranged(tree: &CoreTree, seats: &[Seat], first: usize) -> Result<Placed, LabError> {
     let workers = if seats.len() > 1 { &seats[1..] } else { seats };
     let mut leaves = Vec::new();
     for seat in workers {
@@ -78,7 +120,7 @@ fn arranged(tree: &CoreTree, seats: &[Seat]) -> Result<Placed, LabError> {
     if seats.len() == 1 {
         return Ok(Placed { topology, seats: Some(seats.to_vec()) });
     }
-    let worker = |(number, &at): (usize, &usize)| Seat { thread: Thread::Worker(number), ..workers[at] };
+    let worker = |(number, &at): (usize, &usize)| Seat { thread: Thread::Worker(first + number), ..workers[at] };
     let seats = core::iter::once(seats[0]).chain(order.iter().enumerate().map(worker)).collect();
     Ok(Placed { topology, seats: Some(seats) })
 }
@@ -107,7 +149,7 @@ mod tests {
         for (processors, sits) in
             [(&[0, 1, 2, 3][..], &[1, 3, 2][..]), (&[0, 1, 2, 3, 0, 1, 2], &[1, 1, 3, 2, 2, 0]), (&[0, 3], &[3])]
         {
-            let placed = arranged(&tree, &seats_of(processors)).unwrap();
+            let placed = arranged(&tree, &seats_of(processors), 0).unwrap();
             assert_eq!(workers(&placed), sits);
             let topology = placed.topology.unwrap();
             for (a, &one) in sits.iter().enumerate() {
@@ -127,14 +169,14 @@ mod tests {
     #[test]
     fn the_dispatcher_alone_is_a_core() {
         let tree = CoreTree::parse("t.toml", ACROSS).unwrap();
-        let placed = arranged(&tree, &seats_of(&[3])).unwrap();
+        let placed = arranged(&tree, &seats_of(&[3]), 0).unwrap();
         assert_eq!((placed.topology.unwrap().cores(), placed.seats.unwrap().len()), (1, 1));
     }
 
     #[test]
     fn processors_that_a_file_does_not_have_are_told() {
         let tree = CoreTree::parse("t.toml", ACROSS).unwrap();
-        let said = arranged(&tree, &seats_of(&[0, 7])).unwrap_err().to_string();
+        let said = arranged(&tree, &seats_of(&[0, 7]), 0).unwrap_err().to_string();
         assert!(said.starts_with("--topology t.toml: it has no processor 7, on which worker 0 sits"), "{said}");
     }
 

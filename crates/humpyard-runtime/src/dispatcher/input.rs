@@ -30,10 +30,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 
     fn take_batch(&mut self, now: Time) -> Result<usize, RunError> {
         if self.is_over(now) {
-            self.reading = false;
-            if let Some((_, frame)) = self.next.take() {
-                self.discard(frame)?;
-            }
+            self.end_reading()?;
         }
         for taken in 0..BATCH {
             if self.must_wait() {
@@ -42,6 +39,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let next = if self.next.is_some() { self.next.take() } else { self.read(now)? };
             let Some((arrival, frame)) = next else { return Ok(taken) };
             if arrival > now {
+                if self.over {
+                    self.skip(frame)?;
+                    continue;
+                }
                 self.next = Some((arrival, frame));
                 return Ok(taken);
             }
@@ -49,6 +50,22 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.arrive(now, arrival, frame)?;
         }
         Ok(BATCH)
+    }
+
+    /// Nothing more is read, and what has not arrived does not. What was dealt out is taken.
+    fn end_reading(&mut self) -> Result<(), RunError> {
+        self.over = true;
+        self.reading &= self.live.input.is_dealt();
+        match self.next.take() {
+            Some((_, frame)) => self.skip(frame),
+            None => Ok(()),
+        }
+    }
+
+    /// A frame was read that does not arrive before the end.
+    fn skip(&mut self, frame: Frame) -> Result<(), RunError> {
+        self.skipped += 1;
+        self.discard(frame)
     }
 
     /// Whether the next frame has to wait until there is room.
@@ -62,9 +79,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         (frame.port, frame.answer) = (0, false);
         (frame.queued, frame.mark) = (None, None);
         while self.reading {
-            match self.live.source.poll(&mut frame) {
+            match self.live.input.poll(&mut frame) {
                 Ok(Polled::Frame) => {
-                    let arrival = self.live.pacer.as_mut().map_or(now, |pacer| self.begin + pacer.arrival(frame.time));
+                    let arrival = self.live.input.arrival(now, self.begin, frame.time);
                     return Ok(Some((arrival, frame)));
                 }
                 Ok(Polled::NotYet) if self.now.is_virtual() => {
@@ -87,7 +104,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn wait_for_source(&mut self) -> Result<(), RunError> {
         if self.patience.wait() == Next::Sleep {
             self.flush()?;
-            self.doorbell.sleep(SLEEP_MAX, &self.live.source.descriptors(), || false);
+            self.doorbell.sleep(SLEEP_MAX, &self.live.input.descriptors(), || false);
         }
         Ok(())
     }
@@ -129,7 +146,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
         self.follow_up(now)?;
         match answer {
-            Arrival::Queued(slot) => self.held[slot] = Held { number: self.arrivals, frame },
+            Arrival::Queued(slot) => {
+                let number = self.live.input.number().unwrap_or(self.arrivals);
+                self.held[slot] = Held { number, frame };
+            }
             Arrival::Dropped(_) => {
                 self.live.classifier.release(&packet);
                 self.discard(frame)?;
@@ -138,7 +158,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if self.arrivals.is_multiple_of(PROGRESS_EVERY) {
             // Where packets come and go all the time, nobody waits and notices that a worker is gone.
             self.crew.check()?;
-            (self.live.progress)(self.arrivals, self.live.source.progress());
+            (self.live.progress)(self.arrivals, self.live.input.progress());
         }
         Ok(())
     }

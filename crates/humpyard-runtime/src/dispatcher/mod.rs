@@ -14,12 +14,11 @@ use std::time::Instant;
 
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, IdVec, Slot};
-use humpyard_core::measure::Histogram;
+use humpyard_core::measure::{Histogram, Measured};
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 use humpyard_traffic::TrafficError;
-use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::sink::Sink;
 
 use crate::clock::{Clock, Now, Stopwatch};
@@ -30,7 +29,7 @@ use crate::live::Live;
 use crate::outcome::{OutAccount, Outcome, RunError, ServicePanic};
 use crate::own::Own;
 use crate::panic;
-use crate::placement::{Seat, Seated, Thread, seats};
+use crate::placement::{Seat, Seated, seats};
 use crate::replacement::Replacements;
 use crate::threads::Threads;
 use crate::virtual_cores::VirtualCores;
@@ -44,7 +43,7 @@ const TIMED_EVERY: u64 = 1 << 6;
 /// How often progress is told, and a look is taken at the workers, in packets.
 const PROGRESS_EVERY: u64 = 1 << 14;
 /// A sleep is never longer, so that an end from outside is noticed.
-const SLEEP_MAX: Duration = Duration::from_millis(20);
+pub(crate) const SLEEP_MAX: Duration = Duration::from_millis(20);
 /// A sleep ends so long before the next arrival, for the system takes its time to wake a thread.
 const WAKE_EARLY: Duration = Duration::from_micros(100);
 
@@ -61,10 +60,29 @@ const WAKE_EARLY: Duration = Duration::from_micros(100);
 /// # Errors
 /// A sink that cannot be written, a lost worker, more flows under way than there is room for. Damage within the source is
 /// no error: what came before it is processed, and the outcome tells of it.
-pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Result<Outcome<S, Q, A>, RunError> {
+pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<Outcome<Measured<S, Q, A>>, RunError> {
     panic::keep_quiet();
     let stopwatch = Stopwatch::start();
     let doorbell = Arc::new(Doorbell::new().map_err(RunError::Doorbell)?);
+    run_from(live, Start { stopwatch, doorbell, begin: None })
+}
+
+/// How a dispatcher starts.
+pub(crate) struct Start<'a> {
+    /// The time it goes by.
+    pub(crate) stopwatch: Stopwatch,
+    /// What it sleeps on.
+    pub(crate) doorbell: Arc<Doorbell>,
+    /// Waits until others are ready too, and gives the time at which all were; none where there are no others.
+    pub(crate) begin: Option<&'a dyn Fn() -> Time>,
+}
+
+/// As [`run`], on the clock of others.
+pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
+    mut live: Live<'_, S, Q, A>,
+    start: Start<'_>,
+) -> Result<Outcome<Measured<S, Q, A>>, RunError> {
+    let Start { stopwatch, doorbell, begin } = start;
     let is_real = matches!(live.clock, Clock::Real);
     let workers = if is_real { live.workers } else { 0 };
     let seats = live.seats.take().filter(|_| is_real).unwrap_or_else(|| seats(workers));
@@ -74,7 +92,8 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
     let now = if is_real { Now::Real(stopwatch) } else { Now::Virtual(Time::ZERO) };
     let seated = seats[0].take();
     crew.wait_until_ready();
-    let counting = (is_real && live.hardware).then(|| ThreadCounters::start(Thread::Dispatcher));
+    let counting = (is_real && live.hardware).then(|| ThreadCounters::start(seats[0].thread));
+    let begin = begin.map(|begin| begin());
     let started = Instant::now();
     let mut dispatcher = Dispatcher {
         given: IdSet::new(live.workers.max(1)),
@@ -91,6 +110,8 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
         replacements,
         counters: Counters::default(),
         reading: true,
+        over: false,
+        skipped: 0,
         out: OutAccount::default(),
         panic: None,
         damage: None,
@@ -102,12 +123,16 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
         seats,
         stopwatch,
         crew,
-        begin: now.read(),
+        begin: begin.unwrap_or_else(|| now.read()),
         now,
         doorbell,
         live,
     };
     let worked = dispatcher.work();
+    if dispatcher.live.input.is_dealt() {
+        // Whoever adds this up may look again.
+        dispatcher.answer();
+    }
     let Dispatcher {
         mut live,
         mut out,
@@ -117,6 +142,7 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
         panic,
         damage,
         interrupted,
+        skipped,
         overdue_max,
         swap_pause_max,
         decision,
@@ -130,8 +156,8 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
     let ended = crew.end();
     worked?;
     counters.merge(ended?);
-    live.source.close()?;
-    let received = live.source.received()?;
+    live.input.close()?;
+    let received = live.input.received()?;
     live.sink.close()?;
     let sent = live.sink.sent();
     out.on_sent(&sent);
@@ -140,9 +166,11 @@ pub fn run<S: Steer, Q: Share, A: Allocate>(mut live: Live<'_, S, Q, A>) -> Resu
     (live.progress)(live.measured.account().arrived, Some(1.0));
     Ok(Outcome {
         flows: live.classifier.flows().seen(),
-        clock_jumps: live.pacer.as_ref().map(Pacer::jumps).unwrap_or_default(),
+        clock_jumps: live.input.jumps(),
         measured: live.measured,
         out,
+        skipped,
+        unaccounted: None,
         received,
         sent,
         counters,
@@ -219,6 +247,10 @@ struct Dispatcher<'a, S, Q, A> {
     counters: Counters,
     /// Whether the source may have more.
     reading: bool,
+    /// Whether the run is to end before the source does.
+    over: bool,
+    /// Frames read that had not arrived then.
+    skipped: u64,
     out: OutAccount,
     panic: Option<ServicePanic>,
     damage: Option<TrafficError>,
@@ -288,6 +320,6 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 }
 
 /// In nanoseconds, at most as many as can be told.
-fn ns(duration: Duration) -> u64 {
+pub(crate) fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -113,8 +113,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(())
     }
 
-    fn send(&mut self, frame: Frame) -> Result<(), RunError> {
-        self.live.sink.write(&frame)?;
+    fn send(&mut self, mut frame: Frame) -> Result<(), RunError> {
+        self.live.sink.take(&mut frame)?;
         self.spare.push(frame);
         Ok(())
     }

@@ -47,7 +47,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                 expired: flows.expired(),
             },
             // A look at a run is no reason to end it.
-            received: self.live.source.received().unwrap_or_default(),
+            received: self.live.input.received().unwrap_or_default(),
             sent,
             decision: DelayTally::of(&self.decision),
             overdue_max: self.overdue_max,

@@ -32,8 +32,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let until_next = self.next_event().map(|next| Duration::from_nanos(next.since(now).as_ns()));
         let longest = until_next.map_or(SLEEP_MAX, |until| until.saturating_sub(WAKE_EARLY).min(SLEEP_MAX));
         if !longest.is_zero() {
-            let wakers = if self.listens() { self.live.source.descriptors() } else { Vec::new() };
-            self.doorbell.sleep(longest, &wakers, || self.crew.has_results() || self.is_asked());
+            let listens = self.listens();
+            let wakers = if listens { self.live.input.descriptors() } else { Vec::new() };
+            let ready = || self.crew.has_results() || self.is_asked() || listens && self.live.input.is_ready();
+            self.doorbell.sleep(longest, &wakers, ready);
         }
         Ok(())
     }

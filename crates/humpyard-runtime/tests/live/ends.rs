@@ -13,15 +13,15 @@ use humpyard_traffic::{CaptureReader, ErrorKind, Sink, TrafficError, create};
 use crate::support::{Kept, Outcome, Run, assert_balanced};
 
 /// More packets than any test waits for.
-const ENDLESS: &str = "gen:poisson:packets=1000000000000";
+pub(crate) const ENDLESS: &str = "gen:poisson:packets=1000000000000";
 
 /// The error that this sink is full.
-fn full() -> TrafficError {
+pub(crate) fn full() -> TrafficError {
     create("").err().expect("an empty name is refused")
 }
 
 /// Fails after so many frames.
-struct Failing(u64);
+pub(crate) struct Failing(pub(crate) u64);
 
 impl Sink for Failing {
     fn write(&mut self, _: &Frame) -> Result<(), TrafficError> {

@@ -6,5 +6,6 @@ mod ends;
 mod marks;
 mod order;
 mod panics;
+mod several;
 mod support;
 mod watching;

@@ -14,7 +14,7 @@ use crate::support::{Run, frames};
 const INPUT: &str = "gen:messages:packets=20000";
 
 /// One packet in some fifty: those with such bytes and such a time.
-fn is_unbearable(frame: &Frame) -> bool {
+pub(crate) fn is_unbearable(frame: &Frame) -> bool {
     let bytes = frame.data.iter().fold(frame.time.as_ns(), |hash, &byte| mix(hash ^ u64::from(byte)));
     bytes.is_multiple_of(50)
 }
@@ -39,7 +39,7 @@ impl Service for Fragile {
     }
 }
 
-fn fragile() -> Factory {
+pub(crate) fn fragile() -> Factory {
     Factory::new("fragile", Fragile::default)
 }
 
@@ -53,7 +53,7 @@ fn parted() -> (Vec<Frame>, Vec<Frame>) {
 }
 
 /// Frames in an order that does not depend on that in which they came.
-fn sorted(mut frames: Vec<Frame>) -> Vec<Frame> {
+pub(crate) fn sorted(mut frames: Vec<Frame>) -> Vec<Frame> {
     frames.sort_by(|a, b| (a.time, &a.data).cmp(&(b.time, &b.data)));
     frames
 }

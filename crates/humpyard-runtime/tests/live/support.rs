@@ -13,13 +13,20 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_runtime::{Clock, Live, OutAccount, Overload, RunError, Watched, run};
+use humpyard_runtime::{
+    Clock, Dispatching, Input, Live, OutAccount, Overload, Part, RunError, Several, Watched, places, run, run_several,
+};
 use humpyard_services::{Factory, prepare};
 use humpyard_traffic::pace::{Pace, Pacer};
-use humpyard_traffic::{Classifier, ClassifierConfig, Sink, Source, TrafficError, open};
+use humpyard_traffic::{Classifier, ClassifierConfig, Sink, Source, Spread, TrafficError, Tunnels, open};
 
 /// What a run with any policies came to.
-pub(crate) type Outcome = humpyard_runtime::Outcome<AnySteer, AnyShare, AnyAllocate>;
+pub(crate) type Outcome = humpyard_runtime::Outcome<AnyMeasured>;
+
+/// What a run of several dispatchers came to.
+pub(crate) type Apart = humpyard_runtime::Outcome<Vec<Part<AnySteer, AnyShare, AnyAllocate>>>;
+
+type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
 
 /// A run, described.
 #[derive(Clone, Copy)]
@@ -131,46 +138,18 @@ impl Run<'_> {
         progress: &mut dyn FnMut(u64, Option<f64>),
         watched: Option<Watched>,
     ) -> Result<Outcome, RunError> {
-        let classifier = Classifier::new(ClassifierConfig { flows: self.flows, ..ClassifierConfig::default() })?;
-        let services = ["forward", "second"].map(|name| ServiceSetup {
-            name,
-            tolerance: Time::from_ns(2_000_000),
-            ..ServiceSetup::ONLY
-        });
-        let services = &services[..1 + usize::from(self.second.is_some())];
-        let estimate = LinearCost { fixed: 60, per_byte_milli: 20, cold: 0 };
-        let setup = Setup {
-            cores: self.workers.max(1),
-            flows: self.flows,
-            clients: classifier.clients_max(),
-            packets: self.packets,
-            unit: WorkUnit::Nanoseconds,
-            longest: estimate.work(1514),
-            estimates: &vec![estimate; services.len()],
-            services,
-            ..Setup::default()
-        };
-        let options = Options { limits: self.limits, ..Options::default() };
-        let policy: PolicySpec = self.policy.parse().expect("a registered policy");
-        let scheduler = policy.build(&setup, options).expect("a valid set-up").with_in_flight(self.in_flight);
+        let (measured, classifier) = self.mechanism(self.workers.max(1), self.packets)?;
         run(Live {
-            measured: Measured::new(scheduler, Measurements::new(&setup)),
+            measured,
             packets: self.packets,
             workers: self.workers,
             seats: None,
             hardware: false,
-            services: [match self.factory {
-                Some(make) => make(),
-                None => prepare(&self.service.parse().expect("a name")).expect("a valid service"),
-            }]
-            .into_iter()
-            .chain(self.second.map(|make| make()))
-            .collect(),
+            services: self.services(),
             classifier,
-            source,
+            input: Input::new(source, self.pace.map(Pacer::new)),
             sink,
             quarantine,
-            pacer: self.pace.map(Pacer::new),
             overload: self.overload,
             clock: Clock::Real,
             swaps: Vec::new(),
@@ -181,6 +160,106 @@ impl Run<'_> {
             watched,
         })
     }
+
+    /// Runs it with so many dispatchers, each of which has its workers and its packets.
+    pub(crate) fn apart(self, dispatchers: usize) -> (Apart, Vec<Frame>) {
+        let kept = Kept::default();
+        let ends = Ends { sink: Some(Box::new(kept.clone())), ..Ends::new(self.source()) };
+        let outcome = self.apart_into(dispatchers, ends, &AtomicBool::new(false));
+        let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", self.policy));
+        assert_parts_balance(&outcome);
+        let frames = kept.take();
+        assert_eq!(frames.len() as u64, outcome.out.forwarded, "what was forwarded is what went out");
+        (outcome, frames)
+    }
+
+    /// Runs it with so many dispatchers and everything from outside.
+    pub(crate) fn apart_into(self, dispatchers: usize, ends: Ends, stop: &AtomicBool) -> Result<Apart, RunError> {
+        let one = || {
+            let (measured, classifier) = self.mechanism(self.workers, self.packets)?;
+            Ok::<_, RunError>(Dispatching { measured, packets: self.packets, workers: self.workers, classifier })
+        };
+        run_several(Several {
+            dispatchers: (0..dispatchers).map(|_| one()).collect::<Result<_, _>>()?,
+            places: places(&vec![self.workers; dispatchers], ends.sink.is_some()),
+            spread: Spread::new(dispatchers, Tunnels::NONE, Seed(1)),
+            hardware: false,
+            services: self.services(),
+            source: ends.source,
+            pacer: self.pace.map(Pacer::new),
+            sink: ends.sink,
+            quarantine: ends.quarantine,
+            overload: self.overload,
+            longest: self.longest,
+            stop,
+            progress: &mut |_, _| {},
+            watched: ends.watched,
+        })
+    }
+
+    fn services(&self) -> Vec<Factory> {
+        let first = match self.factory {
+            Some(make) => make(),
+            None => prepare(&self.service.parse().expect("a name")).expect("a valid service"),
+        };
+        [first].into_iter().chain(self.second.map(|make| make())).collect()
+    }
+
+    /// The mechanism of so many cores and packets, and its classifier.
+    fn mechanism(&self, cores: usize, packets: usize) -> Result<(AnyMeasured, Classifier), RunError> {
+        let classifier = Classifier::new(ClassifierConfig { flows: self.flows, ..ClassifierConfig::default() })?;
+        let services = ["forward", "second"].map(|name| ServiceSetup {
+            name,
+            tolerance: Time::from_ns(2_000_000),
+            ..ServiceSetup::ONLY
+        });
+        let services = &services[..1 + usize::from(self.second.is_some())];
+        let estimate = LinearCost { fixed: 60, per_byte_milli: 20, cold: 0 };
+        let setup = Setup {
+            cores,
+            flows: self.flows,
+            clients: classifier.clients_max(),
+            packets,
+            unit: WorkUnit::Nanoseconds,
+            longest: estimate.work(1514),
+            estimates: &vec![estimate; services.len()],
+            services,
+            ..Setup::default()
+        };
+        let options = Options { limits: self.limits, ..Options::default() };
+        let policy: PolicySpec = self.policy.parse().expect("a registered policy");
+        let scheduler = policy.build(&setup, options).expect("a valid set-up").with_in_flight(self.in_flight);
+        Ok((Measured::new(scheduler, Measurements::new(&setup)), classifier))
+    }
+}
+
+/// Where the packets of a run of several dispatchers come from and go to, and who looks at it.
+pub(crate) struct Ends {
+    pub(crate) source: Box<dyn Source + Send>,
+    pub(crate) sink: Option<Box<dyn Sink + Send>>,
+    pub(crate) quarantine: Option<Box<dyn Sink + Send>>,
+    pub(crate) watched: Option<Watched>,
+}
+
+impl Ends {
+    pub(crate) fn new(source: Box<dyn Source + Send>) -> Self {
+        Self { source, sink: None, quarantine: None, watched: None }
+    }
+}
+
+/// Panics unless the accounts of each dispatcher and of all balance, agree with each other, and nothing is held.
+pub(crate) fn assert_parts_balance(outcome: &Apart) {
+    assert_eq!(outcome.unaccounted, None);
+    let mut sum = Account::default();
+    for part in &outcome.measured {
+        let (account, out) = (part.measured.account(), &part.out);
+        assert!(account.balances() && out.balances(), "{account:?} {out:?}");
+        assert_eq!((account.processed, account.held, out.held), (out.processed, 0, 0), "{account:?} {out:?}");
+        sum.add(account);
+    }
+    assert!(sum.balances() && outcome.out.balances(), "{sum:?} {:?}", outcome.out);
+    assert_eq!(sum.processed, outcome.out.processed);
+    assert_eq!(outcome.measured.iter().map(|part| part.flows).sum::<u64>(), outcome.flows);
 }
 
 /// Panics unless both accounts balance, agree with each other, and nothing is held.

@@ -10,7 +10,7 @@ use humpyard_traffic::pace::Pace;
 
 use crate::support::Run;
 
-const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// Everything that is a count, in an order of its own.
 fn counts(of: &Snapshot) -> Vec<u64> {
@@ -26,7 +26,7 @@ fn counts(of: &Snapshot) -> Vec<u64> {
 }
 
 /// Asks so often, and gives the last answer. Every answer adds up, and no count falls.
-fn ask(watch: &mut Watch, times: usize) -> Snapshot {
+pub(crate) fn ask(watch: &mut Watch, times: usize) -> Snapshot {
     let mut last = *watch.ask(LONG).expect("an answer");
     for _ in 0..times {
         let now = *watch.ask(LONG).expect("an answer");

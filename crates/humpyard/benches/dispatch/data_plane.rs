@@ -11,7 +11,7 @@ use humpyard::measure::{Measured, Measurements};
 use humpyard::mechanism::Options;
 use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::Setup;
-use humpyard::runtime::{Clock, Live, Overload};
+use humpyard::runtime::{Clock, Input, Live, Overload};
 use humpyard::services::registry::prepare;
 use humpyard::traffic::sink::NullSink;
 use humpyard::traffic::{Classifier, ClassifierConfig, Source, TrafficError};
@@ -39,10 +39,9 @@ pub(crate) fn run(order: Order, work: &Work) -> Figures {
         hardware: false,
         services: vec![prepare(&"pass".parse().expect("a name")).expect("a service without parameters")],
         classifier,
-        source: Box::new(Repeated::new(work.flows)),
+        input: Input::new(Box::new(Repeated::new(work.flows)), None),
         sink: Box::new(NullSink::default()),
         quarantine: None,
-        pacer: None,
         overload: Overload::Wait,
         clock: Clock::Real,
         swaps: Vec::new(),

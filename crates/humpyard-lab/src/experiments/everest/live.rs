@@ -15,7 +15,7 @@ use humpyard_core::mechanism::{Arrival, Completed, Dispatch, Dropped, Switch};
 use humpyard_core::packet::Packet;
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
-use humpyard_runtime::{Live, Overload};
+use humpyard_runtime::{Input, Live, Overload};
 use humpyard_services::{Context, Counter, Factory, Generated, Service, Verdict as Fate, checksum, prepare};
 use humpyard_traffic::{NullSink, Source, TrafficError};
 
@@ -274,6 +274,8 @@ fn run(policy: &str, draw: usize, length: Duration, seed: Seed) -> Result<Vec<Ro
         let mut progress = |_, _| ();
         let mut control = crate::run::Control::new(&stop, &mut progress);
         let random = seed.stream(&format!("everest-fig6-live/{draw}"));
+        let source = Box::new(Segments { random, now: 0.0, length: length.as_nanos() as f64, sample: 0, sent: [0; 2] });
+        let pacer = parts::pacer(&config, WORKERS, &mut control)?;
         let outcome = humpyard_runtime::run(Live {
             measured: measured.with_observer(Box::new(cores.clone())),
             packets: config.buffer,
@@ -281,13 +283,12 @@ fn run(policy: &str, draw: usize, length: Duration, seed: Seed) -> Result<Vec<Ro
             seats: placed(&config, WORKERS)?.seats,
             hardware: false,
             services: engines(&config)?,
-            pacer: parts::pacer(&config, WORKERS, &mut control)?,
             overload: Overload::Drop,
             clock: humpyard_runtime::Clock::Real,
             swaps: Vec::new(),
             replacements: None,
             longest: None,
-            source: Box::new(Segments { random, now: 0.0, length: length.as_nanos() as f64, sample: 0, sent: [0; 2] }),
+            input: Input::new(source, pacer),
             sink: Box::new(NullSink::default()),
             quarantine: None,
             classifier,

@@ -1,0 +1,165 @@
+//! Several dispatchers: the same packets, flows and findings as with one, and one line where there can be but one.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{
+    assert_balanced, captures, directory, document, files, good, make_capture, number, packets_in, run, sum,
+};
+
+/// Panics unless the parts of the dispatchers add up to the whole.
+fn assert_adds_up(result: &Value, dispatchers: u64) {
+    assert_balanced(result);
+    assert_eq!(number(result, "/dispatchers"), dispatchers);
+    let parts = result["dispatchers_detail"].as_array().expect("one each");
+    assert_eq!(parts.len() as u64, dispatchers);
+    parts.iter().for_each(assert_balanced);
+    for name in ["in", "processed", "forwarded", "generated", "consumed", "held"] {
+        let path = format!("/packets/{name}");
+        assert_eq!(parts.iter().map(|part| number(part, &path)).sum::<u64>(), number(result, &path), "{name}");
+    }
+    assert_eq!(parts.iter().map(|part| number(part, "/flows")).sum::<u64>(), number(result, "/flows"));
+    let cores = result["cores_detail"].as_array().expect("one each");
+    assert_eq!(parts.iter().map(|part| number(part, "/workers")).sum::<u64>(), cores.len() as u64);
+    let served: u64 = cores.iter().map(|core| number(core, "/packets")).sum();
+    assert_eq!(served, number(result, "/packets/processed"));
+}
+
+fn of_services(result: &Value, key: &str) -> Vec<u64> {
+    result["services"].as_array().expect("services").iter().map(|service| number(service, key)).collect()
+}
+
+#[test]
+fn real_captures_come_through_as_with_one() {
+    let Some(traces) = captures("real_captures_come_through_as_with_one") else { return };
+    let directory = directory();
+    for (capture, policy) in [
+        ("attacks/amp.dns.RRSIG.fragmented.pcap", "hrw"),
+        ("attacks/amp.TCP.reflection.SYNACK.pcap", "drr"),
+        ("protocols/6in6tunnel.pcap", "steer=ps-hrw/share=sfq"),
+        ("protocols/443-firefox.pcap", "efq"),
+        ("protocols/KakaoTalk_chat.pcap", "everest"),
+    ] {
+        let services = "--services tcp=forward,other=forward --output out.pcapng";
+        let words = format!("run --input {} --policy {policy} --workers 4 {services}", traces.join(capture).display());
+        let (one, two) =
+            (document(directory.path(), &words), document(directory.path(), &format!("{words} --dispatchers 2")));
+        assert_adds_up(&two, 2);
+        assert!(one.get("dispatchers").is_none() && one.get("dispatchers_detail").is_none());
+        for path in ["/packets/in", "/packets/processed", "/flows", "/bytes", "/order/out_of_order"] {
+            assert_eq!(number(&two, path), number(&one, path), "{words}: {path}");
+        }
+        assert_eq!(of_services(&two, "/packets"), of_services(&one, "/packets"), "{words}");
+        assert_eq!(of_services(&two, "/bytes"), of_services(&one, "/bytes"), "{words}");
+        assert_eq!(number(&two, "/fairness/clients"), number(&one, "/fairness/clients"), "{words}");
+        assert_eq!(packets_in(directory.path(), "out.pcapng"), number(&two, "/packets/forwarded"), "{words}");
+    }
+}
+
+/// What the detectors know they share, and what they are to find does not depend on who has which packet.
+#[test]
+fn detectors_find_what_they_find_with_one() {
+    let Some(traces) = captures("detectors_find_what_they_find_with_one") else { return };
+    let directory = directory();
+    let found = |capture: &str, service: &str, dispatchers: u32| {
+        let capture = traces.join(capture).display().to_string();
+        let options = format!("--policy hrw --workers 2 --dispatchers {dispatchers} --services {service}");
+        let result = document(directory.path(), &format!("run --input {capture} {options}"));
+        assert_balanced(&result);
+        result.pointer("/services/0/counters").cloned().expect("counters")
+    };
+    let alarms = |counters: &Value| number(counters, "/alarms");
+    let (one, two) = (found("protocols/synscan.pcap", "portscan", 1), found("protocols/synscan.pcap", "portscan", 2));
+    assert_eq!((alarms(&one), alarms(&two)), (1, 1), "{one} {two}");
+    let counted = |counters: &Value| {
+        let alarm = counters.as_object().expect("counters").iter().find(|(name, _)| name.starts_with("alarm_01"));
+        alarm.and_then(|(_, count)| count.as_u64())
+    };
+    assert_eq!((counted(&one), counted(&two)), (Some(1994), Some(1994)));
+    let flood = "attacks/pkt.TCP.synflood.spoofed.pcap";
+    let (one, two) = (found(flood, "synflood", 1), found(flood, "synflood", 2));
+    assert_eq!(alarms(&one), alarms(&two), "{one} {two}");
+    assert!(alarms(&two) > 0, "{two}");
+    let (one, two) =
+        (found("protocols/443-chrome.pcap", "l7-filter", 1), found("protocols/443-chrome.pcap", "l7-filter", 2));
+    assert_eq!(one, two);
+}
+
+#[test]
+fn generators_pipes_and_several_inputs_are_dealt_out() {
+    let directory = directory();
+    make_capture(directory.path(), "in.pcap", 3000);
+    for words in [
+        "--input gen:messages:packets=20000 --policy gr3 --workers 3 --dispatchers 3",
+        "--input in.pcap --input gen:poisson:packets=2000 --policy rr --workers 4 --dispatchers 2",
+        "--input in.pcap --loop 5 --policy hrw --workers 5 --dispatchers 2 --rate 200k --reorder 10ms",
+        "--input gen:messages:packets=5000 --policy drr --workers 2 --dispatchers 2 --clients service --weights 2,1",
+        "--input gen:messages:packets=5000 --policy conn --split share=0.5 --workers 4 --dispatchers 2 --rate trace --for 200ms",
+        "--input in.pcap --policy static --guarantee tcp=0.5 --services tcp=forward,other=pass --workers 4 --dispatchers 2",
+    ] {
+        let result = document(directory.path(), &format!("run {words} --output out.pcap --seed 3"));
+        assert_adds_up(&result, if words.contains("--dispatchers 3") { 3 } else { 2 });
+        assert_eq!(packets_in(directory.path(), "out.pcap"), number(&result, "/packets/forwarded"), "{words}");
+        if words.contains("--clients service") {
+            assert_eq!(number(&result, "/fairness/clients"), 1, "a client of two dispatchers is one");
+        }
+        if words.contains("--loop") {
+            assert_eq!(number(&result, "/packets/in"), 15_000);
+        }
+    }
+}
+
+#[test]
+fn the_summary_says_how_many_there_are() {
+    let directory = directory();
+    let said =
+        good(directory.path(), "run --input gen:poisson:packets=100 --policy hrw --workers 2 --dispatchers 2 --quiet");
+    assert!(said.out.contains("(live, 2 workers of 2 dispatchers)"), "{said:?}");
+    fs::write(
+        directory.path().join("run.toml"),
+        "dispatchers = 2\nworkers = 3\npolicy = \"hrw\"\ninput = \"gen:poisson:packets=100\"\n",
+    )
+    .unwrap();
+    let result = document(directory.path(), "run --config run.toml");
+    assert_eq!((number(&result, "/dispatchers"), &result["options"]["dispatchers"]), (2, &"2".into()));
+    let checked = good(directory.path(), "check run.toml");
+    assert!(checked.out.contains("dispatchers"), "{checked:?}");
+}
+
+/// Panics unless these words are refused with a line that has this in it, and no file came.
+fn assert_refused(directory: &Path, words: &str, expected: &str) {
+    let before = files(directory);
+    let said = run(directory, &words.split_whitespace().collect::<Vec<_>>());
+    assert!(said.code == Some(2) && said.out.is_empty(), "{words}: {said:?}");
+    said.assert_one_line(&["--dispatchers", expected]);
+    assert_eq!(files(directory), before, "{words}");
+}
+
+#[test]
+fn what_is_for_one_dispatcher_is_refused() {
+    let directory = directory();
+    for (words, expected) in [
+        ("--dispatchers 0", "1..=1024"),
+        ("--dispatchers some", "invalid"),
+        ("--dispatchers 3", "--workers 2: have 3 workers"),
+        ("--dispatchers 2 --workers 0", "--workers 0"),
+        ("--dispatchers 2 --clock virtual", "--clock"),
+        ("--dispatchers 2 --journal run.jsonl", "--journal"),
+        ("--dispatchers 2 --timeline run.perfetto-trace", "--timeline"),
+        ("--dispatchers 2 --swap 1s=rr", "--swap"),
+        ("--dispatchers 2 --workers 4 --contexts 2", "--contexts"),
+        ("--dispatchers 2 --weights 3,1", "--weights"),
+        ("--dispatchers 2 --topology 2x1", "names processors"),
+    ] {
+        let words = format!("run --input gen:poisson:packets=10 --policy hrw {words}");
+        assert_refused(directory.path(), &words, expected);
+    }
+    assert_refused(directory.path(), "run --input nfqueue:7 --policy hrw --dispatchers 2", "--queue-balance");
+    let of_services = "--services tcp=forward,udp=forward,other=forward --policy static --workers 4";
+    let words = format!("run --input gen:poisson:packets=10 {of_services} --dispatchers 2");
+    assert_refused(directory.path(), &words, "3 services need at least 3 cores");
+    let result = document(directory.path(), "run --input gen:poisson:packets=10 --policy hrw --dispatchers 1");
+    assert_eq!(sum(&result, "/packets/dropped"), 0);
+}

@@ -1,0 +1,96 @@
+//! What several dispatchers measured, as one: each had flows, cores and a scheduler of its own, and one clock was theirs.
+
+use alloc::collections::BTreeMap;
+
+use super::summary::{self, Delay, Late};
+use super::{
+    Core, CoreSummary, Elements, Fairness, Histogram, Measurements, Moves, Order, Service, ServiceSummary, Summary,
+    WarmUp,
+};
+use crate::mechanism::Account;
+use crate::unit::Time;
+
+/// When two clients with one id, of two dispatchers, are the same client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SameClient {
+    /// Always, for ids are given beforehand: to services, or by rules.
+    Always,
+    /// Never, for each dispatcher gives ids of its own: to flows and connections, which are with one dispatcher alone.
+    Never,
+}
+
+impl Measurements {
+    /// Everything that these measured, once the run is over, whose accounts add up to this one. Cores follow each other in the
+    /// order of the dispatchers. What depends on who else waits is told within each dispatcher: the errors of the service are the
+    /// furthest, displacements are of ranks there, and the longest queue of a service is that of one of them.
+    pub fn summary_of(dispatchers: &[&Self], account: &Account, same: SameClient) -> Summary {
+        let all = || dispatchers.iter().copied();
+        let first_arrival = all().filter_map(|one| one.first_arrival).min();
+        let last_departure = all().map(|one| one.last_departure).max().unwrap_or_default();
+        let duration = first_arrival.map_or(Time::ZERO, |first| last_departure.since(first));
+        let cores = || all().flat_map(|one| one.cores.iter());
+        let served: u64 = cores().map(|core| core.packets).sum();
+        let bytes = all().map(|one| one.bytes).sum();
+        let warm_up_packets = all().map(|one| one.warm_up_packets).sum();
+        let delay = histogram(all().map(|one| &one.delay));
+        let order = Order::sum(all().map(|one| &one.order));
+        let services = all().map(|one| one.services.len()).max().unwrap_or(0);
+        let of_service = |at| all().filter_map(move |one: &Self| one.services.iter().nth(at));
+        Summary {
+            duration_ns: duration.as_ns(),
+            bytes,
+            throughput_pps: summary::per_second(account.processed, duration),
+            throughput_bps: summary::per_second(bytes * 8, duration),
+            delay_ns: Delay::of(&delay),
+            late: Late::of(all().map(|one| one.late).sum(), account.processed - warm_up_packets),
+            warm_up: WarmUp {
+                time_ns: all().map(|one| one.warm_up).max().unwrap_or_default().as_ns(),
+                packets: warm_up_packets,
+            },
+            jitter_ns: order.jitter_ns(),
+            order: order.summary(),
+            cache: Moves::summary_of(all().filter_map(|one| one.moves.as_ref())),
+            fairness: Fairness::summary_of(all().map(|one| &one.fairness), same),
+            cores_detail: cores().map(|core| core_summary(core, duration)).collect(),
+            elements: Elements::summary_of(all().filter_map(|one| one.elements.as_ref()), duration),
+            services: (0..services).filter_map(|at| service_summary(of_service(at))).collect(),
+            cold_fraction: summary::fraction(cores().map(|core| core.cold).sum(), served),
+            switches: cores().map(|core| core.switches).sum(),
+            delay_counts: delay.counts(),
+        }
+    }
+}
+
+/// All that these have counted.
+fn histogram<'a>(several: impl Iterator<Item = &'a Histogram>) -> Histogram {
+    let mut sum = Histogram::new();
+    several.for_each(|one| sum.add(one));
+    sum
+}
+
+fn core_summary(core: &Core, duration: Time) -> CoreSummary {
+    CoreSummary {
+        utilization: summary::fraction(core.busy.as_ns(), duration.as_ns()),
+        packets: core.packets,
+        switches: core.switches,
+        cold: core.cold,
+    }
+}
+
+/// One service at all dispatchers.
+fn service_summary<'a>(dispatchers: impl Iterator<Item = &'a Service> + Clone) -> Option<ServiceSummary> {
+    let all = || dispatchers.clone();
+    let first = all().next()?;
+    let delay = histogram(all().map(|one| &one.delay));
+    Some(ServiceSummary {
+        name: first.name.clone(),
+        packets: all().map(|one| one.packets).sum(),
+        bytes: all().map(|one| one.bytes).sum(),
+        delay_ns: Delay::of(&delay),
+        tolerance_ns: first.tolerance.as_ns(),
+        late: Late::of(all().map(|one| one.late).sum(), delay.count()),
+        queue_max: all().map(|one| one.waiting_max).max().unwrap_or(0),
+        delay_counts: delay.counts(),
+        counters: BTreeMap::new(),
+    })
+}

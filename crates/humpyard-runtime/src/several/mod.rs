@@ -1,0 +1,534 @@
+//! Several dispatchers as one data plane.
+//!
+//! Each dispatcher is a data plane of its own, with its thread, flows, scheduler and workers, which has all packets of some
+//! connections ([`Spread`]): whatever holds for the packets of a flow or a connection holds as with one dispatcher. A reader on a
+//! thread of its own deals the frames of the source out over rings, each of so many frames, and waits where one is full; a writer
+//! on another takes what the dispatchers forward, so that the frames of a dispatcher leave in its order. The calling thread looks
+//! after all of them.
+
+mod reader;
+mod writer;
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::panic::resume_unwind;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Scope, ScopedJoinHandle};
+
+use humpyard_core::measure::{Histogram, Measured};
+use humpyard_core::mechanism::Account;
+use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_core::unit::Time;
+use humpyard_services::Factory;
+use humpyard_traffic::pace::Pacer;
+use humpyard_traffic::sink::{NullSink, Sink};
+use humpyard_traffic::source::Source;
+use humpyard_traffic::{Classifier, Spread};
+
+use crate::clock::{Clock, Stopwatch};
+use crate::counters::Counters;
+use crate::dispatcher::{SLEEP_MAX, Start, ns, run_from};
+use crate::input::Input;
+use crate::live::{Live, Overload};
+use crate::outcome::{OutAccount, Outcome, Part, RunError};
+use crate::panic;
+use crate::placement::{Places, Seat};
+use crate::wait::Doorbell;
+use crate::watch::{Snapshot, Watch, Watched, watch};
+
+pub(crate) use reader::Inlet;
+use reader::{HasRead, Reader};
+use writer::{HasWritten, Shared, Writer};
+
+/// Frames that a ring between two threads holds, at most.
+const RING: usize = 1024;
+/// How long an answer of one of the threads is waited for, when somebody looks at the run.
+const ANSWER_MAX: Duration = Duration::from_millis(500);
+
+/// One of several dispatchers, ready to start.
+pub struct Dispatching<S, Q, A> {
+    /// Its mechanism; its number of cores is `workers`.
+    pub measured: Measured<S, Q, A>,
+    /// Most packets that it holds: the mechanism's.
+    pub packets: usize,
+    /// Its worker threads, one per core; at least one.
+    pub workers: usize,
+    /// Finds flow, client and service.
+    pub classifier: Classifier,
+}
+
+/// A live run of several dispatchers by a real clock, ready to start: the fields are those of [`Live`], but for what each
+/// dispatcher has of its own.
+pub struct Several<'a, S, Q, A> {
+    /// The dispatchers.
+    pub dispatchers: Vec<Dispatching<S, Q, A>>,
+    /// Where the threads sit: [`places`](crate::places()) of as many workers.
+    pub places: Places,
+    /// Which dispatcher a packet goes to: over as many.
+    pub spread: Spread,
+    /// Whether hardware is to count what each dispatcher and worker does, where it can.
+    pub hardware: bool,
+    /// Makes each service, for the workers of all dispatchers: what instances share they share over all of these.
+    pub services: Vec<Factory>,
+    /// Where frames come from.
+    pub source: Box<dyn Source + Send>,
+    /// When frames arrive; none is as fast as they are taken.
+    pub pacer: Option<Pacer>,
+    /// Where they go; none is nowhere, and needs no writer.
+    pub sink: Option<Box<dyn Sink + Send>>,
+    /// Takes the packets at which a service panicked, as they came in.
+    pub quarantine: Option<Box<dyn Sink + Send>>,
+    /// What a dispatcher does that has no room.
+    pub overload: Overload,
+    /// Ends reading after so long.
+    pub longest: Option<Duration>,
+    /// Set from outside to end reading: what is held is served and written.
+    pub stop: &'a AtomicBool,
+    /// Told now and then of the packets read so far and how much of the source that is (0 to 1, where it is known).
+    pub progress: &'a mut dyn FnMut(u64, Option<f64>),
+    /// One half of [`watch`](crate::watch()).
+    pub watched: Option<Watched>,
+}
+
+/// What the threads of a run share.
+struct Common {
+    stopwatch: Stopwatch,
+    /// Threads that are not ready yet.
+    missing: AtomicUsize,
+    /// When all were: from then arrivals count.
+    begun: OnceLock<Time>,
+    /// Set when nothing more is to be read.
+    over: AtomicBool,
+    /// Threads that have not ended.
+    running: AtomicUsize,
+    /// What the calling thread sleeps on.
+    bell: Arc<Doorbell>,
+    /// Frames read.
+    frames: AtomicU64,
+    /// How much of the source was read, in bits of a float; NaN where that is not known.
+    progress: AtomicU64,
+}
+
+impl Common {
+    /// The calling thread is ready: returns when all are, or the run is to end, with the time since which arrivals count.
+    fn begin(&self) -> Time {
+        self.missing.fetch_sub(1, Ordering::AcqRel);
+        while self.missing.load(Ordering::Acquire) > 0 && !self.is_over() {
+            thread::yield_now();
+        }
+        *self.begun.get_or_init(|| self.stopwatch.read())
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Nothing more is to be read.
+    fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    fn progress(&self, frames: u64, read: Option<f64>) {
+        self.frames.store(frames, Ordering::Relaxed);
+        self.progress.store(read.unwrap_or(f64::NAN).to_bits(), Ordering::Relaxed);
+    }
+}
+
+/// A thread of the run. Where it ends before it says that it did so well, as by a panic, the run is to end.
+struct Running<'a> {
+    common: &'a Common,
+    well: bool,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.well {
+            self.common.end();
+        }
+        self.common.running.fetch_sub(1, Ordering::AcqRel);
+        self.common.bell.ring();
+    }
+}
+
+/// Starts a thread of the run.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    common: &'scope Common,
+    name: String,
+    work: impl FnOnce() -> (T, bool) + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, RunError> {
+    common.running.fetch_add(1, Ordering::AcqRel);
+    let running = Running { common, well: false };
+    let threaded = move || {
+        let mut running = running;
+        let (left, well) = work();
+        running.well = well;
+        left
+    };
+    // Where it cannot be started it is dropped, and so the others end.
+    thread::Builder::new().name(name).spawn_scoped(scope, threaded).map_err(RunError::Thread)
+}
+
+/// Runs several dispatchers until the source is dry, or the run is ended, and everything held is served and written.
+///
+/// The outcome has the accounts of each dispatcher and their sum; [`Outcome::unaccounted`] says whether they balance, each and
+/// together, and agree with what was read and written.
+///
+/// # Errors
+/// As of [`run`](crate::run()).
+///
+/// # Panics
+/// If there is no dispatcher, or one has no worker, or the places are those of another number of threads; and when one of the
+/// threads does, but for services.
+pub fn run_several<S, Q, A>(several: Several<'_, S, Q, A>) -> Result<Outcome<Vec<Part<S, Q, A>>>, RunError>
+where
+    S: Steer + Send,
+    Q: Share + Send,
+    A: Allocate + Send,
+{
+    panic::keep_quiet();
+    let Several { dispatchers, places, services, sink, quarantine, watched, .. } = several;
+    let count = dispatchers.len();
+    let workers: Vec<usize> = dispatchers.iter().map(|one| one.workers).collect();
+    assert!(workers.iter().all(|&workers| workers > 0), "a dispatcher without workers");
+    assert!(places.fit(&workers) && places.writer.is_some() == sink.is_some(), "places of other threads");
+    let doorbells: Vec<Arc<Doorbell>> = (0..count).map(|_| doorbell()).collect::<Result<_, _>>()?;
+    let common = Common {
+        stopwatch: Stopwatch::start(),
+        missing: AtomicUsize::new(count + 1),
+        begun: OnceLock::new(),
+        over: AtomicBool::new(false),
+        running: AtomicUsize::new(0),
+        bell: doorbell()?,
+        frames: AtomicU64::new(0),
+        progress: AtomicU64::new(f64::NAN.to_bits()),
+    };
+    let mut lookout = watched.map(|watched| Lookout::new(watched, count, sink.is_some(), &common.bell));
+    let longest = several.longest.map(|longest| Time::from_ns(ns(longest)));
+    let (reader, inlets) = Reader::new(several.source, several.pacer, several.spread, &doorbells, &common)?;
+    let reader = reader.until(longest).watched(lookout.as_mut().and_then(|lookout| lookout.reader.half.take()));
+    let (writer, outlets) = match sink {
+        Some(sink) => {
+            let (writer, outlets) = Writer::new(sink, count, &common)?;
+            let half = lookout.as_mut().and_then(|lookout| lookout.writer.as_mut()?.half.take());
+            (Some(writer.watched(half)), outlets)
+        }
+        None => (None, (0..count).map(|_| Box::new(NullSink::default()) as Box<dyn Sink + Send>).collect()),
+    };
+    let quarantine = quarantine.map(Shared::new);
+    let (hardware, overload) = (several.hardware, several.overload);
+    let after = After { stop: several.stop, longest, progress: several.progress };
+    let (ends, interrupted, wall) = thread::scope(|scope| {
+        let common = &common;
+        let mut running = Threads { dispatchers: Vec::new(), reader: None, writer: None };
+        let mut ready = inlets.into_iter().zip(outlets).zip(doorbells).zip(dispatchers).enumerate();
+        let started = ready.try_for_each(|(number, (((inlet, sink), doorbell), one))| {
+            let with = Fittings {
+                inlet,
+                sink,
+                quarantine: quarantine.clone().map(|shared| Box::new(shared) as Box<dyn Sink + Send>),
+                doorbell,
+                seats: places.dispatchers[number].clone(),
+                services: services.clone(),
+                hardware,
+                overload,
+                watched: lookout.as_mut().and_then(|lookout| lookout.dispatchers[number].half.take()),
+            };
+            let work = move || dispatch(one, with, common);
+            running.dispatchers.push(spawn(scope, common, format!("dispatcher {number}"), work)?);
+            Ok(())
+        });
+        let started = started.and_then(|()| {
+            if let (Some(writer), Some(seat)) = (writer, places.writer) {
+                let write = move || (writer.write(seat), true);
+                running.writer = Some(spawn(scope, common, "writer".to_owned(), write)?);
+            }
+            let read = move || (reader.read(places.reader), true);
+            running.reader = Some(spawn(scope, common, "reader".to_owned(), read)?);
+            Ok(())
+        });
+        let (interrupted, wall) = after.look(common, lookout.as_mut());
+        let ends = running.join();
+        started.and(ends).map(|ends| (ends, interrupted, wall))
+    })?;
+    let seats = places.all().collect();
+    sum_up(ends, seats, quarantine, Summed { interrupted, wall, workers })
+}
+
+/// What a dispatcher is given beside what it has of its own.
+struct Fittings {
+    inlet: Inlet,
+    sink: Box<dyn Sink + Send>,
+    quarantine: Option<Box<dyn Sink + Send>>,
+    doorbell: Arc<Doorbell>,
+    seats: Vec<Seat>,
+    services: Vec<Factory>,
+    hardware: bool,
+    overload: Overload,
+    watched: Option<Watched>,
+}
+
+/// The work of one dispatcher, and whether it went well.
+fn dispatch<S: Steer, Q: Share, A: Allocate>(
+    one: Dispatching<S, Q, A>,
+    with: Fittings,
+    common: &Common,
+) -> (Result<Outcome<Measured<S, Q, A>>, RunError>, bool) {
+    let live = Live {
+        measured: one.measured,
+        packets: one.packets,
+        workers: one.workers,
+        seats: Some(with.seats),
+        hardware: with.hardware,
+        services: with.services,
+        classifier: one.classifier,
+        input: Input::dealt(with.inlet),
+        sink: with.sink,
+        quarantine: with.quarantine,
+        overload: with.overload,
+        clock: Clock::Real,
+        swaps: Vec::new(),
+        replacements: None,
+        longest: None,
+        stop: &common.over,
+        progress: &mut |_, _| {},
+        watched: with.watched,
+    };
+    let begin = || common.begin();
+    let start = Start { stopwatch: common.stopwatch, doorbell: with.doorbell, begin: Some(&begin) };
+    let outcome = run_from(live, start);
+    let well = outcome.is_ok();
+    (outcome, well)
+}
+
+fn doorbell() -> Result<Arc<Doorbell>, RunError> {
+    Doorbell::new().map(Arc::new).map_err(RunError::Doorbell)
+}
+
+/// The threads of a run.
+struct Threads<'scope, S, Q, A> {
+    dispatchers: Vec<ScopedJoinHandle<'scope, Result<Outcome<Measured<S, Q, A>>, RunError>>>,
+    reader: Option<ScopedJoinHandle<'scope, HasRead>>,
+    writer: Option<ScopedJoinHandle<'scope, HasWritten>>,
+}
+
+/// What the threads left.
+struct Ends<S, Q, A> {
+    dispatchers: Vec<Outcome<Measured<S, Q, A>>>,
+    read: HasRead,
+    written: Option<HasWritten>,
+}
+
+impl<S, Q, A> Threads<'_, S, Q, A> {
+    /// Waits for all of them, and goes on with the panic of the first that did.
+    fn join(self) -> Result<Ends<S, Q, A>, RunError> {
+        let ended: Vec<_> = self.dispatchers.into_iter().map(ScopedJoinHandle::join).collect();
+        let read = self.reader.map(ScopedJoinHandle::join);
+        let written = self.writer.map(ScopedJoinHandle::join).transpose().unwrap_or_else(|panic| resume_unwind(panic));
+        let read = read.transpose().unwrap_or_else(|panic| resume_unwind(panic));
+        let mut workers = 0;
+        let mut dispatchers = Vec::new();
+        for ended in ended {
+            let outcome = ended.unwrap_or_else(|panic| resume_unwind(panic));
+            let outcome = outcome.map_err(|error| match error {
+                RunError::WorkerLost(worker) => RunError::WorkerLost(workers + worker),
+                other => other,
+            })?;
+            workers += outcome.seats.len() - 1;
+            dispatchers.push(outcome);
+        }
+        let read = read.ok_or(RunError::Thread(std::io::ErrorKind::Other.into()))?;
+        Ok(Ends { dispatchers, read, written })
+    }
+}
+
+/// What the calling thread looks after while the others work.
+struct After<'a> {
+    stop: &'a AtomicBool,
+    longest: Option<Time>,
+    progress: &'a mut dyn FnMut(u64, Option<f64>),
+}
+
+impl After<'_> {
+    /// Returns when all threads have ended: whether the run was ended from outside, and how long it took.
+    fn look(self, common: &Common, mut lookout: Option<&mut Lookout>) -> (bool, Duration) {
+        let mut interrupted = false;
+        while common.running.load(Ordering::Acquire) > 0 {
+            let now = common.stopwatch.read();
+            let end = common.begun.get().zip(self.longest).map(|(&begun, longest)| begun + longest);
+            interrupted |= self.stop.load(Ordering::Relaxed);
+            if interrupted || end.is_some_and(|end| end <= now) {
+                common.end();
+            }
+            let read = f64::from_bits(common.progress.load(Ordering::Relaxed));
+            (self.progress)(common.frames.load(Ordering::Relaxed), Some(read).filter(|read| !read.is_nan()));
+            if let Some(lookout) = &mut lookout {
+                lookout.answer();
+            }
+            let until = end.map_or(SLEEP_MAX, |end| Duration::from_nanos(end.since(now).as_ns()));
+            let is_asked = || lookout.as_ref().is_some_and(|lookout| lookout.watched.is_asked());
+            let sleep = if common.is_over() { SLEEP_MAX } else { until.min(SLEEP_MAX) };
+            common.bell.sleep(sleep, &[], || common.running.load(Ordering::Acquire) == 0 || is_asked());
+        }
+        let wall = common.begun.get().map(|&begun| common.stopwatch.read().since(begun));
+        (interrupted, Duration::from_nanos(wall.unwrap_or_default().as_ns()))
+    }
+}
+
+/// Looking at several threads as at one run.
+struct Lookout {
+    watched: Watched,
+    reader: Watching,
+    writer: Option<Watching>,
+    dispatchers: Vec<Watching>,
+}
+
+/// One thread that is looked at.
+struct Watching {
+    watch: Watch,
+    /// The other half, until the thread has it.
+    half: Option<Watched>,
+    /// How it stood when it answered last: what it had come to, once it has ended.
+    last: Option<Box<Snapshot>>,
+}
+
+impl Watching {
+    fn new() -> Self {
+        let (watch, half) = watch();
+        Self { watch, half: Some(half), last: None }
+    }
+
+    /// How it stands; none if it has never told.
+    fn look(&mut self) -> Option<&Snapshot> {
+        self.last = self.watch.look(ANSWER_MAX).or(self.last.take());
+        self.last.as_deref()
+    }
+}
+
+impl Lookout {
+    fn new(watched: Watched, dispatchers: usize, writes: bool, bell: &Arc<Doorbell>) -> Self {
+        watched.begin(bell);
+        Self {
+            watched,
+            reader: Watching::new(),
+            writer: writes.then(Watching::new),
+            dispatchers: (0..dispatchers).map(|_| Watching::new()).collect(),
+        }
+    }
+
+    /// Tells how the run stands, if somebody wants to know.
+    fn answer(&mut self) {
+        if self.watched.is_asked()
+            && let Some(snapshot) = self.snapshot()
+        {
+            self.watched.answer(Box::new(snapshot));
+        }
+    }
+
+    /// What all threads tell, as one; none until each has told something.
+    fn snapshot(&mut self) -> Option<Snapshot> {
+        // What was refused is asked for first: a frame counts as forwarded before it can be.
+        let sent = self.writer.as_mut().map_or(Some(Vec::new()), |writer| Some(writer.look()?.sent.clone()))?;
+        let mut sum = Snapshot::default();
+        for dispatcher in &mut self.dispatchers {
+            sum.add(dispatcher.look()?);
+        }
+        sum.out.on_sent(&sent);
+        sum.received = self.reader.look()?.received.clone();
+        sum.sent = sent;
+        Some(sum)
+    }
+}
+
+/// What is known of a run beside what its threads left.
+struct Summed {
+    interrupted: bool,
+    wall: Duration,
+    workers: Vec<usize>,
+}
+
+/// What the threads left, as one outcome.
+fn sum_up<S: Steer, Q: Share, A: Allocate>(
+    ends: Ends<S, Q, A>,
+    seats: Vec<Seat>,
+    quarantine: Option<Shared>,
+    summed: Summed,
+) -> Result<Outcome<Vec<Part<S, Q, A>>>, RunError> {
+    let HasRead { mut source, jumps, damage, dealt } = ends.read;
+    source.close()?;
+    let received = source.received()?;
+    let (mut sent, mut written) = (Vec::new(), None);
+    if let Some(HasWritten { mut sink, written: taken, failed }) = ends.written {
+        failed.map_or(Ok(()), Err)?;
+        sink.close()?;
+        sent = sink.sent();
+        sink.finish()?;
+        written = Some(taken);
+    }
+    if let Some(quarantine) = quarantine.and_then(Shared::into_inner) {
+        quarantine.finish()?;
+    }
+    let mut sum = Outcome {
+        measured: Vec::new(),
+        out: OutAccount::default(),
+        skipped: 0,
+        unaccounted: None,
+        received,
+        sent,
+        counters: Counters::default(),
+        panic: None,
+        damage,
+        interrupted: summed.interrupted,
+        overdue_max: Time::ZERO,
+        swap_pause_max: Duration::ZERO,
+        replacements: 0,
+        wall: summed.wall,
+        decision: Histogram::new(),
+        flows: 0,
+        clock_jumps: jumps,
+        seats,
+    };
+    let mut account = Account::default();
+    for (number, one) in ends.dispatchers.into_iter().enumerate() {
+        let written = written.as_ref().map(|written: &Vec<u64>| written[number]);
+        if let Some(what) = unaccounted(&one, dealt[number], written) {
+            sum.unaccounted.get_or_insert(format!("dispatcher {number}: {what}"));
+        }
+        account.add(one.measured.account());
+        sum.out.add(&one.out);
+        sum.skipped += one.skipped;
+        sum.counters.merge(one.counters);
+        sum.panic = [sum.panic, one.panic].into_iter().flatten().min_by_key(|panic| panic.packet);
+        sum.overdue_max = sum.overdue_max.max(one.overdue_max);
+        sum.decision.add(&one.decision);
+        sum.flows += one.flows;
+        let workers = summed.workers[number];
+        sum.measured.push(Part { measured: one.measured, out: one.out, flows: one.flows, workers });
+    }
+    sum.out.on_sent(&sum.sent);
+    let dealt: u64 = dealt.iter().sum();
+    if !account.balances() || !sum.out.balances() || account.arrived + sum.skipped != dealt {
+        sum.unaccounted.get_or_insert(format!("{dealt} read, {account:?}, {:?}", sum.out));
+    }
+    Ok(sum)
+}
+
+/// What does not add up of one dispatcher that was given so many frames, of which so many were written; none if nothing is.
+fn unaccounted<S: Steer, Q: Share, A: Allocate>(
+    one: &Outcome<Measured<S, Q, A>>,
+    dealt: u64,
+    written: Option<u64>,
+) -> Option<String> {
+    let account = one.measured.account();
+    if account.arrived + one.skipped != dealt {
+        return Some(format!(
+            "it was given {dealt} packets, {} arrived and {} were left",
+            account.arrived, one.skipped
+        ));
+    }
+    if !account.balances() || !one.out.balances() || account.processed != one.out.processed {
+        return Some(format!("{account:?}, {:?}", one.out));
+    }
+    let written = written.filter(|&written| written != one.out.forwarded)?;
+    Some(format!("it forwarded {} packets, and {written} were written", one.out.forwarded))
+}

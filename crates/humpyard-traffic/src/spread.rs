@@ -1,0 +1,123 @@
+//! Which of several dispatchers a packet goes to.
+
+use humpyard_core::frame::Frame;
+use humpyard_core::random::Seed;
+
+use crate::header::{Headers, KeyHasher};
+use crate::tunnel::Tunnels;
+
+/// Spreads connections over dispatchers: both directions of one go to the same, by a hash of its key that is none of those by
+/// which packets are steered afterwards, or a dispatcher's cores would not all have their part.
+///
+/// What is one connection is what the [`Classifier`](crate::Classifier) takes for one: packets that are in a tunnel that is looked
+/// into are those inside, all fragments between two addresses belong together, and what is not IP is told apart by link, type
+/// and hardware addresses.
+#[derive(Clone, Debug)]
+pub struct Spread {
+    dispatchers: u64,
+    tunnels: Tunnels,
+    hasher: KeyHasher,
+}
+
+impl Spread {
+    /// Over so many dispatchers, at least one, with the tunnels of their classifiers and the seed of the run.
+    pub fn new(dispatchers: usize, tunnels: Tunnels, seed: Seed) -> Self {
+        let seed = Seed(seed.stream("traffic/spread").bits());
+        Self { dispatchers: dispatchers.max(1) as u64, tunnels, hasher: KeyHasher::new(seed) }
+    }
+
+    /// The dispatcher of this frame, from 0. O(1).
+    #[inline]
+    pub fn dispatcher(&self, frame: &Frame) -> usize {
+        let key = Headers::parse_inside(frame, self.tunnels).key.connection();
+        (u128::from(self.hasher.flow(&key)) * u128::from(self.dispatchers) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::classify::{Classifier, ClassifierConfig, Granularity};
+    use crate::source::{Source, open};
+    use crate::test_captures::{manifest, traces_directory};
+
+    /// Every frame of a source, with its connection by a classifier that never ends one.
+    fn connections(source: &mut dyn Source, tunnels: Tunnels) -> Vec<(u32, Frame)> {
+        let config =
+            ClassifierConfig { flows: 1 << 20, granularity: Granularity::Connection, tunnels, ..Default::default() };
+        let mut classifier = Classifier::new(config).unwrap();
+        let (mut frame, mut frames) = (Frame::default(), Vec::new());
+        // Damage ends a source as its end does.
+        while let Ok(true) = source.next(&mut frame) {
+            let packet = classifier.classify(&frame).unwrap().packet;
+            classifier.release(&packet);
+            frames.push((packet.client.0, frame.clone()));
+        }
+        frames
+    }
+
+    fn assert_kept_together(name: &str, frames: &[(u32, Frame)], tunnels: Tunnels) {
+        for dispatchers in 1..=5 {
+            let spread = Spread::new(dispatchers, tunnels, Seed(7));
+            let mut of_connection = HashMap::new();
+            for (connection, frame) in frames {
+                let dispatcher = spread.dispatcher(frame);
+                assert!(dispatcher < dispatchers);
+                assert_eq!(*of_connection.entry(connection).or_insert(dispatcher), dispatcher, "{name} {dispatchers}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_connection_is_with_one_dispatcher_in_every_capture() {
+        let Some(directory) = traces_directory() else {
+            eprintln!("skipped: no real captures");
+            return;
+        };
+        for entry in manifest(&directory).iter().filter(|entry| entry.packets <= 100_000) {
+            let name = directory.join(&entry.file).display().to_string();
+            for tunnels in [Tunnels::NONE, "all".parse().unwrap()] {
+                let frames = connections(open(&name, Seed(1)).unwrap().as_mut(), tunnels);
+                assert_kept_together(&name, &frames, tunnels);
+            }
+        }
+    }
+
+    #[test]
+    fn connections_are_spread_evenly() {
+        let mut source = open("gen:messages:packets=20000", Seed(3)).unwrap();
+        let frames = connections(source.as_mut(), Tunnels::NONE);
+        assert_kept_together("messages", &frames, Tunnels::NONE);
+        let spread = Spread::new(4, Tunnels::NONE, Seed(7));
+        let by_connection: HashMap<u32, usize> =
+            frames.iter().map(|(connection, frame)| (*connection, spread.dispatcher(frame))).collect();
+        let mean = by_connection.len() as f64 / 4.0;
+        for dispatcher in 0..4 {
+            let count = by_connection.values().filter(|&&other| other == dispatcher).count() as f64;
+            // Five standard deviations of a fair draw.
+            assert!((count - mean).abs() < 5.0 * (mean * 0.75).sqrt() + 1.0, "{dispatcher}: {count} of {mean}");
+        }
+    }
+
+    /// Where the spread agreed with the steering, each dispatcher would see but a part of the hashes, and use a part of its cores.
+    #[test]
+    fn the_spread_says_nothing_of_the_steering() {
+        let mut source = open("gen:messages:packets=20000", Seed(3)).unwrap();
+        let mut classifier = Classifier::new(ClassifierConfig::default()).unwrap();
+        let spread = Spread::new(2, Tunnels::NONE, Seed::default());
+        let mut halves = HashMap::<(usize, u64, u32), u32>::new();
+        let mut frame = Frame::default();
+        while source.next(&mut frame).unwrap() {
+            let found = classifier.classify(&frame).unwrap();
+            classifier.release(&found.packet);
+            if found.new_flow {
+                *halves
+                    .entry((spread.dispatcher(&frame), found.packet.key >> 63, found.packet.rss >> 31))
+                    .or_default() += 1;
+            }
+        }
+        assert_eq!(halves.len(), 8, "{halves:?}");
+    }
+}
