@@ -101,7 +101,7 @@ impl Stops {
         let mut done = now + work;
         while self.begin < done {
             if self.end > now {
-                done = done + self.end.since(self.begin.max(now));
+                done += self.end.since(self.begin.max(now));
             }
             self.turn();
         }
