@@ -23,8 +23,10 @@ impl Interruptions {
 
     /// The part of the time that is taken; 0 to 1.
     pub fn part(&self) -> f64 {
-        let sum = |lengths: &[(u64, u64)]| lengths.iter().map(|&(ns, count)| ns as f64 * count as f64).sum::<f64>();
-        let (runs, stops) = (sum(&self.runs), sum(&self.stops));
+        let mean = |lengths: &[(u64, u64)]| {
+            lengths.iter().map(|&(ns, count)| ns as f64 * count as f64).sum::<f64>() / count(lengths) as f64
+        };
+        let (runs, stops) = (mean(&self.runs), mean(&self.stops));
         if self.is_none() { 0.0 } else { stops / (runs + stops) }
     }
 }
@@ -99,7 +101,7 @@ impl Stops {
         let mut done = now + work;
         while self.begin < done {
             if self.end > now {
-                done = done + self.end.since(self.begin.max(now));
+                done += self.end.since(self.begin.max(now));
             }
             self.turn();
         }
@@ -220,7 +222,7 @@ mod tests {
         assert_eq!(serve(46, 70), (51, 131, 80), "interrupted once, after 60");
         assert_eq!(serve(60, 10), (131, 141, 10), "the dispatcher goes on at 90, the core has another before");
         assert_eq!(serve(150, 200), (185, 405, 220), "handed out at 180; idle for 5, 6 and 44; interrupted twice");
-        assert_eq!(serve(450, 1), (455, 456, 1));
+        assert_eq!(serve(450, 1), (461, 462, 1), "idle for 50 more, and stopped after 104");
     }
 
     #[test]

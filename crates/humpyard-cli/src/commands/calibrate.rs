@@ -172,6 +172,13 @@ fn text(calibration: &Calibration, arguments: &CalibrateArguments) -> String {
     if let Some(matrix) = &calibration.matrix {
         text.push_str(&cores(matrix));
     }
+    if let Some(machine) = &calibration.machine {
+        text.push_str(&format!("\nHanding a packet over takes {} beside its work.\n", time(machine.hand_over_ns)));
+        for taken in &machine.taken {
+            let (part, at_once) = (100.0 * taken.part, time(taken.at_once.as_nanos() as f64));
+            text.push_str(&format!("The machine takes no more than {part} % of any time and {at_once} at once\n"));
+        }
+    }
     let costs = arguments.output.as_deref().or(arguments.save.then_some("calibrated"));
     if let Some(costs) = costs {
         text.push_str(&format!(

@@ -46,7 +46,7 @@ fn bounds_know_of_the_machine() {
     // A packet of the flow, estimated 5 % too short, and its handing over; while the machine takes 5 %.
     assert!((measured[0] - (1.05 * 50_000.0 + 2_000.0) / 0.95).abs() < 1e-6, "{measured:?}");
     assert!((measured[1] - 700_000.0 / 0.95).abs() < 1e-6, "{measured:?}");
-    let three = bound("--in-flight 3");
+    let three = bound("--in-flight 3 --flow-order free");
     assert!((three[0] - 3.0 * measured[0]).abs() < 1e-6 && three[1] == measured[1], "{three:?}");
     let alone = bound("--hand-over 0ns --taken 0:0ns");
     assert_eq!(alone[..2], [1.05 * 50_000.0, 0.0]);
@@ -148,6 +148,7 @@ fn slips_are_told_in_one_line() {
             "the machine takes 10.0 % of its engines, and the margin is 5.00 %",
         ),
         (&format!("admit --flow {FLOW} --hand-over 3"), "--hand-over"),
+        (&format!("admit --flow {FLOW} --in-flight 2"), "--in-flight 1, or --flow-order free"),
         ("admit --flow service=dpi,rate=1M,length=9", "a flow has a `burst`"),
         ("admit --flows bad.toml", "bad.toml:1:1: a flow has a `burst`"),
         ("admit --flows none.toml", "--flows: there is no file `none.toml`"),

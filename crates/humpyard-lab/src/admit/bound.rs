@@ -10,7 +10,9 @@
 //!
 //! where V_i is the most by which a packet of flow i is off its estimate. The packet that is waited for is the longest of
 //! all, and on m engines (m - 1) / m of one more, for a packet is served by one engine and not by all together. Where an engine
-//! has N packets at a time, each decision is made N - 1 packets early, so there are N of the longest.
+//! has N packets at a time, each decision is made N - 1 packets early, so there are N of the longest, and of each flow up to N
+//! packets are off their estimates before anybody knows. Flows do not keep their order then: a flow that has one packet in service at a
+//! time would wait for N - 1 others before each of its own.
 //!
 //! **The machine.** Of any time t that packets wait an engine has at least (1 - p) t - s for them: a server of fluctuating
 //! constraint (Goyal, Vin, Cheng. Start-time fair queueing. 1996). Where virtual time is the work that was done (`clock=work`),
@@ -62,8 +64,10 @@ pub(super) fn bound(flow: &Busy<'_>, all: &[Busy<'_>], options: &AdmitOptions) -
     let (engines, speed) = (node.engines as f64, node.speed);
     let here = || all.iter().filter(|other| other.route.node == flow.route.node);
     let reserved = flow.need.engines / speed;
-    let error = flow.need.error_ns / speed;
-    let errors: f64 = here().map(|other| other.need.error_ns / speed).sum();
+    // Of each flow an engine may have so many packets of which nobody knows yet what they take.
+    let unknown = f64::from(machine.in_flight);
+    let error = unknown * flow.need.error_ns / speed;
+    let errors: f64 = here().map(|other| unknown * other.need.error_ns / speed).sum();
     let longest = here().map(|other| other.need.longest_ns / speed).fold(0.0, f64::max);
     let burst = 8e9 * flow.flow.burst_bytes / flow.flow.bandwidth_bps;
     // What is done at the speed of the engines takes longer by what the machine takes of them.

@@ -112,6 +112,6 @@ mod tests {
         }
         assert!(taken.check(0.02).is_ok());
         let said = taken.check(0.01).unwrap_err().to_string();
-        assert!(said.starts_with("the machine takes 2 % of its engines, and the margin is 1 %"), "{said}");
+        assert!(said.starts_with("the machine takes 2.00 % of its engines, and the margin is 1.00 %"), "{said}");
     }
 }

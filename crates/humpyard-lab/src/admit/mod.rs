@@ -516,6 +516,12 @@ pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
         )));
     }
     options.machine.taken.check(options.margin)?;
+    if options.machine.in_flight > 1 && options.flow_order == FlowOrder::Keep {
+        return Err(LabError::option(
+            "a flow that keeps its order is offered its next packet when the last is done, and would wait for what an engine has of others \
+             each time: --in-flight 1, or --flow-order free",
+        ));
+    }
     let charge_most = options.charge_most()?;
     let mut reserved = Reserved::new(options, charge_most);
     let decided: Vec<Decided<'_>> = flows.iter().map(|flow| reserved.decide(flow)).collect::<Result<_, _>>()?;
