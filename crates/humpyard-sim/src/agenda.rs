@@ -1,9 +1,9 @@
 //! What cores are doing: who is done first, with what.
 
-use core::hint::select_unpredictable;
 use std::collections::VecDeque;
 
-use humpyard_core::id::{CoreId, Id, IdVec, Slot};
+use humpyard_core::id::{CoreId, IdVec, Slot};
+use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::Time;
 
 /// What a core is doing.
@@ -15,33 +15,14 @@ pub(crate) enum Doing {
     Switch,
 }
 
-/// When a core is done, above its number, so that of several done at one instant the lowest comes first.
-type Key = u128;
-
-/// Bits of a key below its time.
-const CORE_BITS: u32 = u16::BITS;
-
-/// Of a core that does nothing: behind all that do something.
-const NEVER: Key = Key::MAX;
-
-const fn key(time: Time, core: CoreId) -> Key {
-    (time.as_ns() as Key) << CORE_BITS | core.0 as Key
-}
-
-const fn time(key: Key) -> Time {
-    Time::from_ns((key >> CORE_BITS) as u64)
-}
-
 /// What each core is doing and will do, in order.
-///
-/// Who is done first is found by a tournament: each node of a binary tree over the cores has the least key below it. A change is
-/// carried to the root without a branch that could be predicted wrongly, which a heap has at each step. O(log n) in the cores.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// The root at 1, the children of n at 2n and 2n + 1, the leaves last.
-    keys: Vec<Key>,
+    /// The cores that do something, by when they are done with it.
+    until: IndexedHeap<CoreId, Time>,
+    /// What each of them does.
     doing: IdVec<CoreId, Doing>,
-    /// What each core does after that, with the time at which it is done.
+    /// What each core does after that, with the time at which it is done: seldom anything.
     later: IdVec<CoreId, VecDeque<(Time, Doing)>>,
 }
 
@@ -49,7 +30,7 @@ impl Agenda {
     /// So many cores, which do nothing.
     pub(crate) fn new(cores: usize) -> Self {
         Self {
-            keys: vec![NEVER; 2 * cores.next_power_of_two()],
+            until: IndexedHeap::new(cores),
             doing: IdVec::from_fn(cores, |_| Doing::Switch),
             later: IdVec::from_fn(cores, |_| VecDeque::new()),
         }
@@ -58,21 +39,19 @@ impl Agenda {
     /// When the first of the cores is done that do something.
     #[inline]
     pub(crate) fn next(&self) -> Option<Time> {
-        let first = self.keys[1];
-        (first != NEVER).then_some(time(first))
+        self.until.peek().map(|(time, _)| time)
     }
 
     /// A core that is done by now, and with what: the earliest, of several the lowest.
     #[inline]
     pub(crate) fn next_done(&mut self, now: Time) -> Option<(CoreId, Doing)> {
-        self.next().filter(|&done| done <= now)?;
-        let core = CoreId(self.keys[1] as u16);
+        let (_, core) = self.until.peek().filter(|&(time, _)| time <= now)?;
         let done = self.doing[core];
         match self.later[core].pop_front() {
-            None => self.set(core, NEVER),
+            None => self.until.remove(core),
             Some((until, doing)) => {
                 self.doing[core] = doing;
-                self.set(core, key(until, core));
+                self.until.set(core, until);
             }
         }
         Some((core, done))
@@ -81,34 +60,13 @@ impl Agenda {
     /// The core does this until then: after all that it is to do already, and not before that is done.
     #[inline]
     pub(crate) fn begin(&mut self, core: CoreId, until: Time, doing: Doing) {
-        let present = self.keys[self.leaf(core)];
-        if present == NEVER {
+        let Some(present) = self.until.key(core) else {
             self.doing[core] = doing;
-            self.set(core, key(until, core));
-            return;
-        }
+            return self.until.set(core, until);
+        };
         let later = &mut self.later[core];
-        let before = later.back().map_or(time(present), |&(before, _)| before);
+        let before = later.back().map_or(present, |&(before, _)| before);
         later.push_back((until.max(before), doing));
-    }
-
-    #[inline]
-    fn leaf(&self, core: CoreId) -> usize {
-        self.keys.len() / 2 + core.index()
-    }
-
-    /// Gives a core its key, and carries it up.
-    #[inline]
-    fn set(&mut self, core: CoreId, key: Key) {
-        let mut at = self.leaf(core);
-        let mut least = key;
-        self.keys[at] = key;
-        while at > 1 {
-            let rival = self.keys[at ^ 1];
-            least = select_unpredictable(rival < least, rival, least);
-            at /= 2;
-            self.keys[at] = least;
-        }
     }
 }
 
