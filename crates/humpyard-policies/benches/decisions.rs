@@ -4,10 +4,12 @@
 //! Steering: one packet of one of 1,024 connections, on idle cores; in proportion: a packet comes and one is done; remapped: a
 //! packet of each of 100,000 connections. Sharing by estimates: one always-ready client is picked,
 //! dispatched, completed and offered again; packets of 640 to 15,140 ns, weights 1 to 10, visited in the policy's order, while time
-//! passes, and packets that use up to a tenth more or less than estimated. The figures include the loop that feeds them, some
-//! 2 ns. By applications: 16 cores take turns, each packet that goes is followed by another, of an application that is drawn. An
-//! estimator learns from a packet, or estimates one. Allocation: all decisions for a packet, from its arrival to its completion; `static`, which decides nothing, shows what the
-//! loop takes of that.
+//! passes, and packets that use up to a tenth more or less than estimated. By applications: 16 cores take turns, each packet that
+//! goes is followed by another, of an application that is drawn. An estimator learns from a packet, or estimates one. Allocation: all
+//! decisions for a packet, from its arrival to its completion.
+//!
+//! All figures hold the loop that feeds the policy. What that takes, `none` shows, which serves heads as they come and learns
+//! nothing, and of allocation `static`, which decides nothing.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -18,8 +20,8 @@ use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
-    Allocate, Build, Cause, CoreView, Estimate, Machine, Params, ServiceSetup, Setup, Share, Steer, Target, Topology,
-    View,
+    Allocate, Build, BuildError, Cause, CoreView, Estimate, Family, Info, Machine, Params, Policy, ServiceSetup, Setup,
+    Share, Steer, Target, Topology, View,
 };
 use humpyard_core::rendezvous::Rendezvous;
 use humpyard_core::storage::IdSet;
@@ -29,7 +31,7 @@ use humpyard_policies::allocate::{
     everest_ld::EverestLd, quantum::Quantum, seda::Seda, r#static::Static,
 };
 use humpyard_policies::estimate::least_squares::{LeastSquares, LeastSquaresParams};
-use humpyard_policies::share::{efq::Efq, efq_warm::EfqWarm, lap::Lap, lap::LapParams};
+use humpyard_policies::share::{efq::Efq, efq_warm::EfqWarm, fcfs::FcfsParams, lap::Lap, lap::LapParams};
 use humpyard_policies::steer::{
     ahrw::{Ahrw, AhrwParams, Form},
     ap::Ap,
@@ -217,6 +219,47 @@ fn remap<S: Steer + Build>(criterion: &mut Criterion) {
     });
 }
 
+/// Serves heads in the order in which they came: what is left is the loop.
+struct Nothing {
+    heads: VecDeque<ClientId>,
+}
+
+impl Build for Nothing {
+    type Params = FcfsParams;
+    const INFO: Info = Info {
+        name: "none",
+        family: Family::Share,
+        summary: "heads as they come",
+        source: "",
+        promises: &[],
+        complexity: "O(1)",
+    };
+
+    fn new(_: &FcfsParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+        Ok(Self { heads: VecDeque::with_capacity(setup.clients) })
+    }
+}
+
+impl Policy for Nothing {}
+
+impl Share for Nothing {
+    fn on_wake(&mut self, _: Time, client: ClientId, _: &Packet) {
+        self.heads.push_back(client);
+    }
+    fn on_head(&mut self, _: Time, client: ClientId, _: &Packet) {
+        self.heads.push_back(client);
+    }
+    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+        self.heads.front().copied()
+    }
+    fn on_dispatch(&mut self, _: Time, _: CoreId, _: ClientId, _: &Packet) {
+        self.heads.pop_front();
+    }
+    fn on_idle(&mut self, _: Time, _: ClientId) {}
+    fn on_client_end(&mut self, _: Time, _: ClientId) {}
+    fn set_weight(&mut self, _: Time, _: ClientId, _: Weight) {}
+}
+
 /// One core that is never idle. Where estimates are wrong, each packet is settled by another tag than it was filed by.
 fn share_by_estimates<Q: Share + Build>(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group(format!("share/{} by estimates", Q::INFO.name));
@@ -252,8 +295,8 @@ fn share_by_estimates<Q: Share + Build>(criterion: &mut Criterion) {
 }
 
 /// Applications whose packets wait, so many at all times, for 16 cores.
-struct Applications {
-    policy: Lap,
+struct Applications<Q> {
+    policy: Q,
     waiting: Vec<VecDeque<Packet>>,
     in_service: Vec<u32>,
     /// What each core serves.
@@ -261,11 +304,11 @@ struct Applications {
     next: u64,
 }
 
-impl Applications {
-    fn new(params: &LapParams, applications: usize, packets: u64) -> Self {
+impl<Q: Share + Build> Applications<Q> {
+    fn new(params: &Q::Params, applications: usize, packets: u64) -> Self {
         let setup = Setup { packets: packets as usize + 16, ..setup(16, applications, &[]) };
         let mut all = Self {
-            policy: Lap::new(params, &setup).expect("valid parameters"),
+            policy: Q::new(params, &setup).expect("valid parameters"),
             waiting: vec![VecDeque::with_capacity(packets as usize); applications],
             in_service: vec![0; applications],
             cores: vec![None; 16],
@@ -316,8 +359,13 @@ impl Applications {
 fn share_by_applications(criterion: &mut Criterion) {
     for (applications, visible, packets) in [(30, 0, 512), (30, 512, 1024), (1024, 0, 4096), (1024, 512, 4096)] {
         let params = LapParams { visible, ..LapParams::default() };
-        let mut all = Applications::new(&params, applications, packets);
+        let mut all: Applications<Lap> = Applications::new(&params, applications, packets);
         let name = format!("share/lap/{applications} applications, {packets} packets, {visible} visible");
+        criterion.bench_function(&name, |bencher| bencher.iter(|| black_box(all.step())));
+    }
+    for (applications, packets) in [(30, 512), (1024, 4096)] {
+        let mut all: Applications<Nothing> = Applications::new(&FcfsParams {}, applications, packets);
+        let name = format!("share/none/{applications} applications, {packets} packets");
         criterion.bench_function(&name, |bencher| bencher.iter(|| black_box(all.step())));
     }
 }
@@ -328,11 +376,18 @@ fn estimate(criterion: &mut Criterion) {
     let packets: Vec<Packet> =
         (0..1024).map(|i| Packet { length: 64 + (mix(i) % 1437) as u32, ..Packet::default() }).collect();
     let mut next = 0;
+    let used = |packet: &Packet| 320 + 13 * u64::from(packet.length) / 10;
+    criterion.bench_function("estimate/none", |bencher| {
+        bencher.iter(|| {
+            next = if next + 1 < packets.len() { next + 1 } else { 0 };
+            black_box(used(&packets[next]))
+        });
+    });
     criterion.bench_function("estimate/least-squares/update", |bencher| {
         bencher.iter(|| {
             next = if next + 1 < packets.len() { next + 1 } else { 0 };
             let packet = &packets[next];
-            estimator.on_completion(packet, 320 + 13 * u64::from(packet.length) / 10, false);
+            estimator.on_completion(packet, used(packet), false);
         });
     });
     criterion.bench_function("estimate/least-squares/estimate", |bencher| {
@@ -535,6 +590,7 @@ criterion_group!(
     allocate::<EverestLd>,
     allocate::<EverestAe>,
     allocate::<EverestEnv>,
+    share_by_estimates::<Nothing>,
     share_by_estimates::<Efq>,
     share_by_estimates::<EfqWarm>,
     share_by_applications,

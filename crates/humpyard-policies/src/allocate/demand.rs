@@ -19,6 +19,8 @@ pub(super) struct Demand {
     window: u64,
     /// The arrivals of the latest window: as many as tell that every core is needed, at most.
     arrivals: Latest,
+    /// Before this time none of them is to be forgotten.
+    complete_until: Time,
     /// Cores for the latest rate that was asked for.
     for_rate: u64,
     /// The work of a window, in ns, for which that is so: from and to.
@@ -90,6 +92,12 @@ impl Latest {
         self.len += 1;
     }
 
+    /// The first time.
+    #[inline]
+    fn first(&self) -> Option<Time> {
+        (self.len > 0).then(|| self.times[self.first & (self.times.len() - 1)])
+    }
+
     /// Takes out the times that are so long ago or longer.
     #[inline]
     fn forget(&mut self, now: Time, ns: u64) {
@@ -122,6 +130,7 @@ impl Demand {
             cores: cores as u32,
             window,
             arrivals: Latest::new(all_needed.min(ARRIVALS_MAX) as usize),
+            complete_until: Time::MAX,
             for_rate: 0,
             same_rate: (0, 0),
             forecast: None,
@@ -146,13 +155,16 @@ impl Demand {
 
     /// Work that arrived in the latest window, in packets, and the length of the window, in ns.
     pub(super) fn latest(&mut self, now: Time) -> (u64, u64) {
-        self.arrivals.forget(now, self.window);
+        self.forget(now);
         (self.arrivals.len as u64, self.window)
     }
 
     #[inline]
     pub(super) fn count_arrival(&mut self, now: Time) {
-        self.arrivals.forget(now, self.window);
+        self.forget(now);
+        if self.arrivals.len == 0 {
+            self.complete_until = now + Time::from_ns(self.window);
+        }
         self.arrivals.push(now);
         if let Some(forecast) = &mut self.forecast {
             *forecast = forecast.at(now);
@@ -160,11 +172,19 @@ impl Demand {
         }
     }
 
+    /// Arrivals in (now − Δ, now] count from now on.
+    #[inline]
+    fn forget(&mut self, now: Time) {
+        if now >= self.complete_until {
+            self.arrivals.forget(now, self.window);
+            self.complete_until = self.arrivals.first().map_or(Time::MAX, |first| first + Time::from_ns(self.window));
+        }
+    }
+
     /// Cores that the rate needs: ⌈R·t⌉.
     #[inline]
     fn for_rate(&mut self, now: Time) -> u64 {
-        // Arrivals in (now − Δ, now] count.
-        self.arrivals.forget(now, self.window);
+        self.forget(now);
         let work = self.arrivals.len as u64 * self.packet_time;
         // A division costs as much as all the rest, and the answer is seldom another.
         if work < self.same_rate.0 || work > self.same_rate.1 {

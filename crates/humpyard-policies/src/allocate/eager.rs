@@ -7,7 +7,7 @@ use humpyard_core::id::{CoreId, IdVec, ServiceId};
 use humpyard_core::policy::{BuildError, Machine, Move, Setup};
 use humpyard_core::storage::IdSet;
 
-use super::idle::LongestIdle;
+use super::idle::longest_idle_but;
 use super::r#static::{check_cores, deal, guaranteed_cores};
 
 /// The services with packets waiting, and whether the latest packet may still take a core.
@@ -47,7 +47,7 @@ impl Eager {
         if !core::mem::take(&mut self.may_take) {
             return None;
         }
-        let (_, core) = LongestIdle::of(machine).other_than(to)?;
+        let (_, core) = longest_idle_but(machine, to)?;
         Some(self.give(machine, core, to))
     }
 

@@ -25,7 +25,7 @@ use humpyard_core::unit::Time;
 
 use super::eager::{Eager, by_queue};
 use super::engine::{Engine, ExtraReclaim, Moment};
-use super::idle::{LongestIdle, latest_idle};
+use super::idle::{latest_idle, longest_idle_but};
 
 params! {
     /// Parameters of Everest-AE.
@@ -117,7 +117,7 @@ impl EverestAe {
         if order.is_some() || !self.engine.is_eligible(moment, to) {
             return order;
         }
-        let core = match LongestIdle::of(moment.machine).other_than(to) {
+        let core = match longest_idle_but(moment.machine, to) {
             Some((_, core)) => core,
             None if self.forces => self.engine.force(moment, to)?,
             None => return None,

@@ -29,7 +29,7 @@ use humpyard_core::{choice, params};
 
 use super::deadlines::Deadlines;
 use super::engine::{Engine, ExtraReclaim, Moment, Rules, Unmarked, packet_time};
-use super::idle::LongestIdle;
+use super::idle::{LongestIdle, longest_idle_but};
 
 choice! {
     /// Which rules hold.
@@ -244,7 +244,7 @@ impl EverestEnv {
         }
         let idle = LongestIdle::of(moment.machine);
         let low = self.engine.seekers().filter(|&id| rules.outlives_switch(moment, id));
-        let helped = low.filter(|&id| idle.for_so_long(moment.now, id, rules.limits[id].rent).is_some());
+        let helped = low.filter(|&id| idle.is_for_so_long(moment.now, id, rules.limits[id].rent));
         let longest = helped.reduce(|longest, id| if rules.is_longer(moment, id, longest) { id } else { longest })?;
         self.lend(moment, longest)
     }
@@ -285,17 +285,13 @@ impl Rules for Envelope {
     fn unmarked(&self, _: &Engine, moment: Moment<'_>, to: ServiceId) -> Unmarked {
         if self.limits[to].waits && moment.machine.service(to).cores == 0 {
             let is_urgent = self.latest_start(moment, to).is_some_and(|deadline| moment.now >= deadline);
-            return match LongestIdle::of(moment.machine).other_than(to) {
+            return match longest_idle_but(moment.machine, to) {
                 _ if !is_urgent => Unmarked::Wait,
                 Some((_, core)) => Unmarked::Take(core),
                 None => Unmarked::Force,
             };
         }
-        let rented = if self.lends {
-            LongestIdle::of(moment.machine).for_so_long(moment.now, to, self.limits[to].short_rent)
-        } else {
-            None
-        };
+        let rented = if self.lends { rented(moment, to, self.limits[to].short_rent) } else { None };
         rented.map_or(Unmarked::Force, Unmarked::Take)
     }
 }
@@ -358,7 +354,7 @@ impl Envelope {
     /// The core that may be lent to a service: ski rental.
     #[inline]
     fn lendable(&self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
-        LongestIdle::of(moment.machine).for_so_long(moment.now, to, self.limits[to].rent)
+        rented(moment, to, self.limits[to].rent)
     }
 
     /// Whether one service has a longer backlog per core than another; longest is one without cores.
@@ -376,6 +372,13 @@ impl Envelope {
         let oldest = moment.machine.service(id).oldest?;
         Some(oldest + Time::from_ns(tolerance.saturating_sub(ahead)))
     }
+}
+
+/// The core idle longest of the services other than this, if it has been so for so long, in ns.
+#[inline]
+fn rented(moment: Moment<'_>, to: ServiceId, least: u64) -> Option<CoreId> {
+    let (since, core) = longest_idle_but(moment.machine, to)?;
+    (moment.now.since(since).as_ns() >= least).then_some(core)
 }
 
 /// So many times a span in ns, in fixed point.

@@ -19,10 +19,8 @@ impl LongestIdle {
     /// O(services).
     pub(super) fn of(machine: &Machine) -> Self {
         let mut longest = Self { first: None, second: None };
-        let spare = machine.services().ids().filter(|&id| machine.service(id).idle > machine.service(id).waiting);
-        for id in spare {
-            let core = machine.idle(id).next();
-            let Some(idle) = core.and_then(|core| Some((machine.core(core).idle_since()?, core))) else { continue };
+        for id in machine.services().ids().filter(|&id| has_spare(machine, id)) {
+            let Some(idle) = longest_idle_of(machine, id) else { continue };
             match longest.first {
                 Some((first, _)) if idle > first => {
                     longest.second = Some(longest.second.map_or(idle, |second| second.min(idle)));
@@ -41,11 +39,30 @@ impl LongestIdle {
         }
     }
 
-    /// That core, if it has been idle for so long, in ns.
-    pub(super) fn for_so_long(self, now: Time, to: ServiceId, least: u64) -> Option<CoreId> {
-        let (since, core) = self.other_than(to)?;
-        (now.since(since).as_ns() >= least).then_some(core)
+    /// Whether that core has been idle for so long, in ns.
+    pub(super) fn is_for_so_long(self, now: Time, to: ServiceId, least: u64) -> bool {
+        self.other_than(to).is_some_and(|(since, _)| now.since(since).as_ns() >= least)
     }
+}
+
+/// As [`LongestIdle::other_than`], of the machine as it is.
+#[inline]
+pub(super) fn longest_idle_but(machine: &Machine, to: ServiceId) -> Option<Idle> {
+    let others = machine.services().ids().filter(|&id| id != to && has_spare(machine, id));
+    others.filter_map(|id| longest_idle_of(machine, id)).min()
+}
+
+/// Whether a service has more idle cores than packets for them.
+#[inline]
+fn has_spare(machine: &Machine, id: ServiceId) -> bool {
+    machine.service(id).idle > machine.service(id).waiting
+}
+
+/// The core idle longest of a service.
+#[inline]
+fn longest_idle_of(machine: &Machine, id: ServiceId) -> Option<Idle> {
+    let core = machine.idle(id).next()?;
+    Some((machine.core(core).idle_since()?, core))
 }
 
 /// Of a service's cores that have room, the one idle latest, for it is the one most likely to be warm; of equals the lowest.

@@ -40,7 +40,7 @@ use humpyard_core::params;
 use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, ParameterValue, Policy, Promise, Setup, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::tag::{Divisor, ExactTag, Tag};
+use super::tag::{ClientDivisor, ExactTag, PackedTag, Tag};
 use super::tournament::Tournament;
 use super::virtual_time::VirtualTime;
 
@@ -102,14 +102,15 @@ impl ParameterValue for Most {
     }
 }
 
-/// What is known of one client.
+/// What is known of one client: a line of the cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Client {
     /// Finish tag of its last packet.
     finish: ExactTag,
     /// The earliest start of its head: the virtual time when it arrived to an empty queue, else 0.
-    earliest: Tag,
-    weight: Divisor,
+    earliest: PackedTag,
+    weight: ClientDivisor,
     /// Estimated work of its packets in service.
     in_service: Work,
     /// What its head is believed to take when clients are ordered.
@@ -120,20 +121,21 @@ struct Client {
 
 impl Client {
     fn weight(&self) -> Weight {
-        Weight::new(self.weight.weight() as u32).expect("made from a weight")
+        self.weight.weight()
     }
 
     /// Start tag of its head: S = max(F of the packet before, V at its arrival).
     #[inline]
     fn start(&self) -> ExactTag {
-        if self.earliest > self.finish.tag() { ExactTag::at(self.earliest) } else { self.finish }
+        let earliest = self.earliest.tag();
+        if earliest > self.finish.tag() { ExactTag::at(earliest) } else { self.finish }
     }
 
     /// Finish tag that its head is estimated to have: EF = S + te / w.
     #[inline]
     fn estimated_finish(&self) -> ExactTag {
         let mut finish = self.start();
-        finish.advance(self.head, &self.weight);
+        finish.advance(self.head, &self.weight.divisor());
         finish
     }
 }
@@ -233,8 +235,8 @@ impl Build for Efq {
         };
         let clients = IdVec::from_fn(setup.clients, |id| Client {
             finish: ExactTag::default(),
-            earliest: 0,
-            weight: Divisor::new(setup.weight(id).get().into()),
+            earliest: PackedTag::default(),
+            weight: ClientDivisor::new(setup.weight(id)),
             in_service: 0,
             head: 0,
             busy: false,
@@ -263,7 +265,7 @@ impl Policy for Efq {
         let mut weight = 0;
         for id in self.clients.ids() {
             let client = &self.clients[id];
-            weight += if client.busy { client.weight.weight() } else { 0 };
+            weight += if client.busy { u64::from(client.weight().get()) } else { 0 };
             let (early, due) = (self.early.tag(id), self.due.tag(id));
             assert!(early.is_none_or(|start| start == client.start().tag()), "start tag of client {id}");
             assert!(due.is_none_or(|finish| finish == client.estimated_finish().tag()), "finish tag of client {id}");
@@ -279,7 +281,7 @@ impl Share for Efq {
     fn on_arrival(&mut self, now: Time, id: ClientId, _: &Packet, waiting: u32) {
         if waiting == 0 {
             self.virtual_time.elapse(now);
-            self.clients[id].earliest = self.virtual_time.tag();
+            self.clients[id].earliest = PackedTag::new(self.virtual_time.tag());
         }
     }
 
@@ -321,7 +323,7 @@ impl Share for Efq {
         if charged == sent.estimate {
             return;
         }
-        client.finish.correct(charged, sent.estimate, &client.weight);
+        client.finish.correct(charged, sent.estimate, &client.weight.divisor());
         self.finish_max = self.finish_max.max(client.finish.tag());
         self.virtual_time.complete(charged, sent.estimate);
         self.file_again(id);
@@ -343,10 +345,10 @@ impl Share for Efq {
     fn set_weight(&mut self, now: Time, id: ClientId, weight: Weight) {
         let client = &mut self.clients[id];
         let before = client.weight();
-        let to = Divisor::new(weight.get().into());
-        client.finish.retreat(client.in_service, &client.weight);
+        let to = ClientDivisor::new(weight);
+        client.finish.retreat(client.in_service, &client.weight.divisor());
         client.finish = ExactTag::at(client.finish.tag());
-        client.finish.advance(client.in_service, &to);
+        client.finish.advance(client.in_service, &to.divisor());
         client.weight = to;
         self.finish_max = self.finish_max.max(client.finish.tag());
         if client.busy {
@@ -385,9 +387,9 @@ impl Efq {
     fn dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
         let client = &mut self.clients[id];
         let mut finish = client.start();
-        finish.advance(sent.estimate, &client.weight);
+        finish.advance(sent.estimate, &client.weight.divisor());
         client.finish = finish;
-        client.earliest = 0;
+        client.earliest = PackedTag::default();
         client.in_service += sent.estimate;
         self.finish_max = self.finish_max.max(finish.tag());
         self.due.remove(id);
@@ -425,12 +427,22 @@ impl Efq {
     }
 
     /// Files a client whose tag has changed, if its head may be served.
+    #[inline]
     fn file_again(&mut self, id: ClientId) {
-        if self.early.contains(id) || self.due.contains(id) {
-            self.early.remove(id);
-            self.due.remove(id);
-            self.file(id);
+        let (early, due) = (self.early.contains(id), self.due.contains(id));
+        if !early && !due {
+            return;
         }
+        if self.eligible {
+            // It keeps its place in the one that it stays in.
+            let is_early = self.clients[id].start().tag() > self.virtual_time.last();
+            if early && !is_early {
+                self.early.remove(id);
+            } else if due && is_early {
+                self.due.remove(id);
+            }
+        }
+        self.file(id);
     }
 }
 

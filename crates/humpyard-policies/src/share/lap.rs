@@ -20,11 +20,11 @@
 //! Comparisons are exact: work times cores instead of targets. The paper rounds targets, without saying how: `rule=round` and
 //! `rule=largest-remainder` are there to compare with, and come no nearer to the best than .96 to .97 of it.
 
-use humpyard_core::id::{ClientId, CoreId};
+use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
 use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
-use humpyard_core::storage::{IdRing, IdSet};
+use humpyard_core::storage::{IdCircles, IdSet};
 use humpyard_core::unit::{Time, Weight};
 
 use super::partition::Partition;
@@ -51,8 +51,10 @@ params! {
 pub struct Lap {
     window: Window,
     partition: Partition<ClientId>,
-    /// The applications whose head may be served, but is not visible, in the order in which they came to be so.
-    beyond: IdRing<ClientId>,
+    /// The applications whose head may be served, but is not visible, in the order in which they came to be so: the circle of
+    /// `end`, which is none.
+    beyond: IdCircles<ClientId>,
+    end: ClientId,
 }
 
 impl Build for Lap {
@@ -72,7 +74,8 @@ impl Build for Lap {
         Ok(Self {
             window: Window::new(params.visible, setup.packets, setup.clients),
             partition: Partition::new(params.rule, params.hysteresis, setup.cores, setup.clients),
-            beyond: IdRing::new(setup.clients),
+            beyond: IdCircles::new(setup.clients + 1),
+            end: ClientId::from_index(setup.clients),
         })
     }
 }
@@ -83,7 +86,7 @@ impl Policy for Lap {
         self.partition.check(|id| self.window.work_of(id), self.window.work());
         for id in self.window.clients() {
             let out_of_sight = self.partition.has_head(id) && self.window.work_of(id) == 0;
-            assert_eq!(self.beyond.contains(id), out_of_sight, "{id} is out of sight");
+            assert_eq!(!self.beyond.is_alone(id), out_of_sight, "{id} is out of sight");
         }
     }
 }
@@ -104,7 +107,7 @@ impl Share for Lap {
     }
 
     fn pick(&mut self, _: Time, core: CoreId) -> Option<ClientId> {
-        self.partition.choose(core, self.window.work()).or_else(|| self.beyond.front())
+        self.partition.choose(core, self.window.work()).or_else(|| self.first_beyond())
     }
 
     fn place(&mut self, _: Time, idle: &IdSet<CoreId>) -> CoreId {
@@ -144,9 +147,15 @@ impl Lap {
         let work = self.window.work_of(id);
         self.partition.set_work(id, work);
         let out_of_sight = self.partition.has_head(id) && work == 0;
-        if out_of_sight != self.beyond.contains(id) {
-            if out_of_sight { self.beyond.push_back(id) } else { self.beyond.remove(id) }
+        if out_of_sight == self.beyond.is_alone(id) {
+            if out_of_sight { self.beyond.insert_before(self.end, id) } else { self.beyond.remove(id) }
         }
+    }
+
+    /// The application that has been in `beyond` longest.
+    #[inline]
+    fn first_beyond(&self) -> Option<ClientId> {
+        Some(self.beyond.next(self.end)).filter(|&id| id != self.end)
     }
 }
 
@@ -158,7 +167,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
     use humpyard_core::cost::LinearCost;
-    use humpyard_core::id::{Id, ServiceId, Slot};
+    use humpyard_core::id::{ServiceId, Slot};
     use humpyard_core::mechanism::{FlowOrder, Never, Options, Scheduler};
     use humpyard_core::policy::ServiceSetup;
     use humpyard_core::random::{Random, Seed};

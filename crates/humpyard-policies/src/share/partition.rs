@@ -64,6 +64,11 @@ struct Holder<I> {
 /// How much an application needs a core, times the work of all: d = T - cores = N W_a / W - cores.
 type Need = i128;
 
+/// There are fewer cores, as ids of cores have 16 bits.
+const CORES: u64 = 1 << 16;
+/// Below this much work of all, needs and their differences fit 64 bits.
+const SHORT: Work = 1 << 46;
+
 /// Which cores are warm for which application, and which should be.
 ///
 /// A candidate is an application with a packet that may be served and with work that waits. A candidate without cores is in
@@ -175,46 +180,54 @@ impl<I: Id + Display> Partition<I> {
 
     /// The application that needs a core most; of equals the one whose head is oldest.
     fn neediest(&mut self, work: Work) -> Option<I> {
-        let cores = self.pulling.len() as u64;
         let most = self.coreless.first().map(|(_, id)| id);
-        if work < 1 << 46 {
-            // Cores are fewer than 2^16, so needs fit.
-            let (cores, work) = (cores as i64, work as i64);
-            self.neediest_by(most, i64::MIN, |own, held| own as i64 * cores - i64::from(held) * work)
+        let cores = self.pulling.len() as u64;
+        if work < SHORT {
+            self.neediest_by(most, i64::MIN, i64::MIN + 1, move |own, held| short_need(own, held, cores, work))
         } else {
-            self.neediest_by(most, Need::MIN, |own, held| self.need(own, held, work))
+            self.neediest_by(most, Need::MIN, Need::MIN + 1, move |own, held| need(own, held, cores, work))
         }
     }
 
-    /// As [`Partition::neediest`], given the neediest of those without cores. Whose need is greatest nobody can predict: no branch
-    /// depends on it, but for ties.
+    /// As [`Partition::neediest`], given the neediest of those without cores, and two needs below all: of a holder that is no
+    /// candidate, and, above that, of nobody. Whose need is greatest nobody can predict: no branch depends on it.
     #[inline]
-    fn neediest_by<N: Ord + Copy>(&self, coreless: Option<I>, least: N, need: impl Fn(Work, u32) -> N) -> Option<I> {
-        let mut most = coreless.map_or(least, |id| need(self.applications[id].work, 0));
-        let mut neediest = coreless;
+    fn neediest_by<N: Ord + Copy>(
+        &self,
+        coreless: Option<I>,
+        least: N,
+        nobody: N,
+        need: impl Fn(Work, u32) -> N + Copy,
+    ) -> Option<I> {
+        let need_of =
+            move |holder: &Holder<I>| select_unpredictable(holder.work > 0, need(holder.work, holder.cores), least);
+        let first = coreless.map_or(nobody, |id| need(self.applications[id].work, 0));
+        let (mut most, mut place, mut tied) = (first, usize::MAX, false);
         steps::taken(self.holders.len());
-        for holder in &self.holders {
-            let need = select_unpredictable(holder.work > 0, need(holder.work, holder.cores), least);
-            let head = |id: I| self.applications[id].head;
-            let older = || neediest.is_some_and(|neediest| head(holder.id) < head(neediest));
-            let more = need > most || need == most && need > least && older();
-            most = select_unpredictable(more, need, most);
-            neediest = select_unpredictable(more, Some(holder.id), neediest);
+        for (at, holder) in self.holders.iter().enumerate() {
+            let need = need_of(holder);
+            tied |= need == most;
+            place = select_unpredictable(need > most, at, place);
+            most = select_unpredictable(need > most, need, most);
         }
-        neediest.filter(|_| most > least)
-    }
-
-    /// How much an application of this work with so many cores needs a core.
-    #[inline]
-    fn need(&self, own: Work, cores: u32, work: Work) -> Need {
-        Need::from(own) * self.pulling.len() as Need - Need::from(work) * Need::from(cores)
+        if tied {
+            let holders = self.holders.iter().filter(|holder| need_of(holder) == most).map(|holder| holder.id);
+            let equals = coreless.filter(|_| first == most).into_iter().chain(holders);
+            return equals.min_by_key(|&id| self.applications[id].head);
+        }
+        self.holders.get(place).map(|holder| holder.id).or(coreless)
     }
 
     /// Whether a core stays with the application that it is warm for: T - (cores - 1) + H is as much as the other's need.
     fn stays(&self, own: I, other: I, work: Work) -> bool {
-        let need = |id: I| self.need(self.applications[id].work, self.applications[id].cores, work);
-        let slack = Need::from(work) * Need::from(1 + self.hysteresis);
-        need(own) + slack >= need(other)
+        let (own, other) = (&self.applications[own], &self.applications[other]);
+        let (cores, more) = (self.pulling.len() as u64, 1 + self.hysteresis);
+        if work < SHORT && more < CORES {
+            let need = |application: &Application| short_need(application.work, application.cores, cores, work);
+            return need(own) + (work * more) as i64 >= need(other);
+        }
+        let need = |application: &Application| need(application.work, application.cores, cores, work);
+        need(own) + Need::from(work) * Need::from(more) >= need(other)
     }
 
     /// The core's own application while it has no more cores than its target; else the candidate that lacks most, of equals the
@@ -348,6 +361,18 @@ impl<I: Id + Display> Partition<I> {
     }
 }
 
+/// How much an application of this work that holds so many of the cores needs a core, where the work of all is [`SHORT`].
+#[inline]
+fn short_need(own: Work, held: u32, cores: u64, work: Work) -> i64 {
+    own as i64 * cores as i64 - i64::from(held) * work as i64
+}
+
+/// How much an application of this work that holds so many of the cores needs a core.
+#[inline]
+fn need(own: Work, held: u32, cores: u64, work: Work) -> Need {
+    Need::from(own) * Need::from(cores) - Need::from(work) * Need::from(held)
+}
+
 /// Bits of a rank for the number of the head: it wraps after 2.8 * 10^14 packets, and then one tie may go to the younger.
 const HEAD: u32 = 48;
 
@@ -356,4 +381,54 @@ const HEAD: u32 = 48;
 fn rank(work: Work, head: u64) -> Tag {
     const MASK: u64 = (1 << HEAD) - 1;
     Tag::from(MASK - work.min(MASK)) << HEAD | Tag::from(head & MASK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use humpyard_core::id::ClientId;
+    use humpyard_core::random::Seed;
+
+    const CORES: u64 = 5;
+    const APPLICATIONS: u64 = 8;
+
+    /// By a look at every candidate: its own if no other needs a core so much more, else the neediest with the oldest head.
+    fn chosen_by_a_scan(partition: &Partition<ClientId>, core: CoreId, work: Work) -> Option<ClientId> {
+        let cores = partition.pulling.len() as i128;
+        let need = |id: ClientId| {
+            let application = &partition.applications[id];
+            i128::from(application.work) * cores - i128::from(application.cores) * i128::from(work)
+        };
+        let candidates = partition.applications.ids().filter(|&id| partition.is_candidate(id));
+        let neediest = candidates.min_by_key(|&id| (Reverse(need(id)), partition.applications[id].head))?;
+        let own = partition.warm[core].filter(|&own| partition.is_candidate(own));
+        let slack = i128::from(work) * i128::from(1 + partition.hysteresis);
+        Some(own.filter(|&own| need(own) + slack >= need(neediest)).unwrap_or(neediest))
+    }
+
+    /// Few amounts of work, so that needs are often equal; with some, needs take more than 64 bits.
+    #[test]
+    fn the_neediest_is_that_of_a_scan() {
+        for (hysteresis, unit) in [(0, 1), (1, 1), (1, 1 << 40), (1_000_000, 1), (0, 1 << 45)] {
+            let mut partition = Partition::new(Rule::Deficit, hysteresis, CORES as usize, APPLICATIONS as usize);
+            let mut random = Seed(7).stream("partition");
+            let mut total = 0;
+            for sequence in 0..20_000 {
+                let id = ClientId(random.below(APPLICATIONS) as u32);
+                if random.below(3) == 0 {
+                    partition.set_head(id, (random.below(3) > 0).then_some(sequence));
+                }
+                total -= partition.applications[id].work;
+                partition.set_work(id, random.below(4) * unit);
+                total += partition.applications[id].work;
+                let core = CoreId(random.below(CORES) as u16);
+                let chosen = partition.choose(core, total);
+                assert_eq!(chosen, chosen_by_a_scan(&partition, core, total), "step {sequence}, unit {unit}");
+                if let Some(id) = chosen.filter(|_| random.below(2) == 0) {
+                    partition.dispatch(core, id);
+                }
+                partition.check(|id| partition.applications[id].work, total);
+            }
+        }
+    }
 }

@@ -45,6 +45,35 @@ impl Divisor {
     }
 }
 
+/// The weight of a client, with its reciprocal, in 12 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClientDivisor {
+    weight: Weight,
+    /// That of its divisor, the lower half first.
+    reciprocal: [u32; 2],
+}
+
+impl ClientDivisor {
+    /// To divide by this weight.
+    pub(crate) fn new(weight: Weight) -> Self {
+        let reciprocal = Divisor::new(weight.get().into()).reciprocal;
+        Self { weight, reciprocal: [reciprocal as u32, (reciprocal >> 32) as u32] }
+    }
+
+    /// The weight.
+    #[inline]
+    pub(crate) fn weight(self) -> Weight {
+        self.weight
+    }
+
+    /// To divide with.
+    #[inline]
+    pub(crate) fn divisor(self) -> Divisor {
+        let [low, high] = self.reciprocal.map(u64::from);
+        Divisor { weight: self.weight.get().into(), reciprocal: high << 32 | low }
+    }
+}
+
 /// A tag as a client keeps it, in 12 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PackedTag([u32; 3]);
@@ -154,13 +183,33 @@ impl ExactTag {
     /// Later by `work` at the weight of `by`: as [`ExactTag::add`], faster.
     #[inline]
     pub(crate) fn advance(&mut self, work: Work, by: &Divisor) {
+        if work < SHORT {
+            let (quotient, remainder) = by.divide((work << FRACTION) + u64::from(self.remainder));
+            let fraction = u64::from(self.fraction) + u64::from(quotient as u32);
+            if let Some(whole) = self.whole.checked_add((quotient >> FRACTION) + (fraction >> FRACTION)) {
+                *self = Self { whole, fraction: fraction as u32, remainder: remainder as u32 };
+                return;
+            }
+        }
         self.change(|tag| tag.advance(work, by));
     }
 
     /// Earlier by `work` at the weight of `by`, but no earlier than 0.
     #[inline]
     pub(crate) fn retreat(&mut self, work: Work, by: &Divisor) {
-        self.change(|tag| tag.retreat(work, by));
+        if work >= SHORT {
+            return self.change(|tag| tag.retreat(work, by));
+        }
+        let (quotient, taken) = by.divide(work << FRACTION);
+        let remainder = u64::from(self.remainder);
+        let borrowed = remainder < taken;
+        let (quotient, remainder) =
+            (quotient + u64::from(borrowed), remainder + if borrowed { by.weight } else { 0 } - taken);
+        let (fraction, borrowed) = self.fraction.overflowing_sub(quotient as u32);
+        *self = match self.whole.checked_sub((quotient >> FRACTION) + u64::from(borrowed)) {
+            Some(whole) => Self { whole, fraction, remainder: remainder as u32 },
+            None => Self::default(),
+        };
     }
 
     /// Later by `used - estimate` at the weight of `by`, or earlier if that is negative, but no earlier than 0.

@@ -1,10 +1,10 @@
 //! A tournament: which of many clients has the least tag.
 //!
-//! A tree over the clients that have a tag, in which each node knows the least tag below it. A change is carried from its leaf
-//! to the root, at each step against seven rivals whose place is known beforehand: no branch depends on a tag, so nothing is
-//! predicted wrongly, rivals of all steps are compared at once, and the memory is fetched ahead. That is several times as
-//! fast as a heap, whose every step waits for the one before it. And who comes takes the leaf of who goes, so that both
-//! cost one change. A client takes 22.3 bytes.
+//! Leaves stand in groups of eight, and over the groups is a tree of matches, each of which keeps the least tag of either side. Who
+//! goes leaves a hole, and who comes next takes it: both cost one way up to the root, on which each level waits for the one before
+//! it by one comparison alone, and no branch depends on a tag, so that nothing is predicted wrongly. That is several times as
+//! fast as a heap, whose every step waits for the one before it. Who comes while there is no hole goes up no further than it is the
+//! least, which is rarely far. A client takes 24 bytes, and up to 28 where their limit is no power of two.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,42 +30,51 @@ const NO_KEY: Key = Key::MAX;
 
 /// The leaf of a client without a tag. Also: no leaf.
 const ABSENT: u32 = u32::MAX;
-/// The leaf of the newcomer.
-const WAITING: u32 = u32::MAX - 1;
 
-/// Children of a node.
+/// Leaves of a group.
 const WIDTH: usize = 8;
 
-/// The most levels: more than ids have bits.
-const LEVELS: usize = 11;
-
-/// The children of one node, in two lines of the cache.
+/// Leaves side by side, in two lines of the cache.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(128))]
-struct Children([Key; WIDTH]);
+struct Group([Key; WIDTH]);
 
-impl Children {
-    /// The least of them.
+impl Group {
+    /// One of the keys is this from now on; the least of all.
     #[inline]
-    fn least(&self) -> Key {
-        let [a, b, c, d, e, f, g, h] = self.0;
-        lesser(lesser(lesser(a, b), lesser(c, d)), lesser(lesser(e, f), lesser(g, h)))
+    fn change(&mut self, own: usize, key: Key) -> Key {
+        steps::taken(WIDTH);
+        let rival = self.least_rival(own);
+        self.0[own] = key;
+        lesser(rival, key)
+    }
+
+    /// The least key of all but one.
+    #[inline]
+    fn least_rival(&self, own: usize) -> Key {
+        let key = |other: usize| self.0[(own ^ other) % WIDTH];
+        let (low, high) = (lesser(key(2), key(3)), lesser(lesser(key(4), key(5)), lesser(key(6), key(7))));
+        lesser(lesser(key(1), low), high)
     }
 }
 
 /// Ids below a limit, some of which have a tag.
 ///
-/// A change is O(log n) at the next question, where n is the most members at once so far; so is one member's coming and
-/// another's going. Nothing allocates.
+/// A change is O(log n), where n is the most members at once so far; so is one member's going and another's coming. Nothing
+/// allocates.
 #[derive(Debug)]
 pub struct Tournament<I> {
-    /// By level, those of the leaves first. In a level, those of eight consecutive nodes are below one of the next level.
-    nodes: Vec<Children>,
-    /// Where each level begins.
-    begin: [usize; LEVELS],
-    /// The level below the root.
-    top: usize,
-    /// The least of all that were carried up.
+    groups: Vec<Group>,
+    /// The least key below either side of each match. A place in the tree is that of a group, or, from `places` on, of a match:
+    /// that of the places 2m and 2m + 1 is at `places` + m.
+    matches: Vec<[Key; 2]>,
+    /// A power of two, not below the number of groups.
+    places: usize,
+    /// The place of all leaves that anybody ever had.
+    root: usize,
+    /// How many leaves are below it.
+    width: usize,
+    /// The least of all keys, as soon as nobody's leaf is a hole.
     least: Key,
     /// Ids that have a tag.
     members: usize,
@@ -73,12 +82,10 @@ pub struct Tournament<I> {
     used: usize,
     /// The first of them that nobody has.
     vacant: u32,
+    /// The leaf of who went last, of which those above do not know yet that nobody has it.
+    hole: u32,
     /// The leaf of each id.
     leaf: IdVec<I, u32>,
-    /// The leaf whose change is not carried up yet.
-    changed: u32,
-    /// A member that waits for a leaf.
-    newcomer: Key,
     /// What turns an id into its rank.
     flip: u32,
 }
@@ -90,27 +97,20 @@ impl<I: Id> Tournament<I> {
             Ties::Lowest => 0,
             Ties::Highest => u32::MAX,
         };
-        let mut begin = [0; LEVELS];
-        let (mut nodes, mut width) = (0, limit);
-        for level in &mut begin {
-            *level = nodes;
-            width = width.div_ceil(WIDTH);
-            nodes += width;
-            if width <= 1 {
-                break;
-            }
-        }
+        let groups = limit.div_ceil(WIDTH);
+        let places = groups.next_power_of_two();
         Self {
-            nodes: vec![Children([NO_KEY; WIDTH]); nodes],
-            begin,
-            top: 0,
+            groups: vec![Group([NO_KEY; WIDTH]); groups],
+            matches: vec![[NO_KEY; 2]; places],
+            places,
+            root: 0,
+            width: WIDTH,
             least: NO_KEY,
             members: 0,
             used: 0,
             vacant: ABSENT,
+            hole: ABSENT,
             leaf: IdVec::from_fn(limit, |_| ABSENT),
-            changed: ABSENT,
-            newcomer: NO_KEY,
             flip,
         }
     }
@@ -124,9 +124,8 @@ impl<I: Id> Tournament<I> {
     /// The least tag, and the id that has it.
     #[inline]
     pub(super) fn first(&mut self) -> Option<(Tag, I)> {
-        self.settle();
-        // The newcomer is rarely the least, so this is predicted well.
-        self.unpack(if self.newcomer < self.least { self.newcomer } else { self.least })
+        self.fill_hole();
+        self.unpack(self.least)
     }
 
     /// Whether the id has a tag.
@@ -137,21 +136,17 @@ impl<I: Id> Tournament<I> {
 
     /// The tag of this id.
     pub(super) fn tag(&self, id: I) -> Option<Tag> {
-        let key = match self.leaf[id] {
-            ABSENT => NO_KEY,
-            WAITING => self.newcomer,
-            leaf => self.key(leaf),
-        };
-        self.unpack(key).map(|member| member.0)
+        let leaf = self.leaf[id];
+        if leaf == ABSENT { None } else { self.unpack(self.key(leaf)).map(|member| member.0) }
     }
 
     /// The id has this tag from now on. Tags of 96 bits, and those nearly as great, are all alike.
     #[inline]
     pub(super) fn set(&mut self, id: I, tag: Tag) {
-        let key = tag.min(TAG_MAX) << RANK | u128::from(id.index() as u32 ^ self.flip);
+        let key = tag.min(TAG_MAX) << RANK | Key::from(id.index() as u32 ^ self.flip);
         match self.leaf[id] {
             ABSENT => self.join(id, key),
-            WAITING => self.newcomer = key,
+            leaf if key <= self.key(leaf) => self.enter(leaf, key),
             leaf => self.change(leaf, key),
         }
     }
@@ -160,104 +155,113 @@ impl<I: Id> Tournament<I> {
     #[inline]
     pub(super) fn remove(&mut self, id: I) {
         let leaf = core::mem::replace(&mut self.leaf[id], ABSENT);
-        self.members -= usize::from(leaf != ABSENT);
-        match leaf {
-            ABSENT => {}
-            WAITING => self.newcomer = NO_KEY,
-            leaf => self.change(leaf, NO_KEY),
+        if leaf != ABSENT {
+            self.members -= 1;
+            self.fill_hole();
+            self.hole = leaf;
         }
     }
 
+    #[inline]
     fn join(&mut self, id: I, key: Key) {
         self.members += 1;
-        if self.changed != ABSENT && is_nobody(self.key(self.changed)) {
-            *self.key_mut(self.changed) = key;
-            self.leaf[id] = self.changed;
-            return;
-        }
-        if !is_nobody(self.newcomer) {
-            self.settle();
+        if self.hole != ABSENT {
+            let leaf = core::mem::replace(&mut self.hole, ABSENT);
+            self.leaf[id] = leaf;
+            self.carry_up(leaf, key);
+        } else {
             let leaf = self.vacant_leaf();
-            self.seat_newcomer(leaf);
-            self.changed = leaf;
+            self.leaf[id] = leaf;
+            self.enter(leaf, key);
         }
-        self.newcomer = key;
-        self.leaf[id] = WAITING;
+    }
+
+    /// Nobody has the hole, if there is one, and those above know.
+    #[inline]
+    fn fill_hole(&mut self) {
+        if self.hole != ABSENT {
+            let leaf = core::mem::replace(&mut self.hole, ABSENT);
+            let next = core::mem::replace(&mut self.vacant, leaf);
+            self.carry_up(leaf, NO_KEY << RANK | Key::from(next));
+        }
     }
 
     /// A leaf that nobody has.
+    #[inline]
     fn vacant_leaf(&mut self) -> u32 {
         if self.vacant != ABSENT {
             let leaf = self.vacant;
             self.vacant = self.key(leaf) as u32;
             return leaf;
         }
-        if self.used == WIDTH << (3 * self.top) {
-            self.top += 1;
-            self.nodes[self.begin[self.top]].0[0] = self.least;
+        if self.used == self.width {
+            self.matches[self.root / 2][0] = self.least;
+            self.root = self.above(self.root);
+            self.width *= 2;
         }
         self.used += 1;
         self.used as u32 - 1
     }
 
-    /// The newcomer has this leaf, whose change is to be carried up.
-    fn seat_newcomer(&mut self, leaf: u32) {
-        let key = core::mem::replace(&mut self.newcomer, NO_KEY);
-        *self.key_mut(leaf) = key;
-        let (_, id) = self.unpack(key).expect("there is one");
-        self.leaf[id] = leaf;
+    /// The leaf, which nobody had or whose key was greater, has this one from now on. Goes up no further than it is the least.
+    #[inline]
+    fn enter(&mut self, leaf: u32, key: Key) {
+        self.groups[leaf as usize / WIDTH].0[leaf as usize % WIDTH] = key;
+        let mut at = leaf as usize / WIDTH;
+        while at != self.root {
+            steps::taken(1);
+            let known = &mut self.matches[at / 2][at % 2];
+            if *known <= key {
+                return;
+            }
+            *known = key;
+            at = self.above(at);
+        }
+        self.least = self.least.min(key);
     }
 
-    #[inline]
+    /// The leaf has this key from now on. Goes up no further than that changes the least.
     fn change(&mut self, leaf: u32, key: Key) {
-        if leaf != self.changed {
-            self.settle();
-        }
-        *self.key_mut(leaf) = key;
-        self.changed = leaf;
-    }
-
-    /// Makes the nodes above the leaf that was changed last agree with it. If nobody has it, the newcomer takes it.
-    #[inline]
-    fn settle(&mut self) {
-        if self.changed != ABSENT {
-            self.carry_up();
-        }
-    }
-
-    fn carry_up(&mut self) {
-        let leaf = core::mem::replace(&mut self.changed, ABSENT);
-        if is_nobody(self.key(leaf)) {
-            if is_nobody(self.newcomer) { self.vacate(leaf) } else { self.seat_newcomer(leaf) }
-        }
-        let (mut at, mut least) = (leaf as usize, self.key(leaf));
-        for level in 0..=self.top {
-            steps::taken(WIDTH);
-            let children = &mut self.nodes[self.begin[level] + at / WIDTH];
-            // The rivals do not wait for what is carried.
-            children.0[at % WIDTH] = NO_KEY;
-            let rival = children.least();
-            children.0[at % WIDTH] = least;
-            least = lesser(rival, least);
-            at /= WIDTH;
+        let mut at = leaf as usize / WIDTH;
+        let mut least = self.groups[at].change(leaf as usize % WIDTH, key);
+        while at != self.root {
+            steps::taken(1);
+            let sides = &mut self.matches[at / 2];
+            if sides[at % 2] == least {
+                return;
+            }
+            sides[at % 2] = least;
+            least = sides[0].min(sides[1]);
+            at = self.above(at);
         }
         self.least = least;
     }
 
-    /// Nobody has this leaf.
-    fn vacate(&mut self, leaf: u32) {
-        let next = core::mem::replace(&mut self.vacant, leaf);
-        *self.key_mut(leaf) = NO_KEY << RANK | Key::from(next);
+    /// The leaf has this key from now on: as [`Tournament::change`], for one whose key was the least of all.
+    #[inline(never)]
+    fn carry_up(&mut self, leaf: u32, key: Key) {
+        let mut at = leaf as usize / WIDTH;
+        let mut least = self.groups[at].change(leaf as usize % WIDTH, key);
+        while at != self.root {
+            steps::taken(1);
+            let sides = &mut self.matches[at / 2];
+            let rival = sides[at % 2 ^ 1];
+            sides[at % 2] = least;
+            least = lesser(rival, least);
+            at = self.above(at);
+        }
+        self.least = least;
+    }
+
+    /// The place of the match in which a place is a side.
+    #[inline]
+    fn above(&self, place: usize) -> usize {
+        self.places | place / 2
     }
 
     #[inline]
     fn key(&self, leaf: u32) -> Key {
-        self.nodes[leaf as usize / WIDTH].0[leaf as usize % WIDTH]
-    }
-
-    #[inline]
-    fn key_mut(&mut self, leaf: u32) -> &mut Key {
-        &mut self.nodes[leaf as usize / WIDTH].0[leaf as usize % WIDTH]
+        self.groups[leaf as usize / WIDTH].0[leaf as usize % WIDTH]
     }
 
     #[inline]
