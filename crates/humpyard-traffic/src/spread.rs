@@ -35,6 +35,7 @@ impl Spread {
 }
 
 #[cfg(test)]
+#[allow(clippy::print_stderr, reason = "a test that skips must say so")]
 mod tests {
     use std::collections::HashMap;
 

@@ -245,7 +245,7 @@ impl<I: Id> Tournament<I> {
         while at != self.root {
             steps::taken(1);
             let sides = &mut self.matches[at / 2];
-            let rival = sides[at % 2 ^ 1];
+            let rival = sides[(at % 2) ^ 1];
             sides[at % 2] = least;
             least = lesser(rival, least);
             at = self.above(at);
@@ -256,7 +256,7 @@ impl<I: Id> Tournament<I> {
     /// The place of the match in which a place is a side.
     #[inline]
     fn above(&self, place: usize) -> usize {
-        self.places | place / 2
+        self.places | (place / 2)
     }
 
     #[inline]

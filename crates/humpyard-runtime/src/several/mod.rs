@@ -180,7 +180,7 @@ fn spawn<'scope, T: Send + 'scope>(
 /// # Panics
 /// If there is no dispatcher, or one has no worker, or the places are those of another number of threads; and when one of the
 /// threads does, but for services.
-pub fn run_several<S, Q, A>(several: Several<'_, S, Q, A>) -> Result<Outcome<Vec<Part<S, Q, A>>>, RunError>
+pub fn run_several<S, Q, A>(several: Several<'_, S, Q, A>) -> InParts<S, Q, A>
 where
     S: Steer + Send,
     Q: Share + Send,
@@ -268,12 +268,18 @@ struct Fittings {
     watched: Option<Watched>,
 }
 
+/// What one dispatcher came to.
+type Dispatched<S, Q, A> = Result<Outcome<Measured<S, Q, A>>, RunError>;
+
+/// What all of them did.
+type InParts<S, Q, A> = Result<Outcome<Vec<Part<S, Q, A>>>, RunError>;
+
 /// The work of one dispatcher, and whether it went well.
 fn dispatch<S: Steer, Q: Share, A: Allocate>(
     one: Dispatching<S, Q, A>,
     with: Fittings,
     common: &Common,
-) -> (Result<Outcome<Measured<S, Q, A>>, RunError>, bool) {
+) -> (Dispatched<S, Q, A>, bool) {
     let live = Live {
         measured: one.measured,
         packets: one.packets,
@@ -307,7 +313,7 @@ fn doorbell() -> Result<Arc<Doorbell>, RunError> {
 
 /// The threads of a run.
 struct Threads<'scope, S, Q, A> {
-    dispatchers: Vec<ScopedJoinHandle<'scope, Result<Outcome<Measured<S, Q, A>>, RunError>>>,
+    dispatchers: Vec<ScopedJoinHandle<'scope, Dispatched<S, Q, A>>>,
     reader: Option<ScopedJoinHandle<'scope, HasRead>>,
     writer: Option<ScopedJoinHandle<'scope, HasWritten>>,
 }
@@ -453,7 +459,7 @@ fn sum_up<S: Steer, Q: Share, A: Allocate>(
     seats: Vec<Seat>,
     quarantine: Option<Shared>,
     summed: Summed,
-) -> Result<Outcome<Vec<Part<S, Q, A>>>, RunError> {
+) -> InParts<S, Q, A> {
     let HasRead { mut source, jumps, damage, dealt } = ends.read;
     source.close()?;
     let received = source.received()?;

@@ -268,8 +268,8 @@ impl<'a> Reader<'a> {
         let any = self.lanes.iter().any(|lane| !lane.dealt.is_empty());
         loop {
             // Every lane, for none is to wait because another must.
-            let done = self.lanes.iter_mut().fold(true, |done, lane| lane.pass_on() && done);
-            if done {
+            let waiting = self.lanes.iter_mut().map(Lane::pass_on).filter(|done| !done).count();
+            if waiting == 0 {
                 return any;
             }
             if patience.wait() == Next::Sleep {

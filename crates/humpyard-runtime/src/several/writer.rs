@@ -155,10 +155,10 @@ impl<'a> Writer<'a> {
         loop {
             // In this order: what came before the end is seen.
             let ended = self.has_ended();
-            let any = (0..self.lanes.len()).fold(false, |any, lane| self.write_some(lane) || any);
+            let written = (0..self.lanes.len()).filter(|&lane| self.write_some(lane)).count();
             self.do_unless_failed(|sink| sink.send());
             self.answer();
-            if any {
+            if written > 0 {
                 patience.reset();
             } else if ended {
                 break;
