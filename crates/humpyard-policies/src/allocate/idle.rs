@@ -19,10 +19,7 @@ impl LongestIdle {
     /// O(services).
     pub(super) fn of(machine: &Machine) -> Self {
         let mut longest = Self { first: None, second: None };
-        let spare = machine.services().ids().filter(|&id| machine.service(id).idle > machine.service(id).waiting);
-        for id in spare {
-            let core = machine.idle(id).next();
-            let Some(idle) = core.and_then(|core| Some((machine.core(core).idle_since()?, core))) else { continue };
+        for (id, idle) in longest_idle(machine) {
             match longest.first {
                 Some((first, _)) if idle > first => {
                     longest.second = Some(longest.second.map_or(idle, |second| second.min(idle)));
@@ -40,12 +37,15 @@ impl LongestIdle {
             first => first.map(|(idle, _)| idle),
         }
     }
+}
 
-    /// That core, if it has been idle for so long, in ns.
-    pub(super) fn for_so_long(self, now: Time, to: ServiceId, least: u64) -> Option<CoreId> {
-        let (since, core) = self.other_than(to)?;
-        (now.since(since).as_ns() >= least).then_some(core)
-    }
+/// The core idle longest of each service that has one with no packet to take.
+pub(super) fn longest_idle(machine: &Machine) -> impl Iterator<Item = (ServiceId, Idle)> {
+    let spare = machine.services().ids().filter(|&id| machine.service(id).idle > machine.service(id).waiting);
+    spare.filter_map(|id| {
+        let core = machine.idle(id).next()?;
+        Some((id, (machine.core(core).idle_since()?, core)))
+    })
 }
 
 /// Of a service's cores that have room, the one idle latest, for it is the one most likely to be warm; of equals the lowest.
