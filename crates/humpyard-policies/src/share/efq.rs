@@ -25,8 +25,8 @@
 //! virtual time grows by the work done, estimated at dispatch and corrected at completion: then a head that was due may
 //! be served though virtual time went back. Without `charge-cold` a packet that went to a core which had another service
 //! before it is charged at most its estimate, which is for a warm core. A new weight holds for the packets in service too.
-//! All cores that take packets from the queue are one pool; where each is to be shared by itself, steering gives each core a
-//! queue of its own: `steer=hrw/share=efq`.
+//! All cores that take packets from the queue are one pool; where each is to be shared by itself (`engines=per-engine`), steering
+//! gives each core a queue of its own: `hrw` if none is named, so `efq:engines=per-engine` is `steer=hrw/share=efq`.
 
 use core::cmp::Ordering;
 
@@ -53,9 +53,22 @@ choice! {
     }
 }
 
+choice! {
+    /// What is shared.
+    pub enum Engines {
+        /// All cores of a queue together.
+        Pooled = "pooled",
+        /// Each core by itself: packets are steered to the queues of cores.
+        PerEngine = "per-engine",
+    }
+}
+
 params! {
     /// Parameters of estimation-based fair queueing.
     pub struct EfqParams {
+        /// Whether all cores of a queue are shared together (`pooled`), or each has a queue of its own (`per-engine`), to which `hrw`
+        /// steers where no steering policy is named.
+        engines: Engines = Engines::Pooled;
         /// What makes virtual time grow: `wall` is time at the rate of the cores, `work` is what they do, `auto` is `wall`
         /// where work is time.
         clock: Clock = Clock::Auto;
@@ -192,6 +205,10 @@ impl Build for Efq {
     };
     const VARIANTS: &'static [&'static str] =
         &["clock=work,charge-cold=false", "total=7", "eligible=false", "order=median"];
+
+    fn steered_by(params: &EfqParams) -> Option<&'static str> {
+        (params.engines == Engines::PerEngine).then_some("hrw")
+    }
 
     fn new(params: &EfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let total = match params.total {
@@ -414,8 +431,14 @@ mod tests {
     use humpyard_core::unit::WorkUnit;
     use humpyard_testkit::{Event, History, Player, Shape};
 
-    const EFQ: EfqParams =
-        EfqParams { clock: Clock::Auto, total: Auto::Auto, eligible: true, charge_cold: true, order: Order::Mean };
+    const EFQ: EfqParams = EfqParams {
+        engines: Engines::Pooled,
+        clock: Clock::Auto,
+        total: Auto::Auto,
+        eligible: true,
+        charge_cold: true,
+        order: Order::Mean,
+    };
     const CORE: CoreId = CoreId(0);
 
     /// A packet that comes at the start: its client, its estimate and what it uses.
