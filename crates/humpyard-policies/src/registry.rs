@@ -44,10 +44,9 @@ fn entry<P: Build>() -> Entry {
     Entry { info: P::INFO, parameters: P::Params::parameters(), variants: P::VARIANTS }
 }
 
-/// Checks the parameters alone, so that a slip is told before the set-up is known.
-fn check_parameters<P: Build>(pairs: &[(String, String)]) -> Result<(), BuildError> {
-    P::Params::from_pairs(P::INFO.name, pairs)?;
-    Ok(())
+/// Checks the parameters alone, so that a slip is told before the set-up is known; the steering policy that they want, if any.
+fn check_parameters<P: Build>(pairs: &[(String, String)]) -> Result<Option<&'static str>, BuildError> {
+    Ok(P::steered_by(&P::Params::from_pairs(P::INFO.name, pairs)?))
 }
 
 fn build<P: Build>(pairs: &[(String, String)], setup: &Setup<'_>) -> Result<P, BuildError> {
@@ -73,8 +72,12 @@ macro_rules! family {
                 [$(entry::<$policy>()),+].into()
             }
 
-            /// Whether the policy of this name takes these parameters; none if this family has no such policy.
-            pub(crate) fn check_parameters(name: &str, pairs: &[(String, String)]) -> Option<Result<(), BuildError>> {
+            /// Whether the policy of this name takes these parameters, and the steering policy that goes before it with them if
+            /// none is named; none if this family has no such policy.
+            pub(crate) fn check_parameters(
+                name: &str,
+                pairs: &[(String, String)],
+            ) -> Option<Result<Option<&'static str>, BuildError>> {
                 $(if name == <$policy>::INFO.name {
                     return Some(check_parameters::<$policy>(pairs));
                 })+

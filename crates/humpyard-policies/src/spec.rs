@@ -27,6 +27,7 @@ pub type AnyScheduler = Scheduler<AnySteer, AnyShare, AnyAllocate>;
 /// | a steering policy | it | `fcfs` | – | one per core |
 /// | a sharing policy | – | it | – | one for all cores |
 /// | an allocation policy | – | `fcfs` | it | one per service |
+/// | `efq:engines=per-engine` | `hrw` | it | – | one per core |
 ///
 /// Estimates are the table's unless an estimator is named too: `estimate=least-squares/share=efq`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -181,18 +182,23 @@ impl FromStr for PolicySpec {
 
     fn from_str(text: &str) -> Result<Self, BuildError> {
         let mut spec = Self { steer: None, share: None, allocate: None, estimate: None };
+        let mut steered_by = None;
         for part in text.split('/') {
             let (named_family, policy) = match part.split_once('=') {
                 Some((family, policy)) if !family.contains(':') => (Some(find_family(family)?), policy),
                 _ => (None, part),
             };
             let named: Named = policy.parse()?;
-            let family = check(&named, named_family)?;
+            let (family, wanted) = check(&named, named_family)?;
+            steered_by = steered_by.or(wanted);
             let place = spec.place(family);
             if place.is_some() {
                 return Err(BuildError::new(format!("`{text}` names two {} policies: name one", family.name())));
             }
             *place = Some(named);
+        }
+        if let Some(steer) = steered_by.filter(|_| spec.steer.is_none()) {
+            spec.steer = Some(Named { name: steer.to_owned(), parameters: Vec::new() });
         }
         Ok(spec)
     }
@@ -222,8 +228,9 @@ fn find_family(name: &str) -> Result<Family, BuildError> {
     found.ok_or_else(|| BuildError::new(unknown("family", name, FAMILIES.map(Family::name))))
 }
 
-/// The family of a policy, whose name and parameters must be known in it.
-fn check(named: &Named, family: Option<Family>) -> Result<Family, BuildError> {
+/// The family of a policy, whose name and parameters must be known in it, and the steering policy that goes before it if none is
+/// named.
+fn check(named: &Named, family: Option<Family>) -> Result<(Family, Option<&'static str>), BuildError> {
     let candidates = FAMILIES.into_iter().filter(|&candidate| family.is_none_or(|family| family == candidate));
     for candidate in candidates {
         let checked = match candidate {
@@ -233,7 +240,7 @@ fn check(named: &Named, family: Option<Family>) -> Result<Family, BuildError> {
             Family::Estimate => AnyEstimate::check_parameters(&named.name, &named.parameters),
         };
         if let Some(result) = checked {
-            return result.map(|()| candidate);
+            return result.map(|steered_by| (candidate, steered_by));
         }
     }
     let what = family.map_or("policy".to_owned(), |family| format!("{} policy", family.name()));
@@ -244,7 +251,12 @@ fn check(named: &Named, family: Option<Family>) -> Result<Family, BuildError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::setup;
     use alloc::string::ToString;
+    use humpyard_core::id::{ClientId, CoreId, FlowId, Slot};
+    use humpyard_core::packet::Packet;
+    use humpyard_core::random::Seed;
+    use humpyard_core::unit::WorkUnit;
 
     fn refused(text: &str) -> String {
         text.parse::<PolicySpec>().unwrap_err().to_string()
@@ -263,6 +275,55 @@ mod tests {
         }
         assert_eq!("share=sfq".parse::<PolicySpec>().unwrap().to_string(), "sfq");
         assert_eq!("hrw/drr".parse::<PolicySpec>().unwrap().to_string(), "steer=hrw/share=drr");
+    }
+
+    /// What four cores do with packets of 40 flows that come at random: every dispatch and completion.
+    fn served(spec: &str) -> Vec<(Time, CoreId, FlowId, u64)> {
+        let setup = Setup { longest: 100, unit: WorkUnit::Nanoseconds, ..setup(4, 40, &[]) };
+        let mut scheduler = spec.parse::<PolicySpec>().unwrap().build(&setup, Options::default()).unwrap();
+        let mut random = Seed(4).stream("test");
+        let (mut served, mut under_way) = (Vec::new(), Vec::new());
+        for step in 0..4_000 {
+            let now = Time::from_ns(20 * step);
+            under_way.retain(|&(end, core, slot, busy): &(Time, CoreId, Slot, Time)| {
+                if end <= now {
+                    let packet = scheduler.on_completion(now, slot, busy).packet;
+                    served.push((now, core, packet.flow, packet.sequence));
+                }
+                end > now
+            });
+            if scheduler.account().held < 100 {
+                let flow = random.below(40) as u32;
+                let packet = Packet {
+                    flow: FlowId(flow),
+                    client: ClientId(flow),
+                    key: u64::from(flow).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                    length: 50 + random.below(50) as u32,
+                    ..Packet::default()
+                };
+                scheduler.on_arrival(now, packet);
+            }
+            while let Some(core) = scheduler.next_core(now) {
+                let Some(dispatch) = scheduler.next(now, core) else { break };
+                let busy = Time::from_ns(dispatch.packet.length.into());
+                under_way.push((now + busy, core, dispatch.slot, busy));
+                served.push((now, core, dispatch.packet.flow, dispatch.packet.sequence));
+            }
+        }
+        served
+    }
+
+    #[test]
+    fn engines_by_themselves_are_steered_to() {
+        let read = |text: &str| text.parse::<PolicySpec>().unwrap().to_string();
+        assert_eq!(read("efq:engines=per-engine"), "steer=hrw/share=efq:engines=per-engine");
+        assert_eq!(read("conn/efq:engines=per-engine"), "steer=conn/share=efq:engines=per-engine");
+        assert_eq!(read("efq:engines=pooled"), "efq:engines=pooled");
+        let by_itself = served("efq:engines=per-engine");
+        assert!(by_itself.len() > 4_000, "{}", by_itself.len());
+        assert_eq!(by_itself, served("steer=hrw/share=efq"));
+        assert_ne!(by_itself, served("efq"), "one pool");
+        assert_ne!(by_itself, served("steer=jsq/share=efq:engines=per-engine"), "another policy steers");
     }
 
     #[test]

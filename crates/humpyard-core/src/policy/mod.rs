@@ -65,6 +65,11 @@ pub trait Build: Policy + Sized {
     /// that play every policy play it with these too.
     const VARIANTS: &'static [&'static str] = &[];
 
+    /// The steering policy that goes before it with these parameters where none is named, so that each core has its own.
+    fn steered_by(_: &Self::Params) -> Option<&'static str> {
+        None
+    }
+
     /// Makes the policy: the only call that may allocate or fail.
     ///
     /// # Errors

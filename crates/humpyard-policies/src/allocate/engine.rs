@@ -57,7 +57,7 @@ impl<'a> Moment<'a> {
     }
 }
 
-/// What becomes of a service that needs a core while none is marked.
+/// What becomes of a service that needs a core while none that is marked goes to it.
 pub(super) enum Unmarked {
     /// It takes this one.
     Take(CoreId),
@@ -75,11 +75,16 @@ pub(super) trait Rules {
         engine.is_eligible(moment, id)
     }
 
-    /// What becomes of `to`, which needs a core while none is marked.
+    /// The marked core that goes to `to`: the one marked longest.
+    fn marked(&self, engine: &Engine, _: Moment<'_>, _to: ServiceId) -> Option<CoreId> {
+        engine.marks.front()
+    }
+
+    /// What becomes of `to`, which needs a core while none that is marked goes to it.
     fn unmarked(&self, engine: &Engine, moment: Moment<'_>, to: ServiceId) -> Unmarked;
 }
 
-/// With no mark anywhere, a service in need has a core by force or not at all.
+/// Any marked core goes to a service in need; with no mark anywhere, it has a core by force or not at all.
 pub(super) struct Forced;
 
 impl Rules for Forced {
@@ -283,12 +288,12 @@ impl Engine {
         None
     }
 
-    /// A core for a service that has none marked: the one of another service marked longest, else as the rules say.
+    /// A core for a service that has none marked: one that another service has marked, else as the rules say.
     pub(super) fn acquire(&mut self, moment: Moment<'_>, to: ServiceId, rules: &impl Rules) -> Option<Move> {
         for other in self.services.ids().filter(|&other| other != to) {
             self.refresh(moment, other);
         }
-        let core = match self.marked_longest(moment.machine, to) {
+        let core = match self.kept_marked(moment.machine, to).or_else(|| rules.marked(self, moment, to)) {
             Some(core) => core,
             None => match rules.unmarked(self, moment, to) {
                 Unmarked::Take(core) => core,
@@ -299,10 +304,14 @@ impl Engine {
         Some(self.give(moment, core, to))
     }
 
-    /// The core marked longest; first of those that keep the code of the service, which cost nothing.
-    fn marked_longest(&self, machine: &Machine, to: ServiceId) -> Option<CoreId> {
-        let kept = self.keeps_code.then(|| self.marks.iter().find(|&core| machine.keeps(core, to))).flatten();
-        kept.or_else(|| self.marks.front())
+    /// Of the marked cores that keep the code of the service, so that the move costs nothing, the one marked longest.
+    fn kept_marked(&self, machine: &Machine, to: ServiceId) -> Option<CoreId> {
+        self.keeps_code.then(|| self.marks.iter().find(|&core| machine.keeps(core, to))).flatten()
+    }
+
+    /// The marked cores, longest marked first, each with its service.
+    pub(super) fn marked(&self) -> impl Iterator<Item = (CoreId, ServiceId)> + '_ {
+        self.marks.iter().filter_map(|core| Some((core, self.owner[core]?)))
     }
 
     /// An idle core of another service, with no packet to take, that keeps the code of this one: a move that costs nothing.

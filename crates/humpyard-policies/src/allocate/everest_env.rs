@@ -4,6 +4,8 @@
 //! between, of nothing but switch cost, tolerance, queues and ages. Drain test: a service is helped early if its backlog outlives
 //! a switch. Ski rental: an early move takes only a core that has been idle for a switch time, so that no more is spent on
 //! switches than was wasted already. Slack: a service without a core waits for one that can be spared, until its latest start.
+//! Where services differ in tolerance and switch cost, the way back counts, too: a core that is lent costs no less than the
+//! lender's switch would cost the borrower, for as much as each tolerates.
 //!
 //! **Source.** This project: an answer to the question that Everest (paper everest, section 5.3) leaves open; docs/allocation.md.
 //!
@@ -17,7 +19,8 @@
 //!
 //! **Departures.** A service that was urgent in vain is asked for again after every switch time, lest it wait for an event that
 //! never comes. A service that tolerates any delay does not wait for a latest start. An idle core that is about to take a packet
-//! is not lent.
+//! is not lent. Of marked cores those of the service with the least t_sw/D go first, and one without a core leaves those of
+//! services with more than its own until its latest start; the paper's order, longest marked first, is that of equal ones.
 
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
 use humpyard_core::policy::{
@@ -29,7 +32,7 @@ use humpyard_core::{choice, params};
 
 use super::deadlines::Deadlines;
 use super::engine::{Engine, ExtraReclaim, Moment, Rules, Unmarked, packet_time};
-use super::idle::{LongestIdle, longest_idle_but};
+use super::idle::{Idle, longest_idle, longest_idle_but};
 
 choice! {
     /// Which rules hold.
@@ -68,14 +71,12 @@ struct Limits {
     packet_time: u64,
     switch_cost: u64,
     tolerance: u64,
+    /// t_sw/D in fixed point, at most what a word holds: how dear it is to be without a core that was given away.
+    dearness: u64,
     /// Whether it waits for its latest start while it has no core.
     waits: bool,
     /// The backlog, in time of one core, that is helped early (θ·t_sw).
     drain: u64,
-    /// For how long a core must have been idle to be lent (φ·t_sw).
-    rent: u64,
-    /// For how long it must have been so for a service beyond its limit (t_sw²/D).
-    short_rent: u64,
 }
 
 /// The three rules.
@@ -83,6 +84,9 @@ struct Limits {
 struct Envelope {
     /// Whether drain test and ski rental hold.
     lends: bool,
+    /// θ and φ in fixed point.
+    theta: u64,
+    phi: u64,
     limits: IdVec<ServiceId, Limits>,
     /// So long may a core be busy that was given away (μ).
     longest: u64,
@@ -242,9 +246,8 @@ impl EverestEnv {
         if rules.is_any_beyond(&self.engine, moment) {
             return None;
         }
-        let idle = LongestIdle::of(moment.machine);
         let low = self.engine.seekers().filter(|&id| rules.outlives_switch(moment, id));
-        let helped = low.filter(|&id| idle.is_for_so_long(moment.now, id, rules.limits[id].rent));
+        let helped = low.filter(|&id| rules.lendable(moment, id).is_some());
         let longest = helped.reduce(|longest, id| if rules.is_longer(moment, id, longest) { id } else { longest })?;
         self.lend(moment, longest)
     }
@@ -282,17 +285,25 @@ impl Rules for Envelope {
         moment.machine.service(id).cores == 0 || self.outlives_switch(moment, id) || engine.is_eligible(moment, id)
     }
 
+    fn marked(&self, engine: &Engine, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
+        let most = if self.waits(moment, to) { self.limits[to].dearness } else { u64::MAX };
+        let marked = engine.marked().map(|(core, from)| (self.limits[from].dearness, core));
+        let cheapest = marked.filter(|&(dearness, _)| dearness <= most).min_by_key(|&(dearness, _)| dearness);
+        cheapest.map(|(_, core)| core)
+    }
+
     fn unmarked(&self, _: &Engine, moment: Moment<'_>, to: ServiceId) -> Unmarked {
-        if self.limits[to].waits && moment.machine.service(to).cores == 0 {
-            let is_urgent = self.latest_start(moment, to).is_some_and(|deadline| moment.now >= deadline);
-            return match longest_idle_but(moment.machine, to) {
-                _ if !is_urgent => Unmarked::Wait,
-                Some((_, core)) => Unmarked::Take(core),
-                None => Unmarked::Force,
-            };
+        if self.waits(moment, to) {
+            return Unmarked::Wait;
         }
-        let rented = if self.lends { rented(moment, to, self.limits[to].short_rent) } else { None };
-        rented.map_or(Unmarked::Force, Unmarked::Take)
+        let core = if self.limits[to].waits && moment.machine.service(to).cores == 0 {
+            longest_idle_but(moment.machine, to).map(|(_, core)| core)
+        } else if self.lends {
+            self.idle_beyond(moment, to)
+        } else {
+            None
+        };
+        core.map_or(Unmarked::Force, Unmarked::Take)
     }
 }
 
@@ -300,20 +311,22 @@ impl Envelope {
     fn new(params: &EverestEnvParams, setup: &Setup<'_>) -> Self {
         let packet_time = |service: &ServiceSetup<'_>| packet_time(setup, service);
         let longest = setup.services.iter().map(packet_time).max().expect("at least one service");
+        let [theta, phi] = [params.theta, params.phi].map(|factor| (factor * ONE as f64) as u64);
         let limits = |service: &ServiceSetup<'_>| {
             let (switch_cost, tolerance) = (service.switch_cost.as_ns(), service.tolerance.as_ns());
             Limits {
                 packet_time: packet_time(service),
                 switch_cost,
                 tolerance,
+                dearness: saturated(u128::from(switch_cost) * u128::from(ONE) / u128::from(tolerance.max(1))),
                 waits: params.rules != RuleSet::Le && tolerance < u64::MAX,
-                drain: scaled(params.theta, switch_cost),
-                rent: scaled(params.phi, switch_cost),
-                short_rent: saturated(u128::from(switch_cost).pow(2) / u128::from(tolerance.max(1))),
+                drain: times(theta, switch_cost),
             }
         };
         Self {
             lends: params.rules != RuleSet::Evs,
+            theta,
+            phi,
             limits: setup.services.iter().map(limits).collect(),
             longest: if let Auto::Given(mu) = params.mu { mu } else { longest },
         }
@@ -340,21 +353,58 @@ impl Envelope {
     /// Whether a service has a backlog that its cores would still serve after a switch.
     #[inline]
     fn outlives_switch(&self, moment: Moment<'_>, id: ServiceId) -> bool {
+        self.lends && self.outlives(moment, id, self.limits[id].drain)
+    }
+
+    /// Whether a service has a backlog that its cores would still serve after so long, in ns.
+    #[inline]
+    fn outlives(&self, moment: Moment<'_>, id: ServiceId, drain: u64) -> bool {
         let (work, state) = (self.work(moment, id), moment.machine.service(id));
-        if !self.lends || work == 0 {
+        if work == 0 {
             return false;
         }
-        let drain = self.limits[id].drain;
         match (state.cores, state.oldest) {
             (0, Some(oldest)) => moment.now.since(oldest).as_ns().saturating_add(work) > drain,
             (cores, _) => work > drain.saturating_mul(u64::from(cores)),
         }
     }
 
-    /// The core that may be lent to a service: ski rental.
-    #[inline]
+    /// The core that may be lent to a service, idle longest of those for which drain test and ski rental hold with what it costs.
     fn lendable(&self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
-        rented(moment, to, self.limits[to].rent)
+        let may_go = |&(from, (since, _)): &(ServiceId, Idle)| {
+            let cost = self.cost(from, to);
+            from != to
+                && moment.now.since(since).as_ns() >= times(self.phi, cost)
+                && self.outlives(moment, to, times(self.theta, cost))
+        };
+        longest_idle(moment.machine).filter(may_go).map(|(_, idle)| idle).min().map(|(_, core)| core)
+    }
+
+    /// The core that a service beyond its limit may have, idle longest of those that have been so for cost²/D.
+    fn idle_beyond(&self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
+        let tolerance = u128::from(self.limits[to].tolerance.max(1));
+        // Not below the quotient, rounded down: without a division, which would cost more than all the rest.
+        let may_go = |&(from, (since, _)): &(ServiceId, Idle)| {
+            let idle = u128::from(moment.now.since(since).as_ns());
+            from != to && (idle + 1).saturating_mul(tolerance) > u128::from(self.cost(from, to)).pow(2)
+        };
+        longest_idle(moment.machine).filter(may_go).map(|(_, idle)| idle).min().map(|(_, core)| core)
+    }
+
+    /// What it costs to lend a core of one service to another, in ns: the switch, and no less than the switch back would cost the
+    /// borrower, if it tolerated as little as the lender. One that tolerates any delay counts both as they are.
+    #[inline]
+    fn cost(&self, from: ServiceId, to: ServiceId) -> u64 {
+        let (from, to) = (&self.limits[from], &self.limits[to]);
+        let back = if to.tolerance == u64::MAX { from.switch_cost } else { times(from.dearness, to.tolerance) };
+        to.switch_cost.max(back)
+    }
+
+    /// Whether a service without a core can still wait for one that is easily spared.
+    #[inline]
+    fn waits(&self, moment: Moment<'_>, id: ServiceId) -> bool {
+        let can_wait = self.limits[id].waits && moment.machine.service(id).cores == 0;
+        can_wait && self.latest_start(moment, id).is_none_or(|latest| moment.now < latest)
     }
 
     /// Whether one service has a longer backlog per core than another; longest is one without cores.
@@ -374,23 +424,17 @@ impl Envelope {
     }
 }
 
-/// The core idle longest of the services other than this, if it has been so for so long, in ns.
-#[inline]
-fn rented(moment: Moment<'_>, to: ServiceId, least: u64) -> Option<CoreId> {
-    let (since, core) = longest_idle_but(moment.machine, to)?;
-    (moment.now.since(since).as_ns() >= least).then_some(core)
-}
-
 /// So many times a span in ns, in fixed point.
-fn scaled(factor: f64, ns: u64) -> u64 {
-    saturated((u128::from((factor * ONE as f64) as u64) * u128::from(ns)) >> 32)
+#[inline]
+fn times(factor: u64, ns: u64) -> u64 {
+    saturated((u128::from(factor) * u128::from(ns)) >> 32)
 }
 
 fn saturated(ns: u128) -> u64 {
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
-/// One, in the fixed point of `theta` and `phi`.
+/// One, in the fixed point of factors.
 const ONE: u64 = 1 << 32;
 
 #[cfg(test)]
@@ -572,6 +616,106 @@ mod tests {
         assert_eq!(bench.policy.reassign(us(19), cause, &bench.machine), None, "not idle for a switch time");
         let order = bench.policy.reassign(us(20), cause, &bench.machine);
         assert_eq!(order, Some(Move { core: CoreId(5), to: B }), "90/2 us against 120/3 us");
+    }
+
+    /// D = 1 ms, t_sw = 100 us and a core busy with 30 packets of 10 us; lenders with other D and t_sw have been idle since 0.
+    fn first_loan(lenders: &[(u64, u64)]) -> Option<(u64, CoreId)> {
+        let lender =
+            |&(tolerance_us, switch_us)| with_switch_cost(us(switch_us), service(10_000, tolerance_us, 250_000));
+        let mut services = vec![with_switch_cost(us(100), service(10_000, 1_000, 250_000))];
+        services.extend(lenders.iter().map(lender));
+        let initial: Vec<u16> = (0..services.len() as u16).collect();
+        (0..2_000).find_map(|at| {
+            let mut bench = Bench::new(&params(RuleSet::Les), &services, &initial).busy(&[0]);
+            // Each has a packet in the window, so that nothing is marked.
+            (1..services.len() as u16).for_each(|id| bench.policy.on_arrival(us(at), ServiceId(id)));
+            Some((at, bench.arrival(us(at), A, 30, us(at))?.core))
+        })
+    }
+
+    /// A loan costs what the lender's way back would cost a borrower that tolerates as little as it.
+    #[test]
+    fn the_way_back_counts() {
+        assert_eq!(first_loan(&[(1_000, 100)]), Some((100, CoreId(1))), "as the borrower: a switch time");
+        assert_eq!(first_loan(&[(1_000, 25)]), Some((100, CoreId(1))), "no less");
+        assert_eq!(first_loan(&[(1_000, 200)]), Some((200, CoreId(1))), "t_sw of the lender");
+        assert_eq!(first_loan(&[(500, 100)]), Some((200, CoreId(1))), "that at half the tolerance");
+        assert_eq!(first_loan(&[(250, 100)]), None, "the backlog of 300 us would not outlive 400 us");
+        assert_eq!(first_loan(&[(1_000, 200), (4_000, 400)]), Some((100, CoreId(2))), "the cheaper one lends");
+        assert_eq!(
+            first_loan(&[(u64::MAX / 1_000, 200)]),
+            Some((100, CoreId(1))),
+            "who tolerates any delay is in no hurry"
+        );
+    }
+
+    /// Marked cores of the service with the least t_sw/D go first, whichever were marked first; and who can wait leaves those of
+    /// services with more than its own.
+    #[test]
+    fn marks_that_are_dear_go_last() {
+        let kinds = [(1_000, 200), (1_000, 400), (1_000, 100), (1_000, 300)];
+        let service =
+            |(tolerance_us, switch_us)| with_switch_cost(us(switch_us), service(10_000, tolerance_us, 250_000));
+        let services = kinds.map(service);
+        let [waits, dear, cheap, between] = [0, 1, 2, 3].map(ServiceId);
+        let taken = |marked: &[ServiceId], now: Time| {
+            let mut bench = Bench::new(&params(RuleSet::Evs), &services, &[1, 2, 3, 1]).busy(&[0, 1, 2, 3]);
+            // Who is not to be marked has arrivals.
+            let kept = [dear, cheap, between].into_iter().filter(|id| !marked.contains(id));
+            kept.for_each(|id| (0..100).for_each(|_| bench.policy.on_arrival(now, id)));
+            marked.iter().for_each(|&id| bench.policy.engine.refresh(Moment::new(now, &bench.machine), id));
+            let order = bench.arrival(now, waits, 1, us(10_000));
+            bench.policy.check();
+            order.map(|order| order.core.0)
+        };
+        let (early, latest) = (us(10_100), us(10_000 + 1_000 - 200 - 20));
+        assert_eq!(taken(&[dear, between, cheap], early), Some(1));
+        assert_eq!(taken(&[dear, between], early), None, "it can wait");
+        assert_eq!(taken(&[dear, between], latest), Some(2), "it cannot");
+        assert_eq!(taken(&[dear], latest), Some(0), "of equals the one marked longest");
+    }
+
+    /// Where services have the same D and t_sw, the rules are those of one t_sw for all: who has been idle longest is lent after
+    /// φ·t_sw, or t_sw²/D, and the core marked longest goes first.
+    #[test]
+    fn with_equal_services_the_way_back_is_the_way_there() {
+        let mut random = Seed(11).stream("test");
+        for _ in 0..3_000 {
+            let (tolerance, switch_cost) = (us(1 + random.below(3_000)), Time::from_ns(random.below(4_000_000)));
+            let draw = |time| ServiceSetup { switch_cost, tolerance, ..service(time, 1, 166_666) };
+            let services = TABLE_2.map(draw);
+            let phi = random.below(9) as f64 / 4.0;
+            let initial: Vec<u16> = (0..16).map(|_| random.below(6) as u16).collect();
+            let mut bench = Bench::new(&EverestEnvParams { phi, ..params(RuleSet::Les) }, &services, &initial);
+            let mut now = us(1);
+            for _ in 0..24 {
+                let core = CoreId(random.below(16) as u16);
+                now += Time::from_ns(random.below(2 * switch_cost.as_ns().max(1)));
+                bench.machine.on_dispatch(now, core);
+                if random.below(3) > 0 {
+                    bench.machine.on_idle(now, core);
+                }
+            }
+            let ids: Vec<ServiceId> = bench.machine.services().ids().collect();
+            ids.iter().for_each(|&id| {
+                packets_wait(&mut bench.machine, id, random.below(3) as u32 * random.below(200) as u32, now);
+            });
+            let EverestEnv { engine, rules, .. } = &mut bench.policy;
+            let moment = Moment::new(now, &bench.machine);
+            ids.iter().for_each(|&id| engine.refresh(moment, id));
+            for id in ids {
+                let idle_for = |least: u64| {
+                    let idle = longest_idle_but(&bench.machine, id);
+                    idle.filter(|&(since, _)| now.since(since).as_ns() >= least).map(|(_, core)| core)
+                };
+                let switch_cost = switch_cost.as_ns();
+                let rent = idle_for((phi * switch_cost as f64) as u64);
+                assert_eq!(rules.lendable(moment, id), rent.filter(|_| rules.outlives_switch(moment, id)));
+                let short = saturated(u128::from(switch_cost).pow(2) / u128::from(tolerance.as_ns()));
+                assert_eq!(rules.idle_beyond(moment, id), idle_for(short));
+                assert_eq!(rules.marked(engine, moment, id), engine.marked().map(|(core, _)| core).next());
+            }
+        }
     }
 
     /// The worked example of `everest`: never more than a core early, and nobody later than with `everest`.

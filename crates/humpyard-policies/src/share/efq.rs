@@ -26,8 +26,8 @@
 //! be served though virtual time went back. Without `charge-cold` a packet that went to a core which had another service
 //! before it is charged at most its estimate, which is for a warm core. `charge-most` bounds what anybody is charged, so that a
 //! client whose packet was interrupted does not have to give back the time that the machine took. A new weight holds for the packets in service too.
-//! All cores that take packets from the queue are one pool; where each is to be shared by itself, steering gives each core a
-//! queue of its own: `steer=hrw/share=efq`.
+//! All cores that take packets from the queue are one pool; where each is to be shared by itself (`engines=per-engine`), steering
+//! gives each core a queue of its own: `hrw` if none is named, so `efq:engines=per-engine` is `steer=hrw/share=efq`.
 
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
@@ -56,9 +56,22 @@ choice! {
     }
 }
 
+choice! {
+    /// What is shared.
+    pub enum Engines {
+        /// All cores of a queue together.
+        Pooled = "pooled",
+        /// Each core by itself: packets are steered to the queues of cores.
+        PerEngine = "per-engine",
+    }
+}
+
 params! {
     /// Parameters of estimation-based fair queueing.
     pub struct EfqParams {
+        /// Whether all cores of a queue are shared together (`pooled`), or each has a queue of its own (`per-engine`), to which `hrw`
+        /// steers where no steering policy is named.
+        engines: Engines = Engines::Pooled;
         /// What makes virtual time grow: `wall` is time at the rate of the cores, `work` is what they do, `auto` is `wall`
         /// where work is time.
         clock: Clock = Clock::Auto;
@@ -227,6 +240,10 @@ impl Build for Efq {
     };
     const VARIANTS: &'static [&'static str] =
         &["clock=work,charge-cold=false", "total=7", "eligible=false", "order=median", "clock=work,charge-most=1.25"];
+
+    fn steered_by(params: &EfqParams) -> Option<&'static str> {
+        (params.engines == Engines::PerEngine).then_some("hrw")
+    }
 
     fn new(params: &EfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let total = match params.total {
@@ -471,6 +488,7 @@ mod tests {
     use humpyard_testkit::{Event, History, Player, Shape};
 
     const EFQ: EfqParams = EfqParams {
+        engines: Engines::Pooled,
         clock: Clock::Auto,
         total: Auto::Auto,
         eligible: true,
