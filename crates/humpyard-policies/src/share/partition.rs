@@ -64,7 +64,7 @@ struct Holder<I> {
 /// How much an application needs a core, times the work of all: d = T - cores = N W_a / W - cores.
 type Need = i128;
 
-/// There are fewer cores, as ids of cores have 16 bits.
+/// There are no more cores, as their ids have 16 bits.
 const CORES: u64 = 1 << 16;
 /// Below this much work of all, needs and their differences fit 64 bits.
 const SHORT: Work = 1 << 46;
