@@ -30,7 +30,7 @@ impl Spread {
     #[inline]
     pub fn dispatcher(&self, frame: &Frame) -> usize {
         let key = Headers::parse_inside(frame, self.tunnels).key.connection();
-        (u128::from(self.hasher.flow(&key)) * u128::from(self.dispatchers) >> 64) as usize
+        ((u128::from(self.hasher.flow(&key)) * u128::from(self.dispatchers)) >> 64) as usize
     }
 }
 
