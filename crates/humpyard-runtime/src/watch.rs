@@ -213,13 +213,13 @@ impl Watched {
         self.next = number + 1 + self.random.below(2 * SAMPLED_EVERY - 1);
     }
 
-    /// Answers with this snapshot, which gets its samples here.
+    /// Answers with this snapshot, which gets the samples of this half beside those that it has.
     pub(crate) fn answer(&mut self, mut snapshot: Box<Snapshot>) {
         self.shared.asked.store(false, Ordering::Relaxed);
         // What an interface refuses was told as forwarded, when it had not yet done so; a count does not fall.
         self.forwarded = self.forwarded.max(snapshot.out.forwarded);
         snapshot.out.forwarded = self.forwarded;
-        snapshot.sampled.clone_from(&self.sampled);
+        snapshot.sampled.extend(&self.sampled);
         // Full, and the answer before was not fetched; gone, and nobody wants it.
         let _ = self.answers.try_send(snapshot);
     }

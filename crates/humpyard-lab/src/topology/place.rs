@@ -64,9 +64,9 @@ pub(crate) fn placed_apart(
         Some(TopologyChoice::Flat) => return Ok((places, flat())),
         Some(TopologyChoice::Tree(tree)) if tree.processors.is_empty() => {
             return Err(LabError::option(format!(
-                "--topology {} says on no processor which core is, and several dispatchers have cores apart: give machine, flat or \
-                 a file that names processors",
-                tree.name
+                "--dispatchers {} do not go with --topology {}, which names no processors, and so no part of the cores: give machine, \
+                 flat or a file that names processors",
+                config.dispatchers, tree.name
             )));
         }
         Some(TopologyChoice::Tree(tree)) => tree.clone(),
