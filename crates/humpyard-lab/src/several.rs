@@ -59,8 +59,8 @@ pub(crate) fn apart(config: &RunConfig) -> Result<Apart, LabError> {
 /// What keeps one of several dispatchers from being made may be that it has but a part of the workers.
 fn of_one(error: LabError, dispatchers: usize, workers: usize) -> LabError {
     match error {
-        LabError::Option(why) => LabError::option(format!(
-            "each of --dispatchers {dispatchers} is a data plane of its own, and one has {workers} of the workers: {why}"
+        LabError::Policy(_) | LabError::Option(_) => LabError::option(format!(
+            "{error}; with --dispatchers {dispatchers} each has a part of the workers of its own, one of them {workers}"
         )),
         other => other,
     }

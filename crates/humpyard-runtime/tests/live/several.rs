@@ -156,7 +156,8 @@ fn every_end_leaves_accounts_that_balance() {
             let started = Instant::now();
             let outcome = run.apart_into(2, Ends { sink, ..Ends::new(run.source()) }, &stop).expect("a good end");
             assert_parts_balance(&outcome);
-            assert!(stops || started.elapsed() >= soon);
+            // Where the next packet comes later there is nothing to wait for.
+            assert!(stops || pace.is_some() || started.elapsed() >= soon);
             assert_eq!(outcome.interrupted, stops, "{pace:?}");
             assert!(!stops || account(&outcome).arrived > 0, "{pace:?}");
             if pace.is_some() && !stops {
