@@ -20,9 +20,10 @@ fn everything_that_is_measured_has_a_key() {
     let directory = directory();
     let measured =
         document(directory.path(), &format!("{SHORT} --services forward,encrypt:cipher=cast-128,spi=300,fec"));
-    let expected = ["seed", "wall_ns", "clock_ns", "packets", "services", "switch_upper_ns", "matrix", "environment"];
+    let expected =
+        ["seed", "wall_ns", "clock_ns", "packets", "services", "switch_upper_ns", "matrix", "machine", "environment"];
     assert_eq!(keys(&measured), BTreeSet::from(expected));
-    assert_eq!(measured["matrix"], Value::Null);
+    assert_eq!((&measured["matrix"], &measured["machine"]), (&Value::Null, &Value::Null));
     let services = measured["services"].as_array().expect("services");
     let names: Vec<&str> = services.iter().filter_map(|service| service["specification"].as_str()).collect();
     assert_eq!(names, ["forward", "encrypt:cipher=cast-128,spi=300", "fec"]);
