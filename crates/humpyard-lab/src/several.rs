@@ -34,12 +34,13 @@ pub(crate) fn apart(config: &RunConfig) -> Result<Apart, LabError> {
     let mut clients = 0;
     let mut dispatchers = Vec::with_capacity(count);
     for ((number, &workers), topology) in workers.iter().enumerate().zip(topologies) {
+        let buffer = part(config.buffer, count, number).max(1);
         let own = RunConfig {
             dispatchers: 1,
             cores: workers,
-            // At least one packet, and more flows than packets.
-            buffer: part(config.buffer, count, number).max(1),
-            flows: config.flows.div_ceil(count).max(2),
+            // At least one packet, and as many flows more than packets as there are for one alone.
+            buffer,
+            flows: buffer + config.flows.saturating_sub(config.buffer).div_ceil(count),
             topology: Some(topology),
             ..config.clone()
         };
@@ -149,7 +150,7 @@ mod tests {
         let apart = apart(&config).unwrap();
         let of = |one: &Dispatching<_, _, _>| (one.workers, one.packets, one.classifier.flows().capacity());
         let all: Vec<_> = apart.dispatchers.iter().map(of).collect();
-        assert_eq!(all, [(2, 34, 34), (2, 33, 34), (1, 33, 34)]);
+        assert_eq!(all, [(2, 34, 35), (2, 33, 34), (1, 33, 34)]);
         assert!(apart.dispatchers.iter().all(|one| one.measured.scheduler().cores() == one.workers));
         assert_eq!(apart.places.dispatchers.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 2]);
         assert!(apart.places.writer.is_none());

@@ -4,8 +4,8 @@
 //! between, of nothing but switch cost, tolerance, queues and ages. Drain test: a service is helped early if its backlog outlives
 //! a switch. Ski rental: an early move takes only a core that has been idle for a switch time, so that no more is spent on
 //! switches than was wasted already. Slack: a service without a core waits for one that can be spared, until its latest start.
-//! Where services differ in tolerance and switch cost, the way back counts, too: a core that is lent costs no less than the
-//! lender's switch would cost the borrower, for as much as each tolerates.
+//! Where services differ in tolerance and switch cost, the way back counts, too: a loan costs the borrower's switch, or as large a
+//! part of what the borrower tolerates as the lender's switch is of what the lender does, if that is more.
 //!
 //! **Source.** This project: an answer to the question that Everest (paper everest, section 5.3) leaves open; docs/allocation.md.
 //!
@@ -32,7 +32,7 @@ use humpyard_core::{choice, params};
 
 use super::deadlines::Deadlines;
 use super::engine::{Engine, ExtraReclaim, Moment, Rules, Unmarked, packet_time};
-use super::idle::{Idle, longest_idle, longest_idle_but};
+use super::idle::{longest_idle, longest_idle_but};
 
 choice! {
     /// Which rules hold.
@@ -71,7 +71,7 @@ struct Limits {
     packet_time: u64,
     switch_cost: u64,
     tolerance: u64,
-    /// t_sw/D in fixed point, at most what a word holds: how dear it is to be without a core that was given away.
+    /// t_sw/D in fixed point: how dear it is to have a core back that was given away.
     dearness: u64,
     /// Whether it waits for its latest start while it has no core.
     waits: bool,
@@ -369,30 +369,31 @@ impl Envelope {
         }
     }
 
-    /// The core that may be lent to a service, idle longest of those for which drain test and ski rental hold with what it costs.
+    /// The core that may be lent to a service: drain test and ski rental, by what the loan costs.
     fn lendable(&self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
-        let may_go = |&(from, (since, _)): &(ServiceId, Idle)| {
-            let cost = self.cost(from, to);
-            from != to
-                && moment.now.since(since).as_ns() >= times(self.phi, cost)
-                && self.outlives(moment, to, times(self.theta, cost))
-        };
-        longest_idle(moment.machine).filter(may_go).map(|(_, idle)| idle).min().map(|(_, core)| core)
+        let is_paid =
+            |idle: u64, cost: u64| idle >= times(self.phi, cost) && self.outlives(moment, to, times(self.theta, cost));
+        self.longest_idle_of(moment, to, is_paid)
     }
 
-    /// The core that a service beyond its limit may have, idle longest of those that have been so for cost²/D.
+    /// The core that a service beyond its limit may have: one idle for cost²/D.
     fn idle_beyond(&self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
         let tolerance = u128::from(self.limits[to].tolerance.max(1));
         // Not below the quotient, rounded down: without a division, which would cost more than all the rest.
-        let may_go = |&(from, (since, _)): &(ServiceId, Idle)| {
-            let idle = u128::from(moment.now.since(since).as_ns());
-            from != to && (idle + 1).saturating_mul(tolerance) > u128::from(self.cost(from, to)).pow(2)
-        };
-        longest_idle(moment.machine).filter(may_go).map(|(_, idle)| idle).min().map(|(_, core)| core)
+        let is_paid = |idle: u64, cost: u64| (u128::from(idle) + 1).saturating_mul(tolerance) > u128::from(cost).pow(2);
+        self.longest_idle_of(moment, to, is_paid)
     }
 
-    /// What it costs to lend a core of one service to another, in ns: the switch, and no less than the switch back would cost the
-    /// borrower, if it tolerated as little as the lender. One that tolerates any delay counts both as they are.
+    /// Of the cores that have been idle long enough for what their loan costs, both in ns, the one idle longest.
+    #[inline]
+    fn longest_idle_of(&self, moment: Moment<'_>, to: ServiceId, is_paid: impl Fn(u64, u64) -> bool) -> Option<CoreId> {
+        let others = longest_idle(moment.machine).filter(|&(from, _)| from != to);
+        let paid = others.filter(|&(from, (since, _))| is_paid(moment.now.since(since).as_ns(), self.cost(from, to)));
+        paid.map(|(_, idle)| idle).min().map(|(_, core)| core)
+    }
+
+    /// What a loan costs, in ns: the borrower's switch, or as large a part of what the borrower tolerates as the lender's switch,
+    /// the way back, is of what the lender does, if that is more. A borrower that tolerates any delay counts both as they are.
     #[inline]
     fn cost(&self, from: ServiceId, to: ServiceId) -> u64 {
         let (from, to) = (&self.limits[from], &self.limits[to]);
@@ -633,7 +634,7 @@ mod tests {
         })
     }
 
-    /// A loan costs what the lender's way back would cost a borrower that tolerates as little as it.
+    /// D of the borrower is 1 ms: a loan costs the lender's t_sw/D of that, or the borrower's own t_sw.
     #[test]
     fn the_way_back_counts() {
         assert_eq!(first_loan(&[(1_000, 100)]), Some((100, CoreId(1))), "as the borrower: a switch time");

@@ -53,16 +53,20 @@ pub(super) const TABLE_2: [Service; 6] = [
     service("protocol=any", "v6-v4-icmp", 1.78),
 ];
 /// The same, each with a tolerance and a switch cost of its own.
-const UNEQUAL: [Service; 6] = {
+const UNEQUAL: [Service; 6] = with_own([(1.0, 1.0), (0.5, 0.25), (2.0, 0.5), (1.0, 2.0), (0.25, 0.25), (4.0, 1.0)]);
+/// Those of the others.
+const EXCHANGED: [Service; 6] = with_own([(4.0, 1.0), (0.25, 0.25), (1.0, 2.0), (2.0, 0.5), (0.5, 0.25), (1.0, 1.0)]);
+
+/// Those of table 2, with D and t_sw so many times as long as those of the machine.
+const fn with_own(factors: [(f64, f64); 6]) -> [Service; 6] {
     let mut services = TABLE_2;
-    let factors = [(1.0, 1.0), (0.5, 0.25), (2.0, 0.5), (1.0, 2.0), (0.25, 0.25), (4.0, 1.0)];
     let mut at = 0;
     while at < services.len() {
         (services[at].tolerance, services[at].switch) = factors[at];
         at += 1;
     }
     services
-};
+}
 /// Few services, and many: those of table 2 by protocol alone, and those of TCP and UDP each in two, of which one has packets three
 /// times as long.
 const THREE: [Service; 3] = [
@@ -129,6 +133,8 @@ impl Kind {
         Some(match name {
             "onoff, own D and t_sw" => made(onoff, &UNEQUAL),
             "flowb, own D and t_sw" => made(("gen:flowb:packets=", ""), &UNEQUAL),
+            "poisson, other D and t_sw" => made(("gen:poisson:mix=services,version=mixed,packets=", ""), &EXCHANGED),
+            "flowb, other D and t_sw" => made(("gen:flowb:packets=", ""), &EXCHANGED),
             "onoff, 64 may wait" => Self { queue: Some(64), ..made(onoff, &TABLE_2) },
             "mmpp, 256 may wait" => Self { queue: Some(256), ..made(("gen:mmpp:packets=", ""), &TABLE_2) },
             "onoff, 3 services" => made(onoff, &THREE),
@@ -474,7 +480,8 @@ mod tests {
     #[test]
     fn other_kinds_of_traffic() {
         let kinds = ["onoff, own D and t_sw", "onoff, 3 services", "onoff, 10 services", "mit, 4 services"];
-        for name in kinds.into_iter().chain(["messages, 4 services", "onoff, 64 may wait"]) {
+        for name in kinds.into_iter().chain(["poisson, other D and t_sw", "messages, 4 services", "onoff, 64 may wait"])
+        {
             let traffic = Traffic { load: 0.9, ..traffic(name, 30_000) };
             let mut counts = vec![0u64; traffic.services().len()];
             traffic.for_each_arrival(POINT, |service, _| counts[usize::from(service.0)] += 1).unwrap();
