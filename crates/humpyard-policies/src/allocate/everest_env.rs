@@ -32,7 +32,7 @@ use humpyard_core::{choice, params};
 
 use super::deadlines::Deadlines;
 use super::engine::{Engine, ExtraReclaim, Moment, Rules, Unmarked, packet_time};
-use super::idle::{longest_idle, longest_idle_but};
+use super::idle::{LongestIdle, longest_idle, longest_idle_but};
 
 choice! {
     /// Which rules hold.
@@ -247,7 +247,8 @@ impl EverestEnv {
             return None;
         }
         let low = self.engine.seekers().filter(|&id| rules.outlives_switch(moment, id));
-        let helped = low.filter(|&id| rules.lendable(moment, id).is_some());
+        let idle = LongestIdle::of(moment.machine);
+        let helped = low.filter(|&id| rules.may_borrow(moment, idle, id));
         let longest = helped.reduce(|longest, id| if rules.is_longer(moment, id, longest) { id } else { longest })?;
         self.lend(moment, longest)
     }
@@ -369,11 +370,25 @@ impl Envelope {
         }
     }
 
-    /// The core that may be lent to a service: drain test and ski rental, by what the loan costs.
+    /// The core that may be lent to a service: drain test and ski rental, by what the loan costs. O(services).
     fn lendable(&self, moment: Moment<'_>, to: ServiceId) -> Option<CoreId> {
-        let is_paid =
-            |idle: u64, cost: u64| idle >= times(self.phi, cost) && self.outlives(moment, to, times(self.theta, cost));
-        self.longest_idle_of(moment, to, is_paid)
+        self.longest_idle_of(moment, to, |idle, cost| self.is_worth(moment, to, idle, cost))
+    }
+
+    /// Whether there is such a core. O(1) where the way back costs no more than the way there, as among services that are alike.
+    #[inline]
+    fn may_borrow(&self, moment: Moment<'_>, idle: LongestIdle, to: ServiceId) -> bool {
+        let Some(((since, _), from)) = idle.other_than(to) else { return false };
+        let longest = moment.now.since(since).as_ns();
+        // No other core has been idle for longer, and none costs less than the way there.
+        longest >= times(self.phi, self.limits[to].switch_cost)
+            && (self.is_worth(moment, to, longest, self.cost(from, to)) || self.lendable(moment, to).is_some())
+    }
+
+    /// Whether a loan that costs so much is worth it to a service, of a core that has been idle for so long, both in ns.
+    #[inline]
+    fn is_worth(&self, moment: Moment<'_>, to: ServiceId, idle: u64, cost: u64) -> bool {
+        idle >= times(self.phi, cost) && self.outlives(moment, to, times(self.theta, cost))
     }
 
     /// The core that a service beyond its limit may have: one idle for cost²/D.
@@ -712,6 +727,8 @@ mod tests {
                 let switch_cost = switch_cost.as_ns();
                 let rent = idle_for((phi * switch_cost as f64) as u64);
                 assert_eq!(rules.lendable(moment, id), rent.filter(|_| rules.outlives_switch(moment, id)));
+                let may_borrow = rules.may_borrow(moment, LongestIdle::of(&bench.machine), id);
+                assert_eq!(may_borrow, rules.lendable(moment, id).is_some());
                 let short = saturated(u128::from(switch_cost).pow(2) / u128::from(tolerance.as_ns()));
                 assert_eq!(rules.idle_beyond(moment, id), idle_for(short));
                 assert_eq!(rules.marked(engine, moment, id), engine.marked().map(|(core, _)| core).next());

@@ -18,6 +18,35 @@ pub(super) fn longest_idle(machine: &Machine) -> impl Iterator<Item = (ServiceId
     })
 }
 
+/// The cores idle longest of the two services that have them.
+#[derive(Clone, Copy)]
+pub(super) struct LongestIdle {
+    first: Option<(Idle, ServiceId)>,
+    second: Option<(Idle, ServiceId)>,
+}
+
+impl LongestIdle {
+    /// O(services).
+    pub(super) fn of(machine: &Machine) -> Self {
+        let mut longest = Self { first: None, second: None };
+        for (id, idle) in longest_idle(machine) {
+            let next = Some((idle, id));
+            match longest.first {
+                Some((first, _)) if idle > first => {
+                    longest.second = Some(longest.second.map_or((idle, id), |second| second.min((idle, id))));
+                }
+                first => longest = Self { first: next, second: first },
+            }
+        }
+        longest
+    }
+
+    /// The core of another service than this, and whose it is.
+    pub(super) fn other_than(self, to: ServiceId) -> Option<(Idle, ServiceId)> {
+        self.first.filter(|&(_, id)| id != to).or(self.second)
+    }
+}
+
 /// The core idle longest of the services other than this.
 #[inline]
 pub(super) fn longest_idle_but(machine: &Machine, to: ServiceId) -> Option<Idle> {
