@@ -183,7 +183,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let state = &mut self.queues[queue];
         state.complete(now, core, entry, used, &self.slab);
         state.forgive_cores();
-        self.candidates.insert(queue);
+        if state.waiting > 0 {
+            self.candidates.insert(queue);
+        }
         let server = &mut self.cores[core];
         server.in_service -= 1;
         let goes_on_here = self.allocation.is_none() && server.only_queue() == Some(queue);
@@ -310,12 +312,18 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     pub(super) fn offer(&mut self, core: CoreId) {
         if let Some(queue) = self.cores[core].only_queue() {
-            self.queues[queue].offer_core(core);
-            self.candidates.insert(queue);
-            return;
+            return self.offer_to(queue, core);
         }
         for queue in self.cores[core].queues() {
-            self.queues[queue].offer_core(core);
+            self.offer_to(queue, core);
+        }
+    }
+
+    #[inline]
+    fn offer_to(&mut self, queue: QueueId, core: CoreId) {
+        let state = &mut self.queues[queue];
+        state.offer_core(core);
+        if state.waiting > 0 {
             self.candidates.insert(queue);
         }
     }

@@ -101,7 +101,7 @@ pub struct Scheduler<S, Q, A> {
     /// Packets that were dropped after they had a slot, until the driver has asked for them.
     pub(super) dropped: Line,
     pub(super) packets_max: u64,
-    /// Queues in which something may have changed since they were last found to have nothing for a core.
+    /// Queues in which packets wait and something may have changed since they were last found to have nothing for a core.
     pub(super) candidates: IdSet<QueueId>,
     pub(super) in_flight: u32,
     pub(super) hand_over: Time,

@@ -90,11 +90,13 @@ impl<I: Id> IdSet<I> {
     }
 
     /// The lowest member.
+    #[inline]
     pub fn first(&self) -> Option<I> {
-        if self.len == 0 {
-            return None;
+        match self.words.first() {
+            Some(&word) if word != 0 => Some(I::from_index(lowest(0, word))),
+            _ if self.len == 0 => None,
+            _ => self.lowest_from(64),
         }
-        self.lowest_from(0)
     }
 
     /// The lowest member above `id`, which need not be one.

@@ -20,7 +20,7 @@ const SEND_BUDGET: libc::c_int = 9;
 
 /// How often a queue is asked for that another socket has, and how long to wait in between: the kernel frees the queues of a
 /// socket some time after it was closed.
-const TRIES: u32 = 20;
+const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
 
 // SAFETY: the kernel only notes the address, and looks there for as long as a socket lives that belongs to it: see `set_umem`.
