@@ -387,11 +387,12 @@ pub(crate) struct LiveOptions {
     /// Which time the run goes by: that of the machine, or a virtual one in which work takes what --costs says [default: real]
     #[arg(long, value_enum)]
     pub(crate) clock: Option<ClockOption>,
-    /// Packets handed to a worker and not yet done, at most [default: 32, by a virtual clock 1]
+    /// Packets handed to a worker and not yet done, at most [default: 32, by a virtual clock 1 without --hand-over]
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) in_flight: Option<u32>,
-    /// What it takes a core to be handed a packet, beside the work: clients are charged for it, and estimates have it in them. A
-    /// simulation takes as long, and hands up to 32 packets to a core ahead, as live [default: no time; simulated, one at a time]
+    /// What it takes a core to be handed a packet, beside the work: clients are charged for it, and estimates have it in them. In
+    /// virtual time it takes as long, and up to 32 packets are handed to a core ahead, as live [default: no time; in virtual time, one
+    /// at a time]
     #[arg(long, value_name = "TIME")]
     pub(crate) hand_over: Option<String>,
     /// What to do when the buffer is full [default: wait at line rate, else drop]
@@ -529,8 +530,9 @@ pub(crate) struct SimArguments {
     /// Simulated cores
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16_384))]
     pub(crate) cores: u16,
-    /// What it takes a core to be handed a packet, beside the work: clients are charged for it, and estimates have it in them. A
-    /// simulation takes as long, and hands up to 32 packets to a core ahead, as live [default: no time; simulated, one at a time]
+    /// What it takes a core to be handed a packet, beside the work: clients are charged for it, and estimates have it in them. In
+    /// virtual time it takes as long, and up to 32 packets are handed to a core ahead, as live [default: no time; in virtual time, one
+    /// at a time]
     #[arg(long, value_name = "TIME")]
     pub(crate) hand_over: Option<String>,
     /// Interrupt cores and dispatcher as they were on the machine that --costs were measured on (`calibrate --machine`)

@@ -85,6 +85,8 @@ pub struct CostModel {
     /// What a packet of each service waits for memory, after it was computed.
     stalls: IdVec<ServiceId, Time>,
     moves: MovePenalties,
+    /// From the decision until a core that is idle has the packet.
+    hand_over: Time,
     /// In thousandths.
     speeds: IdVec<CoreId, u32>,
     element: IdVec<CoreId, ElementId>,
@@ -118,6 +120,7 @@ impl CostModel {
             }),
             costs,
             moves: MovePenalties::NONE,
+            hand_over: Time::ZERO,
             speeds,
             element: cores().iter().map(|&core| setup.element(core)).collect(),
             free: IdVec::from_fn(setup.cores, |_| Time::ZERO),
@@ -129,6 +132,12 @@ impl CostModel {
     #[must_use]
     pub fn with_moves(self, moves: MovePenalties) -> Self {
         Self { moves, ..self }
+    }
+
+    /// Where it takes so long to hand a packet to a core; one that has others does them meanwhile.
+    #[must_use]
+    pub fn with_hand_over(self, hand_over: Time) -> Self {
+        Self { hand_over, ..self }
     }
 
     /// What the packet would take a warm core of full speed: for an oracle.
@@ -146,7 +155,7 @@ impl CostModel {
         let work = cost.total(packet.length, dispatch.cold).saturating_add(moving);
         let speed = self.speeds[core];
         let work = if speed == 1000 { work } else { (u128::from(work) * 1000).div_ceil(u128::from(speed)) as u64 };
-        let start = now.max(self.free[core]);
+        let start = (now + self.hand_over).max(self.free[core]);
         let computed = &mut self.computed[self.element[core]];
         *computed = start.max(*computed) + Time::from_ns(work);
         let finished = *computed + self.stalls[packet.service];
@@ -188,6 +197,12 @@ mod tests {
         let mut model = model(3, 1, &[1000, 500, 300], 0);
         assert_eq!([0, 1, 2].map(|core| finished(&mut model, 10, core)), [110, 210, 344]);
         assert_eq!(model.work(&DISPATCH.packet), 100);
+    }
+
+    #[test]
+    fn a_packet_is_handed_over_while_the_core_has_others() {
+        let mut model = model(1, 1, &[], 0).with_hand_over(Time::from_ns(30));
+        assert_eq!([0, 0, 150, 400].map(|now| finished(&mut model, now, 0)), [130, 230, 330, 530]);
     }
 
     #[test]

@@ -312,9 +312,12 @@ impl CostFile {
 
 impl MachineCosts {
     /// How threads are interrupted: a worker that looks at the clock all the time is the same at work and without.
-    pub(crate) fn disturbance(&self) -> Disturbance {
+    pub(crate) fn disturbance(&self) -> Option<Disturbance> {
+        if self.workers.is_none() && self.dispatcher.is_none() {
+            return None;
+        }
         let workers = self.workers.clone();
-        Disturbance { at_work: workers.clone(), idle: workers, dispatcher: self.dispatcher.clone() }
+        Some(Disturbance { at_work: workers.clone(), idle: workers, dispatcher: self.dispatcher.clone() })
     }
 
     fn write(&self, text: &mut String) {
@@ -402,9 +405,8 @@ impl<'a> Place<'a> {
         self.keys(table, "key of moves", &Apart::ALL.map(Apart::name))?;
         let permille = |apart: Apart| match self.number(table, apart.name())? {
             Some(part) if part > 1000.0 => {
-                let start = table.get(apart.name()).map_or(0, |value| value.span().start);
-                Err(self
-                    .slip(start, &format!("`{}` is a part of the work, 0.25 for example: at most 1000", apart.name())))
+                let said = format!("`{}` is a part of the work, 0.25 for example: at most 1000", apart.name());
+                Err(self.slip(start_of(table, apart.name()), &said))
             }
             part => Ok((part.unwrap_or(0.0) * 1e3).round() as u32),
         };
@@ -422,29 +424,48 @@ impl<'a> Place<'a> {
             return Err(self.slip(machine.span().start, "`machine` is a table: [machine] and its keys below"));
         };
         self.keys(table, "key of machine", &MACHINE_KEYS)?;
-        let lengths = |key: &str| -> Result<Vec<(u64, u64)>, LabError> {
-            Ok(self.pairs(table, key)?.into_iter().map(|(ns, count)| (ns as u64, count as u64)).collect())
-        };
-        let taken = |(part, at_once): (f64, f64)| Taken { part, at_once: Duration::from_nanos(at_once as u64) };
+        let taken = self.pairs(table, "taken", 0.0)?;
+        if taken.iter().any(|&(part, _)| part >= 1.0) {
+            return Err(self.slip(start_of(table, "taken"), "`taken` begins each pair with a part of the time, from 0 to below 1"));
+        }
+        let taken = taken.into_iter().map(|(part, at_once)| Taken { part, at_once: Duration::from_nanos(at_once as u64) });
         Ok(Some(MachineCosts {
             hand_over_ns: self.number(table, "hand_over_ns")?.unwrap_or(0.0),
-            taken: self.pairs(table, "taken")?.into_iter().map(taken).collect(),
-            workers: Interruptions { runs: lengths("worker_runs")?, stops: lengths("worker_stops")? },
-            dispatcher: Interruptions { runs: lengths("dispatcher_runs")?, stops: lengths("dispatcher_stops")? },
+            taken: taken.collect(),
+            workers: self.interruptions(table, "worker_runs", "worker_stops")?,
+            dispatcher: self.interruptions(table, "dispatcher_runs", "dispatcher_stops")?,
         }))
     }
 
-    /// Pairs of numbers; none where the key is not given.
-    fn pairs(&self, table: &DeTable<'_>, key: &str) -> Result<Vec<(f64, f64)>, LabError> {
+    /// Runs and stops, of which there are both or neither.
+    fn interruptions(&self, table: &DeTable<'_>, runs: &str, stops: &str) -> Result<Interruptions, LabError> {
+        let lengths = |key: &str| -> Result<Vec<(u64, u64)>, LabError> {
+            Ok(self.pairs(table, key, 1.0)?.into_iter().map(|(ns, count)| (ns as u64, count as u64)).collect())
+        };
+        let interruptions = Interruptions { runs: lengths(runs)?, stops: lengths(stops)? };
+        for (key, missing, is_missing) in [
+            (runs, stops, interruptions.stops.is_empty() && !interruptions.runs.is_empty()),
+            (stops, runs, interruptions.runs.is_empty() && !interruptions.stops.is_empty()),
+        ] {
+            if is_missing {
+                return Err(self.slip(start_of(table, key), &format!("`{key}` without `{missing}`: give both, or neither")));
+            }
+        }
+        Ok(interruptions)
+    }
+
+    /// Pairs of numbers not below `least`; none where the key is not given.
+    fn pairs(&self, table: &DeTable<'_>, key: &str, least: f64) -> Result<Vec<(f64, f64)>, LabError> {
         let Some(value) = table.get(key) else { return Ok(Vec::new()) };
-        let wrong =
-            |start: usize| self.slip(start, &format!("`{key}` has pairs of numbers from 0, [[1000, 3]] for example"));
+        let wrong = |start: usize| {
+            self.slip(start, &format!("`{key}` has pairs of numbers from {least}, [[1000, 3]] for example"))
+        };
         let DeValue::Array(pairs) = value.get_ref() else { return Err(wrong(value.span().start)) };
         let pair = |pair: &Spanned<DeValue<'_>>| {
             let start = pair.span().start;
             let DeValue::Array(values) = pair.get_ref() else { return Err(wrong(start)) };
             match &values.iter().filter_map(|value| number(value.get_ref())).collect::<Vec<_>>()[..] {
-                &[one, other] if values.len() == 2 => Ok((one, other)),
+                &[one, other] if values.len() == 2 && one >= least && other >= least => Ok((one, other)),
                 _ => Err(wrong(start)),
             }
         };
@@ -482,6 +503,11 @@ impl<'a> Place<'a> {
             }
         }
     }
+}
+
+/// Where the value of a key begins.
+fn start_of(table: &DeTable<'_>, key: &str) -> usize {
+    table.get(key).map_or(0, |value| value.span().start)
 }
 
 /// A number that is not negative.
@@ -571,6 +597,16 @@ mod tests {
         for pairs in ["3", "[3]", "[[3]]", "[[1, 2, 3]]", "[[1, -2]]"] {
             let said = slip(&format!("{good}[machine]\ntaken = {pairs}\n"));
             assert!(said.contains("`taken` has pairs of numbers from 0"), "{pairs}: {said}");
+        }
+        for (keys, place, words) in [
+            ("taken = [[0.5, 3], [1, 3]]", 9, "`taken` begins each pair with a part of the time, from 0 to below 1"),
+            ("worker_runs = [[0, 10]]\nworker_stops = [[5, 1]]", 16, "`worker_runs` has pairs of numbers from 1"),
+            ("dispatcher_stops = [[0.5, 1]]", 21, "`dispatcher_stops` has pairs of numbers from 1"),
+            ("worker_runs = [[10, 1]]", 15, "`worker_runs` without `worker_stops`: give both, or neither"),
+            ("worker_stops = [[10, 1]]", 16, "`worker_stops` without `worker_runs`"),
+        ] {
+            let said = slip(&format!("{good}[machine]\n{keys}\n"));
+            assert!(said.starts_with(&format!("c.toml:5:{place}: ")) && said.contains(words), "{said}");
         }
         assert!(slip(&good.replace("fixed_ns", "fixed")).starts_with("c.toml:3:1: no key of a service `fixed`"));
         assert!(slip(&good.replace("= 5", "= -5")).starts_with("c.toml:3:12: `fixed_ns` takes a number from 0"));

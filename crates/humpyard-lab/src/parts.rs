@@ -1,5 +1,6 @@
 //! From a configuration to the parts that a driver takes.
 
+use core::slice;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::path::absolute;
@@ -26,6 +27,7 @@ use humpyard_wire::Ports;
 
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
+use crate::costs::MachineCosts;
 use crate::journal::JournalFile;
 use crate::rule::{Ruled, find_service};
 use crate::run::Control;
@@ -182,9 +184,9 @@ pub(crate) fn cost_model(config: &RunConfig, setup: &Setup<'_>) -> Result<CostMo
 /// How packets get to the cores of a simulation, and how these are interrupted.
 pub(crate) fn work(config: &RunConfig) -> Result<Work, LabError> {
     let hand_over = time(config.hand_over.unwrap_or_default());
-    let interrupted = match (config.interrupted, config.costs.machine()) {
+    let interrupted = match (config.interrupted, config.costs.machine().and_then(MachineCosts::disturbance)) {
         (false, _) => None,
-        (true, Some(machine)) => Some(Interrupted::new(config.cores, &machine.disturbance(), config.seed)),
+        (true, Some(disturbance)) => Some(Interrupted::new(config.cores, &disturbance, config.seed)),
         (true, None) => {
             return Err(LabError::option(format!(
                 "--interrupted: `{}` does not say how cores are interrupted: `humpyard calibrate --machine --output FILE` \
@@ -258,7 +260,7 @@ fn check_cores(config: &RunConfig, cores: usize) -> Result<(), LabError> {
     Ok(())
 }
 
-fn time(duration: Duration) -> Time {
+pub(crate) fn time(duration: Duration) -> Time {
     Time::from_ns(duration.as_nanos() as u64)
 }
 
@@ -367,11 +369,13 @@ pub(crate) fn stretch_of(
     control: &mut Control<'_>,
 ) -> Result<f64, LabError> {
     let costs = costs(config)?;
+    let chains = chains(config, Ruled::new(config)?)?;
     let mut classifier = classifier(config)?;
     let mut pacer = pacer_of(config, Pace::Trace);
     let (mut frame, mut headers) = (Frame::default(), Headers::default());
     let (mut work, mut duration) = (0u128, Time::ZERO);
-    let mut packets = 0u64;
+    // Services that packets go through are served one by one.
+    let (mut packets, mut served) = (0u64, 0u64);
     // Damage ends this reading as it will end the run, which tells of it.
     while let Ok(true) = source.next_headers(&mut frame, config.tunnels, &mut headers) {
         if packets.is_multiple_of(PROGRESS_EVERY) {
@@ -380,7 +384,9 @@ pub(crate) fn stretch_of(
         packets += 1;
         let packet = classifier.classify_headers(&headers, frame.wire_length)?.packet;
         classifier.release(&packet);
-        work += u128::from(costs[packet.service.index()].work(packet.length));
+        let chain = chains.get(packet.chain.index()).map_or(slice::from_ref(&packet.service), Vec::as_slice);
+        served += chain.len() as u64;
+        work += chain.iter().map(|service| u128::from(costs[service.index()].work(packet.length))).sum::<u128>();
         duration = pacer.arrival(frame.time);
         if control.stop.load(Ordering::Relaxed) {
             return Ok(1.0);
@@ -395,7 +401,7 @@ pub(crate) fn stretch_of(
             config.input_name()
         )));
     }
-    let capacity = capacity(config, cores, work as f64 / packets as f64);
+    let capacity = capacity(config, cores, work as f64 / served as f64);
     Ok(work as f64 / (load * capacity) / duration.as_ns() as f64)
 }
 

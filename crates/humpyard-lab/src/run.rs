@@ -91,6 +91,11 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
                 "--link does not go with services that mark packets: leave it out, or the marks of l7-filter (weight, service, drop)",
             ));
         }
+        if config.interrupted {
+            return Err(LabError::option(
+                "--interrupted does not go with services that mark packets: leave it out, or the marks of l7-filter (weight, service, drop)",
+            ));
+        }
         return simulate_work(config, services, control);
     }
     let result = simulated(config, control, |control| {
@@ -165,7 +170,7 @@ fn simulate_work(
     let live = RunConfig {
         host: Host::Live,
         clock: Clock::Virtual,
-        in_flight: 1,
+        in_flight: if config.hand_over.is_some() { config.in_flight } else { 1 },
         overload: Some(Overload::Drop),
         longest: None,
         output: "null:".to_owned(),
@@ -435,7 +440,10 @@ pub(crate) fn clock(config: &RunConfig, setup: &Setup<'_>) -> Result<humpyard_ru
             "a virtual clock goes by the times at which packets arrive, and a line rate has none: use --rate trace or \
              --rate PPS, or --load",
         )),
-        Clock::Virtual => Ok(humpyard_runtime::Clock::Virtual(Box::new(parts::cost_model(config, setup)?))),
+        Clock::Virtual => {
+            let costs = parts::cost_model(config, setup)?.with_hand_over(parts::time(config.hand_over.unwrap_or_default()));
+            Ok(humpyard_runtime::Clock::Virtual(Box::new(costs)))
+        }
     }
 }
 

@@ -61,7 +61,14 @@ pub const TABLES: [CostTable; 4] = [
             ("nat64", linear(165, 30, 100)),
             ("pass", linear(5, 0, 0)),
         ],
-        expansions: &[],
+        expansions: &[
+            ("encrypt", 1.1),
+            ("decrypt", 0.902),
+            ("compress", 0.851),
+            ("decompress", 1.219),
+            ("fec", 1.245),
+            ("fec-decode", 0.787),
+        ],
         moves: MovePenalties::NONE,
     },
     CostTable {

@@ -131,7 +131,9 @@ pub(crate) fn live_configuration(
     if let Some(ClockOption::Virtual) = live.clock {
         config.clock = Clock::Virtual;
         // As in the simulator.
-        config.in_flight = 1;
+        if live.hand_over.is_none() {
+            config.in_flight = 1;
+        }
         if traffic.rate.is_none() && traffic.load.is_none() {
             config.rate = Rate::Trace;
         }

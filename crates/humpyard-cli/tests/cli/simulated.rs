@@ -73,6 +73,36 @@ fn a_run_by_a_virtual_clock_has_the_figures_of_its_simulation() {
     }
 }
 
+/// A service by which packets are found, too: marks have a simulation do the work.
+#[test]
+fn handing_over_takes_as_long_by_a_virtual_clock() {
+    let directory = directory();
+    for (policy, more) in [
+        ("efq", "--load 0.6 --hand-over 300ns"),
+        ("hrw", "--load 0.9 --hand-over 300ns"),
+        ("drr", "--load 0.6 --hand-over 300ns --services l7-filter:weight=dns=4"),
+    ] {
+        let words = format!("--input gen:onoff:packets=5000 --policy {policy} {more}");
+        let live = document(directory.path(), &format!("run {words} --workers 4 --clock virtual"));
+        let simulated = document(directory.path(), &format!("sim {words} --cores 4"));
+        assert_eq!(figures(&live), figures(&simulated), "{words}");
+        let at_once = words.replace("300ns", "0ns");
+        assert_ne!(figures(&live), figures(&document(directory.path(), &format!("sim {at_once} --cores 4"))));
+    }
+}
+
+/// Packets that go through several services are the work of all of them.
+#[test]
+fn a_load_counts_every_service_of_a_chain() {
+    for services in ["--services dpi", "--services dpi,encrypt", "--services tcp=dpi,other=encrypt --chain tcp=other"] {
+        let words = format!("sim --input gen:poisson:packets=20000 --policy rr --cores 4 --load 0.3 {services}");
+        let result = document(Path::new("."), &words);
+        let cores = result["cores_detail"].as_array().expect("a list");
+        let busy: f64 = cores.iter().map(|core| core["utilization"].as_f64().expect("a part")).sum();
+        assert!((busy / 4.0 - 0.3).abs() < 0.01, "{words}: {busy}");
+    }
+}
+
 #[test]
 fn a_virtual_clock_can_be_told_more() {
     let directory = directory();

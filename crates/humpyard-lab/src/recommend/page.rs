@@ -102,8 +102,8 @@ pub(super) fn sureness(winner: &str, other: &str, confidence: &Confidence) -> St
         format!(" ({} to {} with {} confidence)", text(interval.low), text(interval.high), percent(interval.level))
     });
     format!(
-        "{} of `{other}` is worse than that of `{winner}` by {}{interval}, median of {} blocks of the input with a seed each: {}; \
-         the goal is kept in {} of them, by `{other}` in {}",
+        "{} of `{other}` is worse than that of `{winner}` by {}{interval}, median of {} blocks of the input, each from empty queues on and \
+         with a seed of its own: {}; the goal is kept in {} of them, by `{other}` in {}",
         confidence.figure,
         text(difference.median),
         confidence.blocks,

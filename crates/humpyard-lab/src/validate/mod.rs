@@ -190,7 +190,7 @@ fn validate_policy(
     let lined = RunConfig { costs: lines.clone().map_or_else(|| config.costs.clone(), Costs::File), ..sim.clone() };
     let disturbance = match config.costs.machine() {
         _ if !by_costs => fit::disturbance(&record, &fit::lines(&lined)?, hand_over, sim.cores),
-        Some(machine) => machine.disturbance(),
+        Some(machine) => machine.disturbance().unwrap_or_default(),
         None => Disturbance::default(),
     };
     let interrupted = Some(Interrupted::new(sim.cores, &disturbance, sim.seed));
