@@ -111,6 +111,7 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     }));
     warnings.extend(without_effect(config));
     warnings.extend(late_by_a_switch(config)?);
+    warnings.extend(full_before_late(config)?);
     // What rules leave for the kinds of services, if they leave anything.
     let tried = ruled.rules.iter().enumerate().filter(|&(at, _)| at < config.rules.len() || is_reached(at));
     let rules = tried.map(|(at, rule)| CheckedRule {
@@ -339,6 +340,29 @@ pub fn late_by_a_switch(config: &RunConfig) -> Result<Vec<String>, LabError> {
     Ok(config.services.iter().zip(&costs).filter_map(of_service).collect())
 }
 
+/// Services for which the buffer is full before they have so many packets waiting that they ask for another core.
+///
+/// # Errors
+/// A service that the costs do not name.
+pub fn full_before_late(config: &RunConfig) -> Result<Vec<String>, LabError> {
+    if !config.policy.goes_by_tolerance() {
+        return Ok(Vec::new());
+    }
+    let costs = parts::costs(config)?;
+    let of_service = |(choice, cost): (&crate::ServiceChoice, &humpyard_core::cost::LinearCost)| {
+        let tolerance = config.tolerance(&choice.name);
+        let in_time = tolerance.as_nanos() / u128::from(cost.work(parts::TYPICAL_BYTES));
+        (in_time >= config.buffer as u128).then(|| {
+            format!(
+                "service `{}`: a core serves {in_time} packets within its tolerance of {tolerance:?}, and the buffer has room for {}: \
+                 it is full before `{}` gives the service another core; raise --buffer, or give a shorter --tolerance {}=TIME",
+                choice.name, config.buffer, config.policy, choice.name
+            )
+        })
+    };
+    Ok(config.services.iter().zip(&costs).filter_map(of_service).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,6 +394,24 @@ mod tests {
             warnings.contains("guarantees do nothing under `hrw`") && warnings.contains("use --clients rule"),
             "{warnings}"
         );
+    }
+
+    #[test]
+    fn a_buffer_that_is_full_before_a_queue_is_too_long_is_told() {
+        let mut config = config("tcp=v4-v6-tcp,other=v6-v4-icmp", &[]);
+        config.costs = "table:everest".parse().unwrap();
+        config.buffer = 1000;
+        assert_eq!(full_before_late(&config).unwrap(), Vec::<String>::new(), "static cores stay");
+        config.policy = "everest".parse().unwrap();
+        // 2 ms are 109 packets of 18.22 us, and 1,123 of 1.78 us.
+        let warnings = full_before_late(&config).unwrap();
+        let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+        assert!(
+            warning.starts_with("service `other`: a core serves 1123 packets within its tolerance of 2ms"),
+            "{warning}"
+        );
+        config.buffer = 1124;
+        assert_eq!(full_before_late(&config).unwrap(), Vec::<String>::new());
     }
 
     #[test]

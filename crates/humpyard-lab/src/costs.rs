@@ -426,9 +426,13 @@ impl<'a> Place<'a> {
         self.keys(table, "key of machine", &MACHINE_KEYS)?;
         let taken = self.pairs(table, "taken", 0.0)?;
         if taken.iter().any(|&(part, _)| part >= 1.0) {
-            return Err(self.slip(start_of(table, "taken"), "`taken` begins each pair with a part of the time, from 0 to below 1"));
+            return Err(self.slip(
+                start_of(table, "taken"),
+                "`taken` begins each pair with a part of the time, from 0 to below 1",
+            ));
         }
-        let taken = taken.into_iter().map(|(part, at_once)| Taken { part, at_once: Duration::from_nanos(at_once as u64) });
+        let taken =
+            taken.into_iter().map(|(part, at_once)| Taken { part, at_once: Duration::from_nanos(at_once as u64) });
         Ok(Some(MachineCosts {
             hand_over_ns: self.number(table, "hand_over_ns")?.unwrap_or(0.0),
             taken: taken.collect(),
@@ -448,7 +452,9 @@ impl<'a> Place<'a> {
             (stops, runs, interruptions.runs.is_empty() && !interruptions.stops.is_empty()),
         ] {
             if is_missing {
-                return Err(self.slip(start_of(table, key), &format!("`{key}` without `{missing}`: give both, or neither")));
+                return Err(
+                    self.slip(start_of(table, key), &format!("`{key}` without `{missing}`: give both, or neither"))
+                );
             }
         }
         Ok(interruptions)

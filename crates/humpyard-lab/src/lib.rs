@@ -35,7 +35,7 @@ pub mod timeline;
 mod topology;
 pub mod validate;
 
-pub use check::{Checked, CheckedRule, came_to_nothing, check, late_by_a_switch, without_effect};
+pub use check::{Checked, CheckedRule, came_to_nothing, check, full_before_late, late_by_a_switch, without_effect};
 pub use compare::{Comparison, compare};
 pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share};
 pub use costs::{CalibratedService, CostFile, Costs, MachineCosts, calibrated_path};

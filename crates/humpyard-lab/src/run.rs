@@ -441,7 +441,8 @@ pub(crate) fn clock(config: &RunConfig, setup: &Setup<'_>) -> Result<humpyard_ru
              --rate PPS, or --load",
         )),
         Clock::Virtual => {
-            let costs = parts::cost_model(config, setup)?.with_hand_over(parts::time(config.hand_over.unwrap_or_default()));
+            let costs =
+                parts::cost_model(config, setup)?.with_hand_over(parts::time(config.hand_over.unwrap_or_default()));
             Ok(humpyard_runtime::Clock::Virtual(Box::new(costs)))
         }
     }

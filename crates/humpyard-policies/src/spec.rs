@@ -139,6 +139,11 @@ impl PolicySpec {
         self.share.as_ref().is_some_and(|named| named.name != "fcfs")
     }
 
+    /// Whether a service has another core when as many packets wait as its cores can not serve within its tolerance.
+    pub fn goes_by_tolerance(&self) -> bool {
+        self.allocate.as_ref().is_some_and(|named| matches!(named.name.as_str(), "everest" | "everest-ld"))
+    }
+
     /// Whether clients are served by their weights: the policies of arrival (`fcfs`), of locality (`lap`, `t-opt`) and of
     /// lengths (`darc`) have no use for them.
     pub fn weighs(&self) -> bool {

@@ -118,6 +118,7 @@ pub(crate) fn warn(config: &RunConfig) {
     say_all(&lab::without_effect(config));
     // Costs that cannot be found out end the run, with an error of their own.
     say_all(&lab::late_by_a_switch(config).unwrap_or_default());
+    say_all(&lab::full_before_late(config).unwrap_or_default());
 }
 
 /// Says what was asked for and did nothing, as the run has shown.

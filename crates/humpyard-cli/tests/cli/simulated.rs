@@ -91,11 +91,16 @@ fn handing_over_takes_as_long_by_a_virtual_clock() {
     }
 }
 
-/// Packets that go through several services are the work of all of them.
+/// Packets that go through several services are the work of all of them. These take a cold core no longer.
 #[test]
 fn a_load_counts_every_service_of_a_chain() {
-    for services in ["--services dpi", "--services dpi,encrypt", "--services tcp=dpi,other=encrypt --chain tcp=other"] {
-        let words = format!("sim --input gen:poisson:packets=20000 --policy rr --cores 4 --load 0.3 {services}");
+    for services in [
+        "--services v4-v6-tcp",
+        "--services v4-v6-tcp,v6-v4-udp",
+        "--services tcp=v4-v6-tcp,other=v6-v4-udp --chain tcp=other",
+    ] {
+        let costs = "--costs table:everest --load 0.3";
+        let words = format!("sim --input gen:poisson:packets=20000 --policy rr --cores 4 {costs} {services}");
         let result = document(Path::new("."), &words);
         let cores = result["cores_detail"].as_array().expect("a list");
         let busy: f64 = cores.iter().map(|core| core["utilization"].as_f64().expect("a part")).sum();
