@@ -19,7 +19,7 @@ use crate::link::link;
 use crate::parts;
 use crate::result::RunResult;
 use crate::rule::{Ruled, service_name};
-use crate::run::{Control, clock, factories, refuse_link, services};
+use crate::run::{Control, clock, factories, services};
 use crate::several;
 use crate::topology::TopologyChoice;
 
@@ -57,7 +57,6 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         Host::Live => factories(config)?.into_iter().map(Some).collect(),
         Host::Sim => services(config)?,
     };
-    refuse_link(config)?;
     several::refuse(config)?;
     let classifier = parts::classifier(config)?;
     parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {

@@ -302,7 +302,7 @@ pub struct RunConfig {
     pub exit: Option<ExitOrder>,
     /// Whether flows that are too much for one core go to several.
     pub split: Option<Split>,
-    /// The link behind the cores; none where packets leave as they are done. Simulations only.
+    /// The link behind the cores; none where packets leave as they are done.
     pub link: Option<LinkChoice>,
     /// Whether hardware is to count what each thread does. Live, in real time.
     pub counters: bool,

@@ -13,6 +13,7 @@ use humpyard_runtime::Replacement;
 
 use crate::LabError;
 use crate::config::{Clock, RunConfig};
+use crate::link::check_withholding;
 use crate::parts;
 use crate::topology::placed;
 
@@ -64,6 +65,7 @@ fn replacement(
     retired: &Sender<AnyScheduler>,
 ) -> Result<AnyReplacement, LabError> {
     check(running, wanted)?;
+    check_withholding(wanted)?;
     let before = parts::with_setup(running, running.cores.max(1), clients, |setup, _| Ok(setup.weights.to_vec()))?;
     parts::with_setup(wanted, wanted.cores.max(1), clients, |setup, options| {
         let scheduler = wanted.policy.build(setup, options.clone())?.with_in_flight(wanted.in_flight);

@@ -430,6 +430,12 @@ impl Classifier {
         &mut self.marks[packet.flow.index()]
     }
 
+    /// Takes one more hold on the flow of this packet, for a packet that was made of it: before another packet is classified.
+    #[inline]
+    pub fn hold(&mut self, packet: &Packet) {
+        self.flows.hold_again(packet.flow);
+    }
+
     /// Gives back the hold that classifying this packet took: it has been processed, or dropped.
     ///
     /// # Panics

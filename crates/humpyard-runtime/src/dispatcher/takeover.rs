@@ -44,6 +44,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let in_flight = self.live.measured.scheduler().in_flight();
         self.crew.forget_switches();
         let before = self.live.measured.replace(now, scheduler, topology.as_ref()).map_err(RunError::Swap)?;
+        if let Some(link) = &self.live.link {
+            link.withhold_anew(now, self.live.measured.scheduler_mut());
+        }
         // Where nobody takes it, its memory is given back here.
         let _ = retired.send(before);
         // The rings of the workers have room for so many packets as may be in flight.
@@ -51,7 +54,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.change_crew(workers, seats)?;
         }
         for (client, weight) in weights {
-            self.live.measured.set_weight(now, client, weight);
+            self.set_weight(now, client, weight);
         }
         self.follow_up(now)?;
         self.replacements.made += 1;
