@@ -59,7 +59,8 @@ pub struct OutputLink<S, Q, A> {
     withheld: IdVec<ClientId, bool>,
     /// When the packet in each slot had come in, before it was processed.
     entered: IdVec<Slot, Time>,
-    in_all: Histogram,
+    /// By service, from coming in to having left.
+    in_all: IdVec<ServiceId, Histogram>,
     waiting_max: u32,
     withheld_times: u64,
 }
@@ -73,6 +74,8 @@ pub struct LinkOutcome {
     pub summary: Summary,
     /// From coming in to having left.
     pub in_all: Histogram,
+    /// The same by service, the last of its chain.
+    pub in_all_of: IdVec<ServiceId, Histogram>,
     /// Most packets of one client that waited.
     pub waiting_max: u32,
     /// How often a client was withheld from the cores.
@@ -96,7 +99,7 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
             waiting: IdVec::from_fn(setup.clients, |_| 0),
             withheld: IdVec::from_fn(setup.clients, |_| false),
             entered: IdVec::from_fn(setup.packets + 1, |_| Time::ZERO),
-            in_all: Histogram::new(),
+            in_all: IdVec::from_fn(setup.services.len(), |_| Histogram::new()),
             waiting_max: 0,
             withheld_times: 0,
         }
@@ -104,10 +107,13 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
 
     /// What came of it.
     pub fn outcome(&self) -> LinkOutcome {
+        let mut in_all = Histogram::new();
+        self.in_all.iter().for_each(|one| in_all.add(one));
         LinkOutcome {
             account: *self.measured.account(),
             summary: self.measured.summary(),
-            in_all: self.in_all.clone(),
+            in_all,
+            in_all_of: self.in_all.clone(),
             waiting_max: self.waiting_max,
             withheld: self.withheld_times,
         }
@@ -163,7 +169,7 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         self.sending = None;
         self.free = self.free.max(until);
         let sent = self.measured.on_completion(now, TRANSMITTER, slot, until, time);
-        self.in_all.record(until.since(self.entered[slot]).as_ns());
+        self.in_all[sent.packet.service].record(until.since(self.entered[slot]).as_ns());
         Some((slot, sent.packet))
     }
 

@@ -156,9 +156,10 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
     let mut warnings = Vec::new();
     let names = config.rules.iter().any(|rule| rule.client.is_some());
     let weighs = config.rules.iter().any(|rule| rule.weight.is_some());
+    let weighs_at_all = weighs || config.rules.iter().any(|rule| rule.link_weight.is_some());
     let what = match config.granularity() {
         Granularity::Rule => None,
-        Granularity::Service if weighs => Some("clients and weights of rules do"),
+        Granularity::Service if weighs_at_all => Some("clients and weights of rules do"),
         _ => names.then_some("clients of rules do"),
     };
     if let Some(what) = what {
@@ -172,6 +173,9 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
             "weights do nothing under `{}`, which {why}: name a sharing policy such as drr",
             config.policy
         ));
+    }
+    if config.link.is_none() && config.rules.iter().any(|rule| rule.link_weight.is_some()) {
+        warnings.push("link-weight of rules does nothing without a link: give a --link, or leave it out".to_owned());
     }
     warnings.extend(weights_of_marks(config));
     warnings.extend(of_one_client(config));

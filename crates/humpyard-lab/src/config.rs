@@ -492,7 +492,8 @@ impl RunConfig {
 
     /// Who the clients are.
     pub fn granularity(&self) -> Granularity {
-        let named = || self.rules.iter().any(|rule| rule.client.is_some() || rule.weight.is_some());
+        let named =
+            || self.rules.iter().any(|rule| rule.client.is_some() || rule.weight.or(rule.link_weight).is_some());
         self.clients.unwrap_or_else(|| if named() { Granularity::Rule } else { Granularity::Flow })
     }
 

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use crate::LabError;
 use crate::admit::parse_bit_rate;
 use crate::config::{Clock, Host, RunConfig};
+use crate::rule::Ruled;
 use crate::run::overload;
 
 /// The link of a run, over any policies.
@@ -32,7 +33,7 @@ pub struct LinkChoice {
 }
 
 /// Packets of a client that may wait at the link, unless told otherwise.
-const QUEUE: u32 = 64;
+pub(crate) const QUEUE: u32 = 64;
 
 /// `1Gbit`, `1Gbit:share=drr:quantum=3000`, `1Gbit:queue=16,share=drr`: what comes after `share=` is all of it the policy.
 ///
@@ -86,8 +87,10 @@ pub(crate) fn link(
     // What waits for room has none dropped: there is as much more for what services make.
     let waits = config.host == Host::Live && overload(config) == Overload::Wait;
     let longest = expansions.iter().copied().max().unwrap_or(1000).max(1000);
+    let weights = Ruled::new(config)?.link_weights(config);
     let setup = Setup {
         cores: 1,
+        weights: &weights,
         packets: setup.packets * if waits { 2 } else { 1 },
         contexts: 1,
         speeds: &[],
@@ -150,6 +153,8 @@ pub struct LinkResult {
     pub delay_ns: Delay,
     /// From coming in to having left.
     pub in_all_ns: Delay,
+    /// The same by service, the last of its chain; those that had packets.
+    pub services: BTreeMap<String, Delay>,
     /// Most packets of one client that waited there.
     pub queue_max: u32,
     /// How often a client was withheld from the cores.
@@ -176,6 +181,13 @@ impl LinkResult {
             utilization: summary.cores_detail.first().map_or(0.0, |core| core.utilization),
             delay_ns: summary.delay_ns,
             in_all_ns: Delay::of(&outcome.in_all),
+            services: summary
+                .services
+                .iter()
+                .zip(outcome.in_all_of.iter())
+                .filter(|(_, delay)| delay.count() > 0)
+                .map(|(service, delay)| (service.name.clone(), Delay::of(delay)))
+                .collect(),
             queue_max: outcome.waiting_max,
             withheld: outcome.withheld,
         }

@@ -209,9 +209,9 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         self.end(now, classified.ended_flow, classified.ended_client);
         if let Some(weight) = classified.weight {
             self.measured.set_weight(now, classified.packet.client, weight);
-            if let Some(link) = &mut self.link {
-                link.set_weight(now, classified.packet.client, weight);
-            }
+        }
+        if let (Some(link), Some(weight)) = (&mut self.link, classified.link_weight) {
+            link.set_weight(now, classified.packet.client, weight);
         }
         let mut packet = classified.packet;
         packet.arrival = now;

@@ -132,9 +132,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// A client has another weight.
-    pub(super) fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
-        self.live.measured.set_weight(now, client, weight);
+    /// A client has another weight at the link, if there is one.
+    pub(super) fn set_link_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
         if let Some(link) = &mut self.live.link {
             link.set_weight(now, client, weight);
         }
@@ -147,7 +146,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let classified = self.live.classifier.classify(&frame)?;
         self.end(now, classified.ended_flow, classified.ended_client);
         if let Some(weight) = classified.weight {
-            self.set_weight(now, classified.packet.client, weight);
+            self.live.measured.set_weight(now, classified.packet.client, weight);
+        }
+        if let Some(weight) = classified.link_weight {
+            self.set_link_weight(now, classified.packet.client, weight);
         }
         frame.mark = classified.fwmark;
         let mut packet = classified.packet;

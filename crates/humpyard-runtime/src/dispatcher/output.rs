@@ -54,7 +54,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// A service has found out something about the flow of its packet: what comes of it holds from now on.
     fn on_mark(&mut self, now: Time, packet: &Packet, mark: Mark) {
         if let Some(weight) = self.live.classifier.mark(packet, mark.service, mark.weight) {
-            self.set_weight(now, packet.client, weight);
+            self.live.measured.set_weight(now, packet.client, weight);
+            self.set_link_weight(now, packet.client, weight);
         }
         if let Some(fwmark) = mark.fwmark {
             self.live.classifier.set_fwmark(packet, fwmark);

@@ -39,7 +39,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             return Ok(false);
         }
         let Some((replacement, since)) = self.replacements.take() else { return Ok(false) };
-        let Replacement { policy, scheduler, weights, workers, topology, seats, retired } = replacement;
+        let Replacement { policy, scheduler, weights, link_weights, workers, topology, seats, retired } = replacement;
         let now = self.now.read();
         let in_flight = self.live.measured.scheduler().in_flight();
         self.crew.forget_switches();
@@ -54,7 +54,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.change_crew(workers, seats)?;
         }
         for (client, weight) in weights {
-            self.set_weight(now, client, weight);
+            self.live.measured.set_weight(now, client, weight);
+        }
+        for (client, weight) in link_weights {
+            self.set_link_weight(now, client, weight);
         }
         self.follow_up(now)?;
         self.replacements.made += 1;
