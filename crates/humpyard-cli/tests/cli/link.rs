@@ -39,6 +39,10 @@ fn without_counters(result: &Value) -> Value {
     figures
 }
 
+/// Flows of UDP have one weight at the cores, and another at the link.
+const WEIGHED: &str =
+    "--services dpi --rate 20k --clients flow --rule protocol=udp,weight=2,link-weight=5 --rule protocol=any";
+
 /// By a virtual clock a run sends, withholds and drops what its simulation does, at the same times. (These services drop nothing.)
 #[test]
 fn a_run_by_a_virtual_clock_has_the_figures_of_its_simulation() {
@@ -49,7 +53,7 @@ fn a_run_by_a_virtual_clock_has_the_figures_of_its_simulation() {
     for capture in ["video/video_call_0.pcap", "elephants/mb2.pcap", "elephants/melsoft_variant_clean.pcap"] {
         let input = traces.join(capture);
         for (policy, rest, link) in [
-            ("efq", "--services dpi --rate 20k", "40Mbit:queue=4"),
+            ("efq", WEIGHED, "40Mbit:queue=4"),
             ("drr", "--services ipv4=encrypt,other=dpi --rate 30k", "20Mbit:share=sfq"),
             ("hrw", "--services l7-filter:weight=http=9 --rate 50k --buffer 100", "30Mbit:queue=none,share=drr"),
             (
