@@ -108,6 +108,7 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcap --policy h-cahrw --topology machine --counters
   humpyard run --input gen:poisson --policy drr --rate 200k --for 60s --metrics 127.0.0.1:9464
   humpyard run --input iface:eth0 --output iface:eth1 --both-ways --policy hrw
+  humpyard run --input in.pcap --output out.pcap --policy efq --services encrypt --link 100Mbit:queue=16
   humpyard run --input nfqueue:7 --policy hrw --services 'l7-filter:fwmark=http=7;tls=8,drop=bittorrent'
 
 Without --rate packets come as fast as they are taken, so delay is mostly time in the buffer (--buffer);
@@ -337,7 +338,7 @@ pub(crate) struct TrafficOptions {
     /// leave in order [share=0.5,cores=2,window=1ms where left out; order as --reorder 100ms, with room for --buffer packets]
     #[arg(long, value_name = "share=X,cores=N,window=TIME")]
     pub(crate) split: Option<String>,
-    /// The link behind the cores in virtual time: its rate, with a queue for each client, shared by a policy; whoever has more packets
+    /// The link behind the cores: its rate, with a queue for each client, shared by a policy; whoever has more packets
     /// waiting there is withheld from the cores until it has none [wf2q+ and 64 where left out]
     #[arg(long, value_name = "RATE[:queue=PACKETS,share=SPEC]")]
     pub(crate) link: Option<String>,

@@ -20,6 +20,7 @@ pub mod cost;
 pub mod frame;
 pub mod hash;
 pub mod id;
+pub mod link;
 pub mod measure;
 pub mod mechanism;
 pub mod name;

@@ -19,7 +19,7 @@ use crate::link::link;
 use crate::parts;
 use crate::result::RunResult;
 use crate::rule::{Ruled, service_name};
-use crate::run::{Control, clock, factories, refuse_link, services};
+use crate::run::{Control, clock, factories, services};
 use crate::several;
 use crate::topology::TopologyChoice;
 
@@ -57,7 +57,6 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         Host::Live => factories(config)?.into_iter().map(Some).collect(),
         Host::Sim => services(config)?,
     };
-    refuse_link(config)?;
     several::refuse(config)?;
     let classifier = parts::classifier(config)?;
     parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {
@@ -158,9 +157,10 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
     let mut warnings = Vec::new();
     let names = config.rules.iter().any(|rule| rule.client.is_some());
     let weighs = config.rules.iter().any(|rule| rule.weight.is_some());
+    let weighs_at_all = weighs || config.rules.iter().any(|rule| rule.link_weight.is_some());
     let what = match config.granularity() {
         Granularity::Rule => None,
-        Granularity::Service if weighs => Some("clients and weights of rules do"),
+        Granularity::Service if weighs_at_all => Some("clients and weights of rules do"),
         _ => names.then_some("clients of rules do"),
     };
     if let Some(what) = what {
@@ -174,6 +174,9 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
             "weights do nothing under `{}`, which {why}: name a sharing policy such as drr",
             config.policy
         ));
+    }
+    if config.link.is_none() && config.rules.iter().any(|rule| rule.link_weight.is_some()) {
+        warnings.push("link-weight of rules does nothing without a link: give a --link, or leave it out".to_owned());
     }
     warnings.extend(weights_of_marks(config));
     warnings.extend(of_one_client(config));

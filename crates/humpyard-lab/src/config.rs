@@ -302,7 +302,7 @@ pub struct RunConfig {
     pub exit: Option<ExitOrder>,
     /// Whether flows that are too much for one core go to several.
     pub split: Option<Split>,
-    /// The link behind the cores; none where packets leave as they are done. Simulations only.
+    /// The link behind the cores; none where packets leave as they are done.
     pub link: Option<LinkChoice>,
     /// Whether hardware is to count what each thread does. Live, in real time.
     pub counters: bool,
@@ -492,7 +492,8 @@ impl RunConfig {
 
     /// Who the clients are.
     pub fn granularity(&self) -> Granularity {
-        let named = || self.rules.iter().any(|rule| rule.client.is_some() || rule.weight.is_some());
+        let named =
+            || self.rules.iter().any(|rule| rule.client.is_some() || rule.weight.or(rule.link_weight).is_some());
         self.clients.unwrap_or_else(|| if named() { Granularity::Rule } else { Granularity::Flow })
     }
 

@@ -1,24 +1,27 @@
 //! The link behind the cores, as it is said on the command line.
 
 use humpyard_core::cost::LinearCost;
+use humpyard_core::link::{LinkOutcome, LinkSetup, OutputLink};
 use humpyard_core::measure::{Delay, Measured, Measurements};
 use humpyard_core::mechanism::{DropReason, Limits, Options};
 use humpyard_core::policy::Setup;
 use humpyard_core::unit::WorkUnit;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_sim::{LinkOutcome, LinkSetup, OutputLink};
+use humpyard_runtime::Overload;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 use crate::LabError;
 use crate::admit::parse_bit_rate;
-use crate::config::RunConfig;
+use crate::config::{Clock, Host, RunConfig};
+use crate::rule::Ruled;
+use crate::run::overload;
 
 /// The link of a run, over any policies.
 pub(crate) type AnyLink = OutputLink<AnySteer, AnyShare, AnyAllocate>;
 
-/// The link behind the cores of a simulation.
+/// The link behind the cores.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkChoice {
     /// Bits per second.
@@ -30,7 +33,7 @@ pub struct LinkChoice {
 }
 
 /// Packets of a client that may wait at the link, unless told otherwise.
-const QUEUE: u32 = 64;
+pub(crate) const QUEUE: u32 = 64;
 
 /// `1Gbit`, `1Gbit:share=drr:quantum=3000`, `1Gbit:queue=16,share=drr`: what comes after `share=` is all of it the policy.
 ///
@@ -77,19 +80,18 @@ pub(crate) fn link(
     options: &Options,
 ) -> Result<Option<(AnyLink, LinkChoice)>, LabError> {
     let Some(choice) = &config.link else { return Ok(None) };
-    if choice.queue.is_some() && !config.policy.shares() {
-        return Err(LabError::option(format!(
-            "--link withholds clients from the cores, and `{}` serves packets in order of arrival, whoever sent them: name a \
-             sharing policy, hrw/efq for example, or have --link {}bit:queue=none",
-            config.policy, choice.rate_bps
-        )));
-    }
+    check_withholding(config)?;
     let expansion = |service: &str| (config.costs.expansion(service) * 1e3).round() as u32;
     let expansions: Vec<u32> = config.services.iter().map(|choice| expansion(&choice.work.name)).collect();
     let estimates = vec![LinearCost::BYTES; setup.services.len()];
+    // What waits for room has none dropped: there is as much more for what services make.
+    let waits = config.host == Host::Live && overload(config) == Overload::Wait;
     let longest = expansions.iter().copied().max().unwrap_or(1000).max(1000);
+    let weights = Ruled::new(config)?.link_weights(config);
     let setup = Setup {
         cores: 1,
+        weights: &weights,
+        packets: setup.packets * if waits { 2 } else { 1 },
         contexts: 1,
         speeds: &[],
         topology: None,
@@ -104,13 +106,27 @@ pub(crate) fn link(
         .build(&setup, Options { limits, ..Options::default() })
         .map_err(|error| LabError::option(format!("--link: {error}")))?;
     let measured = Measured::new(scheduler, Measurements::new(&setup));
+    // Where services do their work in real time frames are as long as they are.
+    let has_frames = config.host == Host::Live && config.clock == Clock::Real;
     let link = LinkSetup {
         rate_bps: choice.rate_bps,
-        expansions,
-        chains: options.chains.clone(),
+        expansions: if has_frames { Vec::new() } else { expansions },
+        chains: if has_frames { Vec::new() } else { options.chains.clone() },
         withhold_above: choice.queue,
     };
     Ok(Some((OutputLink::new(link, measured, &setup), choice.clone())))
+}
+
+/// Refuses to withhold clients from policies that know none.
+pub(crate) fn check_withholding(config: &RunConfig) -> Result<(), LabError> {
+    match &config.link {
+        Some(choice) if choice.queue.is_some() && !config.policy.shares() => Err(LabError::option(format!(
+            "--link withholds clients from the cores, and `{}` serves packets in order of arrival, whoever sent them: name a \
+             sharing policy, hrw/efq for example, or have --link {}bit:queue=none",
+            config.policy, choice.rate_bps
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// What came of the link behind the cores. `in = sent + held + sum(dropped)`.
@@ -137,6 +153,8 @@ pub struct LinkResult {
     pub delay_ns: Delay,
     /// From coming in to having left.
     pub in_all_ns: Delay,
+    /// The same by service, the last of its chain; those that had packets.
+    pub services: BTreeMap<String, Delay>,
     /// Most packets of one client that waited there.
     pub queue_max: u32,
     /// How often a client was withheld from the cores.
@@ -144,7 +162,12 @@ pub struct LinkResult {
 }
 
 impl LinkResult {
-    pub(crate) fn of(choice: &LinkChoice, outcome: &LinkOutcome) -> Self {
+    /// What came of the link of a run, if it had one.
+    pub(crate) fn found(choice: Option<&LinkChoice>, outcome: Option<&LinkOutcome>) -> Option<Self> {
+        choice.zip(outcome).map(|(choice, outcome)| Self::of(choice, outcome))
+    }
+
+    fn of(choice: &LinkChoice, outcome: &LinkOutcome) -> Self {
         let (account, summary) = (&outcome.account, &outcome.summary);
         let dropped = DropReason::ALL.into_iter().map(|reason| (reason.name(), account.dropped(reason)));
         Self {
@@ -158,6 +181,13 @@ impl LinkResult {
             utilization: summary.cores_detail.first().map_or(0.0, |core| core.utilization),
             delay_ns: summary.delay_ns,
             in_all_ns: Delay::of(&outcome.in_all),
+            services: summary
+                .services
+                .iter()
+                .zip(outcome.in_all_of.iter())
+                .filter(|(_, delay)| delay.count() > 0)
+                .map(|(service, delay)| (service.name.clone(), Delay::of(delay)))
+                .collect(),
             queue_max: outcome.waiting_max,
             withheld: outcome.withheld,
         }

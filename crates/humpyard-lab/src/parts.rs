@@ -48,10 +48,11 @@ pub(crate) const TYPICAL_BYTES: u32 = 800;
 
 /// The classifier of a run.
 pub(crate) fn classifier(config: &RunConfig) -> Result<Classifier, LabError> {
-    if config.flows <= config.buffer {
+    let (places, more) = if config.link.is_some() { (2, " twice, for as many may wait at --link") } else { (1, "") };
+    if config.flows <= places * config.buffer {
         return Err(LabError::option(format!(
             "there must be room for more flows than packets, or every flow may be in use: raise --flows ({}) above \
-             --buffer ({})",
+             --buffer ({}){more}",
             config.flows, config.buffer
         )));
     }

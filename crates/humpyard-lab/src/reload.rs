@@ -13,7 +13,9 @@ use humpyard_runtime::Replacement;
 
 use crate::LabError;
 use crate::config::{Clock, RunConfig};
+use crate::link::check_withholding;
 use crate::parts;
+use crate::rule::Ruled;
 use crate::topology::placed;
 
 /// Policies, weights and workers with which a run goes on, whichever they are.
@@ -64,7 +66,10 @@ fn replacement(
     retired: &Sender<AnyScheduler>,
 ) -> Result<AnyReplacement, LabError> {
     check(running, wanted)?;
+    check_withholding(wanted)?;
     let before = parts::with_setup(running, running.cores.max(1), clients, |setup, _| Ok(setup.weights.to_vec()))?;
+    let link_weights = |config: &RunConfig| Ok::<_, LabError>(Ruled::new(config)?.link_weights(config));
+    let link_weights = changed(&link_weights(running)?, &link_weights(wanted)?);
     parts::with_setup(wanted, wanted.cores.max(1), clients, |setup, options| {
         let scheduler = wanted.policy.build(setup, options.clone())?.with_in_flight(wanted.in_flight);
         let weights = changed(&before, setup.weights);
@@ -72,6 +77,7 @@ fn replacement(
             policy: wanted.policy.to_string().into(),
             scheduler,
             weights,
+            link_weights: link_weights.clone(),
             workers: wanted.cores,
             topology: setup.topology.cloned(),
             seats: placed(wanted, setup.cores)?.seats,

@@ -200,7 +200,12 @@ impl PacketCounts {
             generated: out.generated,
             consumed: out.consumed,
             held_out: out.held,
-            dropped_out: out.dropped().map(|(reason, count)| (reason.name(), count)).collect(),
+            dropped_out: out
+                .dropped()
+                .map(|(reason, count)| (reason.name(), count))
+                .chain(out.dropped_at_link().map(|(reason, count)| (reason.name(), count)))
+                .filter(|&(_, count)| count > 0)
+                .collect(),
             ..self
         }
     }

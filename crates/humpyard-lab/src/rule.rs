@@ -15,7 +15,7 @@ use crate::LabError;
 use crate::config::{RunConfig, ServiceChoice, parse_duration, parse_share};
 
 /// What a rule can say of its packets, beside the conditions for which it holds.
-const EFFECTS: [Key; 6] = [
+const EFFECTS: [Key; 7] = [
     Key {
         name: "service",
         summary: "Their service; it may be left out where there is one",
@@ -29,6 +29,11 @@ const EFFECTS: [Key; 6] = [
     Key {
         name: "weight",
         summary: "Weight of that client; where clients are flows or connections, of each that begins with such a packet",
+        accepts: "a whole number from 1 to 4294967295",
+    },
+    Key {
+        name: "link-weight",
+        summary: "Its weight at --link, where that is another",
         accepts: "a whole number from 1 to 4294967295",
     },
     Key {
@@ -55,6 +60,8 @@ pub struct RuleChoice {
     pub client: Option<String>,
     /// The weight of their client, or of each of their clients where those are flows or connections.
     pub weight: Option<Weight>,
+    /// Its weight at the link behind the cores; none is the same.
+    pub link_weight: Option<Weight>,
     /// Tolerable delay of their service.
     pub tolerance: Option<Duration>,
     /// Share of the cores that their service is guaranteed, in millionths.
@@ -71,6 +78,7 @@ impl RuleChoice {
             service: None,
             client: None,
             weight: None,
+            link_weight: None,
             tolerance: None,
             guarantee: None,
             chain: None,
@@ -97,9 +105,10 @@ impl RuleChoice {
         };
         let refused = || LabError::option(format!("`{name}` takes {}; not `{value}`", effect.accepts));
         let new = match effect.name {
-            "weight" => {
-                let weight = value.parse().ok().and_then(Weight::new);
-                self.weight.replace(weight.ok_or_else(refused)?).is_none()
+            "weight" | "link-weight" => {
+                let weight = value.parse().ok().and_then(Weight::new).ok_or_else(refused)?;
+                let given = if effect.name == "weight" { &mut self.weight } else { &mut self.link_weight };
+                given.replace(weight).is_none()
             }
             "tolerance" => self.tolerance.replace(parse_duration(value)?).is_none(),
             "guarantee" => self.guarantee.replace(parse_share(value).ok_or_else(refused)?).is_none(),
@@ -138,6 +147,9 @@ impl fmt::Display for RuleChoice {
         }
         if let Some(weight) = self.weight {
             write!(f, ",weight={}", weight.get())?;
+        }
+        if let Some(weight) = self.link_weight {
+            write!(f, ",link-weight={}", weight.get())?;
         }
         if let Some(tolerance) = self.tolerance {
             write!(f, ",tolerance={}ns", tolerance.as_nanos())?;
@@ -180,7 +192,8 @@ impl Ruled {
                 Some(kind) => {
                     let client = ruled.client(&choice.name);
                     let chain = ChainId(service.0);
-                    let outcome = Outcome { service, client, chain, weight: Weight::ONE };
+                    let (weight, link_weight) = (Weight::ONE, Weight::ONE);
+                    let outcome = Outcome { service, client, chain, weight, link_weight };
                     ruled.rules.push(Rule { conditions: Conditions::of(kind), outcome });
                 }
                 None => ruled.check_reached(config, &choice.name, service)?,
@@ -220,7 +233,8 @@ impl Ruled {
         };
         let client = self.client(client_name(config, rule));
         let weight = rule.weight.unwrap_or(Weight::ONE);
-        let outcome = Outcome { service, client, chain, weight };
+        let link_weight = rule.link_weight.unwrap_or(weight);
+        let outcome = Outcome { service, client, chain, weight, link_weight };
         self.rules.push(Rule { conditions: rule.conditions.clone(), outcome });
         Ok(())
     }
@@ -253,11 +267,25 @@ impl Ruled {
 
     /// The weights of the clients: those of the rules where clients are those of the rules.
     pub(crate) fn weights(&self, config: &RunConfig) -> Vec<Weight> {
-        let mut weights = config.weights.clone();
+        self.reweighed(config, config.weights.clone(), |rule| rule.weight)
+    }
+
+    /// Their weights at the link behind the cores.
+    pub(crate) fn link_weights(&self, config: &RunConfig) -> Vec<Weight> {
+        self.reweighed(config, self.weights(config), |rule| rule.link_weight)
+    }
+
+    /// These weights, but for clients of rules that say another.
+    fn reweighed(
+        &self,
+        config: &RunConfig,
+        mut weights: Vec<Weight>,
+        said: fn(&RuleChoice) -> Option<Weight>,
+    ) -> Vec<Weight> {
         if config.granularity() == Granularity::Rule {
             for rule in &config.rules {
                 let client = self.clients.iter().position(|client| client == client_name(config, rule));
-                if let (Some(client), Some(weight)) = (client, rule.weight) {
+                if let (Some(client), Some(weight)) = (client, said(rule)) {
                     weights.resize(weights.len().max(client + 1), Weight::ONE);
                     weights[client] = weight;
                 }
@@ -286,7 +314,8 @@ pub(crate) fn find_service(config: &RunConfig, name: &str) -> Result<ServiceId, 
 /// Flows and connections are weighed by number, or by rules.
 fn check_weights(config: &RunConfig) -> Result<(), LabError> {
     let by_number = matches!(config.granularity(), Granularity::Flow | Granularity::Connection);
-    if by_number && !config.weights.is_empty() && config.rules.iter().any(|rule| rule.weight.is_some()) {
+    let weighs = |rule: &RuleChoice| rule.weight.or(rule.link_weight).is_some();
+    if by_number && !config.weights.is_empty() && config.rules.iter().any(weighs) {
         return Err(LabError::option("--weights and the weights of rules both say what flows weigh: drop one of them"));
     }
     Ok(())
@@ -308,8 +337,9 @@ fn check_agreement(config: &RunConfig, rule: &RuleChoice) -> Result<(), LabError
             }
         }
         let weight = |rule: &RuleChoice| rule.weight.map(|weight| u128::from(weight.get()));
+        let link_weight = |rule: &RuleChoice| rule.link_weight.map(|weight| u128::from(weight.get()));
         let shared = config.granularity() == Granularity::Rule && client_name(config, other) == client;
-        if shared && differ(weight(rule), weight(other)) {
+        if shared && (differ(weight(rule), weight(other)) || differ(link_weight(rule), link_weight(other))) {
             return Err(LabError::option(format!(
                 "another rule gives the client `{client}` another weight: name two clients"
             )));
@@ -334,7 +364,7 @@ mod tests {
     #[test]
     fn rules_read_back_as_written() {
         for text in [
-            "protocol=tcp,port=80+443,service=web,client=alice,weight=3,tolerance=2000ns,guarantee=0.25,chain=a+b",
+            "protocol=tcp,port=80+443,service=web,client=alice,weight=3,link-weight=4,tolerance=2000ns,guarantee=0.25,chain=a+b",
             "any,service=x",
         ] {
             let parsed: RuleChoice = text.trim_start_matches("any,").parse().unwrap();
@@ -344,7 +374,7 @@ mod tests {
 
     #[test]
     fn names_are_found() {
-        let config = config(
+        let mut config = config(
             &["web=forward", "bulk=forward", "other=forward"],
             &[
                 "port=80,service=web,client=alice,weight=7",
@@ -363,6 +393,9 @@ mod tests {
         assert_eq!(outcomes, [(0, 0, 0), (0, 1, 0), (1, 0, 3), (2, 2, 2)]);
         assert_eq!(config.granularity(), Granularity::Rule);
         assert_eq!(ruled.weights(&config), [Weight::new(7).unwrap()]);
+        assert_eq!(ruled.link_weights(&config), ruled.weights(&config));
+        config.rules[0].link_weight = Weight::new(2);
+        assert_eq!(ruled.link_weights(&config), [Weight::new(2).unwrap()]);
     }
 
     #[test]

@@ -86,11 +86,6 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         && config.rate != Rate::Line
         && !config.listens()
     {
-        if config.link.is_some() {
-            return Err(LabError::option(
-                "--link does not go with services that mark packets: leave it out, or the marks of l7-filter (weight, service, drop)",
-            ));
-        }
         if config.interrupted {
             return Err(LabError::option(
                 "--interrupted does not go with services that mark packets: leave it out, or the marks of l7-filter (weight, service, drop)",
@@ -140,7 +135,7 @@ pub(crate) fn simulated(
                 progress: control.progress,
             };
             let outcome = humpyard_sim::simulate_with(run, work)?;
-            let link = choice.zip(outcome.link.as_ref()).map(|(choice, outcome)| LinkResult::of(&choice, outcome));
+            let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
             Ok((outcome, link, records.finish()?))
         })?;
     let mut result = result(config, "sim", &[&outcome.measured]);
@@ -190,7 +185,6 @@ fn simulate_work(
 /// # Errors
 /// Whatever keeps the run from starting, and a destination that cannot be written.
 pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
-    refuse_link(config)?;
     several::refuse(config)?;
     // First, for it knows best what is wrong with a service.
     let services = factories(config)?;
@@ -202,7 +196,7 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
     let cores = config.cores.max(1);
     let classifier = parts::classifier(config)?;
     let clients = classifier.clients_max();
-    let (outcome, timeline_cut) = parts::with_setup(config, cores, clients, |setup, options| {
+    let (outcome, link, timeline_cut) = parts::with_setup(config, cores, clients, |setup, options| {
         let (measured, records) = parts::measured(config, setup, options)?;
         let measured = observed(measured, control);
         // A load is found by reading the input before the run does.
@@ -216,8 +210,10 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
         let (_serving, watched) = serve(config, control)?.unzip();
         let wanted = control.reload;
         let (replacements, coming) = mpsc::channel();
+        let (link, choice) = link(config, setup, options)?.unzip();
         let live = Live {
             measured,
+            link,
             packets: config.buffer,
             workers: config.cores,
             seats: placed(config, cores)?.seats,
@@ -244,9 +240,10 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
             }
             humpyard_runtime::run(live)
         })?;
-        Ok((outcome, records.finish()?))
+        let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
+        Ok((outcome, link, records.finish()?))
     })?;
-    Ok(RunResult { timeline_cut, ..live_result(config, outcome.into_parts(config.cores)) })
+    Ok(RunResult { link, timeline_cut, ..live_result(config, outcome.into_parts(config.cores)) })
 }
 
 /// As [`run_live`] with several dispatchers.
@@ -294,7 +291,7 @@ fn run_several(config: &RunConfig, services: Vec<Factory>, control: &mut Control
 }
 
 /// What a run does that has no room. A wire does not wait.
-fn overload(config: &RunConfig) -> Overload {
+pub(crate) fn overload(config: &RunConfig) -> Overload {
     let waits = config.rate == Rate::Line && !config.listens();
     config.overload.unwrap_or(if waits { Overload::Wait } else { Overload::Drop })
 }
@@ -420,16 +417,6 @@ pub(crate) fn services(config: &RunConfig) -> Result<Vec<Option<Factory>>, LabEr
     let services: Vec<Option<Factory>> = prepared.collect::<Result<_, _>>()?;
     check_marks(services.iter().flatten(), services.len())?;
     Ok(services)
-}
-
-/// Refuses a link behind the cores of a live run.
-pub(crate) fn refuse_link(config: &RunConfig) -> Result<(), LabError> {
-    match (config.host, &config.link) {
-        (Host::Live, Some(_)) => Err(LabError::option(
-            "--link is for simulations, what packets leave by is the link of a live run: use humpyard sim, or leave it out",
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// The clock of a live run.

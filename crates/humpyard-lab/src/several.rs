@@ -104,6 +104,7 @@ pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
         ("--journal", config.journal.is_some(), "record a run of one dispatcher"),
         ("--timeline", config.timeline.is_some(), "record a run of one dispatcher"),
         ("--swap", !config.swaps.is_empty(), "have one dispatcher"),
+        ("--link", config.link.is_some(), "one link has one sender, so have one dispatcher"),
         ("--contexts", config.contexts > 1, "have one dispatcher"),
         (
             "--weights",

@@ -4,6 +4,7 @@ use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 use std::sync::mpsc::Receiver;
 
+use humpyard_core::link::OutputLink;
 use humpyard_core::measure::Measured;
 use humpyard_core::mechanism::PlannedSwap;
 use humpyard_services::Factory;
@@ -46,6 +47,9 @@ pub struct Live<'a, S, Q, A> {
     pub input: Input,
     /// Where they go.
     pub sink: Box<dyn Sink + Send>,
+    /// The link behind the cores, from which they go there: by the clock of the run, each with the length that its services have made
+    /// of it; by a virtual one with that by which the link knows packets. None where packets leave as they are done.
+    pub link: Option<OutputLink<S, Q, A>>,
     /// Takes the packets at which a service panicked, as they came in. Without it they are not kept, and cost nothing.
     pub quarantine: Option<Box<dyn Sink + Send>>,
     /// What to do when there is no room.

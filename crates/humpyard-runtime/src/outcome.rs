@@ -3,7 +3,9 @@
 use std::io;
 
 use humpyard_core::id::ServiceId;
+use humpyard_core::link::LinkOutcome;
 use humpyard_core::measure::{Histogram, Measured};
+use humpyard_core::mechanism;
 use humpyard_core::policy::BuildError;
 use humpyard_core::unit::Time;
 use humpyard_services::{DropReason, Verdict};
@@ -27,26 +29,47 @@ pub struct OutAccount {
     pub forwarded: u64,
     /// Packets that ended at a service, as they should.
     pub consumed: u64,
-    /// Packets that wait to go out.
+    /// Packets that wait to go out, in the order of their flow or at the link.
     pub held: u64,
     dropped: [u64; DropReason::COUNT],
+    /// Packets dropped at the link, if there is one.
+    at_link: Option<[u64; mechanism::DropReason::ALL.len()]>,
 }
 
 impl Default for OutAccount {
     fn default() -> Self {
-        Self { processed: 0, generated: 0, forwarded: 0, consumed: 0, held: 0, dropped: [0; DropReason::COUNT] }
+        Self {
+            processed: 0,
+            generated: 0,
+            forwarded: 0,
+            consumed: 0,
+            held: 0,
+            dropped: [0; DropReason::COUNT],
+            at_link: None,
+        }
     }
 }
 
 impl OutAccount {
+    /// The account of a run with a link behind the cores, or without.
+    pub(crate) fn new(has_link: bool) -> Self {
+        Self { at_link: has_link.then(Default::default), ..Self::default() }
+    }
+
     /// Packets dropped by services, by reason; those there were.
     pub fn dropped(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().map(|&reason| (reason, self.dropped[reason.index()])).filter(|&(_, count)| count > 0)
     }
 
+    /// Packets dropped at the link, by reason; no reason where there is no link.
+    pub fn dropped_at_link(&self) -> impl Iterator<Item = (mechanism::DropReason, u64)> + '_ {
+        let counts = self.at_link.iter().flatten().copied();
+        mechanism::DropReason::ALL.into_iter().zip(counts)
+    }
+
     /// Whether every packet is accounted for.
     pub fn balances(&self) -> bool {
-        let dropped: u64 = self.dropped.iter().sum();
+        let dropped: u64 = self.dropped.iter().chain(self.at_link.iter().flatten()).sum();
         self.processed + self.generated == self.forwarded + self.consumed + self.held + dropped
     }
 
@@ -60,30 +83,26 @@ impl OutAccount {
         self.dropped.iter_mut().zip(&other.dropped).for_each(|(sum, other)| *sum += other);
     }
 
-    /// A packet was served; true if it goes out.
-    pub(crate) fn on_verdict(&mut self, verdict: Verdict) -> bool {
+    /// A packet was served: it ends there, or is held until it goes out.
+    pub(crate) fn on_verdict(&mut self, verdict: Verdict) {
         self.processed += 1;
         match verdict {
-            Verdict::Forward => {
-                self.forwarded += 1;
-                return true;
-            }
+            Verdict::Forward => self.held += 1,
             Verdict::Consume => self.consumed += 1,
             Verdict::Drop(reason) => self.dropped[reason.index()] += 1,
         }
-        false
     }
 
-    /// A packet was served, and waits for earlier ones of its flow.
-    pub(crate) fn on_wait(&mut self) {
-        self.processed += 1;
-        self.held += 1;
-    }
-
-    /// A packet goes out that has waited.
+    /// A packet goes out that was held.
     pub(crate) fn on_exit(&mut self) {
         self.held -= 1;
         self.forwarded += 1;
+    }
+
+    /// A packet that was held is dropped at the link.
+    pub(crate) fn on_drop_at_link(&mut self, reason: mechanism::DropReason) {
+        self.held -= 1;
+        self.at_link.get_or_insert_default()[reason as usize] += 1;
     }
 
     /// Of the packets that went out these did not come far: their interface did not take them.
@@ -102,10 +121,10 @@ impl OutAccount {
         }
     }
 
-    /// A service made a packet, which goes out.
+    /// A service made a packet, which is held until it goes out.
     pub(crate) fn on_generated(&mut self) {
         self.generated += 1;
-        self.forwarded += 1;
+        self.held += 1;
     }
 }
 
@@ -116,6 +135,8 @@ pub struct Outcome<M> {
     pub measured: M,
     /// The account of what went out.
     pub out: OutAccount,
+    /// What came of the link behind the cores, if there is one.
+    pub link: Option<LinkOutcome>,
     /// Frames that were read and whose time had not come when the run was ended from outside: they did not arrive.
     pub skipped: u64,
     /// What does not add up between reader, dispatchers and writer, each and together; none if nothing is lost, and where there
@@ -158,6 +179,7 @@ impl<S, Q, A> Outcome<Measured<S, Q, A>> {
         Outcome {
             measured: vec![part],
             out: self.out,
+            link: self.link,
             skipped: self.skipped,
             unaccounted: self.unaccounted,
             received: self.received,

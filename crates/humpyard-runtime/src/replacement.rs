@@ -21,6 +21,8 @@ pub struct Replacement<S, Q, A> {
     pub scheduler: Scheduler<S, Q, A>,
     /// Clients that have another weight than before.
     pub weights: Vec<(ClientId, Weight)>,
+    /// Clients that have another weight at the link than before.
+    pub link_weights: Vec<(ClientId, Weight)>,
     /// Worker threads from now on. Where there are others than before, or other packets in flight, services begin anew, with
     /// nothing in mind.
     pub workers: usize,

@@ -10,6 +10,7 @@ use humpyard_core::cost::{CostModel, LinearCost};
 use humpyard_core::frame::Frame;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, Id, IdVec, ServiceId};
+use humpyard_core::link::{LinkOutcome, LinkSetup, OutputLink};
 use humpyard_core::measure::{Measured, Measurements, Summary};
 use humpyard_core::mechanism::{
     self, Account, ExitOrder, Journal, Limits, Options, Record, Scheduler, Split, WhenFull,
@@ -147,6 +148,16 @@ struct Case<'a> {
     limits: Limits,
     contexts: usize,
     speeds: &'a [u32],
+    /// Behind the cores.
+    link: Option<Link<'a>>,
+}
+
+/// A link behind the cores.
+#[derive(Clone, Copy, Debug)]
+struct Link<'a> {
+    rate_bps: u64,
+    share: &'a str,
+    queue: Option<u32>,
 }
 
 impl Default for Case<'_> {
@@ -168,6 +179,7 @@ impl Default for Case<'_> {
             limits: Limits::default(),
             contexts: 1,
             speeds: &[],
+            link: None,
         }
     }
 }
@@ -186,6 +198,7 @@ struct Ran {
     log: Vec<Event>,
     journal: Vec<Record>,
     flows: u64,
+    link: Option<LinkOutcome>,
 }
 
 impl Case<'_> {
@@ -260,9 +273,13 @@ impl Case<'_> {
         let spec: PolicySpec = self.policy.parse().expect("a registered policy");
         let share = || Ok(Noting { share: spec.build_share(setup)?, log: log.clone() });
         let (steer, allocate) = (steer(&spec, setup), spec.build_allocate(setup).expect("a valid set-up"));
-        let chains: &[[u16; 2]] = if self.chains && self.services == 2 { &[[0, 1], [1, 0]] } else { &[] };
-        let chains: Vec<Vec<ServiceId>> = chains.iter().map(|chain| chain.map(ServiceId).into()).collect();
-        let options = Options { limits: self.limits, exit: self.exit, split: self.split, chains, ..Options::default() };
+        let options = Options {
+            limits: self.limits,
+            exit: self.exit,
+            split: self.split,
+            chains: self.chains_of(),
+            ..Options::default()
+        };
         let measurements = Measurements::new(setup).with_chains(&options.chains);
         let scheduler = Scheduler::new(setup, options, steer, allocate, share).expect("a valid set-up");
         let scheduler = scheduler.with_in_flight(self.in_flight).with_journal(Box::new(log.journal.clone()));
@@ -274,7 +291,7 @@ impl Case<'_> {
             measured,
             cores: self.cores,
             costs: self.cost_model(),
-            link: None,
+            link: self.output_link(&log),
             swaps: Vec::new(),
             classifier: self.classifier(),
             source: self.source(),
@@ -283,7 +300,7 @@ impl Case<'_> {
             progress: &mut |_, _| {},
         });
         let outcome = outcome.expect("room for every flow");
-        ran(&outcome.measured, &log, outcome.flows)
+        ran(&outcome.measured, outcome.link, &log, outcome.flows)
     }
 
     /// By a virtual clock, with what went out.
@@ -294,14 +311,16 @@ impl Case<'_> {
     fn live_with<S: Steer>(&self, (measured, log): (Measured<S, Noting, AnyAllocate>, Log)) -> (Ran, Vec<Frame>) {
         let kept = Kept::default();
         let sink = Box::new(kept.clone());
-        let outcome = self.go(measured, self.source(), sink, &AtomicBool::new(false), self.forward());
+        let link = self.output_link(&log);
+        let stop = AtomicBool::new(false);
+        let outcome = self.go_through(link, measured, self.source(), sink, &stop, self.forward());
         assert_eq!(outcome.seats.len(), 1, "there is no worker");
-        (ran(&outcome.measured, &log, outcome.flows), kept.take())
+        (ran(&outcome.measured, outcome.link, &log, outcome.flows), kept.take())
     }
 
     fn forward(&self) -> Vec<Factory> {
         // The simulator knows no packet that ends before its chain does, so there nothing is dropped.
-        let passes = self.chains || self.exit.is_some();
+        let passes = self.chains || self.exit.is_some() || self.link.is_some();
         let service = || match passes {
             true => Factory::new("pass", || Pass),
             false => prepare(&"forward".parse().expect("a name")).expect("a service"),
@@ -311,6 +330,52 @@ impl Case<'_> {
 
     fn go<S: Steer, Q: Share, A: Allocate>(
         &self,
+        measured: Measured<S, Q, A>,
+        source: Box<dyn Source + Send>,
+        sink: Box<dyn Sink + Send>,
+        stop: &AtomicBool,
+        services: Vec<Factory>,
+    ) -> Outcome<Measured<S, Q, A>> {
+        self.go_through(None, measured, source, sink, stop, services)
+    }
+
+    /// The link, whose sharing policy notes what it is told beside those of the cores.
+    fn output_link<S: Steer>(&self, log: &Log) -> Option<OutputLink<S, Noting, AnyAllocate>> {
+        let link = self.link?;
+        let estimates = vec![LinearCost::BYTES; self.services];
+        let spec: PolicySpec = link.share.parse().expect("a registered policy");
+        Some(self.with_setup(|cores| {
+            let setup = Setup {
+                cores: 1,
+                contexts: 1,
+                speeds: &[],
+                unit: WorkUnit::Bytes,
+                longest: 4000,
+                estimates: &estimates,
+                ..*cores
+            };
+            let share = || Ok(Noting { share: spec.build_share(&setup)?, log: log.clone() });
+            let limits = Limits { when_full: self.limits.when_full, ..Limits::default() };
+            let scheduler = Scheduler::new(&setup, Options { limits, ..Options::default() }, None, None, share);
+            let measured = Measured::new(scheduler.expect("a valid set-up"), Measurements::new(&setup));
+            let link = LinkSetup {
+                rate_bps: link.rate_bps,
+                expansions: vec![1500, 700],
+                chains: self.chains_of(),
+                withhold_above: link.queue,
+            };
+            OutputLink::new(link, measured, &setup)
+        }))
+    }
+
+    fn chains_of(&self) -> Vec<Vec<ServiceId>> {
+        let chains: &[[u16; 2]] = if self.chains && self.services == 2 { &[[0, 1], [1, 0]] } else { &[] };
+        chains.iter().map(|chain| chain.map(ServiceId).into()).collect()
+    }
+
+    fn go_through<S: Steer, Q: Share, A: Allocate>(
+        &self,
+        link: Option<OutputLink<S, Q, A>>,
         measured: Measured<S, Q, A>,
         source: Box<dyn Source + Send>,
         sink: Box<dyn Sink + Send>,
@@ -327,6 +392,7 @@ impl Case<'_> {
             classifier: self.classifier(),
             input: Input::new(source, self.pace.map(Pacer::new)),
             sink,
+            link,
             quarantine: None,
             overload: self.overload,
             clock: Clock::Virtual(Box::new(self.cost_model())),
@@ -352,10 +418,15 @@ impl Service for Pass {
     }
 }
 
-fn ran<S: Steer, Q: Share, A: Allocate>(measured: &Measured<S, Q, A>, log: &Log, flows: u64) -> Ran {
+fn ran<S: Steer, Q: Share, A: Allocate>(
+    measured: &Measured<S, Q, A>,
+    link: Option<LinkOutcome>,
+    log: &Log,
+    flows: u64,
+) -> Ran {
     let journal = core::mem::take(&mut *log.journal.0.lock().expect("one thread"));
     let log = core::mem::take(&mut *log.events.lock().expect("one thread"));
-    Ran { summary: measured.summary(), account: *measured.account(), log, journal, flows }
+    Ran { summary: measured.summary(), account: *measured.account(), log, journal, flows, link }
 }
 
 /// A sink that keeps its frames where a test finds them.
@@ -406,6 +477,10 @@ fn assert_equal(live: &Ran, simulated: &Ran, what: &str) {
     assert_eq!(live.account, simulated.account, "{what}");
     assert_eq!(live.summary, simulated.summary, "{what}");
     assert_eq!(live.flows, simulated.flows, "{what}");
+    let figures = |link: &LinkOutcome| {
+        (link.account, link.summary.clone(), link.in_all.max(), link.in_all.count(), link.waiting_max, link.withheld)
+    };
+    assert_eq!(live.link.as_ref().map(figures), simulated.link.as_ref().map(figures), "{what}");
 }
 
 #[test]
@@ -454,6 +529,41 @@ fn every_feature_of_the_mechanism_goes_in_lockstep() {
         }
     }
     assert!(pushed_out > 100 && reordered > 100, "{pushed_out} pushed out, {reordered} reordered");
+}
+
+/// The link behind the cores: it sends the same packets at the same times, withholds the same clients, and drops the same.
+#[test]
+fn a_link_goes_in_lockstep() {
+    let exit = Some(ExitOrder { packets: 8, timeout: Time::from_ns(4000) });
+    let pushes = Limits { when_full: WhenFull::LongestQueue, ..Limits::default() };
+    let (mut withheld, mut dropped, mut pushed_out, mut idle) = (0, 0, 0, 0);
+    for policy in policies() {
+        let merges = policy.parse::<PolicySpec>().is_ok_and(|policy| !policy.shares());
+        for (rate_bps, share, queue, packets, chains, exit, limits) in [
+            (1_000_000_000, "wf2q+", Some(4), 5000, false, None, Limits::default()),
+            (1_000_000_000, "drr", None, 60, true, None, Limits::default()),
+            (3_000_000_000, "fcfs", Some(16), 300, false, exit, Limits::default()),
+            (700_000_000, "sfq", Some(2), 60, false, None, pushes),
+            (200_000_000_000, "wf2q+", Some(64), 5000, false, None, Limits::default()),
+        ] {
+            let link = Some(Link { rate_bps, share, queue: queue.filter(|_| !merges) });
+            let case = Case { policy, link, packets, chains, exit, limits, ..Case::default() };
+            let what = format!("{policy}, {link:?}, {packets} packets, chains {chains}, exit {exit:?}");
+            let (live, frames) = assert_same(&case, &what);
+            let link = live.link.expect("there is a link");
+            assert!(link.account.balances() && link.account.held == 0, "{what}: {:?}", link.account);
+            assert_eq!(link.account.arrived, live.account.processed, "{what}");
+            assert_eq!(link.account.processed, frames.len() as u64, "{what}");
+            withheld += link.withheld;
+            dropped += link.account.dropped(mechanism::DropReason::BufferFull);
+            pushed_out += link.account.dropped(mechanism::DropReason::PushedOut);
+            idle += u64::from(link.summary.cores_detail[0].utilization < 0.5);
+        }
+    }
+    assert!(
+        withheld > 100 && dropped > 100 && pushed_out > 100 && idle > 10,
+        "{withheld} {dropped} {pushed_out} {idle}"
+    );
 }
 
 /// Elephants, which are found at the same packets, split alike, and put back in order at the same times.
@@ -604,7 +714,7 @@ fn a_source_that_keeps_silent_stops_time() {
         let source = Box::new(Hesitant { source: case.source(), asked: 0 });
         let sink = Box::new(kept.clone());
         let outcome = case.go(measured, source, sink, &AtomicBool::new(false), case.forward());
-        let hesitant = ran(&outcome.measured, &log, outcome.flows);
+        let hesitant = ran(&outcome.measured, None, &log, outcome.flows);
         let (plain, frames) = case.live();
         assert_eq!((hesitant.log, hesitant.summary), (plain.log, plain.summary), "{policy}");
         assert!(kept.take() == frames, "{policy}");
@@ -721,7 +831,7 @@ fn a_panic_takes_the_time_of_its_packet() {
     let fragile = vec![Factory::new("fragile", Fragile::default)];
     let outcome = case.go(measured, case.source(), Box::new(Kept::default()), &AtomicBool::new(false), fragile);
     let (plain, _) = case.live();
-    assert_eq!(ran(&outcome.measured, &log, outcome.flows).log, plain.log);
+    assert_eq!(ran(&outcome.measured, None, &log, outcome.flows).log, plain.log);
     let [(reason, count)] = outcome.out.dropped().collect::<Vec<_>>()[..] else { panic!("{:?}", outcome.out) };
     assert_eq!(reason, DropReason::ServicePanicked);
     assert!((398..=400).contains(&count), "every tenth of each core: {count}");

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use humpyard_core::cost::CostModel;
 use humpyard_core::id::{ClientId, FlowId};
+use humpyard_core::link::{LinkOutcome, OutputLink};
 use humpyard_core::measure::{Histogram, Measured};
 use humpyard_core::mechanism::{Arrival, PlannedSwap};
 use humpyard_core::packet::Packet;
@@ -18,7 +19,6 @@ use humpyard_traffic::source::Source;
 
 use crate::agenda::{Agenda, Doing};
 use crate::ahead::{Ahead, Read};
-use crate::link::{LinkOutcome, OutputLink};
 use crate::work::Work;
 
 /// One run of the simulator, ready to start.
@@ -209,9 +209,9 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         self.end(now, classified.ended_flow, classified.ended_client);
         if let Some(weight) = classified.weight {
             self.measured.set_weight(now, classified.packet.client, weight);
-            if let Some(link) = &mut self.link {
-                link.set_weight(now, classified.packet.client, weight);
-            }
+        }
+        if let (Some(link), Some(weight)) = (&mut self.link, classified.link_weight) {
+            link.set_weight(now, classified.packet.client, weight);
         }
         let mut packet = classified.packet;
         packet.arrival = now;
@@ -246,17 +246,17 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     /// A packet has been through all its services: it leaves, or comes to the link.
     fn leave(&mut self, now: Time, packet: &Packet) {
         let Some(link) = &mut self.link else { return self.classifier.release(packet) };
-        if !link.on_processed(now, packet, self.measured.scheduler_mut()) {
+        if let Arrival::Dropped(_) = link.on_processed(now, packet, self.measured.scheduler_mut()) {
             self.classifier.release(packet);
         }
         while let Some(dropped) = link.next_dropped() {
-            self.classifier.release(&dropped);
+            self.classifier.release(&dropped.packet);
         }
     }
 
     /// What has left the link at this instant.
     fn finish_sending(&mut self, now: Time) {
-        if let Some(sent) = self.link.as_mut().and_then(|link| link.next_sent(now)) {
+        if let Some((_, sent)) = self.link.as_mut().and_then(|link| link.next_sent(now)) {
             self.classifier.release(&sent);
         }
     }

@@ -159,6 +159,8 @@ pub struct Classified {
     pub ended_flow: Option<FlowId>,
     /// The weight that rules give the packet's client, which begins with it; none where they give none, or it has begun.
     pub weight: Option<Weight>,
+    /// Its weight at the link behind the cores, likewise.
+    pub link_weight: Option<Weight>,
     /// The firewall mark that a service gave the flow: its packets leave with it.
     pub fwmark: Option<u32>,
 }
@@ -260,7 +262,8 @@ impl Classifier {
         // The table first: it says which limits there can be.
         let table = FlowTable::new(flows, seed)?.with_timeout(timeout)?;
         let by_flow = matches!(granularity, Granularity::Flow | Granularity::Connection);
-        let weighs = by_flow && rules.iter().any(|rule| rule.outcome.weight != Weight::ONE);
+        let is_weighed = |Outcome { weight, link_weight, .. }| (weight, link_weight) != (Weight::ONE, Weight::ONE);
+        let weighs = by_flow && rules.iter().any(|rule| is_weighed(rule.outcome));
         let rules = RuleSet::new(&rules, &local, flows);
         let digester = Digester { hasher: table.hasher().clone(), rules: rules.few() };
         Ok(Self {
@@ -354,7 +357,7 @@ impl Classifier {
         let found = self.flows.classify_hashed(&headers.key, digest.hash)?;
         let steering = self.flows.steering(found.flow);
         let outcome = digest.outcome.unwrap_or_else(|| self.rules.find(found.flow, found.new, headers));
-        let Outcome { mut service, client, mut chain, weight } = outcome;
+        let Outcome { mut service, client, mut chain, weight, link_weight } = outcome;
         let mut fwmark = None;
         if let Some(mark) = self.marks.get_mut(found.flow.index()) {
             if found.new {
@@ -396,8 +399,17 @@ impl Classifier {
             changes_connection: headers.begins_or_ends || found.new && headers.kind != Kind::Tcp,
             ..Packet::default()
         };
-        let weight = (new_client && self.weighs).then_some(weight);
-        Ok(Classified { packet, new_flow: found.new, ended_client, ended_flow: found.ended, weight, fwmark })
+        let weighs = new_client && self.weighs;
+        let (weight, link_weight) = (weighs.then_some(weight), weighs.then_some(link_weight));
+        Ok(Classified {
+            packet,
+            new_flow: found.new,
+            ended_client,
+            ended_flow: found.ended,
+            weight,
+            link_weight,
+            fwmark,
+        })
     }
 
     /// Notes what a service has found out about the flow of this packet, which must be held: the service of its packets from now
@@ -428,6 +440,12 @@ impl Classifier {
             self.marks = vec![Found::default(); self.flows.capacity()];
         }
         &mut self.marks[packet.flow.index()]
+    }
+
+    /// Takes one more hold on the flow of this packet, for a packet that was made of it: before another packet is classified.
+    #[inline]
+    pub fn hold(&mut self, packet: &Packet) {
+        self.flows.hold_again(packet.flow);
     }
 
     /// Gives back the hold that classifying this packet took: it has been processed, or dropped.
@@ -614,19 +632,25 @@ mod tests {
     fn a_client_has_the_weight_of_the_rule_that_its_first_packet_meets() {
         let weight = |value| Weight::new(value).unwrap();
         let mut heavy = Rule::of(Match::Udp, ServiceId(0));
-        heavy.outcome.weight = weight(5);
-        let weights = |granularity, rules: Vec<Rule>| {
+        (heavy.outcome.weight, heavy.outcome.link_weight) = (weight(5), weight(2));
+        let given = |granularity, rules: Vec<Rule>| {
             let config =
                 ClassifierConfig { flows: 8, granularity, rules, seed: Seed(1), ..ClassifierConfig::default() };
             let mut classifier = Classifier::new(config).unwrap();
             let frames = [udp((1, 10), (2, 20)), udp((1, 10), (2, 20)), udp((2, 20), (1, 10)), tcp6(false)];
-            frames.map(|frame| classifier.classify(&frame).unwrap().weight.map(Weight::get))
+            frames.map(|frame| {
+                let Classified { weight, link_weight, .. } = classifier.classify(&frame).unwrap();
+                weight.zip(link_weight).map(|(weight, link_weight)| (weight.get(), link_weight.get()))
+            })
         };
         let rest = || Rule::of(Match::Other, ServiceId(0));
-        assert_eq!(weights(Granularity::Flow, vec![heavy.clone(), rest()]), [Some(5), None, Some(5), Some(1)]);
-        assert_eq!(weights(Granularity::Connection, vec![heavy.clone(), rest()]), [Some(5), None, None, Some(1)]);
-        assert_eq!(weights(Granularity::Service, vec![heavy, rest()]), [None; 4]);
-        assert_eq!(weights(Granularity::Flow, vec![rest()]), [None; 4]);
+        let (heavy_ones, one) = (Some((5, 2)), Some((1, 1)));
+        assert_eq!(given(Granularity::Flow, vec![heavy.clone(), rest()]), [heavy_ones, None, heavy_ones, one]);
+        assert_eq!(given(Granularity::Connection, vec![heavy.clone(), rest()]), [heavy_ones, None, None, one]);
+        assert_eq!(given(Granularity::Service, vec![heavy.clone(), rest()]), [None; 4]);
+        assert_eq!(given(Granularity::Flow, vec![rest()]), [None; 4]);
+        heavy.outcome.weight = Weight::ONE;
+        assert_eq!(given(Granularity::Flow, vec![heavy, rest()]), [Some((1, 2)), None, Some((1, 2)), one]);
     }
 
     #[test]

@@ -452,13 +452,16 @@ pub struct Outcome {
     pub chain: ChainId,
     /// The weight of their client, where clients are flows or connections: of the first packet's rule.
     pub weight: Weight,
+    /// Its weight at the link behind the cores, likewise.
+    pub link_weight: Weight,
 }
 
 impl Rule {
     /// The packets of a kind get this service; client and chain have its number.
     pub fn of(kind: Match, service: ServiceId) -> Self {
         let (client, chain) = (ClientId(u32::from(service.0)), ChainId(service.0));
-        Self { conditions: Conditions::of(kind), outcome: Outcome { service, client, chain, weight: Weight::ONE } }
+        let (weight, link_weight) = (Weight::ONE, Weight::ONE);
+        Self { conditions: Conditions::of(kind), outcome: Outcome { service, client, chain, weight, link_weight } }
     }
 }
 

@@ -24,7 +24,7 @@ pub trait Sink {
         self.write(frame)
     }
 
-    /// Hears that a frame of the source will not be written: it was dropped, or its service has consumed it.
+    /// Hears that a frame will not be written: it was dropped, or its service has consumed it.
     ///
     /// # Errors
     /// If that cannot be passed on to whoever waits for it.

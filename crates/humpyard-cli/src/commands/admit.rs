@@ -122,7 +122,7 @@ const LEGEND: &str = "\
 engines     what the flow takes of the engines of its node, cold packets as --cold says; it gets at least that under efq
 link        what its service makes of its rate
 at engines  the longest from coming in to being done, if the flow keeps to its rate and burst: burst, packet, misordering, machine
-in all      the same with the links on the way
+in all      the same with the links on the way; with --link, if that is shared as below, by the link weights (link-weight of rules)
 burst       what it may send at once, at its rate; packet: those that an engine had before (--in-flight), the longest of all flows
 misordering what estimates can be wrong by (equation 18, with --error); machine: what it takes at once (--taken)";
 
@@ -152,6 +152,9 @@ fn policy(admission: &Admission, node: &NodeUse) -> String {
     if !hand_over.is_zero() {
         options.push_str(&format!(" --hand-over {}ns", hand_over.as_nanos()));
     }
+    if let Some(link) = admission.link() {
+        options.push_str(&format!(" --link {link}"));
+    }
     format!("{options}, live with --in-flight {in_flight},")
 }
 
@@ -163,6 +166,7 @@ fn flows(admission: &Admission, networked: bool) -> Table {
         "engines",
         "link",
         "weight",
+        "link weight",
         "burst",
         "packet",
         "misordering",
@@ -192,10 +196,11 @@ fn row(flow: &FlowVerdict, networked: bool) -> Vec<String> {
     match (&flow.bound_ns, flow.weight) {
         (Some(bound), Some(weight)) => {
             row.push(weight.to_string());
+            row.push(flow.link_weight.map_or_else(String::new, |weight| weight.to_string()));
             let times = [bound.burst, bound.packet, bound.misordering, bound.machine, bound.engines, bound.total];
             row.extend(times.map(time));
         }
-        _ => row.extend([""; 6].map(str::to_owned).into_iter().chain(["refused".to_owned()])),
+        _ => row.extend([""; 7].map(str::to_owned).into_iter().chain(["refused".to_owned()])),
     }
     if networked {
         row.extend([flow.node.clone().unwrap_or_default(), flow.path.join(" ")]);

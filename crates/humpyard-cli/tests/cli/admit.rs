@@ -17,7 +17,8 @@ fn the_papers_flow_takes_a_quarter_of_an_engine() {
     let directory = directory();
     let at = directory.path();
     let said = good(at, &format!("{ROUTER} --cores 1 --link 20Mbit --flow name=video,{FLOW}"));
-    for part in ["video", "0.2425", "10.0 Mb/s", "6.40 ms", "242500", "50.0 %", "efq:total=1000000"] {
+    let link = "--link 20000000bit:queue=64,share=efq:total=1000000,clock=work";
+    for part in ["video", "0.2425", "10.0 Mb/s", "6.40 ms", "242500", "500000", "50.0 %", "efq:total=1000000", link] {
         assert!(said.out.contains(part), "{part}\n{}", said.out);
     }
     let one = words(at, &format!("{ROUTER} --cores 1 --speeds 0.1 --flow-order free --json --flow {FLOW}"));

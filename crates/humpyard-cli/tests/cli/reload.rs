@@ -71,6 +71,31 @@ fn policies_weights_and_workers_change_under_way() {
     assert_balanced(&document);
 }
 
+/// Clients that are withheld for the link are so from the policies that take over, too.
+#[test]
+fn a_link_stays_behind_the_policies_that_take_over() {
+    let directory = directory();
+    let link = "link = \"200Mbit:queue=4\"";
+    configure(directory.path(), "efq", 2, link);
+    let mut child = start(directory.path(), "run --config run.toml --quiet --json");
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    for (policy, workers) in [("drr", 3), ("hrw/wfq", 2), ("sfq", 0), ("efq", 2)] {
+        sleep(Duration::from_millis(200));
+        configure(directory.path(), policy, workers, link);
+        let said = reload(&child, &mut lines);
+        assert!(said.contains("is in force"), "{said}");
+    }
+    configure(directory.path(), "hrw", 2, link);
+    let said = reload(&child, &mut lines);
+    assert!(said.contains("name a sharing policy") && said.contains("goes on as it was"), "{said}");
+    sleep(Duration::from_millis(200));
+    let document = end(child);
+    assert_eq!((number(&document, "/reloads"), &document["packets"]["dropped_out"]), (4, &serde_json::json!({})));
+    assert!(number(&document, "/link/withheld") > 10, "{}", document["link"]);
+    assert_eq!((number(&document, "/link/held"), number(&document, "/link/sent")), (0, number(&document, "/link/in")));
+    assert_balanced(&document);
+}
+
 #[test]
 fn flows_keep_their_order_when_policies_that_keep_it_take_over() {
     let directory = directory();

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::LabError;
 use crate::costs::Costs;
+use crate::link::QUEUE;
 use bound::{Busy, bound};
 use route::{Route, Ways, best};
 
@@ -136,6 +137,12 @@ impl Admission {
         let most = self.charge_most.map_or(String::new(), |most| format!(",charge-most={most}"));
         format!("efq:total={},clock=work{most}", node.total_weight)
     }
+
+    /// The link behind a router, as [`parse_link`](crate::parse_link) reads it, on which they have what they reserved; none without.
+    pub fn link(&self) -> Option<String> {
+        let LinkUse { rate_bps, total_weight, queue, .. } = self.links.first()?;
+        Some(format!("{rate_bps:.0}bit:queue={},share=efq:total={},clock=work", (*queue)?, (*total_weight)?))
+    }
 }
 
 /// What is reserved at a node.
@@ -164,6 +171,11 @@ pub struct LinkUse {
     pub rate_bps: f64,
     /// How many of them are reserved.
     pub reserved_bps: f64,
+    /// The sum of weights at it, `total` of `efq`, in which those of flows make their shares; none in a network, where flows have
+    /// other shares of each link.
+    pub total_weight: Option<u64>,
+    /// Packets of a flow that keeps to its reservation that may wait there.
+    pub queue: Option<u32>,
 }
 
 /// What becomes of a flow.
@@ -180,6 +192,8 @@ pub struct FlowVerdict {
     pub link_bps: f64,
     /// Its weight in a sharing policy at its node; none if refused.
     pub weight: Option<u32>,
+    /// Its weight at the link behind; none if refused, without a link, and in a network.
+    pub link_weight: Option<u32>,
     /// Where it is processed.
     pub node: Option<String>,
     /// The nodes on its way.
@@ -188,6 +202,15 @@ pub struct FlowVerdict {
     pub bound_ns: Option<Bound>,
     /// Why it is refused, and what would fit.
     pub refusal: Option<Refusal>,
+}
+
+impl FlowVerdict {
+    /// Most of its packets that can be under way at once, if it is admitted: what it sends at once, and what comes in its bound.
+    fn most_under_way(&self) -> Option<f64> {
+        let Reservation { burst_bytes, length_bytes, .. } = self.reservation;
+        let comes = self.reservation.packets_per_second() * self.bound_ns?.total / 1e9;
+        Some(burst_bytes / length_bytes + comes + 1.0)
+    }
 }
 
 /// Why a flow is refused, and what would fit.
@@ -241,6 +264,8 @@ struct Need {
     engines: f64,
     /// Bits per second, before and after its service.
     rates: [f64; 2],
+    /// Bits per second after its service, of packets of whole bytes.
+    whole_bps: f64,
     /// Work of its mean packet on an engine of speed 1, in ns.
     packet_ns: f64,
     /// Length of that packet in bits, before and after.
@@ -266,20 +291,28 @@ impl Need {
         // A packet that was interrupted may be charged as much as any.
         let error_ns = charge_most.map_or(own, |most| (most - 1.0) * warm(flow.longest_bytes));
         let bits = |bytes: f64| [8.0 * bytes, 8.0 * bytes * expansion];
+        let rounding = if expansion.fract() == 0.0 { 0.0 } else { 8.0 * flow.packets_per_second() };
+        let [longest, made] = bits(flow.longest_bytes);
         Ok(Self {
             engines: flow.packets_per_second() * packet_ns / 1e9,
             rates: [flow.bandwidth_bps, flow.bandwidth_bps * expansion],
+            whole_bps: flow.bandwidth_bps * expansion + rounding,
             packet_ns,
             packet_bits: bits(flow.length_bytes),
             longest_ns: warm(flow.longest_bytes) + own,
             error_ns,
-            longest_bits: bits(flow.longest_bytes),
+            longest_bits: [longest, 8.0 * (made / 8.0 - ROUNDING).ceil()],
         })
     }
 
     /// The same flow with so many times its bandwidth.
     fn times(self, factor: f64) -> Self {
-        Self { engines: self.engines * factor, rates: self.rates.map(|rate| rate * factor), ..self }
+        Self {
+            engines: self.engines * factor,
+            rates: self.rates.map(|rate| rate * factor),
+            whole_bps: self.whole_bps * factor,
+            ..self
+        }
     }
 
     /// Bits per second on a link that is taken before, after, or both.
@@ -287,6 +320,11 @@ impl Need {
         let taken = |layer: usize| route.links[layer].contains(&link);
         (0..2).filter(|&layer| taken(layer)).map(|layer| self.rates[layer]).sum()
     }
+}
+
+/// The weight of this share.
+fn weight(share: f64) -> u32 {
+    (share * TOTAL_WEIGHT).ceil().max(1.0) as u32
 }
 
 /// Work of a packet of so many bytes, which need not be whole, on a warm engine, in ns.
@@ -451,6 +489,7 @@ impl<'a> Reserved<'a> {
             engines: need.engines,
             link_bps: need.rates[1],
             weight: None,
+            link_weight: None,
             node: None,
             path: Vec::new(),
             bound_ns: None,
@@ -462,7 +501,8 @@ impl<'a> Reserved<'a> {
                 let share = engines / self.limit(route.node);
                 FlowVerdict {
                     engines,
-                    weight: Some((share * TOTAL_WEIGHT).ceil().max(1.0) as u32),
+                    weight: Some(weight(share)),
+                    link_weight: self.options.network.link_behind().map(|link| weight(need.whole_bps / link.rate_bps)),
                     node: Some(self.node(route.node).name.clone()),
                     path: self.path(*from, route),
                     bound_ns: Some(bound(&Busy { flow, need, route }, all, self.options)),
@@ -492,12 +532,17 @@ impl<'a> Reserved<'a> {
         self.options.network.nodes.iter().enumerate().filter(|(_, node)| node.engines > 0).map(node).collect()
     }
 
-    /// What is reserved on links.
-    fn links(&self) -> Vec<LinkUse> {
+    /// What is reserved on links, of which one behind a router is shared by these flows.
+    fn links(&self, flows: &[FlowVerdict]) -> Vec<LinkUse> {
+        let is_behind = self.options.network.link_behind().is_some();
+        let total = flows.iter().filter_map(|flow| flow.link_weight).map(u64::from).sum::<u64>();
+        let waiting = flows.iter().filter_map(FlowVerdict::most_under_way).fold(f64::from(QUEUE), f64::max);
         let link = |(id, link): (usize, &Link)| LinkUse {
             name: self.options.network.link_name(id),
             rate_bps: link.rate_bps,
             reserved_bps: self.links[id],
+            total_weight: is_behind.then(|| total.max(TOTAL_WEIGHT as u64)),
+            queue: is_behind.then_some(waiting.ceil() as u32),
         };
         self.options.network.links.iter().enumerate().map(link).collect()
     }
@@ -539,7 +584,7 @@ pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
         machine: options.machine,
         charge_most,
         nodes: reserved.nodes(weight),
-        links: reserved.links(),
+        links: reserved.links(&flows),
         admitted,
         refused: flows.len() - admitted,
         flows,

@@ -119,6 +119,11 @@ impl Network {
         found.ok_or_else(|| unknown("node", name, self.nodes.iter().map(|node| node.name.as_str())))
     }
 
+    /// The link behind a router, if it has one.
+    pub fn link_behind(&self) -> Option<&Link> {
+        self.links.first().filter(|_| self.is_router)
+    }
+
     /// How people call a link.
     pub fn link_name(&self, link: usize) -> String {
         let Link { from, to, .. } = self.links[link];

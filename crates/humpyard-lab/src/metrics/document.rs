@@ -258,6 +258,7 @@ fn packets(snapshot: &humpyard_runtime::Snapshot) -> Packets {
     let mut dropped_out: BTreeMap<String, u64> =
         services::DropReason::ALL.iter().map(|reason| (reason.name().to_owned(), 0)).collect();
     dropped_out.extend(out.dropped().map(|(reason, count)| (reason.name().to_owned(), count)));
+    dropped_out.extend(out.dropped_at_link().map(|(reason, count)| (reason.name().to_owned(), count)));
     Packets {
         arrived: account.arrived,
         processed: account.processed,

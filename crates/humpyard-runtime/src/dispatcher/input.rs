@@ -4,9 +4,10 @@ use core::sync::atomic::Ordering;
 use std::time::Instant;
 
 use humpyard_core::frame::Frame;
+use humpyard_core::id::{ClientId, FlowId};
 use humpyard_core::mechanism::Arrival;
 use humpyard_core::policy::{Allocate, Share, Steer};
-use humpyard_core::unit::Time;
+use humpyard_core::unit::{Time, Weight};
 use humpyard_traffic::source::Polled;
 
 use super::{BATCH, Dispatcher, Held, PROGRESS_EVERY, SLEEP_MAX, TIMED_EVERY, ns};
@@ -70,7 +71,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 
     /// Whether the next frame has to wait until there is room.
     pub(super) fn must_wait(&self) -> bool {
-        self.live.overload == Overload::Wait && self.live.measured.scheduler().is_full()
+        self.live.overload == Overload::Wait && (self.live.measured.scheduler().is_full() || self.link_must_wait())
     }
 
     /// Reads the next frame and gives it with its arrival; none when there is none now, or no more.
@@ -115,30 +116,47 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.interrupted || self.live.longest.is_some_and(|longest| now.since(self.begin).as_ns() >= ns(longest))
     }
 
-    fn arrive(&mut self, now: Time, arrival: Time, mut frame: Frame) -> Result<(), RunError> {
-        let measured = &mut self.live.measured;
-        while let Some(expired) = self.live.classifier.next_expired(frame.time) {
-            measured.on_flow_end(now, expired.flow);
-            if let Some(client) = expired.client {
-                measured.on_client_end(now, client);
+    /// A flow is over, or a client is gone.
+    fn end(&mut self, now: Time, flow: Option<FlowId>, client: Option<ClientId>) {
+        if let Some(flow) = flow {
+            self.live.measured.on_flow_end(now, flow);
+            if let Some(link) = &mut self.live.link {
+                link.on_flow_end(now, flow);
             }
         }
+        if let Some(client) = client {
+            self.live.measured.on_client_end(now, client);
+            if let Some(link) = &mut self.live.link {
+                link.on_client_end(now, client);
+            }
+        }
+    }
+
+    /// A client has another weight at the link, if there is one.
+    pub(super) fn set_link_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
+        if let Some(link) = &mut self.live.link {
+            link.set_weight(now, client, weight);
+        }
+    }
+
+    fn arrive(&mut self, now: Time, arrival: Time, mut frame: Frame) -> Result<(), RunError> {
+        while let Some(expired) = self.live.classifier.next_expired(frame.time) {
+            self.end(now, Some(expired.flow), expired.client);
+        }
         let classified = self.live.classifier.classify(&frame)?;
-        if let Some(flow) = classified.ended_flow {
-            measured.on_flow_end(now, flow);
-        }
-        if let Some(client) = classified.ended_client {
-            measured.on_client_end(now, client);
-        }
+        self.end(now, classified.ended_flow, classified.ended_client);
         if let Some(weight) = classified.weight {
-            measured.set_weight(now, classified.packet.client, weight);
+            self.live.measured.set_weight(now, classified.packet.client, weight);
+        }
+        if let Some(weight) = classified.link_weight {
+            self.set_link_weight(now, classified.packet.client, weight);
         }
         frame.mark = classified.fwmark;
         let mut packet = classified.packet;
         packet.arrival = arrival;
         packet.estimate = self.crew.work(&packet).unwrap_or(0);
         let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
-        let answer = measured.on_arrival(now, packet);
+        let answer = self.live.measured.on_arrival(now, packet);
         self.record(timed);
         self.arrivals += 1;
         if let Some(watched) = &mut self.live.watched {

@@ -1,6 +1,7 @@
 //! The dispatcher: reads, classifies, asks the mechanism, hands out, takes back, writes.
 
 mod input;
+mod link;
 mod output;
 mod takeover;
 mod telling;
@@ -14,6 +15,7 @@ use std::time::Instant;
 
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, IdVec, Slot};
+use humpyard_core::link::OutputLink;
 use humpyard_core::measure::{Histogram, Measured};
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::storage::IdSet;
@@ -100,6 +102,7 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         // One more, for a packet that is pushed out by another that has its slot already.
         held: IdVec::from_fn(live.packets + 1, |_| Held::default()),
         waiting_out: Vec::new(),
+        on_link: IdVec::from_fn(live.link.as_ref().map_or(0, OutputLink::slots), |_| Frame::default()),
         made: IdVec::from_fn(live.workers.max(1), |_| Vec::new()),
         swap_pause_max: Duration::ZERO,
         swaps: 0,
@@ -112,7 +115,7 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         reading: true,
         over: false,
         skipped: 0,
-        out: OutAccount::default(),
+        out: OutAccount::new(live.link.is_some()),
         panic: None,
         damage: None,
         interrupted: false,
@@ -169,6 +172,7 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         clock_jumps: live.input.jumps(),
         measured: live.measured,
         out,
+        link: live.link.as_ref().map(OutputLink::outcome),
         skipped,
         unaccounted: None,
         received,
@@ -226,6 +230,8 @@ struct Dispatcher<'a, S, Q, A> {
     held: IdVec<Slot, Held>,
     /// The frames of packets that wait at the exit, by place.
     waiting_out: Vec<Frame>,
+    /// The frames of packets at the link.
+    on_link: IdVec<Slot, Frame>,
     /// What services made of the packet that each core is about to hand over: it goes out behind that.
     made: IdVec<CoreId, Vec<Frame>>,
     /// The longest that all stood still while a policy took over.
@@ -262,12 +268,15 @@ struct Dispatcher<'a, S, Q, A> {
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
-    /// What happens at one instant happens in this order: what cores have done, timeouts, arrivals, questions of cores.
+    /// What happens at one instant happens in this order: what has left the link, what cores have done, timeouts, arrivals, what
+    /// the link sends next, questions of cores.
     fn work(&mut self) -> Result<(), RunError> {
         loop {
+            let sent = self.finish_sending()?;
             let completed = self.take_back()?;
             let timed_out = self.keep_time()?;
             let arrived = self.take_in()?;
+            self.feed_link(self.now.read());
             // What would go on otherwise waits until nothing is in service.
             let replaces = self.replacements.is_waiting();
             let dispatched = if replaces { self.replace()? } else { self.hand_out() };
@@ -278,7 +287,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             if !self.reading && self.live.measured.account().held + self.out.held == 0 {
                 return Ok(());
             }
-            if completed || timed_out || dispatched {
+            if sent || completed || timed_out || dispatched {
                 self.patience.reset();
             } else if arrived {
                 // Every core has what it can have. A worker that shares this processor must get it, or it gets nothing done.

@@ -29,9 +29,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn settle(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
         match done {
             Done::Served { slot, frame, verdict, mark, span } => {
-                self.on_served(now, core, slot, frame, verdict, mark, span)?;
+                let packet = self.on_served(now, core, slot, frame, verdict, mark, span)?;
                 if !self.made[core].is_empty() {
-                    self.send_made(core)?;
+                    self.send_made(now, core, &packet)?;
                 }
             }
             Done::Panicked(panicked) => {
@@ -55,13 +55,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn on_mark(&mut self, now: Time, packet: &Packet, mark: Mark) {
         if let Some(weight) = self.live.classifier.mark(packet, mark.service, mark.weight) {
             self.live.measured.set_weight(now, packet.client, weight);
+            self.set_link_weight(now, packet.client, weight);
         }
         if let Some(fwmark) = mark.fwmark {
             self.live.classifier.set_fwmark(packet, fwmark);
         }
     }
 
-    /// A packet was served: it goes on, out, to wait for earlier ones of its flow, or it ends here.
+    /// A packet was served: it goes on, out, to wait for earlier ones of its flow, or it ends here. Gives the packet.
     #[expect(clippy::too_many_arguments, reason = "they are what a worker gives back")]
     fn on_served(
         &mut self,
@@ -72,13 +73,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         verdict: Verdict,
         mark: Option<Mark>,
         span: Span,
-    ) -> Result<(), RunError> {
+    ) -> Result<Packet, RunError> {
         let measured = &mut self.live.measured;
         if verdict != Verdict::Forward {
             let completed = measured.on_end(now, core, slot, span.finished, span.busy);
             self.live.classifier.release(&completed.packet);
             self.out.on_verdict(verdict);
-            return self.discard(frame);
+            self.discard(frame)?;
+            return Ok(completed.packet);
         }
         let completed = measured.on_completion(now, core, slot, span.finished, span.busy);
         if let Some(mark) = mark {
@@ -87,33 +89,34 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
         if completed.onward.is_some() {
             self.held[slot].frame = frame;
-            return Ok(());
+            return Ok(completed.packet);
         }
+        self.out.on_verdict(verdict);
         if let Some(place) = completed.exit {
-            self.out.on_wait();
             if self.waiting_out.len() <= place.index() {
                 self.waiting_out.resize_with(place.index() + 1, Frame::default);
             }
             self.waiting_out[place.index()] = frame;
-            return Ok(());
+        } else {
+            self.leave(now, &completed.packet, frame)?;
         }
-        self.live.classifier.release(&completed.packet);
-        self.out.on_verdict(verdict);
-        self.send(frame)
+        Ok(completed.packet)
     }
 
-    /// Sends what services made of a packet that was just handed over.
-    fn send_made(&mut self, core: CoreId) -> Result<(), RunError> {
+    /// Sends what services made of this packet, which was just handed over.
+    fn send_made(&mut self, now: Time, core: CoreId, packet: &Packet) -> Result<(), RunError> {
         let mut made = mem::take(&mut self.made[core]);
         for frame in made.drain(..) {
             self.out.on_generated();
-            self.send(frame)?;
+            self.leave_made(now, packet, frame)?;
         }
         self.made[core] = made;
         Ok(())
     }
 
-    fn send(&mut self, mut frame: Frame) -> Result<(), RunError> {
+    /// A frame that was held goes out.
+    pub(super) fn send(&mut self, mut frame: Frame) -> Result<(), RunError> {
+        self.out.on_exit();
         self.live.sink.take(&mut frame)?;
         self.spare.push(frame);
         Ok(())
@@ -134,10 +137,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.discard(frame)?;
         }
         while let Some(exit) = self.live.measured.next_exit(now) {
-            self.live.classifier.release(&exit.packet);
-            self.out.on_exit();
             let frame = mem::take(&mut self.waiting_out[exit.place.index()]);
-            self.send(frame)?;
+            self.leave(now, &exit.packet, frame)?;
         }
         self.begin_switches(now);
         Ok(())

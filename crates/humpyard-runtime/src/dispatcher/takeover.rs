@@ -39,11 +39,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             return Ok(false);
         }
         let Some((replacement, since)) = self.replacements.take() else { return Ok(false) };
-        let Replacement { policy, scheduler, weights, workers, topology, seats, retired } = replacement;
+        let Replacement { policy, scheduler, weights, link_weights, workers, topology, seats, retired } = replacement;
         let now = self.now.read();
         let in_flight = self.live.measured.scheduler().in_flight();
         self.crew.forget_switches();
         let before = self.live.measured.replace(now, scheduler, topology.as_ref()).map_err(RunError::Swap)?;
+        if let Some(link) = &self.live.link {
+            link.withhold_anew(now, self.live.measured.scheduler_mut());
+        }
         // Where nobody takes it, its memory is given back here.
         let _ = retired.send(before);
         // The rings of the workers have room for so many packets as may be in flight.
@@ -52,6 +55,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
         for (client, weight) in weights {
             self.live.measured.set_weight(now, client, weight);
+        }
+        for (client, weight) in link_weights {
+            self.set_link_weight(now, client, weight);
         }
         self.follow_up(now)?;
         self.replacements.made += 1;

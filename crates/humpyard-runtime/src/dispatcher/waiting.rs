@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use humpyard_core::link::OutputLink;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::Time;
 
@@ -50,6 +51,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let arrival = self.next.as_ref().map(|&(arrival, _)| arrival).filter(|_| !self.must_wait());
         let end = self.live.longest.filter(|_| self.reading).map(|longest| self.begin + Time::from_ns(ns(longest)));
         let swap = self.live.swaps.first().map(|swap| self.begin + swap.at);
-        [arrival, end, swap, self.crew.next_time(), self.live.measured.next_timeout()].into_iter().flatten().min()
+        let sent = self.live.link.as_ref().and_then(OutputLink::next_event);
+        [arrival, end, swap, sent, self.crew.next_time(), self.live.measured.next_timeout()].into_iter().flatten().min()
     }
 }

@@ -290,6 +290,7 @@ fn dispatch<S: Steer, Q: Share, A: Allocate>(
         classifier: one.classifier,
         input: Input::dealt(with.inlet),
         sink: with.sink,
+        link: None,
         quarantine: with.quarantine,
         overload: with.overload,
         clock: Clock::Real,
@@ -477,6 +478,7 @@ fn sum_up<S: Steer, Q: Share, A: Allocate>(
     let mut sum = Outcome {
         measured: Vec::new(),
         out: OutAccount::default(),
+        link: None,
         skipped: 0,
         unaccounted: None,
         received,

@@ -3,6 +3,7 @@
 mod accounts;
 mod delay;
 mod ends;
+mod link;
 mod marks;
 mod order;
 mod panics;

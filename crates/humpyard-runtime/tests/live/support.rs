@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
+use humpyard_core::link::{LinkSetup, OutputLink};
 use humpyard_core::measure::{Measured, Measurements};
 use humpyard_core::mechanism::{Account, Limits, Options};
 use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::random::Seed;
-use humpyard_core::unit::{Time, WorkUnit};
+use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::{
@@ -48,6 +49,10 @@ pub(crate) struct Run<'a> {
     pub(crate) pace: Option<Pace>,
     pub(crate) overload: Overload,
     pub(crate) longest: Option<Duration>,
+    /// The weights of the first clients.
+    pub(crate) weights: &'a [u32],
+    /// Behind the cores: bits per second, shared by `wf2q+`, and how many packets of a client may wait there.
+    pub(crate) link: Option<(u64, Option<u32>)>,
 }
 
 impl Default for Run<'_> {
@@ -66,6 +71,8 @@ impl Default for Run<'_> {
             pace: None,
             overload: Overload::Wait,
             longest: None,
+            weights: &[],
+            link: None,
         }
     }
 }
@@ -139,6 +146,7 @@ impl Run<'_> {
         watched: Option<Watched>,
     ) -> Result<Outcome, RunError> {
         let (measured, classifier) = self.mechanism(self.workers.max(1), self.packets)?;
+        let link = self.output_link(classifier.clients_max());
         run(Live {
             measured,
             packets: self.packets,
@@ -149,6 +157,7 @@ impl Run<'_> {
             classifier,
             input: Input::new(source, self.pace.map(Pacer::new)),
             sink,
+            link,
             quarantine,
             overload: self.overload,
             clock: Clock::Real,
@@ -205,6 +214,34 @@ impl Run<'_> {
         [first].into_iter().chain(self.second.map(|make| make())).collect()
     }
 
+    fn weights(&self) -> Vec<Weight> {
+        self.weights.iter().filter_map(|&weight| Weight::new(weight)).collect()
+    }
+
+    /// The link behind the cores, if there is one, with twice the room of those.
+    fn output_link(&self, clients: usize) -> Option<OutputLink<AnySteer, AnyShare, AnyAllocate>> {
+        let (rate_bps, withhold_above) = self.link?;
+        let (weights, services) = (self.weights(), [ServiceSetup::ONLY; 2]);
+        let services = &services[..1 + usize::from(self.second.is_some())];
+        let setup = Setup {
+            cores: 1,
+            flows: self.flows,
+            clients,
+            packets: 2 * self.packets,
+            unit: WorkUnit::Bytes,
+            longest: 2000,
+            weights: &weights,
+            estimates: &vec![LinearCost::BYTES; services.len()],
+            services,
+            ..Setup::default()
+        };
+        let share: PolicySpec = "wf2q+".parse().expect("a registered policy");
+        let scheduler = share.build(&setup, Options::default()).expect("a valid set-up");
+        let measured = Measured::new(scheduler, Measurements::new(&setup));
+        let link = LinkSetup { rate_bps, expansions: Vec::new(), chains: Vec::new(), withhold_above };
+        Some(OutputLink::new(link, measured, &setup))
+    }
+
     /// The mechanism of so many cores and packets, and its classifier.
     fn mechanism(&self, cores: usize, packets: usize) -> Result<(AnyMeasured, Classifier), RunError> {
         let classifier = Classifier::new(ClassifierConfig { flows: self.flows, ..ClassifierConfig::default() })?;
@@ -226,6 +263,8 @@ impl Run<'_> {
             services,
             ..Setup::default()
         };
+        let weights = self.weights();
+        let setup = Setup { weights: &weights, ..setup };
         let options = Options { limits: self.limits, ..Options::default() };
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
         let scheduler = policy.build(&setup, options).expect("a valid set-up").with_in_flight(self.in_flight);
@@ -267,6 +306,13 @@ pub(crate) fn assert_balanced(outcome: &Outcome) {
     let (account, out): (&Account, &OutAccount) = (outcome.measured.account(), &outcome.out);
     assert!(account.balances() && out.balances(), "{account:?} {out:?}");
     assert_eq!((account.processed, account.held, out.held), (out.processed, 0, 0), "{account:?} {out:?}");
+    if let Some(link) = &outcome.link {
+        assert!(link.account.balances() && link.account.held == 0, "{:?}", link.account);
+        assert_eq!(link.account.processed, out.forwarded, "{out:?}");
+        for (reason, count) in out.dropped_at_link() {
+            assert_eq!(count, link.account.dropped(reason), "{out:?}");
+        }
+    }
     let summary = outcome.measured.summary();
     assert_eq!(summary.cores_detail.iter().map(|core| core.packets).sum::<u64>(), account.processed);
     assert_eq!(summary.services.iter().map(|service| service.packets).sum::<u64>(), account.processed);

@@ -4,10 +4,10 @@ use core::sync::atomic::AtomicBool;
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
+use humpyard_core::link::LinkOutcome;
 use humpyard_core::measure::ServiceSummary;
 use humpyard_core::mechanism::Limits;
 use humpyard_core::unit::Time;
-use humpyard_sim::LinkOutcome;
 use humpyard_traffic::{Match, Source, TrafficError};
 
 use crate::support::{Link, Outcome, Service, Sim};

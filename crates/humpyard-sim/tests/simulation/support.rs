@@ -6,6 +6,7 @@ use std::io::Cursor;
 use humpyard_core::cost::{CostModel, LinearCost, MovePenalties};
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{Id, ServiceId};
+use humpyard_core::link::{LinkSetup, OutputLink};
 use humpyard_core::measure::{Measured, Measurements};
 use humpyard_core::mechanism::{FlowOrder, Limits, Options};
 use humpyard_core::policy::{ServiceSetup, Setup, Topology};
@@ -13,7 +14,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_sim::{LinkSetup, OutputLink, Simulation, simulate};
+use humpyard_sim::{Simulation, simulate};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::{CaptureReader, Classifier, ClassifierConfig, Match, Rule, Source, open};
 

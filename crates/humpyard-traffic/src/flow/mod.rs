@@ -285,6 +285,12 @@ impl FlowTable {
         }
     }
 
+    /// Takes one more hold on a flow that is known: one whose packet was classified, with no other classified since it was released.
+    #[inline]
+    pub(crate) fn hold_again(&mut self, flow: FlowId) {
+        self.hold(flow.0);
+    }
+
     /// Gives back one hold on a flow.
     ///
     /// # Panics
@@ -441,6 +447,7 @@ impl FlowTable {
         self.index.remove(hash, at);
     }
 
+    /// Takes one more hold on the flow at this place.
     #[inline]
     fn hold(&mut self, at: u32) {
         if self.flows[at as usize].newer == HELD {

@@ -3,11 +3,13 @@
 use core::sync::atomic::AtomicBool;
 
 use humpyard_core::cost::{CostModel, LinearCost};
-use humpyard_core::measure::ServiceSummary;
+use humpyard_core::measure::{Delay, ServiceSummary};
 use humpyard_core::mechanism::FlowOrder;
 use humpyard_core::name::Named;
 use humpyard_core::random::Seed;
 use humpyard_sim::{Disturbance, Interrupted, Interruptions, Simulation, Work, simulate_with};
+
+use tempfile::TempDir;
 
 use super::super::{About, Column, Experiment, Row, Scale, Table, Verdict};
 use super::traffic::{Sender, write};
@@ -17,6 +19,7 @@ use crate::admit::{Admission, AdmitOptions, FlowVerdict, Machine, Network, Reser
 use crate::config::{Host, RunConfig, ServiceChoice};
 use crate::costs::{CalibratedService, CostFile, Costs};
 use crate::figures::counted;
+use crate::link::{link, parse_link};
 use crate::parts;
 use crate::plot::Svg;
 use crate::run::Control;
@@ -57,13 +60,13 @@ fn costs() -> Costs {
 }
 
 /// Who is admitted, on this machine.
-fn decide(place: Place, machine: Machine, seed: Seed) -> Result<Admission, LabError> {
+fn decide(place: Place, machine: Machine, link_bps: Option<f64>, seed: Seed) -> Result<Admission, LabError> {
     let flows = ask(place, seed);
     let flow_order = order(machine);
     admit(&AdmitOptions {
         machine,
         flow_order,
-        ..AdmitOptions::new(flows, Network::router(place.cores, &[], None), costs())
+        ..AdmitOptions::new(flows, Network::router(place.cores, &[], link_bps), costs())
     })
 }
 
@@ -121,6 +124,7 @@ fn taken(flows: &[(Sender, FlowVerdict)], estimates: &Costs) -> Vec<LinearCost> 
 fn config(
     place: Place,
     policy: &str,
+    link: Option<&str>,
     input: &str,
     admission: &Admission,
     flows: &[(Sender, FlowVerdict)],
@@ -134,14 +138,16 @@ fn config(
     config.hand_over = Some(admission.machine.hand_over);
     config.flow_order = Some(order(admission.machine));
     config.buffer = 1 << 16;
-    config.flows = 1 << 17;
+    config.flows = 1 << 18;
     config.limits.client = CLIENT_LIMIT;
+    config.link = link.map(parse_link).transpose()?;
     config.services.clear();
     for (sender, verdict) in flows {
         let (name, weight) = (&sender.flow.name, verdict.weight.unwrap_or(1));
+        let at_link = verdict.link_weight.map_or(String::new(), |weight| format!(",link-weight={weight}"));
         for (port, kind) in (sender.port..).zip(KINDS) {
             let service = service(name, kind);
-            let rule = format!("protocol=udp,port={port},service={service},client={name},weight={weight}");
+            let rule = format!("protocol=udp,port={port},service={service},client={name},weight={weight}{at_link}");
             config.rules.push(rule.parse()?);
             let work = Named { name: service.clone(), parameters: Vec::new() };
             config.services.push(ServiceChoice { name: service, matches: None, work });
@@ -151,7 +157,7 @@ fn config(
     Ok(config)
 }
 
-/// The figures of each service, on cores that are interrupted so.
+/// The figures of each service, those of delay to the end of a link if there is one, on cores that are interrupted so.
 fn simulate(
     config: &RunConfig,
     flows: &[(Sender, FlowVerdict)],
@@ -169,7 +175,7 @@ fn simulate(
         let work = Work { interrupted: Some(interrupted), ..parts::work(config)? };
         let run = Simulation {
             measured,
-            link: None,
+            link: link(config, setup, options)?.map(|(link, _)| link),
             cores: config.cores,
             costs: CostModel::new(setup, taken(flows, &config.costs).into_iter().collect(), &[]),
             swaps: Vec::new(),
@@ -180,7 +186,13 @@ fn simulate(
             progress: control.progress,
         };
         let outcome = simulate_with(run, work)?;
-        Ok(outcome.measured.summary().services)
+        let mut services = outcome.measured.summary().services;
+        let in_all = outcome.link.iter().flat_map(|link| &link.in_all_of);
+        for (service, delay) in services.iter_mut().zip(in_all) {
+            (service.packets, service.delay_ns) = (delay.count(), Delay::of(delay));
+            service.delay_counts = delay.counts();
+        }
+        Ok(services)
     })
 }
 
@@ -194,6 +206,29 @@ fn came(kinds: &[ServiceSummary], bound_ns: f64) -> Came {
     }
 }
 
+/// A capture that is gone when this is.
+struct Input {
+    _directory: TempDir,
+    path: String,
+}
+
+impl Input {
+    fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+/// The flows that are admitted, and what they send within so long.
+fn sent(admission: &Admission, duration_ns: f64, seed: Seed) -> Result<(Vec<(Sender, FlowVerdict)>, Input), LabError> {
+    let flows = senders(admission, KINDS.len() as u16);
+    let directory =
+        tempfile::tempdir().map_err(|error| LabError::option(format!("no place for a capture: {error}")))?;
+    let path = directory.path().join("flows.pcapng").to_string_lossy().into_owned();
+    let all: Vec<Sender> = flows.iter().map(|(sender, _)| sender.clone()).collect();
+    write(&path, &all, duration_ns, seed)?;
+    Ok((flows, Input { _directory: directory, path }))
+}
+
 /// A run of each of these policies on the same packets, on this machine, which is interrupted so.
 fn rows(
     place: Place,
@@ -202,17 +237,12 @@ fn rows(
     duration_ns: f64,
     seed: Seed,
 ) -> Result<Vec<Row>, LabError> {
-    let admission = decide(place, machine, seed)?;
-    let flows = senders(&admission, KINDS.len() as u16);
-    let directory =
-        tempfile::tempdir().map_err(|error| LabError::option(format!("no place for a capture: {error}")))?;
-    let path = directory.path().join("flows.pcapng");
-    let path = path.to_string_lossy();
-    let all: Vec<Sender> = flows.iter().map(|(sender, _)| sender.clone()).collect();
-    write(&path, &all, duration_ns, seed)?;
+    let admission = decide(place, machine, None, seed)?;
+    let (flows, input) = sent(&admission, duration_ns, seed)?;
     let mut rows = Vec::new();
     for policy in policies {
-        let services = simulate(&config(place, policy, &path, &admission, &flows)?, &flows, interruptions)?;
+        let services =
+            simulate(&config(place, policy, None, input.path(), &admission, &flows)?, &flows, interruptions)?;
         for (flow, kinds) in flows.iter().zip(services.chunks(KINDS.len())) {
             rows.push(row(place, policy, flow, came(kinds, super::bound_ns(&flow.1))));
         }
@@ -300,6 +330,61 @@ mod tests {
         }
     }
 
+    /// Behind the cores a link that flows have reserved to the last few of its bits, while others send three times what they have:
+    /// packets beyond the bound with the link in it, packets in all, and the most of a bound used.
+    fn behind_a_link(
+        (place, seed): (Place, Seed),
+        weighs: bool,
+        link: impl Fn(&Admission) -> String,
+    ) -> (u64, u64, f64) {
+        let decided = |link_bps| decide(place, Machine::IDEAL, link_bps, seed).unwrap();
+        let mut admission = decided(Some(1e12));
+        let mut rate = 0.7 * admission.links[0].reserved_bps;
+        // Engines for more flows than the link has room for, and of the link no more left than what rounding up to whole bytes takes.
+        let part = |admission: &Admission| admission.links[0].reserved_bps / admission.links[0].rate_bps;
+        while !(0.98..0.995).contains(&part(&admission)) {
+            admission = decided(Some(rate));
+            rate = 1.01 * admission.links[0].reserved_bps;
+        }
+        assert_eq!(admission.links[0].total_weight, Some(1_000_000), "{place:?}");
+        if !weighs {
+            admission.flows.iter_mut().for_each(|flow| flow.link_weight = None);
+        }
+        let (flows, input) = sent(&admission, 2e8, seed).unwrap();
+        let config = config(place, "efq", Some(&link(&admission)), input.path(), &admission, &flows).unwrap();
+        let services = simulate(&config, &flows, &Interruptions::default()).unwrap();
+        let (mut beyond, mut packets, mut most) = (0, 0, 0.0);
+        for ((_, verdict), kinds) in
+            flows.iter().zip(services.chunks(KINDS.len())).filter(|((sender, _), _)| sender.keeps)
+        {
+            let bound = verdict.bound_ns.unwrap().total;
+            let came = came(kinds, bound);
+            beyond += came.beyond;
+            packets += came.packets;
+            most = f64::max(most, came.max_ns as f64 / bound);
+        }
+        (beyond, packets, most)
+    }
+
+    /// With the link that admission prints no packet takes longer than it says, through cores and link. Some do in order of arrival there,
+    /// and where clients have the weights of the cores, whose packets are work and not bytes.
+    #[test]
+    fn bounds_hold_behind_a_link() {
+        let printed = |admission: &Admission| admission.link().expect("there is a link");
+        let in_order = |admission: &Admission| format!("{:.0}bit:queue=64,share=fcfs", admission.links[0].rate_bps);
+        let (mut out_of_luck, mut misweighed) = (0, 0);
+        for (cores, draw) in CORES.into_iter().flat_map(|cores| (1..=3).map(move |draw| (cores, draw))) {
+            let at = (Place { cores, draw }, Seed(draw as u64));
+            let (beyond, packets, most) = behind_a_link(at, true, printed);
+            assert!(beyond == 0 && packets > 500, "{at:?}: {beyond} of {packets} beyond, {most} of a bound");
+            assert!(most > 0.2, "{at:?}: {most} of a bound is used, so the bound says nothing");
+            out_of_luck += u64::from(behind_a_link(at, true, in_order).0 > 0);
+            misweighed += u64::from(behind_a_link(at, false, printed).0 > 0);
+        }
+        assert!(out_of_luck >= 6, "they would keep it anyway: {out_of_luck}");
+        assert!(misweighed >= 6, "nobody needs weights for the link: {misweighed}");
+    }
+
     /// A machine that takes 20 ms after at least 380 of them, which is 5 % of any time and no more than 20 ms beside; where handing over
     /// takes long, and several packets are handed over at once. The bound knows of all that, and holds.
     #[test]
@@ -321,7 +406,7 @@ mod tests {
             assert!(beyond == 0.0 && packets > 2e3, "{cores} x {in_flight}: {beyond} of {packets}, {most} of a bound");
             // With several packets in flight it is not tight.
             assert!(in_flight > 1 || most > 0.2, "{cores} x {in_flight}: {most} of a bound is used: it says nothing");
-            let ideal = decide(place, Machine::IDEAL, Seed(7)).unwrap();
+            let ideal = decide(place, Machine::IDEAL, None, Seed(7)).unwrap();
             let delay = |name: &str| keeping(&data, "efq").find(|row| row.text("flow") == name);
             for flow in ideal.flows.iter().filter(|flow| flow.admitted) {
                 let Some(row) = delay(&flow.reservation.name) else { continue };

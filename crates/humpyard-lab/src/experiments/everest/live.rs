@@ -290,6 +290,7 @@ fn run(policy: &str, draw: usize, length: Duration, seed: Seed) -> Result<Vec<Ro
             longest: None,
             input: Input::new(source, pacer),
             sink: Box::new(NullSink::default()),
+            link: None,
             quarantine: None,
             classifier,
             stop: control.stop,

@@ -9,14 +9,17 @@
 //!
 //! **Source.** The EFQ and LAP paper, section 4.1: of its two cases in which a flow does not get what it reserved, this is the second.
 //!
-//! [`Scheduler::withhold`]: humpyard_core::mechanism::Scheduler::withhold
+//! **Time.** A packet leaves when it has left by the rate, and the next one begins then, however late the driver asks: a driver on
+//! a clock that does not wait for it sends no less than one in virtual time, if no more evenly than it asks.
 
-use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId, Slot};
-use humpyard_core::measure::{Histogram, Measured, Summary};
-use humpyard_core::mechanism::{Account, Arrival, Scheduler};
-use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Allocate, Setup, Share, Steer};
-use humpyard_core::unit::{Time, Weight};
+use alloc::vec::Vec;
+
+use crate::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId, Slot};
+use crate::measure::{Histogram, Measured, Summary};
+use crate::mechanism::{Account, Arrival, Dropped, Scheduler};
+use crate::packet::Packet;
+use crate::policy::{Allocate, Setup, Share, Steer};
+use crate::unit::{Time, Weight};
 
 /// The transmitter, which is the only core of the link's mechanism.
 const TRANSMITTER: CoreId = CoreId(0);
@@ -48,13 +51,16 @@ pub struct OutputLink<S, Q, A> {
     measured: Measured<S, Q, A>,
     link: LinkSetup,
     sending: Option<Sending>,
+    /// When the next packet begins that is sent: when the one before had left, or when it came, if nothing waited.
+    free: Time,
     /// What the last transmission took less than a whole ns more, in parts of a ns over the rate.
     owed: u64,
     waiting: IdVec<ClientId, u32>,
     withheld: IdVec<ClientId, bool>,
     /// When the packet in each slot had come in, before it was processed.
     entered: IdVec<Slot, Time>,
-    in_all: Histogram,
+    /// By service, from coming in to having left.
+    in_all: IdVec<ServiceId, Histogram>,
     waiting_max: u32,
     withheld_times: u64,
 }
@@ -68,6 +74,8 @@ pub struct LinkOutcome {
     pub summary: Summary,
     /// From coming in to having left.
     pub in_all: Histogram,
+    /// The same by service, the last of its chain.
+    pub in_all_of: IdVec<ServiceId, Histogram>,
     /// Most packets of one client that waited.
     pub waiting_max: u32,
     /// How often a client was withheld from the cores.
@@ -86,11 +94,12 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
             measured,
             link,
             sending: None,
+            free: Time::ZERO,
             owed: 0,
             waiting: IdVec::from_fn(setup.clients, |_| 0),
             withheld: IdVec::from_fn(setup.clients, |_| false),
             entered: IdVec::from_fn(setup.packets + 1, |_| Time::ZERO),
-            in_all: Histogram::new(),
+            in_all: IdVec::from_fn(setup.services.len(), |_| Histogram::new()),
             waiting_max: 0,
             withheld_times: 0,
         }
@@ -98,30 +107,42 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
 
     /// What came of it.
     pub fn outcome(&self) -> LinkOutcome {
+        let mut in_all = Histogram::new();
+        self.in_all.iter().for_each(|one| in_all.add(one));
         LinkOutcome {
             account: *self.measured.account(),
             summary: self.measured.summary(),
-            in_all: self.in_all.clone(),
+            in_all,
+            in_all_of: self.in_all.clone(),
             waiting_max: self.waiting_max,
             withheld: self.withheld_times,
         }
     }
 
     /// Packets that wait or are being sent.
-    pub(crate) fn held(&self) -> u64 {
+    pub fn held(&self) -> u64 {
         self.measured.account().held
     }
 
+    /// Places of packets, as many as there can be: slots are below that.
+    pub fn slots(&self) -> usize {
+        self.entered.len()
+    }
+
     /// When the packet that is being sent has left.
-    pub(crate) fn next_event(&self) -> Option<Time> {
+    pub fn next_event(&self) -> Option<Time> {
         self.sending.map(|sending| sending.until)
     }
 
-    /// A packet is done at the cores, and comes to the link. Whoever has too many here is withheld from `cores`. False if it is
-    /// dropped, for there is no room.
-    pub(crate) fn on_processed(&mut self, now: Time, processed: &Packet, cores: &mut Scheduler<S, Q, A>) -> bool {
+    /// A packet is done at the cores, and comes to the link. Whoever has too many here is withheld from `cores`. It may be dropped, if
+    /// there is no room, or have others dropped: [`Self::next_dropped`] has these.
+    pub fn on_processed(&mut self, now: Time, processed: &Packet, cores: &mut Scheduler<S, Q, A>) -> Arrival {
+        if !self.is_busy(now) {
+            self.free = now;
+        }
         let packet = Packet { length: self.length(processed), arrival: now, hop: 0, ..*processed };
-        let Arrival::Queued(slot) = self.measured.on_arrival(now, packet) else { return false };
+        let arrival = self.measured.on_arrival(now, packet);
+        let Arrival::Queued(slot) = arrival else { return arrival };
         self.entered[slot] = processed.entered;
         let waiting = &mut self.waiting[packet.client];
         *waiting += 1;
@@ -132,32 +153,33 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
             self.withheld_times += 1;
             cores.withhold(now, packet.client);
         }
-        true
+        arrival
     }
 
     /// A packet that made room for another; its place is free from now on.
-    pub(crate) fn next_dropped(&mut self) -> Option<Packet> {
+    pub fn next_dropped(&mut self) -> Option<Dropped> {
         let dropped = self.measured.next_dropped()?;
         self.waiting[dropped.packet.client] -= 1;
-        Some(dropped.packet)
+        Some(dropped)
     }
 
-    /// The packet that has left by now, if one has.
-    pub(crate) fn next_sent(&mut self, now: Time) -> Option<Packet> {
+    /// The packet that has left by now, if one has, with the slot that was its own. [`Self::send`] begins the next.
+    pub fn next_sent(&mut self, now: Time) -> Option<(Slot, Packet)> {
         let Sending { slot, until, time } = self.sending.filter(|sending| sending.until <= now)?;
         self.sending = None;
+        self.free = self.free.max(until);
         let sent = self.measured.on_completion(now, TRANSMITTER, slot, until, time);
-        self.in_all.record(until.since(self.entered[slot]).as_ns());
-        Some(sent.packet)
+        self.in_all[sent.packet.service].record(until.since(self.entered[slot]).as_ns());
+        Some((slot, sent.packet))
     }
 
     /// Sends the next packet, if none is being sent. A client that has none left here is withheld from `cores` no more.
-    pub(crate) fn send(&mut self, now: Time, cores: &mut Scheduler<S, Q, A>) {
+    pub fn send(&mut self, now: Time, cores: &mut Scheduler<S, Q, A>) {
         while let Some(core) = self.measured.next_core(now) {
             let Some(dispatch) = self.measured.next(now, core) else { continue };
             let packet = &dispatch.packet;
             let time = self.time_to_send(packet.length);
-            self.sending = Some(Sending { slot: dispatch.slot, until: now + time, time });
+            self.sending = Some(Sending { slot: dispatch.slot, until: self.free + time, time });
             let waiting = &mut self.waiting[packet.client];
             *waiting -= 1;
             if *waiting == 0 && self.withheld[packet.client] {
@@ -170,16 +192,32 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         }
     }
 
-    pub(crate) fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
+    /// Withholds from `cores`, which are others than before, whom it had withheld from those. O(clients).
+    pub fn withhold_anew(&self, now: Time, cores: &mut Scheduler<S, Q, A>) {
+        for client in self.withheld.ids().filter(|&client| self.withheld[client]) {
+            cores.withhold(now, client);
+        }
+    }
+
+    /// A client has another weight.
+    pub fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
         self.measured.set_weight(now, client, weight);
     }
 
-    pub(crate) fn on_flow_end(&mut self, now: Time, flow: FlowId) {
+    /// A flow is over, and its id may be used for another.
+    pub fn on_flow_end(&mut self, now: Time, flow: FlowId) {
         self.measured.on_flow_end(now, flow);
     }
 
-    pub(crate) fn on_client_end(&mut self, now: Time, client: ClientId) {
+    /// A client, which has no packet here, is gone, and its id may be used for another.
+    pub fn on_client_end(&mut self, now: Time, client: ClientId) {
         self.measured.on_client_end(now, client);
+    }
+
+    /// Whether a packet is here that has not left by this time.
+    fn is_busy(&self, now: Time) -> bool {
+        let has_left = self.sending.is_some_and(|sending| sending.until <= now);
+        self.held() > u64::from(has_left)
     }
 
     /// Length of a packet after its services, in bytes.
