@@ -72,7 +72,7 @@ pub struct LinkOutcome {
     pub account: Account,
     /// Everything measured on them, from being done at the cores to having left.
     pub summary: Summary,
-    /// From coming in to having left.
+    /// From coming in to having left, of the packets that are measured.
     pub in_all: Histogram,
     /// The same by service, the last of its chain.
     pub in_all_of: IdVec<ServiceId, Histogram>,
@@ -169,7 +169,9 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         self.sending = None;
         self.free = self.free.max(until);
         let sent = self.measured.on_completion(now, TRANSMITTER, slot, until, time);
-        self.in_all[sent.packet.service].record(until.since(self.entered[slot]).as_ns());
+        if self.measured.measurements().is_measured(&sent.packet) {
+            self.in_all[sent.packet.service].record(until.since(self.entered[slot]).as_ns());
+        }
         Some((slot, sent.packet))
     }
 

@@ -105,7 +105,8 @@ pub(crate) fn link(
         .share
         .build(&setup, Options { limits, ..Options::default() })
         .map_err(|error| LabError::option(format!("--link: {error}")))?;
-    let measured = Measured::new(scheduler, Measurements::new(&setup));
+    let measurements = Measurements::new(&setup).with_warm_up(crate::parts::time(config.warm_up));
+    let measured = Measured::new(scheduler, measurements);
     // Where services do their work in real time frames are as long as they are.
     let has_frames = config.host == Host::Live && config.clock == Clock::Real;
     let link = LinkSetup {

@@ -26,6 +26,14 @@ fn results_tell_what_came_of_the_link() {
         assert!(number(&link["withheld"]) > 0);
         assert!(number(&link["in_all_ns"]["p50"]) >= number(&link["delay_ns"]["p50"]));
     }
+    // What waits at the link grows, and so who comes later is later, in all and there.
+    let delays = |warm_up: &str| {
+        let result = document(at, &format!("{SIM} --services forward --link 20Mbit:queue=none --warmup {warm_up}"));
+        assert_balanced(&result);
+        ["delay_ns", "in_all_ns"].map(|delay| result["link"][delay]["mean"].as_f64().expect("a number"))
+    };
+    let (all, later) = (delays("0ns"), delays("20ms"));
+    assert!(later[0] > all[0] && later[1] > all[1], "{later:?} after {all:?}");
     let said = good(at, &format!("{SIM} --services forward --link 10Gbit")).out;
     assert!(said.contains("link        20000 in = 20000 sent + 0 held + 0 dropped"), "{said}");
 }

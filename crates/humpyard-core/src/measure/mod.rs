@@ -196,7 +196,8 @@ impl Measurements {
         }
     }
 
-    fn is_measured(&self, packet: &Packet) -> bool {
+    /// Whether the packet came in after the warm-up.
+    pub(crate) fn is_measured(&self, packet: &Packet) -> bool {
         packet.entered >= self.measured_from
     }
 
