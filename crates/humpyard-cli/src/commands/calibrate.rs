@@ -130,7 +130,7 @@ impl PlotDirectory {
             Failure::new(format!("--plot: the directory `{path}` cannot be made: {error}: name another"))
         })?;
         let path = PathBuf::from(path);
-        let page = ReportFile::create(&name(&path, PAGE))?;
+        let page = ReportFile::create(&page_name(&path.to_string_lossy()))?;
         Ok(Self { path, page })
     }
 
@@ -140,6 +140,11 @@ impl PlotDirectory {
         }
         Ok(self.page.write(&calibration.page(&command()))?)
     }
+}
+
+/// The page with all plots in this directory.
+pub(super) fn page_name(directory: &str) -> String {
+    name(Path::new(directory), PAGE)
 }
 
 fn name(directory: &Path, file: &str) -> String {
@@ -191,7 +196,7 @@ fn text(calibration: &Calibration, arguments: &CalibrateArguments) -> String {
         ));
     }
     if let Some(path) = &arguments.plot {
-        text.push_str(&format!("\nThe same with plots, for a browser: {}\n", name(Path::new(path), PAGE)));
+        text.push_str(&format!("\nThe same with plots, for a browser: {}\n", page_name(path)));
     }
     text
 }

@@ -7,7 +7,6 @@ use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::{CompareArguments, LiveOptions};
 use crate::commands::configuration::{configuration, live_configuration};
-use crate::commands::files::distinct;
 use crate::commands::page::Page;
 use crate::commands::run::{verdict, warn, warn_after};
 use crate::commands::table;
@@ -38,7 +37,6 @@ pub(crate) fn compare_configuration(arguments: &CompareArguments) -> Result<(Run
 pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
     let (config, policies) = compare_configuration(arguments)?;
-    distinct(&arguments.traffic.input, &[("--report", arguments.report.as_deref())])?;
     let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);

@@ -20,7 +20,6 @@ use crate::arguments::{
     CommonOptions, TraceArguments, TraceCommand, TraceComposeArguments, TraceCutArguments, TraceInfoArguments,
     TraceMergeArguments, TraceScaleArguments,
 };
-use crate::commands::files::distinct;
 use crate::failure::Failure;
 use crate::figures::{bit_rate, counted, packet_rate, percent, time};
 use crate::output;
@@ -49,13 +48,11 @@ fn trace_compose(arguments: &TraceComposeArguments) -> Result<ExitCode, Failure>
         payloads: payloads.clone(),
         concurrent: *concurrent,
     };
-    distinct(&[arrivals.clone(), payloads.clone()], &[("--output", Some(output.as_str()))])?;
     write(&mut *compose(&options, Seed(common.seed))?, Part::default(), output, common)
 }
 
 fn trace_scale(arguments: &TraceScaleArguments) -> Result<ExitCode, Failure> {
     let TraceScaleArguments { factor, input, output, common } = arguments;
-    distinct(std::slice::from_ref(input), &[("DST", Some(output.as_str()))])?;
     write(&mut *scale(input, *factor, Seed(common.seed))?, Part::default(), output, common)
 }
 
@@ -96,7 +93,6 @@ fn trace_cut(arguments: &TraceCutArguments) -> Result<ExitCode, Failure> {
     if part.to.is_some_and(|to| to <= part.from) {
         return Err(Failure::new("--to must be later than --from: there is nothing between them"));
     }
-    distinct(std::slice::from_ref(&arguments.input), &[("--output", Some(arguments.output.as_str()))])?;
     let mut source = open(&arguments.input, Seed(arguments.common.seed))?;
     write(&mut *source, part, &arguments.output, &arguments.common)
 }
@@ -114,7 +110,6 @@ fn packets(text: &str) -> Result<RangeInclusive<u64>, Failure> {
 }
 
 fn trace_merge(arguments: &TraceMergeArguments) -> Result<ExitCode, Failure> {
-    distinct(&arguments.inputs, &[("--output", Some(arguments.output.as_str()))])?;
     let mut source = open_all(&arguments.inputs, Seed(arguments.common.seed))?;
     write(&mut *source, Part::default(), &arguments.output, &arguments.common)
 }

@@ -366,8 +366,56 @@ fn files_of_their_own() {
     let directory = directory();
     let capture = directory.path().join("in.pcap");
     make_capture(directory.path(), "in.pcap", 10);
+    let texts = [
+        ("costs.toml", "version = 1\n[services.forward]\nfixed_ns = 500\n"),
+        ("tree.toml", "version = 1\nlevels = [{ kind = \"core\" }]\ncores = [0, 1]\n"),
+        ("run.toml", "policy = \"hrw\"\ninput = \"gen:poisson:packets=10\"\n"),
+        ("self.toml", "policy = \"hrw\"\njournal = \"self.toml\"\n"),
+        ("rules", "allow protocol=tcp\n"),
+    ];
+    texts.iter().for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
     let before = fs::read(&capture).unwrap();
     for (words, expected) in [
+        (
+            "sim --policy hrw --input gen:poisson:packets=10 --costs costs.toml --journal costs.toml",
+            "--journal would replace an input, `costs.toml` (--costs): name another file",
+        ),
+        (
+            "recommend --goal p99<1ms --input gen:poisson:packets=10 --costs costs.toml --report costs.toml",
+            "--report would replace an input, `costs.toml` (--costs)",
+        ),
+        (
+            "validate --input gen:poisson:packets=10 --costs costs.toml --report ./costs.toml",
+            "--report would replace an input, `./costs.toml` (--costs)",
+        ),
+        (
+            "compare --policy hrw --input gen:poisson:packets=10 --topology tree.toml --report tree.toml",
+            "--report would replace an input, `tree.toml` (--topology)",
+        ),
+        (
+            "sim --policy hrw --input gen:poisson:packets=10 --topology tree.toml --journal tree.toml",
+            "--journal would replace an input, `tree.toml` (--topology)",
+        ),
+        ("topology tree.toml --plot tree.toml", "--plot would replace an input, `tree.toml` (SOURCE)"),
+        ("topology tree.toml --output tree.toml", "--output would replace an input, `tree.toml` (SOURCE)"),
+        ("sim --config run.toml --journal run.toml", "--journal would replace an input, `run.toml` (--config)"),
+        (
+            "sim --config self.toml --input gen:poisson:packets=10",
+            "self.toml:2:11: `journal`: --journal would replace an input, `self.toml` (--config)",
+        ),
+        ("check self.toml --for sim", "self.toml:2:11: `journal`: --journal would replace an input"),
+        (
+            "run --policy hrw --input gen:poisson:packets=10 --services tcp=firewall:file=rules,other=forward --journal rules",
+            "--journal would replace an input, `rules` (--services)",
+        ),
+        (
+            "sim --policy hrw --input gen:compose:payloads=gen:scale:input=in.pcap;factor=2 --journal in.pcap",
+            "--journal would replace an input, `in.pcap` (--input)",
+        ),
+        ("calibrate --output x --matrix-output x", "--matrix-output and --output are both `x`"),
+        ("calibrate --output a.toml --plot a.toml", "--plot and --output are both `a.toml`"),
+        ("calibrate --output p/calibration.html --plot p", "--plot and --output are both `p/calibration.html`"),
+        ("topology 2x2 --output s --plot ./s", "--plot and --output are both `./s`"),
         ("run --policy hrw --input in.pcap --output ./in.pcap", "--output would replace an input, `./in.pcap`"),
         ("run --policy hrw --input in.pcap --journal in.pcap", "--journal would replace an input"),
         ("sim --policy hrw --input in.pcap --timeline in.pcap", "--timeline would replace an input"),
@@ -384,6 +432,9 @@ fn files_of_their_own() {
     ] {
         assert_refused(directory.path(), words, &[expected]);
         assert_eq!(fs::read(&capture).unwrap(), before, "{words}");
+        for (name, text) in texts {
+            assert_eq!(fs::read_to_string(directory.path().join(name)).unwrap(), text, "{words}");
+        }
     }
 }
 
