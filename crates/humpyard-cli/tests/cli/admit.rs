@@ -139,6 +139,12 @@ fn slips_are_told_in_one_line() {
         (&format!("admit --flow {FLOW} --margin 1"), "--margin takes a part of the engines from 0 to below 1, not 1"),
         (&format!("admit --flow {FLOW} --cold often"), "--cold takes `worst`, `none` or a part"),
         (&format!("admit --flow {FLOW} --error dpi=2"), "--error takes a part of the estimate from 0 to 1"),
+        (
+            &format!("admit --flow {FLOW} --error compres=0.9"),
+            "--error: no service of these flows `compres`; there are: encrypt",
+        ),
+        (&format!("admit --flow {FLOW} --error 0.1,0.2"), "--error `0.2`: what holds for all others is given twice"),
+        (&format!("admit --flow name=,{FLOW}"), "`name` is empty: give it a value, or leave it out"),
         (&format!("admit --flow {FLOW} --link fast"), "--link takes bits per second, 1Gbit for example, not `fast`"),
         (&format!("admit --flow {FLOW} --cores 1 --speeds 1,1"), "--speeds names 2 cores, and there are 1"),
         (&format!("admit --flow {FLOW} --topology none.toml"), "--topology: there is no file `none.toml`"),

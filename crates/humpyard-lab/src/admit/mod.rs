@@ -15,6 +15,7 @@ mod route;
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::mechanism::FlowOrder;
+use humpyard_core::name::unknown;
 use serde::Serialize;
 
 use crate::LabError;
@@ -551,7 +552,8 @@ impl<'a> Reserved<'a> {
 /// Admits flows in the order given.
 ///
 /// # Errors
-/// Flows whose service costs nobody knows what, whose nodes there are not, or of which two have the same name.
+/// Flows whose service costs nobody knows what, whose nodes there are not, or of which two have the same name; an error of a
+/// service that no flow has.
 pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
     let flows = &options.reservations;
     if let Some(twice) = (1..flows.len()).find(|&i| flows[..i].iter().any(|flow| flow.name == flows[i].name)) {
@@ -559,6 +561,15 @@ pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
             "two flows are called `{}`: give each a name of its own",
             flows[twice].name
         )));
+    }
+    let named = || flows.iter().map(|flow| flow.service.as_str());
+    let errors = options.errors.iter().map(|(service, _)| service.as_str());
+    if let Some(service) = errors.filter(|service| !service.is_empty()).find(|name| named().all(|other| other != *name))
+    {
+        let mut services: Vec<&str> = named().collect();
+        services.sort_unstable();
+        services.dedup();
+        return Err(LabError::option(format!("--error: {}", unknown("service of these flows", service, services))));
     }
     options.machine.taken.check(options.margin)?;
     if options.machine.in_flight > 1 && options.flow_order == FlowOrder::Keep {
