@@ -301,7 +301,7 @@ pub(crate) struct TrafficOptions {
     #[arg(long, value_name = "[SERVICE=]TIME", value_delimiter = ',')]
     pub(crate) switch_cost: Vec<String>,
     /// Share of the cores that a service is guaranteed; the rest is divided equally
-    #[arg(long, value_name = "SERVICE=SHARE")]
+    #[arg(long, value_name = "SERVICE=SHARE", value_delimiter = ',')]
     pub(crate) guarantee: Vec<String>,
     /// Who the clients of a sharing policy are: flow, connection, service or rule [default: flow; rule where one names a client]
     #[arg(long, value_name = "KIND")]
@@ -326,7 +326,7 @@ pub(crate) struct TrafficOptions {
     #[arg(long, value_name = "TIME", default_value = "0ns")]
     pub(crate) stall: String,
     /// Packets of a service go through these services of the run afterwards, one after the other
-    #[arg(long, value_name = "SERVICE=NEXT+NEXT")]
+    #[arg(long, value_name = "SERVICE=NEXT+NEXT", value_delimiter = ',')]
     pub(crate) chain: Vec<String>,
     /// Packets of a flow leave in the order in which they came, and wait for earlier ones no longer than this
     #[arg(long, value_name = "TIME")]
@@ -575,7 +575,7 @@ pub(crate) struct AdmitArguments {
     #[arg(long, value_name = "worst|X|none", default_value = "worst")]
     pub(crate) cold: String,
     /// How far packets are from what they are estimated to take, as a part of it [default: 0.05, compress=0.25]
-    #[arg(long, value_name = "[SERVICE=]X")]
+    #[arg(long, value_name = "[SERVICE=]X", value_delimiter = ',')]
     pub(crate) error: Vec<String>,
     /// Whether packets of a flow keep their order, and so are on one engine at a time
     #[arg(long, value_enum, default_value_t = Order::Keep)]

@@ -11,7 +11,7 @@ use humpyard::lab::admit::{
 use humpyard::mechanism::FlowOrder;
 
 use crate::arguments::{AdmitArguments, Order};
-use crate::commands::configuration::{duration, speeds};
+use crate::commands::configuration::{by_service, duration, speeds};
 use crate::commands::table::table;
 use crate::failure::Failure;
 use crate::figures::{bit_rate, counted, percent, time};
@@ -49,7 +49,7 @@ fn options(arguments: &AdmitArguments) -> Result<AdmitOptions, Failure> {
     Ok(AdmitOptions {
         margin,
         cold: cold(&arguments.cold)?,
-        errors: arguments.error.iter().map(|text| error(text)).collect::<Result<_, _>>()?,
+        errors: by_service("--error", &arguments.error, error)?,
         flow_order: match arguments.flow_order {
             Order::Keep => FlowOrder::Keep,
             Order::Free => FlowOrder::Free,
