@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use humpyard::lab::{self, Comparison, Control, Host, RunConfig, RunResult};
+use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::{CompareArguments, LiveOptions};
@@ -49,6 +49,11 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     };
     let comparison = lab::compare(&config, &policies, repeat, &mut control, starting)?;
     drop(progress);
+    let ended = comparison.runs.iter().any(|run| run.interrupted);
+    let comparison = comparison.whole(policies.len());
+    if ended && comparison.runs.is_empty() {
+        return Err(Failure::new("interrupted before a run was whole: there is nothing to compare"));
+    }
     page.write("A comparison of scheduling policies", "", &comparison)?;
     if common.json {
         output::print_json(&comparison)?;
@@ -62,18 +67,11 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
         if let Some(first) = comparison.runs.first() {
             warn_after(&config, first);
         }
-        say_if_cut(&comparison, policies.len());
     }
-    Ok(verdict(&comparison.runs.iter().collect::<Vec<&RunResult>>()))
-}
-
-/// Says so if a comparison of so many policies ended before its time.
-pub(crate) fn say_if_cut(comparison: &Comparison, policies: usize) {
-    let planned = policies * comparison.repetitions as usize;
-    if comparison.runs.iter().any(|run| run.interrupted) {
-        output::say(&format!(
-            "humpyard: ended early: the last of these runs is not whole, and {} of {planned} runs were not made",
-            planned - comparison.runs.len()
-        ));
+    let verdict = verdict(&comparison.runs.iter().collect::<Vec<&RunResult>>());
+    if ended {
+        let (whole, planned) = (comparison.runs.len(), policies.len() * comparison.repetitions as usize);
+        return Err(Failure::new(format!("interrupted after {whole} of {planned} runs: these are kept")));
     }
+    Ok(verdict)
 }
