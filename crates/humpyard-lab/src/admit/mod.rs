@@ -58,6 +58,9 @@ const COMPRESS_ERROR: f64 = 0.25;
 const TOTAL_WEIGHT: f64 = 1e6;
 /// What sums may be off by, for they are sums of fractions.
 const ROUNDING: f64 = 1e-9;
+/// Most engines that a node can have, and how fast those of a router can be.
+const ENGINES_MAX: u64 = 16_384;
+const SPEED_MAX: f64 = 1e3;
 
 impl AdmitOptions {
     /// The defaults for these flows, here, at these costs.
@@ -235,8 +238,8 @@ pub enum Lack {
         needed: f64,
         /// Those that are free.
         free: f64,
-        /// So many engines in all would do.
-        would_do: u64,
+        /// So many engines in all would do; none where that is more than a node can have.
+        would_do: Option<u64>,
     },
     /// A flow that keeps its order has no more than one engine at a time.
     OneEngine {
@@ -244,6 +247,8 @@ pub enum Lack {
         node: String,
         /// Engines that the flow needs.
         needed: f64,
+        /// Engines of this speed would do, as many as there are; none where that is more than they can have.
+        would_do_speed: Option<f64>,
     },
     /// Bits per second of a link.
     Link {
@@ -416,11 +421,16 @@ impl<'a> Reserved<'a> {
         let needed = need.engines / node.speed;
         let all = self.engines[route.node] + needed;
         if !self.fits_alone(need, route.node) {
-            lacks.push(Lack::OneEngine { node: node.name.clone(), needed });
+            // What is reserved and needed becomes less, the faster engines are.
+            let factor = needed.max(all / self.limit(route.node)) * (1.0 - ROUNDING);
+            let speed = (node.speed * factor * 1e3).ceil() / 1e3;
+            let would_do_speed = (speed <= SPEED_MAX).then_some(speed);
+            lacks.push(Lack::OneEngine { node: node.name.clone(), needed, would_do_speed });
         }
         if all > self.limit(route.node) * (1.0 + ROUNDING) {
             let free = self.limit(route.node) - self.engines[route.node];
             let would_do = (all / (1.0 - self.options.margin) * (1.0 - ROUNDING)).ceil() as u64;
+            let would_do = (would_do <= ENGINES_MAX).then_some(would_do);
             lacks.push(Lack::Engines { node: node.name.clone(), needed, free, would_do });
         }
         let mut links: Vec<usize> = route.links.concat();
