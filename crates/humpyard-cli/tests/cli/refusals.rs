@@ -190,6 +190,7 @@ fn usage_of_single_commands() {
         ("run --policy hrw --input gen:poisson --workers -1", &["-1"]),
         ("run --policy hrw --input gen:poisson --in-flight 0", &["--in-flight"]),
         ("run --policy hrw --input gen:poisson --for soon", &["a time has a unit", "soon"]),
+        ("run --policy hrw --input gen:poisson --for -1s", &["--for: a time has a unit", "`-1s`"]),
         ("run --policy hrw --input gen:poisson --overload panic", &["--overload", "wait, drop"]),
         ("run --policy hrw --input gen:poisson --cores 2", &["--cores"]),
         ("run --policy t-opt --input gen:poisson", &["`t-opt` must know all packets", "use `humpyard sim`"]),
