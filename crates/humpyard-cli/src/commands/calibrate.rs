@@ -72,10 +72,19 @@ fn options(arguments: &CalibrateArguments) -> Result<CalibrateOptions, Failure> 
     if !(seconds > 0.0 && seconds <= SECONDS_MAX) {
         return Err(Failure::new(format!("--seconds takes a number above 0, up to {SECONDS_MAX}, not {seconds}")));
     }
+    let services = parse_services(&arguments.services).map_err(|error| Failure::new(format!("--services: {error}")))?;
+    let matrix = arguments.matrix || arguments.matrix_output.is_some();
+    let writes = arguments.output.is_some() || arguments.save;
+    if services.is_empty() && !matrix && !arguments.machine && !writes {
+        return Err(Failure::new(format!(
+            "--services {} leaves nothing to measure: name some, or add --matrix or --machine",
+            arguments.services
+        )));
+    }
     Ok(CalibrateOptions {
-        services: parse_services(&arguments.services).map_err(|error| Failure::new(format!("--services: {error}")))?,
+        services,
         longest: Duration::from_secs_f64(seconds),
-        matrix: arguments.matrix || arguments.matrix_output.is_some(),
+        matrix,
         machine: arguments.machine,
         seed: Seed(arguments.common.seed),
     })
