@@ -191,6 +191,8 @@ fn usage_of_single_commands() {
         ("run --policy hrw --input gen:poisson --in-flight 0", &["--in-flight"]),
         ("run --policy hrw --input gen:poisson --for soon", &["a time has a unit", "soon"]),
         ("run --policy hrw --input gen:poisson --for -1s", &["--for: a time has a unit", "`-1s`"]),
+        ("trace cut in.pcap --output out.pcap --from -1s", &["--from: a time has a unit", "`-1s`"]),
+        ("trace info in.pcap --flow-timeout -1s", &["--flow-timeout: a time has a unit", "`-1s`"]),
         ("run --policy hrw --input gen:poisson --overload panic", &["--overload", "wait, drop"]),
         ("run --policy hrw --input gen:poisson --cores 2", &["--cores"]),
         ("run --policy t-opt --input gen:poisson", &["`t-opt` must know all packets", "use `humpyard sim`"]),
