@@ -295,13 +295,13 @@ pub(crate) struct TrafficOptions {
     #[arg(long, value_name = "table:NAME|calibrated|FILE")]
     pub(crate) costs: Option<String>,
     /// Delay beyond which a packet is late, for all services or one [default: 2ms]
-    #[arg(long, value_name = "[SERVICE=]TIME", value_delimiter = ',')]
+    #[arg(long, value_name = "[SERVICE=]TIME", allow_hyphen_values = true, value_delimiter = ',')]
     pub(crate) tolerance: Vec<String>,
     /// What it takes a core to go over to another service: to each of them, or to one [default: what a cost file says, else 50us]
-    #[arg(long, value_name = "[SERVICE=]TIME", value_delimiter = ',')]
+    #[arg(long, value_name = "[SERVICE=]TIME", allow_hyphen_values = true, value_delimiter = ',')]
     pub(crate) switch_cost: Vec<String>,
     /// Share of the cores that a service is guaranteed; the rest is divided equally
-    #[arg(long, value_name = "SERVICE=SHARE")]
+    #[arg(long, value_name = "SERVICE=SHARE", value_delimiter = ',')]
     pub(crate) guarantee: Vec<String>,
     /// Who the clients of a sharing policy are: flow, connection, service or rule [default: flow; rule where one names a client]
     #[arg(long, value_name = "KIND")]
@@ -323,13 +323,13 @@ pub(crate) struct TrafficOptions {
     #[arg(long, value_name = "X,X,...")]
     pub(crate) speeds: Option<String>,
     /// What every packet waits for memory in virtual time, while another context of its element computes
-    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "0ns")]
     pub(crate) stall: String,
     /// Packets of a service go through these services of the run afterwards, one after the other
-    #[arg(long, value_name = "SERVICE=NEXT+NEXT")]
+    #[arg(long, value_name = "SERVICE=NEXT+NEXT", value_delimiter = ',')]
     pub(crate) chain: Vec<String>,
     /// Packets of a flow leave in the order in which they came, and wait for earlier ones no longer than this
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) reorder: Option<String>,
     /// Most packets that wait for earlier ones of their flow [as many as --buffer where left out]
     #[arg(long, value_name = "PACKETS", requires = "reorder", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
@@ -361,19 +361,19 @@ pub(crate) struct TrafficOptions {
     #[arg(long, value_enum, default_value_t = WhenFullOption::Tail)]
     pub(crate) when_full: WhenFullOption,
     /// Other policies of the same families take over at this time of the run; may be given several times
-    #[arg(long, value_name = "TIME=SPEC")]
+    #[arg(long, value_name = "TIME=SPEC", allow_hyphen_values = true)]
     pub(crate) swap: Vec<String>,
     /// Most flows known at once; the longest silent makes room
     #[arg(long, value_name = "FLOWS", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(2..=33_554_432))]
     pub(crate) flows: u32,
     /// End flows that have had no packet under way for so long, by the times of the packets, for example 60s [default: never]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) flow_timeout: Option<String>,
     /// Tunnels to look into, for the flow inside: gre, vxlan, gtp-u, ip-in-ip, separated by commas, or all
     #[arg(long, value_name = "LIST", default_value = "none")]
     pub(crate) inner: String,
     /// Leave packets that come within so long after the first out of the figures of delay, lateness, order and fairness
-    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "0ns")]
     pub(crate) warmup: String,
     /// Which of two equals goes first
     #[arg(long, value_enum, default_value_t = TiesOption::Lowest)]
@@ -400,7 +400,7 @@ pub(crate) struct LiveOptions {
     #[arg(long, value_enum)]
     pub(crate) overload: Option<OverloadOption>,
     /// End reading after so long, for example 10s
-    #[arg(long = "for", value_name = "TIME")]
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) longest: Option<String>,
 }
 
@@ -414,7 +414,7 @@ pub(crate) struct TimelineOptions {
     #[arg(long, value_name = "N", default_value_t = TIMELINE_PACKETS, requires = "timeline", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeline_packets: u64,
     /// End the timeline after so much time of the run
-    #[arg(long, value_name = "TIME", requires = "timeline")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "timeline")]
     pub(crate) timeline_for: Option<String>,
 }
 
@@ -513,7 +513,7 @@ pub(crate) struct TopArguments {
     #[arg(value_name = "HOST:PORT", default_value = USUAL_ADDRESS)]
     pub(crate) address: String,
     /// How often to look, from 100ms
-    #[arg(long, value_name = "TIME", default_value = "1s")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "1s")]
     pub(crate) interval: String,
     /// Print one screen as text, of one interval, and end
     #[arg(long)]
@@ -575,7 +575,7 @@ pub(crate) struct AdmitArguments {
     #[arg(long, value_name = "worst|X|none", default_value = "worst")]
     pub(crate) cold: String,
     /// How far packets are from what they are estimated to take, as a part of it [default: 0.05, compress=0.25]
-    #[arg(long, value_name = "[SERVICE=]X")]
+    #[arg(long, value_name = "[SERVICE=]X", value_delimiter = ',')]
     pub(crate) error: Vec<String>,
     /// Whether packets of a flow keep their order, and so are on one engine at a time
     #[arg(long, value_enum, default_value_t = Order::Keep)]
@@ -588,7 +588,7 @@ pub(crate) struct AdmitArguments {
     pub(crate) in_flight: u32,
     /// What else runs on the engines: no more than a part of any time, and so much at once, 0.02:500us for example [default: as
     /// --costs say for the margin, else nothing]
-    #[arg(long, value_name = "PART:TIME")]
+    #[arg(long, value_name = "PART:TIME", allow_hyphen_values = true)]
     pub(crate) taken: Option<String>,
     /// Nodes and links instead of one router: each flow gets the path and the node where it is processed that are shortest
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["cores", "speeds", "link"])]
@@ -907,10 +907,10 @@ pub(crate) struct TraceCutArguments {
     #[arg(long, value_name = "DST")]
     pub(crate) output: String,
     /// From so long after the first packet on
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
     /// Until before so long after the first packet
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) to: Option<String>,
     /// By their numbers from 1, both included: 10..20, 10.. or ..20
     #[arg(long, value_name = "FIRST..LAST")]
@@ -965,7 +965,7 @@ pub(crate) struct TraceInfoArguments {
     #[arg(value_name = "SRC")]
     pub(crate) input: String,
     /// Flows that have had no packet for so long have ended, for example 60s: what comes later is another flow
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) flow_timeout: Option<String>,
     /// Tunnels to look into, for the flow inside: gre, vxlan, gtp-u, ip-in-ip, separated by commas, or all
     #[arg(long, value_name = "LIST", default_value = "none")]

@@ -54,7 +54,10 @@ fn read_again(typed: &[OsString]) -> Result<Option<Arguments>, Failure> {
 
 fn parse(typed: &[OsString]) -> Result<Option<Arguments>, Failure> {
     match Arguments::try_parse_from(typed) {
-        Ok(arguments) => Ok(Some(arguments)),
+        Ok(arguments) => {
+            commands::files::distinct(&arguments.command)?;
+            Ok(Some(arguments))
+        }
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             let text = error.render();
             let coloured = stdout().is_terminal();

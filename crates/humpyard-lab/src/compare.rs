@@ -29,6 +29,13 @@ impl Comparison {
         Self { runs, repetitions, statistics }
     }
 
+    /// What is left of it, of so many policies, without a run that was ended early.
+    #[must_use]
+    pub fn whole(mut self, policies: usize) -> Self {
+        self.runs.retain(|run| !run.interrupted);
+        Self::of(self.runs, policies, self.repetitions)
+    }
+
     /// The runs of one policy, by its place in `statistics`.
     pub fn runs_of(&self, policy: usize) -> impl Iterator<Item = &RunResult> {
         // Where not every policy was run, none was run twice.

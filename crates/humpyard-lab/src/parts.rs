@@ -46,16 +46,22 @@ pub(crate) const LONGEST_BYTES: u32 = 1514;
 /// The typical packet whose work allocations reckon with, in bytes: about the mean of the papers' traces.
 pub(crate) const TYPICAL_BYTES: u32 = 800;
 
+/// Refuses a run without room for more flows than packets.
+pub(crate) fn check_flows(config: &RunConfig) -> Result<(), LabError> {
+    let (places, more) = if config.link.is_some() { (2, " twice, for as many may wait at --link") } else { (1, "") };
+    if config.flows > places * config.buffer {
+        return Ok(());
+    }
+    Err(LabError::option(format!(
+        "there must be room for more flows than packets, or every flow may be in use: raise --flows ({}) above \
+         --buffer ({}){more}",
+        config.flows, config.buffer
+    )))
+}
+
 /// The classifier of a run.
 pub(crate) fn classifier(config: &RunConfig) -> Result<Classifier, LabError> {
-    let (places, more) = if config.link.is_some() { (2, " twice, for as many may wait at --link") } else { (1, "") };
-    if config.flows <= places * config.buffer {
-        return Err(LabError::option(format!(
-            "there must be room for more flows than packets, or every flow may be in use: raise --flows ({}) above \
-             --buffer ({}){more}",
-            config.flows, config.buffer
-        )));
-    }
+    check_flows(config)?;
     check_names(config)?;
     let classifier = ClassifierConfig {
         flows: config.flows,

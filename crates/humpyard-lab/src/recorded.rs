@@ -42,7 +42,7 @@ impl Recorded {
     /// Reads the input of a run, at most so many packets.
     ///
     /// # Errors
-    /// An input that cannot be opened, and one without a packet.
+    /// An input that cannot be opened, one without a packet, and being interrupted.
     pub(crate) fn read(config: &RunConfig, most: u64, control: &mut Control<'_>) -> Result<Self, LabError> {
         let mut source = parts::source(config)?;
         let (mut frame, mut headers) = (Frame::default(), Headers::default());
@@ -60,6 +60,9 @@ impl Recorded {
                 }
             }
             packets.push(RecordedPacket { time: frame.time, length: frame.wire_length, headers });
+        }
+        if control.stop.load(Ordering::Relaxed) {
+            return Err(LabError::option("interrupted while the input was read: nothing was done"));
         }
         if packets.is_empty() {
             let said = damage.unwrap_or_else(|| format!("there is no packet in `{}`", config.input_name()));

@@ -29,6 +29,8 @@ pub(crate) fn writes(config: &RunConfig) -> bool {
 /// Whatever one of them cannot be made for.
 pub(crate) fn apart(config: &RunConfig) -> Result<Apart, LabError> {
     let count = config.dispatchers;
+    // As it was asked for: parts of it say other numbers.
+    parts::check_flows(config)?;
     let workers: Vec<usize> = (0..count).map(|number| part(config.cores, count, number)).collect();
     let (places, topologies) = placed_apart(config, &workers, writes(config))?;
     let mut clients = 0;
@@ -149,6 +151,8 @@ mod tests {
         let mut config = config("steer=hrw/share=drr", 5, 3);
         (config.buffer, config.flows) = (100, 101);
         let apart = apart(&config).unwrap();
+        let few = self::apart(&RunConfig { flows: 100, ..config.clone() }).err().unwrap().to_string();
+        assert!(few.contains("raise --flows (100) above --buffer (100)"), "{few}");
         let of = |one: &Dispatching<_, _, _>| (one.workers, one.packets, one.classifier.flows().capacity());
         let all: Vec<_> = apart.dispatchers.iter().map(of).collect();
         assert_eq!(all, [(2, 34, 35), (2, 33, 34), (1, 33, 34)]);

@@ -62,9 +62,10 @@ impl Tun {
             Some(libc::EINVAL) => {
                 TrafficError::unusable(port, format!("`{name}` is there, and no TUN device: take another name"))
             }
-            Some(libc::EACCES) => {
-                TrafficError::unusable(port, "/dev/net/tun cannot be opened: this user may not read and write it")
-            }
+            Some(libc::EACCES) => TrafficError::unusable(
+                port,
+                "/dev/net/tun cannot be opened: run as root, or let this user read and write it",
+            ),
             Some(libc::ENOENT) => TrafficError::unusable(port, "this system has no TUN devices: modprobe tun"),
             _ => refused(port, "making a TUN device", &error),
         })?;

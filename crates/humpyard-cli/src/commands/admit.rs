@@ -11,7 +11,7 @@ use humpyard::lab::admit::{
 use humpyard::mechanism::FlowOrder;
 
 use crate::arguments::{AdmitArguments, Order};
-use crate::commands::configuration::{duration, speeds};
+use crate::commands::configuration::{by_service, duration, speeds};
 use crate::commands::table::table;
 use crate::failure::Failure;
 use crate::figures::{bit_rate, counted, percent, time};
@@ -49,7 +49,7 @@ fn options(arguments: &AdmitArguments) -> Result<AdmitOptions, Failure> {
     Ok(AdmitOptions {
         margin,
         cold: cold(&arguments.cold)?,
-        errors: arguments.error.iter().map(|text| error(text)).collect::<Result<_, _>>()?,
+        errors: by_service("--error", &arguments.error, error)?,
         flow_order: match arguments.flow_order {
             Order::Keep => FlowOrder::Keep,
             Order::Free => FlowOrder::Free,
@@ -213,36 +213,53 @@ fn why(refusal: &Refusal) -> String {
     if refusal.lacks.is_empty() {
         return "no path leads there through a node with engines".to_owned();
     }
-    let mut lacks = Vec::new();
-    let mut would_do = Vec::new();
-    for lack in &refusal.lacks {
-        match lack {
-            Lack::Engines { node, needed, free, would_do: cores } => {
-                lacks.push(format!("needs {} engines of {node}, where {} are free", engines(*needed), engines(*free)));
-                would_do.push(format!("{} there", counted(*cores, "core")));
-            }
-            Lack::OneEngine { node, needed } => {
-                lacks.push(format!(
-                    "needs {} engines of {node} and keeps its order, so it has one at a time",
-                    engines(*needed)
-                ));
-                would_do.push("--flow-order free, or faster engines".to_owned());
-            }
-            Lack::Link { link, needed_bps, free_bps, would_do_bps } => {
-                lacks.push(format!(
-                    "needs {} of {link}, where {} are free",
-                    bit_rate(*needed_bps),
-                    bit_rate(*free_bps)
-                ));
-                would_do.push(format!("a link of {:.0} bit/s", would_do_bps));
-            }
-        }
-    }
     let largest = match refusal.largest_bandwidth_bps {
         0.0 => "no rate would fit".to_owned(),
         rate => format!("a rate of {rate:.0} bit/s would fit"),
     };
-    format!("it {}; {largest}, or {}", lacks.join(" and "), would_do.join(" and "))
+    let lacks: Vec<String> = lacks(refusal).collect();
+    let would_do = would_do(refusal).into_iter().flatten().map(|would_do| format!(", or {would_do}"));
+    format!("it {}; {largest}{}", lacks.join(" and "), would_do.collect::<String>())
+}
+
+/// What there is too little of.
+fn lacks(refusal: &Refusal) -> impl Iterator<Item = String> {
+    let keeps_order = refusal.lacks.iter().any(|lack| matches!(lack, Lack::OneEngine { .. }));
+    let lacks_engines = refusal.lacks.iter().any(|lack| matches!(lack, Lack::Engines { .. }));
+    let order = if keeps_order { " and keeps its order, so it has one at a time" } else { "" };
+    refusal.lacks.iter().filter_map(move |lack| match lack {
+        // The engines of the other lack are the same.
+        Lack::OneEngine { .. } if lacks_engines => None,
+        Lack::OneEngine { node, needed, .. } => Some(format!("needs {} engines of {node}{order}", engines(*needed))),
+        Lack::Engines { node, needed, free, .. } => {
+            Some(format!("needs {} engines of {node}, where {} are free{order}", engines(*needed), engines(*free)))
+        }
+        Lack::Link { link, needed_bps, free_bps, .. } => {
+            Some(format!("needs {} of {link}, where {} are free", bit_rate(*needed_bps), bit_rate(*free_bps)))
+        }
+    })
+}
+
+/// What would do instead: more of what there is too little of, or faster engines; each with what links must have beside it.
+fn would_do(refusal: &Refusal) -> [Option<String>; 2] {
+    let (mut more, mut faster) = (Some(Vec::new()), None);
+    for lack in &refusal.lacks {
+        match lack {
+            Lack::OneEngine { would_do_speed, .. } => {
+                more.iter_mut().for_each(|more| more.push("--flow-order free".to_owned()));
+                faster = would_do_speed.map(|speed| vec![format!("engines of speed {speed} there")]);
+            }
+            Lack::Engines { would_do: Some(cores), .. } => {
+                more.iter_mut().for_each(|more| more.push(format!("{} there", counted(*cores, "core"))));
+            }
+            Lack::Engines { would_do: None, .. } => more = None,
+            Lack::Link { would_do_bps, .. } => {
+                let link = format!("a link of {would_do_bps:.0} bit/s");
+                more.iter_mut().chain(&mut faster).for_each(|parts| parts.push(link.clone()));
+            }
+        }
+    }
+    [more, faster].map(|parts| parts.map(|parts| parts.join(" and ")))
 }
 
 /// What is left of engines and links.

@@ -72,10 +72,19 @@ fn options(arguments: &CalibrateArguments) -> Result<CalibrateOptions, Failure> 
     if !(seconds > 0.0 && seconds <= SECONDS_MAX) {
         return Err(Failure::new(format!("--seconds takes a number above 0, up to {SECONDS_MAX}, not {seconds}")));
     }
+    let services = parse_services(&arguments.services).map_err(|error| Failure::new(format!("--services: {error}")))?;
+    let matrix = arguments.matrix || arguments.matrix_output.is_some();
+    let writes = arguments.output.is_some() || arguments.save;
+    if services.is_empty() && !matrix && !arguments.machine && !writes {
+        return Err(Failure::new(format!(
+            "--services {} leaves nothing to measure: name some, or add --matrix or --machine",
+            arguments.services
+        )));
+    }
     Ok(CalibrateOptions {
-        services: parse_services(&arguments.services).map_err(|error| Failure::new(format!("--services: {error}")))?,
+        services,
         longest: Duration::from_secs_f64(seconds),
-        matrix: arguments.matrix || arguments.matrix_output.is_some(),
+        matrix,
         machine: arguments.machine,
         seed: Seed(arguments.common.seed),
     })
@@ -130,7 +139,7 @@ impl PlotDirectory {
             Failure::new(format!("--plot: the directory `{path}` cannot be made: {error}: name another"))
         })?;
         let path = PathBuf::from(path);
-        let page = ReportFile::create(&name(&path, PAGE))?;
+        let page = ReportFile::create(&page_name(&path.to_string_lossy()))?;
         Ok(Self { path, page })
     }
 
@@ -140,6 +149,11 @@ impl PlotDirectory {
         }
         Ok(self.page.write(&calibration.page(&command()))?)
     }
+}
+
+/// The page with all plots in this directory.
+pub(super) fn page_name(directory: &str) -> String {
+    name(Path::new(directory), PAGE)
 }
 
 fn name(directory: &Path, file: &str) -> String {
@@ -191,7 +205,7 @@ fn text(calibration: &Calibration, arguments: &CalibrateArguments) -> String {
         ));
     }
     if let Some(path) = &arguments.plot {
-        text.push_str(&format!("\nThe same with plots, for a browser: {}\n", name(Path::new(path), PAGE)));
+        text.push_str(&format!("\nThe same with plots, for a browser: {}\n", page_name(path)));
     }
     text
 }

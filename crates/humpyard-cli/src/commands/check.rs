@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::arguments::{Arguments, CheckArguments, Command, Configured};
 use crate::commands::compare::compare_configuration;
+use crate::commands::files::distinct;
 use crate::commands::run::{run_configuration, sim_configuration};
 use crate::commands::schema::schema;
 use crate::commands::table::table;
@@ -52,7 +53,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
     let commands = if arguments.commands.is_empty() { commands_of(&file) } else { arguments.commands.clone() };
     let alone = commands.len() == 1;
     for command in commands {
-        let typed: Vec<OsString> = vec!["humpyard".into(), command.name().into()];
+        let typed: Vec<OsString> = vec!["humpyard".into(), command.name().into(), format!("--config={path}").into()];
         let understood = understand(&file, command, &typed);
         report.commands.push(understood.map_err(|failure| {
             let failure = file.blame(&typed, failure, &attempt);
@@ -116,6 +117,7 @@ fn understand(file: &ConfigurationFile, command: Configured, typed: &[OsString])
 /// What a command line asks for: one configuration, or one for each policy that is compared.
 fn configurations(merged: Vec<OsString>) -> Result<Vec<RunConfig>, Failure> {
     let parsed = Arguments::try_parse_from(merged).map_err(|error| Failure::usage(&error))?;
+    distinct(&parsed.command)?;
     Ok(match &parsed.command {
         Command::Run(arguments) => vec![run_configuration(arguments)?],
         Command::Sim(arguments) => vec![sim_configuration(arguments)?],

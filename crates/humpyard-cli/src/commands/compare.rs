@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use humpyard::lab::{self, Comparison, Control, Host, RunConfig, RunResult};
+use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::{CompareArguments, LiveOptions};
 use crate::commands::configuration::{configuration, live_configuration};
-use crate::commands::files::distinct;
 use crate::commands::page::Page;
 use crate::commands::run::{verdict, warn, warn_after};
 use crate::commands::table;
@@ -38,7 +37,6 @@ pub(crate) fn compare_configuration(arguments: &CompareArguments) -> Result<(Run
 pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
     let (config, policies) = compare_configuration(arguments)?;
-    distinct(&arguments.traffic.input, &[("--report", arguments.report.as_deref())])?;
     let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);
@@ -51,6 +49,11 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     };
     let comparison = lab::compare(&config, &policies, repeat, &mut control, starting)?;
     drop(progress);
+    let ended = comparison.runs.iter().any(|run| run.interrupted);
+    let comparison = comparison.whole(policies.len());
+    if ended && comparison.runs.is_empty() {
+        return Err(Failure::new("interrupted before a run was whole: there is nothing to compare"));
+    }
     page.write("A comparison of scheduling policies", "", &comparison)?;
     if common.json {
         output::print_json(&comparison)?;
@@ -64,18 +67,11 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
         if let Some(first) = comparison.runs.first() {
             warn_after(&config, first);
         }
-        say_if_cut(&comparison, policies.len());
     }
-    Ok(verdict(&comparison.runs.iter().collect::<Vec<&RunResult>>()))
-}
-
-/// Says so if a comparison of so many policies ended before its time.
-pub(crate) fn say_if_cut(comparison: &Comparison, policies: usize) {
-    let planned = policies * comparison.repetitions as usize;
-    if comparison.runs.iter().any(|run| run.interrupted) {
-        output::say(&format!(
-            "humpyard: ended early: the last of these runs is not whole, and {} of {planned} runs were not made",
-            planned - comparison.runs.len()
-        ));
+    let verdict = verdict(&comparison.runs.iter().collect::<Vec<&RunResult>>());
+    if ended {
+        let (whole, planned) = (comparison.runs.len(), policies.len() * comparison.repetitions as usize);
+        return Err(Failure::new(format!("interrupted after {whole} of {planned} runs: these are kept")));
     }
+    Ok(verdict)
 }

@@ -71,11 +71,10 @@ pub(crate) fn configuration(
     if let Some(costs) = &options.costs {
         config.costs = costs.parse()?;
     }
-    config.tolerances =
-        options.tolerance.iter().map(|text| time_of_service("--tolerance", text)).collect::<Result<_, _>>()?;
+    config.tolerances = by_service("--tolerance", &options.tolerance, |text| time_of_service("--tolerance", text))?;
     config.switch_costs =
-        options.switch_cost.iter().map(|text| time_of_service("--switch-cost", text)).collect::<Result<_, _>>()?;
-    config.guarantees = options.guarantee.iter().map(|text| guarantee(text)).collect::<Result<_, _>>()?;
+        by_service("--switch-cost", &options.switch_cost, |text| time_of_service("--switch-cost", text))?;
+    config.guarantees = by_service("--guarantee", &options.guarantee, guarantee)?;
     config.clients = options.clients.as_deref().map(str::parse).transpose()?;
     config.weights = options.weights.as_deref().map_or(Ok(Vec::new()), weights)?;
     config.unit = match options.unit {
@@ -101,7 +100,7 @@ pub(crate) fn configuration(
     config.speeds = options.speeds.as_deref().map_or(Ok(Vec::new()), speeds)?;
     config.stall = duration("--stall", &options.stall)?;
     config.link = options.link.as_deref().map(parse_link).transpose()?;
-    config.chains = options.chain.iter().map(|text| chain(text)).collect::<Result<_, _>>()?;
+    config.chains = by_service("--chain", &options.chain, chain)?;
     if let Some((first, then)) = config.services.split_first().filter(|_| in_a_row && config.chains.is_empty()) {
         config.chains.push((first.name.clone(), then.iter().map(|service| service.name.clone()).collect()));
     }
@@ -179,6 +178,24 @@ pub(super) fn speeds(text: &str) -> Result<Vec<u32>, Failure> {
         ))),
     });
     parsed.collect()
+}
+
+/// What an option says of services, each of which it may name once; of all others, without a name, likewise.
+pub(super) fn by_service<T>(
+    option: &str,
+    texts: &[String],
+    parse: impl Fn(&str) -> Result<(String, T), Failure>,
+) -> Result<Vec<(String, T)>, Failure> {
+    let mut given: Vec<(String, T)> = Vec::with_capacity(texts.len());
+    for text in texts {
+        let (service, value) = parse(text)?;
+        if given.iter().any(|(other, _)| *other == service) {
+            let what = if service.is_empty() { "what holds for all others".to_owned() } else { format!("`{service}`") };
+            return Err(Failure::new(format!("{option} `{text}`: {what} is given twice: give it once")));
+        }
+        given.push((service, value));
+    }
+    Ok(given)
 }
 
 /// `SERVICE=NEXT+NEXT`.

@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-use humpyard::lab::{Control, DEMO_POLICIES, Demo, DemoOptions, OFFERED, RunResult, demo as run_demo};
+use humpyard::lab::{Comparison, Control, DEMO_POLICIES, Demo, DemoOptions, OFFERED, RunResult, demo as run_demo};
 
 use crate::arguments::DemoArguments;
-use crate::commands::compare::say_if_cut;
 use crate::commands::page::Page;
 use crate::commands::run::verdict;
 use crate::commands::table;
@@ -93,4 +92,15 @@ fn story(demo: &Demo, report: &str, workers: usize) -> String {
         "\nNext: humpyard run --input YOUR.pcap --policy hrw    humpyard sim --help    humpyard list policies\n",
     );
     text
+}
+
+/// Says so if a comparison of so many policies ended before its time.
+fn say_if_cut(comparison: &Comparison, policies: usize) {
+    let planned = policies * comparison.repetitions as usize;
+    if comparison.runs.iter().any(|run| run.interrupted) {
+        output::say(&format!(
+            "humpyard: ended early: the last of these runs is not whole, and {} of {planned} runs were not made",
+            planned - comparison.runs.len()
+        ));
+    }
 }

@@ -5,6 +5,7 @@ pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod demo;
+pub(crate) mod files;
 pub(crate) mod list;
 pub(crate) mod manual;
 pub(crate) mod recommend;
@@ -21,7 +22,6 @@ pub(crate) mod validate;
 
 mod configuration;
 mod draws;
-mod files;
 mod page;
 mod schema;
 mod service_error;

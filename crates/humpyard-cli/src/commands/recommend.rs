@@ -14,7 +14,6 @@ use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::RecommendArguments;
 use crate::commands::configuration::configuration;
-use crate::commands::files::distinct;
 use crate::commands::page::Page;
 use crate::commands::table::table;
 use crate::failure::Failure;
@@ -27,7 +26,6 @@ use crate::stop;
 pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
     let options = options(arguments)?;
-    distinct(&arguments.traffic.input, &[("--report", arguments.report.as_deref())])?;
     let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("recommend", common.quiet);

@@ -8,7 +8,6 @@ use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 
 use crate::arguments::{RunArguments, SimArguments};
 use crate::commands::configuration::{configuration, duration, live_configuration, timeline};
-use crate::commands::files::distinct;
 use crate::commands::reload::ReadAgain;
 use crate::commands::table;
 use crate::failure::Failure;
@@ -29,7 +28,6 @@ pub(crate) fn run_configuration(arguments: &RunArguments) -> Result<RunConfig, F
     config.counters = arguments.counters;
     config.journal = arguments.journal.clone();
     config.timeline = timeline(&arguments.timeline)?;
-    own_files(&config)?;
     Ok(config)
 }
 
@@ -40,19 +38,7 @@ pub(crate) fn sim_configuration(arguments: &SimArguments) -> Result<RunConfig, F
     config.interrupted = arguments.interrupted;
     config.journal = arguments.journal.clone();
     config.timeline = timeline(&arguments.timeline)?;
-    own_files(&config)?;
     Ok(config)
-}
-
-/// Everything that is written has a file of its own.
-fn own_files(config: &RunConfig) -> Result<(), Failure> {
-    let outputs = [
-        ("--output", Some(config.output.as_str())),
-        ("--quarantine", config.quarantine.as_deref()),
-        ("--journal", config.journal.as_deref()),
-        ("--timeline", config.timeline.as_ref().map(|timeline| timeline.path.as_str())),
-    ];
-    distinct(&config.inputs(), &outputs)
 }
 
 /// `humpyard run`.

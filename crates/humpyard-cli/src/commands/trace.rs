@@ -5,7 +5,6 @@ use core::sync::atomic::Ordering;
 use std::process::ExitCode;
 
 use humpyard::frame::Frame;
-use humpyard::lab::parse_duration;
 use humpyard::random::Seed;
 use humpyard::traffic::cut::{Cut, Part};
 use humpyard::traffic::generate::{ComposeOptions, compose, scale};
@@ -20,7 +19,7 @@ use crate::arguments::{
     CommonOptions, TraceArguments, TraceCommand, TraceComposeArguments, TraceCutArguments, TraceInfoArguments,
     TraceMergeArguments, TraceScaleArguments,
 };
-use crate::commands::files::distinct;
+use crate::commands::configuration::duration;
 use crate::failure::Failure;
 use crate::figures::{bit_rate, counted, packet_rate, percent, time};
 use crate::output;
@@ -49,13 +48,11 @@ fn trace_compose(arguments: &TraceComposeArguments) -> Result<ExitCode, Failure>
         payloads: payloads.clone(),
         concurrent: *concurrent,
     };
-    distinct(&[arrivals.clone(), payloads.clone()], &[("--output", Some(output.as_str()))])?;
     write(&mut *compose(&options, Seed(common.seed))?, Part::default(), output, common)
 }
 
 fn trace_scale(arguments: &TraceScaleArguments) -> Result<ExitCode, Failure> {
     let TraceScaleArguments { factor, input, output, common } = arguments;
-    distinct(std::slice::from_ref(input), &[("DST", Some(output.as_str()))])?;
     write(&mut *scale(input, *factor, Seed(common.seed))?, Part::default(), output, common)
 }
 
@@ -79,15 +76,15 @@ struct Written {
 }
 
 fn trace_cut(arguments: &TraceCutArguments) -> Result<ExitCode, Failure> {
-    let span = |text: &Option<String>| -> Result<Option<Time>, Failure> {
-        let span = text.as_deref().map(parse_duration).transpose()?;
+    let span = |option: &str, text: &Option<String>| -> Result<Option<Time>, Failure> {
+        let span = text.as_deref().map(|text| duration(option, text)).transpose()?;
         Ok(span.map(|span| Time::from_ns(span.as_nanos() as u64)))
     };
     let everything = Part::default();
     let part = Part {
         packets: arguments.packets.as_deref().map_or(Ok(everything.packets), packets)?,
-        from: span(&arguments.from)?.unwrap_or(everything.from),
-        to: span(&arguments.to)?,
+        from: span("--from", &arguments.from)?.unwrap_or(everything.from),
+        to: span("--to", &arguments.to)?,
         matches: arguments.matches.as_deref().map_or(Ok(everything.matches), str::parse)?,
         flow: arguments.flow.as_deref().map(str::parse).transpose()?,
         tunnels: arguments.inner.parse()?,
@@ -96,7 +93,6 @@ fn trace_cut(arguments: &TraceCutArguments) -> Result<ExitCode, Failure> {
     if part.to.is_some_and(|to| to <= part.from) {
         return Err(Failure::new("--to must be later than --from: there is nothing between them"));
     }
-    distinct(std::slice::from_ref(&arguments.input), &[("--output", Some(arguments.output.as_str()))])?;
     let mut source = open(&arguments.input, Seed(arguments.common.seed))?;
     write(&mut *source, part, &arguments.output, &arguments.common)
 }
@@ -114,7 +110,6 @@ fn packets(text: &str) -> Result<RangeInclusive<u64>, Failure> {
 }
 
 fn trace_merge(arguments: &TraceMergeArguments) -> Result<ExitCode, Failure> {
-    distinct(&arguments.inputs, &[("--output", Some(arguments.output.as_str()))])?;
     let mut source = open_all(&arguments.inputs, Seed(arguments.common.seed))?;
     write(&mut *source, Part::default(), &arguments.output, &arguments.common)
 }
@@ -181,7 +176,7 @@ fn verdict(damage: Option<&String>) -> ExitCode {
 }
 
 fn trace_info(arguments: &TraceInfoArguments) -> Result<ExitCode, Failure> {
-    let timeout = arguments.flow_timeout.as_deref().map(parse_duration).transpose()?;
+    let timeout = arguments.flow_timeout.as_deref().map(|text| duration("--flow-timeout", text)).transpose()?;
     let timeout = timeout.map(|timeout| Time::from_ns(timeout.as_nanos() as u64));
     let options = InfoOptions { flows: FLOWS, timeout, tunnels: arguments.inner.parse()? };
     let mut source = open(&arguments.input, Seed(arguments.common.seed))?;

@@ -9,7 +9,6 @@ use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::{LiveOptions, ValidateArguments};
 use crate::commands::configuration::live_configuration;
-use crate::commands::files::distinct;
 use crate::commands::page::Page;
 use crate::commands::table::table;
 use crate::failure::Failure;
@@ -25,7 +24,6 @@ const USUAL: [&str; 4] = ["hrw", "rr", "fcfs", "drr"];
 pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
     let options = options(arguments)?;
-    distinct(&arguments.traffic.input, &[("--report", arguments.report.as_deref())])?;
     let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("validate", common.quiet);

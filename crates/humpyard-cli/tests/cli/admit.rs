@@ -87,6 +87,27 @@ fn a_flow_that_is_refused_hears_what_would_fit() {
     assert_eq!(said.code, Some(1));
 }
 
+#[test]
+fn what_is_said_to_do_does() {
+    let directory = directory();
+    let at = directory.path();
+    let fast = FLOW.replace("10M", "1G");
+    let said = words(at, &format!("admit --costs table:predictive --flow {fast}"));
+    let line = "flow1 refused: it needs 28.5000 engines of router, where 1.9000 are free and keeps its order, so it has one \
+                at a time; a rate of 35087719 bit/s would fit, or --flow-order free and 30 cores there, or engines of speed \
+                28.5 there\n";
+    assert!(said.out.contains(line), "{}", said.out);
+    for more in ["--flow-order free --cores 30", "--speeds 28.5,28.5"] {
+        good(at, &format!("admit --costs table:predictive --flow {fast} {more}"));
+    }
+    let less = fast.replace("1Gbit", "35087719");
+    good(at, &format!("admit --costs table:predictive --flow {less}"));
+    // As many cores, or as fast, as there cannot be.
+    let said = words(at, &format!("admit --costs table:predictive --margin 0.999999 --flow {FLOW}"));
+    let line = "where 0.0000 are free; a rate of 70 bit/s would fit\n";
+    assert!(said.out.contains(line), "{}", said.out);
+}
+
 const NETWORK: &str = r#"
 [[node]]
 name = "a"
@@ -139,6 +160,12 @@ fn slips_are_told_in_one_line() {
         (&format!("admit --flow {FLOW} --margin 1"), "--margin takes a part of the engines from 0 to below 1, not 1"),
         (&format!("admit --flow {FLOW} --cold often"), "--cold takes `worst`, `none` or a part"),
         (&format!("admit --flow {FLOW} --error dpi=2"), "--error takes a part of the estimate from 0 to 1"),
+        (
+            &format!("admit --flow {FLOW} --error compres=0.9"),
+            "--error: no service of these flows `compres`; there are: encrypt",
+        ),
+        (&format!("admit --flow {FLOW} --error 0.1,0.2"), "--error `0.2`: what holds for all others is given twice"),
+        (&format!("admit --flow name=,{FLOW}"), "`name` is empty: give it a value, or leave it out"),
         (&format!("admit --flow {FLOW} --link fast"), "--link takes bits per second, 1Gbit for example, not `fast`"),
         (&format!("admit --flow {FLOW} --cores 1 --speeds 1,1"), "--speeds names 2 cores, and there are 1"),
         (&format!("admit --flow {FLOW} --topology none.toml"), "--topology: there is no file `none.toml`"),

@@ -229,6 +229,7 @@ fn what_cannot_be_is_refused_before_the_work() {
         ("calibrate --output none/here.toml", &["cannot write `none/here.toml`", "name another"]),
         ("calibrate --output -", &["--output takes the name of a file"]),
         ("calibrate --services none --output here.toml", &["nothing to write without services"]),
+        ("calibrate --services none", &["--services none leaves nothing to measure", "--matrix or --machine"]),
         ("calibrate --plot file", &["--plot", "`file`", "name another"]),
         ("calibrate --seconds 0", &["--seconds takes a number above 0"]),
         ("calibrate --seconds nan", &["--seconds takes a number above 0"]),

@@ -158,6 +158,13 @@ fn what_is_for_one_dispatcher_is_refused() {
         let words = format!("run --input gen:poisson:packets=10 --policy hrw {words}");
         assert_refused(directory.path(), &words, expected);
     }
+    // What was said, not the part of it that one of them has.
+    let said = run(
+        directory.path(),
+        &"run --input gen:poisson:packets=10 --policy hrw --dispatchers 2 --flows 2".split(' ').collect::<Vec<_>>(),
+    );
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
+    said.assert_one_line(&["raise --flows (2) above --buffer (4096)"]);
     assert_refused(directory.path(), "run --input nfqueue:7 --policy hrw --dispatchers 2", "--queue-balance");
     let of_services = "--services tcp=forward,udp=forward,other=forward --policy static --workers 4";
     let words = format!("run --input gen:poisson:packets=10 {of_services} --dispatchers 2");

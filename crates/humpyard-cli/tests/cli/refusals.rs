@@ -105,6 +105,23 @@ fn names_and_values_that_are_none() {
         ("--policy hrw --switch-cost 99999999999999999s", &["--switch-cost: a time is 1000000000 s at most"]),
         ("--policy hrw --switch-cost forward=1ms,=2ms", &["--switch-cost reads TIME or SERVICE=TIME", "`=2ms`"]),
         ("--policy hrw --switch-cost forwrad=5ms", &["--switch-cost: no service of this run `forwrad`"]),
+        (
+            "--policy hrw --switch-cost forward=2ms,forward=3ms",
+            &["--switch-cost `forward=3ms`", "`forward` is given twice"],
+        ),
+        ("--policy hrw --tolerance 1ms,5ms", &["--tolerance `5ms`", "what holds for all others is given twice"]),
+        (
+            "--policy hrw --guarantee forward=0.6 --guarantee forward=0.2",
+            &["--guarantee `forward=0.2`", "`forward` is given twice: give it once"],
+        ),
+        ("--policy hrw --chain forward=x,forward=y", &["--chain `forward=y`", "`forward` is given twice"]),
+        ("--policy hrw --tolerance -1ms", &["--tolerance: a time has a unit", "2ms", "`-1ms`"]),
+        ("--policy hrw --switch-cost -1ms", &["--switch-cost: a time has a unit", "`-1ms`"]),
+        ("--policy hrw --stall -1ms", &["--stall: a time has a unit", "`-1ms`"]),
+        ("--policy hrw --reorder -1ms", &["--reorder: a time has a unit", "`-1ms`"]),
+        ("--policy hrw --flow-timeout -1ms", &["--flow-timeout: a time has a unit", "`-1ms`"]),
+        ("--policy hrw --warmup -1ms", &["--warmup: a time has a unit", "`-1ms`"]),
+        ("--policy hrw --swap -1ms=drr", &["--swap: a time has a unit", "`-1ms`"]),
         ("--policy quantum:quantum=10sm", &["quantum: `quantum` takes", "(in ns, or with a unit: 10ms)", "`10sm`"]),
         ("--policy hrw --stall 5", &["--stall: a time has a unit", "`5`"]),
         ("--policy hrw --reorder 5", &["--reorder: a time has a unit", "`5`"]),
@@ -173,6 +190,9 @@ fn usage_of_single_commands() {
         ("run --policy hrw --input gen:poisson --workers -1", &["-1"]),
         ("run --policy hrw --input gen:poisson --in-flight 0", &["--in-flight"]),
         ("run --policy hrw --input gen:poisson --for soon", &["a time has a unit", "soon"]),
+        ("run --policy hrw --input gen:poisson --for -1s", &["--for: a time has a unit", "`-1s`"]),
+        ("trace cut in.pcap --output out.pcap --from -1s", &["--from: a time has a unit", "`-1s`"]),
+        ("trace info in.pcap --flow-timeout -1s", &["--flow-timeout: a time has a unit", "`-1s`"]),
         ("run --policy hrw --input gen:poisson --overload panic", &["--overload", "wait, drop"]),
         ("run --policy hrw --input gen:poisson --cores 2", &["--cores"]),
         ("run --policy t-opt --input gen:poisson", &["`t-opt` must know all packets", "use `humpyard sim`"]),
@@ -366,8 +386,56 @@ fn files_of_their_own() {
     let directory = directory();
     let capture = directory.path().join("in.pcap");
     make_capture(directory.path(), "in.pcap", 10);
+    let texts = [
+        ("costs.toml", "version = 1\n[services.forward]\nfixed_ns = 500\n"),
+        ("tree.toml", "version = 1\nlevels = [{ kind = \"core\" }]\ncores = [0, 1]\n"),
+        ("run.toml", "policy = \"hrw\"\ninput = \"gen:poisson:packets=10\"\n"),
+        ("self.toml", "policy = \"hrw\"\njournal = \"self.toml\"\n"),
+        ("rules", "allow protocol=tcp\n"),
+    ];
+    texts.iter().for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
     let before = fs::read(&capture).unwrap();
     for (words, expected) in [
+        (
+            "sim --policy hrw --input gen:poisson:packets=10 --costs costs.toml --journal costs.toml",
+            "--journal would replace an input, `costs.toml` (--costs): name another file",
+        ),
+        (
+            "recommend --goal p99<1ms --input gen:poisson:packets=10 --costs costs.toml --report costs.toml",
+            "--report would replace an input, `costs.toml` (--costs)",
+        ),
+        (
+            "validate --input gen:poisson:packets=10 --costs costs.toml --report ./costs.toml",
+            "--report would replace an input, `./costs.toml` (--costs)",
+        ),
+        (
+            "compare --policy hrw --input gen:poisson:packets=10 --topology tree.toml --report tree.toml",
+            "--report would replace an input, `tree.toml` (--topology)",
+        ),
+        (
+            "sim --policy hrw --input gen:poisson:packets=10 --topology tree.toml --journal tree.toml",
+            "--journal would replace an input, `tree.toml` (--topology)",
+        ),
+        ("topology tree.toml --plot tree.toml", "--plot would replace an input, `tree.toml` (SOURCE)"),
+        ("topology tree.toml --output tree.toml", "--output would replace an input, `tree.toml` (SOURCE)"),
+        ("sim --config run.toml --journal run.toml", "--journal would replace an input, `run.toml` (--config)"),
+        (
+            "sim --config self.toml --input gen:poisson:packets=10",
+            "self.toml:2:11: `journal`: --journal would replace an input, `self.toml` (--config)",
+        ),
+        ("check self.toml --for sim", "self.toml:2:11: `journal`: --journal would replace an input"),
+        (
+            "run --policy hrw --input gen:poisson:packets=10 --services tcp=firewall:file=rules,other=forward --journal rules",
+            "--journal would replace an input, `rules` (--services)",
+        ),
+        (
+            "sim --policy hrw --input gen:compose:payloads=gen:scale:input=in.pcap;factor=2 --journal in.pcap",
+            "--journal would replace an input, `in.pcap` (--input)",
+        ),
+        ("calibrate --output x --matrix-output x", "--matrix-output and --output are both `x`"),
+        ("calibrate --output a.toml --plot a.toml", "--plot and --output are both `a.toml`"),
+        ("calibrate --output p/calibration.html --plot p", "--plot and --output are both `p/calibration.html`"),
+        ("topology 2x2 --output s --plot ./s", "--plot and --output are both `./s`"),
         ("run --policy hrw --input in.pcap --output ./in.pcap", "--output would replace an input, `./in.pcap`"),
         ("run --policy hrw --input in.pcap --journal in.pcap", "--journal would replace an input"),
         ("sim --policy hrw --input in.pcap --timeline in.pcap", "--timeline would replace an input"),
@@ -384,6 +452,9 @@ fn files_of_their_own() {
     ] {
         assert_refused(directory.path(), words, &[expected]);
         assert_eq!(fs::read(&capture).unwrap(), before, "{words}");
+        for (name, text) in texts {
+            assert_eq!(fs::read_to_string(directory.path().join(name)).unwrap(), text, "{words}");
+        }
     }
 }
 

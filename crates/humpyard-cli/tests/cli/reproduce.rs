@@ -50,7 +50,8 @@ fn what_there_is_not_is_refused() {
         ("reproduce nothing-*", &["no experiment `nothing-*`", "there are: gr3-fig2"]),
         ("reproduce", &["<NAME>"]),
         ("reproduce gr3-fig2 --quick --full", &["--full"]),
-        ("reproduce gr3-fig2 --out file/there", &["cannot write `file/there`"]),
+        ("reproduce gr3-fig2 --out file/there", &["cannot write `file/there`", "name another directory with --out"]),
+        ("reproduce gr3-fig2 --out file", &["cannot write `file`", "name another directory with --out"]),
         ("reproduce gr3-fig2 --out mine", &["`mine/index.html` is no page of `humpyard reproduce`", "--out"]),
     ] {
         let said = run(directory.path(), &command.split_whitespace().collect::<Vec<_>>());

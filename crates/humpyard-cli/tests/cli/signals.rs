@@ -74,8 +74,18 @@ fn a_live_run_that_is_interrupted_writes_all_it_forwarded() {
     }
 }
 
+/// Lets a command run for a while, sends it a signal, and gives what it says with exit code 2.
+fn given_up(directory: &Path, words: &str, name: &str) -> Said {
+    let child = start(directory, words);
+    sleep(Duration::from_millis(500));
+    signal(&child, name);
+    let said = Said::of(child.wait_with_output().expect("it ends"));
+    assert_eq!(said.code, Some(2), "{words}: {said:?}");
+    said
+}
+
 #[test]
-fn simulations_and_comparisons_that_are_interrupted_give_what_they_have() {
+fn simulations_that_are_interrupted_give_what_they_have() {
     let directory = directory();
     for name in ["INT", "TERM"] {
         let words = "sim --input gen:poisson:packets=1000000000 --policy drr";
@@ -84,13 +94,40 @@ fn simulations_and_comparisons_that_are_interrupted_give_what_they_have() {
         assert_eq!((&result["interrupted"], number(&result, "/packets/held")), (&true.into(), 0));
         assert!(number(&result, "/packets/processed") > 0);
     }
-    for words in ["compare --policy rr --policy hrw", "compare --live --policy rr --policy hrw"] {
-        let words = format!("{words} --input gen:poisson:packets=1000000000");
-        let comparison = interrupted(directory.path(), &words, "INT");
-        let runs = comparison["runs"].as_array().expect("runs");
-        assert_eq!(runs.len(), 1, "the others are not begun");
-        assert_balanced(&runs[0]);
-        assert_eq!(runs[0]["interrupted"], true);
+}
+
+/// A run that is not whole is held against none that is.
+#[test]
+fn comparisons_that_are_interrupted_have_whole_runs_alone() {
+    let directory = directory();
+    for words in ["compare", "compare --live", "compare --load 0.5"] {
+        let words = format!("{words} --policy rr --policy hrw --report r.html --input gen:poisson:packets=1000000000");
+        let said = given_up(directory.path(), &format!("{words} --json"), "INT");
+        said.assert_one_line(&["interrupted before a run was whole: there is nothing to compare"]);
+        assert!(said.out.is_empty() && files(directory.path()).is_empty(), "{words}: {said:?}");
+    }
+    let words =
+        "compare --policy rr --policy hrw --repeat 10000 --input gen:poisson:packets=2000 --report r.html --json";
+    let said = given_up(directory.path(), words, "TERM");
+    let document = said.json();
+    let runs = document["runs"].as_array().expect("runs");
+    said.assert_one_line(&[&format!("interrupted after {} of 20000 runs: these are kept", runs.len())]);
+    assert!(runs.iter().all(|run| run["interrupted"] == false && number(run, "/packets/in") == 2000), "{said:?}");
+    assert_eq!(files(directory.path()), ["r.html"]);
+}
+
+#[test]
+fn a_search_whose_input_is_being_read_is_given_up() {
+    let directory = directory();
+    for words in [
+        "recommend --goal p99<1ms --packets 100000000 --input gen:poisson:packets=1000000000",
+        "validate --input gen:poisson:packets=1000000000",
+    ] {
+        let child = start(directory.path(), words);
+        signal(&child, "TERM");
+        let said = Said::of(child.wait_with_output().expect("it ends"));
+        assert!(said.code == Some(2) && said.out.is_empty(), "{words}: {said:?}");
+        said.assert_one_line(&["interrupted while the input was read: nothing was done"]);
     }
 }
 

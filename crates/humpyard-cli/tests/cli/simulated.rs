@@ -243,6 +243,19 @@ fn who_knows_all_packets_beforehand_has_them_at_the_start() {
 
 /// A switch may cost another time for each service, and who is late by it is told; parameters take units, as options do.
 #[test]
+fn options_of_services_take_commas() {
+    let directory = directory();
+    let services = "--services tcp=forward,other=forward --guarantee tcp=0.6,other=0.2 --chain tcp=other,other=tcp";
+    let words = format!("sim --policy static --input gen:messages:packets=100 {services}");
+    let result = document(directory.path(), &words);
+    let options = &result["options"];
+    assert_eq!(
+        (&options["guarantee"], &options["chain"]),
+        (&"tcp=0.6,other=0.2".into(), &"tcp=other,other=tcp".into())
+    );
+}
+
+#[test]
 fn switch_costs_are_of_services() {
     let words = "sim --input gen:messages:packets=3000 --cores 3 --services tcp=forward,other=forward";
     let switch_cost = |words: &str| document(Path::new("."), words)["options"]["switch-cost"].clone();

@@ -15,6 +15,7 @@ mod route;
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::mechanism::FlowOrder;
+use humpyard_core::name::unknown;
 use serde::Serialize;
 
 use crate::LabError;
@@ -57,6 +58,9 @@ const COMPRESS_ERROR: f64 = 0.25;
 const TOTAL_WEIGHT: f64 = 1e6;
 /// What sums may be off by, for they are sums of fractions.
 const ROUNDING: f64 = 1e-9;
+/// Most engines that a node can have, and how fast those of a router can be.
+const ENGINES_MAX: u64 = 16_384;
+const SPEED_MAX: f64 = 1e3;
 
 impl AdmitOptions {
     /// The defaults for these flows, here, at these costs.
@@ -234,8 +238,8 @@ pub enum Lack {
         needed: f64,
         /// Those that are free.
         free: f64,
-        /// So many engines in all would do.
-        would_do: u64,
+        /// So many engines in all would do; none where that is more than a node can have.
+        would_do: Option<u64>,
     },
     /// A flow that keeps its order has no more than one engine at a time.
     OneEngine {
@@ -243,6 +247,8 @@ pub enum Lack {
         node: String,
         /// Engines that the flow needs.
         needed: f64,
+        /// Engines of this speed would do, as many as there are; none where that is more than they can have.
+        would_do_speed: Option<f64>,
     },
     /// Bits per second of a link.
     Link {
@@ -415,11 +421,16 @@ impl<'a> Reserved<'a> {
         let needed = need.engines / node.speed;
         let all = self.engines[route.node] + needed;
         if !self.fits_alone(need, route.node) {
-            lacks.push(Lack::OneEngine { node: node.name.clone(), needed });
+            // What is reserved and needed becomes less, the faster engines are.
+            let factor = needed.max(all / self.limit(route.node)) * (1.0 - ROUNDING);
+            let speed = (node.speed * factor * 1e3).ceil() / 1e3;
+            let would_do_speed = (speed <= SPEED_MAX).then_some(speed);
+            lacks.push(Lack::OneEngine { node: node.name.clone(), needed, would_do_speed });
         }
         if all > self.limit(route.node) * (1.0 + ROUNDING) {
             let free = self.limit(route.node) - self.engines[route.node];
             let would_do = (all / (1.0 - self.options.margin) * (1.0 - ROUNDING)).ceil() as u64;
+            let would_do = (would_do <= ENGINES_MAX).then_some(would_do);
             lacks.push(Lack::Engines { node: node.name.clone(), needed, free, would_do });
         }
         let mut links: Vec<usize> = route.links.concat();
@@ -551,7 +562,8 @@ impl<'a> Reserved<'a> {
 /// Admits flows in the order given.
 ///
 /// # Errors
-/// Flows whose service costs nobody knows what, whose nodes there are not, or of which two have the same name.
+/// Flows whose service costs nobody knows what, whose nodes there are not, or of which two have the same name; an error of a
+/// service that no flow has.
 pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
     let flows = &options.reservations;
     if let Some(twice) = (1..flows.len()).find(|&i| flows[..i].iter().any(|flow| flow.name == flows[i].name)) {
@@ -559,6 +571,15 @@ pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
             "two flows are called `{}`: give each a name of its own",
             flows[twice].name
         )));
+    }
+    let named = || flows.iter().map(|flow| flow.service.as_str());
+    let errors = options.errors.iter().map(|(service, _)| service.as_str());
+    if let Some(service) = errors.filter(|service| !service.is_empty()).find(|name| named().all(|other| other != *name))
+    {
+        let mut services: Vec<&str> = named().collect();
+        services.sort_unstable();
+        services.dedup();
+        return Err(LabError::option(format!("--error: {}", unknown("service of these flows", service, services))));
     }
     options.machine.taken.check(options.margin)?;
     if options.machine.in_flight > 1 && options.flow_order == FlowOrder::Keep {

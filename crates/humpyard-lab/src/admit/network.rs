@@ -5,6 +5,7 @@ use std::{fs, io};
 
 use humpyard_core::name::unknown;
 
+use super::ENGINES_MAX;
 use super::reservation::{pairs, parse_bit_rate, tables};
 use crate::LabError;
 use crate::config::parse_duration;
@@ -163,8 +164,8 @@ fn value<'a>(pairs: &'a [(String, String)], key: &str) -> Option<&'a str> {
 fn node(pairs: &[(String, String)]) -> Result<Node, String> {
     let name = value(pairs, "name").filter(|name| !name.is_empty()).ok_or("a node has a `name`")?.to_owned();
     let engines = value(pairs, "engines").unwrap_or("0");
-    let known = engines.parse().ok().filter(|&engines: &usize| engines <= 16_384);
-    let engines = known.ok_or_else(|| format!("`engines` takes a number from 0 to 16384, not `{engines}`"))?;
+    let known = engines.parse().ok().filter(|&engines: &usize| engines as u64 <= ENGINES_MAX);
+    let engines = known.ok_or_else(|| format!("`engines` takes a number from 0 to {ENGINES_MAX}, not `{engines}`"))?;
     let speed = value(pairs, "speed").unwrap_or("1");
     let known = speed.parse().ok().filter(|speed| (1e-3..=1e6).contains(speed));
     let speed = known.ok_or_else(|| format!("`speed` takes a number from 0.001 to 1e6, not `{speed}`"))?;

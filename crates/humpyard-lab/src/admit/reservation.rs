@@ -43,16 +43,14 @@ impl Reservation {
     /// From names and values; a flow without a name is called by its `number`.
     ///
     /// # Errors
-    /// What is missing, unknown or cannot be, without the place.
+    /// What is missing, empty, unknown or cannot be, without the place.
     fn of(pairs: &[(String, String)], number: usize) -> Result<Self, String> {
-        if let Some((key, _)) = pairs.iter().find(|(key, _)| !KEYS.contains(&key.as_str())) {
-            return Err(unknown("key of a flow", key, KEYS));
+        let keys: Vec<&str> = pairs.iter().map(|(key, _)| key.as_str()).collect();
+        check_keys(&keys)?;
+        if let Some((key, _)) = pairs.iter().find(|(_, value)| value.is_empty()) {
+            return Err(format!("`{key}` is empty: give it a value, or leave it out"));
         }
-        if let Some(twice) = (1..pairs.len()).find(|&i| pairs[..i].iter().any(|(key, _)| *key == pairs[i].0)) {
-            return Err(format!("`{}` is given twice", pairs[twice].0));
-        }
-        let find = |key: &str| pairs.iter().find(|(known, value)| known == key && !value.is_empty());
-        let text = |key: &str| find(key).map(|(_, value)| value.clone());
+        let text = |key: &str| pairs.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
         let must = |key: &str, what: &str| text(key).ok_or_else(|| format!("a flow has a `{key}`: {what}"));
         let name = text("name").unwrap_or_else(|| format!("flow{number}"));
         let service = must("service", "encrypt for example")?;
@@ -116,6 +114,17 @@ impl Reservation {
     }
 }
 
+/// Refuses what no flow has, and what is there twice.
+fn check_keys(keys: &[&str]) -> Result<(), String> {
+    if let Some(key) = keys.iter().find(|key| !KEYS.contains(key)) {
+        return Err(unknown("key of a flow", key, KEYS));
+    }
+    match (1..keys.len()).find(|&i| keys[..i].contains(&keys[i])) {
+        Some(twice) => Err(format!("`{}` is given twice", keys[twice])),
+        None => Ok(()),
+    }
+}
+
 /// Bits per second: `10Mbit`, `10M`, `1.5Gbit/s`.
 ///
 /// None if it is anything else, or not from 1 to 1e15.
@@ -132,12 +141,17 @@ fn parse_bytes(text: &str) -> Option<f64> {
 fn of_csv(path: &str, text: &str, first: usize) -> Result<Vec<Reservation>, LabError> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let slip = |error: csv::Error| LabError::option(format!("--flows: {path}: this is no CSV: {error}"));
-    let names: Vec<String> = reader.headers().map_err(slip)?.iter().map(str::to_owned).collect();
+    let headers = reader.headers().map_err(slip)?.clone();
+    let names: Vec<&str> = headers.iter().collect();
+    let line = headers.position().map_or(1, csv::Position::line);
+    check_keys(&names).map_err(|said| LabError::option(format!("--flows: {path}:{line}: {said}")))?;
     let mut flows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(slip)?;
         let line = record.position().map_or(0, csv::Position::line);
-        let pairs: Vec<(String, String)> = names.iter().cloned().zip(record.iter().map(str::to_owned)).collect();
+        // What a line says nothing of is not told.
+        let told = names.iter().zip(record.iter()).filter(|(_, value)| !value.is_empty());
+        let pairs: Vec<(String, String)> = told.map(|(&name, value)| (name.to_owned(), value.to_owned())).collect();
         let flow = Reservation::of(&pairs, first + flows.len());
         flows.push(flow.map_err(|said| LabError::option(format!("--flows: {path}:{line}: {said}")))?);
     }
@@ -233,6 +247,7 @@ mod tests {
             ("burst=8k", "burst=400", "a `burst` of 400 bytes has no room for a packet of 500"),
             ("burst=8k", "burst=8k,longest=9k", "`longest` is between `length` (500) and `burst` (8000), not 9000"),
             ("name=video", "service=dpi", "`service` is given twice"),
+            ("name=video", "name=", "`name` is empty: give it a value, or leave it out"),
             ("length=500", "length", "a parameter reads name=value, not `length`"),
         ] {
             let said = slip(&VIDEO.replace(change, to));
@@ -241,6 +256,9 @@ mod tests {
         let slip = |text: &str| of_toml("f.toml", text, 1).unwrap_err().to_string();
         assert!(slip("[[flow]]\nservice = \"dpi\"\n").starts_with("f.toml:1:1: a flow has a `rate`"));
         assert!(slip("flow = 3\n").starts_with("f.toml:1:8: `flow` is an array of tables"));
-        assert!(of_csv("f.csv", "service\ndpi\n", 1).unwrap_err().to_string().contains("f.csv:2: a flow has a `rate`"));
+        let slip = |text: &str| of_csv("f.csv", text, 1).unwrap_err().to_string();
+        assert!(slip("service\ndpi\n").contains("f.csv:2: a flow has a `rate`"));
+        assert!(slip("service,rat\n\ndpi,1M\n").contains("f.csv:1: no key of a flow `rat`; did you mean `rate`?"));
+        assert!(slip("rate,service,rate\n1M,dpi,1M\n").contains("f.csv:1: `rate` is given twice"));
     }
 }

@@ -71,7 +71,7 @@ fn who_is_refused_hears_what_would_fit() {
     let admission = admit(&options(&flows, Network::router(1, &[], Some(29e6)))).unwrap();
     assert_eq!((admission.admitted, admission.refused), (1, 2));
     let refusal = admission.flows[1].refusal.clone().unwrap();
-    let [Lack::Engines { needed, free, would_do: 2, .. }, Lack::Link { needed_bps, free_bps, would_do_bps, .. }] =
+    let [Lack::Engines { needed, free, would_do: Some(2), .. }, Lack::Link { needed_bps, free_bps, would_do_bps, .. }] =
         &refusal.lacks[..]
     else {
         panic!("{refusal:?}");
@@ -125,7 +125,12 @@ fn what_largest_says_fits_and_more_does_not() {
 fn a_flow_that_keeps_its_order_has_one_engine() {
     let slow = options(&[ENCRYPT], Network::router(4, &[0.1; 4], None));
     let refusal = admit(&slow).unwrap().flows[0].refusal.clone().unwrap();
-    assert!(matches!(refusal.lacks[..], [Lack::OneEngine { needed, .. }] if (needed - 2.425).abs() < 1e-9));
+    let [Lack::OneEngine { needed, would_do_speed: Some(0.243), .. }] = refusal.lacks[..] else {
+        panic!("{refusal:?}")
+    };
+    assert!((needed - 2.425).abs() < 1e-9);
+    let faster = options(&[ENCRYPT], Network::router(4, &[0.243; 4], None));
+    assert_eq!(admit(&faster).unwrap().admitted, 1);
     assert_eq!(refusal.largest_bandwidth_bps, (1e7f64 / 2.425).floor());
     assert_eq!(admit(&AdmitOptions { flow_order: FlowOrder::Free, ..slow }).unwrap().admitted, 1);
 }
@@ -149,7 +154,8 @@ fn flows_go_where_there_is_room() {
     assert!(two.bound_ns.unwrap().links > 2e6, "it is under way for 2 ms");
     // The slow link has 5 Mb/s left, and the near engine 0.39375 of itself.
     let refusal = three.refusal.as_ref().unwrap();
-    let lacks = Lack::Engines { node: "near".to_owned(), needed: three.engines, free: 1.0 - one.engines, would_do: 2 };
+    let lacks =
+        Lack::Engines { node: "near".to_owned(), needed: three.engines, free: 1.0 - one.engines, would_do: Some(2) };
     assert_eq!((&refusal.lacks[..], three.path.len()), (&[lacks][..], 0));
     assert_eq!(refusal.largest_bandwidth_bps, ((1.0 - one.engines) / one.engines * 25e6).floor());
 }

@@ -186,5 +186,5 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
 }
 
 pub(super) fn unwritable(path: &Path, error: &io::Error) -> LabError {
-    LabError::option(format!("cannot write `{}`: {error}", path.display()))
+    LabError::option(format!("cannot write `{}`: {error}: name another directory with --out", path.display()))
 }
