@@ -41,6 +41,7 @@ pub(crate) fn run(order: Order, work: &Work) -> Figures {
         classifier,
         input: Input::new(Box::new(Repeated::new(work.flows)), None),
         sink: Box::new(NullSink::default()),
+        link: None,
         quarantine: None,
         overload: Overload::Wait,
         clock: Clock::Real,
