@@ -18,7 +18,7 @@ const CHANCE: f64 = 3.0;
 /// By so much a part of the input may be worse than all of it.
 const SLACK: f64 = 1.25;
 
-/// Parts below this are not told in percent.
+/// Bounds below this are not told in percent.
 const LEAST_PERCENT: f64 = 1e-4;
 
 /// What is wanted: `late<0.1%@2ms,ooo<0.01%,min=p99`.
@@ -56,8 +56,8 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.measure.better() == Better::Less { '<' } else { '>' };
         let value = match self.measure.kind() {
-            // As it was said: figures are no more exact than they are measured.
-            Kind::Fraction if self.value < LEAST_PERCENT => format!("{:e}", self.value),
+            // Figures so small are all told alike, bounds are not.
+            Kind::Fraction if self.value < LEAST_PERCENT => format!("{:.2e}", self.value),
             kind => figure(kind, self.value),
         };
         write!(f, "{}{sign}{value}", self.measure.name())
@@ -243,7 +243,7 @@ mod tests {
         let values: Vec<f64> = read.bounds.iter().map(|bound| bound.value).collect();
         assert_eq!(values, [0.001, 0.0001, 0.95]);
         assert_eq!(read.to_string(), "late<0.10 %@2.00 ms, ooo<0.01 %, fairness>0.9500, min=p99");
-        assert_eq!(goal("late<2e-9%,loss<1e-30").to_string(), "late<2e-11, loss<1e-30");
+        assert_eq!(goal("late<2e-9%,loss<1e-30").to_string(), "late<2.00e-11, loss<1.00e-30");
         assert_eq!(goal("throughput>1.5M").bounds[0].value, 1.5e6);
     }
 
