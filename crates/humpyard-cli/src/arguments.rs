@@ -108,7 +108,7 @@ const RUN_EXAMPLES: &str = "Examples:
   humpyard run --input in.pcap --policy h-cahrw --topology machine --counters
   humpyard run --input gen:poisson --policy drr --rate 200k --for 60s --metrics 127.0.0.1:9464
   humpyard run --input iface:eth0 --output iface:eth1 --both-ways --policy hrw
-  humpyard run --input in.pcap --output out.pcap --policy efq --services encrypt --link 100Mbit:queue=16
+  humpyard run --input in.pcap --policy efq --services encrypt --link 100Mbit:queue=16
   humpyard run --input nfqueue:7 --policy hrw --services 'l7-filter:fwmark=http=7;tls=8,drop=bittorrent'
 
 Without --rate packets come as fast as they are taken, so delay is mostly time in the buffer (--buffer);
