@@ -323,7 +323,12 @@ fn check_weights(config: &RunConfig) -> Result<(), LabError> {
 
 /// What rules say of one service or one client must be the same.
 fn check_agreement(config: &RunConfig, rule: &RuleChoice) -> Result<(), LabError> {
+    let says = |rule: &RuleChoice| (rule.tolerance, rule.guarantee, rule.weight, rule.link_weight);
+    if says(rule) == (None, None, None, None) {
+        return Ok(());
+    }
     let (service, client) = (service_name(config, rule), client_name(config, rule));
+    let by_rule = config.granularity() == Granularity::Rule;
     for other in &config.rules {
         let differ = |a: Option<u128>, b: Option<u128>| a.is_some() && b.is_some() && a != b;
         if service_name(config, other) == service {
@@ -338,7 +343,7 @@ fn check_agreement(config: &RunConfig, rule: &RuleChoice) -> Result<(), LabError
         }
         let weight = |rule: &RuleChoice| rule.weight.map(|weight| u128::from(weight.get()));
         let link_weight = |rule: &RuleChoice| rule.link_weight.map(|weight| u128::from(weight.get()));
-        let shared = config.granularity() == Granularity::Rule && client_name(config, other) == client;
+        let shared = by_rule && client_name(config, other) == client;
         if shared && (differ(weight(rule), weight(other)) || differ(link_weight(rule), link_weight(other))) {
             return Err(LabError::option(format!(
                 "another rule gives the client `{client}` another weight: name two clients"
