@@ -53,17 +53,21 @@ pub fn parse_link(text: &str) -> Result<LinkChoice, LabError> {
     if !share.is_share_alone() {
         return refuse(format!("a link has one sender, which a sharing policy shares; `{share}` is none"));
     }
-    let mut queue = Some(QUEUE);
+    let mut queue = None;
     for pair in rest.split(',').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=') {
-            Some(("queue", "none")) => queue = None,
+        let given = match pair.split_once('=') {
+            Some(("queue", "none")) => None,
             Some(("queue", packets)) => match packets.parse() {
-                Ok(packets) if packets > 0 => queue = Some(packets),
+                Ok(packets) if packets > 0 => Some(packets),
                 _ => return refuse(format!("`queue` takes packets from 1, or none, not `{packets}`")),
             },
             _ => return refuse(format!("a link has RATE:queue=PACKETS,share=POLICY, not `{pair}`")),
+        };
+        if queue.replace(given).is_some() {
+            return refuse("`queue` is given twice".to_owned());
         }
     }
+    let queue = queue.unwrap_or(Some(QUEUE));
     Ok(LinkChoice { rate_bps: rate_bps.round() as u64, share, queue })
 }
 
@@ -215,6 +219,7 @@ mod tests {
             ("1G:share=dr", "did you mean `drr`?"),
             ("1G:share=hrw", "which a sharing policy shares; `hrw` is none"),
             ("1G:queue=0,share=drr", "`queue` takes packets from 1, or none, not `0`"),
+            ("1G:queue=none,queue=8", "--link: `queue` is given twice"),
             ("1G:queues=3", "a link has RATE:queue=PACKETS,share=POLICY, not `queues=3`"),
         ] {
             let error = parse_link(text).unwrap_err().to_string();
