@@ -274,12 +274,22 @@ pub(crate) struct TrafficOptions {
     /// Play the input so many times, each round a mean gap after the one before
     #[arg(long = "loop", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rounds: u64,
-    /// When packets arrive: `trace` (as captured), `line` (as fast as taken; live only), or packets per second
+    /// Read this many packets of the input, from its start [default: all; of recommend 200000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) packets: Option<u64>,
+    /// When packets arrive: `trace` (as captured), `line` (as fast as taken; live only), or packets per second, evenly
     #[arg(long, value_name = "PPS|line|trace", allow_negative_numbers = true)]
     pub(crate) rate: Option<String>,
-    /// Stretch the captured times so that the offered work, by the cost table, is this part of what the cores can do
-    #[arg(long, value_name = "X", conflicts_with = "rate", allow_negative_numbers = true)]
+    /// Play the input this many times faster than captured; bursts stay as they are
+    #[arg(long, value_name = "F", conflicts_with = "rate", allow_negative_numbers = true)]
+    pub(crate) multiplier: Option<f64>,
+    /// Stretch the captured times so that the offered work, by --costs, is this part of what the cores can do, or those of --of
+    #[arg(long, value_name = "X", conflicts_with_all = ["rate", "multiplier"], allow_negative_numbers = true)]
     pub(crate) load: Option<f64>,
+    /// --load is of what N cores can do, with their --speeds, --contexts and --stall: so it is the same traffic on any number of
+    /// cores [default: --cores; of live runs --workers, of --workers 0 one]
+    #[arg(long, value_name = "N", conflicts_with_all = ["rate", "multiplier"], value_parser = clap::value_parser!(u16).range(1..=16_384))]
+    pub(crate) of: Option<u16>,
     /// What is done to packets: a service (see `humpyard list services`), or one by kind (tcp, udp, icmp, ipv4, ipv6, other) or
     /// name: tcp=encrypt,other=forward; or several in a row, through which every packet goes: dpi,encrypt [default: forward; pass where packets come by an interface]
     #[arg(long, value_name = "[NAME=]SERVICE,...")]
@@ -683,9 +693,6 @@ pub(crate) struct RecommendArguments {
     /// Try this policy; may be given several times [default: all that fit]
     #[arg(long, value_name = "SPEC")]
     pub(crate) candidate: Vec<String>,
-    /// Look at so many packets of the input, from its start
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
-    pub(crate) packets: u64,
     /// Simulations of these packets that the search may take, about: more begins with more of the input [default: 48]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget: Option<u32>,

@@ -75,7 +75,7 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     if config.host == Host::Sim && config.rate == Rate::Line {
         return Err(parts::no_line_rate());
     }
-    if let Rate::Load(_) = config.rate {
+    if let Rate::Load { .. } = config.rate {
         // Reading ends at once.
         let (stop, mut progress) = (AtomicBool::new(true), |_, _| {});
         let mut control = Control::new(&stop, &mut progress);

@@ -62,10 +62,53 @@ pub enum Rate {
     Line,
     /// As captured.
     Trace,
+    /// As captured, this many times faster: bursts stay as they are.
+    Multiplied(f64),
     /// So many per second, evenly.
     PacketsPerSecond(f64),
-    /// As captured, with all gaps stretched so that the offered work is this part of what the cores can do.
-    Load(f64),
+    /// As captured, with all gaps stretched so that the offered work is a part of what cores can do.
+    Load {
+        /// That part; 1 is all that they can do.
+        load: f64,
+        /// This many cores. `None`: those of the run.
+        of: Option<usize>,
+    },
+}
+
+impl Rate {
+    /// Returns the rate of the same traffic on other cores: a load stays that of the cores it was of.
+    #[must_use]
+    pub fn fixed(self, cores: usize) -> Self {
+        match self {
+            Self::Load { load, of } => Self::Load { load, of: Some(of.unwrap_or(cores.max(1))) },
+            other => other,
+        }
+    }
+
+    /// Returns the rate of this traffic that many times faster. A line rate has no faster one.
+    #[must_use]
+    pub fn times(self, times: f64) -> Self {
+        match self {
+            _ if times == 1.0 => self,
+            Self::Line => Self::Line,
+            Self::Trace => Self::Multiplied(times),
+            Self::Multiplied(multiplier) => Self::Multiplied(multiplier * times),
+            Self::PacketsPerSecond(rate) => Self::PacketsPerSecond(rate * times),
+            Self::Load { load, of } => Self::Load { load: load * times, of },
+        }
+    }
+
+    /// Returns the options that ask for it, without their dashes, and their values.
+    pub fn options(self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Line => vec![("rate", "line".to_owned())],
+            Self::Trace => vec![("rate", "trace".to_owned())],
+            Self::Multiplied(multiplier) => vec![("multiplier", multiplier.to_string())],
+            Self::PacketsPerSecond(rate) => vec![("rate", rate.to_string())],
+            Self::Load { load, of: None } => vec![("load", load.to_string())],
+            Self::Load { load, of: Some(of) } => vec![("load", load.to_string()), ("of", of.to_string())],
+        }
+    }
 }
 
 impl FromStr for Rate {
@@ -316,6 +359,8 @@ pub struct RunConfig {
     pub rate: Rate,
     /// How often the input is played.
     pub rounds: u64,
+    /// Reading ends after this many packets. `None`: at the end of the input.
+    pub packets: Option<u64>,
     /// Ends reading after so long. Live only.
     pub longest: Option<Duration>,
     /// Packets that come in within so long after the first are in no figure of delay, lateness, order and fairness.
@@ -394,6 +439,7 @@ impl RunConfig {
             clock: Clock::Real,
             rate: if host == Host::Live { Rate::Line } else { Rate::Trace },
             rounds: 1,
+            packets: None,
             longest: None,
             warm_up: Duration::ZERO,
             tolerances: Vec::new(),
@@ -576,12 +622,10 @@ impl RunConfig {
         if let Some(split) = self.split {
             options.insert("split", show_split(split));
         }
-        match self.rate {
-            Rate::Line => options.insert("rate", "line".to_owned()),
-            Rate::Trace => options.insert("rate", "trace".to_owned()),
-            Rate::PacketsPerSecond(rate) => options.insert("rate", rate.to_string()),
-            Rate::Load(load) => options.insert("load", load.to_string()),
-        };
+        options.extend(self.rate.options());
+        if let Some(packets) = self.packets {
+            options.insert("packets", packets.to_string());
+        }
         if let Some(hand_over) = self.hand_over {
             options.insert("hand-over", format!("{}ns", hand_over.as_nanos()));
         }

@@ -18,6 +18,7 @@ pub mod figures;
 mod journal;
 mod link;
 pub mod metrics;
+mod offered;
 mod page;
 mod parts;
 pub mod plot;
@@ -44,6 +45,7 @@ pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;
 pub use journal::{Parting, Replayed, replay};
 pub use link::{LinkChoice, LinkResult, parse_link};
+pub use offered::{Offered, OfferedLoad};
 pub use reload::Reload;
 pub use result::{
     Damage, DurationSummary, ExitCounts, Hardware, HardwareThread, Measured, PacketCounts, Panic, PortCounts,

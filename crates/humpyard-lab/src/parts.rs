@@ -1,12 +1,9 @@
 //! From a configuration to the parts that a driver takes.
 
-use core::slice;
-use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::path::absolute;
 
 use humpyard_core::cost::{CostModel, LinearCost};
-use humpyard_core::frame::Frame;
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::measure::{Measured, Measurements};
 use humpyard_core::mechanism::{FlowOrder, Options, PlannedSwap};
@@ -16,19 +13,19 @@ use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_sim::{Interrupted, Work};
-use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::{Classifier, ClassifierConfig, Granularity};
-use humpyard_traffic::header::Headers;
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::repeat::Repeat;
 use humpyard_traffic::sink::{Sink, create};
 use humpyard_traffic::source::Source;
+use humpyard_traffic::{First, TrafficError};
 use humpyard_wire::Ports;
 
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::costs::MachineCosts;
 use crate::journal::JournalFile;
+use crate::offered::{self, Demand};
 use crate::rule::{Ruled, find_service};
 use crate::run::Control;
 use crate::timeline::TimelineFile;
@@ -172,7 +169,10 @@ pub(crate) fn measured(
         scheduler = scheduler.with_journal(Box::new(file.clone()));
         records.journal = Some(file);
     }
-    let measurements = Measurements::new(setup).with_chains(&options.chains).with_warm_up(time(config.warm_up));
+    let mut measurements = Measurements::new(setup).with_chains(&options.chains).with_warm_up(time(config.warm_up));
+    if offered::is_known(config) {
+        measurements = measurements.with_costs(&costs(config)?, &options.chains);
+    }
     let mut measured = Measured::new(scheduler, measurements);
     if let Some(choice) = &config.timeline {
         let file = TimelineFile::create(choice, &config.policy.to_string(), setup)?;
@@ -233,7 +233,7 @@ pub(crate) fn swaps<'a>(
 }
 
 /// The services that packets go through, by the service with which they begin; none where no packet goes through several.
-fn chains(config: &RunConfig, ruled: Ruled) -> Result<Vec<Vec<ServiceId>>, LabError> {
+pub(crate) fn chains(config: &RunConfig, ruled: Ruled) -> Result<Vec<Vec<ServiceId>>, LabError> {
     if config.chains.is_empty() && ruled.chains.is_empty() {
         return Ok(Vec::new());
     }
@@ -271,27 +271,34 @@ pub(crate) fn time(duration: Duration) -> Time {
     Time::from_ns(duration.as_nanos() as u64)
 }
 
-/// The input, played as often as asked.
+/// The input, played as often as asked, or its first packets.
 pub(crate) fn source(config: &RunConfig) -> Result<Box<dyn Source + Send>, TrafficError> {
-    Ok(Box::new(Repeat::open(&config.inputs(), config.seed, config.rounds)?))
+    let source = Repeat::open(&config.inputs(), config.seed, config.rounds)?;
+    Ok(match config.packets {
+        Some(packets) => Box::new(First::new(source, packets)),
+        None => Box::new(source),
+    })
 }
 
 /// Where the packets of a live run come from and where they go: files, or interfaces.
 pub(crate) fn ports(config: &RunConfig) -> Result<Ports, LabError> {
     if config.listens() {
-        let refuse = |option: &str| {
-            Err(LabError::option(format!("packets come by an interface when they do: leave out {option}")))
-        };
+        let refuse =
+            |option: &str| Err(LabError::option(format!("{option} does not apply to live interfaces: leave it out")));
         if config.clock == Clock::Virtual {
             return refuse("--clock virtual");
         }
         match config.rate {
             Rate::Line => {}
-            Rate::Load(_) => return refuse("--load"),
+            Rate::Load { .. } => return refuse("--load"),
+            Rate::Multiplied(_) => return refuse("--multiplier"),
             Rate::Trace | Rate::PacketsPerSecond(_) => return refuse("--rate"),
         }
         if config.rounds > 1 {
             return refuse("--loop");
+        }
+        if config.packets.is_some() {
+            return refuse("--packets");
         }
     }
     let (inputs, output) = (config.inputs(), &config.output);
@@ -328,19 +335,17 @@ fn check_host(config: &RunConfig) -> Result<(), LabError> {
     }
 }
 
-/// The pacer; none where packets come as fast as they are taken. A policy that must know all packets has them at the start. A load is found by reading the input once, until `stop` is
-/// set.
+/// The pacer. `None`: packets come as fast as they are taken. A load is found by reading the input once, until `stop` is set.
 pub(crate) fn pacer(config: &RunConfig, cores: usize, control: &mut Control<'_>) -> Result<Option<Pacer>, LabError> {
-    if config.policy.is_offline() {
-        return Ok(Some(pacer_of(config, Pace::Stretched(0.0))));
-    }
-    let pace = match config.rate {
-        Rate::Line => return Ok(None),
-        Rate::Trace => Pace::Trace,
-        Rate::PacketsPerSecond(rate) => Pace::PacketsPerSecond(rate),
-        Rate::Load(load) => Pace::Stretched(stretch(config, cores, load, control)?),
-    };
-    Ok(Some(pacer_of(config, pace)))
+    let pace = offered::pace(config, cores, || {
+        if config.reads_once() {
+            return Err(LabError::option(
+                "--load reads the input twice, which pipes and interfaces do not allow: use a file",
+            ));
+        }
+        Demand::read(config, source(config)?.as_mut(), control)
+    })?;
+    Ok(pace.map(|pace| pacer_of(config, pace)))
 }
 
 /// A pacer for the input: the clock of a generator does not jump.
@@ -351,82 +356,7 @@ pub(crate) fn pacer_of(config: &RunConfig, pace: Pace) -> Pacer {
 
 /// Why a simulation is none.
 pub(crate) fn no_line_rate() -> LabError {
-    LabError::option("a simulation has no line rate: use --rate trace or --rate PPS, or --load")
-}
-
-/// How often progress is told, in packets.
-const PROGRESS_EVERY: u64 = 1 << 16;
-
-/// By how much gaps must be stretched for this load of so many cores. If `stop` is set it does not matter: the run is over.
-fn stretch(config: &RunConfig, cores: usize, load: f64, control: &mut Control<'_>) -> Result<f64, LabError> {
-    if config.reads_once() {
-        return Err(LabError::option(
-            "--load reads the input twice, which pipes and interfaces do not allow: use a file",
-        ));
-    }
-    stretch_of(config, cores, load, source(config)?.as_mut(), control)
-}
-
-/// As [`stretch`], of the packets of this source.
-pub(crate) fn stretch_of(
-    config: &RunConfig,
-    cores: usize,
-    load: f64,
-    source: &mut dyn Source,
-    control: &mut Control<'_>,
-) -> Result<f64, LabError> {
-    let costs = costs(config)?;
-    let chains = chains(config, Ruled::new(config)?)?;
-    let mut classifier = classifier(config)?;
-    let mut pacer = pacer_of(config, Pace::Trace);
-    let (mut frame, mut headers) = (Frame::default(), Headers::default());
-    let (mut work, mut duration) = (0u128, Time::ZERO);
-    // Services that packets go through are served one by one.
-    let (mut packets, mut served) = (0u64, 0u64);
-    // Damage ends this reading as it will end the run, which tells of it.
-    while let Ok(true) = source.next_headers(&mut frame, config.tunnels, &mut headers) {
-        if packets.is_multiple_of(PROGRESS_EVERY) {
-            (control.progress)(packets, source.progress());
-        }
-        packets += 1;
-        let packet = classifier.classify_headers(&headers, frame.wire_length)?.packet;
-        classifier.release(&packet);
-        let chain = chains.get(packet.chain.index()).map_or(slice::from_ref(&packet.service), Vec::as_slice);
-        served += chain.len() as u64;
-        work += chain.iter().map(|service| u128::from(costs[service.index()].work(packet.length))).sum::<u128>();
-        duration = pacer.arrival(frame.time);
-        if control.stop.load(Ordering::Relaxed) {
-            return Ok(1.0);
-        }
-    }
-    if packets == 0 {
-        return Ok(1.0);
-    }
-    if duration == Time::ZERO {
-        return Err(LabError::option(format!(
-            "--load needs an input that takes time, but all packets of `{}` come at once: use --rate",
-            config.input_name()
-        )));
-    }
-    let capacity = capacity(config, cores, work as f64 / served as f64);
-    Ok(work as f64 / (load * capacity) / duration.as_ns() as f64)
-}
-
-/// What so many cores can do in one unit of time, in units of a core at full speed that never stalls, with packets that are so
-/// much work in ns in the mean. The contexts of an element compute in turn, and stall side by side.
-fn capacity(config: &RunConfig, cores: usize, work: f64) -> f64 {
-    if config.host == Host::Live && config.clock == Clock::Real {
-        return cores as f64;
-    }
-    let speed = |core: usize| config.speeds.get(core).map_or(1.0, |&speed| f64::from(speed) / 1000.0);
-    let stall = config.stall.as_nanos() as f64;
-    let element = |first: usize| {
-        let contexts = first..cores.min(first + config.contexts);
-        let alone = contexts.clone().map(|core| work / (work / speed(core) + stall)).sum::<f64>();
-        let at_most = contexts.clone().map(speed).sum::<f64>() / contexts.len() as f64;
-        alone.min(at_most)
-    };
-    (0..cores).step_by(config.contexts.max(1)).map(element).sum()
+    LabError::option("a simulation has no line rate: use --rate trace, --rate PPS, --multiplier or --load")
 }
 
 /// Tolerances and guarantees must name services of the run.
@@ -461,36 +391,4 @@ fn guarantees(config: &RunConfig) -> Result<Vec<u32>, LabError> {
     })?;
     let others = known.iter().filter(|share| share.is_none()).count().max(1) as u64;
     Ok(known.into_iter().map(|share| share.unwrap_or((left / others) as u32)).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config() -> RunConfig {
-        RunConfig::new(Host::Sim, "gen:poisson", "drr".parse().expect("a policy"))
-    }
-
-    #[test]
-    fn cores_can_do_what_their_contexts_and_speeds_allow() {
-        assert_eq!(capacity(&config(), 8, 100.0), 8.0);
-        assert_eq!(capacity(&RunConfig { contexts: 4, ..config() }, 8, 100.0), 2.0);
-        assert_eq!(capacity(&RunConfig { speeds: vec![500, 100], ..config() }, 4, 100.0), 2.6);
-        let slow = RunConfig { contexts: 2, speeds: vec![500, 500], ..config() };
-        assert_eq!(capacity(&slow, 4, 100.0), 1.5);
-    }
-
-    #[test]
-    fn a_stall_keeps_a_core_that_has_no_other_context() {
-        let stalled = |contexts| RunConfig { stall: Duration::from_nanos(100), contexts, ..config() };
-        assert_eq!(capacity(&stalled(1), 2, 100.0), 1.0);
-        assert_eq!(capacity(&stalled(2), 2, 100.0), 1.0);
-        assert_eq!(capacity(&stalled(4), 4, 100.0), 1.0);
-        assert_eq!(capacity(&stalled(1), 2, 300.0), 1.5);
-    }
-
-    #[test]
-    fn real_cores_are_what_they_are() {
-        assert_eq!(capacity(&RunConfig { host: Host::Live, contexts: 2, ..config() }, 4, 100.0), 4.0);
-    }
 }

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use humpyard_core::frame::Frame;
 use humpyard_core::unit::Time;
 use humpyard_traffic::header::Headers;
-use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::source::Source;
 use humpyard_traffic::{TrafficError, Tunnels};
 
 use crate::LabError;
-use crate::config::{Rate, RunConfig};
+use crate::config::RunConfig;
 use crate::parts;
 use crate::run::Control;
 
@@ -116,22 +115,6 @@ impl Recorded {
             latest: None,
             given: 0,
         }
-    }
-
-    /// When the packets come, as the configuration has it, at this part of that load.
-    ///
-    /// # Errors
-    /// A load where all packets come at once, and a line rate.
-    pub(crate) fn pacer(&self, config: &RunConfig, stretch: f64, load: f64) -> Result<Pacer, LabError> {
-        let stretched = |stretch: f64| if stretch == 1.0 { Pace::Trace } else { Pace::Stretched(stretch) };
-        let pace = match config.rate {
-            Rate::Line => return Err(parts::no_line_rate()),
-            Rate::Trace => stretched(1.0 / load),
-            // Even a stretch of one is a stretch: so is that of the simulator.
-            Rate::Load(_) => Pace::Stretched(stretch / load),
-            Rate::PacketsPerSecond(rate) => Pace::PacketsPerSecond(rate * load),
-        };
-        Ok(parts::pacer_of(config, pace))
     }
 }
 

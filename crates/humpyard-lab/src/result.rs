@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::environment::Environment;
 use crate::link::LinkResult;
+use crate::offered::Offered;
 
 /// What a run came to. All but `measured` and `environment` is the same, byte for byte, for a run in virtual time with the
 /// same input, options and seed.
@@ -35,6 +36,8 @@ pub struct RunResult {
     pub options: BTreeMap<&'static str, String>,
     /// The unit of work, and so of the service errors.
     pub unit: &'static str,
+    /// How fast packets arrived.
+    pub offered: Offered,
     /// What became of every packet.
     pub packets: PacketCounts,
     /// By dispatcher, what became of its packets; left out where there is one.

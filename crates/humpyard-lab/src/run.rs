@@ -26,6 +26,7 @@ use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::environment::Environment;
 use crate::link::{LinkResult, link};
 use crate::metrics::{About, Endpoint, Serving};
+use crate::offered::Offered;
 use crate::parts::{self, AnyMeasured};
 use crate::reload::{self, Reload};
 use crate::result::{
@@ -381,6 +382,7 @@ fn result(config: &RunConfig, host: &'static str, measured: &[&AnyMeasured]) -> 
         dispatchers: config.dispatchers,
         options: config.options(),
         unit: config.unit.name(),
+        offered: Offered::of(config, measurements.iter().copied()),
         packets: PacketCounts::of(&account),
         dispatchers_detail: Vec::new(),
         flows: 0,
@@ -424,8 +426,8 @@ pub(crate) fn clock(config: &RunConfig, setup: &Setup<'_>) -> Result<humpyard_ru
     match config.clock {
         Clock::Real => Ok(humpyard_runtime::Clock::Real),
         Clock::Virtual if config.rate == Rate::Line => Err(LabError::option(
-            "a virtual clock goes by the times at which packets arrive, and a line rate has none: use --rate trace or \
-             --rate PPS, or --load",
+            "a virtual clock goes by the times at which packets arrive, and a line rate has none: use --rate trace, \
+             --rate PPS, --multiplier or --load",
         )),
         Clock::Virtual => {
             let costs =

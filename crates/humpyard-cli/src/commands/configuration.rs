@@ -34,19 +34,8 @@ pub(crate) fn configuration(
     config.more_inputs = more.to_vec();
     config.cores = usize::from(cores);
     config.rounds = options.rounds;
-    if let Some(rate) = &options.rate {
-        config.rate = rate.parse()?;
-    }
-    if let Some(load) = options.load {
-        if !LOADS.contains(&load) {
-            return Err(Failure::new(format!(
-                "--load takes a number from {} to {}, 0.9 for example, not {load:?}",
-                LOADS.start(),
-                LOADS.end()
-            )));
-        }
-        config.rate = Rate::Load(load);
-    }
+    config.packets = options.packets;
+    config.rate = rate(options)?.unwrap_or(config.rate);
     config.topology = options
         .topology
         .as_deref()
@@ -133,9 +122,7 @@ pub(crate) fn live_configuration(
         if live.hand_over.is_none() {
             config.in_flight = 1;
         }
-        if traffic.rate.is_none() && traffic.load.is_none() {
-            config.rate = Rate::Trace;
-        }
+        config.rate = rate(traffic)?.unwrap_or(Rate::Trace);
     }
     config.in_flight = live.in_flight.unwrap_or(config.in_flight);
     config.hand_over = live.hand_over.as_deref().map(|text| duration("--hand-over", text)).transpose()?;
@@ -164,8 +151,34 @@ pub(crate) fn ties(option: TiesOption) -> Ties {
     }
 }
 
+/// When packets arrive, if that is asked for.
+fn rate(options: &TrafficOptions) -> Result<Option<Rate>, Failure> {
+    if let Some(load) = options.load {
+        let of = options.of.map(usize::from);
+        return Ok(Some(Rate::Load { load: within("--load", load, &LOADS, "0.9")?, of }));
+    }
+    if options.of.is_some() {
+        return Err(Failure::new("--of says of how many cores --load is: give --load, too, or leave out --of"));
+    }
+    if let Some(multiplier) = options.multiplier {
+        return Ok(Some(Rate::Multiplied(within("--multiplier", multiplier, &MULTIPLIERS, "2.5")?)));
+    }
+    Ok(options.rate.as_deref().map(str::parse).transpose()?)
+}
+
 /// Parts of what the cores can do: with less, a packet would have to wait for years.
 const LOADS: RangeInclusive<f64> = 1e-6..=1000.0;
+/// Times faster than captured.
+const MULTIPLIERS: RangeInclusive<f64> = 1e-6..=1e9;
+
+/// Returns the number that an option takes; rejects one beyond the range.
+fn within(option: &str, number: f64, range: &RangeInclusive<f64>, example: &str) -> Result<f64, Failure> {
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    let (least, most) = (range.start(), range.end());
+    Err(Failure::new(format!("{option} takes a number from {least} to {most}, {example} for example, not {number:?}")))
+}
 
 /// Numbers above 0, separated by commas, in thousandths.
 pub(super) fn speeds(text: &str) -> Result<Vec<u32>, Failure> {

@@ -44,6 +44,9 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
     Ok(ExitCode::from(u8::from(recommendation.advice == Advice::NoPolicyHolds)))
 }
 
+/// Packets of the input that are looked at, unless more or fewer are asked for.
+const PACKETS: u64 = 200_000;
+
 /// What is asked for.
 fn options(arguments: &RecommendArguments) -> Result<RecommendOptions, Failure> {
     let goal = arguments.goal.parse()?;
@@ -57,12 +60,14 @@ fn options(arguments: &RecommendArguments) -> Result<RecommendOptions, Failure> 
     if arguments.traffic.costs.is_none() {
         config.costs = usual_costs(&config)?;
     }
+    // All packets that are looked at are read once; a command that runs them again names how many.
+    let packets = config.packets.take().unwrap_or(PACKETS);
     let threads = arguments.threads.and_then(|threads| NonZeroUsize::new(threads.into()));
     Ok(RecommendOptions {
         config,
         goal,
         policies,
-        packets: arguments.packets,
+        packets,
         budget: arguments.budget,
         threads: threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
     })

@@ -40,13 +40,32 @@ of each figure the median of the repetitions; below it their range, where they d
 /// A comparison, with what its columns mean.
 pub(crate) fn comparison(comparison: &Comparison) -> String {
     let moved = if has_topology(&comparison.runs) { MOVED } else { "" };
+    let offered = line("offered", format!("  {}", offered(&comparison.runs)));
     if comparison.repetitions > 1 {
         let table = repeated(&comparison.statistics, has_topology(&comparison.runs));
         let legend = LEGEND.replace("cores busy ", "least, most");
-        format!("{table}\n{} repetitions: {REPEATED}\n{legend}{moved}\n", comparison.repetitions)
+        format!("{table}\n{offered}\n{} repetitions: {REPEATED}\n{legend}{moved}\n", comparison.repetitions)
     } else {
-        format!("{}\n{LEGEND}{moved}\n", side_by_side(&comparison.runs))
+        format!("{}\n{offered}\n{LEGEND}{moved}\n", side_by_side(&comparison.runs))
     }
+}
+
+/// How fast packets arrived, and what part of what cores can do they asked for; of several runs from the least to the most.
+pub(crate) fn offered(runs: &[RunResult]) -> String {
+    let span = |figures: Vec<f64>, shown: fn(f64) -> String| {
+        let shown_of = |choose: fn(f64, f64) -> f64| figures.iter().copied().reduce(choose).map(shown);
+        let (least, most) = shown_of(f64::min).zip(shown_of(f64::max))?;
+        Some(if least == most { least } else { format!("{least} to {most}") })
+    };
+    let packets = span(runs.iter().filter_map(|run| run.offered.packets_per_second).collect(), packet_rate);
+    let bits = span(runs.iter().filter_map(|run| run.offered.bits_per_second).collect(), bit_rate);
+    let Some((packets, bits)) = packets.zip(bits) else { return "all packets at once".to_owned() };
+    let loads = runs.iter().filter_map(|run| run.offered.load);
+    let load = span(loads.clone().map(|load| load.value).collect(), percent);
+    let load = load
+        .zip(loads.map(|load| load.cores).next())
+        .map(|(load, cores)| format!(", {load} of what {} can do", counted(cores as u64, "core")));
+    format!("{packets}, {bits}{}", load.unwrap_or_default())
 }
 
 /// The columns of [`repeated`], by the key of their figure.
@@ -153,6 +172,7 @@ pub(crate) fn summary(run: &RunResult) -> String {
         line("policy", format!("{} ({host}, {cores})", run.policy)),
         line("input", format!("{}{}", run.input, how_it_ended(run))),
     ];
+    lines.push(line("offered", offered(core::slice::from_ref(run))));
     lines.extend(packet_lines(run, live));
     lines.extend(port_lines(run));
     lines.extend(measurement_lines(run));

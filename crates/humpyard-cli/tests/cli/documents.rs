@@ -42,9 +42,11 @@ const RESULT: &[(&str, &[&str])] = &[
             "ports",
             "reloads",
             "cache",
+            "offered",
         ],
     ),
     ("/ports", &["received", "sent"]),
+    ("/offered", &["packets_per_second", "bits_per_second", "load"]),
     (
         "/packets",
         &["in", "processed", "forwarded", "held", "dropped", "generated", "consumed", "held_out", "dropped_out"],

@@ -14,6 +14,7 @@ mod live;
 mod manual;
 mod memory;
 mod metrics;
+mod offered;
 mod recommend;
 mod refusals;
 mod reload;

@@ -34,6 +34,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     #[inline]
     pub fn on_arrival(&mut self, now: Time, packet: Packet) -> Arrival {
         let arrival = self.scheduler.on_arrival(now, packet);
+        self.measurements.on_offer(packet.arrival, packet.length, packet.chain, packet.service);
         if let Arrival::Queued(_) = arrival {
             self.measurements.on_accept(packet.arrival, packet.client, packet.service);
         }

@@ -9,6 +9,7 @@ mod histogram;
 mod measured;
 mod moves;
 mod observer;
+mod offered;
 mod order;
 mod several;
 mod summary;
@@ -20,6 +21,7 @@ pub use histogram::Histogram;
 pub use measured::Measured;
 pub use moves::Moves;
 pub use observer::Observer;
+pub use offered::Offered;
 pub use order::Order;
 pub use several::SameClient;
 pub use summary::{
@@ -37,6 +39,7 @@ use crate::policy::{Apart, Setup, Topology};
 use crate::unit::{Time, Weight};
 
 use elements::Elements;
+use offered::OfferedCosts;
 
 #[derive(Debug)]
 struct Service {
@@ -96,6 +99,9 @@ pub struct Measurements {
     /// Number of flow ids.
     flows: usize,
     fairness: Fairness,
+    offered: Offered,
+    /// `None`: the work that is offered is not known.
+    costs: Option<OfferedCosts>,
     first_arrival: Option<Time>,
     last_departure: Time,
     warm_up: Time,
@@ -132,6 +138,8 @@ impl Measurements {
             moves: setup.topology.map(|topology| Moves::new(topology.clone(), setup.flows)),
             flows: setup.flows,
             fairness: Fairness::new(setup.clients, |client| setup.weight(client)),
+            offered: Offered::default(),
+            costs: None,
             first_arrival: None,
             last_departure: Time::ZERO,
             warm_up: Time::ZERO,

@@ -8,7 +8,7 @@ use super::candidates::{HASHING, fitting, grid};
 use super::goal::Goal;
 use super::search::{self, Ranked};
 use super::trials::{Trial, Trials};
-use super::{Finalist, RecommendOptions, finalist, with_tolerance};
+use super::{Finalist, RecommendOptions, finalist, fixed};
 use crate::LabError;
 
 /// What the search picked, beside the best there is.
@@ -36,7 +36,7 @@ pub(crate) struct Held {
 /// As [`recommend`](super::recommend).
 pub(crate) fn hold(options: &RecommendOptions) -> Result<Held, LabError> {
     let RecommendOptions { config, goal, packets, budget, threads, .. } = options;
-    let config = &with_tolerance(config, goal)?;
+    let config = &fixed(config, goal)?;
     let (stop, mut progress) = (AtomicBool::new(false), |_: usize, _: usize, _: &str| {});
     let (candidates, _) = fitting(config, &grid())?;
     let trials = Trials::read(config, *packets, *threads, &stop)?;

@@ -170,7 +170,7 @@ pub fn recommend(
 ) -> Result<Recommendation, LabError> {
     let RecommendOptions { config, goal, policies, packets, budget, threads } = options;
     run::services(config)?;
-    let config = &with_tolerance(config, goal)?;
+    let config = &fixed(config, goal)?;
     let texts = if policies.is_empty() { grid() } else { policies.iter().map(ToString::to_string).collect() };
     let (candidates, skipped) = fitting(config, &texts)?;
     let trials = Trials::read(config, *packets, *threads, stop)?;
@@ -231,9 +231,11 @@ pub fn recommend(
     })
 }
 
-/// The configuration, with the goal's tolerance for all services that have none of their own.
-fn with_tolerance(config: &RunConfig, goal: &Goal) -> Result<RunConfig, LabError> {
+/// The configuration, with the goal's tolerance for all services that have none of their own, and with traffic that is the same
+/// for any number of cores.
+fn fixed(config: &RunConfig, goal: &Goal) -> Result<RunConfig, LabError> {
     let mut config = config.clone();
+    config.rate = config.rate.fixed(config.cores);
     if let Some(tolerance) = goal.tolerance() {
         if config.tolerances.iter().any(|(service, given)| service.is_empty() && *given != tolerance) {
             return Err(LabError::option(

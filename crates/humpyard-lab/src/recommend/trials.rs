@@ -10,6 +10,7 @@ use humpyard_policies::spec::PolicySpec;
 
 use super::figures::MeasuredFigures;
 use crate::config::{Rate, RunConfig};
+use crate::offered::{self, Demand};
 use crate::recorded::Recorded;
 use crate::run::{Control, Feed, simulated};
 use crate::{LabError, parts};
@@ -55,8 +56,8 @@ pub type Progress<'a> = &'a mut dyn FnMut(usize, usize, &str);
 pub(super) struct Trials<'a> {
     pub(super) config: &'a RunConfig,
     pub(super) recorded: Recorded,
-    /// By how much gaps are stretched for the load that is asked for.
-    stretch: f64,
+    /// What the packets ask of cores; nothing where no load is asked for.
+    demand: Demand,
     threads: NonZeroUsize,
     stop: &'a AtomicBool,
     /// Packets that were simulated.
@@ -77,11 +78,11 @@ impl<'a> Trials<'a> {
         let mut progress = |_, _| {};
         let control = &mut Control::new(stop, &mut progress);
         let recorded = Recorded::read(config, most, control)?;
-        let stretch = match config.rate {
-            Rate::Load(load) => parts::stretch_of(config, config.cores, load, &mut recorded.whole(), control)?,
-            _ => 1.0,
+        let demand = match config.rate {
+            Rate::Load { .. } => Demand::read(config, &mut recorded.whole(), control)?,
+            _ => Demand::default(),
         };
-        Ok(Self { config, recorded, stretch, threads, stop, packets: AtomicUsize::new(0) })
+        Ok(Self { config, recorded, demand, threads, stop, packets: AtomicUsize::new(0) })
     }
 
     /// How many inputs' worth of packets were simulated so far.
@@ -128,14 +129,16 @@ impl<'a> Trials<'a> {
 
     fn run_one(&self, trial: &Trial<'_>) -> Result<MeasuredFigures, LabError> {
         let seed = Seed(self.config.seed.0.wrapping_add(trial.seed));
-        let config = RunConfig { policy: trial.policy.clone(), cores: trial.cores, seed, ..self.config.clone() };
+        let rate = self.config.rate.times(trial.load);
+        let config = RunConfig { policy: trial.policy.clone(), cores: trial.cores, seed, rate, ..self.config.clone() };
         let mut progress = |_, _| {};
         let result = simulated(&config, &mut Control::new(self.stop, &mut progress), |_| {
             let playback = match trial.part {
                 Part::Sample(part) => self.recorded.sample(part),
                 Part::Block(block, of) => self.recorded.block(block, of),
             };
-            let pacer = self.recorded.pacer(&config, self.stretch, trial.load)?;
+            let pace = offered::pace(&config, config.cores, || Ok(self.demand))?.ok_or_else(parts::no_line_rate)?;
+            let pacer = parts::pacer_of(&config, pace);
             Ok(Feed { pacer, source: Box::new(playback), work: parts::work(&config)? })
         })?;
         if result.interrupted || self.stop.load(Ordering::Relaxed) {

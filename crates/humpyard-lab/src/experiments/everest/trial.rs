@@ -242,7 +242,7 @@ impl Traffic {
         config.buffer = self.packets.min(self.room) as usize;
         config.flows = config.buffer + FLOWS_KEPT;
         if let Some(kind) = Kind::of(self.profile) {
-            config.rate = Rate::Load(self.load);
+            config.rate = Rate::Load { load: self.load, of: None };
             config.limits.queue = kind.queue.unwrap_or(config.limits.queue);
         }
         config.seed = self.seed;

@@ -75,7 +75,7 @@ impl Scenario {
         }
         config.costs = self.costs.parse()?;
         config.cores = self.cores as usize;
-        config.rate = Rate::Load(self.load);
+        config.rate = Rate::Load { load: self.load, of: None };
         config.seed = seed;
         Ok(config)
     }

@@ -1,0 +1,154 @@
+//! What was offered: every packet that arrived, whatever became of it.
+
+use alloc::vec::Vec;
+use core::slice;
+
+use crate::cost::LinearCost;
+use crate::id::{ChainId, Id, ServiceId};
+use crate::unit::Time;
+
+/// Packets as they arrived, accepted or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Offered {
+    /// Packets that arrived.
+    pub packets: u64,
+    /// Bytes that arrived.
+    pub bytes: u64,
+    /// When the first packet arrived. `None`: no packet did.
+    pub first: Option<Time>,
+    /// When the last packet arrived.
+    pub last: Time,
+    /// Work of these packets on warm cores, in the unit of the costs; 0 where no costs are known.
+    pub work: u128,
+    /// Services that these packets asked for: one each, or those of their chains; 0 where no costs are known.
+    pub services: u64,
+}
+
+impl Offered {
+    /// Counts a packet.
+    #[inline]
+    fn add_packet(&mut self, at: Time, length: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(length);
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+        self.last = self.last.max(at);
+    }
+
+    /// Adds what was offered to another dispatcher.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            packets: self.packets + other.packets,
+            bytes: self.bytes + other.bytes,
+            first: self.first.into_iter().chain(other.first).min(),
+            last: self.last.max(other.last),
+            work: self.work + other.work,
+            services: self.services + other.services,
+        }
+    }
+
+    /// Returns the time from the first arrival to the last.
+    pub fn span(&self) -> Time {
+        self.first.map_or(Time::ZERO, |first| self.last.since(first))
+    }
+
+    /// Returns the packets per second: n packets are n - 1 gaps. `None`: all packets arrived at once.
+    pub fn packets_per_second(&self) -> Option<f64> {
+        let span = self.span().as_ns();
+        (span > 0).then(|| self.packets.saturating_sub(1) as f64 * 1e9 / span as f64)
+    }
+
+    /// Returns the bits per second at that rate, with packets of the mean length.
+    pub fn bits_per_second(&self) -> Option<f64> {
+        Some(self.packets_per_second()? * 8.0 * self.bytes as f64 / self.packets as f64)
+    }
+}
+
+/// What the packets of each chain of services cost on warm cores.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OfferedCosts {
+    /// By service.
+    costs: Vec<LinearCost>,
+    /// By chain; empty where packets go through one service each.
+    chains: Vec<Vec<ServiceId>>,
+}
+
+impl OfferedCosts {
+    pub(super) fn new(costs: &[LinearCost], chains: &[Vec<ServiceId>]) -> Self {
+        Self { costs: costs.to_vec(), chains: chains.to_vec() }
+    }
+
+    /// Adds the work of a packet.
+    #[inline]
+    fn add_work(&self, offered: &mut Offered, length: u32, chain: ChainId, service: ServiceId) {
+        let services = self.chains.get(chain.index()).map_or(slice::from_ref(&service), Vec::as_slice);
+        offered.services += services.len() as u64;
+        offered.work += services.iter().map(|one| u128::from(self.costs[one.index()].work(length))).sum::<u128>();
+    }
+}
+
+impl super::Measurements {
+    /// With these costs of the services, so that the work that is offered is known.
+    #[must_use]
+    pub fn with_costs(mut self, costs: &[LinearCost], chains: &[Vec<ServiceId>]) -> Self {
+        self.costs = Some(OfferedCosts::new(costs, chains));
+        self
+    }
+
+    /// A packet arrived for this service, the first of its chain, accepted or not.
+    #[inline]
+    pub fn on_offer(&mut self, at: Time, length: u32, chain: ChainId, service: ServiceId) {
+        self.offered.add_packet(at, length);
+        if let Some(costs) = &self.costs {
+            costs.add_work(&mut self.offered, length, chain, service);
+        }
+    }
+
+    /// Returns what was offered so far.
+    pub fn offered(&self) -> Offered {
+        self.offered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn offered(times: &[u64]) -> Offered {
+        let mut offered = Offered::default();
+        times.iter().for_each(|&time| offered.add_packet(Time::from_ns(time), 125));
+        offered
+    }
+
+    #[test]
+    fn packets_are_one_more_than_gaps() {
+        let second = offered(&[500, 1_000_000_500, 2_000_000_500]);
+        assert_eq!(second.span(), Time::from_ns(2_000_000_000));
+        assert_eq!((second.packets_per_second(), second.bits_per_second()), (Some(1.0), Some(1000.0)));
+        assert_eq!(offered(&[]).packets_per_second(), None);
+        assert_eq!(offered(&[7, 7]).bits_per_second(), None);
+    }
+
+    #[test]
+    fn dispatchers_share_one_clock() {
+        let both = offered(&[1_000, 2_000]).and(offered(&[500, 1_500])).and(Offered::default());
+        assert_eq!((both.packets, both.bytes, both.first), (4, 500, Some(Time::from_ns(500))));
+        assert_eq!(both.packets_per_second(), Some(2e6));
+    }
+
+    #[test]
+    fn a_chain_asks_for_all_its_services() {
+        let cost = |fixed| LinearCost { fixed, per_byte_milli: 0, cold: 1000 };
+        let chains = [vec![ServiceId(0), ServiceId(1)], vec![ServiceId(1)]];
+        let costs = OfferedCosts::new(&[cost(5), cost(70)], &chains);
+        let mut sum = Offered::default();
+        costs.add_work(&mut sum, 100, ChainId(0), ServiceId(0));
+        costs.add_work(&mut sum, 100, ChainId(1), ServiceId(1));
+        assert_eq!((sum.work, sum.services), (145, 3));
+        let alone = OfferedCosts::new(&[cost(5), cost(70)], &[]);
+        let mut sum = Offered::default();
+        alone.add_work(&mut sum, 100, ChainId(0), ServiceId(1));
+        assert_eq!((sum.work, sum.services), (70, 1));
+    }
+}

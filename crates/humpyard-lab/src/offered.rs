@@ -1,0 +1,244 @@
+//! What a run offers its cores: how fast packets arrive, and what part of the cores' time they ask for.
+
+use core::slice;
+use core::sync::atomic::Ordering;
+
+use humpyard_core::frame::Frame;
+use humpyard_core::id::Id;
+use humpyard_core::measure;
+use humpyard_core::unit::Time;
+use humpyard_traffic::header::Headers;
+use humpyard_traffic::pace::Pace;
+use humpyard_traffic::source::Source;
+use serde::Serialize;
+
+use crate::LabError;
+use crate::config::{Clock, Host, Rate, RunConfig};
+use crate::parts;
+use crate::rule::Ruled;
+use crate::run::Control;
+
+/// How fast packets arrived.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Offered {
+    /// Packets per second, from the first arrival to the last. `None`: all packets arrived at once.
+    pub packets_per_second: Option<f64>,
+    /// Bits per second, likewise.
+    pub bits_per_second: Option<f64>,
+    /// The part of what cores can do that the packets asked for. `None`: in real time, unless a load was asked for.
+    pub load: Option<OfferedLoad>,
+}
+
+/// Offered work, as a part of what cores can do.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct OfferedLoad {
+    /// The load, by the costs of the run: 1 is all that these cores can do.
+    pub value: f64,
+    /// Of this many cores.
+    pub cores: usize,
+}
+
+impl Offered {
+    /// What was offered to all dispatchers of a run.
+    pub(crate) fn of<'a>(config: &RunConfig, all: impl Iterator<Item = &'a measure::Measurements>) -> Self {
+        let sum = all.fold(measure::Offered::default(), |sum, one| sum.and(one.offered()));
+        let demand = Demand { work: sum.work, services: sum.services, duration: sum.span() };
+        let cores = load_cores(config, config.cores);
+        let load = demand.load(config, cores).map(|value| OfferedLoad { value, cores });
+        Self { packets_per_second: sum.packets_per_second(), bits_per_second: sum.bits_per_second(), load }
+    }
+}
+
+/// Whether the work that is offered is known: by the costs in virtual time; in real time only where a load is asked for, which
+/// goes by them, too.
+pub(crate) fn is_known(config: &RunConfig) -> bool {
+    is_virtual(config) || matches!(config.rate, Rate::Load { .. })
+}
+
+fn is_virtual(config: &RunConfig) -> bool {
+    config.host == Host::Sim || config.clock == Clock::Virtual
+}
+
+/// The cores that a load is of: those that were named, else those of the run.
+fn load_cores(config: &RunConfig, cores: usize) -> usize {
+    match config.rate {
+        Rate::Load { of: Some(of), .. } => of,
+        _ => cores.max(1),
+    }
+}
+
+/// What packets ask of cores.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Demand {
+    /// Work in ns on warm cores at full speed.
+    work: u128,
+    /// Services asked for; those of a chain are served one by one.
+    services: u64,
+    /// From the first arrival to the last.
+    duration: Time,
+}
+
+/// How often progress is told, in packets.
+const PROGRESS_EVERY: u64 = 1 << 16;
+
+impl Demand {
+    /// Reads the packets of a source. If `stop` is set the demand does not matter: the run is over.
+    pub(crate) fn read(
+        config: &RunConfig,
+        source: &mut dyn Source,
+        control: &mut Control<'_>,
+    ) -> Result<Self, LabError> {
+        let costs = parts::costs(config)?;
+        let chains = parts::chains(config, Ruled::new(config)?)?;
+        let mut classifier = parts::classifier(config)?;
+        let mut pacer = parts::pacer_of(config, Pace::Trace);
+        let (mut frame, mut headers) = (Frame::default(), Headers::default());
+        let (mut demand, mut packets) = (Self::default(), 0u64);
+        // Damage ends this reading as it will end the run, which reports it.
+        while let Ok(true) = source.next_headers(&mut frame, config.tunnels, &mut headers) {
+            if packets.is_multiple_of(PROGRESS_EVERY) {
+                (control.progress)(packets, source.progress());
+            }
+            packets += 1;
+            let packet = classifier.classify_headers(&headers, frame.wire_length)?.packet;
+            classifier.release(&packet);
+            let chain = chains.get(packet.chain.index()).map_or(slice::from_ref(&packet.service), Vec::as_slice);
+            let work = chain.iter().map(|service| u128::from(costs[service.index()].work(packet.length)));
+            demand.work += work.sum::<u128>();
+            demand.services += chain.len() as u64;
+            demand.duration = pacer.arrival(frame.time);
+            if control.stop.load(Ordering::Relaxed) {
+                return Ok(Self::default());
+            }
+        }
+        Ok(demand)
+    }
+
+    /// Returns the part of what this many cores can do that is asked for, where that is known.
+    fn load(&self, config: &RunConfig, cores: usize) -> Option<f64> {
+        if self.services == 0 || self.duration == Time::ZERO {
+            return None;
+        }
+        Some(self.work as f64 / (capacity(config, cores, self.mean_work()) * self.duration.as_ns() as f64))
+    }
+
+    /// Returns the factor by which gaps become longer so that this load of this many cores is offered.
+    fn stretch(&self, config: &RunConfig, cores: usize, load: f64) -> Result<f64, LabError> {
+        if self.services == 0 {
+            return Ok(1.0);
+        }
+        if self.duration == Time::ZERO {
+            return Err(LabError::option(format!(
+                "--load needs an input that takes time, but all packets of `{}` come at once: use --rate",
+                config.input_name()
+            )));
+        }
+        let capacity = capacity(config, cores, self.mean_work());
+        Ok(self.work as f64 / (load * capacity) / self.duration.as_ns() as f64)
+    }
+
+    fn mean_work(&self) -> f64 {
+        self.work as f64 / self.services as f64
+    }
+}
+
+/// Returns when packets arrive. `None`: as fast as they are taken. A policy that must know all packets has them at the start.
+/// `demand` reads the input, for a load.
+///
+/// # Errors
+/// An input that cannot be read, and a load where all packets come at once.
+pub(crate) fn pace(
+    config: &RunConfig,
+    cores: usize,
+    demand: impl FnOnce() -> Result<Demand, LabError>,
+) -> Result<Option<Pace>, LabError> {
+    if config.policy.is_offline() {
+        return Ok(Some(Pace::Stretched(0.0)));
+    }
+    Ok(Some(match config.rate {
+        Rate::Line => return Ok(None),
+        Rate::Trace => Pace::Trace,
+        Rate::Multiplied(multiplier) => Pace::Stretched(1.0 / multiplier),
+        Rate::PacketsPerSecond(rate) => Pace::PacketsPerSecond(rate),
+        Rate::Load { load, .. } => Pace::Stretched(demand()?.stretch(config, load_cores(config, cores), load)?),
+    }))
+}
+
+/// Returns what this many cores of the machine can do in one unit of time, in units of a core at full speed that never stalls,
+/// with packets that are `work` ns in the mean: the first of `--speeds`, elements of `--contexts`, stalls as in the run. The
+/// contexts of an element compute in turn, and stall side by side.
+fn capacity(config: &RunConfig, cores: usize, work: f64) -> f64 {
+    if !is_virtual(config) {
+        return cores as f64;
+    }
+    let speed = |core: usize| config.speeds.get(core).map_or(1.0, |&speed| f64::from(speed) / 1000.0);
+    let stall = config.stall.as_nanos() as f64;
+    let element = |first: usize| {
+        let contexts = first..cores.min(first + config.contexts);
+        let alone = contexts.clone().map(|core| work / (work / speed(core) + stall)).sum::<f64>();
+        let at_most = contexts.clone().map(speed).sum::<f64>() / contexts.len() as f64;
+        alone.min(at_most)
+    };
+    (0..cores).step_by(config.contexts.max(1)).map(element).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    fn config() -> RunConfig {
+        RunConfig::new(Host::Sim, "gen:poisson", "drr".parse().expect("a policy"))
+    }
+
+    #[test]
+    fn cores_can_do_what_their_contexts_and_speeds_allow() {
+        assert_eq!(capacity(&config(), 8, 100.0), 8.0);
+        assert_eq!(capacity(&RunConfig { contexts: 4, ..config() }, 8, 100.0), 2.0);
+        assert_eq!(capacity(&RunConfig { speeds: vec![500, 100], ..config() }, 4, 100.0), 2.6);
+        let slow = RunConfig { contexts: 2, speeds: vec![500, 500], ..config() };
+        assert_eq!(capacity(&slow, 4, 100.0), 1.5);
+    }
+
+    #[test]
+    fn a_stall_keeps_a_core_that_has_no_other_context() {
+        let stalled = |contexts| RunConfig { stall: Duration::from_nanos(100), contexts, ..config() };
+        assert_eq!(capacity(&stalled(1), 2, 100.0), 1.0);
+        assert_eq!(capacity(&stalled(2), 2, 100.0), 1.0);
+        assert_eq!(capacity(&stalled(4), 4, 100.0), 1.0);
+        assert_eq!(capacity(&stalled(1), 2, 300.0), 1.5);
+    }
+
+    #[test]
+    fn real_cores_are_what_they_are() {
+        assert_eq!(capacity(&RunConfig { host: Host::Live, contexts: 2, ..config() }, 4, 100.0), 4.0);
+    }
+
+    /// 100 packets of 60 ns within 1 us.
+    const DEMAND: Demand = Demand { work: 6_000, services: 100, duration: Time::from_ns(1_000) };
+
+    fn paced(rate: Rate, cores: usize) -> Option<Pace> {
+        pace(&RunConfig { rate, ..config() }, cores, || Ok(DEMAND)).expect("a pace")
+    }
+
+    #[test]
+    fn a_load_is_of_the_cores_that_are_named_else_of_the_run() {
+        let load = |of| Rate::Load { load: 0.5, of };
+        assert_eq!(paced(load(None), 4), Some(Pace::Stretched(3.0)));
+        assert_eq!(paced(load(Some(4)), 4), paced(load(None), 4));
+        assert_eq!(paced(load(Some(4)), 10), paced(load(None), 4));
+        assert_eq!(paced(load(Some(8)), 4), Some(Pace::Stretched(1.5)));
+        assert_eq!(paced(Rate::Multiplied(2.5), 4), Some(Pace::Stretched(0.4)));
+        assert_eq!(paced(Rate::Line, 4), None);
+    }
+
+    #[test]
+    fn what_was_asked_for_is_what_is_offered() {
+        let with_load = RunConfig { rate: Rate::Load { load: 0.5, of: Some(4) }, ..config() };
+        let stretch = DEMAND.stretch(&with_load, 4, 0.5).expect("a stretch");
+        let duration = Time::from_ns((DEMAND.duration.as_ns() as f64 * stretch) as u64);
+        assert_eq!(Demand { duration, ..DEMAND }.load(&with_load, 4), Some(0.5));
+        assert_eq!(Demand::default().load(&with_load, 4), None);
+    }
+}

@@ -1,0 +1,117 @@
+//! The first packets of a source.
+
+use std::os::fd::BorrowedFd;
+
+use humpyard_core::frame::Frame;
+
+use crate::error::TrafficError;
+use crate::header::Headers;
+use crate::source::{Polled, Received, Source};
+use crate::tunnel::Tunnels;
+
+/// A source that ends after this many packets.
+pub struct First<S> {
+    source: S,
+    left: u64,
+    all: u64,
+}
+
+impl<S: Source> First<S> {
+    /// The first packets of this source.
+    pub const fn new(source: S, packets: u64) -> Self {
+        Self { source, left: packets, all: packets }
+    }
+
+    /// Counts the packet that is about to be read; false if there is to be none.
+    fn take(&mut self) -> bool {
+        let any = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        any
+    }
+}
+
+impl<S: Source> Source for First<S> {
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        if self.take() { self.source.next(frame) } else { Ok(false) }
+    }
+
+    fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
+        if self.left == 0 {
+            return Ok(Polled::End);
+        }
+        let polled = self.source.poll(frame)?;
+        self.left -= u64::from(polled == Polled::Frame);
+        Ok(polled)
+    }
+
+    fn next_headers(
+        &mut self,
+        frame: &mut Frame,
+        tunnels: Tunnels,
+        headers: &mut Headers,
+    ) -> Result<bool, TrafficError> {
+        if self.take() { self.source.next_headers(frame, tunnels, headers) } else { Ok(false) }
+    }
+
+    fn description(&self) -> &str {
+        self.source.description()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        let given = (self.all - self.left) as f64 / self.all.max(1) as f64;
+        Some(self.source.progress().map_or(given, |read| read.max(given)))
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.source.descriptors()
+    }
+
+    fn close(&mut self) -> Result<(), TrafficError> {
+        self.source.close()
+    }
+
+    fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
+        self.source.received()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use humpyard_core::random::Seed;
+    use humpyard_core::unit::Time;
+
+    use super::*;
+    use crate::open;
+
+    type Read = fn(&mut dyn Source, &mut Frame) -> bool;
+
+    const READS: [Read; 3] = [
+        |source, frame| source.next(frame).expect("no damage"),
+        |source, frame| source.poll(frame).expect("no damage") == Polled::Frame,
+        |source, frame| source.next_headers(frame, Tunnels::NONE, &mut Headers::default()).expect("no damage"),
+    ];
+
+    fn times(source: &mut dyn Source, read: Read) -> Vec<Time> {
+        let mut frame = Frame::default();
+        let mut times = Vec::new();
+        while read(source, &mut frame) {
+            times.push(frame.time);
+        }
+        assert!(!read(source, &mut frame), "the end is the end");
+        times
+    }
+
+    #[test]
+    fn it_has_the_first_packets_and_no_more() {
+        let poisson = || open("gen:poisson:packets=10", Seed(1)).expect("a source");
+        let all = times(&mut poisson(), READS[0]);
+        for read in READS {
+            for packets in [0, 1, 9, 10] {
+                let mut first = First::new(poisson(), packets);
+                assert_eq!(times(&mut first, read), all[..packets as usize]);
+                assert_eq!(first.progress(), Some(1.0));
+            }
+            assert_eq!(times(&mut First::new(poisson(), 11), read), all);
+        }
+    }
+}
