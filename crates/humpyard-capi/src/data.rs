@@ -362,7 +362,7 @@ pub(crate) unsafe fn config(config: *const Config) -> Result<embed::Config, Fail
         },
         queue_limit: limit(given.queue_limit, default.queue_limit),
         client_limit: limit(given.client_limit, default.client_limit),
-        flow_order: if given.free_order == 0 { FlowOrder::Keep } else { FlowOrder::Free },
+        flow_order: if given.free_order == 0 { FlowOrder::Hold } else { FlowOrder::Free },
         in_flight: limit(given.in_flight, default.in_flight),
         ties: if given.ties_highest == 0 { Ties::Lowest } else { Ties::Highest },
         seed: if given.seed == 0 { default.seed } else { given.seed },

@@ -338,14 +338,8 @@ pub(crate) struct TrafficOptions {
     /// Packets of a service go through these services of the run afterwards, one after the other
     #[arg(long, value_name = "SERVICE=NEXT+NEXT", value_delimiter = ',')]
     pub(crate) chain: Vec<String>,
-    /// Packets of a flow leave in the order in which they came, and wait for earlier ones no longer than this
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    pub(crate) reorder: Option<String>,
-    /// Most packets that wait for earlier ones of their flow [as many as --buffer where left out]
-    #[arg(long, value_name = "PACKETS", requires = "reorder", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
-    pub(crate) reorder_buffer: Option<u32>,
     /// Flows with more than this share of a core are elephants: their packets go to the shorter queue of two cores, or of more, and
-    /// leave in order [share=0.5,cores=2,window=1ms where left out; order as --reorder 100ms, with room for --buffer packets]
+    /// leave in order, as --flow-order exit says [share=0.5,cores=2,window=1ms where left out]
     #[arg(long, value_name = "share=X,cores=N,window=TIME")]
     pub(crate) split: Option<String>,
     /// The link behind the cores: its rate, with a queue for each client, shared by a policy; whoever has more packets
@@ -355,9 +349,11 @@ pub(crate) struct TrafficOptions {
     /// The unit of work that is shared
     #[arg(long, value_enum, default_value_t = Unit::Ns)]
     pub(crate) unit: Unit,
-    /// Whether packets of one client may be on several cores at once [default: keep, but free where clients are services or rules]
-    #[arg(long, value_enum)]
-    pub(crate) flow_order: Option<Order>,
+    /// How flows keep their order: their packets wait for earlier ones when they leave (exit; at most so many, each so long:
+    /// exit:packets=4096,time=1s), a client has one packet in service at a time (hold), or they do not (free) [default: exit, with
+    /// room for --buffer packets and 1s]
+    #[arg(long, value_name = "exit|hold|free", default_value = "exit", hide_default_value = true)]
+    pub(crate) flow_order: String,
     /// Most packets held at once
     #[arg(long, value_name = "PACKETS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub(crate) buffer: u32,
@@ -443,8 +439,20 @@ pub(crate) enum WhenFullOption {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Order {
-    Keep,
+    Exit,
+    Hold,
     Free,
+}
+
+/// Options that are part of another one now, by long name, and what says the same.
+const MOVED: [(&str, &str); 2] = [
+    ("reorder", "--flow-order exit:time=TIME, or nothing: flows keep their order"),
+    ("reorder-buffer", "--flow-order exit:packets=PACKETS"),
+];
+
+/// What says the same as an option that is part of another one now, by its long name.
+pub(crate) fn moved(option: &str) -> Option<&'static str> {
+    MOVED.iter().find(|(name, _)| *name == option).map(|&(_, instead)| instead)
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -587,8 +595,8 @@ pub(crate) struct AdmitArguments {
     /// How far packets are from what they are estimated to take, as a part of it [default: 0.05, compress=0.25]
     #[arg(long, value_name = "[SERVICE=]X", value_delimiter = ',')]
     pub(crate) error: Vec<String>,
-    /// Whether packets of a flow keep their order, and so are on one engine at a time
-    #[arg(long, value_enum, default_value_t = Order::Keep)]
+    /// How flows keep their order, as in runs: with hold a flow has one packet in service at a time, and so no more than one engine
+    #[arg(long, value_enum, default_value_t = Order::Exit)]
     pub(crate) flow_order: Order,
     /// What it takes an engine to be handed a packet, beside the work; `run` is told the same [default: as --costs say, else 0ns]
     #[arg(long, value_name = "TIME")]

@@ -13,7 +13,7 @@ use humpyard::name::unknown;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::arguments::{Arguments, LiveOptions};
+use crate::arguments::{Arguments, LiveOptions, moved};
 use crate::failure::Failure;
 
 /// The commands that take a configuration.
@@ -81,8 +81,9 @@ impl ConfigurationFile {
     fn add(&mut self, options: &[Arg], key: &str, start: usize, value: &Spanned<DeValue<'_>>) -> Result<(), Failure> {
         let name = key.replace('_', "-");
         let Some(option) = options.iter().find(|option| option.get_long() == Some(&name)) else {
-            let names = options.iter().filter_map(Arg::get_long);
-            return Err(self.slip(start, &unknown("key", key, names)));
+            let unknown = || unknown("key", key, options.iter().filter_map(Arg::get_long));
+            let said = moved(&name).map_or_else(unknown, |instead| format!("no key `{key}`; use {instead}"));
+            return Err(self.slip(start, &said));
         };
         let at = value.span().start;
         let several = matches!(option.get_action(), ArgAction::Append);

@@ -2,6 +2,10 @@
 
 use core::fmt;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::arguments::moved;
+
 /// Why a command was not done, in one line.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
@@ -13,6 +17,12 @@ impl Failure {
 
     /// What clap says in a paragraph, in one line.
     pub(crate) fn usage(error: &clap::Error) -> Self {
+        if let (ErrorKind::UnknownArgument, Some(ContextValue::String(option))) =
+            (error.kind(), error.get(ContextKind::InvalidArg))
+            && let Some(instead) = moved(option.trim_start_matches('-'))
+        {
+            return Self(format!("no option `{option}`; use {instead}"));
+        }
         let text = error.render().to_string();
         let said =
             text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more information"));

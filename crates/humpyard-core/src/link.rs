@@ -9,6 +9,9 @@
 //!
 //! **Source.** The EFQ and LAP paper, section 4.1: of its two cases in which a flow does not get what it reserved, this is the second.
 //!
+//! **Order.** A flow whose packets change their client, by a rule or by what a service has found out, keeps the client that it has here
+//! until none of it waits: each client has a line of its own, and packets of one flow in two lines could overtake each other.
+//!
 //! **Time.** A packet leaves when it has left by the rate, and the next one begins then, however late the driver asks: a driver on
 //! a clock that does not wait for it sends no less than one in virtual time, if no more evenly than it asks.
 
@@ -37,6 +40,13 @@ pub struct LinkSetup {
     pub withhold_above: Option<u32>,
 }
 
+/// The packets of a flow at the link, and whose line they are in.
+#[derive(Clone, Copy, Debug)]
+struct Present {
+    packets: u32,
+    client: ClientId,
+}
+
 /// A packet on the link.
 #[derive(Clone, Copy, Debug)]
 struct Sending {
@@ -57,6 +67,7 @@ pub struct OutputLink<S, Q, A> {
     owed: u64,
     waiting: IdVec<ClientId, u32>,
     withheld: IdVec<ClientId, bool>,
+    present: IdVec<FlowId, Present>,
     /// When the packet in each slot had come in, before it was processed.
     entered: IdVec<Slot, Time>,
     /// By service, from coming in to having left.
@@ -98,6 +109,7 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
             owed: 0,
             waiting: IdVec::from_fn(setup.clients, |_| 0),
             withheld: IdVec::from_fn(setup.clients, |_| false),
+            present: IdVec::from_fn(setup.flows, |_| Present { packets: 0, client: ClientId(0) }),
             entered: IdVec::from_fn(setup.packets + 1, |_| Time::ZERO),
             in_all: IdVec::from_fn(setup.services.len(), |_| Histogram::new()),
             waiting_max: 0,
@@ -140,9 +152,12 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         if !self.is_busy(now) {
             self.free = now;
         }
-        let packet = Packet { length: self.length(processed), arrival: now, hop: 0, ..*processed };
+        let Present { packets, client } = self.present[processed.flow];
+        let client = if packets > 0 { client } else { processed.client };
+        let packet = Packet { length: self.length(processed), arrival: now, hop: 0, client, ..*processed };
         let arrival = self.measured.on_arrival(now, packet);
         let Arrival::Queued(slot) = arrival else { return arrival };
+        self.present[packet.flow] = Present { packets: packets + 1, client };
         self.entered[slot] = processed.entered;
         let waiting = &mut self.waiting[packet.client];
         *waiting += 1;
@@ -160,6 +175,7 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
     pub fn next_dropped(&mut self) -> Option<Dropped> {
         let dropped = self.measured.next_dropped()?;
         self.waiting[dropped.packet.client] -= 1;
+        self.present[dropped.packet.flow].packets -= 1;
         Some(dropped)
     }
 
@@ -169,6 +185,7 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         self.sending = None;
         self.free = self.free.max(until);
         let sent = self.measured.on_completion(now, TRANSMITTER, slot, until, time);
+        self.present[sent.packet.flow].packets -= 1;
         if self.measured.measurements().is_measured(&sent.packet) {
             self.in_all[sent.packet.service].record(until.since(self.entered[slot]).as_ns());
         }

@@ -1,9 +1,12 @@
 //! What the mechanism promises whatever its policies decide, held against random histories and policies without a purpose.
 
-use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
-use humpyard_core::mechanism::{Completed, Dispatch, DropReason, ExitOrder, FlowOrder, Limits, Scheduler, WhenFull};
+use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId};
+use humpyard_core::mechanism::{
+    Arrival, Completed, Dispatch, DropReason, ExitAccount, ExitOrder, FlowOrder, Limits, Never, Options, Scheduler,
+    WhenFull,
+};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Allocate, Policy, Promise, Steer, Target, View};
+use humpyard_core::policy::{Allocate, Policy, Promise, Setup, Steer, Target, View};
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_testkit::reference::Arbitrary;
 use humpyard_testkit::{Checked, CheckedSteer, Event, FlowWatch, History, Log, Observer, Player, Shape, explain};
@@ -43,7 +46,7 @@ fn config() -> Config {
 }
 
 fn shape() -> impl Strategy<Value = Shape> {
-    let machine = (1..=4usize, 1..=3usize, 1..=3usize, prop_oneof![Just(FlowOrder::Keep), Just(FlowOrder::Free)]);
+    let machine = (1..=4usize, 1..=3usize, 1..=3usize, prop_oneof![Just(FlowOrder::Hold), Just(FlowOrder::Free)]);
     let limits = (
         prop_oneof![Just(4096usize), 1..=40usize],
         prop_oneof![Just(u32::MAX), 0..=20u32],
@@ -87,6 +90,16 @@ fn play(
     share: impl Fn() -> Arbitrary,
     observer: &mut impl Observer,
 ) -> Result<Log, TestCaseError> {
+    Ok(play_to_exit(history, layout, share, observer)?.0)
+}
+
+/// As [`play`], with what became of packets at the exit.
+fn play_to_exit(
+    history: &History,
+    layout: Layout,
+    share: impl Fn() -> Arbitrary,
+    observer: &mut impl Observer,
+) -> Result<(Log, ExitAccount), TestCaseError> {
     let steer = match layout {
         Layout::Shared | Layout::PerService => None,
         Layout::PerCore | Layout::PerCoreOfService => Some(CheckedSteer::new(LeastBacklog, history.cores)),
@@ -98,8 +111,9 @@ fn play(
     let checked = || Ok(Checked::new(share(), &[Promise::WorkConserving]));
     let mut scheduler =
         Scheduler::new(&history.setup(), history.options(), steer, allocate, checked).expect("the set-up is valid");
-    explain(history, || Player::new(history).run(&mut scheduler, observer))
-        .map_err(|error| TestCaseError::fail(format!("{layout:?}: {error}")))
+    let log = explain(history, || Player::new(history).run(&mut scheduler, observer))
+        .map_err(|error| TestCaseError::fail(format!("{layout:?}: {error}")))?;
+    Ok((log, scheduler.exit_account()))
 }
 
 fn packet(history: &History, arrival: usize) -> Packet {
@@ -189,8 +203,19 @@ proptest! {
     }
 
     #[test]
+    fn only_packets_beyond_the_bounds_of_the_exit_leave_out_of_order(shape in chained(), packets in 1..=8u32, timeout in 0..=50_000u64) {
+        let exit = Some(ExitOrder { packets, timeout: Time::from_ns(timeout) });
+        let history = History::generate(&Shape { exit, flow_order: FlowOrder::Free, ..shape });
+        for layout in LAYOUTS {
+            let mut watch = FlowWatch::new(&history);
+            let (_, exit) = play_to_exit(&history, layout, || Arbitrary::new(shape.seed), &mut watch)?;
+            prop_assert!(watch.out_of_order() <= exit.missed_turn, "{layout:?}: {exit:?}\n{history}");
+        }
+    }
+
+    #[test]
     fn clients_keep_their_order_on_several_cores_where_told_to(shape in shape()) {
-        let history = History::generate(&Shape { flow_order: FlowOrder::Keep, ..shape });
+        let history = History::generate(&Shape { flow_order: FlowOrder::Hold, ..shape });
         for layout in [Layout::Shared, Layout::PerService] {
             let mut watch = FlowWatch::new(&history);
             play(&history, layout, || Arbitrary::new(shape.seed), &mut watch)?;
@@ -236,6 +261,36 @@ proptest! {
             prop_assert!(possible || !dropped, "dropped without a limit: {}\n{history}", reason.name());
         }
     }
+}
+
+/// Packets that are pushed out while an earlier one of their flow is in service leave no notes at the exit, which has one place.
+#[test]
+fn packets_pushed_out_take_no_places_at_the_exit() {
+    let setup = Setup { cores: 1, clients: 2, flows: 2, packets: 4, ..Setup::default() };
+    let options = Options {
+        limits: Limits { when_full: WhenFull::LongestQueue, ..Limits::default() },
+        flow_order: FlowOrder::Free,
+        exit: Some(ExitOrder { packets: 1, timeout: Time::MAX }),
+        ..Options::default()
+    };
+    let share = || Ok(Arbitrary::new(1));
+    let mut scheduler =
+        Scheduler::<LeastBacklog, _, Never>::new(&setup, options, None, None, share).expect("a valid set-up");
+    let of_client = |client: u32| Packet { client: ClientId(client), flow: FlowId(client), ..Packet::default() };
+    assert!(matches!(scheduler.on_arrival(Time::ZERO, of_client(0)), Arrival::Queued(_)));
+    let first = scheduler.next(Time::ZERO, CoreId(0)).expect("it waits");
+    let mut pushed_out = 0;
+    for client in [0, 0, 0, 1, 1] {
+        assert!(matches!(scheduler.on_arrival(Time::ZERO, of_client(client)), Arrival::Queued(_)), "{client}");
+        pushed_out += core::iter::from_fn(|| scheduler.next_dropped()).count();
+    }
+    assert_eq!(pushed_out, 2);
+    scheduler.check();
+    assert_eq!(scheduler.on_completion(Time::ZERO, first.slot, Time::ZERO).exit, None);
+    while let Some(next) = scheduler.next(Time::ZERO, CoreId(0)) {
+        assert_eq!(scheduler.on_completion(Time::ZERO, next.slot, Time::ZERO).exit, None);
+    }
+    assert_eq!(scheduler.exit_account(), ExitAccount::default());
 }
 
 /// Free order is not kept by accident: packets of a client do overtake each other then.

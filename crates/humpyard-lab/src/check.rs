@@ -30,6 +30,8 @@ pub struct Checked {
     pub options: std::collections::BTreeMap<&'static str, String>,
     /// The rules, in the order in which they are tried: those of the run, then those of the services' kinds.
     pub rules: Vec<CheckedRule>,
+    /// What is promised of the order of flows, and within which bounds: a sentence without its end.
+    pub order: String,
     /// What will not do what was probably meant.
     pub warnings: Vec<String>,
 }
@@ -119,7 +121,8 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         client: ruled.clients[rule.outcome.client.index()].clone(),
         reached: is_reached(at),
     });
-    Ok(Checked { options: config.options(), rules: rules.collect(), warnings })
+    let order = config.flow_order.promise(config.buffer);
+    Ok(Checked { options: config.options(), rules: rules.collect(), order, warnings })
 }
 
 /// Whether the input can be read and the output written.

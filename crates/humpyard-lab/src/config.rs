@@ -5,11 +5,11 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use humpyard_core::cost::LinearCost;
-use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Split};
+use humpyard_core::mechanism::{Limits, Split};
 use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::Ties;
 use humpyard_core::random::Seed;
-use humpyard_core::unit::{Time, Weight, WorkUnit};
+use humpyard_core::unit::{Weight, WorkUnit};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
 use humpyard_sim::TABLES;
@@ -21,6 +21,7 @@ use ipnet::IpNet;
 use crate::LabError;
 use crate::costs::Costs;
 use crate::link::{LinkChoice, show_link};
+use crate::order::OrderChoice;
 use crate::rule::{RuleChoice, service_name};
 use crate::split::show_split;
 use crate::timeline::TimelineChoice;
@@ -341,8 +342,6 @@ pub struct RunConfig {
     pub clock: Clock,
     /// By name the services that the packets of a service go through afterwards, by name.
     pub chains: Vec<(String, Vec<String>)>,
-    /// Whether packets are put back in the order of their flow when they leave; where flows are split they are in any case.
-    pub exit: Option<ExitOrder>,
     /// Whether flows that are too much for one core go to several.
     pub split: Option<Split>,
     /// The link behind the cores; none where packets leave as they are done.
@@ -378,8 +377,8 @@ pub struct RunConfig {
     pub weights: Vec<Weight>,
     /// The unit of work.
     pub unit: WorkUnit,
-    /// Whether a client's packets may be on several cores at once; none is: only where clients are services.
-    pub flow_order: Option<FlowOrder>,
+    /// How the packets of a flow keep their order.
+    pub flow_order: OrderChoice,
     /// Most packets held at once.
     pub buffer: usize,
     /// Limits of queues and clients.
@@ -425,7 +424,6 @@ impl RunConfig {
             speeds: Vec::new(),
             stall: Duration::ZERO,
             chains: Vec::new(),
-            exit: None,
             split: None,
             link: None,
             counters: false,
@@ -448,7 +446,7 @@ impl RunConfig {
             clients: None,
             weights: Vec::new(),
             unit: WorkUnit::Nanoseconds,
-            flow_order: None,
+            flow_order: OrderChoice::default(),
             buffer: BUFFER,
             limits: Limits::default(),
             flows: FLOWS,
@@ -525,13 +523,6 @@ impl RunConfig {
         given.or_else(|| self.rules_of(service).find_map(|rule| rule.guarantee))
     }
 
-    /// Whether and how packets are put back in order when they leave. Where flows are split the exit has room for all packets
-    /// there are unless told otherwise, and waits longer than a worker is likely to be kept off its processor.
-    pub(crate) fn exit_order(&self) -> Option<ExitOrder> {
-        let room = u32::try_from(self.buffer).unwrap_or(u32::MAX);
-        self.exit.or_else(|| self.split.map(|_| ExitOrder { packets: room, timeout: SPLIT_TIMEOUT }))
-    }
-
     fn rules_of<'a>(&'a self, service: &'a str) -> impl Iterator<Item = &'a RuleChoice> {
         self.rules.iter().filter(move |rule| service_name(self, rule) == service)
     }
@@ -564,6 +555,7 @@ impl RunConfig {
             ("costs", self.costs.to_string()),
             ("contexts", self.contexts.to_string()),
             ("services-per-core", self.services_per_core.to_string()),
+            ("flow-order", self.flow_order.show(self.buffer)),
             ("flows", self.flows.to_string()),
             (
                 "flow-timeout",
@@ -579,13 +571,6 @@ impl RunConfig {
             ),
             ("local", list(&mut self.local.iter().map(ToString::to_string))),
             ("loop", self.rounds.to_string()),
-            (
-                "reorder",
-                self.exit_order().map_or_else(
-                    || "none".to_owned(),
-                    |exit| format!("{}ns, {} packets", exit.timeout.as_ns(), exit.packets),
-                ),
-            ),
             ("rule", self.rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(";")),
             ("speeds", list(&mut self.speeds.iter().map(|&speed| (f64::from(speed) / 1000.0).to_string()))),
             ("stall", format!("{}ns", self.stall.as_nanos())),
@@ -656,8 +641,6 @@ impl RunConfig {
     }
 }
 
-/// The longest that a packet waits for earlier ones of its flow where flows are split, unless told otherwise.
-const SPLIT_TIMEOUT: Time = Time::from_ns(100_000_000);
 /// Most packets held at once, unless told otherwise.
 const BUFFER: usize = 4096;
 /// Most flows known at once, unless told otherwise.

@@ -19,6 +19,7 @@ mod journal;
 mod link;
 pub mod metrics;
 mod offered;
+mod order;
 mod page;
 mod parts;
 pub mod plot;
@@ -46,6 +47,7 @@ pub use error::LabError;
 pub use journal::{Parting, Replayed, replay};
 pub use link::{LinkChoice, LinkResult, parse_link};
 pub use offered::{Offered, OfferedLoad};
+pub use order::{ExitChoice, ExitParams, OrderChoice, Places, parse_order};
 pub use reload::Reload;
 pub use result::{
     Damage, DurationSummary, ExitCounts, Hardware, HardwareThread, Measured, PacketCounts, Panic, PortCounts,

@@ -6,14 +6,14 @@ use std::path::absolute;
 use humpyard_core::cost::{CostModel, LinearCost};
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::measure::{Measured, Measurements};
-use humpyard_core::mechanism::{FlowOrder, Options, PlannedSwap};
+use humpyard_core::mechanism::{Options, PlannedSwap};
 use humpyard_core::name::unknown;
 use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_sim::{Interrupted, Work};
-use humpyard_traffic::classify::{Classifier, ClassifierConfig, Granularity};
+use humpyard_traffic::classify::{Classifier, ClassifierConfig};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::repeat::Repeat;
 use humpyard_traffic::sink::{Sink, create};
@@ -26,6 +26,7 @@ use crate::config::{Clock, Host, Rate, RunConfig};
 use crate::costs::MachineCosts;
 use crate::journal::JournalFile;
 use crate::offered::{self, Demand};
+use crate::order::check_order;
 use crate::rule::{Ruled, find_service};
 use crate::run::Control;
 use crate::timeline::TimelineFile;
@@ -87,6 +88,7 @@ pub(crate) fn with_setup<T>(
 ) -> Result<T, LabError> {
     check_cores(config, cores)?;
     check_host(config)?;
+    check_order(config, cores)?;
     let topology = placed(config, cores)?.topology;
     let ruled = Ruled::new(config)?;
     let weights = ruled.weights(config);
@@ -124,15 +126,11 @@ pub(crate) fn with_setup<T>(
         seed: config.seed,
         rendezvous: humpyard_simd::rendezvous(),
     };
-    let flow_order = config.flow_order.unwrap_or(match config.granularity() {
-        Granularity::Service | Granularity::Rule => FlowOrder::Free,
-        Granularity::Flow | Granularity::Connection => FlowOrder::Keep,
-    });
     let options = Options {
         limits: config.limits,
-        flow_order,
+        flow_order: config.flow_order.of_clients(),
         chains: chains(config, ruled)?,
-        exit: config.exit_order(),
+        exit: config.flow_order.exit(config.buffer),
         split: config.split,
         hand_over: time(config.hand_over.unwrap_or_default()),
     };

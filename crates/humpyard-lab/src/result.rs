@@ -56,7 +56,7 @@ pub struct RunResult {
     /// What was split; left out where no flow may be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitCounts>,
-    /// What waited to leave in order; left out where that is not asked for.
+    /// What waited to leave in order; left out where packets leave as they are done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitCounts>,
     /// How often the run went on with another configuration.
@@ -135,7 +135,7 @@ pub struct SplitCounts {
 pub struct ExitCounts {
     /// Packets that waited at the exit for earlier ones.
     pub waited: u64,
-    /// Packets that missed their turn there, and left after later ones.
+    /// Packets that missed their turn there, beyond the bounds of the exit, and left after later ones.
     pub missed_turn: u64,
     /// Packets that were waited for no more, because of the timeout or for want of places: those that missed their turn, and
     /// those that were dropped or consumed afterwards.

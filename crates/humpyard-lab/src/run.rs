@@ -373,6 +373,8 @@ fn result(config: &RunConfig, host: &'static str, measured: &[&AnyMeasured]) -> 
         exit.add(one.scheduler().exit_account());
     }
     let measurements: Vec<&Measurements> = measured.iter().map(|one| one.measurements()).collect();
+    let mut summary = Measurements::summary_of(&measurements, &account, same);
+    summary.order.promised = config.flow_order.name();
     RunResult {
         policy: config.policy.to_string(),
         input: config.input_name(),
@@ -387,10 +389,10 @@ fn result(config: &RunConfig, host: &'static str, measured: &[&AnyMeasured]) -> 
         dispatchers_detail: Vec::new(),
         flows: 0,
         ports: PortCounts::default(),
-        summary: Measurements::summary_of(&measurements, &account, same),
+        summary,
         link: None,
         split: config.split.map(|_| SplitCounts::of(split)),
-        exit: config.exit_order().map(|_| ExitCounts::of(exit)),
+        exit: config.flow_order.exit(config.buffer).map(|_| ExitCounts::of(exit)),
         reloads: 0,
         interrupted: false,
         panic: None,

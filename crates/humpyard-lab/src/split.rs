@@ -15,6 +15,18 @@ use crate::config::parse_duration;
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub struct Span(Duration);
 
+impl Span {
+    /// This time.
+    pub const fn new(time: Duration) -> Self {
+        Self(time)
+    }
+
+    /// The time.
+    pub const fn duration(self) -> Duration {
+        self.0
+    }
+}
+
 impl ParameterValue for Span {
     const ACCEPTS: &'static str = "a time with its unit from 1us, 10ms for example";
 

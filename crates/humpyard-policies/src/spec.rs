@@ -139,6 +139,19 @@ impl PolicySpec {
         self.share.as_ref().is_some_and(|named| named.name != "fcfs")
     }
 
+    /// Whether packets are steered to cores.
+    pub fn steers(&self) -> bool {
+        self.steer.is_some()
+    }
+
+    /// Whether flows stay in order where each client is held to one packet in service ([`FlowOrder::Hold`]): what steers keeps them on one
+    /// core, or what shares tells clients apart.
+    ///
+    /// [`FlowOrder::Hold`]: humpyard_core::mechanism::FlowOrder::Hold
+    pub fn holds_flows(&self) -> bool {
+        self.steer.as_ref().map_or_else(|| self.shares(), keeps_flow_order)
+    }
+
     /// Whether a service has another core when as many packets wait as its cores can not serve within its tolerance.
     pub fn goes_by_tolerance(&self) -> bool {
         self.allocate.as_ref().is_some_and(|named| matches!(named.name.as_str(), "everest" | "everest-ld"))

@@ -228,7 +228,7 @@ impl Scheduler {
             services_per_core,
             queue_limit: queue_limit.unwrap_or(default.queue_limit),
             client_limit: client_limit.unwrap_or(default.client_limit),
-            flow_order: if free_order { FlowOrder::Free } else { FlowOrder::Keep },
+            flow_order: if free_order { FlowOrder::Free } else { FlowOrder::Hold },
             in_flight,
             ties: choose("order of ties", ties, TIES)?,
             seed,

@@ -65,7 +65,7 @@ impl Default for Shape {
             chains: false,
             exit: None,
             split: None,
-            flow_order: FlowOrder::Keep,
+            flow_order: FlowOrder::Hold,
             unit: WorkUnit::Nanoseconds,
         }
     }

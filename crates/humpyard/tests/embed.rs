@@ -36,7 +36,7 @@ fn config(seed: u64) -> Config {
         services: vec![service; SERVICES.into()],
         queue_limit: 12,
         client_limit: 6,
-        flow_order: [FlowOrder::Keep, FlowOrder::Free][seed as usize % 2],
+        flow_order: [FlowOrder::Hold, FlowOrder::Free][seed as usize % 2],
         in_flight: 1 + seed as u32 % 3,
         seed,
         ..Config::default()

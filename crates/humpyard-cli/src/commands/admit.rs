@@ -51,8 +51,9 @@ fn options(arguments: &AdmitArguments) -> Result<AdmitOptions, Failure> {
         cold: cold(&arguments.cold)?,
         errors: by_service("--error", &arguments.error, error)?,
         flow_order: match arguments.flow_order {
-            Order::Keep => FlowOrder::Keep,
-            Order::Free => FlowOrder::Free,
+            Order::Hold => FlowOrder::Hold,
+            // Each packet is done within the bound after it came, and so are all that it waits for at the exit, which came before it.
+            Order::Exit | Order::Free => FlowOrder::Free,
         },
         machine: machine(arguments, &costs)?,
         ..AdmitOptions::new(flows, network(arguments)?, costs)
@@ -246,7 +247,7 @@ fn would_do(refusal: &Refusal) -> [Option<String>; 2] {
     for lack in &refusal.lacks {
         match lack {
             Lack::OneEngine { would_do_speed, .. } => {
-                more.iter_mut().for_each(|more| more.push("--flow-order free".to_owned()));
+                more.iter_mut().for_each(|more| more.push("--flow-order exit".to_owned()));
                 faster = would_do_speed.map(|speed| vec![format!("engines of speed {speed} there")]);
             }
             Lack::Engines { would_do: Some(cores), .. } => {

@@ -147,6 +147,7 @@ fn said(report: &Report, file: &ConfigurationFile) -> String {
         };
         text.push_str(&format!("{}: good for `humpyard {}`{besides}\n\n", report.file, understood.command));
         text.push_str(&format!("{}\n", options_table(understood, report, file)));
+        text.push_str(&format!("\nOrder of flows: {}.\n", understood.checked.order));
         text.push_str(&format!(
             "\nPackets, in the order in which they are asked about:\n\n{}\n",
             rules_table(understood)

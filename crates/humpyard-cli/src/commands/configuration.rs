@@ -5,19 +5,20 @@ use core::time::Duration;
 
 use humpyard::lab::timeline::TimelineChoice;
 use humpyard::lab::{
-    Clock, Host, LabError, Rate, RunConfig, ServiceChoice, parse_duration, parse_link, parse_share, parse_split,
+    Clock, Host, LabError, Rate, RunConfig, ServiceChoice, parse_duration, parse_link, parse_order, parse_share,
+    parse_split,
 };
-use humpyard::mechanism::{ExitOrder, FlowOrder, Limits, WhenFull};
+use humpyard::mechanism::{Limits, WhenFull};
 use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::Ties;
 use humpyard::random::Seed;
 use humpyard::runtime::Overload;
 use humpyard::traffic::rule::parse_local;
 use humpyard::traffic::source::is_interface;
-use humpyard::unit::{Time, Weight, WorkUnit};
+use humpyard::unit::{Weight, WorkUnit};
 
 use crate::arguments::{
-    ClockOption, LiveOptions, Order, OverloadOption, TiesOption, TimelineOptions, TrafficOptions, Unit, WhenFullOption,
+    ClockOption, LiveOptions, OverloadOption, TiesOption, TimelineOptions, TrafficOptions, Unit, WhenFullOption,
 };
 use crate::failure::Failure;
 
@@ -71,10 +72,7 @@ pub(crate) fn configuration(
         Unit::Bytes => WorkUnit::Bytes,
         Unit::Packets => WorkUnit::Packets,
     };
-    config.flow_order = options.flow_order.map(|order| match order {
-        Order::Keep => FlowOrder::Keep,
-        Order::Free => FlowOrder::Free,
-    });
+    config.flow_order = parse_order(&options.flow_order)?;
     config.buffer = options.buffer as usize;
     config.limits = Limits {
         queue: options.queue_limit.unwrap_or(u32::MAX),
@@ -92,10 +90,6 @@ pub(crate) fn configuration(
     config.chains = by_service("--chain", &options.chain, chain)?;
     if let Some((first, then)) = config.services.split_first().filter(|_| in_a_row && config.chains.is_empty()) {
         config.chains.push((first.name.clone(), then.iter().map(|service| service.name.clone()).collect()));
-    }
-    if let Some(longest) = &options.reorder {
-        let timeout = Time::from_ns(duration("--reorder", longest)?.as_nanos() as u64);
-        config.exit = Some(ExitOrder { packets: options.reorder_buffer.unwrap_or(options.buffer), timeout });
     }
     config.split = options.split.as_deref().map(parse_split).transpose()?;
     config.swaps = options.swap.iter().map(|text| swap(text)).collect::<Result<_, _>>()?;

@@ -80,9 +80,9 @@ fn story(demo: &Demo, report: &str, workers: usize) -> String {
     text.push_str("\nWhere the threads sat:\n");
     text.push_str(&table::threads(first));
     text.push_str(
-        "\nHow to read it: `rr` spreads packets evenly and breaks the order of flows. `conn` and `hrw` keep it; packets \
-         that\nshare a core with the heavy flow wait behind it. `drr` keeps it too, and gives each flow its turn on \
-         whichever core\nis free, so that light flows pass the heavy one. The delays are real: what else this machine does \
+        "\nHow to read it: `rr` spreads packets evenly; those of a flow wait for each other when they leave. `conn` and \
+         `hrw` keep\na flow on one core; packets that share it with the heavy flow wait behind that. `drr` gives each flow its \
+         turn on\nwhichever core is free, so that light flows pass the heavy one. The delays are real: what else this machine does \
          shows in them.\n",
     );
     if report != "null:" {

@@ -305,9 +305,10 @@ fn measurement_lines(run: &RunResult) -> Vec<String> {
         line(
             "order",
             format!(
-                "{} out of order ({}), jitter {}",
+                "{} out of order ({}), promised {}, jitter {}",
                 summary.order.out_of_order,
                 percent(summary.order.fraction),
+                summary.order.promised,
                 time(summary.jitter_ns)
             ),
         ),

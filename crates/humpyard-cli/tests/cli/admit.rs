@@ -47,7 +47,7 @@ fn bounds_know_of_the_machine() {
     // A packet of the flow, estimated 5 % too short, and its handing over; while the machine takes 5 %.
     assert!((measured[0] - (1.05 * 50_000.0 + 2_000.0) / 0.95).abs() < 1e-6, "{measured:?}");
     assert!((measured[1] - 700_000.0 / 0.95).abs() < 1e-6, "{measured:?}");
-    let three = bound("--in-flight 3 --flow-order free");
+    let three = bound("--in-flight 3");
     assert!((three[0] - 3.0 * measured[0]).abs() < 1e-6 && three[1] == measured[1], "{three:?}");
     let alone = bound("--hand-over 0ns --taken 0:0ns");
     assert_eq!(alone[..2], [1.05 * 50_000.0, 0.0]);
@@ -92,16 +92,16 @@ fn what_is_said_to_do_does() {
     let directory = directory();
     let at = directory.path();
     let fast = FLOW.replace("10M", "1G");
-    let said = words(at, &format!("admit --costs table:predictive --flow {fast}"));
+    let said = words(at, &format!("admit --costs table:predictive --flow-order hold --flow {fast}"));
     let line = "flow1 refused: it needs 28.5000 engines of router, where 1.9000 are free and keeps its order, so it has one \
-                at a time; a rate of 35087719 bit/s would fit, or --flow-order free and 30 cores there, or engines of speed \
+                at a time; a rate of 35087719 bit/s would fit, or --flow-order exit and 30 cores there, or engines of speed \
                 28.5 there\n";
     assert!(said.out.contains(line), "{}", said.out);
-    for more in ["--flow-order free --cores 30", "--speeds 28.5,28.5"] {
+    for more in ["--flow-order exit --cores 30", "--cores 30", "--flow-order hold --speeds 28.5,28.5"] {
         good(at, &format!("admit --costs table:predictive --flow {fast} {more}"));
     }
     let less = fast.replace("1Gbit", "35087719");
-    good(at, &format!("admit --costs table:predictive --flow {less}"));
+    good(at, &format!("admit --costs table:predictive --flow-order hold --flow {less}"));
     // As many cores, or as fast, as there cannot be.
     let said = words(at, &format!("admit --costs table:predictive --margin 0.999999 --flow {FLOW}"));
     let line = "where 0.0000 are free; a rate of 70 bit/s would fit\n";
@@ -176,7 +176,7 @@ fn slips_are_told_in_one_line() {
             "the machine takes 10.0 % of its engines, and the margin is 5.00 %",
         ),
         (&format!("admit --flow {FLOW} --hand-over 3"), "--hand-over"),
-        (&format!("admit --flow {FLOW} --in-flight 2"), "--in-flight 1, or --flow-order free"),
+        (&format!("admit --flow {FLOW} --in-flight 2 --flow-order hold"), "--in-flight 1, or --flow-order exit"),
         ("admit --flow service=dpi,rate=1M,length=9", "a flow has a `burst`"),
         ("admit --flows bad.toml", "bad.toml:1:1: a flow has a `burst`"),
         ("admit --flows none.toml", "--flows: there is no file `none.toml`"),

@@ -96,7 +96,7 @@ fn generators_pipes_and_several_inputs_are_dealt_out() {
     for words in [
         "--input gen:messages:packets=20000 --policy gr3 --workers 3 --dispatchers 3",
         "--input in.pcap --input gen:poisson:packets=2000 --policy rr --workers 4 --dispatchers 2",
-        "--input in.pcap --loop 5 --policy hrw --workers 5 --dispatchers 2 --rate 200k --reorder 10ms",
+        "--input in.pcap --loop 5 --policy hrw --workers 5 --dispatchers 2 --rate 200k --flow-order exit:time=10ms",
         "--input gen:messages:packets=5000 --policy drr --workers 2 --dispatchers 2 --clients service --weights 2,1",
         "--input gen:messages:packets=5000 --policy conn --split share=0.5 --workers 4 --dispatchers 2 --rate trace --for 200ms",
         "--input in.pcap --policy static --guarantee tcp=0.5 --services tcp=forward,other=pass --workers 4 --dispatchers 2",

@@ -1,15 +1,14 @@
 //! Journals: both drivers write the same, a run on real threads replays, and policies take over on the way.
 
 use std::fs;
-use std::path::Path;
 
-use crate::support::{Said, assert_balanced, directory, document, files, good, run};
+use crate::support::{assert_balanced, directory, document, files, good, refused, run};
 
 /// Everything that the mechanism does beside: services one after the other, an exit, packets pushed out, elements.
 const FEATURES: [&str; 4] = [
     "--policy hrw --swap 1ms=jsq --swap 2ms=rr",
     "--policy estimate=least-squares/share=efq --services tcp=forward,other=forward --chain tcp=other --buffer 60",
-    "--policy steer=ml:full=element/share=drr --contexts 2 --stall 20ns --reorder 5us --reorder-buffer 16",
+    "--policy steer=ml:full=element/share=drr --contexts 2 --stall 20ns --flow-order exit:packets=16,time=5us",
     "--policy everest --services tcp=forward,other=forward --when-full longest-queue --buffer 40 --swap 2ms=static",
 ];
 
@@ -40,7 +39,7 @@ fn both_drivers_write_the_same_journal_byte_for_byte() {
 #[test]
 fn what_real_threads_did_replays_to_the_same_decisions() {
     let directory = directory();
-    for policy in ["hrw", "drr --swap 10ms=gr3", "steer=ps-hrw/share=sfq --reorder 1ms"] {
+    for policy in ["hrw", "drr --swap 10ms=gr3", "steer=ps-hrw/share=sfq --flow-order exit:time=1ms"] {
         let command = format!("run --input gen:messages:packets=20000 --rate 400k --policy {policy} --journal j.jsonl");
         let said = run(directory.path(), &words(&format!("{command} --json --quiet")));
         assert_eq!(said.code, Some(0), "{said:?}");
@@ -73,14 +72,6 @@ fn a_pause_is_reported() {
     assert_balanced(&live);
     assert!(live["measured"]["swap_pause_max_ns"].as_u64() > Some(0), "{}", live["measured"]);
     assert_eq!(live["options"]["swap"], "5000000ns=sfq,10000000ns=wf2q+");
-}
-
-fn refused(directory: &Path, command: &str, expected: &[&str]) {
-    let before = files(directory);
-    let said: Said = run(directory, &words(command));
-    assert!(said.code == Some(2) && said.out.is_empty(), "{command}: {said:?}");
-    said.assert_one_line(expected);
-    assert_eq!(files(directory), before, "{command}");
 }
 
 #[test]
@@ -136,8 +127,8 @@ fn what_cannot_be_is_refused() {
         ("--policy hrw --contexts 0", "--contexts"),
         ("--policy hrw --speeds 1,0", "--speeds takes numbers from 0.001 to 1000"),
         ("--policy hrw --speeds 1,1,1,1,1", "--speeds names 5 cores, and there are 4"),
-        ("--policy hrw --reorder 1", "a time has a unit"),
-        ("--policy hrw --reorder-buffer 9", "--reorder"),
+        ("--policy hrw --flow-order exit:time=1", "a time with its unit"),
+        ("--policy hrw --flow-order exit:packets=0", "`packets` takes 1 to 16777216"),
         ("--policy hrw --when-full head", "--when-full"),
     ] {
         refused(at, &format!("{sim} {options}"), &[expected]);

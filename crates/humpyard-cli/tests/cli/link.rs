@@ -66,7 +66,7 @@ fn a_run_by_a_virtual_clock_has_the_figures_of_its_simulation() {
             ("hrw", "--services l7-filter:weight=http=9 --rate 50k --buffer 100", "30Mbit:queue=none,share=drr"),
             (
                 "hrw/wfq",
-                "--services dpi --rate 20k --reorder 5ms --when-full longest-queue --buffer 60",
+                "--services dpi --rate 20k --flow-order exit:time=5ms --when-full longest-queue --buffer 60",
                 "10Mbit:queue=16",
             ),
         ] {

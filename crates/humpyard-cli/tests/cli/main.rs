@@ -15,6 +15,7 @@ mod manual;
 mod memory;
 mod metrics;
 mod offered;
+mod order;
 mod recommend;
 mod refusals;
 mod reload;

@@ -77,7 +77,7 @@ fn flows_on_two_workers_go_out_as_they_came_in() {
     good(at, &format!("trace compose --arrivals gen:poisson:packets=20k {flows} --output few.pcap --quiet"));
     // Split, and sprayed packet by packet by a policy that keeps no order.
     for options in ["--policy conn --split share=0", "--policy rr"] {
-        let words = "run --input few.pcap --services pass --workers 2 --reorder 60s --output out.pcap";
+        let words = "run --input few.pcap --services pass --workers 2 --flow-order exit:time=60s --output out.pcap";
         let result = document(at, &format!("{words} {options}"));
         assert_in_order(&result);
         let served = |core: usize| number(&result, &format!("/cores_detail/{core}/packets"));

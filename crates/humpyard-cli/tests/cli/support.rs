@@ -53,6 +53,15 @@ pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Said {
     Said::of(humpyard(directory, arguments).output().expect("the binary starts"))
 }
 
+/// Runs a command that is refused: exit code 2, one line that has all of this, and no file more than before.
+pub(crate) fn refused(directory: &Path, command: &str, expected: &[&str]) {
+    let before = files(directory);
+    let said = run(directory, &command.split_whitespace().collect::<Vec<_>>());
+    assert!(said.code == Some(2) && said.out.is_empty(), "{command}: {said:?}");
+    said.assert_one_line(expected);
+    assert_eq!(files(directory), before, "{command}");
+}
+
 /// Runs a command of words with nothing but spaces between them, which must go well and quietly.
 pub(crate) fn good(directory: &Path, words: &str) -> Said {
     let said = run(directory, &words.split_whitespace().collect::<Vec<_>>());

@@ -120,7 +120,7 @@ const FEATURES: [&str; 5] = [
     "--policy hrw --load 0.9",
     "--policy everest --services tcp=forward,other=forward --costs table:everest --load 0.7 --switch-cost 5us --tolerance 100us",
     "--policy drr --load 1.5 --buffer 30 --when-full longest-queue --swap 1ms=sfq --swap 2ms=wf2q+",
-    "--policy fcfs --services tcp=forward,other=forward --chain tcp=other --load 0.7 --reorder 5us",
+    "--policy fcfs --services tcp=forward,other=forward --chain tcp=other --load 0.7 --flow-order exit:time=5us",
     "--policy hrw --contexts 2 --stall 20ns --speeds 1,0.5 --load 0.8",
 ];
 

@@ -111,6 +111,7 @@ impl Order {
         let mean = self.displacement as f64 / n;
         let variance = self.displacement_squared as f64 / n - mean * mean;
         OrderSummary {
+            promised: "free",
             out_of_order: self.out_of_order,
             fraction: fraction(self.out_of_order, self.departed),
             displacement_std: libm::sqrt(variance.max(0.0)),

@@ -109,6 +109,9 @@ impl Late {
 /// Order within flows.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct OrderSummary {
+    /// What the run promises: `exit` (flows are put back in order when packets leave), `hold` (a client has one packet in service at a
+    /// time) or `free` (nothing), which it is unless the host says otherwise.
+    pub promised: &'static str,
     /// Packets that left after a later packet of their flow.
     pub out_of_order: u64,
     /// Of all packets processed.

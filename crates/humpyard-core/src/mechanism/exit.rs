@@ -139,11 +139,13 @@ impl ExitBuffer {
     }
 
     /// Places taken: by packets that wait, and by notes that one will never come.
+    #[inline]
     pub(super) fn waiting(&self) -> u64 {
         self.waiting as u64
     }
 
     /// The stamp of a packet of this flow that comes in.
+    #[inline]
     pub(super) fn on_enter(&mut self, flow: FlowId) -> u32 {
         let flow = &mut self.flows[flow];
         let stamp = flow.entering;
@@ -152,14 +154,31 @@ impl ExitBuffer {
     }
 
     /// A packet is done: its place if it must wait, none if it leaves now.
+    #[inline]
     pub(super) fn on_done(&mut self, now: Time, packet: &Packet, stamp: u32) -> Option<ExitSlot> {
-        let leaving = self.flows[packet.flow].leaving;
-        if stamp == leaving {
-            self.flows[packet.flow].leaving = stamp.wrapping_add(1);
-            self.release_following(packet.flow);
+        if self.on_turn(packet.flow, stamp) {
             return None;
         }
-        if before(stamp, leaving) {
+        self.on_done_out_of_turn(now, packet, stamp)
+    }
+
+    /// Whether it is the turn of this packet, which leaves or is gone: nearly always.
+    #[inline]
+    fn on_turn(&mut self, id: FlowId, stamp: u32) -> bool {
+        let flow = &mut self.flows[id];
+        if stamp != flow.leaving {
+            return false;
+        }
+        flow.leaving = stamp.wrapping_add(1);
+        if flow.first != NONE {
+            self.release_following(id);
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn on_done_out_of_turn(&mut self, now: Time, packet: &Packet, stamp: u32) -> Option<ExitSlot> {
+        if before(stamp, self.flows[packet.flow].leaving) {
             self.account.missed_turn += 1;
             return None;
         }
@@ -167,13 +186,22 @@ impl ExitBuffer {
     }
 
     /// A packet was dropped or consumed: nobody waits for it.
+    #[inline]
     pub(super) fn on_gone(&mut self, now: Time, packet: &Packet, stamp: u32) {
-        let leaving = self.flows[packet.flow].leaving;
-        if stamp == leaving {
-            self.flows[packet.flow].leaving = stamp.wrapping_add(1);
-            self.release_following(packet.flow);
-        } else if before(stamp, leaving) {
+        if !self.on_turn(packet.flow, stamp) {
+            self.on_gone_out_of_turn(now, packet, stamp);
+        }
+    }
+
+    #[inline(never)]
+    fn on_gone_out_of_turn(&mut self, now: Time, packet: &Packet, stamp: u32) {
+        let flow = &mut self.flows[packet.flow];
+        if before(stamp, flow.leaving) {
             // It missed its turn already.
+        } else if stamp.wrapping_add(1) == flow.entering {
+            // No packet came after it: the next one has its stamp, and there is nothing to note. So packets that are pushed
+            // out, however many, take no places.
+            flow.entering = stamp;
         } else if self.free == NONE {
             self.give_up(packet.flow, stamp);
             self.flows[packet.flow].leaving = stamp.wrapping_add(1);
@@ -184,6 +212,7 @@ impl ExitBuffer {
     }
 
     /// When the packet that waits longest waits no more.
+    #[inline]
     pub(super) fn next_timeout(&self) -> Option<Time> {
         (self.oldest != NONE).then(|| self.places[self.oldest].deadline)
     }
@@ -196,6 +225,7 @@ impl ExitBuffer {
     }
 
     /// A packet that leaves after it has waited; its place is free from now on.
+    #[inline]
     pub(super) fn next_exit(&mut self) -> Option<Exit> {
         let place = self.leaving.pop_front()?;
         let packet = self.places[place].packet;

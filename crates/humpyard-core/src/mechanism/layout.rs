@@ -64,7 +64,7 @@ pub(super) struct Plan {
 impl Plan {
     /// A queue from which so many cores pull.
     pub(super) fn queue<Q: Share>(&self, share: Q, pulling: usize) -> Queue<Q> {
-        let keep_order = self.flow_order == FlowOrder::Keep && pulling > 1;
+        let keep_order = self.flow_order == FlowOrder::Hold && pulling > 1;
         Queue::new(share, self.clients, self.cores, keep_order, self.push_out)
     }
 

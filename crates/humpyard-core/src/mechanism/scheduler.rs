@@ -48,10 +48,11 @@ impl Allocate for Never {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowOrder {
-    /// No: its next packet waits until the one before it is complete. Order is kept.
+    /// No: the sharing policy is offered a client's next packet when the one before it is complete. Packets of a client stay
+    /// in order, but under a policy that takes all clients as one.
     #[default]
-    Keep,
-    /// Yes: more cores for one client, and packets may overtake.
+    Hold,
+    /// Yes: more cores for one client, and packets may overtake, unless an exit ([`Options::exit`]) puts them back in order.
     Free,
 }
 
@@ -60,7 +61,7 @@ pub enum FlowOrder {
 pub struct Options {
     /// Limits of queues and clients.
     pub limits: Limits,
-    /// Whether clients keep their order where several cores pull from one queue.
+    /// Whether a client is held to one packet in service where several cores pull from one queue.
     pub flow_order: FlowOrder,
     /// The services that packets go through, by chain; none: each packet's own service is all.
     pub chains: Vec<Vec<ServiceId>>,

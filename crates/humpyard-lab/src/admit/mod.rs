@@ -72,7 +72,7 @@ impl AdmitOptions {
             margin: 0.05,
             cold: 1.0,
             errors: Vec::new(),
-            flow_order: FlowOrder::Keep,
+            flow_order: FlowOrder::Free,
             machine: Machine::IDEAL,
         }
     }
@@ -582,10 +582,10 @@ pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
         return Err(LabError::option(format!("--error: {}", unknown("service of these flows", service, services))));
     }
     options.machine.taken.check(options.margin)?;
-    if options.machine.in_flight > 1 && options.flow_order == FlowOrder::Keep {
+    if options.machine.in_flight > 1 && options.flow_order == FlowOrder::Hold {
         return Err(LabError::option(
             "a flow that keeps its order is offered its next packet when the last is done, and would wait for what an engine has of others \
-             each time: --in-flight 1, or --flow-order free",
+             each time: --in-flight 1, or --flow-order exit",
         ));
     }
     let charge_most = options.charge_most()?;

@@ -123,14 +123,17 @@ fn what_largest_says_fits_and_more_does_not() {
 
 #[test]
 fn a_flow_that_keeps_its_order_has_one_engine() {
-    let slow = options(&[ENCRYPT], Network::router(4, &[0.1; 4], None));
+    let held = |speed| {
+        let network = Network::router(4, &[speed; 4], None);
+        AdmitOptions { flow_order: FlowOrder::Hold, ..options(&[ENCRYPT], network) }
+    };
+    let slow = held(0.1);
     let refusal = admit(&slow).unwrap().flows[0].refusal.clone().unwrap();
     let [Lack::OneEngine { needed, would_do_speed: Some(0.243), .. }] = refusal.lacks[..] else {
         panic!("{refusal:?}")
     };
     assert!((needed - 2.425).abs() < 1e-9);
-    let faster = options(&[ENCRYPT], Network::router(4, &[0.243; 4], None));
-    assert_eq!(admit(&faster).unwrap().admitted, 1);
+    assert_eq!(admit(&held(0.243)).unwrap().admitted, 1);
     assert_eq!(refusal.largest_bandwidth_bps, (1e7f64 / 2.425).floor());
     assert_eq!(admit(&AdmitOptions { flow_order: FlowOrder::Free, ..slow }).unwrap().admitted, 1);
 }

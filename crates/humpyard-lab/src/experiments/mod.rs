@@ -25,15 +25,23 @@ mod yim;
 
 use humpyard_core::name::unknown;
 use humpyard_core::random::Seed;
+use humpyard_policies::spec::PolicySpec;
 use serde::{Deserialize, Serialize};
 
 use crate::LabError;
+use crate::order::OrderChoice;
 use crate::plot::Svg;
 
 pub use directory::Reproduced;
 pub use reproduce::{ReproduceOptions, Reproduction, reproduce};
 pub use table::{Column, Kind, Row, Table, TableRow, Value};
 pub use verdict::{Outcome, Verdict, short};
+
+/// How packets leave in the experiments of the papers, which have no exit: under a policy that keeps flows in order if a client has one
+/// packet in service at a time, it has; under others packets leave as they are done.
+fn held_order(policy: &PolicySpec) -> OrderChoice {
+    if policy.holds_flows() { OrderChoice::Hold } else { OrderChoice::Free }
+}
 
 /// How much of an experiment is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -101,6 +101,7 @@ fn refusal(config: &RunConfig, clients: usize, policy: &PolicySpec) -> Option<St
     if policy.allocates() && config.services.len() < 2 {
         return Some("there is one service, so there is nothing to allocate".to_owned());
     }
+    let config = &RunConfig { policy: policy.clone(), ..config.clone() };
     let built = parts::with_setup(config, config.cores, clients, |setup, options| {
         policy.build(setup, options.clone())?;
         Ok(())

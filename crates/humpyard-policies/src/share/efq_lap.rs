@@ -344,7 +344,7 @@ mod tests {
     /// Waves of packets in and out: none is lost or served twice, and no client's packets pass each other.
     #[test]
     fn no_packet_is_lost_over_changes_of_mode() {
-        for (seed, order) in [(1, FlowOrder::Keep), (2, FlowOrder::Free), (3, FlowOrder::Keep), (4, FlowOrder::Free)] {
+        for (seed, order) in [(1, FlowOrder::Hold), (2, FlowOrder::Free), (3, FlowOrder::Hold), (4, FlowOrder::Free)] {
             const CORES: usize = 3;
             let (high, low) = (6, 2);
             let setup = Setup {
@@ -400,7 +400,7 @@ mod tests {
             once.sort_unstable();
             once.dedup();
             assert_eq!(once.len() as u64, came, "each once");
-            if order == FlowOrder::Keep {
+            if order == FlowOrder::Hold {
                 let mut last = [None; 20];
                 for (client, sequence) in served {
                     let before = last[client.0 as usize].replace(sequence);

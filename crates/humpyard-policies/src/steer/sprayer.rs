@@ -7,7 +7,7 @@
 //! **Source.** Sadok, Campista, Costa. A case for spraying packets in software middleboxes. HotNets 2018, as MODERN tells of it.
 //!
 //! **Promises.** Packets that change a connection are at its home, its core of highest random weight, and of n other packets of a
-//! service in a row any two of its cores get counts that differ by at most one. No order: the exit can restore it (`--reorder`).
+//! service in a row any two of its cores get counts that differ by at most one. No order: the exit restores it (`--flow-order exit`).
 //!
 //! **Cost.** O(1); O(N) for a packet that changes a connection. No state per connection.
 //!

@@ -16,7 +16,7 @@ fn histories() -> impl Iterator<Item = History> {
         } else {
             Limits { queue: 12, client: 5, when_full: WhenFull::LongestQueue }
         };
-        let flow_order = if seed % 3 == 0 { FlowOrder::Free } else { FlowOrder::Keep };
+        let flow_order = if seed % 3 == 0 { FlowOrder::Free } else { FlowOrder::Hold };
         History::generate(&Shape {
             seed,
             cores: 3,

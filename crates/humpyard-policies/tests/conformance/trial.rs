@@ -212,7 +212,7 @@ impl<U: Subject> Trial<'_, U> {
     /// Whether flows stay in order: because that is promised, or because the mechanism sees to it.
     fn keeps_flow_order(&self) -> bool {
         let kept =
-            self.subject.family() != Family::Steer && self.history().flow_order == FlowOrder::Keep && !self.merges();
+            self.subject.family() != Family::Steer && self.history().flow_order == FlowOrder::Hold && !self.merges();
         self.history().chains.is_empty() && (kept || self.subject.promises().contains(&Promise::FlowOrder))
     }
 }

@@ -152,7 +152,7 @@ proptest! {
                 });
             })
             .map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
-            let keeps = keeping.iter().any(|spec| spec == name) && history.flow_order == FlowOrder::Keep;
+            let keeps = keeping.iter().any(|spec| spec == name) && history.flow_order == FlowOrder::Hold;
             if keeps && history.chains.is_empty() {
                 prop_assert_eq!(watch.out_of_order(), 0, "{}\n{}", name, history);
             }

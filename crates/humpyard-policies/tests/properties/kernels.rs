@@ -77,7 +77,7 @@ proptest! {
 fn histories_go_to_the_bounds() {
     let tightest = |play: &dyn Fn(&History) -> f64| {
         let shape = |seed| {
-            let flow_order = FlowOrder::Keep;
+            let flow_order = FlowOrder::Hold;
             Shape { seed, events: 400, weight_max: 10, clients: 3, flow_order, ..Shape::default() }
         };
         (0..100).map(|seed| play(&History::generate(&shape(seed)))).fold(0.0, f64::max)

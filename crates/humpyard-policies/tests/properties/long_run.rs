@@ -81,7 +81,7 @@ fn sfq_is_within_a_thousandth_though_estimates_are_wrong() {
 fn greatest_deviation_of_any<Q: Share + Build>() -> f64 {
     let mut greatest: f64 = 0.0;
     for (seed, biased) in [(1, false), (2, true), (3, true)] {
-        for flow_order in [FlowOrder::Free, FlowOrder::Keep] {
+        for flow_order in [FlowOrder::Free, FlowOrder::Hold] {
             let mut history = always_backlogged(seed, biased);
             history.flow_order = flow_order;
             greatest = greatest.max(greatest_deviation::<Q>(&history, &Q::Params::default()));

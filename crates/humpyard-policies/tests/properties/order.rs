@@ -48,7 +48,7 @@ proptest! {
 
     #[test]
     fn fair_sharing_keeps_flow_order_on_several_cores_where_told_to(shape in any_shape()) {
-        let history = History::generate(&Shape { flow_order: FlowOrder::Keep, ..shape });
+        let history = History::generate(&Shape { flow_order: FlowOrder::Hold, ..shape });
         for share in specs(Family::Share).into_iter().filter(|share| !merges_clients(share)) {
             prop_assert_eq!(out_of_order(&share, &history)?, 0, "{}\n{}", share, history);
         }

@@ -36,7 +36,7 @@ pub(crate) fn every_shape() -> impl Strategy<Value = Shape> {
 
 /// Cores, limits, units, orders, errors of all sizes.
 pub(crate) fn any_shape() -> impl Strategy<Value = Shape> {
-    let machine = (1..=4usize, 1..=3usize, 1..=3usize, prop_oneof![Just(FlowOrder::Keep), Just(FlowOrder::Free)]);
+    let machine = (1..=4usize, 1..=3usize, 1..=3usize, prop_oneof![Just(FlowOrder::Hold), Just(FlowOrder::Free)]);
     let limits = (
         prop_oneof![Just(4096usize), 1..=40usize],
         prop_oneof![Just(u32::MAX), 1..=20u32],

@@ -52,7 +52,7 @@ proptest! {
                 let late = swapped(before, after, &history)?;
                 let keeps = [before, after].into_iter().all(|&name| !merges_clients(name)) || history.cores == 1;
                 // A chain is a loop through the queue, in which packets may overtake.
-                if keeps && history.flow_order == FlowOrder::Keep && history.chains.is_empty() {
+                if keeps && history.flow_order == FlowOrder::Hold && history.chains.is_empty() {
                     prop_assert_eq!(late, 0, "{} after {}\n{}", after, before, history);
                 }
                 swapped(&format!("steer=hrw/share={before}"), &format!("steer=hrw/share={after}"), &history)?;
@@ -71,7 +71,7 @@ proptest! {
                     cores == 1 || !(name == "fcfs" || name.starts_with("ml") || name.contains("ps-hrw") || name.contains("everest"))
                 };
                 let in_order = keeps(before, history.cores) && keeps(after, cores);
-                if in_order && history.flow_order == FlowOrder::Keep && history.chains.is_empty() {
+                if in_order && history.flow_order == FlowOrder::Hold && history.chains.is_empty() {
                     prop_assert_eq!(late, 0, "{} after {}\n{}", after, before, history);
                 }
             }
@@ -104,7 +104,7 @@ proptest! {
             for after in names(Family::Allocate) {
                 swapped(before, after, &history)?;
                 let late = swapped(&format!("allocate={before}/share=drr"), &format!("allocate={after}/share=drr"), &history)?;
-                if history.flow_order == FlowOrder::Keep && history.chains.is_empty() {
+                if history.flow_order == FlowOrder::Hold && history.chains.is_empty() {
                     prop_assert_eq!(late, 0, "{} after {}\n{}", after, before, history);
                 }
             }

@@ -124,7 +124,7 @@ impl Host {
 #[test]
 fn clients_are_withheld_and_released_under_every_policy() {
     for spec in specs(Family::Share) {
-        for flow_order in [FlowOrder::Keep, FlowOrder::Free] {
+        for flow_order in [FlowOrder::Hold, FlowOrder::Free] {
             for seed in 0..6 {
                 let mut host = Host::new(&spec, flow_order, seed);
                 (0..300).for_each(|_| host.step());

@@ -199,6 +199,14 @@ struct Held {
     frame: Frame,
 }
 
+/// A packet that waits at the exit.
+#[derive(Default)]
+struct WaitingOut {
+    frame: Frame,
+    /// What services made of it: it goes out behind it.
+    made: Vec<Frame>,
+}
+
 /// Whoever does the work of this run: threads in the seats but the first, which is the dispatcher's, or that alone.
 fn crew<S: Steer, Q: Share, A: Allocate>(
     live: &Live<'_, S, Q, A>,
@@ -228,8 +236,8 @@ struct Dispatcher<'a, S, Q, A> {
     /// Cores that were given packets and not yet woken.
     given: IdSet<CoreId>,
     held: IdVec<Slot, Held>,
-    /// The frames of packets that wait at the exit, by place.
-    waiting_out: Vec<Frame>,
+    /// The packets that wait at the exit, by place.
+    waiting_out: Vec<WaitingOut>,
     /// The frames of packets at the link.
     on_link: IdVec<Slot, Frame>,
     /// What services made of the packet that each core is about to hand over: it goes out behind that.

@@ -5,12 +5,13 @@ use core::mem;
 use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, Id, Slot};
+use humpyard_core::mechanism::Completed;
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::Time;
 use humpyard_services::{DropReason, Mark, Verdict};
 
-use super::Dispatcher;
+use super::{Dispatcher, WaitingOut};
 use crate::outcome::{RunError, ServicePanic};
 use crate::worker::{Done, Panicked};
 
@@ -29,9 +30,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn settle(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
         match done {
             Done::Served { slot, frame, verdict, mark, span } => {
-                let packet = self.on_served(now, core, slot, frame, verdict, mark, span)?;
+                let completed = self.on_served(now, core, slot, frame, verdict, mark, span)?;
                 if !self.made[core].is_empty() {
-                    self.send_made(now, core, &packet)?;
+                    self.send_made(now, core, &completed)?;
                 }
             }
             Done::Panicked(panicked) => {
@@ -62,7 +63,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// A packet was served: it goes on, out, to wait for earlier ones of its flow, or it ends here. Gives the packet.
+    /// A packet was served: it goes on, out, to wait for earlier ones of its flow, or it ends here. Returns which.
     #[expect(clippy::too_many_arguments, reason = "they are what a worker gives back")]
     fn on_served(
         &mut self,
@@ -73,14 +74,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         verdict: Verdict,
         mark: Option<Mark>,
         span: Span,
-    ) -> Result<Packet, RunError> {
+    ) -> Result<Completed, RunError> {
         let measured = &mut self.live.measured;
         if verdict != Verdict::Forward {
             let completed = measured.on_end(now, core, slot, span.finished, span.busy);
             self.live.classifier.release(&completed.packet);
             self.out.on_verdict(verdict);
             self.discard(frame)?;
-            return Ok(completed.packet);
+            return Ok(completed);
         }
         let completed = measured.on_completion(now, core, slot, span.finished, span.busy);
         if let Some(mark) = mark {
@@ -89,29 +90,34 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
         if completed.onward.is_some() {
             self.held[slot].frame = frame;
-            return Ok(completed.packet);
+            return Ok(completed);
         }
         self.out.on_verdict(verdict);
         if let Some(place) = completed.exit {
             if self.waiting_out.len() <= place.index() {
-                self.waiting_out.resize_with(place.index() + 1, Frame::default);
+                self.waiting_out.resize_with(place.index() + 1, WaitingOut::default);
             }
-            self.waiting_out[place.index()] = frame;
+            self.waiting_out[place.index()].frame = frame;
         } else {
             self.leave(now, &completed.packet, frame)?;
         }
-        Ok(completed.packet)
+        Ok(completed)
     }
 
-    /// Sends what services made of this packet, which was just handed over.
-    fn send_made(&mut self, now: Time, core: CoreId, packet: &Packet) -> Result<(), RunError> {
+    /// Sends what services made of this packet, which was just handed over, or keeps it behind the packet if that waits at the exit.
+    fn send_made(&mut self, now: Time, core: CoreId, completed: &Completed) -> Result<(), RunError> {
+        self.made[core].iter().for_each(|_| self.out.on_generated());
         let mut made = mem::take(&mut self.made[core]);
-        for frame in made.drain(..) {
-            self.out.on_generated();
-            self.leave_made(now, packet, frame)?;
+        match completed.exit {
+            Some(place) => mem::swap(&mut self.waiting_out[place.index()].made, &mut made),
+            None => self.leave_all_made(now, &completed.packet, &mut made)?,
         }
         self.made[core] = made;
         Ok(())
+    }
+
+    fn leave_all_made(&mut self, now: Time, packet: &Packet, made: &mut Vec<Frame>) -> Result<(), RunError> {
+        made.drain(..).try_for_each(|frame| self.leave_made(now, packet, frame))
     }
 
     /// A frame that was held goes out.
@@ -137,8 +143,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.discard(frame)?;
         }
         while let Some(exit) = self.live.measured.next_exit(now) {
-            let frame = mem::take(&mut self.waiting_out[exit.place.index()]);
+            let WaitingOut { frame, mut made } = mem::take(&mut self.waiting_out[exit.place.index()]);
             self.leave(now, &exit.packet, frame)?;
+            self.leave_all_made(now, &exit.packet, &mut made)?;
+            self.waiting_out[exit.place.index()].made = made;
         }
         self.begin_switches(now);
         Ok(())

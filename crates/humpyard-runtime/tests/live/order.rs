@@ -1,8 +1,12 @@
 //! Flows leave as they came, under the policies that promise it: by the measurements, and by the bytes that went out.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use humpyard_core::frame::Frame;
+use humpyard_core::mechanism::ExitOrder;
+use humpyard_core::unit::Time;
+use humpyard_services::{Context, Factory, Generated, Service, Verdict};
 use humpyard_traffic::{FlowKey, Headers};
 
 use crate::support::{Run, frames};
@@ -54,4 +58,40 @@ fn measured_disorder_is_the_disorder_of_what_left() {
         }
         assert_eq!(outcome.measured.summary().order.out_of_order, out_of_order, "{policy} {workers}");
     }
+}
+
+/// Makes a copy of every packet, and takes long for some.
+struct Copying;
+
+impl Service for Copying {
+    fn process(&mut self, frame: &mut Frame, context: &Context, generated: &mut Generated) -> Verdict {
+        let started = Instant::now();
+        while context.sequence.is_multiple_of(5) && started.elapsed() < Duration::from_micros(20) {}
+        generated.add().expect("there is room for one").clone_from(frame);
+        Verdict::Forward
+    }
+}
+
+/// Packets of a flow are on all workers, and leave in order, with the copy of each behind it: also where the exit has no more places
+/// than the run has packets, of which there are few, and the source waits for them.
+#[test]
+fn flows_on_all_workers_leave_as_they_came_with_what_was_made_of_each_packet() {
+    let exit = |packets: usize| Some(ExitOrder { packets: packets as u32, timeout: Time::from_ns(60_000_000_000) });
+    let mut waited = 0;
+    for (policy, packets) in [("rr", 1024), ("fcfs", 64), ("rr", 3), ("fcfs", 2), ("rr", 1)] {
+        let factory: fn() -> Factory = || Factory::new("copying", || Copying);
+        let input = "gen:messages:packets=4000,expiring=0";
+        let run = Run { policy, packets, input, exit: exit(packets), factory: Some(factory), ..Run::default() };
+        let (outcome, left) = run.go();
+        assert_eq!(left.len(), 8000, "{policy} {packets}");
+        let (copies, originals): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(|(at, _)| at % 2 == 1);
+        let copied = copies.iter().zip(&originals).all(|((_, copy), (_, frame))| copy.data == frame.data);
+        assert!(copied, "{policy} {packets}: a copy follows its packet");
+        let originals = originals.into_iter().map(|(_, frame)| frame).collect();
+        assert!(by_flow(originals) == by_flow(frames(input)), "{policy} {packets}: a flow is not what it was");
+        let account = outcome.measured.scheduler().exit_account();
+        assert_eq!((account.missed_turn, account.given_up), (0, 0), "{policy} {packets}");
+        waited += account.reordered;
+    }
+    assert!(waited > 0, "no packet waited for an earlier one");
 }

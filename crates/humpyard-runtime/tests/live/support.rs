@@ -8,7 +8,7 @@ use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
 use humpyard_core::link::{LinkSetup, OutputLink};
 use humpyard_core::measure::{Measured, Measurements};
-use humpyard_core::mechanism::{Account, Limits, Options};
+use humpyard_core::mechanism::{Account, ExitOrder, Limits, Options};
 use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
@@ -45,6 +45,7 @@ pub(crate) struct Run<'a> {
     pub(crate) in_flight: u32,
     pub(crate) flows: usize,
     pub(crate) limits: Limits,
+    pub(crate) exit: Option<ExitOrder>,
     /// None is as fast as packets are taken.
     pub(crate) pace: Option<Pace>,
     pub(crate) overload: Overload,
@@ -68,6 +69,7 @@ impl Default for Run<'_> {
             in_flight: 32,
             flows: 8192,
             limits: Limits::default(),
+            exit: None,
             pace: None,
             overload: Overload::Wait,
             longest: None,
@@ -265,7 +267,7 @@ impl Run<'_> {
         };
         let weights = self.weights();
         let setup = Setup { weights: &weights, ..setup };
-        let options = Options { limits: self.limits, ..Options::default() };
+        let options = Options { limits: self.limits, exit: self.exit, ..Options::default() };
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
         let scheduler = policy.build(&setup, options).expect("a valid set-up").with_in_flight(self.in_flight);
         Ok((Measured::new(scheduler, Measurements::new(&setup)), classifier))

@@ -4,10 +4,14 @@ use core::sync::atomic::AtomicBool;
 
 use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
-use humpyard_core::link::LinkOutcome;
-use humpyard_core::measure::ServiceSummary;
-use humpyard_core::mechanism::Limits;
-use humpyard_core::unit::Time;
+use humpyard_core::id::{ClientId, FlowId};
+use humpyard_core::link::{LinkOutcome, LinkSetup, OutputLink};
+use humpyard_core::measure::{Measured, Measurements, ServiceSummary};
+use humpyard_core::mechanism::{Arrival, Limits, Options};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::Setup;
+use humpyard_core::unit::{Time, Weight, WorkUnit};
+use humpyard_policies::spec::PolicySpec;
 use humpyard_traffic::{Match, Source, TrafficError};
 
 use crate::support::{Link, Outcome, Service, Sim};
@@ -152,4 +156,42 @@ fn who_exceeds_its_link_share_is_withheld_from_the_cores() {
         "{} processed, {dropped} dropped",
         cores.services[0].packets
     );
+}
+
+/// The second client, to which the flow goes over, has nine times the weight of the first.
+#[test]
+fn a_flow_that_goes_over_to_another_client_leaves_the_link_in_order() {
+    let weights = [1, 9].map(|weight| Weight::new(weight).expect("from 1"));
+    let estimates = [LinearCost::BYTES];
+    let setup = Setup {
+        clients: 2,
+        flows: 2,
+        packets: 16,
+        unit: WorkUnit::Bytes,
+        weights: &weights,
+        estimates: &estimates,
+        ..Setup::default()
+    };
+    let build = |policy: &str| {
+        let policy: PolicySpec = policy.parse().expect("a policy");
+        policy.build(&setup, Options::default()).expect("a valid set-up")
+    };
+    let link = LinkSetup { rate_bps: 1_000_000, expansions: Vec::new(), chains: Vec::new(), withhold_above: None };
+    let mut link = OutputLink::new(link, Measured::new(build("wf2q+"), Measurements::new(&setup)), &setup);
+    let mut cores = build("fcfs");
+    // Of another flow the second client's packets overtake: they are its own.
+    for (flow, client) in [(0, 0), (0, 0), (0, 0), (0, 1), (0, 1), (1, 1), (0, 1), (0, 0)] {
+        let packet = Packet { flow: FlowId(flow), client: ClientId(client), length: 100, ..Packet::default() };
+        assert!(matches!(link.on_processed(Time::ZERO, &packet, &mut cores), Arrival::Queued(_)));
+    }
+    let mut sent = Vec::new();
+    link.send(Time::ZERO, &mut cores);
+    while let Some(now) = link.next_event() {
+        sent.extend(link.next_sent(now).map(|(_, packet)| (packet.flow.0, packet.sequence)));
+        link.send(now, &mut cores);
+    }
+    assert_eq!(sent.len(), 8);
+    let order: Vec<u64> = sent.iter().filter(|(flow, _)| *flow == 0).map(|&(_, sequence)| sequence).collect();
+    assert!(order.is_sorted(), "{sent:?}");
+    assert!(sent.iter().position(|&packet| packet == (1, 5)) < Some(5), "the other flow overtakes: {sent:?}");
 }

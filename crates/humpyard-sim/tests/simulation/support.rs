@@ -62,7 +62,7 @@ impl Default for Sim<'_> {
             services: &[(Match::Any, UNIT, 2_000_000, 1_000_000)],
             packets: 4096,
             limits: Limits::default(),
-            flow_order: FlowOrder::Keep,
+            flow_order: FlowOrder::Hold,
             pace: Pace::Trace,
             topology: None,
             moves: MovePenalties::NONE,

@@ -120,7 +120,7 @@ impl Draft {
             chains: Vec::new(),
             exit: None,
             split: None,
-            flow_order: FlowOrder::Keep,
+            flow_order: FlowOrder::Hold,
             unit: WorkUnit::Nanoseconds,
             flows: 1,
             seed: Seed(0),
@@ -263,7 +263,7 @@ impl Draft {
 
 const UNITS: [(&str, WorkUnit); 3] =
     [("ns", WorkUnit::Nanoseconds), ("bytes", WorkUnit::Bytes), ("packets", WorkUnit::Packets)];
-const ORDERS: [(&str, FlowOrder); 2] = [("keep", FlowOrder::Keep), ("free", FlowOrder::Free)];
+const ORDERS: [(&str, FlowOrder); 2] = [("hold", FlowOrder::Hold), ("free", FlowOrder::Free)];
 const WAYS: [(&str, WhenFull); 2] = [("tail", WhenFull::Tail), ("longest-queue", WhenFull::LongestQueue)];
 const PARTS: [(&str, Part); 4] =
     [("whole", Part::Whole), ("first", Part::First), ("middle", Part::Middle), ("last", Part::Last)];

@@ -9,7 +9,7 @@
 //! in-flight 2          # most packets that a core is handed before it has finished the first: 1
 //! unit      bytes      # of work: ns (the default), bytes or packets
 //! weights   1 3 10     # one for each client, from client 0: one client of weight 1
-//! order     free       # keep (the default) or free: whether a client may be on several cores at once
+//! order     free       # hold (the default) or free: whether a client may be on several cores at once
 //! packets   20         # most packets held: 4096
 //! limits    queue 9 client 3     # most packets waiting in a queue, and of a client in it: none
 //! full      longest-queue        # who goes when there is no room: tail (the default) or longest-queue
@@ -187,7 +187,7 @@ mod tests {
             ("cores 0", "`cores` takes a whole number from 1 to 65535, not `0`"),
             ("cores 2 3", "`3` is one word too many: the line ends before it"),
             ("unit bits", "no unit `bits`; did you mean `bytes`? There are: ns, bytes, packets"),
-            ("order fee", "no order `fee`; did you mean `free`? There are: keep, free"),
+            ("order fee", "no order `fee`; did you mean `free`? There are: hold, free"),
             ("full head", "no way `head`; there are: tail, longest-queue"),
             ("limits queue", "`queue` takes a whole number from 1 to 4294967295, and there is none"),
             ("limits quota 3", "no limit `quota`; there are: queue, client"),

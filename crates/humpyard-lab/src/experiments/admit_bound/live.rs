@@ -9,7 +9,7 @@ use humpyard_core::mechanism::FlowOrder;
 use humpyard_core::random::Seed;
 use tempfile::TempDir;
 
-use super::super::{About, Column, Experiment, Row, Scale, Table, TableRow, Verdict, short};
+use super::super::{About, Column, Experiment, Row, Scale, Table, TableRow, Verdict, held_order, short};
 use super::taken::{Seen, Watch};
 use super::traffic::{Sender, write};
 use super::{CLIENT_LIMIT, KEEPS, OVERLOADS, PAPER, SETTING, beyond, bound_ns, keeping, senders};
@@ -146,7 +146,13 @@ fn decide(costs: &Costs, machine: Machine) -> Result<Admission, LabError> {
     };
     let flows: Vec<Reservation> = FLOWS.iter().enumerate().map(flow).collect::<Result<_, _>>()?;
     let options = AdmitOptions::new(flows, Network::router(1, &[], None), costs.clone());
-    admit(&AdmitOptions { margin: MARGIN, errors: vec![(String::new(), ERROR)], machine, ..options })
+    admit(&AdmitOptions {
+        margin: MARGIN,
+        flow_order: FlowOrder::Hold,
+        errors: vec![(String::new(), ERROR)],
+        machine,
+        ..options
+    })
 }
 
 fn config(
@@ -163,7 +169,7 @@ fn config(
     config.rate = Rate::Trace;
     config.in_flight = admission.machine.in_flight;
     config.hand_over = Some(admission.machine.hand_over);
-    config.flow_order = Some(FlowOrder::Keep);
+    config.flow_order = held_order(&config.policy);
     config.limits.client = CLIENT_LIMIT;
     config.services.clear();
     for (sender, verdict) in flows {

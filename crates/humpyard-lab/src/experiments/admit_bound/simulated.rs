@@ -11,7 +11,7 @@ use humpyard_sim::{Disturbance, Interrupted, Interruptions, Simulation, Work, si
 
 use tempfile::TempDir;
 
-use super::super::{About, Column, Experiment, Row, Scale, Table, Verdict};
+use super::super::{About, Column, Experiment, Row, Scale, Table, Verdict, held_order};
 use super::traffic::{Sender, write};
 use super::{CLIENT_LIMIT, COLUMNS, Came, PAPER, Place, SETTING, held, keeping, plot, row, senders, told};
 use crate::LabError;
@@ -20,6 +20,7 @@ use crate::config::{Host, RunConfig, ServiceChoice};
 use crate::costs::{CalibratedService, CostFile, Costs};
 use crate::figures::counted;
 use crate::link::{link, parse_link};
+use crate::order::OrderChoice;
 use crate::parts;
 use crate::plot::Svg;
 use crate::run::Control;
@@ -72,7 +73,7 @@ fn decide(place: Place, machine: Machine, link_bps: Option<f64>, seed: Seed) -> 
 
 /// Flows keep their order where that lets a core go on with others.
 fn order(machine: Machine) -> FlowOrder {
-    if machine.in_flight > 1 { FlowOrder::Free } else { FlowOrder::Keep }
+    if machine.in_flight > 1 { FlowOrder::Free } else { FlowOrder::Hold }
 }
 
 /// A service for the packets of a flow that take less than their estimate, and one for those that take more.
@@ -136,7 +137,10 @@ fn config(
     config.costs = Costs::File(estimates(flows));
     config.in_flight = admission.machine.in_flight;
     config.hand_over = Some(admission.machine.hand_over);
-    config.flow_order = Some(order(admission.machine));
+    config.flow_order = match order(admission.machine) {
+        FlowOrder::Hold => held_order(&config.policy),
+        FlowOrder::Free => OrderChoice::Free,
+    };
     config.buffer = 1 << 16;
     config.flows = 1 << 18;
     config.limits.client = CLIENT_LIMIT;

@@ -19,7 +19,7 @@ use humpyard_runtime::{Input, Live, Overload};
 use humpyard_services::{Context, Counter, Factory, Generated, Service, Verdict as Fate, checksum, prepare};
 use humpyard_traffic::{NullSink, Source, TrafficError};
 
-use super::super::{About, Column, Experiment, Row, Scale, Table, Verdict};
+use super::super::{About, Column, Experiment, Row, Scale, Table, Verdict, held_order};
 use super::prototype::{PHASES, SAMPLES, few_switches, follows};
 use super::{ENVELOPE, EVEREST, PAPER};
 use crate::LabError;
@@ -229,6 +229,7 @@ fn configuration(policy: &str) -> Result<RunConfig, LabError> {
     config.cores = WORKERS;
     config.rate = Rate::Trace;
     config.in_flight = 1;
+    config.flow_order = held_order(&config.policy);
     config.limits.queue = QUEUE;
     config.switch_costs = vec![(String::new(), SWITCH)];
     config.tolerances = vec![(String::new(), TOLERANCE)];

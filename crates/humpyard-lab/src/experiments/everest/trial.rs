@@ -18,6 +18,7 @@ use humpyard_core::unit::Time;
 use humpyard_sim::Simulation;
 use humpyard_traffic::header::Headers;
 
+use super::super::held_order;
 use crate::LabError;
 use crate::config::{Host, Rate, RunConfig, ServiceChoice};
 use crate::costs::{CalibratedService, CostFile, Costs};
@@ -234,6 +235,7 @@ impl Traffic {
         let mut config = RunConfig::new(Host::Sim, &self.input(), policy.parse()?);
         let services = self.services();
         config.cores = point.cores;
+        config.flow_order = held_order(&config.policy);
         config.costs = Costs::File(costs(services, self.scale));
         config.services = services.iter().map(|service| choice(service.name)).collect();
         let rules = services.iter().map(|service| format!("{},service={}", service.packets, service.name).parse());

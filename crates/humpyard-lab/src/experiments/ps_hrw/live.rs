@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicBool;
 use humpyard_core::random::Seed;
 use humpyard_policies::spec::PolicySpec;
 
-use super::super::{About, Column, Experiment, Row, Scale, Table, TableRow, Verdict, short};
+use super::super::{About, Column, Experiment, Row, Scale, Table, TableRow, Verdict, held_order, short};
 use super::PAPER;
 use crate::LabError;
 use crate::config::{Host, RunConfig, ServiceChoice};
@@ -115,6 +115,7 @@ fn lived(policy: &str, packets: u64, seed: Seed) -> Result<RunResult, LabError> 
     let policy: PolicySpec = policy.parse()?;
     let mut config = RunConfig::new(Host::Live, &format!("gen:mit:packets={packets}"), policy);
     config.cores = WORKERS;
+    config.flow_order = held_order(&config.policy);
     config.services = vec![ServiceChoice::parse("l7-filter")?];
     config.seed = seed;
     run_live(&config, &mut Control::new(&AtomicBool::new(false), &mut |_, _| ()))
