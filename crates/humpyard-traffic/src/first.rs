@@ -58,7 +58,7 @@ impl<S: Source> Source for First<S> {
     }
 
     fn progress(&self) -> Option<f64> {
-        let given = (self.all - self.left) as f64 / self.all.max(1) as f64;
+        let given = 1.0 - self.left as f64 / self.all.max(1) as f64;
         Some(self.source.progress().map_or(given, |read| read.max(given)))
     }
 
