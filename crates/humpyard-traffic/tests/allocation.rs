@@ -42,7 +42,7 @@ static ALLOCATOR: Counting = Counting;
 fn rules() -> Vec<Rule> {
     let conditions = [
         "port=1-100+8080",
-        "source=198.18.0.0/24+2001:db8::/64",
+        "source=10.1.0.0/16+fd00:0:0:1::/112",
         "vlan=7,fragment=yes",
         "direction=in",
         "protocol=udp",

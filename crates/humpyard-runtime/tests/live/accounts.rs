@@ -63,7 +63,7 @@ fn who_waits_for_room_drops_nothing() {
 
 #[test]
 fn one_worker_does_what_the_dispatcher_does_alone() {
-    for service in ["forward", "forward:routes=198.18.0.0/16=local;::/0=unreachable"] {
+    for service in ["forward", "forward:routes=10.0.0.0/8=local;::/0=unreachable"] {
         let verdicts = |workers| {
             let run = Run { policy: "fcfs", workers, service, ..Run::default() };
             let (outcome, frames) = run.go();

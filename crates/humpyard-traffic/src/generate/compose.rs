@@ -5,7 +5,9 @@ use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
 use std::collections::HashMap;
 
+use super::addresses::Addresses;
 use super::laws::FlowSize;
+use super::packet::{Endpoint, Side};
 use super::specification::Specification;
 use super::{OpenedSource, Profile, rewrite};
 use crate::error::TrafficError;
@@ -15,8 +17,6 @@ use crate::source::{Polled, Source, open};
 /// Captured bytes and packets that are kept of the payloads, at most.
 const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 const PAYLOAD_PACKETS_MAX: usize = 1 << 20;
-/// Clients that are told apart: their addresses lie in a /8, or as many of a /64.
-const CLIENTS: u64 = 1 << 24;
 
 params! {
     /// Parameters of composed traffic.
@@ -40,7 +40,7 @@ impl Profile for Compose {
     const SOURCE: &'static str = "Every arrival is the next packet of one of the flows that go on, each as likely; a flow that has had \
          its packets is followed by a new one. A flow is a connection of the capture, drawn anew for each: its packets in order, \
          both ways, from the start again where the law asks for more. The client's address is the flow's own (10.0.0.0/8, or \
-         2001:db8:3::/64; the first 2^24 flows differ), and checksums follow; all else is as captured. Flows are in their midst \
+         fd00:0:0:1::/64; the first 2^24 - 2 flows differ), and checksums follow; all else is as captured. Flows are in their midst \
          when the traffic begins. Of the capture the first 64 MiB or 2^20 packets are kept in memory.";
     type Params = ComposeParams;
 
@@ -92,6 +92,7 @@ fn composed(options: &ComposeOptions, seed: Seed) -> Result<Composed, TrafficErr
         sizes,
         payloads,
         random: seed.stream("traffic/compose"),
+        addresses: Addresses::new(seed, "compose"),
         flows: Vec::new(),
         opened: 0,
     };
@@ -106,13 +107,15 @@ struct Composed {
     sizes: Option<FlowSize>,
     payloads: Payloads,
     random: Random,
+    addresses: Addresses,
     flows: Vec<Flow>,
     opened: u64,
 }
 
 /// A flow that goes on.
 struct Flow {
-    client: u64,
+    /// Which of the hosts of its side the client is.
+    client: u32,
     connection: usize,
     /// The next packet of the connection.
     at: usize,
@@ -145,7 +148,7 @@ impl Composed {
     }
 
     fn client(&mut self, connection: usize, at: usize, left: u64) -> Flow {
-        let client = self.opened % CLIENTS;
+        let client = self.addresses.client_host(self.opened);
         self.opened += 1;
         Flow { client, connection, at, left }
     }
@@ -170,12 +173,11 @@ impl Composed {
 }
 
 /// Writes the address of a client.
-fn write_client(address: &mut [u8], client: u64) {
-    let low = (client as u32).to_be_bytes();
-    if address.len() == 4 {
-        address.copy_from_slice(&[10, low[1], low[2], low[3]]);
-    } else {
-        address.copy_from_slice(&[0x20, 0x01, 0x0d, 0xb8, 0, 3, 0, 0, 0, 0, 0, 0, low[0], low[1], low[2], low[3]]);
+fn write_client(address: &mut [u8], host: u32) {
+    let client = Endpoint { side: Side::Client, host, port: 0 };
+    match address.len() {
+        4 => address.copy_from_slice(&client.ipv4()),
+        _ => address.copy_from_slice(&client.ipv6()),
     }
 }
 

@@ -3,16 +3,19 @@
 use humpyard_core::random::{Random, Seed};
 
 use super::PoissonClock;
+use super::addresses::Addresses;
 use super::laws::FlowSize;
 use super::model::Model;
-use super::packet::Version;
-use super::services::{Protocol, endpoints};
+use super::packet::{Endpoint, Version};
+use super::services::Protocol;
 use super::sketch::{Saying, Segment, Sketch, Transport};
 use super::text::Application;
 
 /// Tail exponent and most packets of a connection.
 const SHAPE: f64 = 1.3;
 const PACKETS_MAX: f64 = 5_000.0;
+/// Port of the servers, by what connections say.
+const WEB: u16 = 80;
 /// Ethernet lengths.
 const SHORT: u32 = 64;
 const MIDDLE: u32 = 576;
@@ -42,6 +45,7 @@ pub(super) struct Trace {
 /// Connections in bursts.
 pub(super) struct Connections {
     sizes: FlowSize,
+    addresses: Addresses,
     arrivals: Random,
     choices: Random,
     clock: PoissonClock,
@@ -60,6 +64,7 @@ pub(super) struct Connections {
 
 struct Connection {
     number: u64,
+    ends: (Endpoint, Endpoint),
     left: u64,
     /// Packets so far; from 2 on where the handshake came before the traffic began.
     sent: u64,
@@ -80,6 +85,7 @@ impl Connections {
         let mean_burst = (BURST_MAX + 1) as f64 / 2.0;
         let mut connections = Self {
             sizes,
+            addresses: Addresses::new(seed, trace.name),
             arrivals: seed.stream(&format!("traffic/{}/arrivals", trace.name)),
             choices: seed.stream(&format!("traffic/{}/choices", trace.name)),
             clock: PoissonClock::new(1e9 / trace.pps as f64 * mean_burst),
@@ -103,7 +109,8 @@ impl Connections {
         let number = self.opened;
         self.opened += 1;
         let next = [self.choices.bits() as u32, self.choices.bits() as u32];
-        Connection { number, left, sent, next, spoke: [sent > 0; 2] }
+        let ends = self.addresses.ends_at(number, Protocol::Tcp, WEB);
+        Connection { number, ends, left, sent, next, spoke: [sent > 0; 2] }
     }
 
     /// Whose the next packet is, and when it comes.
@@ -163,7 +170,7 @@ impl Connection {
         }
         let acknowledgment = if self.sent == 0 { 0 } else { self.next[1 - sender] };
         let segment = Segment { sequence: self.next[sender], acknowledgment, flags };
-        let (client, server) = endpoints(self.number, Protocol::Tcp);
+        let (client, server) = self.ends;
         let ends = if from_server { (server, client) } else { (client, server) };
         let mut sketch = Sketch::new(time_ns, length, Version::V4, ends, Transport::Tcp(segment));
         let payload = sketch.payload_bytes() as u32;

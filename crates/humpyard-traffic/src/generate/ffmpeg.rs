@@ -3,9 +3,11 @@
 use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
 
+use super::addresses::Addresses;
 use super::laws::LogNormal;
 use super::model::{Generator, Model};
-use super::packet::{Endpoint, Side, Version};
+use super::packet::Version;
+use super::services::Protocol;
 use super::sketch::{Sketch, Transport};
 use super::{OpenedSource, Profile};
 
@@ -54,13 +56,14 @@ impl Profile for Ffmpeg {
         let step_ns = (params.group * 1e6) as u64;
         let mut first_ns: Vec<u64> = (0..params.streams).map(|_| random.below(step_ns)).collect();
         first_ns.sort_unstable();
-        let films = Films::new(params, random, step_ns, &first_ns);
+        let films = Films::new(params, random, Addresses::new(seed, "ffmpeg"), step_ns, &first_ns);
         Generator::open(films, params.packets, 65_535, description)
     }
 }
 
 struct Films {
     random: Random,
+    addresses: Addresses,
     step_ns: u64,
     /// The most that a group comes later than its step, in ns.
     late_ns_max: u64,
@@ -75,9 +78,9 @@ struct Film {
 }
 
 impl Films {
-    fn new(params: &FfmpegParams, random: Random, step_ns: u64, first_ns: &[u64]) -> Self {
+    fn new(params: &FfmpegParams, random: Random, addresses: Addresses, step_ns: u64, first_ns: &[u64]) -> Self {
         let late_ns_max = (params.jitter * step_ns as f64) as u64;
-        let mut films = Self { random, step_ns, late_ns_max, scale: params.scale, films: Vec::new() };
+        let mut films = Self { random, addresses, step_ns, late_ns_max, scale: params.scale, films: Vec::new() };
         for &due_ns in first_ns {
             let comes_ns = films.comes(due_ns);
             films.films.push(Film { due_ns, comes_ns });
@@ -102,8 +105,7 @@ impl Model for Films {
         let length = (law.draw(&mut self.random) * self.scale).round() as u32;
         let due_ns = due_ns.saturating_add(self.step_ns);
         self.films[film] = Film { due_ns, comes_ns: self.comes(due_ns) };
-        let client = Endpoint { side: Side::Client, host: film as u16 + 1, port: 20_000 };
-        let server = Endpoint { side: Side::Server, host: 1, port: PORT + format as u16 };
-        Some(Sketch::new(time_ns, length, Version::V4, (client, server), Transport::Udp))
+        let ends = self.addresses.ends_at(film as u64, Protocol::Udp, PORT + format as u16);
+        Some(Sketch::new(time_ns, length, Version::V4, ends, Transport::Udp))
     }
 }

@@ -9,7 +9,8 @@ use humpyard_core::{choice, params};
 
 use super::laws::{FlowSize, LogNormal};
 use super::model::{Generator, Merged, Model};
-use super::services::{LENGTH_MAX, Mix, Progress, Protocol, Service, endpoints};
+use super::packet::Endpoint;
+use super::services::{LENGTH_MAX, Mix, Progress, Protocol, Service};
 use super::sketch::{Segment, Sketch, Transport};
 use super::{OpenedSource, Profile};
 
@@ -86,7 +87,7 @@ impl Profile for Flow {
 
 /// The six services, each with flows of its kind.
 pub(super) fn services(mix: &Mix, pps: u64, start: Start, seed: Seed) -> [Flows; 6] {
-    mix.services().map(|service| Flows::new(service, pps as f64 * service.share / 1e9, start, seed))
+    mix.services("flow", seed).map(|service| Flows::new(service, pps as f64 * service.share / 1e9, start, seed))
 }
 
 /// The flows of one service.
@@ -96,6 +97,14 @@ pub(super) enum Flows {
 }
 
 impl Flows {
+    /// The name of the service.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Connections(connections) => connections.service.name(),
+            Self::Trains(trains) => trains.service.name(),
+        }
+    }
+
     fn new(service: Service, rate: f64, start: Start, seed: Seed) -> Self {
         let random = seed.stream(&format!("traffic/flow/{}", service.name()));
         let trains = |sizes, gaps, random| Self::Trains(Trains::new(service, rate, sizes, gaps, random));
@@ -215,7 +224,7 @@ pub(super) struct Connections {
 }
 
 struct Connection {
-    number: u64,
+    ends: (Endpoint, Endpoint),
     round_trip_ns: i64,
     spacing_ns: i64,
     /// From a data packet to its acknowledgment.
@@ -254,10 +263,10 @@ impl Connections {
     fn open(&mut self, packets: u64, round_trip_ns: f64, began_ns: i64) -> Connection {
         let random = &mut self.random;
         let round_trip_ns = round_trip_ns.max(ROUND_TRIP_MIN);
-        let number = self.opened;
+        let ends = self.service.ends(self.opened);
         self.opened += 1;
         Connection {
-            number,
+            ends,
             round_trip_ns: round_trip_ns as i64,
             spacing_ns: SPACINGS_NS[random.below(3) as usize],
             turn_ns: (round_trip_ns * 0.5 * random.unit()) as i64,
@@ -358,9 +367,8 @@ impl Connection {
         let length = if syn { 0 } else { self.data_bytes };
         let acknowledgment = if syn { 0 } else { self.sequence[1] };
         let segment = Segment { sequence: self.sequence[0], acknowledgment, flags };
-        let ends = endpoints(self.number, Protocol::Tcp);
         let time_ns = self.data_ns() as u64;
-        let sketch = Sketch::new(time_ns, length, service.version, ends, Transport::Tcp(segment));
+        let sketch = Sketch::new(time_ns, length, service.version, self.ends, Transport::Tcp(segment));
         let sent = sketch.payload_bytes() as u32 + u32::from(syn) + u32::from(fin);
         self.sequence[0] = self.sequence[0].wrapping_add(sent);
         self.first = false;
@@ -371,7 +379,7 @@ impl Connection {
     /// The next acknowledgment, in the other direction.
     fn acknowledgment(&mut self, service: &Service) -> Sketch {
         let segment = Segment { sequence: self.sequence[1], acknowledgment: self.sequence[0], flags: Segment::ACK };
-        let (client, server) = endpoints(self.number, Protocol::Tcp);
+        let (client, server) = self.ends;
         let time_ns = self.acknowledgment_ns() as u64;
         let sketch = Sketch::new(time_ns, 0, service.version, (server, client), Transport::Tcp(segment));
         self.acknowledged += 2;
@@ -485,7 +493,7 @@ pub(super) struct Trains {
 }
 
 struct Train {
-    number: u64,
+    ends: (Endpoint, Endpoint),
     left: u64,
     length: u32,
     progress: Progress,
@@ -514,7 +522,8 @@ impl Trains {
 
     fn begin(&mut self, time_ns: u64, left: u64) {
         let length = self.service.length(&mut self.random);
-        let at = self.under_way.put(Train { number: self.opened, left, length, progress: Progress::default() });
+        let ends = self.service.ends(self.opened);
+        let at = self.under_way.put(Train { ends, left, length, progress: Progress::default() });
         self.opened += 1;
         self.under_way.next.push(Reverse((time_ns, at)));
     }
@@ -528,7 +537,7 @@ impl Model for Trains {
         }
         let (time_ns, at) = self.under_way.peek()?;
         let train = &mut self.under_way.places[at as usize];
-        let sketch = train.progress.sketch(time_ns, train.length, train.number, &self.service);
+        let sketch = train.progress.sketch(time_ns, train.length, train.ends, &self.service);
         train.left -= 1;
         let again = train.left > 0;
         let gap_ns = if again { self.gaps.draw(&mut self.random) as u64 } else { 0 };

@@ -52,12 +52,10 @@ impl Profile for Flowb {
         let minimum = params.shortest * 1e6;
         let intervals =
             BoundedPareto { shape: params.shape, minimum, maximum: (params.longest * 1e6).max(minimum * 1.001) };
-        let services = services(&mix, params.pps, Start::Midst, seed);
-        let names = mix.services().map(|service| service.name());
-        let warped = services
-            .into_iter()
-            .zip(names)
-            .map(|(flows, name)| Warped::new(flows, speeds, intervals, seed.stream(&format!("traffic/flowb/{name}"))));
+        let warped = services(&mix, params.pps, Start::Midst, seed).map(|flows| {
+            let random = seed.stream(&format!("traffic/flowb/{}", flows.name()));
+            Warped::new(flows, speeds, intervals, random)
+        });
         Generator::open(Merged::new(warped), params.packets, LENGTH_MAX as usize, description)
     }
 }

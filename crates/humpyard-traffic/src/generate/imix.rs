@@ -4,12 +4,12 @@ use humpyard_core::params;
 use humpyard_core::policy::ParameterValue;
 use humpyard_core::random::{Random, Seed};
 
-use super::PoissonClock;
+use super::addresses::Addresses;
 use super::model::{Generator, Model};
 use super::packet::Version;
-use super::services::{Protocol, endpoints};
+use super::services::Protocol;
 use super::sketch::{Sketch, Transport};
-use super::{OpenedSource, Profile};
+use super::{OpenedSource, PoissonClock, Profile};
 
 params! {
     /// Parameters of mixed lengths.
@@ -63,6 +63,7 @@ impl Profile for Imix {
         let longest = params.lengths.0.iter().map(|&(length, _)| length).max().unwrap_or(0);
         let model = Mixed {
             random: seed.stream("traffic/imix"),
+            addresses: Addresses::new(seed, "imix"),
             clock: PoissonClock::new(1e9 / params.pps as f64),
             parts: params.lengths.0.iter().map(|(_, parts)| parts).sum(),
             lengths: params.lengths.0.clone(),
@@ -75,6 +76,7 @@ impl Profile for Imix {
 
 struct Mixed {
     random: Random,
+    addresses: Addresses,
     clock: PoissonClock,
     lengths: Vec<(u32, u64)>,
     parts: u64,
@@ -102,6 +104,6 @@ impl Model for Mixed {
         let length = self.length();
         let flow = self.random.below(self.flows);
         let version = if flow < self.first_ipv6 { Version::V4 } else { Version::V6 };
-        Some(Sketch::new(time_ns, length, version, endpoints(flow, Protocol::Udp), Transport::Udp))
+        Some(Sketch::new(time_ns, length, version, self.addresses.ends(flow, Protocol::Udp), Transport::Udp))
     }
 }

@@ -6,7 +6,9 @@ use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
 
-use super::packet::{Endpoint, HOPS, Parts, Side, Version};
+use super::addresses::Addresses;
+use super::packet::{Endpoint, HOPS, Parts, Version};
+use super::services::Protocol;
 use super::text::Application;
 use super::{OpenedSource, PoissonClock, Profile, text};
 use crate::error::TrafficError;
@@ -23,6 +25,8 @@ const ANSWER_BYTES: (f64, f64) = (120.0, 6_000.0);
 const BURST_MAX: u64 = 6;
 /// Time on the wire of a byte at 10 Gbit/s, in tenths of a ns.
 const BYTE_TENTHS_NS: u64 = 8;
+/// Servers, beside that of the heavy flow.
+const SERVERS: u64 = 250;
 /// The largest IP packet.
 const IP_BYTES_MAX: usize = 1_500;
 
@@ -50,6 +54,7 @@ params! {
 
 pub(super) struct Messages {
     description: String,
+    addresses: Addresses,
     arrivals: Random,
     choices: Random,
     sizes: Random,
@@ -139,8 +144,11 @@ impl Profile for Messages {
     fn open(params: &MessagesParams, seed: Seed, description: String) -> OpenedSource {
         let pps = params.pps;
         let mean_burst = (BURST_MAX + 1) as f64 / 2.0;
+        let addresses = Addresses::new(seed, "messages");
+        let elephant = Conversation::elephant(&addresses);
         let mut source = Self {
             description,
+            addresses,
             arrivals: seed.stream("traffic/messages/arrivals"),
             choices: seed.stream("traffic/messages/choices"),
             sizes: seed.stream("traffic/messages/sizes"),
@@ -158,7 +166,7 @@ impl Profile for Messages {
             packets: params.packets,
             made: 0,
             conversations: Vec::new(),
-            elephant: Conversation::elephant(),
+            elephant,
             opened: 0,
             burst: Burst { conversation: None, left: 0 },
             prose: text::prose(PROSE_START_MAX + ANSWER_BYTES.1 as usize),
@@ -179,17 +187,16 @@ impl Messages {
         let vlan = (random.unit() < self.shares.vlan).then(|| 100 + random.below(4) as u16);
         let applications = if udp { Application::OVER_UDP } else { Application::OVER_TCP };
         let application = applications[random.below(applications.len() as u64) as usize];
-        // All hosts first, then the next port: no two conversations at a time are the same.
-        let host = (number % 65_000) as u16 + 1;
-        let port = 1_024 + (number / 65_000 % 64_000) as u16;
-        let server = Endpoint { side: Side::Server, host: random.below(250) as u16 + 1, port: application.port() };
+        // No two conversations at a time have the same client; the heavy flow has the first.
+        let client = self.addresses.client(number + 1, if udp { Protocol::Udp } else { Protocol::Tcp });
+        let server = self.addresses.server(random.below(SERVERS), application.port());
         let tcp = (!udp).then(|| Tcp { next: [random.bits() as u32, random.bits() as u32], opened: Opened::Nothing });
         let least = if udp { 1.0 } else { 4.0 };
         Conversation {
             number,
             version,
             vlan,
-            client: Endpoint { side: Side::Client, host, port },
+            client,
             server,
             application,
             tcp,
@@ -249,15 +256,15 @@ impl Source for Messages {
 }
 
 impl Conversation {
-    /// The heavy flow: one endless answer, to a client and a port that no other conversation has.
-    fn elephant() -> Self {
+    /// The heavy flow: one endless answer, to a client that no other conversation has.
+    fn elephant(addresses: &Addresses) -> Self {
         let application = Application::Web;
         Self {
             number: 0,
             version: Version::V4,
             vlan: None,
-            client: Endpoint { side: Side::Client, host: 65_500, port: 1_023 },
-            server: Endpoint { side: Side::Server, host: 251, port: application.port() },
+            client: addresses.client(0, Protocol::Tcp),
+            server: addresses.server(SERVERS, application.port()),
             application,
             tcp: Some(Tcp { next: [1, 1], opened: Opened::All }),
             left: u64::MAX,

@@ -47,7 +47,7 @@ impl Profile for Mmpp {
         let stays = [params.low * 1e6, params.high * 1e6];
         let part_high = params.high / (params.low + params.high);
         let low = params.pps as f64 / 1e9 / (1.0 + part_high * (params.ratio - 1.0));
-        let services = mix.services().map(|service| {
+        let services = mix.services("mmpp", seed).map(|service| {
             let rates = [low * service.share, low * params.ratio * service.share];
             Modulated::new(service, rates, stays, params.flows as usize, seed)
         });
@@ -96,7 +96,8 @@ impl Model for Modulated {
             self.now_ns = at_ns;
             let flow = self.random.below(self.flows.len() as u64);
             let length = self.service.length(&mut self.random);
-            return Some(self.flows[flow as usize].sketch(at_ns as u64, length, flow, &self.service));
+            let ends = self.service.ends(flow);
+            return Some(self.flows[flow as usize].sketch(at_ns as u64, length, ends, &self.service));
         }
     }
 }

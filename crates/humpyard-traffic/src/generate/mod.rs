@@ -3,6 +3,7 @@
 //! A specification is `PROFILE` or `PROFILE:name=value,name=value`; numbers may be written as `100_000`, `100k`, `2M` or
 //! `1G`. For a seed the packets are the same on every machine, byte for byte; their times count from 0.
 
+mod addresses;
 mod compose;
 mod connections;
 mod ffmpeg;
@@ -17,7 +18,9 @@ mod model;
 mod nyp;
 mod onoff;
 mod packet;
+mod permutation;
 mod poisson;
+mod ports;
 mod rewrite;
 mod scale;
 mod services;

@@ -5,6 +5,7 @@ use humpyard_core::random::{Random, Seed};
 
 use super::laws::BoundedPareto;
 use super::model::{Generator, Merged, Model};
+use super::packet::Endpoint;
 use super::services::{LENGTH_MAX, Mix, Progress, Protocol, Service};
 use super::sketch::Sketch;
 use super::{OpenedSource, Profile};
@@ -50,7 +51,7 @@ impl Profile for Onoff {
     fn open(params: &OnoffParams, seed: Seed, description: String) -> OpenedSource {
         let mix = Mix { udp: params.udp, icmp: params.icmp, ipv6: params.ipv6 };
         let spans = [params.off, params.on].map(|mean| BoundedPareto::with_mean(params.shape, mean * 1e6, SPAN_MAX_NS));
-        let services = mix.services().map(|service| {
+        let services = mix.services("onoff", seed).map(|service| {
             let sources = match service.protocol {
                 Protocol::Tcp => params.sources,
                 Protocol::Udp => (params.sources / 3).max(1),
@@ -83,7 +84,7 @@ struct Switching {
 struct Span {
     is_on: bool,
     until_ns: f64,
-    flow: u64,
+    ends: (Endpoint, Endpoint),
     progress: Progress,
 }
 
@@ -107,7 +108,8 @@ impl Switching {
         for at in 0..sources as usize {
             let is_on = switching.random.unit() < part_on;
             let until_ns = spans[usize::from(is_on)].draw_residual(&mut switching.random);
-            switching.sources.push(Span { is_on, until_ns, flow: 0, progress: Progress::default() });
+            let ends = switching.service.ends(0);
+            switching.sources.push(Span { is_on, until_ns, ends, progress: Progress::default() });
             if is_on {
                 switching.begin(at);
             }
@@ -119,7 +121,7 @@ impl Switching {
     /// A source begins a flow.
     fn begin(&mut self, at: usize) {
         self.on.push(at);
-        self.sources[at].flow = self.flows;
+        self.sources[at].ends = self.service.ends(self.flows);
         self.sources[at].progress = Progress { next: self.random.bits() as u32 };
         self.flows += 1;
     }
@@ -162,7 +164,7 @@ impl Model for Switching {
             let at = self.on[self.random.below(self.on.len() as u64) as usize];
             let length = self.service.length(&mut self.random);
             let source = &mut self.sources[at];
-            return Some(source.progress.sketch(self.now_ns as u64, length, source.flow, &self.service));
+            return Some(source.progress.sketch(self.now_ns as u64, length, source.ends, &self.service));
         }
     }
 }

@@ -18,8 +18,8 @@ pub(super) const HOPS: u8 = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Endpoint {
     pub(super) side: Side,
-    /// Which of the hosts on that side.
-    pub(super) host: u16,
+    /// Which of the hosts on that side: 24 bits of a client, 20 of a server.
+    pub(super) host: u32,
     pub(super) port: u16,
 }
 
@@ -31,7 +31,8 @@ pub(super) enum Side {
 }
 
 impl Endpoint {
-    /// An address of the prefixes set aside for benchmarks (RFC 2544) and for documentation (RFC 3849).
+    /// An address of the prefixes set aside for private use (RFC 1918, RFC 4193): of 10.0.0.0/8 or 172.16.0.0/12, of
+    /// fd00:0:0:1::/64 or fd00:0:0:2::/64.
     fn address(&self, version: Version) -> IpAddr {
         match version {
             Version::V4 => Ipv4Addr::from(self.ipv4()).into(),
@@ -40,20 +41,23 @@ impl Endpoint {
     }
 
     pub(super) fn ipv4(&self) -> [u8; 4] {
-        let [high, low] = self.host.to_be_bytes();
-        [198, if self.side == Side::Client { 18 } else { 19 }, high, low]
+        let [_, high, middle, low] = self.host.to_be_bytes();
+        match self.side {
+            Side::Client => [10, high, middle, low],
+            Side::Server => [172, 16 | high & 15, middle, low],
+        }
     }
 
     pub(super) fn ipv6(&self) -> [u8; 16] {
-        let [high, low] = self.host.to_be_bytes();
+        let [_, high, middle, low] = self.host.to_be_bytes();
         let network = if self.side == Side::Client { 1 } else { 2 };
-        [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, network, 0, 0, 0, 0, 0, 0, high, low]
+        [0xfd, 0, 0, 0, 0, 0, 0, network, 0, 0, 0, 0, 0, high, middle, low]
     }
 
     /// A locally administered hardware address.
     pub(super) fn hardware(&self) -> [u8; 6] {
-        let [high, low] = self.host.to_be_bytes();
-        [0x02, 0, 0, if self.side == Side::Client { 1 } else { 2 }, high, low]
+        let [_, high, middle, low] = self.host.to_be_bytes();
+        [0x02, 0, if self.side == Side::Client { 1 } else { 2 }, high, middle, low]
     }
 }
 
@@ -208,8 +212,8 @@ pub(super) mod tests {
         let mut random = Seed(1).stream("test");
         for _ in 0..200 {
             let payload = vec![b'x'; random.below(1400) as usize];
-            let client = Endpoint { side: Side::Client, host: random.bits() as u16, port: random.bits() as u16 };
-            let server = Endpoint { side: Side::Server, host: random.bits() as u16, port: random.bits() as u16 };
+            let client = Endpoint { side: Side::Client, host: random.bits() as u32, port: random.bits() as u16 };
+            let server = Endpoint { side: Side::Server, host: random.bits() as u32, port: random.bits() as u16 };
             let parts = Parts {
                 source: client,
                 destination: server,

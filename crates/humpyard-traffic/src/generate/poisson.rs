@@ -3,9 +3,10 @@
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::{choice, params};
 
+use super::addresses::Addresses;
 use super::model::{Generator, Model};
-use super::packet::{Endpoint, Side, Version};
-use super::services::{LENGTH_MAX, Mix, Progress, Service};
+use super::packet::Version;
+use super::services::{LENGTH_MAX, Mix, Progress, Protocol, Service};
 use super::sketch::{Sketch, Transport, Writer};
 use super::{OpenedSource, PoissonClock, Profile};
 
@@ -58,6 +59,8 @@ pub(super) struct Poisson {
     flows: u64,
     length: u32,
     versions: [Version; 2],
+    /// Ends of the flows where all are UDP.
+    addresses: Addresses,
     /// Services with the sums of their shares up to each, or none for UDP alone.
     services: Vec<(f64, Service)>,
     /// Next sequence numbers of the flows of each service.
@@ -84,7 +87,7 @@ impl Profile for Poisson {
         };
         let services: Vec<_> = match params.mix {
             Mixture::Udp => Vec::new(),
-            Mixture::Services => SERVICES.services().into_iter().map(&mut sum).collect(),
+            Mixture::Services => SERVICES.services("poisson", seed).into_iter().map(&mut sum).collect(),
         };
         let kept = services.len() * params.flows.min(PROGRESS_MAX) as usize;
         let length = params.length as usize;
@@ -98,6 +101,7 @@ impl Profile for Poisson {
                 Versions::V6 => [Version::V6; 2],
                 Versions::Mixed => [Version::V4, Version::V6],
             },
+            addresses: Addresses::new(seed, "poisson"),
             services,
             progress: vec![Progress::default(); kept],
         };
@@ -107,22 +111,16 @@ impl Profile for Poisson {
 }
 
 impl Poisson {
-    /// The endpoints of a flow: as many addresses as fit, then as many ports.
-    fn endpoints(flow: u64) -> (Endpoint, Endpoint) {
-        let client = Endpoint { side: Side::Client, host: flow as u16, port: 10_000 + (flow >> 16) as u16 };
-        (client, Endpoint { side: Side::Server, host: (flow % 251) as u16 + 1, port: 5_001 })
-    }
-
     /// A packet of one of the services.
     fn of_service(&mut self, time_ns: u64) -> Sketch {
         let draw = self.random.unit();
         let last = self.services.len() - 1;
         let at = self.services.iter().position(|&(up_to, _)| draw < up_to).unwrap_or(last);
-        let service = self.services[at].1;
+        let service = &self.services[at].1;
         let flow = self.random.below(self.flows);
         let length = service.length(&mut self.random);
         let kept = self.progress.len() / self.services.len();
-        self.progress[at * kept + flow as usize % kept].sketch(time_ns, length, flow, &service)
+        self.progress[at * kept + flow as usize % kept].sketch(time_ns, length, service.ends(flow), service)
     }
 }
 
@@ -134,7 +132,8 @@ impl Model for Poisson {
         }
         let flow = self.random.below(self.flows);
         let version = self.versions[(flow % 2) as usize];
-        let mut sketch = Sketch::new(time_ns, self.length, version, Self::endpoints(flow), Transport::Udp);
+        let ends = self.addresses.ends(flow, Protocol::Udp);
+        let mut sketch = Sketch::new(time_ns, self.length, version, ends, Transport::Udp);
         sketch.text = self.random.below(u64::from(self.length)) as u32;
         Some(sketch)
     }
@@ -198,12 +197,5 @@ mod tests {
     fn a_seed_gives_one_sequence() {
         assert_eq!(run("gen:poisson:packets=100", 3), run("gen:poisson:packets=100", 3));
         assert_ne!(run("gen:poisson:packets=100", 3), run("gen:poisson:packets=100", 4));
-    }
-
-    #[test]
-    fn many_flows_have_keys_of_their_own() {
-        let key = |flow| Poisson::endpoints(flow);
-        assert_ne!(key(0), key(1 << 16));
-        assert_ne!(key(5), key(5 + (1 << 20)));
     }
 }

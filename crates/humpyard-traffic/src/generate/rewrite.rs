@@ -89,7 +89,7 @@ mod tests {
         let mut frame = Frame::default();
         let mut random = Seed(1).stream("test");
         for _ in 0..5_000 {
-            let end = |side, n: u64| Endpoint { side, host: n as u16, port: (n >> 16) as u16 };
+            let end = |side, n: u64| Endpoint { side, host: n as u32, port: (n >> 16) as u16 };
             let ends = (end(Side::Client, random.bits()), end(Side::Server, random.bits()));
             let transport = match random.below(3) {
                 0 => Transport::Udp,

@@ -8,6 +8,7 @@ use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
 
+use super::permutation::Permutation;
 use super::specification::Specification;
 use super::{OpenedSource, Profile, rewrite};
 use crate::error::TrafficError;
@@ -64,8 +65,9 @@ fn scaled(input: &str, factor: f64, seed: Seed) -> Result<Scaled, TrafficError> 
     let mut survey = Survey::of(input, seed)?;
     let turns = turns(factor, survey.lasts_ns, &mut seed.stream("traffic/scale"));
     let maps = 2 * (turns.len() as u64 - 1);
-    survey.ipv4.plan(maps, input)?;
-    survey.ipv6.plan(maps, input)?;
+    let mut random = seed.stream("traffic/scale/addresses");
+    let ipv4 = survey.ipv4.plan(maps, input, &mut random)?;
+    let ipv6 = survey.ipv6.plan(maps, input, &mut random)?;
     let mut scaled = Scaled {
         description: format!("{input} scaled by {factor}"),
         first: survey.first,
@@ -75,7 +77,7 @@ fn scaled(input: &str, factor: f64, seed: Seed) -> Result<Scaled, TrafficError> 
         next: BinaryHeap::new(),
         latest_ns: 0,
     };
-    let maps = std::sync::Arc::new([survey.ipv4, survey.ipv6]);
+    let maps = std::sync::Arc::new([ipv4, ipv6]);
     for (number, turn) in turns.into_iter().enumerate() {
         let mut copy = Replica {
             input: input.to_owned(),
@@ -84,7 +86,7 @@ fn scaled(input: &str, factor: f64, seed: Seed) -> Result<Scaled, TrafficError> 
             turn,
             number: number as u64,
             hasher: KeyHasher::new(Seed(seed.0 ^ (number as u64 + 1))),
-            prefixes: maps.clone(),
+            maps: maps.clone(),
             turned: false,
             first: scaled.first,
             lasts_ns: scaled.lasts_ns,
@@ -172,7 +174,7 @@ struct Replica {
     turn: Turn,
     number: u64,
     hasher: KeyHasher,
-    prefixes: std::sync::Arc<[Prefixes; 2]>,
+    maps: std::sync::Arc<[Maps; 2]>,
     /// Whether it is past the end of the input, and at its beginning again.
     turned: bool,
     first: Time,
@@ -225,12 +227,12 @@ impl Replica {
         }
         // What was cut in two by the turn is two flows.
         let map = 2 * (self.number - 1) + u64::from(self.turned);
-        let [ipv4, ipv6] = &*self.prefixes;
+        let [ipv4, ipv6] = &*self.maps;
         let is_v4 = headers.version() == Some(4);
-        let prefixes = if is_v4 { ipv4 } else { ipv6 };
+        let maps = if is_v4 { ipv4 } else { ipv6 };
         let changed = rewrite::addresses(&mut self.frame, &headers, |source, destination| {
-            prefixes.change(source, map);
-            prefixes.change(destination, map);
+            maps.change(source, map);
+            maps.change(destination, map);
         });
         if !changed && self.frame.link == LinkType::Ethernet && self.frame.data.len() >= 12 {
             // The sender's hardware address: a local one.
@@ -285,7 +287,7 @@ impl Survey {
     }
 }
 
-/// The 24-bit prefixes that addresses of the input have, and those that copies get for them.
+/// The 24-bit prefixes that addresses of the input have.
 struct Prefixes {
     what: &'static str,
     /// Byte of an address at which the prefix starts.
@@ -330,8 +332,8 @@ impl Prefixes {
         }
     }
 
-    /// Prepares so many maps.
-    fn plan(&mut self, maps: u64, input: &str) -> Result<(), TrafficError> {
+    /// Prepares so many maps: to free prefixes, spread as at random, so that linear hashes spread the copies.
+    fn plan(mut self, maps: u64, input: &str, random: &mut Random) -> Result<Maps, TrafficError> {
         self.used.count();
         self.taken.count();
         let (used, free) = (self.used.ones(), Bits::SIZE - self.taken.ones());
@@ -342,15 +344,25 @@ impl Prefixes {
                 free / used / 2 + 1
             )));
         }
-        Ok(())
+        Ok(Maps { spread: Permutation::new(free.max(1), random), prefixes: self })
     }
+}
 
+/// The prefixes that copies get for those of the input.
+struct Maps {
+    prefixes: Prefixes,
+    /// Of the ranks of the free prefixes.
+    spread: Permutation,
+}
+
+impl Maps {
     /// Gives an address the prefix that it has by this map. No two prefixes of all maps are the same.
     fn change(&self, address: &mut [u8], map: u64) {
-        if Self::is_host(address) {
-            let rank = self.used.ones_before(self.prefix(address));
-            let prefix = self.taken.zero(map * self.used.ones() + rank).to_be_bytes();
-            address[self.at..self.at + 3].copy_from_slice(&prefix[1..]);
+        let Prefixes { at, used, taken, .. } = &self.prefixes;
+        if Prefixes::is_host(address) {
+            let rank = map * used.ones() + used.ones_before(self.prefixes.prefix(address));
+            let prefix = taken.zero(self.spread.of(rank)).to_be_bytes();
+            address[*at..at + 3].copy_from_slice(&prefix[1..]);
         }
     }
 }
@@ -528,16 +540,18 @@ mod tests {
         let mut prefixes = Prefixes::ipv4();
         let used = [[10, 0, 0, 1], [10, 0, 1, 1], [192, 168, 1, 9], [255, 255, 255, 255]];
         used.iter().for_each(|address| prefixes.note(address));
-        prefixes.plan(6, "test").unwrap();
+        let random = || Seed(1).stream("test");
+        let maps = prefixes.plan(6, "test", &mut random()).unwrap();
         let mut seen: BTreeSet<[u8; 4]> = used.into();
         for map in 0..6 {
             for mut address in used {
-                prefixes.change(&mut address, map);
+                maps.change(&mut address, map);
                 let special = address == [255; 4];
                 assert!(special || seen.insert(address), "{address:?}");
                 assert!(special || Prefixes::is_host(&address));
             }
         }
-        assert!(prefixes.plan(10_000_000, "test").unwrap_err().to_string().contains("use a factor up to"));
+        let refused = maps.prefixes.plan(10_000_000, "test", &mut random()).err().unwrap();
+        assert!(refused.to_string().contains("use a factor up to"));
     }
 }

@@ -1,9 +1,10 @@
 //! The six services of a gateway between IPv4 and IPv6: TCP, UDP and ICMP over either, with their shares of the packets and
 //! their packet lengths.
 
-use humpyard_core::random::Random;
+use humpyard_core::random::{Random, Seed};
 
-use super::packet::{Endpoint, Side, Version};
+use super::addresses::Addresses;
+use super::packet::{Endpoint, Version};
 use super::sketch::{Segment, Sketch, Transport};
 
 /// Ethernet lengths of TCP packets of mixed flows, each with the share of packets that are longer.
@@ -29,6 +30,8 @@ pub(super) struct Service {
     pub(super) version: Version,
     /// Its share of all packets.
     pub(super) share: f64,
+    /// The ends of its flows.
+    addresses: Addresses,
 }
 
 /// Shares of the packets. TCP has what UDP and ICMP leave.
@@ -40,30 +43,41 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// The services, with their shares.
-    pub(super) fn services(&self) -> [Service; 6] {
+    /// The services of a profile, with their shares.
+    pub(super) fn services(&self, profile: &str, seed: Seed) -> [Service; 6] {
         // What is asked for of more than there is comes off ICMP.
         let icmp = self.icmp.min(1.0 - self.udp);
         let shares = [(Protocol::Tcp, 1.0 - self.udp - icmp), (Protocol::Udp, self.udp), (Protocol::Icmp, icmp)];
         core::array::from_fn(|at| {
             let (protocol, share) = shares[at % 3];
             let (version, part) = if at < 3 { (Version::V4, 1.0 - self.ipv6) } else { (Version::V6, self.ipv6) };
-            Service { protocol, version, share: share * part }
+            let name = format!("{profile}/{}", service_name(version, protocol));
+            Service { protocol, version, share: share * part, addresses: Addresses::new(seed, &name) }
         })
+    }
+}
+
+/// A name for random streams.
+const fn service_name(version: Version, protocol: Protocol) -> &'static str {
+    match (version, protocol) {
+        (Version::V4, Protocol::Tcp) => "v4-tcp",
+        (Version::V4, Protocol::Udp) => "v4-udp",
+        (Version::V4, Protocol::Icmp) => "v4-icmp",
+        (Version::V6, Protocol::Tcp) => "v6-tcp",
+        (Version::V6, Protocol::Udp) => "v6-udp",
+        (Version::V6, Protocol::Icmp) => "v6-icmp",
     }
 }
 
 impl Service {
     /// A name for random streams.
-    pub(super) fn name(&self) -> &'static str {
-        match (self.version, self.protocol) {
-            (Version::V4, Protocol::Tcp) => "v4-tcp",
-            (Version::V4, Protocol::Udp) => "v4-udp",
-            (Version::V4, Protocol::Icmp) => "v4-icmp",
-            (Version::V6, Protocol::Tcp) => "v6-tcp",
-            (Version::V6, Protocol::Udp) => "v6-udp",
-            (Version::V6, Protocol::Icmp) => "v6-icmp",
-        }
+    pub(super) const fn name(&self) -> &'static str {
+        service_name(self.version, self.protocol)
+    }
+
+    /// Client and server of a flow.
+    pub(super) fn ends(&self, flow: u64) -> (Endpoint, Endpoint) {
+        self.addresses.ends(flow, self.protocol)
     }
 
     /// Ethernet length of a packet.
@@ -82,17 +96,6 @@ impl Service {
     }
 }
 
-/// The two ends of a flow: all hosts first, then the next port. The server's port tells the service.
-pub(super) fn endpoints(flow: u64, protocol: Protocol) -> (Endpoint, Endpoint) {
-    let client = Endpoint { side: Side::Client, host: flow as u16, port: 1_024 + (flow >> 16) as u16 % 64_000 };
-    let port = match protocol {
-        Protocol::Tcp => 80,
-        Protocol::Udp => 5_001,
-        Protocol::Icmp => 0,
-    };
-    (client, Endpoint { side: Side::Server, host: (flow % 251) as u16 + 1, port })
-}
-
 /// What a flow's next packet says of itself, so that it follows the one before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
@@ -102,8 +105,13 @@ pub(super) struct Progress {
 
 impl Progress {
     /// The client's next packet, of this length.
-    pub(super) fn sketch(&mut self, time_ns: u64, length: u32, flow: u64, service: &Service) -> Sketch {
-        let ends = endpoints(flow, service.protocol);
+    pub(super) fn sketch(
+        &mut self,
+        time_ns: u64,
+        length: u32,
+        ends: (Endpoint, Endpoint),
+        service: &Service,
+    ) -> Sketch {
         let transport = match service.protocol {
             Protocol::Tcp => Transport::Tcp(Segment { sequence: self.next, acknowledgment: 1, flags: Segment::ACK }),
             Protocol::Udp => Transport::Udp,

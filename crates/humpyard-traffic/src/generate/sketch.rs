@@ -340,7 +340,7 @@ mod tests {
         let mut frame = Frame::default();
         let mut random = Seed(1).stream("test");
         for round in 0..3_000 {
-            let end = |side, host: u64, port: u64| Endpoint { side, host: host as u16, port: port as u16 };
+            let end = |side, host: u64, port: u64| Endpoint { side, host: host as u32, port: port as u16 };
             let ends =
                 (end(Side::Client, random.bits(), random.bits()), end(Side::Server, random.bits(), random.bits()));
             let version = if random.below(2) == 0 { Version::V4 } else { Version::V6 };

@@ -3,8 +3,10 @@
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::{choice, params};
 
+use super::addresses::Addresses;
 use super::model::{Generator, Model};
-use super::packet::{Endpoint, Side, Version};
+use super::packet::{Endpoint, Version};
+use super::services::Protocol;
 use super::sketch::{Sketch, Transport};
 use super::{OpenedSource, Profile};
 
@@ -80,7 +82,8 @@ impl Profile for Spc {
 
     fn open(params: &SpcParams, seed: Seed, description: String) -> OpenedSource {
         let mut random = seed.stream("traffic/spc");
-        let flows: Vec<Paced> = (0..params.flows).map(|flow| Paced::new(flow, params, &mut random)).collect();
+        let addresses = Addresses::new(seed, "spc");
+        let flows = (0..params.flows).map(|flow| Paced::new(flow, params, &addresses, &mut random)).collect();
         let model = PacedFlows { flows };
         Generator::open(model, params.packets, 1_500, description)
     }
@@ -88,8 +91,7 @@ impl Profile for Spc {
 
 /// A flow with a packet at every step.
 struct Paced {
-    flow: u64,
-    application: u16,
+    ends: (Endpoint, Endpoint),
     length: u32,
     first_ns: f64,
     step_ns: f64,
@@ -97,14 +99,15 @@ struct Paced {
 }
 
 impl Paced {
-    fn new(flow: u64, params: &SpcParams, random: &mut Random) -> Self {
+    fn new(flow: u64, params: &SpcParams, addresses: &Addresses, random: &mut Random) -> Self {
         let application = (flow % 4) as usize;
         let (costs, lengths) = APPLICATIONS[application];
         let length = lengths[(flow / 4 % 4) as usize];
         let work_ns = costs.time(f64::from(length)) * 1e3 / params.speed;
         let step_ns = work_ns * params.flows as f64 / (params.load * params.engines as f64);
         let phase = if params.start == Start::Random { random.unit() } else { 0.0 };
-        Self { flow, application: application as u16, length, first_ns: phase * step_ns, step_ns, sent: 0 }
+        let ends = ends(addresses, flow, application as u16);
+        Self { ends, length, first_ns: phase * step_ns, step_ns, sent: 0 }
     }
 
     fn next_ns(&self) -> f64 {
@@ -121,13 +124,16 @@ impl Model for PacedFlows {
         let next = self.flows.iter_mut().min_by(|a, b| a.next_ns().total_cmp(&b.next_ns()))?;
         let time_ns = next.next_ns() as u64;
         next.sent += 1;
-        Some(raw(time_ns, next.length, next.flow, next.application))
+        Some(raw(time_ns, next.length, next.ends))
     }
 }
 
-/// A packet of an application that starts with its IP header.
-pub(super) fn raw(time_ns: u64, length: u32, flow: u64, application: u16) -> Sketch {
-    let client = Endpoint { side: Side::Client, host: flow as u16, port: 10_000 + (flow >> 16) as u16 };
-    let server = Endpoint { side: Side::Server, host: 1, port: PORT + application };
-    Sketch { raw: true, ..Sketch::new(time_ns, length, Version::V4, (client, server), Transport::Udp) }
+/// Client and server of a flow of an application.
+pub(super) fn ends(addresses: &Addresses, flow: u64, application: u16) -> (Endpoint, Endpoint) {
+    addresses.ends_at(flow, Protocol::Udp, PORT + application)
+}
+
+/// A packet that starts with its IP header.
+pub(super) fn raw(time_ns: u64, length: u32, ends: (Endpoint, Endpoint)) -> Sketch {
+    Sketch { raw: true, ..Sketch::new(time_ns, length, Version::V4, ends, Transport::Udp) }
 }

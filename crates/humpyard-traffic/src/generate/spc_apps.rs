@@ -4,9 +4,10 @@ use humpyard_core::random::{Random, Seed};
 use humpyard_core::{choice, params};
 
 use super::PoissonClock;
+use super::addresses::Addresses;
 use super::model::{Generator, Model};
 use super::sketch::Sketch;
-use super::spc::{Application, raw};
+use super::spc::{Application, ends, raw};
 use super::{OpenedSource, Profile};
 
 /// IP lengths: up to which part of the packets, from how many bytes, to how many.
@@ -69,6 +70,7 @@ impl Profile for SpcApps {
         let changed = works.iter().enumerate().map(|(app, work)| share(app) / work).collect();
         let model = Apps {
             random: seed.stream("traffic/spc-apps"),
+            addresses: Addresses::new(seed, "spc-apps"),
             clock: PoissonClock::new(1e9 / params.pps as f64),
             shares: [sums(equal), sums(changed)],
             change: params.change,
@@ -93,6 +95,7 @@ fn sums(shares: Vec<f64>) -> Vec<f64> {
 
 struct Apps {
     random: Random,
+    addresses: Addresses,
     clock: PoissonClock,
     /// Before and after the change.
     shares: [Vec<f64>; 2],
@@ -113,6 +116,6 @@ impl Model for Apps {
         let &(_, from, to) = LENGTHS.iter().find(|&&(up_to, ..)| draw < up_to)?;
         let length = from + self.random.below(u64::from(to - from) + 1) as u32;
         let flow = app * self.flows + self.random.below(self.flows);
-        Some(raw(time_ns, length, flow, app as u16))
+        Some(raw(time_ns, length, ends(&self.addresses, flow, app as u16)))
     }
 }

@@ -76,22 +76,22 @@ const THREE: [Service; 3] = [
     service("protocol=any", "other", 3.2),
 ];
 const TEN: [Service; 10] = [
-    service("ip=4,protocol=tcp,destination=198.19.0.0/28", "v4-tcp-a", 9.11),
+    service("ip=4,protocol=tcp,destination=172.16.0.0/16", "v4-tcp-a", 9.11),
     service("ip=4,protocol=tcp", "v4-tcp-b", 27.33),
-    service("ip=4,protocol=udp,destination=198.19.0.0/28", "v4-udp-a", 6.64),
+    service("ip=4,protocol=udp,destination=172.16.0.0/16", "v4-udp-a", 6.64),
     service("ip=4,protocol=udp", "v4-udp-b", 19.91),
     service("ip=4,protocol=icmp", "v4-icmp", 4.64),
-    service("ip=6,protocol=tcp,destination=2001:db8:0:2::/124", "v6-tcp-a", 5.05),
+    service("ip=6,protocol=tcp,destination=fd00:0:0:2::/112", "v6-tcp-a", 5.05),
     service("ip=6,protocol=tcp", "v6-tcp-b", 15.14),
-    service("ip=6,protocol=udp,destination=2001:db8:0:2::/124", "v6-udp-a", 4.86),
+    service("ip=6,protocol=udp,destination=fd00:0:0:2::/112", "v6-udp-a", 4.86),
     service("ip=6,protocol=udp", "v6-udp-b", 14.58),
     service("protocol=any", "v6-icmp", 1.78),
 ];
 /// Four services by address, the packets of each twice as long as those of the one before.
 const BY_ADDRESS: [Service; 4] = [
-    service("address=198.19.0.0/26", "first", 5.0),
-    service("address=198.19.0.64/26", "second", 10.0),
-    service("address=198.19.0.128/26", "third", 20.0),
+    service("address=172.16.0.0/14", "first", 5.0),
+    service("address=172.20.0.0/14", "second", 10.0),
+    service("address=172.24.0.0/14", "third", 20.0),
     service("protocol=any", "fourth", 40.0),
 ];
 const BY_VERSION: [Service; 4] = [
