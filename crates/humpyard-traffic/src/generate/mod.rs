@@ -270,7 +270,7 @@ mod tests {
             }
             digest
         };
-        assert_eq!(digest("poisson:packets=1000,version=mixed,length=100"), 0xb351_a02d_9c94_6c5e);
-        assert_eq!(digest("messages:packets=5000"), 0x75a0_f3a6_09b0_2bd5);
+        assert_eq!(digest("poisson:packets=1000,version=mixed,length=100"), 0x9462_91c2_95f5_95b3);
+        assert_eq!(digest("messages:packets=5000"), 0x9fcc_1495_1c34_215b);
     }
 }
