@@ -268,7 +268,7 @@ pub(super) fn order(data: &Table) -> Vec<Verdict> {
                 for policy in [PS, LITERAL] {
                     let ratio = found.ratio(OUT_OF_ORDER, other, policy);
                     let (claim, bound) = (found.over("packets out of order", other, policy), Bound::AtLeast(least));
-                    verdicts.push(if is_in_order(found, other) {
+                    verdicts.push(if is_in_order(found, other, policy) {
                         claimed(claim, bound, &ratio)
                     } else {
                         beside(claim, bound, &ratio)
@@ -286,10 +286,11 @@ pub(super) fn order(data: &Table) -> Vec<Verdict> {
     verdicts
 }
 
-/// Where the specification's bounds are claimed: of packets on a saturated machine, of films at its load.
-fn is_in_order(found: Found<'_>, other: &str) -> bool {
+/// Where the specification's bounds are claimed: of packets on a saturated machine, of films at its load. How AP compares with the literal
+/// form for 20 films depends on which of them the hash puts together: the range over seeds has both sides of the bound.
+fn is_in_order(found: Found<'_>, other: &str, policy: &str) -> bool {
     match found.workload {
         Workload::Trace(_) => found.feed == SATURATED_NAME,
-        Workload::Films => found.feed == LOADED_NAME && other != "ahrw",
+        Workload::Films => found.feed == LOADED_NAME && other != "ahrw" && (other, policy) != ("ap", LITERAL),
     }
 }
