@@ -131,6 +131,7 @@ const SIM_EXAMPLES: &str = "Examples:
   humpyard sim --input in.pcap --policy static --services tcp=forward,other=forward --cores 4
   humpyard sim --input in.pcap --policy drr --load 0.9 --timeline drr.perfetto-trace
   humpyard sim --input in.pcap --policy efq --load 0.9 --services fec --link 500Mbit:share=drr
+  humpyard sim --input in.pcap --policy hrw --load 0.9 --services encrypt:cipher=cast-128
 
 The same input, options and seed give the same result, byte for byte, but for `measured` and `environment`.";
 
@@ -162,7 +163,8 @@ A goal is a list of bounds: late (delayed beyond what is tolerated, @TIME says w
 ooo (out of order), loss, fairness (Jain), throughput. Among policies that keep all bounds the one with the greatest margin wins, or
 the best in min=FIGURE or max=FIGURE. Candidates are all policies that fit, some with several parameters; all are simulated on
 a part of the input, the better half on twice as much, and so on. Finalists run on all of it under three seeds, of which the worst
-counts. The same input, options and seed give the same answer. Exits with 1 if no policy keeps the goal.";
+counts. The same input, options, costs and seed give the same answer. Costs that are measured are printed: keep them in a file for
+--costs FILE. Exits with 1 if no policy keeps the goal.";
 
 const VALIDATE_EXAMPLES: &str = "Examples:
   humpyard validate --input in.pcap --policy hrw --policy drr
@@ -170,8 +172,8 @@ const VALIDATE_EXAMPLES: &str = "Examples:
   humpyard validate --input gen:poisson:packets=100k --policy rr --rate 200k --json
 
 Each policy runs live; the simulator then hears of when each packet reached the scheduler and of what it took, once as it was
-measured, packet by packet, and once by the straight line of its service: of --costs, else through what was measured. Without a
-rate half of what the machine takes is offered. Aims: 10 % for throughput and utilization, 25 % for p99, as measured. Exits
+measured, packet by packet, and once by the straight line of its service: of --costs, by default auto, measured before the run; with
+--costs fitted through what the run took. Without a rate half of what the machine takes is offered. Aims: 10 % for throughput and utilization, 25 % for p99, as measured. Exits
 with 1 if one is missed. Leave the machine alone meanwhile.";
 
 const SCHEDULE_EXAMPLES: &str = "Examples:
@@ -201,7 +203,8 @@ const CALIBRATE_EXAMPLES: &str = "Examples:
   humpyard calibrate --output here.toml
   humpyard calibrate --save && humpyard sim --input YOUR.pcap --policy hrw --cores 8 --load 0.9 --costs calibrated
   humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9 --costs here.toml
-  humpyard calibrate --quick --services forward,encrypt:cipher=cast-128 --json
+  humpyard sim --input in.pcap --policy hrw --services firewall:rules=deny+tcp --costs auto
+  humpyard calibrate --quick --services forward,encrypt,encrypt:cipher=cast-128 --json
   humpyard calibrate --matrix --plot plots
   humpyard calibrate --services none --matrix-output cores.toml && humpyard topology cores.toml
 
@@ -245,7 +248,7 @@ const COMPLETIONS_EXAMPLES: &str = "Examples:
   humpyard completions zsh > _humpyard";
 
 /// Options of every command.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct CommonOptions {
     /// Print one JSON document on the standard output
@@ -260,7 +263,7 @@ pub(crate) struct CommonOptions {
 }
 
 /// Options of `run`, `sim` and `compare`. Each is a key of configuration files, too.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct TrafficOptions {
     /// Take options from this file: a key for each, by its long name; what is given here counts. `humpyard check` explains it
     // Read before the other options are.
@@ -300,9 +303,10 @@ pub(crate) struct TrafficOptions {
     /// Prefixes of the local side, from which the direction of a rule is seen
     #[arg(long, value_name = "PREFIX,...")]
     pub(crate) local: Option<String>,
-    /// What services cost: table:NAME (measured, predictive, everest, ps-hrw), calibrated (what `humpyard calibrate --save` kept), or a
-    /// file [default: table:measured; of recommend calibrated, where that is there]
-    #[arg(long, value_name = "table:NAME|calibrated|FILE")]
+    /// What services cost: table:NAME (measured, predictive, everest, ps-hrw), calibrated (what `humpyard calibrate --save` kept), a
+    /// file, or auto (calibrated lines, else lines that are measured now, and printed for a file). `validate` also takes fitted: lines
+    /// through its live run [default: table:measured; of recommend and validate auto]
+    #[arg(long, value_name = "table:NAME|calibrated|FILE|auto")]
     pub(crate) costs: Option<String>,
     /// Delay beyond which a packet is late, for all services or one [default: 2ms]
     #[arg(long, value_name = "[SERVICE=]TIME", allow_hyphen_values = true, value_delimiter = ',')]
@@ -580,8 +584,8 @@ pub(crate) struct AdmitArguments {
     /// Speed of the first engines, by which --costs are divided; the others have 1. The slowest counts for all
     #[arg(long, value_name = "X,X,...")]
     pub(crate) speeds: Option<String>,
-    /// What services cost, as in `humpyard sim`: table:NAME, calibrated, or a file
-    #[arg(long, value_name = "table:NAME|calibrated|FILE", default_value = "table:measured")]
+    /// What services cost, as in `humpyard sim`: table:NAME, calibrated, a file, or auto
+    #[arg(long, value_name = "table:NAME|calibrated|FILE|auto", default_value = "table:measured")]
     pub(crate) costs: String,
     /// Bits per second of the link behind the engines, 1Gbit for example [default: as many as come]
     #[arg(long, value_name = "RATE")]

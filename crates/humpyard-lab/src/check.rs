@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
+use crate::costs::ServiceCost;
 use crate::figures::time;
 use crate::link::link;
 use crate::parts;
@@ -24,10 +25,12 @@ use crate::several;
 use crate::topology::TopologyChoice;
 
 /// What was found out about a run that can be.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Checked {
     /// What was asked for and what it is by default, by option, as in a result.
     pub options: std::collections::BTreeMap<&'static str, String>,
+    /// What each service costs, and who says so.
+    pub costs: Vec<ServiceCost>,
     /// The rules, in the order in which they are tried: those of the run, then those of the services' kinds.
     pub rules: Vec<CheckedRule>,
     /// What is promised of the order of flows, and within which bounds: a sentence without its end.
@@ -121,8 +124,13 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         client: ruled.clients[rule.outcome.client.index()].clone(),
         reached: is_reached(at),
     });
-    let order = config.flow_order.promise(config.buffer);
-    Ok(Checked { options: config.options(), rules: rules.collect(), order, warnings })
+    Ok(Checked {
+        options: config.options(),
+        costs: parts::service_costs(config)?,
+        rules: rules.collect(),
+        order: config.flow_order.promise(config.buffer),
+        warnings,
+    })
 }
 
 /// Whether the input can be read and the output written.
@@ -221,7 +229,7 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
     }
     let virtual_time = config.host == Host::Sim || config.clock == Clock::Virtual;
     let flat = matches!(config.topology, None | Some(TopologyChoice::Flat));
-    if virtual_time && flat && config.costs.moves() != MovePenalties::NONE {
+    if virtual_time && flat && config.costs.moves != MovePenalties::NONE {
         warnings.push(format!(
             "what `--costs {}` says of flows that move between cores does nothing without a topology: give one, --topology \
              e5355 for example",

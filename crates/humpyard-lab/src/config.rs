@@ -12,7 +12,6 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Weight, WorkUnit};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
-use humpyard_sim::TABLES;
 use humpyard_traffic::Tunnels;
 use humpyard_traffic::classify::{Granularity, Match};
 use humpyard_traffic::source::{QUEUE, is_interface};
@@ -284,8 +283,8 @@ fn service_names() -> impl Iterator<Item = &'static str> {
 
 /// Whether there is a service of this name: one that does work, or one that is known by its costs alone.
 fn is_service(name: &str) -> bool {
-    let mut in_tables = TABLES.iter().flat_map(|table| table.costs);
-    in_tables.any(|(known, _)| *known == name) || service_names().any(|known| known == name)
+    let mut in_tables = Costs::tables().iter().flat_map(|table| table.lines.keys());
+    in_tables.any(|known| known == name) || service_names().any(|known| known == name)
 }
 
 /// Whether this part names packets and a service, rather than a parameter of the service before.

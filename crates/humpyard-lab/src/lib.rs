@@ -40,7 +40,7 @@ pub mod validate;
 pub use check::{Checked, CheckedRule, came_to_nothing, check, full_before_late, late_by_a_switch, without_effect};
 pub use compare::{Comparison, compare};
 pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share};
-pub use costs::{CalibratedService, CostFile, Costs, MachineCosts, calibrated_path};
+pub use costs::{AUTO, CostLine, Costs, MachineCosts, Origin, ServiceCost, calibrated_path, cost_sources};
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat};
 pub use error::LabError;

@@ -85,8 +85,8 @@ pub(crate) fn link(
 ) -> Result<Option<(AnyLink, LinkChoice)>, LabError> {
     let Some(choice) = &config.link else { return Ok(None) };
     check_withholding(config)?;
-    let expansion = |service: &str| (config.costs.expansion(service) * 1e3).round() as u32;
-    let expansions: Vec<u32> = config.services.iter().map(|choice| expansion(&choice.work.name)).collect();
+    let lines = crate::parts::lines(config)?;
+    let expansions: Vec<u32> = lines.iter().map(|found| (found.line.expansion() * 1e3).round() as u32).collect();
     let estimates = vec![LinearCost::BYTES; setup.services.len()];
     // What waits for room has none dropped: there is as much more for what services make.
     let waits = config.host == Host::Live && overload(config) == Overload::Wait;

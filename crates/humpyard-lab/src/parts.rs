@@ -23,7 +23,7 @@ use humpyard_wire::Ports;
 
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
-use crate::costs::MachineCosts;
+use crate::costs::{Found, MachineCosts, ServiceCost};
 use crate::journal::JournalFile;
 use crate::offered::{self, Demand};
 use crate::order::check_order;
@@ -75,8 +75,21 @@ pub(crate) fn classifier(config: &RunConfig) -> Result<Classifier, LabError> {
 
 /// What each service costs, in ns.
 pub(crate) fn costs(config: &RunConfig) -> Result<Vec<LinearCost>, LabError> {
-    let costs = config.services.iter().map(|choice| config.costs.cost(&choice.work.name));
-    costs.collect::<Result<_, _>>().map_err(LabError::Option)
+    Ok(lines(config)?.iter().map(|found| found.line.cost()).collect())
+}
+
+/// The line of each service's costs. On real cores, which take what they take, it is an estimate, unless a load is made by it: another line
+/// of the service will do.
+pub(crate) fn lines(config: &RunConfig) -> Result<Vec<Found<'_>>, LabError> {
+    let is_exact = offered::is_known(config);
+    let line = |work| if is_exact { config.costs.find(work) } else { config.costs.estimate(work) };
+    config.services.iter().map(|choice| line(&choice.work)).collect()
+}
+
+/// The same as results tell it.
+pub(crate) fn service_costs(config: &RunConfig) -> Result<Vec<ServiceCost>, LabError> {
+    let lines = lines(config)?;
+    Ok(config.services.iter().zip(&lines).map(|(choice, found)| found.of(&choice.name)).collect())
 }
 
 /// Makes the set-up of a run of so many cores and clients, and does something with it.
@@ -183,13 +196,13 @@ pub(crate) fn measured(
 /// The cores of a run in virtual time.
 pub(crate) fn cost_model(config: &RunConfig, setup: &Setup<'_>) -> Result<CostModel, LabError> {
     let stalls = vec![time(config.stall); config.services.len()];
-    Ok(CostModel::new(setup, costs(config)?.into_iter().collect(), &stalls).with_moves(config.costs.moves()))
+    Ok(CostModel::new(setup, costs(config)?.into_iter().collect(), &stalls).with_moves(config.costs.moves))
 }
 
 /// How packets get to the cores of a simulation, and how these are interrupted.
 pub(crate) fn work(config: &RunConfig) -> Result<Work, LabError> {
     let hand_over = time(config.hand_over.unwrap_or_default());
-    let interrupted = match (config.interrupted, config.costs.machine().and_then(MachineCosts::disturbance)) {
+    let interrupted = match (config.interrupted, config.costs.machine.as_ref().and_then(MachineCosts::disturbance)) {
         (false, _) => None,
         (true, Some(disturbance)) => Some(Interrupted::new(config.cores, &disturbance, config.seed)),
         (true, None) => {

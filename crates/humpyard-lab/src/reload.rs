@@ -45,7 +45,11 @@ pub(crate) fn serve(
     let mut running = begun.clone();
     let (retired, retiring) = channel();
     while !over.load(Ordering::Relaxed) {
-        if let Some(wanted) = reload.wanted() {
+        if let Some(mut wanted) = reload.wanted() {
+            // What was measured before the run is not measured again under way.
+            if wanted.costs.is_auto() && running.costs.is_auto() {
+                wanted.costs = running.costs.clone();
+            }
             let made = replacement(&running, &wanted, clients, &retired);
             reload.told(made.map(|made| {
                 // A run that is over takes nothing any more.

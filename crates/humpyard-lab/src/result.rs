@@ -11,6 +11,7 @@ use humpyard_traffic::sink::Sent;
 use humpyard_traffic::source::{QUEUE, Received};
 use serde::Serialize;
 
+use crate::costs::ServiceCost;
 use crate::environment::Environment;
 use crate::link::LinkResult;
 use crate::offered::Offered;
@@ -34,6 +35,8 @@ pub struct RunResult {
     pub dispatchers: usize,
     /// Everything else that was asked for, as on the command line.
     pub options: BTreeMap<&'static str, String>,
+    /// What each service costs, and who says so.
+    pub costs: Vec<ServiceCost>,
     /// The unit of work, and so of the service errors.
     pub unit: &'static str,
     /// How fast packets arrived.

@@ -139,7 +139,7 @@ pub(crate) fn simulated(
             let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
             Ok((outcome, link, records.finish()?))
         })?;
-    let mut result = result(config, "sim", &[&outcome.measured]);
+    let mut result = result(config, "sim", &[&outcome.measured])?;
     if let Some(link) = &link {
         result.packets.through(link);
     }
@@ -244,7 +244,7 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
         let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
         Ok((outcome, link, records.finish()?))
     })?;
-    Ok(RunResult { link, timeline_cut, ..live_result(config, outcome.into_parts(config.cores)) })
+    Ok(RunResult { link, timeline_cut, ..live_result(config, outcome.into_parts(config.cores))? })
 }
 
 /// As [`run_live`] with several dispatchers.
@@ -288,7 +288,7 @@ fn run_several(config: &RunConfig, services: Vec<Factory>, control: &mut Control
         }
         humpyard_runtime::run_several(run)
     })?;
-    Ok(live_result(config, outcome))
+    live_result(config, outcome)
 }
 
 /// What a run does that has no room. A wire does not wait.
@@ -298,9 +298,12 @@ pub(crate) fn overload(config: &RunConfig) -> Overload {
 }
 
 /// The result of a live run.
-fn live_result(config: &RunConfig, outcome: Outcome<Vec<Part<AnySteer, AnyShare, AnyAllocate>>>) -> RunResult {
+fn live_result(
+    config: &RunConfig,
+    outcome: Outcome<Vec<Part<AnySteer, AnyShare, AnyAllocate>>>,
+) -> Result<RunResult, LabError> {
     let parts: Vec<&AnyMeasured> = outcome.measured.iter().map(|part| &part.measured).collect();
-    let mut result = result(config, "live", &parts);
+    let mut result = result(config, "live", &parts)?;
     for (id, service) in result.summary.services.iter_mut().enumerate() {
         service.counters = outcome.counters.of(ServiceId::from_index(id));
     }
@@ -310,7 +313,7 @@ fn live_result(config: &RunConfig, outcome: Outcome<Vec<Part<AnySteer, AnyShare,
         flows: part.flows,
     };
     let packets = result.packets.clone().with_out(&outcome.out);
-    RunResult {
+    Ok(RunResult {
         packets,
         dispatchers_detail: outcome.measured.iter().filter(|_| config.dispatchers > 1).map(detail).collect(),
         unaccounted: outcome.unaccounted,
@@ -332,7 +335,7 @@ fn live_result(config: &RunConfig, outcome: Outcome<Vec<Part<AnySteer, AnyShare,
         reloads: outcome.replacements,
         environment: Environment::of(&result.input, &outcome.seats),
         ..result
-    }
+    })
 }
 
 /// With the observer of this run, if there is one.
@@ -361,7 +364,7 @@ impl Drop for Over<'_> {
 
 /// What both drivers' results have from the configuration and the measurements, of each dispatcher; the rest is as if nothing
 /// had happened.
-fn result(config: &RunConfig, host: &'static str, measured: &[&AnyMeasured]) -> RunResult {
+fn result(config: &RunConfig, host: &'static str, measured: &[&AnyMeasured]) -> Result<RunResult, LabError> {
     let same = match config.granularity() {
         Granularity::Service | Granularity::Rule => SameClient::Always,
         Granularity::Flow | Granularity::Connection => SameClient::Never,
@@ -375,7 +378,7 @@ fn result(config: &RunConfig, host: &'static str, measured: &[&AnyMeasured]) -> 
     let measurements: Vec<&Measurements> = measured.iter().map(|one| one.measurements()).collect();
     let mut summary = Measurements::summary_of(&measurements, &account, same);
     summary.order.promised = config.flow_order.name();
-    RunResult {
+    Ok(RunResult {
         policy: config.policy.to_string(),
         input: config.input_name(),
         host,
@@ -383,6 +386,7 @@ fn result(config: &RunConfig, host: &'static str, measured: &[&AnyMeasured]) -> 
         cores: config.cores,
         dispatchers: config.dispatchers,
         options: config.options(),
+        costs: parts::service_costs(config)?,
         unit: config.unit.name(),
         offered: Offered::of(config, measurements.iter().copied()),
         packets: PacketCounts::of(&account),
@@ -401,7 +405,7 @@ fn result(config: &RunConfig, host: &'static str, measured: &[&AnyMeasured]) -> 
         unaccounted: None,
         measured: Measured::default(),
         environment: Environment::default(),
-    }
+    })
 }
 
 /// What real time went by for, and for what.

@@ -41,11 +41,11 @@ params! {
     /// Parameters of compression.
     pub struct CompressParams {
         /// The codec: `lz4` is fast, `deflate` compresses better.
-        codec: Codec = Codec::Lz4;
+        codec: Codec = Codec::Lz4, cost "always";
         /// How hard `deflate` tries: from 1, fast, to 9, thorough.
-        level: u64 = 1, in 1..=9;
+        level: u64 = 1, in 1..=9, cost "codec=deflate";
         /// Payloads shorter than this are not tried.
-        least: u64 = 64, in 0..=65_535, unit "bytes";
+        least: u64 = 64, in 0..=65_535, unit "bytes", cost "always";
     }
 }
 

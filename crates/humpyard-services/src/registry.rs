@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use humpyard_core::id::ServiceId;
 use humpyard_core::name::{Named, unknown};
-use humpyard_core::policy::{Entry, Params};
+use humpyard_core::policy::{Entry, Parameter, Params};
 
 use crate::compress::{Compress, Decompress};
 use crate::dpi::Dpi;
@@ -27,13 +27,15 @@ struct Registered {
     info: Info,
     entry: fn() -> Entry,
     prepare: Prepare,
+    changes_cost: ChangesCost,
 }
 
 type Prepare = fn(&[(String, String)]) -> Result<Factory, ServiceError>;
+type ChangesCost = fn(&[(String, String)]) -> Result<Vec<(String, String)>, ServiceError>;
 
 impl Registered {
     const fn of<S: Build>() -> Self {
-        Self { info: S::INFO, entry: entry::<S>, prepare: prepare_one::<S> }
+        Self { info: S::INFO, entry: entry::<S>, prepare: prepare_one::<S>, changes_cost: changes_cost::<S> }
     }
 }
 
@@ -66,9 +68,32 @@ fn prepare_one<S: Build>(pairs: &[(String, String)]) -> Result<Factory, ServiceE
     Ok(Factory { refers_to, weighs, ..Factory::with_info(S::INFO, move || service.clone()) })
 }
 
+/// Of these parameters those that change what the service costs and are not as by default, in the order of their declaration.
+fn changes_cost<S: Build>(pairs: &[(String, String)]) -> Result<Vec<(String, String)>, ServiceError> {
+    let given = S::Params::from_pairs(S::INFO.name, pairs)?.values();
+    let declared = S::Params::parameters();
+    let is_given = |name: &str, value: &str| {
+        declared.iter().zip(&given).any(|(parameter, given)| parameter.name == name && given == value)
+    };
+    let changes = |parameter: &Parameter| match parameter.changes_cost.split_once('=') {
+        Some((name, value)) => is_given(name, value),
+        None => parameter.changes_cost == Parameter::ALWAYS,
+    };
+    let differs = |(parameter, value): &(&Parameter, &String)| parameter.default != **value && changes(parameter);
+    let pairs = declared.iter().zip(&given).filter(differs);
+    Ok(pairs.map(|(parameter, value)| (parameter.name.clone(), value.clone())).collect())
+}
+
 /// Every service, in reading order.
 pub fn entries() -> Vec<Entry> {
     SERVICES.iter().map(|service| (service.entry)()).collect()
+}
+
+fn find(name: &str) -> Result<&'static Registered, ServiceError> {
+    SERVICES.iter().find(|service| service.info.name == name).ok_or_else(|| {
+        let names = SERVICES.iter().map(|service| service.info.name);
+        ServiceError::new(unknown("service", name, names))
+    })
 }
 
 /// Prepares a service called for by name; parameters that are not given have their defaults.
@@ -76,13 +101,25 @@ pub fn entries() -> Vec<Entry> {
 /// # Errors
 /// If there is no such service, it has no parameter of a given name, or a value is not accepted.
 pub fn prepare(named: &Named) -> Result<Factory, ServiceError> {
-    match SERVICES.iter().find(|service| service.info.name == named.name) {
-        Some(service) => (service.prepare)(&named.parameters),
-        None => {
-            let names = SERVICES.iter().map(|service| service.info.name);
-            Err(ServiceError::new(unknown("service", &named.name, names)))
-        }
-    }
+    (find(&named.name)?.prepare)(&named.parameters)
+}
+
+/// The specification under which costs know a service: its name, and in the order of their declaration those parameters that
+/// change what a packet costs by a tenth or more and are not as by default.
+///
+/// ```
+/// use humpyard_services::cost_spec;
+///
+/// let spec = |text: &str| cost_spec(&text.parse().unwrap()).unwrap().to_string();
+/// assert_eq!(spec("encrypt:spi=300,cipher=cast-128"), "encrypt:cipher=cast-128");
+/// assert_eq!(spec("encrypt:cipher=aes-128-gcm"), "encrypt");
+/// ```
+///
+/// # Errors
+/// As of [`prepare`], but for values that only a whole service refuses.
+pub fn cost_spec(named: &Named) -> Result<Named, ServiceError> {
+    let parameters = (find(&named.name)?.changes_cost)(&named.parameters)?;
+    Ok(Named { name: named.name.clone(), parameters })
 }
 
 /// Makes instances of one service with the same parameters, which share their read-only tables: one for each worker.
@@ -226,6 +263,39 @@ mod tests {
             let factory = prepare(&Named { name: entry.name.into(), parameters }).unwrap();
             assert_eq!(factory.info().name, entry.name);
             factory.make();
+        }
+    }
+
+    #[test]
+    fn costs_know_a_service_by_what_changes_them() {
+        for (given, expected) in [
+            ("compress:level=6", "compress"),
+            ("compress:level=6,codec=deflate", "compress:codec=deflate,level=6"),
+            ("compress:level=1,codec=deflate", "compress:codec=deflate"),
+            ("forward:checksum=fill,icmp-burst=8", "forward"),
+            ("firewall:state=false", "firewall"),
+            ("encrypt:cipher=des", "encrypt: `cipher` takes one of aes-128-gcm cast-128, not `des`"),
+        ] {
+            let said = cost_spec(&given.parse().unwrap());
+            assert_eq!(said.map_or_else(|error| error.to_string(), |spec| spec.to_string()), expected);
+        }
+        assert!(cost_spec(&"v4-v6-tcp".parse().unwrap()).is_err());
+    }
+
+    /// A condition that names nothing would never hold.
+    #[test]
+    fn what_changes_a_cost_is_a_parameter_of_the_service() {
+        for entry in entries() {
+            for parameter in &entry.parameters {
+                let Some((name, value)) = parameter.changes_cost.split_once('=') else {
+                    assert!(["", Parameter::ALWAYS].contains(&&*parameter.changes_cost), "{}", parameter.name);
+                    continue;
+                };
+                let other = entry.parameters.iter().find(|other| other.name == name);
+                let pairs = vec![(name.to_owned(), value.to_owned())];
+                assert!(other.is_some_and(|other| other.default != value), "{}: {name}={value}", parameter.name);
+                prepare(&Named { name: entry.name.into(), parameters: pairs }).unwrap();
+            }
         }
     }
 

@@ -8,13 +8,11 @@
 
 mod agenda;
 mod ahead;
-mod costs;
 mod interruptions;
 mod schedule;
 mod simulate;
 mod work;
 
-pub use costs::{CostTable, TABLES, find_table};
 pub use interruptions::{Disturbance, Interrupted, Interruptions};
 pub use schedule::{
     Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, draws, schedule,

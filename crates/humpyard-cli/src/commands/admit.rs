@@ -9,9 +9,11 @@ use humpyard::lab::admit::{
     parse_bit_rate,
 };
 use humpyard::mechanism::FlowOrder;
+use humpyard::name::Named;
 
 use crate::arguments::{AdmitArguments, Order};
 use crate::commands::configuration::{by_service, duration, speeds};
+use crate::commands::costs::{costs, measure};
 use crate::commands::table::table;
 use crate::failure::Failure;
 use crate::figures::{bit_rate, counted, percent, time};
@@ -41,7 +43,9 @@ fn options(arguments: &AdmitArguments) -> Result<AdmitOptions, Failure> {
             "there is no flow to admit: --flow service=encrypt,rate=10Mbit,length=500,burst=8k, or --flows FILE",
         ));
     }
-    let costs: Costs = arguments.costs.parse().map_err(|error| Failure::new(format!("--costs: {error}")))?;
+    let works = flows.iter().map(|flow| flow.service.parse()).collect::<Result<Vec<Named>, _>>()?;
+    let mut costs = costs(&arguments.costs, &works).map_err(|failure| Failure::new(format!("--costs: {failure}")))?;
+    measure(&mut costs, arguments.common.quiet)?;
     let margin = arguments.margin;
     if !(0.0..1.0).contains(&margin) {
         return Err(Failure::new(format!("--margin takes a part of the engines from 0 to below 1, not {margin}")));
@@ -62,7 +66,8 @@ fn options(arguments: &AdmitArguments) -> Result<AdmitOptions, Failure> {
 
 /// What the machine adds to the work: what is told, else what was measured of it.
 fn machine(arguments: &AdmitArguments, costs: &Costs) -> Result<Machine, Failure> {
-    let mut machine = costs.machine().map_or(Machine::IDEAL, |machine| Machine::measured(machine, arguments.margin));
+    let mut machine =
+        costs.machine.as_ref().map_or(Machine::IDEAL, |machine| Machine::measured(machine, arguments.margin));
     if let Some(text) = &arguments.hand_over {
         machine.hand_over = duration("--hand-over", text)?;
     }

@@ -10,10 +10,9 @@ use humpyard::lab::calibrate::{
     CalibrateOptions, Calibration, EVICTED, HANDED_OVER, Matrix, ServiceCalibration, calibrate as measure,
     parse_services,
 };
-use humpyard::lab::calibrated_path;
 use humpyard::lab::report::ReportFile;
+use humpyard::lab::{Costs, calibrated_path};
 use humpyard::random::Seed;
-use humpyard::sim::find_table;
 
 use crate::arguments::CalibrateArguments;
 use crate::commands::page::command;
@@ -49,7 +48,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode, Fail
     })?;
     drop(progress);
     for file in files {
-        file.write(&calibration.cost_file().text())?;
+        file.write(&calibration.costs().text())?;
     }
     if let Some(file) = topology
         && let Some(tree) = calibration.topology()?
@@ -249,9 +248,8 @@ fn dropped(calibration: &Calibration) -> String {
 
 fn papers() -> Table {
     let mut table = table(&["service", "fixed", "per byte", "cold"]);
-    for (service, cost) in find_table("predictive").map_or(&[][..], |table| table.costs) {
-        let per_byte = time(cost.per_byte_milli as f64 / 1e3);
-        table.add_row([(*service).to_owned(), time(cost.fixed as f64), per_byte, time(cost.cold as f64)]);
+    for (service, line) in Costs::table("predictive").iter().flat_map(|table| &table.lines) {
+        table.add_row([service.clone(), time(line.fixed_ns), time(line.per_byte_ns), time(line.cold_ns)]);
     }
     table
 }

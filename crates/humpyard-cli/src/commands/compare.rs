@@ -7,6 +7,7 @@ use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::{CompareArguments, LiveOptions};
 use crate::commands::configuration::{configuration, live_configuration};
+use crate::commands::costs::measure_for;
 use crate::commands::page::Page;
 use crate::commands::run::{verdict, warn, warn_after};
 use crate::commands::table;
@@ -36,7 +37,8 @@ pub(crate) fn compare_configuration(arguments: &CompareArguments) -> Result<(Run
 /// `humpyard compare`.
 pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
-    let (config, policies) = compare_configuration(arguments)?;
+    let (mut config, policies) = compare_configuration(arguments)?;
+    measure_for(&mut config, common.quiet)?;
     let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("", common.quiet);

@@ -20,6 +20,7 @@ use humpyard::unit::{Weight, WorkUnit};
 use crate::arguments::{
     ClockOption, LiveOptions, OverloadOption, TiesOption, TimelineOptions, TrafficOptions, Unit, WhenFullOption,
 };
+use crate::commands::costs::{costs, works};
 use crate::failure::Failure;
 
 /// The configuration of a run on this host.
@@ -58,8 +59,8 @@ pub(crate) fn configuration(
     }
     config.rules = options.rule.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     config.local = options.local.as_deref().map(parse_local).transpose()?.unwrap_or_default();
-    if let Some(costs) = &options.costs {
-        config.costs = costs.parse()?;
+    if let Some(text) = &options.costs {
+        config.costs = costs(text, works(&config.services))?;
     }
     config.tolerances = by_service("--tolerance", &options.tolerance, |text| time_of_service("--tolerance", text))?;
     config.switch_costs =

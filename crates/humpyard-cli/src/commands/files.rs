@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf, absolute};
 
-use humpyard::lab::{ServiceChoice, calibrated_path, topology_names};
+use humpyard::lab::{AUTO, Costs, ServiceChoice, calibrated_path, topology_names};
 use humpyard::name::Named;
-use humpyard::sim::find_table;
 use humpyard::traffic::capture::destination;
 use humpyard::traffic::source::is_interface;
 
@@ -63,7 +62,7 @@ impl Files {
             }
             Command::Recommend(recommend) => {
                 files.traffic(&recommend.traffic);
-                files.costs(recommend.traffic.costs.as_deref().unwrap_or(CALIBRATED));
+                files.costs(recommend.traffic.costs.as_deref().unwrap_or(AUTO));
                 files.writes("--report", recommend.report.as_ref());
             }
             Command::Validate(validate) => {
@@ -149,9 +148,9 @@ impl Files {
     }
 
     fn costs(&mut self, text: &str) {
-        if text == CALIBRATED {
+        if [CALIBRATED, AUTO].contains(&text) {
             self.read.extend(calibrated().map(|path| ("--costs", path)));
-        } else if find_table(text.strip_prefix("table:").unwrap_or(text)).is_err() {
+        } else if Costs::table(text.strip_prefix("table:").unwrap_or(text)).is_err() {
             self.read.push(("--costs", text.to_owned()));
         }
     }

@@ -3,12 +3,11 @@
 use std::process::ExitCode;
 
 use humpyard::cost::MovePenalties;
-use humpyard::lab::RuleChoice;
 use humpyard::lab::experiments::{self, About};
+use humpyard::lab::{CostLine, Costs, RuleChoice};
 use humpyard::name::unknown;
 use humpyard::policies::registry;
 use humpyard::policy::{Apart, Entry, Parameter};
-use humpyard::sim::TABLES;
 use humpyard::{services, traffic};
 use serde_json::{Value, json};
 
@@ -45,7 +44,8 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
 
 /// What else `--costs` takes.
 const COST_FILES: &str = "Use a table as --costs table:NAME, or measure this machine: `humpyard calibrate --output FILE` writes a \
-                          file for --costs FILE.\n";
+                          file for --costs FILE, --costs auto measures the services of a run. `humpyard explain NAME` prints \
+                          the lines of a table.\n";
 
 /// `humpyard explain`.
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {
@@ -80,6 +80,7 @@ fn rule() -> Entry {
             _ => format!("{}; lists are joined by `+`", key.accepts),
         },
         unit: String::new(),
+        changes_cost: String::new(),
     };
     Entry {
         name: "rule",
@@ -113,17 +114,26 @@ fn protocols() -> Vec<Value> {
 }
 
 fn costs() -> Vec<Value> {
-    let cost = |(name, cost): &(&str, humpyard::cost::LinearCost)| json!({"service": name, "fixed_ns": cost.fixed, "per_byte_ns": cost.per_byte_milli as f64 / 1e3, "cold_ns": cost.cold});
-    let table = |table: &humpyard::sim::CostTable| {
-        let costs: Vec<Value> = table.costs.iter().map(cost).collect();
-        let mut entry = json!({"name": table.name, "family": "costs", "summary": table.source, "services": costs});
+    let table = |table: &Costs| {
+        let line = |(spec, line): (&String, &CostLine)| {
+            json!({
+                "service": spec,
+                "fixed_ns": line.fixed_ns,
+                "per_byte_ns": line.per_byte_ns,
+                "cold_ns": line.cold_ns,
+                "expansion": line.expansion(),
+                "source": if line.source.is_empty() { &table.source } else { &line.source },
+            })
+        };
+        let lines: Vec<Value> = table.lines.iter().map(line).collect();
+        let mut entry = json!({"name": table.title(), "family": "costs", "summary": table.source, "services": lines});
         if table.moves != MovePenalties::NONE {
             let part = |apart: Apart| (apart.name().to_owned(), json!(f64::from(table.moves.permille(apart)) / 1e3));
             entry["moves"] = Value::Object(Apart::ALL.map(part).into_iter().collect());
         }
         entry
     };
-    TABLES.iter().map(table).collect()
+    Costs::tables().iter().map(table).collect()
 }
 
 fn text(entry: &Value) -> Result<String, Failure> {
@@ -148,22 +158,8 @@ fn text(entry: &Value) -> Result<String, Failure> {
     if entry["family"] == "experiment" {
         return Ok(format!("{text}\nUse it as: {}\n", usage(entry)));
     }
-    if let Some(services) = entry["services"].as_array() {
-        let mut table = table(&["service", "fixed, ns", "per byte, ns", "cold, ns"]);
-        for service in services {
-            let figure = |key: &str| service[key].to_string();
-            let name = service["service"].as_str().unwrap_or_default().to_owned();
-            table.add_row([name, figure("fixed_ns"), figure("per_byte_ns"), figure("cold_ns")]);
-        }
-        let moves: Vec<String> =
-            entry["moves"].as_object().into_iter().flatten().map(|(name, part)| format!("{part} ({name})")).collect();
-        let moves = match moves.join(", ") {
-            none if none.is_empty() => none,
-            parts => {
-                format!("\nA packet whose flow moves to another core takes longer, by this part of its work: {parts}\n")
-            }
-        };
-        return Ok(format!("{text}\n{table}\n{moves}\nUse it as: {}\n", usage(entry)));
+    if let Some(lines) = entry["services"].as_array() {
+        return Ok(format!("{text}\n{}\nUse it as: {}\n", cost_table(entry, lines), usage(entry)));
     }
     let parameters: Vec<Parameter> = serde_json::from_value(entry["parameters"].clone())?;
     if parameters.is_empty() {
@@ -172,15 +168,58 @@ fn text(entry: &Value) -> Result<String, Failure> {
     for parameter in parameters {
         let unit = parameter.in_unit();
         text.push_str(&format!(
-            "\n  {}{}\n      {}\n      takes {}{unit}\n",
+            "\n  {}{}\n      {}\n      takes {}{unit}\n{}",
             parameter.name,
             if parameter.default.is_empty() { String::new() } else { format!("={}", parameter.default) },
             parameter.summary,
-            parameter.accepts
+            parameter.accepts,
+            changes_cost(&parameter)
         ));
     }
     text.push_str(&format!("\nUse it as: {}\n", usage(entry)));
     Ok(text)
+}
+
+/// The lines of a cost table, with notes on those from elsewhere than the table says.
+fn cost_table(entry: &Value, lines: &[Value]) -> String {
+    let mut table = table(&["service", "fixed, ns", "per byte, ns", "cold, ns", "out / in"]);
+    let mut notes: Vec<&Value> = Vec::new();
+    for line in lines {
+        let mut name = line["service"].as_str().unwrap_or_default().to_owned();
+        let source = &line["source"];
+        if *source != entry["summary"] {
+            let known = notes.iter().position(|note| *note == source);
+            let at = known.unwrap_or_else(|| {
+                notes.push(source);
+                notes.len() - 1
+            });
+            name.push_str(&format!(" [{}]", at + 1));
+        }
+        let figures = ["fixed_ns", "per_byte_ns", "cold_ns", "expansion"].map(|key| line[key].to_string());
+        table.add_row([name].into_iter().chain(figures));
+    }
+    let mut text = format!("{table}\n");
+    for (at, note) in notes.into_iter().enumerate() {
+        text.push_str(&format!("[{}] {}\n", at + 1, note.as_str().unwrap_or_default()));
+    }
+    let moves: Vec<String> =
+        entry["moves"].as_object().into_iter().flatten().map(|(name, part)| format!("{part} ({name})")).collect();
+    if !moves.is_empty() {
+        let parts = moves.join(", ");
+        text.push_str(&format!(
+            "\nA packet whose flow moves to another core takes longer, by this part of its work: {parts}\n"
+        ));
+    }
+    text
+}
+
+/// That another value has a line of its own in costs.
+fn changes_cost(parameter: &Parameter) -> String {
+    match parameter.changes_cost.as_str() {
+        "" => String::new(),
+        Parameter::ALWAYS => "      changes the cost: another value has a line of its own in --costs\n".to_owned(),
+        with => format!("      changes the cost with {with}: another value has a line of its own in --costs\n"),
+    }
 }
 
 fn usage(entry: &Value) -> String {

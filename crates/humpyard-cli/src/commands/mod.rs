@@ -4,6 +4,7 @@ pub(crate) mod admit;
 pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod compare;
+mod costs;
 pub(crate) mod demo;
 pub(crate) mod files;
 pub(crate) mod list;

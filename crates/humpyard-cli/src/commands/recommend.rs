@@ -9,11 +9,12 @@ use std::thread;
 use humpyard::lab::recommend::{
     Advice, Finalist, Measure, RecommendOptions, Recommendation, Variation, margin_text, recommend as search, shown,
 };
-use humpyard::lab::{Costs, Host, Rate, RunConfig, calibrated_path};
+use humpyard::lab::{AUTO, Host, Rate, cost_sources};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::RecommendArguments;
 use crate::commands::configuration::configuration;
+use crate::commands::costs::{costs, measure_for, works};
 use crate::commands::page::Page;
 use crate::commands::table::table;
 use crate::failure::Failure;
@@ -25,7 +26,8 @@ use crate::stop;
 /// `humpyard recommend`.
 pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
-    let options = options(arguments)?;
+    let mut options = options(arguments)?;
+    measure_for(&mut options.config, common.quiet)?;
     let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("recommend", common.quiet);
@@ -58,7 +60,7 @@ fn options(arguments: &RecommendArguments) -> Result<RecommendOptions, Failure> 
         return Err(Failure::new("--swap makes another policy take over, and one is looked for: leave it out"));
     }
     if arguments.traffic.costs.is_none() {
-        config.costs = usual_costs(&config)?;
+        config.costs = costs(AUTO, works(&config.services))?;
     }
     // All packets that are looked at are read once; a command that runs them again names how many.
     let packets = config.packets.take().unwrap_or(PACKETS);
@@ -71,16 +73,6 @@ fn options(arguments: &RecommendArguments) -> Result<RecommendOptions, Failure> 
         budget: arguments.budget,
         threads: threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
     })
-}
-
-/// The calibrated costs, where there are any of all services of the run.
-fn usual_costs(config: &RunConfig) -> Result<Costs, Failure> {
-    if !calibrated_path().is_ok_and(|path| path.exists()) {
-        return Ok(Costs::default());
-    }
-    let calibrated: Costs = "calibrated".parse()?;
-    let knows_all = config.services.iter().all(|service| calibrated.cost(&service.work.name).is_ok());
-    Ok(if knows_all { calibrated } else { Costs::default() })
 }
 
 /// What was typed behind `recommend`.
@@ -117,8 +109,8 @@ fn live_command(typed: &[String], options: &RecommendOptions, policy: &str) -> S
     if let Some(tolerance) = options.goal.tolerance().filter(|_| !is_typed("--tolerance")) {
         add("--tolerance", duration(tolerance));
     }
-    if !is_typed("--costs") && matches!(options.config.costs, Costs::File(_)) {
-        add("--costs", "calibrated".to_owned());
+    if !is_typed("--costs") && options.config.costs.is_auto() {
+        add("--costs", AUTO.to_owned());
     }
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()
 }
@@ -141,7 +133,12 @@ fn text(said: &Recommendation) -> String {
         format!("{}.", capital(&said.reason)),
         format!(
             "{} of {}: {whole} {} packets, {} cores, costs {}, seed {}.\n",
-            said.goal, said.input, said.packets, said.cores, said.costs, said.seed
+            said.goal,
+            said.input,
+            said.packets,
+            said.cores,
+            cost_sources(&said.costs),
+            said.seed
         ),
         format!("{}\nOf each figure the worst of {} seeds.\n", finalists(&said.finalists), said.search.seeds),
     ];
@@ -198,6 +195,8 @@ fn kept(holds: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use humpyard::lab::RunConfig;
+
     use super::*;
 
     #[test]

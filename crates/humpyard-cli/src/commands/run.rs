@@ -8,6 +8,7 @@ use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 
 use crate::arguments::{RunArguments, SimArguments};
 use crate::commands::configuration::{configuration, duration, live_configuration, timeline};
+use crate::commands::costs::measure_for;
 use crate::commands::reload::ReadAgain;
 use crate::commands::table;
 use crate::failure::Failure;
@@ -47,7 +48,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     if arguments.output == "-" && common.json {
         return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
     }
-    let config = run_configuration(arguments)?;
+    let mut config = run_configuration(arguments)?;
+    measure_for(&mut config, common.quiet)?;
     let metrics = arguments.metrics.map(endpoint).transpose()?;
     let result = match arguments.traffic.config {
         Some(_) => reloading(&config, common.quiet, metrics)?,
@@ -63,7 +65,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
 /// `humpyard sim`.
 pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
-    let config = sim_configuration(arguments)?;
+    let mut config = sim_configuration(arguments)?;
+    measure_for(&mut config, common.quiet)?;
     let result = watched(&config, common.quiet, None)?;
     if !common.json {
         warn(&config);

@@ -3,7 +3,7 @@
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use humpyard::lab::statistics::{Figure, PolicyStatistics};
-use humpyard::lab::{Comparison, ExitCounts, HardwareThread, LinkResult, RunResult, SplitCounts};
+use humpyard::lab::{Comparison, ExitCounts, HardwareThread, LinkResult, RunResult, ServiceCost, SplitCounts};
 use humpyard::measure::{CacheSummary, WarmUp};
 
 use crate::figures::{bit_rate, counted, figure, packet_rate, percent, range, time};
@@ -41,12 +41,14 @@ of each figure the median of the repetitions; below it their range, where they d
 pub(crate) fn comparison(comparison: &Comparison) -> String {
     let moved = if has_topology(&comparison.runs) { MOVED } else { "" };
     let offered = line("offered", format!("  {}", offered(&comparison.runs)));
+    let costs = comparison.runs.first().into_iter().flat_map(|run| &run.costs);
+    let costs: String = costs.map(|cost| format!("costs of {}\n", cost_text(cost))).collect();
     if comparison.repetitions > 1 {
         let table = repeated(&comparison.statistics, has_topology(&comparison.runs));
         let legend = LEGEND.replace("cores busy ", "least, most");
-        format!("{table}\n{offered}\n{} repetitions: {REPEATED}\n{legend}{moved}\n", comparison.repetitions)
+        format!("{table}\n{offered}\n{costs}{} repetitions: {REPEATED}\n{legend}{moved}\n", comparison.repetitions)
     } else {
-        format!("{}\n{offered}\n{LEGEND}{moved}\n", side_by_side(&comparison.runs))
+        format!("{}\n{offered}\n{costs}{LEGEND}{moved}\n", side_by_side(&comparison.runs))
     }
 }
 
@@ -173,6 +175,7 @@ pub(crate) fn summary(run: &RunResult) -> String {
         line("input", format!("{}{}", run.input, how_it_ended(run))),
     ];
     lines.push(line("offered", offered(core::slice::from_ref(run))));
+    lines.extend(cost_lines(&run.costs, if live && !by_virtual_clock { "estimates" } else { "costs" }));
     lines.extend(packet_lines(run, live));
     lines.extend(port_lines(run));
     lines.extend(measurement_lines(run));
@@ -192,6 +195,20 @@ const LINES_MAX: usize = 16;
 
 fn line(label: &str, value: String) -> String {
     format!("{label:11} {value}")
+}
+
+/// What each service costs, and who says so.
+fn cost_lines(costs: &[ServiceCost], label: &str) -> Vec<String> {
+    let texts = costs.iter().take(LINES_MAX).enumerate();
+    texts.map(|(index, cost)| line(if index == 0 { label } else { "" }, cost_text(cost))).collect()
+}
+
+/// `encrypt: 150 ns + 0.090 ns/B, cold 100 ns (table:measured)`.
+pub(crate) fn cost_text(cost: &ServiceCost) -> String {
+    let ServiceCost { service, spec, per_byte_ns, source, .. } = cost;
+    let (fixed, cold) = (time(cost.fixed_ns as f64), time(cost.cold_ns as f64));
+    let spec = if service == spec { String::new() } else { format!(" {spec}") };
+    format!("{service}:{spec} {fixed} + {per_byte_ns:.3} ns/B, cold {cold} ({source})")
 }
 
 fn how_it_ended(run: &RunResult) -> &'static str {

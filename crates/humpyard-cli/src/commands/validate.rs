@@ -4,11 +4,12 @@ use std::process::ExitCode;
 use std::thread;
 
 use humpyard::lab::validate::{PolicyValidation, ValidateOptions, Validation, signed, validate as hold};
-use humpyard::lab::{Clock, Control};
+use humpyard::lab::{AUTO, Clock, Control, cost_sources};
 use humpyard::policies::spec::PolicySpec;
 
-use crate::arguments::{LiveOptions, ValidateArguments};
+use crate::arguments::{LiveOptions, TrafficOptions, ValidateArguments};
 use crate::commands::configuration::live_configuration;
+use crate::commands::costs::{costs, measure_for, works};
 use crate::commands::page::Page;
 use crate::commands::table::table;
 use crate::failure::Failure;
@@ -20,10 +21,14 @@ use crate::stop;
 /// The policies that are validated unless others are named: one of each family of layouts that every traffic takes.
 const USUAL: [&str; 4] = ["hrw", "rr", "fcfs", "drr"];
 
+/// Instead of costs: the lines through what the live run took.
+const FITTED: &str = "fitted";
+
 /// `humpyard validate`.
 pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
-    let options = options(arguments)?;
+    let mut options = options(arguments)?;
+    measure_for(&mut options.config, common.quiet)?;
     let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("validate", common.quiet);
@@ -50,12 +55,18 @@ fn options(arguments: &ValidateArguments) -> Result<ValidateOptions, Failure> {
     let workers = arguments.workers.unwrap_or_else(usual_workers);
     let live =
         LiveOptions { clock: None, in_flight: arguments.in_flight, hand_over: None, overload: None, longest: None };
-    let config = live_configuration(policies[0].clone(), workers, &arguments.traffic, &live)?;
+    let fitted = arguments.traffic.costs.as_deref() == Some(FITTED);
+    let traffic =
+        TrafficOptions { costs: arguments.traffic.costs.clone().filter(|_| !fitted), ..arguments.traffic.clone() };
+    let mut config = live_configuration(policies[0].clone(), workers, &traffic, &live)?;
+    if traffic.costs.is_none() && !fitted {
+        config.costs = costs(AUTO, works(&config.services))?;
+    }
     debug_assert_eq!(config.clock, Clock::Real);
     if !config.swaps.is_empty() {
         return Err(Failure::new("--swap makes another policy take over on the way: validate each by itself"));
     }
-    Ok(ValidateOptions { config, policies, by_costs: arguments.traffic.costs.is_some() })
+    Ok(ValidateOptions { config, policies, by_costs: !fitted })
 }
 
 /// As many as there are processors beside the dispatcher's.
@@ -99,14 +110,15 @@ fn policy(one: &PolicyValidation) -> String {
         format!(
             "{}: {} and {:.3} ns a byte, {} more on a cold core",
             line.service,
-            time(line.fixed_ns),
+            time(line.fixed_ns as f64),
             line.per_byte_ns,
-            time(line.cold_ns)
+            time(line.cold_ns as f64)
         )
     });
     let lines = lines.collect::<Vec<_>>().join("; ");
     let taken = percent(one.taken_part);
-    let mut said = vec![rows.to_string(), format!("Lines: {lines}; interrupted for {taken} of the time.")];
+    let source = cost_sources(&one.line);
+    let mut said = vec![rows.to_string(), format!("Lines: {lines} ({source}); interrupted for {taken} of the time.")];
     if !one.lacking.is_empty() {
         said.push(format!("The model lacks: {}.", one.lacking.join("; ")));
     }

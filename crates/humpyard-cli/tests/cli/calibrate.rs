@@ -33,6 +33,7 @@ fn everything_that_is_measured_has_a_key() {
             BTreeSet::from([
                 "service",
                 "specification",
+                "cost_spec",
                 "fixed_ns",
                 "fixed_low_ns",
                 "fixed_high_ns",
@@ -96,13 +97,16 @@ fn a_file_of_costs_is_read_by_every_command() {
     let directory = directory();
     let at = directory.path();
     make_capture(at, "in.pcap", 300);
-    let said =
-        good(at, &format!("{SHORT} --services forward,decompress --output here.toml --plot plots/new --matrix")).out;
+    let said = good(
+        at,
+        &format!("{SHORT} --services forward,fec:code=8+2,decompress --output here.toml --plot plots/new --matrix"),
+    )
+    .out;
     for word in ["forward", "decompress", "--costs here.toml", "table:predictive", "calibration.html", "switch-cost"] {
         assert!(said.contains(word), "{word} is not in\n{said}");
     }
     let cores = cores_allowed();
-    let mut expected = vec!["calibration.html", "decompress.svg", "forward.svg"];
+    let mut expected = vec!["calibration.html", "decompress.svg", "fec-code-8-2.svg", "forward.svg"];
     expected.extend(["hand-over.svg", "matrix.svg"].into_iter().filter(|_| cores > 1));
     assert_eq!(files(&at.join("plots/new")), expected);
     for file in expected {
@@ -112,7 +116,7 @@ fn a_file_of_costs_is_read_by_every_command() {
     }
     let file = fs::read_to_string(at.join("here.toml")).expect("a file");
     let services: Vec<&str> = file.lines().filter(|line| line.starts_with("[services.")).collect();
-    assert_eq!(services, ["[services.decompress]", "[services.forward]"], "{file}");
+    assert_eq!(services, ["[services.decompress]", "[services.\"fec:code=8+2\"]", "[services.forward]"], "{file}");
     for command in ["sim --cores 2", "run --clock virtual", "compare"] {
         let words = format!("{command} --input in.pcap --policy drr --load 0.5 --costs here.toml --quiet");
         let result = document(at, &words);
@@ -224,7 +228,7 @@ fn what_cannot_be_is_refused_before_the_work() {
     for (words, expected) in [
         ("calibrate --services forwrad", &["--services", "no service `forwrad`", "did you mean `forward`?"] as &[&str]),
         ("calibrate --services forward:route=x", &["did you mean `routes`?"]),
-        ("calibrate --services fec,fec:code=8+2", &["`fec` is named twice", "one by one"]),
+        ("calibrate --services encrypt,encrypt:spi=300", &["same line of costs as `encrypt`", "leave one of them out"]),
         ("calibrate --services=", &["--services"]),
         ("calibrate --output none/here.toml", &["cannot write `none/here.toml`", "name another"]),
         ("calibrate --output -", &["--output takes the name of a file"]),
@@ -250,7 +254,7 @@ fn what_cannot_be_is_refused_before_the_work() {
         ),
         (
             "sim --input in.pcap --policy drr --costs dpi.toml",
-            &["cost file `dpi.toml`: no service `forward`", "[services.forward]"],
+            &["costs `dpi.toml`: no service `forward`", "there are: dpi", "--costs auto"],
         ),
         ("sim --input in.pcap --policy drr --costs no.toml", &["no.toml:1:", "this is no TOML"]),
         ("sim --config run.toml", &["run.toml:4:9: `costs`: key.toml:4:1"]),

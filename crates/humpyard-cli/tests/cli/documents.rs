@@ -31,6 +31,7 @@ const RESULT: &[(&str, &[&str])] = &[
             "switches",
             "measured",
             "options",
+            "costs",
             "environment",
             "host",
             "unit",
@@ -46,6 +47,7 @@ const RESULT: &[(&str, &[&str])] = &[
             "exit",
         ],
     ),
+    ("/costs/0", &["service", "spec", "fixed_ns", "per_byte_ns", "cold_ns", "expansion", "source"]),
     ("/ports", &["received", "sent"]),
     ("/offered", &["packets_per_second", "bits_per_second", "load"]),
     (

@@ -4,6 +4,7 @@
 mod admit;
 mod calibrate;
 mod configuration;
+mod costs;
 mod damage;
 mod dispatchers;
 mod documents;

@@ -107,7 +107,7 @@ fn the_command_runs_and_the_page_is_written() {
 #[test]
 fn slips_are_told_in_a_line() {
     let directory = directory();
-    let asked = "recommend --input gen:poisson:packets=100 --workers 2 --load 0.5";
+    let asked = "recommend --input gen:poisson:packets=100 --workers 2 --load 0.5 --costs table:measured";
     for (words, expected) in [
         (String::from("recommend --input gen:poisson:packets=100"), "--goal"),
         (format!("{asked} --goal lat<1%"), "did you mean `late`"),

@@ -120,8 +120,8 @@ fn comparisons_that_are_interrupted_have_whole_runs_alone() {
 fn a_search_whose_input_is_being_read_is_given_up() {
     let directory = directory();
     for words in [
-        "recommend --goal p99<1ms --packets 100000000 --input gen:poisson:packets=1000000000",
-        "validate --input gen:poisson:packets=1000000000",
+        "recommend --goal p99<1ms --packets 100000000 --input gen:poisson:packets=1000000000 --costs table:measured",
+        "validate --input gen:poisson:packets=1000000000 --costs fitted",
     ] {
         let child = start(directory.path(), words);
         signal(&child, "TERM");

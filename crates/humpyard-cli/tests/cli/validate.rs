@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::support::{directory, run};
 
-const SHORT: &str = "validate --input gen:imix:packets=4k --rate 100k --policy hrw --policy fcfs --quiet";
+const SHORT: &str =
+    "validate --input gen:imix:packets=4k --rate 100k --policy hrw --policy fcfs --costs fitted --quiet";
 
 /// The document of a validation, which may miss its aims here.
 fn validated(words: &str) -> Value {
@@ -70,7 +71,7 @@ fn handing_over_takes_time_in_the_simulator() {
 fn slips_are_told_in_a_line() {
     let directory = directory();
     for (words, expected) in [
-        ("validate --input - --policy hrw", "use a file"),
+        ("validate --input - --policy hrw --costs fitted", "use a file"),
         ("validate --input gen:poisson:packets=10 --policy hwr", "did you mean `hrw`"),
         ("validate --input gen:poisson:packets=10 --swap 1ms=hrw", "--swap"),
         ("validate --input nowhere.pcap", "nowhere.pcap"),

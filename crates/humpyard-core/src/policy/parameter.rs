@@ -23,9 +23,16 @@ pub struct Parameter {
     pub accepts: String,
     /// The unit of its value, empty if it has none.
     pub unit: String,
+    /// When another value changes the cost of a service by a tenth or more: [`Parameter::ALWAYS`], or only together with this value of
+    /// another parameter, `codec=deflate` for example; empty: never.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub changes_cost: String,
 }
 
 impl Parameter {
+    /// A parameter that changes the cost of its service whatever the others are.
+    pub const ALWAYS: &'static str = "always";
+
     /// In which unit its values are, to be put behind them: ` (in ns, or with a unit: 10ms)`; empty if they have none.
     pub fn in_unit(&self) -> String {
         match self.unit.as_str() {
@@ -122,6 +129,9 @@ impl core::error::Error for ParameterError {}
 pub trait Params: Default {
     /// Every parameter, in reading order.
     fn parameters() -> Vec<Parameter>;
+
+    /// The value of every parameter as text, in reading order.
+    fn values(&self) -> Vec<String>;
 
     /// Sets one parameter from text; `owner` is named in errors.
     ///
@@ -237,6 +247,9 @@ macro_rules! choice {
 
 /// Declares a set of parameters: each with its documentation, type, default, and where it has them its range and unit.
 ///
+/// A parameter of a service whose value changes what a packet costs by a tenth or more says so last: `cost "always"`, or
+/// `cost "codec=deflate"` where it does so only together with this value of another parameter.
+///
 /// ```
 /// humpyard_core::params! {
 ///     /// Parameters of an example.
@@ -260,7 +273,7 @@ macro_rules! choice {
 macro_rules! params {
     ($(#[$doc:meta])* $vis:vis struct $name:ident {
         $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty = $default:expr
-            $(, in $low:literal..=$high:literal)? $(, unit $unit:literal)?;)*
+            $(, in $low:literal..=$high:literal)? $(, unit $unit:literal)? $(, cost $cost:literal)?;)*
     }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
@@ -292,7 +305,19 @@ macro_rules! params {
                         $(unit = $unit;)?
                         unit.into()
                     },
+                    changes_cost: {
+                        #[allow(unused_mut, unused_assignments, reason = "not every parameter changes a cost")]
+                        let mut changes_cost = "";
+                        $(changes_cost = $cost;)?
+                        changes_cost.into()
+                    },
                 }),*]
+            }
+
+            fn values(&self) -> $crate::policy_alloc::vec::Vec<$crate::policy_alloc::string::String> {
+                #[allow(unused_imports, reason = "a policy without parameters shows no value")]
+                use $crate::policy::ParameterValue;
+                $crate::policy_alloc::vec![$(ParameterValue::show(&self.$field)),*]
             }
 
             #[allow(unused_variables, reason = "a policy without parameters takes no value")]

@@ -19,7 +19,7 @@ use humpyard_core::name::unknown;
 use serde::Serialize;
 
 use crate::LabError;
-use crate::costs::Costs;
+use crate::costs::{Costs, name_of};
 use crate::link::QUEUE;
 use bound::{Busy, bound};
 use route::{Route, Ways, best};
@@ -79,8 +79,9 @@ impl AdmitOptions {
 
     fn error(&self, service: &str) -> f64 {
         let given = |name: &str| self.errors.iter().rev().find(|(known, _)| known == name).map(|&(_, error)| error);
-        let usual = if service == "compress" { COMPRESS_ERROR } else { ERROR };
-        given(service).or_else(|| given("")).unwrap_or(usual)
+        let name = name_of(service);
+        let usual = if name == "compress" { COMPRESS_ERROR } else { ERROR };
+        given(service).or_else(|| given(name)).or_else(|| given("")).unwrap_or(usual)
     }
 
     /// What handing a packet over takes an engine, in ns.
@@ -101,7 +102,7 @@ impl AdmitOptions {
         }
         let mut most: f64 = 1.0;
         for flow in &self.reservations {
-            let cost = self.costs.cost(&flow.service).map_err(LabError::Option)?;
+            let cost = self.costs.cost(&flow.service)?;
             let (fixed, error) = (work(cost, 0.0), self.error(&flow.service));
             let taken = fixed * (1.0 + error) + self.coldest(cost) + self.hand_over_ns();
             most = most.max(1.0 + error).max(taken / (fixed + self.hand_over_ns()));
@@ -286,8 +287,8 @@ struct Need {
 impl Need {
     fn of(flow: &Reservation, options: &AdmitOptions, charge_most: Option<f64>) -> Result<Self, LabError> {
         let said = |said: String| LabError::option(format!("flow `{}`: {said}", flow.name));
-        let cost = options.costs.cost(&flow.service).map_err(said)?;
-        let expansion = options.costs.expansion(&flow.service);
+        let line = options.costs.line(&flow.service).map_err(|error| said(error.to_string()))?;
+        let (cost, expansion) = (line.cost(), line.expansion());
         let hand_over = options.hand_over_ns();
         let warm = |bytes: f64| work(cost, bytes) + hand_over;
         let mean_ns = warm(flow.length_bytes) + options.cold * cost.cold as f64;

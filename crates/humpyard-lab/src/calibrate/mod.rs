@@ -16,10 +16,8 @@ mod subject;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::time::Instant;
 
-use humpyard_core::cost::MovePenalties;
 use humpyard_core::frame::Frame;
 use humpyard_core::name::Named;
 use humpyard_core::random::Seed;
@@ -30,7 +28,7 @@ use serde::Serialize;
 pub use fit::LineFit;
 pub use matrix::{HANDED_OVER, Matrix};
 
-use crate::costs::{CalibratedService, CostFile, MachineCosts};
+use crate::costs::{CostLine, Costs, MachineCosts, cost_key};
 use crate::parts::TYPICAL_BYTES;
 use crate::topology::{CoreTree, PACKET_NS};
 use crate::{Environment, LabError};
@@ -109,6 +107,8 @@ pub struct ServiceCalibration {
     pub service: String,
     /// Its name with its parameters.
     pub specification: String,
+    /// Its name with those of them that change its cost, as costs know it.
+    pub cost_spec: String,
     /// The line of its work over the length.
     #[serde(flatten)]
     pub fit: LineFit,
@@ -215,11 +215,13 @@ pub fn parse_services(text: &str) -> Result<Vec<Named>, LabError> {
     for spec in specs {
         let service: Named = spec.parse()?;
         prepare(&service)?;
-        if services.iter().any(|other| other.name == service.name) {
-            return Err(LabError::option(format!(
-                "`{}` is named twice, and a cost file has one line for each service: measure them one by one",
-                service.name
-            )));
+        let spec = cost_key(&service)?;
+        for other in &services {
+            if cost_key(other)? == spec {
+                return Err(LabError::option(format!(
+                    "`{service}` has the same line of costs as `{other}`, that of `{spec}`: leave one of them out"
+                )));
+            }
         }
         services.push(service);
     }
@@ -345,6 +347,7 @@ impl Bench {
         Ok(ServiceCalibration {
             service: named.name.clone(),
             specification: named.to_string(),
+            cost_spec: cost_key(named)?,
             fit: LineFit::of(&points.iter().map(|point| (point.length_bytes, point.median_ns)).collect::<Vec<_>>()),
             points,
             expansion: tally.expansion(),
@@ -470,31 +473,37 @@ impl Cold<'_> {
     }
 }
 
+/// With so many decimals.
+fn rounded(value: f64, decimals: i32) -> f64 {
+    let ones = 10f64.powi(decimals);
+    (value * ones).round() / ones
+}
+
 impl Calibration {
     /// What `--costs` reads.
-    pub fn cost_file(&self) -> CostFile {
+    pub fn costs(&self) -> Costs {
         let machine = self.environment.cpu.as_deref().unwrap_or("an unknown processor");
         let specs: Vec<&str> = self.services.iter().map(|service| service.specification.as_str()).collect();
-        let cost = |service: &ServiceCalibration| {
-            let cost = CalibratedService {
-                fixed_ns: service.fit.fixed_ns,
-                per_byte_ns: service.fit.per_byte_ns,
-                cold_ns: service.cold_ns,
-                expansion: Some(service.expansion),
+        let line = |service: &ServiceCalibration| {
+            let line = CostLine {
+                fixed_ns: rounded(service.fit.fixed_ns, 1),
+                per_byte_ns: rounded(service.fit.per_byte_ns, 4),
+                cold_ns: rounded(service.cold_ns, 1),
+                expansion: Some(rounded(service.expansion, 4)),
+                ..CostLine::default()
             };
-            (service.service.clone(), cost)
+            (service.cost_spec.clone(), line)
         };
-        CostFile {
-            path: String::new(),
-            source: format!(
-                "humpyard {} calibrate on one core of {machine}: {}",
-                self.environment.version,
-                specs.join(", ")
-            ),
-            switch_upper_ns: self.switch_upper_ns,
-            moves: MovePenalties::NONE,
-            services: self.services.iter().map(cost).collect::<BTreeMap<_, _>>(),
-            machine: self.machine.clone(),
+        let (version, specs) = (&self.environment.version, specs.join(", "));
+        let source = format!("humpyard {version} calibrate on one core of {machine}: {specs}");
+        let machine = self
+            .machine
+            .clone()
+            .map(|machine| MachineCosts { hand_over_ns: rounded(machine.hand_over_ns, 1), ..machine });
+        Costs {
+            switch_upper_ns: self.switch_upper_ns.map(|switch| rounded(switch, 1)),
+            machine,
+            ..Costs::of_lines("", &source, self.services.iter().map(line))
         }
     }
 
@@ -541,14 +550,19 @@ mod tests {
         assert!(parsed("all").starts_with("forward encrypt decrypt"));
         assert_eq!(parsed("none"), "");
         assert!(parsed("forwrad").contains("did you mean `forward`?"));
-        assert!(parsed("fec,forward,fec:code=8+2").starts_with("`fec` is named twice"));
+        assert_eq!(parsed("fec,forward,fec:code=8+2"), "fec forward fec:code=8+2");
+        assert_eq!(
+            parsed("fec,encrypt:cipher=cast-128,encrypt:spi=300,cipher=cast-128"),
+            "`encrypt:spi=300,cipher=cast-128` has the same line of costs as `encrypt:cipher=cast-128`, that of \
+             `encrypt:cipher=cast-128`: leave one of them out"
+        );
         assert!(parsed("").contains("service"));
     }
 
     #[test]
     fn everything_is_measured() {
         let options = CalibrateOptions {
-            services: parse_services("forward,decrypt").unwrap(),
+            services: parse_services("forward,decrypt:cipher=cast-128").unwrap(),
             longest: Duration::ZERO,
             matrix: false,
             machine: false,
@@ -570,12 +584,9 @@ mod tests {
         let [forward, decrypt] = &measured.services[..] else { panic!("{measured:?}") };
         assert_eq!(forward.expansion, 1.0);
         assert!(decrypt.expansion < 1.0 && decrypt.points[0].length_bytes > 64.0, "{decrypt:?}");
-        let file = measured.cost_file();
-        let again = CostFile::parse("", &file.text()).unwrap();
-        assert_eq!(again.source, file.source);
-        for (name, service) in &file.services {
-            assert!(again.services[name].cost().fixed.abs_diff(service.cost().fixed) <= 1, "{name}");
-        }
+        let costs = measured.costs();
+        assert_eq!(costs.lines.keys().collect::<Vec<_>>(), ["decrypt:cipher=cast-128", "forward"]);
+        assert_eq!(Costs::parse("", &costs.text()).unwrap(), costs);
         stop.store(true, Ordering::Relaxed);
         assert!(calibrate(&options, &stop, &mut |_, _, _| ()).unwrap_err().to_string().starts_with("ended early"));
     }

@@ -1,10 +1,10 @@
 //! The page of a calibration: what was measured here, beside what the papers measured there.
 
-use humpyard_sim::{CostTable, find_table};
 use maud::{Markup, PreEscaped, html};
 
 use super::plots::{line_text, plots};
 use super::{Calibration, EVICTED, ServiceCalibration};
+use crate::costs::Costs;
 use crate::figures::time;
 use crate::page::page as framed;
 
@@ -69,17 +69,17 @@ fn measured(calibration: &Calibration) -> Markup {
 
 /// The cost table of the paper, as it stands.
 fn papers() -> Markup {
-    let Ok(CostTable { source, costs, .. }) = find_table("predictive") else { return html! {} };
+    let Ok(Costs { source, lines, .. }) = Costs::table("predictive") else { return html! {} };
     html! {
         table {
             thead { tr { th { "service" } th { "fixed" } th { "per byte" } th { "cold" } } }
             tbody {
-                @for (name, cost) in *costs {
+                @for (name, line) in lines {
                     tr {
                         th { (name) }
-                        td { (time(cost.fixed as f64)) }
-                        td { (time(cost.per_byte_milli as f64 / 1e3)) }
-                        td { (time(cost.cold as f64)) }
+                        td { (time(line.fixed_ns)) }
+                        td { (time(line.per_byte_ns)) }
+                        td { (time(line.cold_ns)) }
                     }
                 }
             }

@@ -6,10 +6,15 @@ use crate::plot::{Axis, HeatPlot, Line, LinePlot, Point, Svg};
 
 /// Every plot, by the name of its file.
 pub(super) fn plots(calibration: &Calibration) -> Vec<(String, Svg)> {
-    let service = |service: &ServiceCalibration| (format!("{}.svg", service.service), work(service));
+    let service = |service: &ServiceCalibration| (format!("{}.svg", file_name(&service.cost_spec)), work(service));
     let mut plots: Vec<(String, Svg)> = calibration.services.iter().map(service).collect();
     plots.extend(calibration.matrix.as_ref().map(ways).unwrap_or_default());
     plots
+}
+
+/// A specification without what file names are better without.
+fn file_name(spec: &str) -> String {
+    spec.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-")
 }
 
 /// The work of a service over the length, with its line.

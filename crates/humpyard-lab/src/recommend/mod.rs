@@ -21,7 +21,9 @@ use serde::Serialize;
 
 use crate::LabError;
 use crate::config::RunConfig;
+use crate::costs::ServiceCost;
 use crate::figures::{figure, percent};
+use crate::parts;
 use crate::run;
 use candidates::{HASHING, fitting, grid};
 use search::Ranked;
@@ -122,8 +124,8 @@ pub struct Recommendation {
     pub damage: Option<String>,
     /// Cores.
     pub cores: usize,
-    /// Where the costs are from.
-    pub costs: String,
+    /// What each service costs, and who says so.
+    pub costs: Vec<ServiceCost>,
     /// The seed.
     pub seed: u64,
     /// What came of it.
@@ -206,7 +208,7 @@ pub fn recommend(
         is_whole_input: trials.recorded.is_whole,
         damage: trials.recorded.damage.clone(),
         cores: config.cores,
-        costs: config.costs.to_string(),
+        costs: parts::service_costs(config)?,
         seed: config.seed.0,
         advice,
         policy: chosen.policy.to_string(),

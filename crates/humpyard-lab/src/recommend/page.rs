@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::{Confidence, Finalist, Measure, Recommendation, Variation, margin_text, shown};
+use crate::costs::cost_sources;
 use crate::figures::{figure, percent};
 use crate::page::page as framed;
 
@@ -33,7 +34,7 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
             h2 { "How it was found" }
             p {
                 "Goal " code { (said.goal) } ", " (said.packets) " packets of " code { (said.input) } ", " (said.cores)
-                " cores, costs " code { (said.costs) } ", seed " (said.seed) ". Made by " code { (command) } "."
+                " cores, costs " code { (cost_sources(&said.costs)) } ", seed " (said.seed) ". Made by " code { (command) } "."
             }
             div.scroll { table {
                 thead { tr { th { "part of the input" } th { "candidates" } th { "best" } } }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use humpyard_core::cost::{LinearCost, MovePenalties};
+use humpyard_core::cost::LinearCost;
 use humpyard_core::measure::Histogram;
 use humpyard_core::unit::Time;
 use humpyard_sim::{Disturbance, Interruptions};
@@ -11,7 +11,7 @@ use super::recorder::{Record, Served};
 use crate::LabError;
 use crate::calibrate::LineFit;
 use crate::config::RunConfig;
-use crate::costs::{CalibratedService, CostFile};
+use crate::costs::{CostLine, Costs, cost_key};
 
 /// The line goes through the mean times of so many groups of lengths.
 const GROUPS: usize = 8;
@@ -22,26 +22,20 @@ const INTERRUPTION: u64 = 10_000;
 const FEW: usize = 16;
 
 /// The costs of a run's services, from what was measured of them.
-pub(super) fn costs(config: &RunConfig, record: &Record) -> CostFile {
-    let mut services = BTreeMap::new();
+pub(super) fn costs(config: &RunConfig, record: &Record) -> Result<Costs, LabError> {
+    let mut lines = BTreeMap::new();
     for (at, choice) in config.services.iter().enumerate() {
         let served: Vec<&Served> = record.served.iter().filter(|served| served.service == at).collect();
         // Of several with the same work the one that was seen counts.
-        if !served.is_empty() || !services.contains_key(&choice.work.name) {
-            services.insert(choice.work.name.clone(), line(&served));
+        let spec = cost_key(&choice.work)?;
+        if !served.is_empty() || !lines.contains_key(&spec) {
+            lines.insert(spec, line(&served));
         }
     }
-    CostFile {
-        path: "measured in this run".to_owned(),
-        source: "this run".to_owned(),
-        switch_upper_ns: None,
-        moves: MovePenalties::NONE,
-        services,
-        machine: None,
-    }
+    Ok(Costs::of_lines("measured in this run", "this run", lines))
 }
 
-fn line(served: &[&Served]) -> CalibratedService {
+fn line(served: &[&Served]) -> CostLine {
     let mut warm: Vec<(u32, u64)> =
         served.iter().filter(|served| !served.cold).map(|served| (served.length, served.busy.as_ns())).collect();
     if warm.is_empty() {
@@ -62,11 +56,11 @@ fn line(served: &[&Served]) -> CalibratedService {
     let fit = LineFit::of(&points);
     let above = served.iter().filter(|served| served.cold);
     let above = sorted(above.map(|served| served.busy.as_ns().saturating_sub(fit.at(f64::from(served.length)) as u64)));
-    CalibratedService {
+    CostLine {
         fixed_ns: fit.fixed_ns,
         per_byte_ns: fit.per_byte_ns,
         cold_ns: if above.len() < FEW { 0.0 } else { quantile(&above, 0.5) as f64 },
-        expansion: None,
+        ..CostLine::default()
     }
 }
 

@@ -18,8 +18,9 @@ use serde::Serialize;
 
 use crate::LabError;
 use crate::config::{Host, Rate, RunConfig};
-use crate::costs::Costs;
+use crate::costs::ServiceCost;
 use crate::figures::{counted, percent, time};
+use crate::parts;
 use crate::recorded::Recorded;
 use crate::result::RunResult;
 use crate::run::{Control, Feed, run_live, simulated};
@@ -34,7 +35,7 @@ pub struct ValidateOptions {
     pub config: RunConfig,
     /// The policies.
     pub policies: Vec<PolicySpec>,
-    /// Whether the line is that of the configuration's costs; else the one through what was measured.
+    /// Whether the line is that of the configuration's costs; else the one through what the live run took.
     pub by_costs: bool,
 }
 
@@ -69,26 +70,13 @@ pub struct PolicyValidation {
     /// The figures.
     pub figures: Vec<Compared>,
     /// The line of each service.
-    pub line: Vec<ServiceLine>,
+    pub line: Vec<ServiceCost>,
     /// From when a packet came to an idle core until that began, live: median, in ns.
     pub hand_over_ns: u64,
     /// The part of the time of cores at work that interruptions take by line.
     pub taken_part: f64,
     /// What the model does not have, with what was measured of it.
     pub lacking: Vec<String>,
-}
-
-/// The line of a service.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ServiceLine {
-    /// The service.
-    pub service: String,
-    /// Time of a packet without length.
-    pub fixed_ns: f64,
-    /// Time of each byte.
-    pub per_byte_ns: f64,
-    /// Time added after a packet of another service.
-    pub cold_ns: f64,
 }
 
 /// What came of a validation.
@@ -129,6 +117,10 @@ pub fn validate(
             "validating reads the input several times, which pipes and interfaces do not allow: use a file",
         ));
     }
+    if *by_costs {
+        // What the simulator will miss is told before anything runs.
+        parts::costs(&RunConfig { host: Host::Sim, ..config.clone() })?;
+    }
     let recorded = Recorded::read(config, PACKETS_MAX, control)?;
     if !recorded.is_whole {
         return Err(LabError::option(format!(
@@ -136,6 +128,10 @@ pub fn validate(
         )));
     }
     let mut config = RunConfig { host: Host::Live, ..config.clone() };
+    if !by_costs && !matches!(config.rate, Rate::Load { .. }) {
+        // Estimates, by which policies go.
+        config.costs = config.costs.with_estimates(config.services.iter().map(|choice| &choice.work))?;
+    }
     let mut offered_pps = None;
     if config.rate == Rate::Line {
         starting("capacity");
@@ -175,7 +171,6 @@ fn validate_policy(
     let reached: Vec<Time> = record.reached.iter().flatten().copied().collect();
     let accepted = recorded.arriving(&record.reached);
     let hand_over = fit::hand_over(&record);
-    let lines = if by_costs { None } else { Some(fit::costs(config, &record)) };
     let sim = RunConfig {
         host: Host::Sim,
         cores: config.cores.max(1),
@@ -187,8 +182,9 @@ fn validate_policy(
         ..config.clone()
     };
     let replayed = simulate(&sim, &accepted, Work { measured: Some(record.work.clone()), ..Work::default() }, control)?;
-    let lined = RunConfig { costs: lines.clone().map_or_else(|| config.costs.clone(), Costs::File), ..sim.clone() };
-    let disturbance = match config.costs.machine() {
+    let costs = if by_costs { config.costs.clone() } else { fit::costs(config, &record)? };
+    let lined = RunConfig { costs, ..sim.clone() };
+    let disturbance = match &config.costs.machine {
         _ if !by_costs => fit::disturbance(&record, &fit::lines(&lined)?, hand_over, sim.cores),
         Some(machine) => machine.disturbance().unwrap_or_default(),
         None => Disturbance::default(),
@@ -199,7 +195,7 @@ fn validate_policy(
         policy: config.policy.to_string(),
         packets: result.packets.processed,
         figures: compared(&live, &replayed, &by_line),
-        line: services(&lined)?,
+        line: parts::service_costs(&lined)?,
         hand_over_ns: hand_over.as_ns(),
         taken_part: disturbance.at_work.part(),
         lacking: lacking(&result, &record, &live),
@@ -262,17 +258,6 @@ fn compared(live: &Observed, replayed: &Observed, by_line: &Observed) -> Vec<Com
         }
     };
     figures.into_iter().map(compare).collect()
-}
-
-fn services(config: &RunConfig) -> Result<Vec<ServiceLine>, LabError> {
-    let costs = crate::parts::costs(config)?;
-    let line = |(choice, cost): (&crate::config::ServiceChoice, humpyard_core::cost::LinearCost)| ServiceLine {
-        service: choice.name.clone(),
-        fixed_ns: cost.fixed as f64,
-        per_byte_ns: cost.per_byte_milli as f64 / 1e3,
-        cold_ns: cost.cold as f64,
-    };
-    Ok(config.services.iter().zip(costs).map(line).collect())
 }
 
 /// What the model does not have, with what was measured of it.

@@ -47,7 +47,7 @@ params! {
         /// How many bytes of each are looked at.
         bytes: u64 = 512, in 1..=65_535, unit "bytes";
         /// Connections remembered; of four by chance the one makes room that was seen least recently.
-        connections: u64 = 65_536, in 4..=16_777_216;
+        connections: u64 = 65_536, in 4..=16_777_216, cost "always";
         /// Protocols whose connections are dropped.
         deny: Protocols = Protocols(String::new());
     }

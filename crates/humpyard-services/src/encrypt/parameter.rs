@@ -9,7 +9,7 @@ params! {
     /// Parameters of encryption.
     pub struct EncryptParams {
         /// The cipher, with what goes with it to notice forgeries.
-        cipher: Cipher = Cipher::Aes128Gcm;
+        cipher: Cipher = Cipher::Aes128Gcm, cost "always";
         /// The key from which those of the run are derived. Results show it.
         key: Key = Key::TRIAL;
         /// The security parameters index of the run: with one key, never use one twice. `auto` is the second that it is.
@@ -21,7 +21,7 @@ params! {
     /// Parameters of decryption, as they were for encryption.
     pub struct DecryptParams {
         /// The cipher, with what goes with it to notice forgeries.
-        cipher: Cipher = Cipher::Aes128Gcm;
+        cipher: Cipher = Cipher::Aes128Gcm, cost "always";
         /// The key from which those of the run are derived. Results show it.
         key: Key = Key::TRIAL;
     }

@@ -53,9 +53,9 @@ params! {
     /// Parameters of forward error correction.
     pub struct FecParams {
         /// The code: `8/7` over each packet, or `8+2` over eight packets of a flow.
-        code: Code = Code::OverPacket;
+        code: Code = Code::OverPacket, cost "always";
         /// Most groups open at once, each of one flow (8+2): copies of up to 8 packets each are held.
-        groups: u64 = 256, in 1..=65_536;
+        groups: u64 = 256, in 1..=65_536, cost "code=8+2";
         /// How long a group waits to be full (8+2).
         wait: u64 = 100, in 1..=3_600_000, unit "ms";
     }

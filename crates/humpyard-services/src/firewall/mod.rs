@@ -39,13 +39,13 @@ params! {
     /// Parameters of the packet filter.
     pub struct FirewallParams {
         /// The rules, in order.
-        rules: Rules = Rules(String::new());
+        rules: Rules = Rules(String::new()), cost "always";
         /// A file of rules, in lines of their own, which are tried after those of `rules`; `none` is no file.
-        file: File = File(None);
+        file: File = File(None), cost "always";
         /// What becomes of a packet that no rule matches.
         otherwise: Action = Action::Allow;
         /// The prefixes that are inside: a packet from there to elsewhere goes out, one from elsewhere to there comes in.
-        inside: Prefixes = Prefixes(PRIVATE.into());
+        inside: Prefixes = Prefixes(PRIVATE.into()), cost "always";
         /// Whether connections that a rule has allowed are allowed in both directions.
         state: bool = false;
         /// Connections remembered with `state=true`.

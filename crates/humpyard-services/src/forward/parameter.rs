@@ -12,7 +12,7 @@ params! {
     /// Parameters of forwarding. The default addresses are of the blocks kept for documentation (RFC 5737, RFC 3849).
     pub struct ForwardParams {
         /// The route table; a destination that no route covers is unreachable.
-        routes: Routes = Routes("0.0.0.0/0=out;::/0=out".into());
+        routes: Routes = Routes("0.0.0.0/0=out;::/0=out".into()), cost "always";
         /// The router's IPv4 address: packets to it are consumed, ICMP errors come from it.
         router_v4: Host<Ipv4Addr> = Host(Ipv4Addr::new(192, 0, 2, 1));
         /// The router's IPv6 address: packets to it are consumed, ICMPv6 errors come from it.

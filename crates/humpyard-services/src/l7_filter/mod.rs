@@ -78,12 +78,12 @@ params! {
         /// How many bytes of each are looked at: room for whole packets of an Ethernet.
         bytes: u64 = 2_048, in 1..=65_535, unit "bytes";
         /// Connections remembered; of four by chance the one makes room that was seen least recently.
-        connections: u64 = 65_536, in 128..=16_777_216;
+        connections: u64 = 65_536, in 128..=16_777_216, cost "always";
         /// Connections without a verdict that are put together at a time; one more takes the room of another, which begins anew. Of what
         /// packets carry `bytes` for each are kept, all together, to be read anew where one was overtaken.
-        buffers: u64 = 4_096, in 32..=1_048_576;
+        buffers: u64 = 4_096, in 32..=1_048_576, cost "always";
         /// What reads the bytes.
-        engine: EngineName = EngineName::Regex;
+        engine: EngineName = EngineName::Regex, cost "always";
         /// Protocols whose connections are dropped; `humpyard list protocols` has their names.
         drop: Names = Names(String::new());
         /// Protocols whose clients get a weight.

@@ -3,7 +3,6 @@
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 
-use humpyard_core::cost::MovePenalties;
 use humpyard_core::measure::ServiceSummary;
 use humpyard_core::mechanism::FlowOrder;
 use humpyard_core::random::Seed;
@@ -17,7 +16,7 @@ use crate::LabError;
 use crate::admit::{Admission, AdmitOptions, FlowVerdict, Machine, Network, Reservation, Taken, admit};
 use crate::calibrate::{CalibrateOptions, calibrate, parse_services};
 use crate::config::{Host, Rate, RunConfig, ServiceChoice};
-use crate::costs::{CalibratedService, CostFile, Costs};
+use crate::costs::{CostLine, Costs};
 use crate::figures::{percent, time};
 use crate::plot::{Axis, Line, LinePlot, Svg};
 use crate::run::{Control, run_live};
@@ -85,9 +84,14 @@ fn measure(seed: Seed) -> Result<(Costs, Machine), LabError> {
         seed,
     };
     let stop = AtomicBool::new(false);
-    let file = calibrate(&options, &stop, &mut |_, _, _| {})?.cost_file();
-    let measured = file.machine.as_ref().map_or(Machine::IDEAL, |machine| Machine::measured(machine, MARGIN));
-    Ok((Costs::File(file), measured))
+    let mut costs = calibrate(&options, &stop, &mut |_, _, _| {})?.costs();
+    // Flows name a service without its parameters.
+    for (service, specification) in SERVICES {
+        let line = costs.line(specification)?.clone();
+        costs.lines.insert(service.to_owned(), line);
+    }
+    let measured = costs.machine.as_ref().map_or(Machine::IDEAL, |machine| Machine::measured(machine, MARGIN));
+    Ok((costs, measured))
 }
 
 /// What the packets of these flows take on the worker: their medians in a run in which all keep to their reservation. What services
@@ -99,19 +103,12 @@ fn of_these_packets(costs: &Costs, machine: Machine, seed: Seed) -> Result<Costs
     let capture = Capture::write(&flows, TRYING, seed)?;
     let (watch, _) = run(&config("fcfs", &capture.path(), costs, &admission, &flows)?, &admission)?;
     let seen = watch.seen();
-    let services = SERVICES.map(|(service, _)| {
+    let lines = SERVICES.map(|(service, specification)| {
         let of = |(sender, _): &(Sender, FlowVerdict)| sender.flow.service == service;
         let fixed_ns = flows.iter().position(of).map_or(0.0, |id| seen.median(id));
-        (service.to_owned(), CalibratedService { fixed_ns, per_byte_ns: 0.0, cold_ns: 0.0, expansion: None })
+        [service, specification].map(|spec| (spec.to_owned(), CostLine { fixed_ns, ..CostLine::default() }))
     });
-    Ok(Costs::File(CostFile {
-        path: "measured in a run before".to_owned(),
-        source: String::new(),
-        switch_upper_ns: None,
-        moves: MovePenalties::NONE,
-        services: services.into_iter().collect(),
-        machine: None,
-    }))
+    Ok(Costs::of_lines("measured in a run before", "", lines.into_iter().flatten()))
 }
 
 /// A capture of what flows send, for as long as it lives.
@@ -137,7 +134,7 @@ impl Capture {
 fn decide(costs: &Costs, machine: Machine) -> Result<Admission, LabError> {
     let hand_over = machine.hand_over.as_nanos() as f64;
     let flow = |(id, &(service, engines)): (usize, &(&str, f64))| {
-        let cost = costs.cost(service).map_err(LabError::option)?;
+        let cost = costs.cost(service)?;
         let rate = engines * 8e9 * f64::from(LENGTH) / ((1.0 + ERROR) * (cost.total(LENGTH, true) as f64 + hand_over));
         let burst = BURST * LENGTH;
         let text =

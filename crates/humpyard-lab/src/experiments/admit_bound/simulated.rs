@@ -17,7 +17,7 @@ use super::{CLIENT_LIMIT, COLUMNS, Came, PAPER, Place, SETTING, held, keeping, p
 use crate::LabError;
 use crate::admit::{Admission, AdmitOptions, FlowVerdict, Machine, Network, Reservation, admit};
 use crate::config::{Host, RunConfig, ServiceChoice};
-use crate::costs::{CalibratedService, CostFile, Costs};
+use crate::costs::{CostLine, Costs};
 use crate::figures::counted;
 use crate::link::{link, parse_link};
 use crate::order::OrderChoice;
@@ -46,7 +46,7 @@ fn ask(place: Place, seed: Seed) -> Vec<Reservation> {
         let length = 80 + random.below(1_400);
         // Parts of an engine, of which each packet takes alpha + beta l + pi.
         let engines = 0.02 + 0.12 * random.unit();
-        let cost = Costs::cost(&costs(), service).expect("the paper's table has it");
+        let cost = costs().cost(service).expect("the paper's table has it");
         let rate = engines * 8e9 * length as f64 / cost.total(length as u32, true) as f64;
         let burst = length * (1 + random.below(8));
         let text =
@@ -84,28 +84,13 @@ fn service(flow: &str, kind: &str) -> String {
 }
 
 /// What packets are estimated to take, by flow and kind.
-fn estimates(flows: &[(Sender, FlowVerdict)]) -> CostFile {
-    let mut file = CostFile {
-        path: String::new(),
-        source: String::new(),
-        switch_upper_ns: None,
-        moves: humpyard_core::cost::MovePenalties::NONE,
-        services: std::collections::BTreeMap::new(),
-        machine: None,
+fn estimates(flows: &[(Sender, FlowVerdict)]) -> Costs {
+    let known = costs();
+    let lines = |(sender, _): &(Sender, FlowVerdict)| -> [(String, CostLine); 2] {
+        let line = known.line(&sender.flow.service).expect("the paper's table has it");
+        KINDS.map(|kind| (service(&sender.flow.name, kind), line.clone()))
     };
-    for (sender, _) in flows {
-        let cost = costs().cost(&sender.flow.service).expect("the paper's table has it");
-        let known = CalibratedService {
-            fixed_ns: cost.fixed as f64,
-            per_byte_ns: cost.per_byte_milli as f64 / 1e3,
-            cold_ns: cost.cold as f64,
-            expansion: Some(costs().expansion(&sender.flow.service)),
-        };
-        for kind in KINDS {
-            file.services.insert(service(&sender.flow.name, kind), known);
-        }
-    }
-    file
+    Costs::of_lines("", "", flows.iter().flat_map(lines))
 }
 
 /// What they take: less by as much as estimates may be off, or more, but for what a cold core adds.
@@ -134,7 +119,7 @@ fn config(
     let policy = if policy == "efq" { admission.policy(node) } else { policy.to_owned() };
     let mut config = RunConfig::new(Host::Sim, input, policy.parse()?);
     config.cores = place.cores;
-    config.costs = Costs::File(estimates(flows));
+    config.costs = estimates(flows);
     config.in_flight = admission.machine.in_flight;
     config.hand_over = Some(admission.machine.hand_over);
     config.flow_order = match order(admission.machine) {

@@ -2,12 +2,10 @@
 
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use humpyard_core::cost::MovePenalties;
 use humpyard_core::frame::{Frame, LinkType};
 use humpyard_core::id::{CoreId, Id, ServiceId, Slot};
 use humpyard_core::measure::Observer;
@@ -24,7 +22,7 @@ use super::prototype::{PHASES, SAMPLES, few_switches, follows};
 use super::{ENVELOPE, EVEREST, PAPER};
 use crate::LabError;
 use crate::config::{Host, Rate, RunConfig, ServiceChoice};
-use crate::costs::{CalibratedService, CostFile, Costs};
+use crate::costs::{CostLine, Costs};
 use crate::parts;
 use crate::plot::{Axis, Line, LinePlot, Svg};
 use crate::topology::placed;
@@ -243,16 +241,9 @@ fn configuration(policy: &str) -> Result<RunConfig, LabError> {
     config.rules.push("protocol=any,service=synflood".parse()?);
     let cost = |(name, ..): &(&str, &str, [u8; 4])| {
         let fixed_ns = PACKET.as_nanos() as f64;
-        ((*name).to_owned(), CalibratedService { fixed_ns, per_byte_ns: 0.0, cold_ns: 0.0, expansion: None })
+        ((*name).to_owned(), CostLine { fixed_ns, ..CostLine::default() })
     };
-    config.costs = Costs::File(CostFile {
-        path: String::new(),
-        source: "workers that take so long".to_owned(),
-        switch_upper_ns: None,
-        moves: MovePenalties::NONE,
-        services: DETECTORS.iter().map(cost).collect::<BTreeMap<_, _>>(),
-        machine: None,
-    });
+    config.costs = Costs::of_lines("", "workers that take so long", DETECTORS.iter().map(cost));
     Ok(config)
 }
 

@@ -2,7 +2,6 @@
 
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::env;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +20,7 @@ use humpyard_traffic::header::Headers;
 use super::super::held_order;
 use crate::LabError;
 use crate::config::{Host, Rate, RunConfig, ServiceChoice};
-use crate::costs::{CalibratedService, CostFile, Costs};
+use crate::costs::{CostLine, Costs};
 use crate::parts;
 use crate::run::Control;
 
@@ -236,7 +235,7 @@ impl Traffic {
         let services = self.services();
         config.cores = point.cores;
         config.flow_order = held_order(&config.policy);
-        config.costs = Costs::File(costs(services, self.scale));
+        config.costs = costs(services, self.scale);
         config.services = services.iter().map(|service| choice(service.name)).collect();
         let rules = services.iter().map(|service| format!("{},service={}", service.packets, service.name).parse());
         config.rules = rules.collect::<Result<_, _>>()?;
@@ -341,19 +340,12 @@ fn choice(name: &str) -> ServiceChoice {
 }
 
 /// What packets of these services take, so many times as long.
-fn costs(services: &[Service], scale: f64) -> CostFile {
+fn costs(services: &[Service], scale: f64) -> Costs {
     let service = |service: &Service| {
         let fixed_ns = service.us * 1e3 * scale;
-        (service.name.to_owned(), CalibratedService { fixed_ns, per_byte_ns: 0.0, cold_ns: 0.0, expansion: None })
+        (service.name.to_owned(), CostLine { fixed_ns, ..CostLine::default() })
     };
-    CostFile {
-        path: String::new(),
-        source: "the Everest paper, table 2".to_owned(),
-        switch_upper_ns: None,
-        moves: humpyard_core::cost::MovePenalties::NONE,
-        services: services.iter().map(service).collect::<BTreeMap<_, _>>(),
-        machine: None,
-    }
+    Costs::of_lines("", "the Everest paper, table 2", services.iter().map(service))
 }
 
 /// The least number of cores that serve packets, in order, and none of them late.

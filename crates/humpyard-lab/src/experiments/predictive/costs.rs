@@ -5,7 +5,8 @@
 //! longer when 16 MiB of memory were touched in between. It is kept, so that figures are the same everywhere.
 
 use humpyard_core::cost::LinearCost;
-use humpyard_sim::find_table;
+
+use crate::costs::Costs;
 
 const MEASURED: &str = include_str!("costs.csv");
 
@@ -41,7 +42,7 @@ impl Machine {
     /// What an application costs.
     pub(super) fn cost(self, application: &str) -> LinearCost {
         match self {
-            Self::Paper => find_table("predictive").and_then(|table| table.cost(application)).expect("it has them"),
+            Self::Paper => Costs::table("predictive").and_then(|table| table.cost(application)).expect("it has them"),
             Self::Here => measured(application, "cold_ns"),
             Self::HereEvicted => measured(application, "evicted_ns"),
         }

@@ -9,6 +9,7 @@ use super::super::{About, Column, Experiment, Row, Scale, Table, TableRow, Verdi
 use super::PAPER;
 use crate::LabError;
 use crate::config::{Host, RunConfig, ServiceChoice};
+use crate::costs::Costs;
 use crate::plot::{Axis, Bar, BarGroup, BarPlot, Svg};
 use crate::result::RunResult;
 use crate::run::{Control, run_live};
@@ -117,6 +118,7 @@ fn lived(policy: &str, packets: u64, seed: Seed) -> Result<RunResult, LabError> 
     config.cores = WORKERS;
     config.flow_order = held_order(&config.policy);
     config.services = vec![ServiceChoice::parse("l7-filter")?];
+    config.costs = Costs::table("measured")?.clone();
     config.seed = seed;
     run_live(&config, &mut Control::new(&AtomicBool::new(false), &mut |_, _| ()))
 }

@@ -17,11 +17,11 @@ use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::{Time, Work, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_sim::find_table;
 
 use super::COSTS;
 
 use crate::LabError;
+use crate::costs::Costs;
 
 /// When packets come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -250,7 +250,7 @@ impl<'a> Machine<'a> {
         trial.packets.iter().for_each(|packet| left[packet.flow.index()] += 1);
         Ok(Self {
             measured: Measured::new(scheduler, Measurements::new(&setup)),
-            penalties: find_table(COSTS).map_err(LabError::Option)?.moves,
+            penalties: Costs::table(COSTS)?.moves,
             in_service: IdVec::from_fn(cores, |_| (Slot::from_index(0), Time::ZERO)),
             under_way: IndexedHeap::new(cores),
             left,

@@ -210,9 +210,7 @@ impl Price {
     fn of(workload: Workload, cost: Cost) -> Result<Self, LabError> {
         Ok(match (cost, workload) {
             (Cost::Measured, Workload::Films) => Self::Transcoded(gop_costs::measured()),
-            (Cost::Measured, Workload::Trace(_)) => {
-                Self::Linear(Costs::default().cost("l7-filter").map_err(LabError::Option)?)
-            }
+            (Cost::Measured, Workload::Trace(_)) => Self::Linear(Costs::table("measured")?.cost("l7-filter")?),
             (Cost::Model, Workload::Films) => Self::Film,
             (Cost::Model, Workload::Trace(_)) => Self::L7,
         })

@@ -1,6 +1,6 @@
-//! What services cost: a table that there is, or a file that `calibrate` wrote.
+//! The format of costs, that of tables and files alike.
 //!
-//! A cost file is TOML: `version = 1`, a `source` in words, and a table for each service, with the line of its work:
+//! A cost file is TOML: `version = 1`, a `source` in words, and a table for each service with its parameters, with the line of its work:
 //!
 //! ```toml
 //! version = 1
@@ -12,215 +12,47 @@
 //! per_byte_ns = 0.09
 //! cold_ns = 20.0
 //! expansion = 1.1
+//!
+//! [services."encrypt:cipher=cast-128"]
+//! fixed_ns = 264.0
+//! per_byte_ns = 9.5
+//! source = "measured on another day"
 //! ```
+//!
+//! A name without parameters is the service as it is by default. A parameter that does not change the cost makes no other line.
 //!
 //! A table `[machine]`, which need not be there, has what `calibrate --machine` measured: see [`MachineCosts`].
 //!
 //! `fixed_ns` must be there; `per_byte_ns` and `cold_ns` are 0 where they are not. `switch_upper_ns` is what a switch costs, unless
 //! a run is told otherwise; `expansion` is what leaves for a `--link`, and 1 where it is not given.
 
-use core::fmt;
-use core::str::FromStr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::{env, fs, io};
+use std::{fs, io};
 
-use humpyard_core::cost::{LinearCost, MovePenalties};
-use humpyard_core::name::unknown;
+use humpyard_core::cost::MovePenalties;
+use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::Apart;
-use humpyard_sim::{CostTable, Disturbance, Interruptions, TABLES, find_table};
-use serde::Serialize;
+use humpyard_sim::{Disturbance, Interruptions};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::{CostLine, Costs, MachineCosts, Origin, cost_key};
 use crate::LabError;
 use crate::admit::Taken;
 
-/// What services cost, and who says so.
-#[derive(Clone, Debug)]
-pub enum Costs {
-    /// A table that comes with humpyard.
-    Table(CostTable),
-    /// A file.
-    File(CostFile),
-}
-
-/// A file of costs.
-#[derive(Clone, PartialEq, Debug)]
-pub struct CostFile {
-    /// Its name; empty where there is none yet.
-    pub path: String,
-    /// Where the figures come from.
-    pub source: String,
-    /// What it takes a core to go over to another service, at most, in ns; none where nobody measured it.
-    pub switch_upper_ns: Option<f64>,
-    /// What a packet takes longer whose flow moves to another core; only in files by hand.
-    pub moves: MovePenalties,
-    /// The costs, by service.
-    pub services: BTreeMap<String, CalibratedService>,
-    /// What the machine adds to them; none where nobody measured it.
-    pub machine: Option<MachineCosts>,
-}
-
-/// What a machine adds to the work of packets.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct MachineCosts {
-    /// What it takes to hand a packet to a worker and back, beside the work, one at a time, in ns; 0 where it was not measured.
-    pub hand_over_ns: f64,
-    /// The most that was taken from a worker or the dispatcher: of any time a part, and so much at once; by part.
-    pub taken: Vec<Taken>,
-    /// How workers are interrupted.
-    pub workers: Interruptions,
-    /// How the dispatcher is.
-    pub dispatcher: Interruptions,
-}
-
-/// What one service costs.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct CalibratedService {
-    /// Time of a packet without length, in ns.
-    pub fixed_ns: f64,
-    /// Time of each byte, in ns.
-    pub per_byte_ns: f64,
-    /// Time added when the core's previous packet had another service, in ns.
-    pub cold_ns: f64,
-    /// Bytes that go out for each that comes in; none where nobody measured it.
-    pub expansion: Option<f64>,
-}
-
-impl CalibratedService {
-    /// In whole ns, and thousandths of them for each byte.
-    pub fn cost(&self) -> LinearCost {
-        LinearCost {
-            fixed: self.fixed_ns.round() as u64,
-            per_byte_milli: (self.per_byte_ns * 1e3).round() as u64,
-            cold: self.cold_ns.round() as u64,
-        }
-    }
-}
-
-impl Costs {
-    /// What a service costs.
-    ///
-    /// # Errors
-    /// A service of which nothing is known; the message names those that are.
-    pub fn cost(&self, service: &str) -> Result<LinearCost, String> {
-        match self {
-            Self::Table(table) => table.cost(service),
-            Self::File(file) => file.services.get(service).map(CalibratedService::cost).ok_or_else(|| {
-                let names = file.services.keys().map(String::as_str);
-                let unknown = unknown("service", service, names);
-                format!("cost file `{}`: {unknown}; give it a table [services.{service}], or measure it", file.path)
-            }),
-        }
-    }
-}
-
-impl Costs {
-    /// Bytes that a service makes of each that comes in; 1 where nobody says what.
-    pub fn expansion(&self, service: &str) -> f64 {
-        match self {
-            Self::Table(table) => table.expansion(service),
-            Self::File(file) => file.services.get(service).and_then(|service| service.expansion).unwrap_or(1.0),
-        }
-    }
-
-    /// What a packet takes longer whose flow moves to another core.
-    pub(crate) fn moves(&self) -> MovePenalties {
-        match self {
-            Self::Table(table) => table.moves,
-            Self::File(file) => file.moves,
-        }
-    }
-
-    /// What the machine adds, if that was measured.
-    pub fn machine(&self) -> Option<&MachineCosts> {
-        match self {
-            Self::Table(_) => None,
-            Self::File(file) => file.machine.as_ref(),
-        }
-    }
-
-    /// What it takes a core to go over to another service, if that was measured.
-    pub(crate) fn switch_cost(&self) -> Option<Duration> {
-        match self {
-            Self::Table(_) => None,
-            Self::File(file) => file.switch_upper_ns.map(|switch| Duration::from_nanos(switch.ceil() as u64)),
-        }
-    }
-}
-
-impl Default for Costs {
-    fn default() -> Self {
-        Self::Table(TABLES[0])
-    }
-}
-
-impl fmt::Display for Costs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Table(table) => write!(f, "table:{}", table.name),
-            Self::File(file) => f.write_str(&file.path),
-        }
-    }
-}
-
-impl FromStr for Costs {
-    type Err = LabError;
-
-    /// `table:NAME`, the name of a table, `calibrated`, or the name of a file.
-    fn from_str(text: &str) -> Result<Self, LabError> {
-        if text == "calibrated" {
-            let path = calibrated_path()?;
-            if !path.exists() {
-                return Err(LabError::option(format!(
-                    "nothing is calibrated yet, there is no {}: run `humpyard calibrate --save` once",
-                    path.display()
-                )));
-            }
-            return CostFile::read(&path.to_string_lossy()).map(Self::File);
-        }
-        if let Some(name) = text.strip_prefix("table:") {
-            return find_table(name).copied().map(Self::Table).map_err(LabError::Option);
-        }
-        match find_table(text) {
-            Ok(table) => Ok(Self::Table(*table)),
-            Err(said) if !text.contains(['.', '/']) && !Path::new(text).exists() => {
-                Err(LabError::option(format!("{said}; and there is no file of this name")))
-            }
-            Err(_) => CostFile::read(text).map(Self::File),
-        }
-    }
-}
-
-/// Where costs are kept for `calibrated`: the file that `HUMPYARD_COSTS` names, else `humpyard/costs.toml` in the user's directory
-/// for data: below `XDG_DATA_HOME` if that is absolute, else below `.local/share` in `HOME`.
-///
-/// # Errors
-/// None of `HUMPYARD_COSTS`, `XDG_DATA_HOME` and `HOME` is set.
-pub fn calibrated_path() -> Result<PathBuf, LabError> {
-    let named = |variable: &str| env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
-    // One that is relative counts for nothing, says the XDG Base Directory Specification.
-    let user_data = || named("XDG_DATA_HOME").filter(|path| path.is_absolute());
-    let data = || user_data().or_else(|| named("HOME").map(|home| home.join(".local/share")));
-    named("HUMPYARD_COSTS").or_else(|| data().map(|data| data.join("humpyard/costs.toml"))).ok_or_else(|| {
-        LabError::option("there is no place for calibrated costs: set HUMPYARD_COSTS to the name of a file, or HOME")
-    })
-}
-
 /// The version of cost files that is written and read.
 const VERSION: u64 = 1;
-/// The keys of a file, and those of a service.
+/// The keys of a file, those of the machine, and those of a service.
 const KEYS: [&str; 6] = ["version", "source", "switch_upper_ns", "moves", "services", "machine"];
 const MACHINE_KEYS: [&str; 6] =
     ["hand_over_ns", "taken", "worker_runs", "worker_stops", "dispatcher_runs", "dispatcher_stops"];
-const SERVICE_KEYS: [&str; 4] = ["fixed_ns", "per_byte_ns", "cold_ns", "expansion"];
+const SERVICE_KEYS: [&str; 5] = ["fixed_ns", "per_byte_ns", "cold_ns", "expansion", "source"];
 /// More than any figure may be: a quarter of an hour, in ns.
 const LARGEST: f64 = 1e12;
 
-impl CostFile {
+impl Costs {
     /// Reads a file.
     ///
     /// # Errors
@@ -242,22 +74,21 @@ impl CostFile {
     /// Understands the text of a file of this name.
     ///
     /// # Errors
-    /// See [`CostFile::read`].
+    /// See [`Costs::read`].
     pub fn parse(path: &str, text: &str) -> Result<Self, LabError> {
         let place = Place { path, text };
         let table = place.table()?;
         let table = table.get_ref();
         place.keys(table, "key of a cost file", &KEYS)?;
         place.version(table)?;
-        let mut file = Self {
-            path: path.to_owned(),
-            source: String::new(),
+        let mut costs = Self {
+            name: path.to_owned(),
+            source: place.source(table)?,
             switch_upper_ns: place.number(table, "switch_upper_ns")?,
             moves: place.moves(table)?,
-            services: BTreeMap::new(),
+            lines: BTreeMap::new(),
             machine: place.machine(table)?,
         };
-        file.source = place.source(table)?;
         let Some(services) = table.get("services") else {
             return Err(
                 place.slip(0, "there is no service in it: a service has a table, [services.forward] for example")
@@ -269,9 +100,19 @@ impl CostFile {
             );
         };
         for (name, service) in services.iter() {
-            file.services.insert(name.get_ref().to_string(), place.service(name, service)?);
+            let key = place.key(name)?;
+            let line = place.service(name, service)?;
+            if costs.lines.insert(key.clone(), line).is_some() {
+                return Err(place.slip(
+                    name.span().start,
+                    &format!(
+                        "`{}` has the line of `{key}`, which is there already: leave one of them out",
+                        name.get_ref()
+                    ),
+                ));
+            }
         }
-        Ok(file)
+        Ok(costs)
     }
 
     /// The text of the file.
@@ -280,11 +121,10 @@ impl CostFile {
             "# What services cost on one machine, as `humpyard calibrate` measured it.\n\
              # Use it as: humpyard sim --costs FILE ...; `expansion` is bytes out over bytes in.\n",
         );
-        // What escapes a text in JSON does so in TOML.
-        let source = serde_json::to_string(&self.source).unwrap_or_default();
+        let source = quoted(&self.source);
         let _ = writeln!(text, "version = {VERSION}\nsource = {source}");
         if let Some(switch) = self.switch_upper_ns {
-            let _ = writeln!(text, "switch_upper_ns = {switch:.1}");
+            let _ = writeln!(text, "switch_upper_ns = {switch}");
         }
         if self.moves != MovePenalties::NONE {
             let _ = writeln!(text, "\n[moves]");
@@ -293,14 +133,20 @@ impl CostFile {
                 let _ = writeln!(text, "{} = {part:.3}", apart.name());
             }
         }
-        for (name, service) in &self.services {
+        for (spec, line) in &self.lines {
+            let is_bare = !spec.is_empty() && spec.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            let spec = if is_bare { spec.clone() } else { quoted(spec) };
+            // In all of their digits, so that the same is read again.
             let _ = writeln!(
                 text,
-                "\n[services.{name}]\nfixed_ns = {:.1}\nper_byte_ns = {:.4}\ncold_ns = {:.1}",
-                service.fixed_ns, service.per_byte_ns, service.cold_ns
+                "\n[services.{spec}]\nfixed_ns = {}\nper_byte_ns = {}\ncold_ns = {}",
+                line.fixed_ns, line.per_byte_ns, line.cold_ns
             );
-            if let Some(expansion) = service.expansion {
-                let _ = writeln!(text, "expansion = {expansion:.4}");
+            if let Some(expansion) = line.expansion {
+                let _ = writeln!(text, "expansion = {expansion}");
+            }
+            if !line.source.is_empty() {
+                let _ = writeln!(text, "source = {}", quoted(&line.source));
             }
         }
         if let Some(machine) = &self.machine {
@@ -324,7 +170,7 @@ impl MachineCosts {
         let _ = writeln!(
             text,
             "\n# `taken`: of any time a part, and ns at once. Runs and stops: ns, and how many were so long.\n\
-             [machine]\nhand_over_ns = {:.1}",
+             [machine]\nhand_over_ns = {}",
             self.hand_over_ns
         );
         let taken = self.taken.iter().map(|taken| format!("[{}, {}]", taken.part, taken.at_once.as_nanos()));
@@ -478,11 +324,13 @@ impl<'a> Place<'a> {
         pairs.iter().map(pair).collect()
     }
 
-    fn service(
-        &self,
-        name: &Spanned<impl AsRef<str>>,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Result<CalibratedService, LabError> {
+    /// The specification of the service that a table of this name is of.
+    fn key(&self, name: &Spanned<impl AsRef<str>>) -> Result<String, LabError> {
+        let spec: Result<Named, LabError> = name.get_ref().as_ref().parse().map_err(LabError::from);
+        spec.and_then(|spec| cost_key(&spec)).map_err(|error| self.slip(name.span().start, &error.to_string()))
+    }
+
+    fn service(&self, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue<'_>>) -> Result<CostLine, LabError> {
         let (name, start) = (name.get_ref().as_ref(), name.span().start);
         let DeValue::Table(table) = value.get_ref() else {
             return Err(self.slip(start, &format!("`{name}` is a table: [services.{name}] and its keys below")));
@@ -491,11 +339,13 @@ impl<'a> Place<'a> {
         let Some(fixed_ns) = self.number(table, "fixed_ns")? else {
             return Err(self.slip(start, &format!("`{name}` has no `fixed_ns`: give the time of a packet, in ns")));
         };
-        Ok(CalibratedService {
+        Ok(CostLine {
             fixed_ns,
             per_byte_ns: self.number(table, "per_byte_ns")?.unwrap_or(0.0),
             cold_ns: self.number(table, "cold_ns")?.unwrap_or(0.0),
             expansion: self.number(table, "expansion")?,
+            source: self.source(table)?,
+            origin: Origin::Given,
         })
     }
 
@@ -509,6 +359,11 @@ impl<'a> Place<'a> {
             }
         }
     }
+}
+
+/// A text in quotes: what escapes it in JSON does so in TOML.
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 /// Where the value of a key begins.
@@ -528,23 +383,26 @@ fn number(value: &DeValue<'_>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use humpyard_core::cost::LinearCost;
+
     use super::*;
 
     fn slip(text: &str) -> String {
-        CostFile::parse("c.toml", text).unwrap_err().to_string()
+        Costs::parse("c.toml", text).unwrap_err().to_string()
     }
 
     #[test]
     fn files_are_read_as_written() {
-        let service = CalibratedService { fixed_ns: 151.3, per_byte_ns: 0.0906, cold_ns: 20.0, expansion: Some(1.25) };
-        let file = CostFile {
-            path: "c.toml".to_owned(),
+        let line = CostLine { fixed_ns: 151.3, per_byte_ns: 0.0906, cold_ns: 20.0, ..CostLine::default() };
+        let costs = Costs {
+            name: "c.toml".to_owned(),
             source: "a \"machine\"\nof two lines \u{1}".to_owned(),
             switch_upper_ns: Some(4100.5),
             moves: MovePenalties { shared_l2: 50, same_socket: 0, other_socket: 450 },
-            services: BTreeMap::from([
-                ("encrypt".to_owned(), service),
-                ("fec-decode".to_owned(), CalibratedService { expansion: None, ..service }),
+            lines: BTreeMap::from([
+                ("encrypt".to_owned(), CostLine { expansion: Some(1.25), ..line.clone() }),
+                ("encrypt:cipher=cast-128".to_owned(), CostLine { fixed_ns: 1.0 / 3.0, ..line.clone() }),
+                ("firewall:rules=deny+tcp".to_owned(), CostLine { source: "by \"hand\"".to_owned(), ..line }),
             ]),
             machine: Some(MachineCosts {
                 hand_over_ns: 1480.5,
@@ -553,32 +411,32 @@ mod tests {
                 dispatcher: Interruptions::default(),
             }),
         };
-        assert_eq!(CostFile::parse("c.toml", &file.text()).unwrap(), file);
-        let costs = Costs::File(file);
+        assert_eq!(Costs::parse("c.toml", &costs.text()).unwrap(), costs);
         assert_eq!(costs.cost("encrypt").unwrap(), LinearCost { fixed: 151, per_byte_milli: 91, cold: 20 });
-        assert_eq!(
-            costs.cost("encript").unwrap_err(),
-            "cost file `c.toml`: no service `encript`; did you mean `encrypt`? There are: encrypt, fec-decode; give it a \
-             table [services.encript], or measure it"
-        );
     }
 
     #[test]
-    fn tables_keep_their_names() {
-        for name in ["table:predictive", "predictive"] {
-            assert_eq!(name.parse::<Costs>().unwrap().to_string(), "table:predictive");
+    fn a_service_is_known_by_the_parameters_that_change_its_cost() {
+        let file = |spec: &str| Costs::parse("c.toml", &format!("version = 1\n[services.\"{spec}\"]\nfixed_ns = 5\n"));
+        for (spec, key) in [
+            ("encrypt:cipher=aes-128-gcm", "encrypt"),
+            ("encrypt:spi=300,cipher=cast-128", "encrypt:cipher=cast-128"),
+            ("v4-v6-tcp", "v4-v6-tcp"),
+        ] {
+            assert_eq!(file(spec).unwrap().lines.keys().collect::<Vec<_>>(), [key]);
         }
-        assert_eq!(Costs::default().to_string(), "table:measured");
-        let said = "predictve".parse::<Costs>().unwrap_err().to_string();
-        assert!(said.contains("did you mean `predictive`?") && said.ends_with("no file of this name"), "{said}");
-        let said = "none/c.toml".parse::<Costs>().unwrap_err().to_string();
-        assert!(said.starts_with("none/c.toml: there is no such cost file"), "{said}");
+        let said = |spec: &str| file(spec).unwrap_err().to_string();
+        assert!(said("encrypt:cipher=des").starts_with("c.toml:2:11: encrypt: `cipher` takes one of"));
+        assert!(said("v4-v6-tcp:mtu=9").starts_with("c.toml:2:11: no service `v4-v6-tcp`"));
+        let twice = "version = 1\n[services.encrypt]\nfixed_ns = 5\n[services.\"encrypt:spi=300\"]\nfixed_ns = 5\n";
+        let said = slip(twice);
+        assert!(said.contains("`encrypt:spi=300` has the line of `encrypt`, which is there already"), "{said}");
     }
 
     #[test]
     fn slips_have_their_place() {
         let good = "version = 1\n[services.forward]\nfixed_ns = 5\n";
-        assert_eq!(CostFile::parse("c.toml", good).unwrap().services["forward"].cost().work(100), 5);
+        assert_eq!(Costs::parse("c.toml", good).unwrap().lines["forward"].cost().work(100), 5);
         assert!(slip("version = \n").starts_with("c.toml:1:"));
         assert_eq!(
             slip("version = 2\n"),

@@ -1,0 +1,46 @@
+//! What services cost, as `--costs` says.
+
+use humpyard::lab::{self, AUTO, Costs, RunConfig, ServiceChoice};
+use humpyard::name::Named;
+
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+use crate::stop;
+
+/// The costs that are asked for by this text, for these services.
+pub(crate) fn costs<'a>(text: &str, works: impl IntoIterator<Item = &'a Named>) -> Result<Costs, Failure> {
+    let costs = if text == AUTO { Costs::auto(works) } else { text.parse() };
+    costs.map_err(Failure::from)
+}
+
+/// What is done to packets.
+pub(crate) fn works(services: &[ServiceChoice]) -> impl Iterator<Item = &Named> {
+    services.iter().map(|choice| &choice.work)
+}
+
+/// Measures what the costs of a run that can be lack, if they are `auto`: see [`measure`].
+pub(crate) fn measure_for(config: &mut RunConfig, quiet: bool) -> Result<(), Failure> {
+    if config.costs.is_auto() {
+        // What is wrong is told before it takes seconds.
+        lab::check(config)?;
+    }
+    measure(&mut config.costs, quiet)
+}
+
+/// Measures what `auto` lacks, and prints its lines on the standard error, as a file that `--costs` takes.
+pub(crate) fn measure(costs: &mut Costs, quiet: bool) -> Result<(), Failure> {
+    if !costs.is_auto() {
+        return Ok(());
+    }
+    // A closed terminal may mean something else to the run.
+    let stop = stop::on_signal_but_hangup()?;
+    let progress = Progress::new("costs", quiet);
+    costs.measure(&stop, &mut |done, all, what| {
+        progress.relabel_if_new(what);
+        progress.count(done as u64, "steps", Some(done as f64 / all as f64));
+    })?;
+    drop(progress);
+    output::say(&format!("# --costs {AUTO}: for the same result again, keep these lines in a file.\n{}", costs.text()));
+    Ok(())
+}
