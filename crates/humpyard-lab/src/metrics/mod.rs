@@ -1,15 +1,17 @@
 //! Metrics of a live run while it goes on: `/metrics` for Prometheus and its like, `/snapshot.json` for `humpyard top`.
 //!
 //! An [`Endpoint`] is bound before the run starts, while privileges and remedies are at hand. A thread of its own then asks the
-//! run, for each request, how it stands, and ends with it. One request is answered at a time, within two seconds for each of
-//! reading and writing, so that nobody who is slow, or silent, takes more than one connection's memory.
+//! run, for each request, how it stands, and ends with it. It keeps a bounded number of connections and waits for all of them at
+//! once, for two seconds each, so that nobody who is slow, or silent, keeps others from their figures.
 //!
 //! The names, types and the escaping of OpenMetrics are those of `prometheus-client`, the client of the Prometheus project;
 //! requests are read by `httparse`, the parser of `hyper`. A server is not needed for two documents: `tiny_http` has had no
 //! release since 2022 and keeps a thread for each silent connection for ever, and `hyper` brings a runtime.
 
+mod answer;
 mod client;
 mod document;
+mod exchange;
 mod open_metrics;
 mod server;
 

@@ -1,18 +1,19 @@
 //! The thread that answers requests.
 
 use core::time::Duration;
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, PipeReader, PipeWriter};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use httparse::{Request, Status};
+use httparse::Request;
 use humpyard_runtime::{Watch, WatchError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::answer::Answer;
 use super::document::Snapshot;
-use super::open_metrics::{OPEN_METRICS, PLAIN, open_metrics, plain};
+use super::exchange::{Exchange, Next};
 use crate::LabError;
 use crate::config::RunConfig;
 
@@ -122,78 +123,64 @@ struct Server {
 
 /// How long the run may take to answer.
 const ANSWER: Duration = Duration::from_secs(1);
-/// How long reading a request, and writing the answer, may take.
-const EXCHANGE: Duration = Duration::from_secs(2);
-/// The longest request, in bytes.
-const LONGEST: usize = 8 << 10;
-/// The most headers of a request.
-const HEADERS: usize = 64;
+/// The most connections at a time. Where one more comes, the oldest ends.
+const MOST: usize = 64;
 
 impl Server {
     fn work(mut self) {
-        while self.wait() {
-            match self.listener.accept() {
-                // Whoever asked has gone, or is too slow: that is theirs.
-                Ok((stream, _)) => drop(self.exchange(stream)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // There are too many open files, for example: that may pass.
-                Err(_) => thread::sleep(Duration::from_millis(50)),
+        let mut exchanges = Vec::with_capacity(MOST);
+        while let Some(comes) = self.wait(&mut exchanges) {
+            if comes {
+                self.accept(&mut exchanges);
             }
         }
     }
 
-    /// Waits until somebody comes; false if it is over.
-    fn wait(&self) -> bool {
-        let mut waited = [&self.listener.as_fd(), &self.ended.as_fd()].map(|of| PollFd::new(*of, PollFlags::POLLIN));
+    /// Waits for somebody to come, and goes on with those who are here; whether somebody has come. `None`: it is over.
+    fn wait(&mut self, exchanges: &mut Vec<Exchange>) -> Option<bool> {
+        let mut waited: Vec<PollFd<'_>> =
+            [self.ended.as_fd(), self.listener.as_fd()].map(|of| PollFd::new(of, PollFlags::POLLIN)).into();
+        waited.extend(exchanges.iter().map(|exchange| PollFd::new(exchange.as_fd(), exchange.awaits())));
         // An interruption is as good as somebody who went away again.
-        let _ = poll(&mut waited, PollTimeout::NONE);
-        !waited[1].any().unwrap_or(true)
+        let _ = poll(&mut waited, longest(exchanges));
+        let mut ready = waited.iter().map(|of| of.any().unwrap_or(true));
+        let (ended, comes) = (ready.next()?, ready.next()?);
+        let mut ready = ready.collect::<Vec<_>>().into_iter();
+        if ended {
+            return None;
+        }
+        // In this order: what has come in time counts, however long others took.
+        exchanges.retain_mut(|exchange| !ready.next().unwrap_or(false) || self.go_on(exchange));
+        exchanges.retain(|exchange| exchange.end() > Instant::now());
+        Some(comes)
     }
 
-    fn exchange(&mut self, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_nonblocking(false)?;
-        let mut request = Vec::with_capacity(LONGEST);
-        let end = Instant::now() + EXCHANGE;
-        let answer = loop {
-            if let Some(answer) = self.answer(&request) {
-                break answer;
+    /// Takes in whoever has come, at most as many as there can be at a time.
+    fn accept(&mut self, exchanges: &mut Vec<Exchange>) {
+        for _ in 0..MOST {
+            match self.listener.accept().and_then(|(stream, _)| Exchange::new(stream)) {
+                Ok(mut exchange) => {
+                    if !self.go_on(&mut exchange) {
+                        continue;
+                    }
+                    if exchanges.len() == MOST {
+                        exchanges.remove(0);
+                    }
+                    exchanges.push(exchange);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // There are too many open files, for example: that may pass.
+                Err(_) => return thread::sleep(Duration::from_millis(50)),
             }
-            self.read_some(&mut stream, &mut request, end)?;
-        };
-        write(&mut stream, &answer.bytes(), Instant::now() + EXCHANGE)?;
-        stream.shutdown(Shutdown::Write)
-    }
-
-    /// Reads what there is, if it comes in time and before the end; the connection is over if there is no more.
-    fn read_some(&self, stream: &mut TcpStream, request: &mut Vec<u8>, end: Instant) -> io::Result<()> {
-        stream.set_read_timeout(Some(until(end)?))?;
-        let longest = PollTimeout::try_from(until(end)?).unwrap_or(PollTimeout::MAX);
-        let mut waited = [&stream.as_fd(), &self.ended.as_fd()].map(|of| PollFd::new(*of, PollFlags::POLLIN));
-        if poll(&mut waited, longest)? == 0 {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        if waited[1].any().unwrap_or(true) {
-            return Err(io::ErrorKind::ConnectionAborted.into());
-        }
-        let mut buffer = [0; 1024];
-        let count = stream.read(&mut buffer)?;
-        request.extend_from_slice(&buffer[..count]);
-        if count == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
-    }
-
-    /// The answer to a request; none while that is incomplete.
-    fn answer(&mut self, request: &[u8]) -> Option<Answer> {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
-        let mut parsed = Request::new(&mut headers);
-        match parsed.parse(request) {
-            Ok(Status::Complete(_)) => Some(self.answer_parsed(&parsed)),
-            Ok(Status::Partial) if request.len() < LONGEST => None,
-            Ok(Status::Partial) => Some(Answer::said("431 Request Header Fields Too Large", "the request is too long")),
-            Err(_) => Some(Answer::said("400 Bad Request", "that is no request")),
         }
     }
 
-    fn answer_parsed(&mut self, request: &Request<'_, '_>) -> Answer {
+    /// Goes on with an exchange; whether it is not over. Whoever has gone is no concern of the others.
+    fn go_on(&mut self, exchange: &mut Exchange) -> bool {
+        exchange.go_on(|request| self.answer(request)).is_ok_and(|next| next == Next::Peer)
+    }
+
+    fn answer(&mut self, request: &Request<'_, '_>) -> Answer {
         let head = match request.method {
             Some("GET") => false,
             Some("HEAD") => true,
@@ -202,18 +189,12 @@ impl Server {
         let path = request.path.unwrap_or_default();
         let path = path.split_once('?').map_or(path, |(path, _)| path);
         let answer = match path {
-            "/metrics" => self.snapshot().map(|snapshot| {
-                let text = open_metrics(snapshot);
-                if wants_plain(request) { Answer::of(PLAIN, plain(&text)) } else { Answer::of(OPEN_METRICS, text) }
-            }),
-            "/snapshot.json" => self.snapshot().map(|snapshot| {
-                // Its keys are strings and its numbers finite.
-                Answer::of("application/json", serde_json::to_string(&snapshot).unwrap_or_default())
-            }),
+            "/metrics" => self.snapshot().map(|snapshot| Answer::metrics(snapshot, request)),
+            "/snapshot.json" => self.snapshot().map(|snapshot| Answer::document(&snapshot)),
             _ => Ok(Answer::said("404 Not Found", "there are /metrics and /snapshot.json")),
         };
         let answer = answer.unwrap_or_else(|error| Answer::said("503 Service Unavailable", &error.to_string()));
-        Answer { head, ..answer }
+        if head { answer.without_body() } else { answer }
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, WatchError> {
@@ -221,70 +202,22 @@ impl Server {
     }
 }
 
-/// Writes all, if it is taken in time.
-fn write(stream: &mut TcpStream, mut bytes: &[u8], end: Instant) -> io::Result<()> {
-    while !bytes.is_empty() {
-        stream.set_write_timeout(Some(until(end)?))?;
-        match stream.write(bytes)? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            count => bytes = &bytes[count..],
-        }
-    }
-    Ok(())
-}
-
-/// The time until this end, which has not come.
-fn until(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
-}
-
-/// Whether whoever asks knows text and not OpenMetrics: a browser, or a scraper of before.
-fn wants_plain(request: &Request<'_, '_>) -> bool {
-    let accept = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
-    let accept: Vec<_> = accept.map(|header| String::from_utf8_lossy(header.value).to_ascii_lowercase()).collect();
-    let says = |kind| accept.iter().any(|accepted| accepted.contains(kind));
-    says("text/") && !says("application/openmetrics-text")
-}
-
-/// An answer.
-#[derive(Debug)]
-struct Answer {
-    status: &'static str,
-    content_type: &'static str,
-    body: String,
-    /// Only what stands before the body was asked for.
-    head: bool,
-}
-
-impl Answer {
-    fn of(content_type: &'static str, body: String) -> Self {
-        Self { status: "200 OK", content_type, body, head: false }
-    }
-
-    fn said(status: &'static str, what: &str) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", body: format!("{what}\n"), head: false }
-    }
-
-    fn bytes(self) -> Vec<u8> {
-        let Self { status, content_type, body, head } = self;
-        let length = body.len();
-        let start = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nCache-Control: no-store\r\n\
-             Connection: close\r\n\r\n"
-        );
-        let mut bytes = start.into_bytes();
-        if !head {
-            bytes.extend_from_slice(body.as_bytes());
-        }
-        bytes
-    }
+/// How long to wait until the first of these is over.
+fn longest(exchanges: &[Exchange]) -> PollTimeout {
+    let Some(first) = exchanges.iter().map(Exchange::end).min() else { return PollTimeout::NONE };
+    // Rounded up, or the last millisecond would be spent asking.
+    let left = first.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+    PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
     use humpyard_runtime::watch;
 
+    use super::super::exchange::LONGEST;
     use super::*;
 
     fn here() -> SocketAddr {
@@ -328,21 +261,44 @@ mod tests {
         assert!(TcpStream::connect(address).is_err(), "nobody answers any more");
     }
 
-    /// Somebody who connects and says nothing keeps others waiting for two seconds, and not the end of the run.
+    /// More silent connections than there can be keep nobody waiting: the oldest end for the newest. Nobody waits for the end of
+    /// the run, either.
     #[test]
-    fn whoever_says_nothing_is_left_behind() {
+    fn whoever_says_nothing_keeps_nobody_waiting() {
         let endpoint = Endpoint::bind(here()).unwrap();
         let address = endpoint.address();
         let serving = endpoint.serve(watch().0, about()).unwrap();
-        let _silent = [TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap()];
-        let started = Instant::now();
-        assert!(told(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
-        assert!(started.elapsed() < 4 * EXCHANGE, "{:?}", started.elapsed());
-        let _silent = TcpStream::connect(address).unwrap();
-        thread::sleep(EXCHANGE / 10);
-        let started = Instant::now();
+        let mut silent: Vec<TcpStream> = (0..4 * MOST).map(|_| TcpStream::connect(address).unwrap()).collect();
+        for _ in 0..8 {
+            assert!(told(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+        }
+        assert!(is_ended(&mut silent[0]));
         drop(serving);
-        assert!(started.elapsed() < EXCHANGE / 2, "{:?}", started.elapsed());
+        assert!(silent.iter_mut().all(is_ended));
+    }
+
+    /// Whether the other side has ended this connection, sooner or later.
+    fn is_ended(stream: &mut TcpStream) -> bool {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let ended = stream.read(&mut [0; 1]);
+        ended.map_or_else(|error| error.kind() == io::ErrorKind::ConnectionReset, |count| count == 0)
+    }
+
+    /// A request in pieces is answered; one that never gets on ends its connection.
+    #[test]
+    fn whoever_is_slow_has_some_time() {
+        let endpoint = Endpoint::bind(here()).unwrap();
+        let address = endpoint.address();
+        let _serving = endpoint.serve(watch().0, about()).unwrap();
+        let [mut slow, mut silent] = [(), ()].map(|()| TcpStream::connect(address).unwrap());
+        for piece in ["GET /", " HTTP/1.1\r\nhost: here\r\n", "\r\n"] {
+            slow.write_all(piece.as_bytes()).unwrap();
+            assert!(told(address, "HEAD / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+        }
+        let mut answer = String::new();
+        slow.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 404 ") && answer.ends_with("there are /metrics and /snapshot.json\n"));
+        assert!(is_ended(&mut silent));
     }
 
     #[test]
@@ -358,22 +314,5 @@ mod tests {
     fn the_policy_is_the_last_that_took_over() {
         assert_eq!([0, 1, 9].map(|swaps| about().policy(swaps).to_owned()), ["drr", "sfq", "sfq"]);
         assert_eq!(About::default().policy(0), "");
-    }
-
-    #[test]
-    fn who_asks_gets_the_text_that_it_knows() {
-        for (accept, plain) in [
-            ("", false),
-            ("Accept: */*", false),
-            ("Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5", false),
-            ("accept: text/plain", true),
-            ("Accept: text/html,application/xml;q=0.9,*/*;q=0.8", true),
-        ] {
-            let text = format!("GET /metrics HTTP/1.1\r\n{accept}{}\r\n", if accept.is_empty() { "" } else { "\r\n" });
-            let mut headers = [httparse::EMPTY_HEADER; HEADERS];
-            let mut request = Request::new(&mut headers);
-            assert!(request.parse(text.as_bytes()).unwrap().is_complete());
-            assert_eq!(wants_plain(&request), plain, "{accept}");
-        }
     }
 }
