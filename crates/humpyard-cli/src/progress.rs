@@ -10,7 +10,8 @@ use humpyard::traffic::TrafficError;
 use humpyard::traffic::source::Source;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::figures::packet_rate;
+use crate::figures::{packet_rate, percent};
+use crate::output;
 
 /// A progress bar on the standard error, if that is a terminal: how far, how many packets, how fast, how long to go.
 pub(crate) struct Progress {
@@ -18,6 +19,8 @@ pub(crate) struct Progress {
     started: Cell<Instant>,
     /// Whether it is known how far it is.
     measured: Cell<bool>,
+    /// How busy the dispatcher is, where there is one and that is known.
+    busy: Cell<Option<f64>>,
 }
 
 /// Steps of a full bar.
@@ -31,7 +34,8 @@ impl Progress {
     pub(crate) fn new(label: &str, quiet: bool) -> Self {
         let hidden = quiet || !stderr().is_terminal();
         let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(STEPS) };
-        let progress = Self { bar, started: Cell::new(Instant::now()), measured: Cell::new(true) };
+        let progress =
+            Self { bar, started: Cell::new(Instant::now()), measured: Cell::new(true), busy: Cell::new(None) };
         progress.style(MEASURED);
         progress.bar.set_prefix(label.to_owned());
         progress
@@ -61,11 +65,24 @@ impl Progress {
         }
         let seconds = self.started.get().elapsed().as_secs_f64();
         let rate = if seconds > 0.0 { rate(count as f64 / seconds) } else { String::new() };
-        self.bar.set_message(format!("{count} {what}, {rate}"));
+        self.bar.set_message(match self.busy.get() {
+            Some(busy) => format!("{rate}, dispatcher {} busy", percent(busy)),
+            None => format!("{count} {what}, {rate}"),
+        });
         match part {
             Some(part) => self.bar.set_position((part * STEPS as f64) as u64),
             None => self.bar.tick(),
         }
+    }
+
+    /// This part of the time the dispatcher is busy, where that is known.
+    pub(crate) fn busy(&self, fraction: Option<f64>) {
+        self.busy.set(fraction);
+    }
+
+    /// Prints a line on the standard error, above the bar.
+    pub(crate) fn say(&self, text: &str) {
+        self.bar.suspend(|| output::say(text));
     }
 
     /// The next piece of the work begins.

@@ -171,11 +171,14 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         arrival
     }
 
-    /// A packet that made room for another; its place is free from now on.
+    /// A packet that made room for another, with the time at which it came in, and as its arrival that at which it came here; its
+    /// place is free from now on. Of such packets, and of those that [`Self::on_processed`] drops, drivers tell the measurements of
+    /// the cores: [`Measured::on_loss_behind`].
     pub fn next_dropped(&mut self) -> Option<Dropped> {
-        let dropped = self.measured.next_dropped()?;
+        let mut dropped = self.measured.next_dropped()?;
         self.waiting[dropped.packet.client] -= 1;
         self.present[dropped.packet.flow].packets -= 1;
+        dropped.packet.entered = self.entered[dropped.slot];
         Some(dropped)
     }
 

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admit;
+pub mod bottleneck;
 pub mod calibrate;
 mod check;
 mod compare;
@@ -50,8 +51,8 @@ pub use offered::{Offered, OfferedLoad};
 pub use order::{ExitChoice, ExitParams, OrderChoice, Places, parse_order};
 pub use reload::Reload;
 pub use result::{
-    Damage, DurationSummary, ExitCounts, Hardware, HardwareThread, Measured, PacketCounts, Panic, PortCounts,
-    RunResult, SplitCounts,
+    Damage, DispatcherLoad, DurationSummary, ExitCounts, Hardware, HardwareThread, Measured, PacketCounts, Panic,
+    PortCounts, RunResult, SplitCounts,
 };
 pub use rule::RuleChoice;
 pub use run::{Control, run, run_live, simulate};

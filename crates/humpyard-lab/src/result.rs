@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use humpyard_core::measure::{Histogram, Summary};
 use humpyard_core::mechanism::{Account, DropReason, ExitAccount, SplitAccount};
-use humpyard_runtime::{HardwareCounts, OutAccount, ThreadCounts};
+use humpyard_runtime::{HardwareCounts, Load, OutAccount, ThreadCounts};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::pace::ClockJumps;
 use humpyard_traffic::sink::Sent;
@@ -93,7 +93,8 @@ const fn is_one(count: &usize) -> bool {
 pub struct DispatcherResult {
     /// Its workers: as many of `cores_detail`, behind those of the dispatchers before.
     pub workers: usize,
-    /// What became of its packets. What an interface did not take counts as forwarded here, for nobody tells whose it was.
+    /// What became of its packets. What an interface did not take counts as forwarded here, for nobody tells whose it was, and what one
+    /// dropped before is in nobody's.
     pub packets: PacketCounts,
     /// Flows that it saw.
     pub flows: u64,
@@ -103,7 +104,7 @@ pub struct DispatcherResult {
 /// `processed + generated = forwarded + consumed + held_out + sum(dropped_out)`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PacketCounts {
-    /// Packets that came in.
+    /// Packets that came in, those that interfaces dropped among them.
     #[serde(rename = "in")]
     pub arrived: u64,
     /// Packets whose service is complete.
@@ -112,7 +113,7 @@ pub struct PacketCounts {
     pub forwarded: u64,
     /// Packets that were still waiting or in service at the end.
     pub held: u64,
-    /// Packets dropped before service, by reason.
+    /// Packets dropped before service, by the scheduler and by interfaces, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
     /// Packets that services made themselves, ICMP errors for example.
     pub generated: u64,
@@ -120,7 +121,7 @@ pub struct PacketCounts {
     pub consumed: u64,
     /// Packets that still waited to go out at the end.
     pub held_out: u64,
-    /// Packets that services dropped, by reason.
+    /// Packets dropped by services, at the link and by interfaces, by reason.
     pub dropped_out: BTreeMap<&'static str, u64>,
 }
 
@@ -160,7 +161,7 @@ impl ExitCounts {
 /// What the interfaces of a run counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PortCounts {
-    /// By interface, what came in: `frames` of all of them are the packets that came in.
+    /// By interface, what came in: `frames` of all of them, and what they dropped, are the packets that came in.
     pub received: Vec<Received>,
     /// By interface, what went out: `frames` of all of them are the packets that were forwarded.
     pub sent: Vec<Sent>,
@@ -169,7 +170,8 @@ pub struct PortCounts {
 impl PortCounts {
     /// Whether the interfaces counted what the run did, and every packet of a queue got one verdict.
     pub fn agree(&self, packets: &PacketCounts) -> bool {
-        let received: u64 = self.received.iter().map(|port| port.frames).sum();
+        let came = |port: &Received| port.frames + port.dropped().iter().map(|(_, count)| count).sum::<u64>();
+        let received: u64 = self.received.iter().map(came).sum();
         let sent: u64 = self.sent.iter().map(|port| port.frames).sum();
         let have_verdicts = self.received.iter().filter(|port| port.port.starts_with(QUEUE)).all(|port| {
             let verdicts = |sent: &Sent| sent.frames + sent.too_long + sent.down + sent.discarded;
@@ -214,6 +216,15 @@ impl PacketCounts {
                 .collect(),
             ..self
         }
+    }
+
+    /// With the packets that interfaces dropped before they came in.
+    pub(crate) fn with_ports(mut self, ports: &[Received]) -> Self {
+        for (reason, count) in ports.iter().flat_map(Received::dropped).filter(|&(_, count)| count > 0) {
+            self.arrived += count;
+            *self.dropped.entry(reason).or_default() += count;
+        }
+        self
     }
 
     /// What was processed went through this link: not all of it went out.
@@ -338,8 +349,25 @@ pub struct Measured {
     pub swap_pause_max_ns: u64,
     /// Decision time over decision and processing time, from the means: two decisions and one service per packet.
     pub overhead_fraction: f64,
+    /// How busy each dispatcher was; empty where there is none, in virtual time.
+    pub dispatchers: Vec<DispatcherLoad>,
     /// What hardware counted of the threads; none where nobody asked (`--counters`).
     pub hardware: Option<Hardware>,
+}
+
+/// How busy a dispatcher was.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DispatcherLoad {
+    /// The part of the time in which it did something rather than wait. Without workers the work of services is in it.
+    pub busy_fraction: f64,
+    /// The part of the time in which its workers were busy, in the mean; without workers, that in which it did their work.
+    pub workers_utilization: f64,
+}
+
+impl DispatcherLoad {
+    pub(crate) fn of(load: &Load) -> Self {
+        Self { busy_fraction: load.busy_fraction(), workers_utilization: load.utilization() }
+    }
 }
 
 /// A distribution of real times, in ns.
@@ -368,6 +396,7 @@ impl Measured {
             },
             overdue_max_ns: 0,
             swap_pause_max_ns: 0,
+            dispatchers: Vec::new(),
             overhead_fraction: if total > 0.0 { decisions_ns / total } else { 0.0 },
             hardware: None,
         }
@@ -377,6 +406,25 @@ impl Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn dropped_by_ports() -> Vec<Received> {
+        let port = Received { port: "iface:a".into(), frames: 90, missed: 5, malformed: 1, ..Received::default() };
+        vec![port.clone(), Received { port: "iface:b".into(), frames: 10, left: 3, passed: 7, ..port }]
+    }
+
+    #[test]
+    fn what_interfaces_drop_came_in_and_has_a_reason() {
+        let mut account = PacketCounts { arrived: 100, processed: 98, ..PacketCounts::of(&Account::default()) };
+        (account.forwarded, account.dropped) = (98, BTreeMap::from([("buffer_full", 2)]));
+        let packets = account.clone().with_ports(&dropped_by_ports());
+        assert_eq!(packets.arrived, 115);
+        let dropped = [("buffer_full", 2), ("port_left", 3), ("port_malformed", 2), ("port_missed", 10)];
+        assert_eq!(packets.dropped, BTreeMap::from(dropped));
+        assert!(packets.balance());
+        let ports = PortCounts { received: dropped_by_ports(), sent: Vec::new() };
+        assert!(ports.agree(&packets) && !ports.agree(&account));
+        assert_eq!(account.clone().with_ports(&[]), account);
+    }
 
     #[test]
     fn every_packet_of_a_queue_has_one_verdict() {
@@ -393,7 +441,7 @@ mod tests {
             received: vec![Received { port: "nfqueue:7".into(), frames: 10, ..Received::default() }],
             sent: vec![Sent { port: "nfqueue:7".into(), frames: 6, down: 1, discarded, ..Sent::default() }],
         };
-        assert!(ports(3).agree(&packets));
+        assert!(ports(3).agree(&packets) && !ports(3).agree(&packets.clone().with_ports(&dropped_by_ports())));
         assert!(!ports(2).agree(&packets) && !ports(4).agree(&packets));
     }
 }

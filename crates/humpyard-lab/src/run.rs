@@ -6,12 +6,12 @@ use std::sync::mpsc;
 use std::thread;
 
 use humpyard_core::id::{Id, ServiceId};
-use humpyard_core::measure::{Histogram, Measurements, Observer, SameClient, Summary};
+use humpyard_core::measure::{Histogram, LostOutside, Measurements, Observer, SameClient, Summary};
 use humpyard_core::mechanism::{Account, ExitAccount, SplitAccount};
 use humpyard_core::name::Named;
 use humpyard_core::policy::Setup;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
-use humpyard_runtime::{Input, Live, Outcome, Overload, Part, Several, Watched, watch};
+use humpyard_runtime::{Hears, Input, Live, Outcome, Overload, Part, Several, Watched, watch};
 use humpyard_services::pass::Pass;
 use humpyard_services::{Factory, prepare};
 use humpyard_sim::{Simulation, Work};
@@ -30,7 +30,8 @@ use crate::offered::Offered;
 use crate::parts::{self, AnyMeasured};
 use crate::reload::{self, Reload};
 use crate::result::{
-    Damage, DispatcherResult, ExitCounts, Hardware, Measured, PacketCounts, Panic, PortCounts, RunResult, SplitCounts,
+    Damage, DispatcherLoad, DispatcherResult, ExitCounts, Hardware, Measured, PacketCounts, Panic, PortCounts,
+    RunResult, SplitCounts,
 };
 use crate::several::{self, Apart};
 use crate::topology::placed;
@@ -41,6 +42,8 @@ pub struct Control<'a> {
     pub stop: &'a AtomicBool,
     /// Told now and then of the packets so far and how much of the input was read (0 to 1, where that is known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
+    /// Told now and then how busy each dispatcher of a live run has been so far; `None`: nobody is.
+    pub loads: Option<Hears<'a>>,
     /// Asked now and then whether the run is to go on with another configuration; none is never. Live only.
     pub reload: Option<&'a dyn Reload>,
     /// Where the metrics of a live run are served while it goes on.
@@ -59,7 +62,7 @@ pub(crate) struct Feed {
 impl<'a> Control<'a> {
     /// A run that is ended by `stop`, tells of its progress, and keeps its configuration.
     pub fn new(stop: &'a AtomicBool, progress: &'a mut dyn FnMut(u64, Option<f64>)) -> Self {
-        Self { stop, progress, reload: None, metrics: None, observer: None }
+        Self { stop, progress, loads: None, reload: None, metrics: None, observer: None }
     }
 }
 
@@ -139,7 +142,7 @@ pub(crate) fn simulated(
             let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
             Ok((outcome, link, records.finish()?))
         })?;
-    let mut result = result(config, "sim", &[&outcome.measured])?;
+    let mut result = result(config, "sim", &[&outcome.measured], LostOutside::default())?;
     if let Some(link) = &link {
         result.packets.through(link);
     }
@@ -231,6 +234,7 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
             classifier,
             stop: control.stop,
             progress: control.progress,
+            loads: reborrowed(&mut control.loads),
             watched,
         };
         let over = AtomicBool::new(false);
@@ -274,9 +278,11 @@ fn run_several(config: &RunConfig, services: Vec<Factory>, control: &mut Control
         sink: several::writes(config).then_some(sink),
         quarantine,
         overload: overload(config),
+        warm_up: parts::time(config.warm_up),
         longest: config.longest,
         stop: control.stop,
         progress: control.progress,
+        loads: reborrowed(&mut control.loads),
         watched,
     };
     let over = AtomicBool::new(false);
@@ -303,7 +309,7 @@ fn live_result(
     outcome: Outcome<Vec<Part<AnySteer, AnyShare, AnyAllocate>>>,
 ) -> Result<RunResult, LabError> {
     let parts: Vec<&AnyMeasured> = outcome.measured.iter().map(|part| &part.measured).collect();
-    let mut result = result(config, "live", &parts)?;
+    let mut result = result(config, "live", &parts, outcome.lost)?;
     for (id, service) in result.summary.services.iter_mut().enumerate() {
         service.counters = outcome.counters.of(ServiceId::from_index(id));
     }
@@ -312,7 +318,7 @@ fn live_result(
         packets: PacketCounts::of(part.measured.account()).with_out(&part.out),
         flows: part.flows,
     };
-    let packets = result.packets.clone().with_out(&outcome.out);
+    let packets = result.packets.clone().with_out(&outcome.out).with_ports(&outcome.received);
     Ok(RunResult {
         packets,
         dispatchers_detail: outcome.measured.iter().filter(|_| config.dispatchers > 1).map(detail).collect(),
@@ -329,6 +335,7 @@ fn live_result(
         measured: Measured {
             overdue_max_ns: outcome.overdue_max.as_ns(),
             swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
+            dispatchers: outcome.loads.iter().map(DispatcherLoad::of).collect(),
             hardware: outcome.counters.hardware().map(Hardware::of),
             ..timings(&result, outcome.wall, &outcome.decision)
         },
@@ -353,6 +360,14 @@ fn serve(config: &RunConfig, control: &mut Control<'_>) -> Result<Option<(Servin
     Ok(Some((endpoint.serve(watch, About::of(config))?, watched)))
 }
 
+/// Lends the listener of the load to a run.
+fn reborrowed<'a>(loads: &'a mut Option<Hears<'_>>) -> Option<Hears<'a>> {
+    match loads {
+        Some(loads) => Some(&mut **loads),
+        None => None,
+    }
+}
+
 /// Says that the run is over when it is dropped, so also when the run panics: who waits for that would wait for ever.
 struct Over<'a>(&'a AtomicBool);
 
@@ -362,9 +377,14 @@ impl Drop for Over<'_> {
     }
 }
 
-/// What both drivers' results have from the configuration and the measurements, of each dispatcher; the rest is as if nothing
-/// had happened.
-fn result(config: &RunConfig, host: &'static str, measured: &[&AnyMeasured]) -> Result<RunResult, LabError> {
+/// What both drivers' results have from the configuration and the measurements, of each dispatcher, and from the packets lost outside; the
+/// rest is as if nothing had happened.
+fn result(
+    config: &RunConfig,
+    host: &'static str,
+    measured: &[&AnyMeasured],
+    outside: LostOutside,
+) -> Result<RunResult, LabError> {
     let same = match config.granularity() {
         Granularity::Service | Granularity::Rule => SameClient::Always,
         Granularity::Flow | Granularity::Connection => SameClient::Never,
@@ -376,7 +396,7 @@ fn result(config: &RunConfig, host: &'static str, measured: &[&AnyMeasured]) -> 
         exit.add(one.scheduler().exit_account());
     }
     let measurements: Vec<&Measurements> = measured.iter().map(|one| one.measurements()).collect();
-    let mut summary = Measurements::summary_of(&measurements, &account, same);
+    let mut summary = Measurements::summary_of(&measurements, &account, same, outside);
     summary.order.promised = config.flow_order.name();
     Ok(RunResult {
         policy: config.policy.to_string(),

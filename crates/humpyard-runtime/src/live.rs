@@ -13,6 +13,7 @@ use humpyard_traffic::sink::Sink;
 
 use crate::clock::Clock;
 use crate::input::Input;
+use crate::load::Hears;
 use crate::placement::Seat;
 use crate::replacement::Replacement;
 use crate::watch::Watched;
@@ -66,6 +67,8 @@ pub struct Live<'a, S, Q, A> {
     pub stop: &'a AtomicBool,
     /// Told now and then of the packets so far and how much of the source was read (0 to 1, where that is known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
+    /// Told now and then how busy the dispatcher has been so far: by a real clock.
+    pub loads: Option<Hears<'a>>,
     /// One half of [`watch`](crate::watch()): the other is told how the run stands when it asks.
     pub watched: Option<Watched>,
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use humpyard_core::id::ServiceId;
 use humpyard_core::link::LinkOutcome;
-use humpyard_core::measure::{Histogram, Measured};
+use humpyard_core::measure::{Histogram, LostOutside, Measured};
 use humpyard_core::mechanism;
 use humpyard_core::policy::BuildError;
 use humpyard_core::unit::Time;
@@ -15,6 +15,7 @@ use humpyard_traffic::sink::Sent;
 use humpyard_traffic::source::Received;
 
 use crate::counters::Counters;
+use crate::load::Load;
 use crate::placement::Seat;
 
 /// What became of the packets that were served and of those that services made:
@@ -146,6 +147,10 @@ pub struct Outcome<M> {
     pub received: Vec<Received>,
     /// What went out by each interface; empty where packets went elsewhere.
     pub sent: Vec<Sent>,
+    /// Packets that interfaces lost, of those that are measured.
+    pub lost: LostOutside,
+    /// How busy each dispatcher was; empty by a virtual clock.
+    pub loads: Vec<Load>,
     /// What the services counted themselves.
     pub counters: Counters,
     /// The panic of a service at the earliest packet, if a service panicked.
@@ -184,6 +189,8 @@ impl<S, Q, A> Outcome<Measured<S, Q, A>> {
             unaccounted: self.unaccounted,
             received: self.received,
             sent: self.sent,
+            lost: self.lost,
+            loads: self.loads,
             counters: self.counters,
             panic: self.panic,
             damage: self.damage,

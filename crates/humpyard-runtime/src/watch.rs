@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 
-use humpyard_core::measure::{DelayTally, Tally};
+use humpyard_core::measure::{DelayTally, LostOutside, Tally};
 use humpyard_core::mechanism::Account;
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
@@ -17,6 +17,7 @@ use humpyard_traffic::header::FlowKey;
 use humpyard_traffic::sink::Sent;
 use humpyard_traffic::source::Received;
 
+use crate::load::Load;
 use crate::outcome::OutAccount;
 use crate::wait::Doorbell;
 
@@ -41,6 +42,10 @@ pub struct Snapshot {
     pub received: Vec<Received>,
     /// What went out by each interface; empty where packets go elsewhere.
     pub sent: Vec<Sent>,
+    /// Packets that interfaces have lost, of those that are measured.
+    pub lost: LostOutside,
+    /// How busy each dispatcher has been; empty by a virtual clock.
+    pub loads: Vec<Load>,
     /// Time of decisions (an arrival, or the question of a core), in ns; a sample of them.
     pub decision: DelayTally,
     /// The longest that a frame was due before the dispatcher took it in.
@@ -174,6 +179,7 @@ impl Snapshot {
         self.flows.seen += other.flows.seen;
         self.flows.evicted += other.flows.evicted;
         self.flows.expired += other.flows.expired;
+        self.loads.extend(&other.loads);
         self.decision.add(&other.decision);
         self.overdue_max = self.overdue_max.max(other.overdue_max);
         self.sampled.extend(&other.sampled);

@@ -401,6 +401,7 @@ impl Case<'_> {
             longest: self.longest,
             stop,
             progress: &mut |_, _| {},
+            loads: None,
             watched: None,
         });
         let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", self.policy));

@@ -248,9 +248,11 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         let Some(link) = &mut self.link else { return self.classifier.release(packet) };
         if let Arrival::Dropped(_) = link.on_processed(now, packet, self.measured.scheduler_mut()) {
             self.classifier.release(packet);
+            self.measured.on_loss_behind(packet, now);
         }
         while let Some(dropped) = link.next_dropped() {
             self.classifier.release(&dropped.packet);
+            self.measured.on_loss_behind(&dropped.packet, dropped.packet.arrival);
         }
     }
 

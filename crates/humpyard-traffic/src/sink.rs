@@ -90,6 +90,13 @@ pub struct Sent {
     pub discarded: u64,
 }
 
+impl Sent {
+    /// Packets lost so far: the system did not take them.
+    pub const fn lost(&self) -> u64 {
+        self.full + self.too_long + self.down
+    }
+}
+
 /// Takes frames, counts them, and keeps nothing.
 #[derive(Clone, Debug, Default)]
 pub struct NullSink {

@@ -103,6 +103,21 @@ pub struct Received {
     pub left: u64,
     /// Frames that were no good: cut short by the system, or not to be cut up into packets.
     pub malformed: u64,
+    /// Packets that passed without having been looked into, by a queue that fails open: they did not come in, and were not dropped.
+    #[serde(default)]
+    pub passed: u64,
+}
+
+impl Received {
+    /// Packets that the interface has dropped so far, by the reason that results give.
+    pub const fn dropped(&self) -> [(&'static str, u64); 3] {
+        [("port_missed", self.missed), ("port_malformed", self.malformed), ("port_left", self.left)]
+    }
+
+    /// Packets lost so far. Those left in the ring are not among them: they wait, or the run has ended before they were served.
+    pub const fn lost(&self) -> u64 {
+        self.missed + self.malformed
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {

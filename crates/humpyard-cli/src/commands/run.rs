@@ -3,10 +3,12 @@
 use core::net::SocketAddr;
 use std::process::ExitCode;
 
+use humpyard::lab::bottleneck::{LoadWatch, OVERDUE_NS, bottleneck};
 use humpyard::lab::metrics::Endpoint;
 use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
+use humpyard::runtime::Load;
 
-use crate::arguments::{RunArguments, SimArguments};
+use crate::arguments::{CommonOptions, RunArguments, SimArguments};
 use crate::commands::configuration::{configuration, duration, live_configuration, timeline};
 use crate::commands::costs::measure_for;
 use crate::commands::reload::ReadAgain;
@@ -52,8 +54,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     measure_for(&mut config, common.quiet)?;
     let metrics = arguments.metrics.map(endpoint).transpose()?;
     let result = match arguments.traffic.config {
-        Some(_) => reloading(&config, common.quiet, metrics)?,
-        None => watched(&config, common.quiet, metrics)?,
+        Some(_) => reloading(&config, common, metrics)?,
+        None => watched(&config, common, metrics)?,
     };
     if !common.json {
         warn(&config);
@@ -67,7 +69,7 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.traffic.common;
     let mut config = sim_configuration(arguments)?;
     measure_for(&mut config, common.quiet)?;
-    let result = watched(&config, common.quiet, None)?;
+    let result = watched(&config, common, None)?;
     if !common.json {
         warn(&config);
         warn_after(&config, &result);
@@ -84,21 +86,36 @@ fn endpoint(address: SocketAddr) -> Result<Endpoint, Failure> {
     Ok(endpoint)
 }
 
-fn watched(config: &RunConfig, quiet: bool, metrics: Option<Endpoint>) -> Result<RunResult, Failure> {
+fn watched(config: &RunConfig, common: &CommonOptions, metrics: Option<Endpoint>) -> Result<RunResult, Failure> {
     let stop = stop::on_signal()?;
-    let progress = Progress::new(&config.policy.to_string(), quiet);
+    let progress = Progress::new(&config.policy.to_string(), common.quiet);
     let mut show = |packets, part| progress.update(packets, part);
-    let mut control = Control { metrics, ..Control::new(&stop, &mut show) };
+    let mut loads = loads(&progress, common);
+    let mut control = Control { metrics, loads: Some(&mut loads), ..Control::new(&stop, &mut show) };
     Ok(lab::run(config, &mut control)?)
 }
 
+/// Shows how busy the dispatcher is, and says so, once, where it is the bottleneck.
+fn loads(progress: &Progress, common: &CommonOptions) -> impl FnMut(&[Load]) {
+    let mut watch = LoadWatch::default();
+    move |loads: &[Load]| {
+        let said = watch.look(loads);
+        progress.busy(watch.busiest());
+        if let Some(said) = said.filter(|_| !common.quiet && !common.json) {
+            progress.say(&format!("humpyard: {said}"));
+        }
+    }
+}
+
 /// As [`watched`], and SIGHUP has the configuration file read again.
-fn reloading(config: &RunConfig, quiet: bool, metrics: Option<Endpoint>) -> Result<RunResult, Failure> {
+fn reloading(config: &RunConfig, common: &CommonOptions, metrics: Option<Endpoint>) -> Result<RunResult, Failure> {
     let stop = stop::on_signal_but_hangup()?;
     let again = ReadAgain::on_signal()?;
-    let progress = Progress::new(&config.policy.to_string(), quiet);
+    let progress = Progress::new(&config.policy.to_string(), common.quiet);
     let mut show = |packets, part| progress.update(packets, part);
-    let mut control = Control { metrics, reload: Some(&again), ..Control::new(&stop, &mut show) };
+    let mut loads = loads(&progress, common);
+    let mut control =
+        Control { metrics, reload: Some(&again), loads: Some(&mut loads), ..Control::new(&stop, &mut show) };
     Ok(lab::run(config, &mut control)?)
 }
 
@@ -128,9 +145,13 @@ fn report(result: &RunResult, json: bool, stdout_taken: bool) -> Result<ExitCode
     } else {
         output::print(&format!("{}\n", table::summary(result)))?;
     }
-    if !json && result.measured.overdue_max_ns > OVERDUE {
+    if !json && result.measured.overdue_max_ns > OVERDUE_NS {
+        let why = match bottleneck(result) {
+            Some(_) => "the dispatcher cannot keep up with this rate",
+            None => "the buffer was full (--overload wait), or other programs had the dispatcher's processor",
+        };
         output::say(&format!(
-            "humpyard: packets were due for up to {} before they were taken in: the dispatcher cannot keep up with this rate",
+            "humpyard: packets were due for up to {} before they were taken in: {why}",
             time(result.measured.overdue_max_ns as f64)
         ));
     }
@@ -139,9 +160,6 @@ fn report(result: &RunResult, json: bool, stdout_taken: bool) -> Result<ExitCode
     }
     Ok(verdict(&[result]))
 }
-
-/// From so many ns on a packet that was due is overdue.
-const OVERDUE: u64 = 20_000_000;
 
 /// Exit code 1, and why, if a result does not add up or its input was damaged. Panics of services are told too, but their
 /// packets have a name in the result like all that services drop.

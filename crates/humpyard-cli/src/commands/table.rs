@@ -2,16 +2,17 @@
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
+use humpyard::lab::bottleneck::bottleneck;
 use humpyard::lab::statistics::{Figure, PolicyStatistics};
 use humpyard::lab::{Comparison, ExitCounts, HardwareThread, LinkResult, RunResult, ServiceCost, SplitCounts};
-use humpyard::measure::{CacheSummary, WarmUp};
+use humpyard::measure::{CacheSummary, DelayOffered, WarmUp};
 
 use crate::figures::{bit_rate, counted, figure, packet_rate, percent, range, time};
 
 /// What the columns of a comparison mean.
 const LEGEND: &str = "\
 delay         from arrival to completion; half of the packets had at most p50, 99 in 100 at most p99
-late          packets delayed beyond what their service tolerates (2ms unless --tolerance says otherwise)
+late          packets delayed beyond what their service tolerates (2ms unless --tolerance says otherwise), or lost
 out of order  packets that left after a later packet of their flow
 jitter        how unevenly the packets of a flow leave: standard deviation of the gaps, mean over flows
 cores busy    time that the least and the most busy core was busy
@@ -33,6 +34,10 @@ pub(crate) fn table(headings: &[&str]) -> Table {
     table
 }
 
+/// The lines that loss adds to [`LEGEND`].
+const LOST: &str = "
+p50, p99 of all  the same over all packets offered, those lost among them: lost where more were";
+
 /// What the table of repetitions adds to [`LEGEND`].
 const REPEATED: &str = "\
 of each figure the median of the repetitions; below it their range, where they differ";
@@ -43,13 +48,33 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     let offered = line("offered", format!("  {}", offered(&comparison.runs)));
     let costs = comparison.runs.first().into_iter().flat_map(|run| &run.costs);
     let costs: String = costs.map(|cost| format!("costs of {}\n", cost_text(cost))).collect();
+    let lost = if has_loss(&comparison.runs) { LOST } else { "" };
+    let limits = bottlenecks(&comparison.runs);
     if comparison.repetitions > 1 {
-        let table = repeated(&comparison.statistics, has_topology(&comparison.runs));
+        let table = repeated(comparison, has_topology(&comparison.runs));
         let legend = LEGEND.replace("cores busy ", "least, most");
-        format!("{table}\n{offered}\n{costs}{} repetitions: {REPEATED}\n{legend}{moved}\n", comparison.repetitions)
+        format!(
+            "{limits}{table}\n{offered}\n{costs}{} repetitions: {REPEATED}\n{legend}{lost}{moved}\n",
+            comparison.repetitions
+        )
     } else {
-        format!("{}\n{offered}\n{costs}{LEGEND}{moved}\n", side_by_side(&comparison.runs))
+        format!("{limits}{}\n{offered}\n{costs}{LEGEND}{lost}{moved}\n", side_by_side(&comparison.runs))
     }
+}
+
+/// The runs of which a dispatcher is the bottleneck, a line each.
+fn bottlenecks(runs: &[RunResult]) -> String {
+    runs.iter().filter_map(|run| Some(format!("{}: {}\n", run.policy, bottleneck(run)?))).collect()
+}
+
+/// Whether any of these lost packets.
+fn has_loss(runs: &[RunResult]) -> bool {
+    runs.iter().any(|run| run.summary.late.lost > 0)
+}
+
+/// A percentile over all packets offered.
+fn of_all(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "lost".to_owned(), |ns| time(ns as f64))
 }
 
 /// How fast packets arrived, and what part of what cores can do they asked for; of several runs from the least to the most.
@@ -86,23 +111,41 @@ const REPEATED_COLUMNS: [(&str, &str); 12] = [
     ("dropped", "dropped_fraction"),
 ];
 
-/// One row per policy: medians, and ranges below them; of moves between cores where that is asked for.
-fn repeated(statistics: &[PolicyStatistics], moved: bool) -> Table {
+/// A percentile over all packets offered: its heading, and how to find it.
+type OfAll = (&'static str, fn(&DelayOffered) -> Option<u64>);
+
+const OF_ALL: [OfAll; 2] = [("p50 of all", |delay| delay.p50), ("p99 of all", |delay| delay.p99)];
+
+/// The median of a percentile over all packets offered, over the repetitions.
+fn median_of_all<'a>(runs: impl Iterator<Item = &'a RunResult>, of: fn(&DelayOffered) -> Option<u64>) -> String {
+    let mut values: Vec<u64> = runs.map(|run| of(&run.summary.delay_offered_ns).unwrap_or(u64::MAX)).collect();
+    values.sort_unstable();
+    // Of an even number the greater of the middle two: a half may be lost.
+    let median = values.get(values.len() / 2).copied();
+    of_all(median.filter(|&ns| ns < u64::MAX))
+}
+
+/// One row per policy: medians, and ranges below them; of moves between cores where that is asked for, and of all packets offered
+/// where some were lost.
+fn repeated(comparison: &Comparison, moved: bool) -> Table {
+    let statistics: &[PolicyStatistics] = &comparison.statistics;
+    let lost: &[OfAll] = if has_loss(&comparison.runs) { &OF_ALL } else { &[] };
     let is_told = |key: &str| {
         let is_known = statistics.iter().all(|policy| policy.figures.contains_key(key));
         is_known && (moved || !["moves_per_packet", "bytes_away_fraction"].contains(&key))
     };
     let columns: Vec<(&str, &str)> = REPEATED_COLUMNS.into_iter().filter(|(_, key)| is_told(key)).collect();
-    let headings: Vec<&str> = ["policy"].into_iter().chain(columns.iter().map(|&(heading, _)| heading)).collect();
-    let mut table = table(&headings);
-    for policy in statistics {
+    let headings = columns.iter().map(|&(heading, _)| heading).chain(lost.iter().map(|&(heading, _)| heading));
+    let mut table = table(&["policy"].into_iter().chain(headings).collect::<Vec<_>>());
+    for (number, policy) in statistics.iter().enumerate() {
         let cell = |&(_, key): &(&str, &str)| {
             let (kind, statistic) = (Figure::find(key).kind, &policy.figures[key]);
             let median = figure(kind, statistic.median);
             let range = range(kind, statistic).replace(" to ", "\nto ");
             if range == median { median } else { format!("{median}\n{range}") }
         };
-        table.add_row([policy.policy.clone()].into_iter().chain(columns.iter().map(cell)));
+        let of_all = lost.iter().map(|&(_, of)| median_of_all(comparison.runs_of(number), of));
+        table.add_row([policy.policy.clone()].into_iter().chain(columns.iter().map(cell)).chain(of_all));
     }
     table
 }
@@ -128,6 +171,9 @@ fn side_by_side(runs: &[RunResult]) -> Table {
         "cores busy",
         "dropped",
     ];
+    if has_loss(runs) {
+        headings.extend(OF_ALL.map(|(heading, _)| heading));
+    }
     if has_topology(runs) {
         headings.extend(["moved", "bytes away"]);
     }
@@ -147,6 +193,9 @@ fn side_by_side(runs: &[RunResult]) -> Table {
             cores_busy(run),
             format!("{before} / {}", run.packets.dropped_total() - before),
         ];
+        if has_loss(runs) {
+            row.extend(OF_ALL.map(|(_, of)| of_all(of(&summary.delay_offered_ns))));
+        }
         if let Some(cache) = summary.cache.filter(|_| has_topology(runs)) {
             row.extend([percent(cache.moves_per_packet), percent(cache.bytes_away_fraction)]);
         }
@@ -170,15 +219,17 @@ pub(crate) fn summary(run: &RunResult) -> String {
     if run.dispatchers > 1 {
         cores += &format!(" of {} dispatchers", run.dispatchers);
     }
-    let mut lines = vec![
+    let mut lines: Vec<String> = bottleneck(run).into_iter().collect();
+    lines.extend([
         line("policy", format!("{} ({host}, {cores})", run.policy)),
         line("input", format!("{}{}", run.input, how_it_ended(run))),
-    ];
+    ]);
     lines.push(line("offered", offered(core::slice::from_ref(run))));
     lines.extend(cost_lines(&run.costs, if live && !by_virtual_clock { "estimates" } else { "costs" }));
     lines.extend(packet_lines(run, live));
     lines.extend(port_lines(run));
     lines.extend(measurement_lines(run));
+    lines.extend(dispatcher_line(run));
     lines.extend(core_lines(run));
     lines.extend(run.link.iter().map(|link| line("link", link_text(link))));
     lines.extend(service_lines(run));
@@ -233,8 +284,9 @@ fn port_lines(run: &RunResult) -> Vec<String> {
 
 fn port_texts(run: &RunResult) -> impl Iterator<Item = String> + '_ {
     let received = run.ports.received.iter().map(|port| {
+        let passed = if port.passed > 0 { format!(", {} passed unseen", port.passed) } else { String::new() };
         format!(
-            "{}: {} in, {} missed, {} left, {} malformed",
+            "{}: {} in, {} missed, {} left, {} malformed{passed}",
             port.port, port.frames, port.missed, port.left, port.malformed
         )
     });
@@ -318,7 +370,7 @@ fn measurement_lines(run: &RunResult) -> Vec<String> {
                 ns(delay.max)
             ),
         ),
-        line("late", format!("{} ({}){}", summary.late.count, percent(summary.late.fraction), warm_up(run))),
+        line("late", late(run)),
         line(
             "order",
             format!(
@@ -341,10 +393,40 @@ fn measurement_lines(run: &RunResult) -> Vec<String> {
             ),
         ),
     ];
+    if summary.late.lost > 0 {
+        lines.insert(2, line("", delay_of_all(&summary.delay_offered_ns)));
+    }
     lines.extend(run.split.map(|split| line("split", elephants(&split))));
     lines.extend(run.exit.map(|exit| line("exit", waited(&exit))));
     lines.extend(summary.cache.map(|cache| line("cache", moves(&cache))));
     lines
+}
+
+/// Packets that were late, and how many of them were lost.
+fn late(run: &RunResult) -> String {
+    let late = &run.summary.late;
+    let lost = if late.lost > 0 { format!(", {} of them lost", late.lost) } else { String::new() };
+    format!("{} of {} ({}){lost}{}", late.count, late.packets, percent(late.fraction), warm_up(run))
+}
+
+/// The percentiles over all packets offered.
+fn delay_of_all(delay: &DelayOffered) -> String {
+    let [p50, p90, p99, p999] = [delay.p50, delay.p90, delay.p99, delay.p999].map(of_all);
+    format!("of all offered: p50 {p50}, p90 {p90}, p99 {p99}, p99.9 {p999}")
+}
+
+/// How busy the dispatchers were.
+fn dispatcher_line(run: &RunResult) -> Option<String> {
+    let loads = &run.measured.dispatchers;
+    let busy: Vec<String> = loads.iter().map(|load| percent(load.busy_fraction)).collect();
+    match (busy.as_slice(), loads.first()?) {
+        ([one], load) if run.cores == 0 => {
+            let services = percent(load.workers_utilization);
+            Some(line("dispatcher", format!("{one} busy, {services} with the services' work")))
+        }
+        ([one], _) => Some(line("dispatcher", format!("{one} busy"))),
+        (several, _) => Some(line("dispatchers", format!("{} busy", several.join(", ")))),
+    }
 }
 
 /// What was split.
@@ -415,12 +497,13 @@ fn service_lines(run: &RunResult) -> Vec<String> {
         line(
             if index == 0 { "services" } else { "" },
             format!(
-                "{}: {}, delay p99 {}, {} later than {}, at most {} waiting",
+                "{}: {}, delay p99 {}, {} later than {}{}, at most {} waiting",
                 service.name,
                 counted(service.packets, "packet"),
                 time(service.delay_ns.p99 as f64),
                 service.late.count,
                 time(service.tolerance_ns as f64),
+                if service.late.lost > 0 { " or lost" } else { "" },
                 service.queue_max
             ),
         )

@@ -10,8 +10,9 @@ use super::view::{Column, CoreLine, View};
 
 /// Draws everything into as much room as there is.
 pub(crate) fn draw(view: &View, sorted: Column, said: &str, area: Rect, buffer: &mut Buffer) {
+    let bottleneck = view.bottleneck.iter().map(|said| Line::from(said.as_str()).style(BOLD));
     let [title, cores, services, rest, foot] = Layout::vertical([
-        Constraint::Length(3),
+        Constraint::Length(3 + bottleneck.len() as u16),
         Constraint::Length(1 + shown(view.cores.len(), area.height / 4)),
         Constraint::Length(2 + shown(view.services.len(), area.height / 3)),
         Constraint::Min(0),
@@ -19,7 +20,7 @@ pub(crate) fn draw(view: &View, sorted: Column, said: &str, area: Rect, buffer: 
     ])
     .areas(area);
     let lines = [Line::from(view.title.as_str()).style(BOLD), Line::from(&*view.packets), Line::from(&*view.policy)];
-    Paragraph::new(lines.to_vec()).render(title, buffer);
+    Paragraph::new(bottleneck.chain(lines).collect::<Vec<_>>()).render(title, buffer);
     draw_cores(&view.cores, cores, buffer);
     draw_services(view, sorted, services, buffer);
     draw_rest(view, rest, buffer);
@@ -148,7 +149,7 @@ mod tests {
         for words in [
             "drr: iface:left to iface:right, for 1:01:03",
             "in 12.0 kpps, out 10.0 kpps",
-            "decisions p50 120 ns, p99 120 ns, 6 in flight",
+            "dispatcher 50.0 % busy, decisions p50 120 ns, p99 120 ns, 6 in flight",
             "  0 [#####               ]  25.0 %  5.00 kpps, 3 in flight, 12 wait",
             "  1 [####################] 100.0 %",
             "web            8.00 kpps",
@@ -161,6 +162,15 @@ mod tests {
         }
         assert_eq!((screen.len(), screen[23].as_str()), (24, "q ends"));
         assert!(!text.contains("pushed_out"), "{text}");
+    }
+
+    #[test]
+    fn a_bottleneck_comes_first() {
+        let said = "the dispatcher is the bottleneck: busy 99.0 % of the time, its workers 31.0 %";
+        let view = View { bottleneck: Some(said.to_owned()), ..view() };
+        let screen = screen(&view, 80, 24);
+        assert!(screen[0] == said && screen[1].starts_with("drr: iface:left"), "{screen:?}");
+        assert!(plain(&view, Column::Rate, 80).starts_with(said));
     }
 
     /// A terminal may have any size, also none.

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use humpyard::lab::metrics::{Core, Delays, Packets, Service, Snapshot};
+use humpyard::lab::bottleneck::bottleneck_of;
+use humpyard::lab::metrics::{Core, Delays, Dispatcher, Packets, Service, Snapshot};
+use humpyard::runtime::Load;
 
 use crate::figures::{bit_rate, packet_rate, percent, time};
 
 /// A run over an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct View {
+    /// That a dispatcher is the bottleneck, if one is.
+    pub(crate) bottleneck: Option<String>,
     /// Policies, input, output, and how long it runs.
     pub(crate) title: String,
     /// What came of the packets of the interval.
@@ -107,10 +111,14 @@ impl View {
     /// The run between two snapshots of it.
     pub(crate) fn between(earlier: &Snapshot, now: &Snapshot) -> Self {
         let interval = Interval { seconds: now.elapsed_ns.saturating_sub(earlier.elapsed_ns) as f64 / 1e9 };
+        let loads = lines(&earlier.dispatchers, &now.dispatchers, |_, before: &Dispatcher, now| {
+            now.load().since(&before.load())
+        });
         Self {
+            bottleneck: bottleneck_of(&loads),
             title: format!("{}: {} to {}, for {}", now.policy, now.input, now.output, clock(now.elapsed_ns)),
             packets: packets(&interval, earlier, now),
-            policy: policy(earlier, now),
+            policy: policy(earlier, now, &loads),
             cores: lines(&earlier.cores, &now.cores, |number, before, core| {
                 CoreLine::of(&interval, number, before, core)
             }),
@@ -185,7 +193,7 @@ impl ServiceLine {
             bits: 8.0 * interval.rate(before.bytes, service.bytes),
             p50: delay.quantile(0.5),
             p99: delay.quantile(0.99),
-            late: fraction(service.late.saturating_sub(before.late), delay.count()),
+            late: late(&delay, (before.late, service.late), (before.lost, service.lost)),
             queue: service.queue,
         }
     }
@@ -194,7 +202,7 @@ impl ServiceLine {
 fn packets(interval: &Interval, earlier: &Snapshot, now: &Snapshot) -> String {
     let (before, packets) = (&earlier.packets, &now.packets);
     let delay = now.delay.since(&earlier.delay);
-    let late = fraction(now.late.saturating_sub(earlier.late), delay.count());
+    let late = late(&delay, (earlier.late, now.late), (earlier.lost, now.lost));
     format!(
         "in {}, out {}, {} held, {} late, {} out of order so far",
         packet_rate(interval.rate(before.arrived, packets.arrived)),
@@ -205,7 +213,24 @@ fn packets(interval: &Interval, earlier: &Snapshot, now: &Snapshot) -> String {
     )
 }
 
-fn policy(earlier: &Snapshot, now: &Snapshot) -> String {
+/// Part of the packets in between that were late, those lost among them; each count as it was and as it is.
+fn late(delay: &Delays, late: (u64, u64), lost: (u64, u64)) -> f64 {
+    let more = |(before, now): (u64, u64)| now.saturating_sub(before);
+    // One that is lost in a port that it had left for is late, too, and has a delay.
+    fraction(more(late), delay.count() + more(lost)).min(1.0)
+}
+
+/// How busy the dispatchers were.
+fn busy(loads: &[Load]) -> String {
+    let busy: Vec<String> = loads.iter().map(|load| percent(load.busy_fraction())).collect();
+    match busy.as_slice() {
+        [] => String::new(),
+        [one] => format!("dispatcher {one} busy, "),
+        several => format!("dispatchers {} busy, ", several.join(", ")),
+    }
+}
+
+fn policy(earlier: &Snapshot, now: &Snapshot, loads: &[Load]) -> String {
     // Decisions are few where packets are: all so far say more than none.
     let recent = now.decision.since(&earlier.decision);
     let decision = if recent.count() > 0 { &recent } else { &now.decision };
@@ -214,7 +239,7 @@ fn policy(earlier: &Snapshot, now: &Snapshot) -> String {
         0 => String::new(),
         swaps => format!(", {swaps} took over, pause {} at most", time(now.swap_pause_max_ns as f64)),
     };
-    format!("{}: decisions {}, {in_flight} in flight{swaps}", now.policy, quantiles(decision))
+    format!("{}: {}decisions {}, {in_flight} in flight{swaps}", now.policy, busy(loads), quantiles(decision))
 }
 
 fn quantiles(times: &Delays) -> String {
@@ -273,6 +298,7 @@ pub(super) mod tests {
             delay: Delays { sum_ns: packets * delay, counts: vec![(delay, packets)] },
             tolerance_ns: 2_000_000,
             late: if delay > 2_000_000 { packets } else { 0 },
+            lost: 0,
             queue,
         }
     }
@@ -288,7 +314,10 @@ pub(super) mod tests {
             services: vec![service("web", 0, 5_000, 0), service("voice", 0, 3_000_000, 0)],
             ..Snapshot::default()
         };
-        let mut now = Snapshot { elapsed_ns: 3_663_000_000_000, late: 4_000, out_of_order: 3, ..earlier.clone() };
+        let mut now = Snapshot { elapsed_ns: 3_663_000_000_000, late: 9_000, out_of_order: 3, ..earlier.clone() };
+        now.lost = 5_000;
+        let load = |busy_ns| Dispatcher { elapsed_ns: 2_000_000_000, busy_ns, workers: 2, ..Dispatcher::default() };
+        now.dispatchers = vec![load(1_000_000_000)];
         now.packets = Packets { arrived: 24_000, processed: 20_000, forwarded: 20_000, ..Packets::default() };
         now.packets.dropped = BTreeMap::from([("buffer_full".into(), 4_000), ("pushed_out".into(), 0)]);
         now.services = vec![service("web", 16_000, 5_000, 7), service("voice", 4_000, 3_000_000, 9)];
@@ -298,7 +327,7 @@ pub(super) mod tests {
         now.cores = vec![busy(500_000_000, Some(12)), busy(2_000_000_000, None)];
         now.flows.known = 256;
         now.top_flows = vec![TopFlow { flow: "udp 198.18.0.1:9 > 198.18.0.2:9".into(), fraction: 0.25 }];
-        let port = Received { port: "iface:left".into(), frames: 24_000, missed: 5, left: 2, malformed: 0 };
+        let port = Received { port: "iface:left".into(), frames: 24_000, missed: 5, left: 2, ..Received::default() };
         now.ports.received = vec![port];
         (earlier, now)
     }
@@ -312,6 +341,16 @@ pub(super) mod tests {
         let web = &view.services[0];
         assert_eq!((web.rate, web.bits, web.p50, web.late, web.queue), (8_000.0, 6_400_000.0, Some(5_000), 0.0, 7));
         assert_eq!(view.services[1].late, 1.0);
+        // 4,000 of 20,000 that were done, and 5,000 lost.
+        assert!(view.packets.contains("36.0 % late"), "{}", view.packets);
+        assert!(view.policy.starts_with("drr: dispatcher 50.0 % busy, decisions"), "{}", view.policy);
+        assert_eq!(view.bottleneck, None);
+        let mut full = now.clone();
+        full.dispatchers.iter_mut().for_each(|one| one.busy_ns = 2_000_000_000);
+        full.dispatchers.extend(now.dispatchers.clone());
+        let full = View::between(&earlier, &full);
+        assert!(full.bottleneck.unwrap().starts_with("dispatcher 0 is the bottleneck: busy 100.0 %"));
+        assert!(full.policy.starts_with("drr: dispatchers 100.0 %, 50.0 % busy, "), "{}", full.policy);
         let idle = View::between(&now, &now);
         assert_eq!((idle.services[0].rate, idle.services[0].p50, idle.services[0].late), (0.0, None, 0.0));
     }

@@ -21,6 +21,7 @@ const RESULT: &[(&str, &[&str])] = &[
             "throughput_pps",
             "throughput_bps",
             "delay_ns",
+            "delay_offered_ns",
             "late",
             "order",
             "jitter_ns",
@@ -55,15 +56,17 @@ const RESULT: &[(&str, &[&str])] = &[
         &["in", "processed", "forwarded", "held", "dropped", "generated", "consumed", "held_out", "dropped_out"],
     ),
     ("/delay_ns", &["mean", "p50", "p90", "p99", "p999", "max"]),
-    ("/late", &["count", "fraction"]),
+    ("/delay_offered_ns", &["p50", "p90", "p99", "p999"]),
+    ("/late", &["count", "lost", "packets", "fraction"]),
     ("/warm_up", &["time_ns", "packets"]),
     ("/order", &["promised", "out_of_order", "fraction", "displacement_std"]),
     ("/exit", &["waited", "missed_turn", "given_up"]),
     ("/fairness", &["jain", "service_error_min", "service_error_max", "clients"]),
     ("/cores_detail/0", &["utilization", "packets", "switches", "cold"]),
-    ("/services/0", &["name", "packets", "delay_ns", "late", "queue_max", "bytes", "tolerance_ns"]),
+    ("/services/0", &["name", "packets", "delay_ns", "delay_offered_ns", "late", "queue_max", "bytes", "tolerance_ns"]),
     ("/services/0/delay_ns", &["mean", "p50", "p90", "p99", "p999", "max"]),
-    ("/services/0/late", &["count", "fraction"]),
+    ("/services/0/delay_offered_ns", &["p50", "p90", "p99", "p999"]),
+    ("/services/0/late", &["count", "lost", "packets", "fraction"]),
     (
         "/measured",
         &[
@@ -74,6 +77,7 @@ const RESULT: &[(&str, &[&str])] = &[
             "packets_per_second",
             "swap_pause_max_ns",
             "hardware",
+            "dispatchers",
         ],
     ),
     ("/measured/decision_ns", &["mean", "p50", "p99"]),
@@ -100,6 +104,32 @@ fn results_have_their_keys() {
     let comparison = document(directory.path(), &format!("compare {input} --policy rr"));
     assert_eq!(keys(&comparison), BTreeSet::from(["runs", "repetitions", "statistics"]));
     comparison["runs"].as_array().expect("runs").iter().for_each(assert_shape);
+}
+
+/// A live run has dispatchers, which are busy for some of the time; a simulation has none.
+#[test]
+fn live_results_say_how_busy_dispatchers_were() {
+    let directory = directory();
+    for (words, count) in [
+        ("run --workers 0", 1),
+        ("run --workers 2", 1),
+        ("run --workers 2 --dispatchers 2", 2),
+        ("run --clock virtual --rate 1k", 0),
+        ("sim", 0),
+    ] {
+        let result = document(directory.path(), &format!("{words} --input gen:messages:packets=5000 --policy drr"));
+        let dispatchers = result["measured"]["dispatchers"].as_array().expect("a list");
+        assert_eq!(dispatchers.len(), count, "{words}");
+        for dispatcher in dispatchers {
+            assert_eq!(keys(dispatcher), BTreeSet::from(["busy_fraction", "workers_utilization"]), "{words}");
+            for key in ["busy_fraction", "workers_utilization"] {
+                let part = dispatcher[key].as_f64().expect("a number");
+                assert!(part > 0.0 && part <= 1.0, "{words}: {key} {part}");
+            }
+        }
+    }
+    let said = good(directory.path(), "run --input gen:messages:packets=5000 --policy drr --workers 0 --quiet");
+    assert!(said.out.contains("\ndispatcher  ") && said.out.contains("% with the services' work"), "{said:?}");
 }
 
 #[test]

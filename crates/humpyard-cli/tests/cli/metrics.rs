@@ -162,6 +162,9 @@ fn assert_counters_only_rise(dispatchers: usize) {
     let (first, mut scrapes) = (last.value("humpyard_packets_received_total"), 1);
     while let Some(now) = served.scrape() {
         assert_eq!(now.samples.len(), last.samples.len());
+        assert!(
+            now.value(&format!("humpyard_dispatcher_busy_seconds_total{{dispatcher=\"{}\"}}", dispatchers - 1)) > 0.0
+        );
         for (metric, &before) in last.samples.iter().filter(|(metric, _)| last.rises(metric)) {
             assert!(now.value(metric) >= before, "{metric}: {before}, then {}", now.value(metric));
         }
@@ -217,6 +220,7 @@ fn assert_last_scrape_is_result(dispatchers: usize) {
         ("humpyard_packets_forwarded_total", "/packets/forwarded"),
         ("humpyard_processed_bytes_total", "/bytes"),
         ("humpyard_packets_late_total", "/late/count"),
+        ("humpyard_packets_lost_total", "/late/lost"),
         ("humpyard_packets_out_of_order_total", "/order/out_of_order"),
         ("humpyard_flows_seen_total", "/flows"),
         ("humpyard_service_packets_total{service=\"forward\"}", "/services/0/packets"),
@@ -244,9 +248,18 @@ fn top_prints_a_screen_of_a_run_and_ends_when_there_is_none() {
     assert_eq!((&snapshot["policy"], number(&snapshot, "/packets/held_out")), (&"drr".into(), 0));
     let said = run(directory.path(), &["top", &served.address, "--once", "--interval", "500ms"]);
     assert!(said.code == Some(0) && said.err.is_empty(), "{said:?}");
-    for words in
-        ["drr: gen:poisson", "kpps", "cores", "  0 [", "forward", "decisions p50", "flows, 64 known", "udp 198."]
-    {
+    for words in [
+        "drr: gen:poisson",
+        "drr: dispatcher ",
+        " % busy, decisions",
+        "kpps",
+        "cores",
+        "  0 [",
+        "forward",
+        "decisions p50",
+        "flows, 64 known",
+        "udp 198.",
+    ] {
         assert!(said.out.contains(words), "`{words}` is not in\n{}", said.out);
     }
     assert!(!said.out.contains('\u{1b}'), "{}", said.out);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{assert_balanced, captures, directory, document, good, number, packets_in, real, run};
+use crate::support::{assert_balanced, captures, directory, document, good, number, packets_in, real, run, sum};
 
 /// A result without what differs from run to run.
 fn stable(mut result: Value) -> Value {
@@ -182,6 +182,66 @@ fn an_overload_drops_what_it_must() {
     assert_balanced(&result);
     assert!((real(&result, "/packets/dropped/buffer_full") / 25_000.0 - 1.0).abs() < 0.02);
     assert!(utilization(&result) > 0.99);
+}
+
+/// Most of what is offered is dropped: it is late, in the document and in the table, once, whatever else is late.
+#[test]
+fn what_is_dropped_is_late() {
+    let words = "sim --input gen:poisson:packets=50000,pps=200M --policy fcfs --buffer 100";
+    let result = document(Path::new("."), words);
+    let dropped = sum(&result, "/packets/dropped");
+    assert!(dropped > 25_000, "{result:#}");
+    assert_eq!((number(&result, "/late/lost"), number(&result, "/late/packets")), (dropped, 50_000));
+    assert_eq!((number(&result, "/late/count"), real(&result, "/late/fraction")), (dropped, dropped as f64 / 5e4));
+    assert_eq!(result["services"][0]["late"], result["late"]);
+    assert_eq!(result["delay_offered_ns"]["p50"], Value::Null);
+    assert!(number(&result, "/delay_ns/p999") < 1_000_000, "{result:#}");
+    let all_late = document(Path::new("."), &format!("{words} --tolerance 0ns"));
+    assert_eq!((number(&all_late, "/late/count"), number(&all_late, "/late/lost")), (50_000, dropped));
+    let said = good(Path::new("."), &format!("{words} --quiet")).out;
+    for words in
+        ["of all offered: p50 lost, p90 lost", &format!("{dropped} of 50000 ("), &format!("), {dropped} of them lost")]
+    {
+        assert!(said.contains(words), "`{words}` is not in\n{said}");
+    }
+    let compared = "compare --input gen:poisson:packets=5000,pps=200M --policy fcfs --policy drr --buffer 100 --quiet";
+    for more in ["", " --repeat 2"] {
+        let said = good(Path::new("."), &format!("{compared}{more}")).out;
+        assert!(said.contains("p99 of all") && said.contains(" lost "), "{said}");
+    }
+    let said =
+        good(Path::new("."), "compare --input gen:poisson:packets=50 --policy fcfs --policy drr --load 0.1 --quiet")
+            .out;
+    assert!(!said.contains("p99 of all"), "{said}");
+}
+
+/// A drop within the warm-up is in the counts, and not measured.
+#[test]
+fn what_is_dropped_in_the_warm_up_is_not_late() {
+    let result = |warm_up: &str| {
+        let words = "sim --input gen:poisson:packets=50000,pps=200M --policy fcfs --buffer 100 --warmup";
+        document(Path::new("."), &format!("{words} {warm_up}"))
+    };
+    let (some, none) = (result("125us"), result("1s"));
+    assert_eq!(sum(&some, "/packets/dropped"), sum(&none, "/packets/dropped"));
+    let (lost, dropped) = (number(&some, "/late/lost"), sum(&some, "/packets/dropped"));
+    assert!(lost > dropped / 4 && lost < 3 * dropped / 4, "{some:#}");
+    assert_eq!(number(&some, "/services/0/late/lost"), lost);
+    assert_eq!((number(&none, "/late/count"), number(&none, "/late/packets")), (0, 0));
+}
+
+/// A packet that is dropped at the second service of its chain is lost there, and once in all.
+#[test]
+fn what_is_dropped_at_a_hop_is_lost_there() {
+    let words = "sim --input gen:messages:packets=20000 --policy static --cores 2 --services tcp=forward,other=encrypt \
+                 --rule service=tcp --chain tcp=other --queue-limit 8 --rate 10M";
+    let result = document(Path::new("."), words);
+    assert_balanced(&result);
+    let [first, second] = [0, 1].map(|at| number(&result, &format!("/services/{at}/late/lost")));
+    assert!(second > 1000, "{result:#}");
+    let dropped = sum(&result, "/packets/dropped");
+    assert_eq!((first + second, number(&result, "/late/lost")), (dropped, dropped));
+    assert_eq!(number(&result, "/late/packets"), 20_000);
 }
 
 #[test]

@@ -72,15 +72,25 @@ impl Histogram {
 
     /// A value that at least `quantile` (0 to 1) of all values do not exceed, less than 1 % above the least such value.
     pub fn quantile(&self, quantile: f64) -> u64 {
-        let rank = (libm::ceil(quantile * self.count as f64) as u64).clamp(1, self.count.max(1));
+        self.at_rank(rank(quantile, self.count).min(self.count)).unwrap_or(self.max)
+    }
+
+    /// A value that at least `quantile` (0 to 1) of `all` do not exceed, of which the others than those counted here exceed every
+    /// value, and so do any `lost` of those counted. `None`: that part is beyond the loss.
+    pub fn quantile_of(&self, quantile: f64, all: u64, lost: u64) -> Option<u64> {
+        if all == 0 { Some(0) } else { self.at_rank(rank(quantile, all) + lost) }
+    }
+
+    /// The value with this rank, from 1; `None`: there are fewer.
+    fn at_rank(&self, rank: u64) -> Option<u64> {
         let mut seen = 0;
         for (index, &count) in self.buckets.iter().enumerate() {
             seen += count;
             if seen >= rank {
-                return highest(index).min(self.max);
+                return Some(highest(index).min(self.max));
             }
         }
-        self.max
+        None
     }
 
     /// How many values of which size there are: the greatest value that each bucket in use may hold, rising, and how many
@@ -96,6 +106,11 @@ impl Histogram {
         let used = self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0);
         used.map(|(bucket, &count)| (highest(bucket), count)).collect()
     }
+}
+
+/// The rank, from 1, of a part of so many.
+fn rank(quantile: f64, all: u64) -> u64 {
+    (libm::ceil(quantile * all as f64) as u64).max(1)
 }
 
 #[inline]
@@ -148,6 +163,20 @@ mod tests {
         }
         assert_eq!(histogram.max(), values[49_999]);
         assert_eq!(histogram.mean(), values.iter().sum::<u64>() as f64 / 50_000.0);
+    }
+
+    #[test]
+    fn what_is_lost_exceeds_every_value() {
+        let mut histogram = Histogram::new();
+        (1..=60).for_each(|value| histogram.record(value));
+        let of = |quantile, lost| histogram.quantile_of(quantile, 100, lost);
+        assert_eq!((of(0.5, 0), of(0.6, 0), of(0.61, 0)), (Some(50), Some(60), None));
+        // Ten of the sixty are lost, whichever: fifty in a hundred are at or below the greatest of the others, at the worst.
+        assert_eq!((of(0.4, 10), of(0.5, 10), of(0.51, 10)), (Some(50), Some(60), None));
+        let all: Vec<_> = [0.5, 0.9, 0.99].map(|quantile| histogram.quantile_of(quantile, 60, 0)).into();
+        assert_eq!(all, [0.5, 0.9, 0.99].map(|quantile| Some(histogram.quantile(quantile))));
+        assert_eq!(Histogram::new().quantile_of(0.5, 0, 0), Some(0));
+        assert_eq!(Histogram::new().quantile_of(0.5, 7, 0), None);
     }
 
     #[test]

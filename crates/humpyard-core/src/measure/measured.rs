@@ -35,8 +35,9 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     pub fn on_arrival(&mut self, now: Time, packet: Packet) -> Arrival {
         let arrival = self.scheduler.on_arrival(now, packet);
         self.measurements.on_offer(packet.arrival, packet.length, packet.chain, packet.service);
-        if let Arrival::Queued(_) = arrival {
-            self.measurements.on_accept(packet.arrival, packet.client, packet.service);
+        match arrival {
+            Arrival::Queued(_) => self.measurements.on_accept(packet.arrival, packet.client, packet.service),
+            Arrival::Dropped(_) => self.measurements.on_refuse(packet.arrival, packet.service),
         }
         if let Some(observer) = &mut self.observer {
             // A copy for the observer alone: what is lent to one must be in memory, and is written twice for everybody.
@@ -130,6 +131,11 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
             observer.on_drop(&dropped);
         }
         Some(dropped)
+    }
+
+    /// A packet that left at this time was lost behind the cores, at the link.
+    pub fn on_loss_behind(&mut self, packet: &Packet, left: Time) {
+        self.measurements.on_loss_behind(packet, left);
     }
 
     /// A packet that waited at the exit, and leaves at `now`: [`Scheduler::next_exit`].

@@ -25,7 +25,8 @@ pub use offered::Offered;
 pub use order::Order;
 pub use several::SameClient;
 pub use summary::{
-    CacheSummary, CoreSummary, Delay, FairnessSummary, Late, MoveSummary, OrderSummary, ServiceSummary, Summary, WarmUp,
+    CacheSummary, CoreSummary, Delay, DelayOffered, FairnessSummary, Late, LostOutside, MoveSummary, OrderSummary,
+    ServiceSummary, Summary, WarmUp,
 };
 pub use tally::{CoreTally, DelayTally, ServiceTally, Tally};
 
@@ -46,7 +47,10 @@ struct Service {
     name: String,
     tolerance: Time,
     delay: Histogram,
+    /// Packets done that were late.
     late: u64,
+    /// Packets dropped before the service was done with them.
+    lost: u64,
     packets: u64,
     bytes: u64,
     waiting: u32,
@@ -80,6 +84,30 @@ struct Core {
     switches: u64,
 }
 
+/// Packets lost that are measured.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    /// Before they left.
+    before: u64,
+    /// Behind the cores, at the link.
+    behind: u64,
+    /// Of these, those that had left in time.
+    behind_in_time: u64,
+}
+
+impl Lost {
+    fn add(&mut self, other: Self) {
+        self.before += other.before;
+        self.behind += other.behind;
+        self.behind_in_time += other.behind_in_time;
+    }
+
+    /// Packets that are late for no other reason.
+    fn late(self) -> u64 {
+        self.before + self.behind_in_time
+    }
+}
+
 /// What happened so far.
 #[derive(Debug)]
 pub struct Measurements {
@@ -88,7 +116,9 @@ pub struct Measurements {
     chains: IdVec<ChainId, Time>,
     /// From coming in to leaving.
     delay: Histogram,
+    /// Packets that left, late.
     late: u64,
+    lost: Lost,
     bytes: u64,
     cores: IdVec<CoreId, Core>,
     /// Where elements have several contexts.
@@ -121,6 +151,7 @@ impl Measurements {
             tolerance: service.tolerance,
             delay: Histogram::new(),
             late: 0,
+            lost: 0,
             packets: 0,
             bytes: 0,
             waiting: 0,
@@ -131,6 +162,7 @@ impl Measurements {
             chains: IdVec::new(),
             delay: Histogram::new(),
             late: 0,
+            lost: Lost::default(),
             bytes: 0,
             cores: IdVec::from_fn(setup.cores, |_| Core::default()),
             elements: (setup.contexts > 1).then(|| Elements::new(setup.contexts, setup.cores)),
@@ -179,6 +211,22 @@ impl Measurements {
         self.fairness.on_arrival(client);
     }
 
+    /// A packet for this service that arrived was dropped at once.
+    pub fn on_refuse(&mut self, now: Time, service: ServiceId) {
+        if self.warming {
+            self.warm(now);
+        }
+        if now >= self.measured_from {
+            self.lose(service);
+        }
+    }
+
+    /// A packet that is measured was dropped before this service was done with it.
+    fn lose(&mut self, service: ServiceId) {
+        self.lost.before += 1;
+        self.services[service].lost += 1;
+    }
+
     /// A packet went to a core, cold or not: how far that is from the core that had the packet of its flow before, where the run has a
     /// topology and it was another.
     pub fn on_dispatch(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Option<Apart> {
@@ -202,6 +250,11 @@ impl Measurements {
             self.warming = false;
             self.fairness.restart();
         }
+    }
+
+    /// Since when packets that come in are measured; `None`: the warm-up lasts.
+    pub fn measured_from(&self) -> Option<Time> {
+        (!self.warming).then_some(self.measured_from)
     }
 
     /// Whether the packet came in after the warm-up.
@@ -249,9 +302,8 @@ impl Measurements {
     fn on_processed(&mut self, packet: &Packet, now: Time) {
         if self.is_measured(packet) {
             let delay = now.since(packet.entered);
-            let tolerance = self.chains.get(packet.chain).copied().unwrap_or(self.services[packet.service].tolerance);
             self.delay.record(delay.as_ns());
-            self.late += u64::from(delay > tolerance);
+            self.late += u64::from(delay > self.tolerance(packet));
         } else {
             self.warm_up_packets += 1;
         }
@@ -259,10 +311,32 @@ impl Measurements {
         self.last_departure = self.last_departure.max(now);
     }
 
+    /// The longest delay that is tolerated for a packet, in all services of its chain.
+    fn tolerance(&self, packet: &Packet) -> Time {
+        self.chains.get(packet.chain).copied().unwrap_or(self.services[packet.service].tolerance)
+    }
+
     /// A packet that had been accepted was dropped.
     pub fn on_drop(&mut self, packet: &Packet) {
         self.services[packet.service].waiting -= 1;
         self.fairness.on_drop(packet.client);
+        if self.is_measured(packet) {
+            self.lose(packet.service);
+        }
+    }
+
+    /// A packet that left at this time was lost behind the cores.
+    pub fn on_loss_behind(&mut self, packet: &Packet, left: Time) {
+        if self.is_measured(packet) {
+            self.lost.behind += 1;
+            // It counts as late once.
+            self.lost.behind_in_time += u64::from(left.since(packet.entered) <= self.tolerance(packet));
+        }
+    }
+
+    /// Time that the cores were busy so far, all together.
+    pub fn busy(&self) -> Time {
+        self.cores.iter().fold(Time::ZERO, |sum, core| sum + core.busy)
     }
 
     /// A core began to go over to another service.
@@ -313,7 +387,8 @@ impl Measurements {
         Tally {
             bytes: self.bytes,
             delay: DelayTally::of(&self.delay),
-            late: self.late,
+            late: self.late + self.lost.late(),
+            lost: self.lost.before,
             out_of_order: self.order.out_of_order(),
             cores: self.cores.iter().map(core_tally).collect(),
             services: self.services.iter().map(service_tally).collect(),
@@ -322,7 +397,7 @@ impl Measurements {
 
     /// Everything, once the run is over.
     pub fn summary(&self, account: &Account) -> Summary {
-        Self::summary_of(&[self], account, SameClient::Never)
+        Self::summary_of(&[self], account, SameClient::Never, LostOutside::default())
     }
 }
 
@@ -337,7 +412,8 @@ fn service_tally(service: &Service) -> ServiceTally {
         bytes: service.bytes,
         delay: DelayTally::of(&service.delay),
         tolerance: service.tolerance,
-        late: service.late,
+        late: service.late + service.lost,
+        lost: service.lost,
         waiting: service.waiting,
     }
 }

@@ -2,10 +2,10 @@
 
 use alloc::collections::BTreeMap;
 
-use super::summary::{self, Delay, Late};
+use super::summary::{self, Delay, DelayOffered, Late, LostOutside};
 use super::{
-    Core, CoreSummary, Elements, Fairness, Histogram, Measurements, Moves, Order, Service, ServiceSummary, Summary,
-    WarmUp,
+    Core, CoreSummary, Elements, Fairness, Histogram, Lost, Measurements, Moves, Order, Service, ServiceSummary,
+    Summary, WarmUp,
 };
 use crate::mechanism::Account;
 use crate::unit::Time;
@@ -20,10 +20,10 @@ pub enum SameClient {
 }
 
 impl Measurements {
-    /// Everything that these measured, once the run is over, whose accounts add up to this one. Cores follow each other in the
+    /// Everything that these measured, once the run is over, whose accounts add up to this one, with the packets lost outside. Cores follow each other in the
     /// order of the dispatchers. What depends on who else waits is told within each dispatcher: the errors of the service are the
     /// furthest, displacements are of ranks there, and the longest queue of a service is that of one of them.
-    pub fn summary_of(dispatchers: &[&Self], account: &Account, same: SameClient) -> Summary {
+    pub fn summary_of(dispatchers: &[&Self], account: &Account, same: SameClient, outside: LostOutside) -> Summary {
         let all = || dispatchers.iter().copied();
         let first_arrival = all().filter_map(|one| one.first_arrival).min();
         let last_departure = all().map(|one| one.last_departure).max().unwrap_or_default();
@@ -33,6 +33,9 @@ impl Measurements {
         let bytes = all().map(|one| one.bytes).sum();
         let warm_up_packets = all().map(|one| one.warm_up_packets).sum();
         let delay = histogram(all().map(|one| &one.delay));
+        let mut lost = Lost { before: outside.before, behind: outside.behind, behind_in_time: outside.behind };
+        all().for_each(|one| lost.add(one.lost));
+        let late = all().map(|one| one.late).sum::<u64>() + lost.late();
         let order = Order::sum(all().map(|one| &one.order));
         let services = all().map(|one| one.services.len()).max().unwrap_or(0);
         let of_service = |at| all().filter_map(move |one: &Self| one.services.iter().nth(at));
@@ -42,7 +45,8 @@ impl Measurements {
             throughput_pps: summary::per_second(account.processed, duration),
             throughput_bps: summary::per_second(bytes * 8, duration),
             delay_ns: Delay::of(&delay),
-            late: Late::of(all().map(|one| one.late).sum(), account.processed - warm_up_packets),
+            delay_offered_ns: DelayOffered::of(&delay, lost.before, lost.behind),
+            late: Late::of(late, lost.before + lost.behind, delay.count() + lost.before),
             warm_up: WarmUp {
                 time_ns: all().map(|one| one.warm_up).max().unwrap_or_default().as_ns(),
                 packets: warm_up_packets,
@@ -82,13 +86,16 @@ fn service_summary<'a>(dispatchers: impl Iterator<Item = &'a Service> + Clone) -
     let all = || dispatchers.clone();
     let first = all().next()?;
     let delay = histogram(all().map(|one| &one.delay));
+    let lost = all().map(|one| one.lost).sum();
+    let late = all().map(|one| one.late).sum::<u64>() + lost;
     Some(ServiceSummary {
         name: first.name.clone(),
         packets: all().map(|one| one.packets).sum(),
         bytes: all().map(|one| one.bytes).sum(),
         delay_ns: Delay::of(&delay),
         tolerance_ns: first.tolerance.as_ns(),
-        late: Late::of(all().map(|one| one.late).sum(), delay.count()),
+        delay_offered_ns: DelayOffered::of(&delay, lost, 0),
+        late: Late::of(late, lost, delay.count() + lost),
         queue_max: all().map(|one| one.waiting_max).max().unwrap_or(0),
         delay_counts: delay.counts(),
         counters: BTreeMap::new(),

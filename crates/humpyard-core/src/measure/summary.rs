@@ -22,7 +22,9 @@ pub struct Summary {
     pub throughput_bps: f64,
     /// From arrival to completion.
     pub delay_ns: Delay,
-    /// Packets later than their service tolerates.
+    /// The percentiles of that over all packets offered: one that was lost has no delay, however long.
+    pub delay_offered_ns: DelayOffered,
+    /// Packets later than their service tolerates, or lost.
     pub late: Late,
     /// What is in no figure of delay, lateness, order and fairness, though it is in all counts.
     pub warm_up: WarmUp,
@@ -82,6 +84,38 @@ impl Delay {
     }
 }
 
+/// Percentiles of a delay over all packets offered, those that were lost among them, in ns. `None`: so many packets were lost that no
+/// delay has that part of them below it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct DelayOffered {
+    /// Median.
+    pub p50: Option<u64>,
+    /// Of ten packets, nine had at most this.
+    pub p90: Option<u64>,
+    /// 99 %.
+    pub p99: Option<u64>,
+    /// 99.9 %.
+    pub p999: Option<u64>,
+}
+
+impl DelayOffered {
+    /// Of packets with these delays and so many that were lost: `before` they had one, and `behind`, after they had one. Which of
+    /// the packets those were is not known, so each figure is an upper bound.
+    pub(super) fn of(delays: &Histogram, before: u64, behind: u64) -> Self {
+        let quantile = |quantile| delays.quantile_of(quantile, delays.count() + before, behind);
+        Self { p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99), p999: quantile(0.999) }
+    }
+}
+
+/// Packets that were lost outside of the mechanism, in ports for example, of those that are measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LostOutside {
+    /// Before they arrived.
+    pub before: u64,
+    /// After they had left.
+    pub behind: u64,
+}
+
 /// The beginning of a run, that is not measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct WarmUp {
@@ -91,18 +125,25 @@ pub struct WarmUp {
     pub packets: u64,
 }
 
-/// Late packets.
+/// Late packets: later than tolerated, or lost. Packets that their service drops or consumes, as a firewall does, are not lost.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Late {
     /// How many.
     pub count: u64,
-    /// Of all packets processed that were measured.
+    /// Of these, packets that were lost.
+    pub lost: u64,
+    /// Packets that were measured: those done and those lost.
+    pub packets: u64,
+    /// `count` of `packets`.
     pub fraction: f64,
 }
 
 impl Late {
-    pub(super) fn of(count: u64, packets: u64) -> Self {
-        Self { count, fraction: fraction(count, packets) }
+    /// So many late ones, those lost among them, of so many.
+    pub(super) fn of(count: u64, lost: u64, packets: u64) -> Self {
+        // A packet that was late and then lost in a port counts twice, for no port tells which it lost.
+        let count = count.min(packets);
+        Self { count, lost, packets, fraction: fraction(count, packets) }
     }
 }
 
@@ -187,9 +228,11 @@ pub struct ServiceSummary {
     pub bytes: u64,
     /// From arrival to completion.
     pub delay_ns: Delay,
+    /// The percentiles of that over all packets that came for it, those dropped before it was done with them among them.
+    pub delay_offered_ns: DelayOffered,
     /// The delay beyond which a packet is late.
     pub tolerance_ns: u64,
-    /// Packets later than that.
+    /// Packets later than that, or dropped before the service was done with them.
     pub late: Late,
     /// Most packets waiting at once.
     pub queue_max: u32,

@@ -13,8 +13,10 @@ pub struct Tally {
     pub bytes: u64,
     /// From coming in to leaving.
     pub delay: DelayTally,
-    /// Packets later than their service, or their chain of services, tolerates.
+    /// Packets later than their service, or their chain of services, tolerates, and packets lost.
     pub late: u64,
+    /// Packets lost before they left: they have no delay, and are measured beside those that have one.
+    pub lost: u64,
     /// Packets that left after a later packet of their flow.
     pub out_of_order: u64,
     /// By core.
@@ -38,6 +40,7 @@ impl Tally {
         self.bytes += other.bytes;
         self.delay.add(&other.delay);
         self.late += other.late;
+        self.lost += other.lost;
         self.out_of_order += other.out_of_order;
         self.cores.extend(other.cores);
         if self.services.is_empty() {
@@ -49,6 +52,7 @@ impl Tally {
             service.bytes += other.bytes;
             service.delay.add(&other.delay);
             service.late += other.late;
+            service.lost += other.lost;
             service.waiting += other.waiting;
         }
     }
@@ -98,8 +102,10 @@ pub struct ServiceTally {
     pub delay: DelayTally,
     /// The delay beyond which a packet is late.
     pub tolerance: Time,
-    /// Packets later than that.
+    /// Packets later than that, and packets dropped before the service was done with them.
     pub late: u64,
+    /// Packets dropped before the service was done with them.
+    pub lost: u64,
     /// Packets waiting now.
     pub waiting: u32,
 }

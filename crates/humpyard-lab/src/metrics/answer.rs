@@ -1,4 +1,4 @@
-//! Answers, and which text they have: that which the other side prefers.
+//! Answers, in the format that the client prefers.
 
 use httparse::Request;
 
@@ -11,7 +11,7 @@ pub(super) struct Answer {
     status: &'static str,
     content_type: &'static str,
     body: String,
-    /// Whether only what stands before the body was asked for.
+    /// Whether the client asked for the head alone (HEAD).
     head: bool,
 }
 
@@ -33,7 +33,7 @@ impl Answer {
         Self { status, content_type: "text/plain; charset=utf-8", body: format!("{what}\n"), head: false }
     }
 
-    /// What stands before the body, alone.
+    /// Drops the body.
     pub(super) fn without_body(self) -> Self {
         Self { head: true, ..self }
     }
@@ -58,13 +58,12 @@ impl Answer {
     }
 }
 
-/// Whether the other side says that it reads OpenMetrics 1.0, and does not prefer the text of before. Whoever does not name
-/// OpenMetrics gets that text, which everybody reads: `curl`, browsers, `promtool check metrics`, older scrapers.
+/// Whether the client names OpenMetrics 1.0 and does not prefer the text of Prometheus 0.0.4. Clients that do not name OpenMetrics
+/// get the older text, which every tool reads: browsers, `promtool check metrics` behind `curl`, older scrapers.
 fn prefers_open_metrics(request: &Request<'_, '_>) -> bool {
     let accept = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
     let accept: Vec<_> = accept.map(|header| String::from_utf8_lossy(header.value).to_ascii_lowercase()).collect();
-    let accepted: Vec<Accepted<'_>> =
-        accept.iter().flat_map(|header| header.split(',')).map(Accepted::parse).collect();
+    let accepted: Vec<Accepted<'_>> = accept.iter().flat_map(|header| header.split(',')).map(Accepted::parse).collect();
     let quality = |name: &str, version: &str| {
         let of = accepted.iter().filter(|of| of.name == name && of.version.is_none_or(|of| of == version));
         of.map(|accepted| accepted.quality).fold(0.0, f64::max)
@@ -108,7 +107,7 @@ mod tests {
         prefers_open_metrics(&request)
     }
 
-    /// What Prometheus 2.42 sends, 3.0 and 3.0 that is told to scrape the text of before; what a browser and curl do.
+    /// The headers of curl, a browser, Prometheus 2.42 and 3.0, and Prometheus that is told to scrape text.
     #[test]
     fn who_asks_gets_the_text_that_it_prefers() {
         for (accept, open_metrics) in [

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use humpyard_core::measure::{CoreTally, DelayTally, ServiceTally};
 use humpyard_core::mechanism;
-use humpyard_runtime::FlowCounts;
+use humpyard_core::unit::Time;
+use humpyard_runtime::{FlowCounts, Load};
 use humpyard_services as services;
 use humpyard_traffic::header::FlowKey;
 use humpyard_traffic::sink::Sent;
@@ -35,10 +36,16 @@ pub struct Snapshot {
     pub bytes: u64,
     /// From coming in to leaving.
     pub delay: Delays,
-    /// Packets later than their service tolerates.
+    /// Packets later than their service tolerates, and packets lost.
     pub late: u64,
+    /// Packets lost before they left: they are not in `delay`.
+    #[serde(default)]
+    pub lost: u64,
     /// Packets that left after a later packet of their flow.
     pub out_of_order: u64,
+    /// By dispatcher; empty by a virtual clock.
+    #[serde(default)]
+    pub dispatchers: Vec<Dispatcher>,
     /// By core.
     pub cores: Vec<Core>,
     /// By service.
@@ -134,6 +141,33 @@ impl Delays {
     }
 }
 
+/// One dispatcher.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Dispatcher {
+    /// Time since the start of the run.
+    pub elapsed_ns: u64,
+    /// Of that, time in which it did something rather than wait.
+    pub busy_ns: u64,
+    /// Time in which its workers were busy, all together.
+    pub workers_busy_ns: u64,
+    /// Its workers; 0: it does their work itself.
+    pub workers: usize,
+}
+
+impl Dispatcher {
+    fn of(load: &Load) -> Self {
+        let &Load { elapsed, busy, cores_busy, cores } = load;
+        Self { elapsed_ns: elapsed.as_ns(), busy_ns: busy.as_ns(), workers_busy_ns: cores_busy.as_ns(), workers: cores }
+    }
+
+    /// As the run tells it.
+    pub fn load(&self) -> Load {
+        let &Self { elapsed_ns, busy_ns, workers_busy_ns, workers } = self;
+        let [elapsed, busy, cores_busy] = [elapsed_ns, busy_ns, workers_busy_ns].map(Time::from_ns);
+        Load { elapsed, busy, cores_busy, cores: workers }
+    }
+}
+
 /// One core.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Core {
@@ -171,17 +205,20 @@ pub struct Service {
     pub delay: Delays,
     /// The delay beyond which a packet is late.
     pub tolerance_ns: u64,
-    /// Packets later than that.
+    /// Packets later than that, and packets dropped before the service was done with them.
     pub late: u64,
+    /// Packets dropped before the service was done with them: they are not in `delay`.
+    #[serde(default)]
+    pub lost: u64,
     /// Packets that wait for it.
     pub queue: u32,
 }
 
 impl Service {
     fn of(tally: ServiceTally) -> Self {
-        let ServiceTally { name, packets, bytes, delay, tolerance, late, waiting } = tally;
+        let ServiceTally { name, packets, bytes, delay, tolerance, late, lost, waiting } = tally;
         let delay = Delays::of(delay);
-        Self { name, packets, bytes, delay, tolerance_ns: tolerance.as_ns(), late, queue: waiting }
+        Self { name, packets, bytes, delay, tolerance_ns: tolerance.as_ns(), late, lost, queue: waiting }
     }
 }
 
@@ -234,8 +271,10 @@ impl Snapshot {
             elapsed_ns: snapshot.elapsed.as_ns(),
             packets: packets(&snapshot),
             bytes: snapshot.tally.bytes,
-            late: snapshot.tally.late,
+            late: snapshot.tally.late + snapshot.lost.before + snapshot.lost.behind,
+            lost: snapshot.tally.lost + snapshot.lost.before,
             out_of_order: snapshot.tally.out_of_order,
+            dispatchers: snapshot.loads.iter().map(Dispatcher::of).collect(),
             cores: cores.map(|(core, (&in_flight, &queue))| Core::of(core, in_flight, queue)).collect(),
             delay: Delays::of(snapshot.tally.delay),
             services: snapshot.tally.services.into_iter().map(Service::of).collect(),
@@ -253,23 +292,34 @@ impl Snapshot {
 
 fn packets(snapshot: &humpyard_runtime::Snapshot) -> Packets {
     let (account, out) = (&snapshot.account, &snapshot.out);
-    let before = mechanism::DropReason::ALL.into_iter();
+    let before = mechanism::DropReason::ALL.into_iter().map(|reason| (reason.name(), account.dropped(reason)));
+    // Packets in the ring have yet to come in.
+    let by_ports = Received { left: 0, ..sum(&snapshot.received) }.dropped();
     // A count that is not there yet cannot be seen to rise.
     let mut dropped_out: BTreeMap<String, u64> =
         services::DropReason::ALL.iter().map(|reason| (reason.name().to_owned(), 0)).collect();
     dropped_out.extend(out.dropped().map(|(reason, count)| (reason.name().to_owned(), count)));
     dropped_out.extend(out.dropped_at_link().map(|(reason, count)| (reason.name().to_owned(), count)));
     Packets {
-        arrived: account.arrived,
+        arrived: account.arrived + by_ports.iter().map(|(_, count)| count).sum::<u64>(),
         processed: account.processed,
         held: account.held,
-        dropped: before.map(|reason| (reason.name().to_owned(), account.dropped(reason))).collect(),
+        dropped: before.chain(by_ports).map(|(reason, count)| (reason.to_owned(), count)).collect(),
         forwarded: out.forwarded,
         generated: out.generated,
         consumed: out.consumed,
         held_out: out.held,
         dropped_out,
     }
+}
+
+/// Packets that all interfaces have lost on the way in.
+fn sum(received: &[Received]) -> Received {
+    received.iter().fold(Received::default(), |sum, port| Received {
+        missed: sum.missed + port.missed,
+        malformed: sum.malformed + port.malformed,
+        ..sum
+    })
 }
 
 /// The flows of most samples; of equals the lower key.
@@ -302,6 +352,19 @@ mod tests {
         );
         assert_eq!((since.count(), since.mean()), (100, Some(99.0)));
         assert_eq!((later.since(&later).quantile(0.5), later.since(&later).mean()), (None, None));
+    }
+
+    #[test]
+    fn what_interfaces_drop_came_in_and_is_late() {
+        let port = Received { frames: 10, missed: 3, malformed: 1, left: 9, ..Received::default() };
+        let mut snapshot = humpyard_runtime::Snapshot { received: vec![port.clone(), port], ..Default::default() };
+        (snapshot.account.arrived, snapshot.account.processed) = (20, 20);
+        (snapshot.lost.before, snapshot.lost.behind, snapshot.tally.late, snapshot.tally.lost) = (8, 2, 5, 1);
+        let snapshot = Snapshot::of(&About::default(), snapshot);
+        let packets = &snapshot.packets;
+        assert_eq!((packets.arrived, packets.dropped["port_missed"], packets.dropped["port_malformed"]), (28, 6, 2));
+        assert_eq!(packets.arrived, packets.processed + packets.held + packets.dropped.values().sum::<u64>());
+        assert_eq!((snapshot.late, snapshot.lost), (15, 9));
     }
 
     #[test]

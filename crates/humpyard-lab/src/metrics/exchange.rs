@@ -18,7 +18,7 @@ pub(super) const LONGEST: usize = 8 << 10;
 /// The most headers of a request.
 pub(super) const HEADERS: usize = 64;
 
-/// One connection. It never blocks: whoever is slow keeps nobody waiting.
+/// One connection. It never blocks, so a slow client keeps no other waiting.
 #[derive(Debug)]
 pub(super) struct Exchange {
     stream: TcpStream,
@@ -29,18 +29,18 @@ pub(super) struct Exchange {
 
 #[derive(Debug)]
 enum Stage {
-    /// What has come of the request.
+    /// The part of the request that has come.
     Reading(Vec<u8>),
-    /// What is left of the answer.
+    /// The answer, and the bytes of it that were sent.
     Writing(Vec<u8>, usize),
 }
 
-/// What an exchange needs next.
+/// The side that an exchange waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// The other side: it has to send or to take something.
+    /// The client: it has to send or to take something.
     Peer,
-    /// Nothing: the answer is given.
+    /// Neither: the answer is given.
     Nothing,
 }
 
@@ -56,7 +56,7 @@ impl Exchange {
         self.end
     }
 
-    /// What to wait for.
+    /// The event that it waits for.
     pub(super) const fn awaits(&self) -> PollFlags {
         match self.stage {
             Stage::Reading(_) => PollFlags::POLLIN,
@@ -67,7 +67,7 @@ impl Exchange {
     /// Goes on as far as it can without waiting. A request that is whole is answered by `answer`.
     ///
     /// # Errors
-    /// If the other side has gone.
+    /// If the client has gone.
     pub(super) fn go_on(&mut self, mut answer: impl FnMut(&Request<'_, '_>) -> Answer) -> io::Result<Next> {
         loop {
             let is_over = match &mut self.stage {
@@ -98,7 +98,7 @@ impl AsFd for Exchange {
     }
 }
 
-/// Reads what there is; there must be something.
+/// Reads the bytes that have come. No byte is an error: the client has gone.
 fn receive(stream: &mut TcpStream, request: &mut Vec<u8>) -> io::Result<()> {
     let mut buffer = [0; 1024];
     let count = stream.read(&mut buffer)?;
@@ -106,7 +106,7 @@ fn receive(stream: &mut TcpStream, request: &mut Vec<u8>) -> io::Result<()> {
     if count == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
 
-/// Writes what is taken; whether that was all.
+/// Writes as many bytes as the client takes; whether those were all.
 fn send(stream: &mut TcpStream, bytes: &[u8], written: &mut usize) -> io::Result<bool> {
     if *written < bytes.len() {
         match stream.write(&bytes[*written..])? {

@@ -2,7 +2,7 @@
 //!
 //! An [`Endpoint`] is bound before the run starts, while privileges and remedies are at hand. A thread of its own then asks the
 //! run, for each request, how it stands, and ends with it. It keeps a bounded number of connections and waits for all of them at
-//! once, for two seconds each, so that nobody who is slow, or silent, keeps others from their figures.
+//! once, for two seconds each, so that slow and silent clients keep no others from their figures.
 //!
 //! The names, types and the escaping of OpenMetrics are those of `prometheus-client`, the client of the Prometheus project;
 //! requests are read by `httparse`, the parser of `hyper`. A server is not needed for two documents: `tiny_http` has had no
@@ -16,7 +16,7 @@ mod open_metrics;
 mod server;
 
 pub use client::{FetchError, fetch};
-pub use document::{Core, Delays, Flows, Packets, Ports, Service, Snapshot, TopFlow};
+pub use document::{Core, Delays, Dispatcher, Flows, Packets, Ports, Service, Snapshot, TopFlow};
 pub use server::{About, Endpoint, Serving};
 
 /// Where metrics are usually: the port that OpenTelemetry's exporters for Prometheus have.

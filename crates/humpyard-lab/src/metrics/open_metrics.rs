@@ -11,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::document::{Core, Delays, Service, Snapshot};
+use super::document::{Core, Delays, Dispatcher, Service, Snapshot};
 
 /// The content type of [`open_metrics`].
 pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -64,6 +64,7 @@ impl Collector for Families {
         let mut families = Writer(encoder);
         run(&mut families, &self.0)?;
         packets(&mut families, &self.0)?;
+        dispatchers(&mut families, &self.0.dispatchers)?;
         cores(&mut families, &self.0.cores)?;
         services(&mut families, &self.0.services)?;
         flows(&mut families, &self.0)?;
@@ -81,7 +82,8 @@ fn run(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
 
 fn packets(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
     let packets = &run.packets;
-    to.counter("packets_received", "Packets that came in.", None, one(packets.arrived))?;
+    let help = "Packets that came in, those that interfaces dropped among them.";
+    to.counter("packets_received", help, None, one(packets.arrived))?;
     to.counter("packets_processed", "Packets whose service is complete.", None, one(packets.processed))?;
     to.gauge("packets_held", "Packets waiting or in service.", None, one(packets.held))?;
     let dropped = packets.dropped.iter().map(|(reason, &count)| (label("reason", reason), count));
@@ -94,9 +96,17 @@ fn packets(to: &mut Writer<'_>, run: &Snapshot) -> fmt::Result {
     to.counter("packets_dropped_out", "Packets dropped by services and at the output.", None, dropped)?;
     to.counter("processed", "Bytes of the packets processed.", BYTES, one(run.bytes))?;
     to.histogram("delay", "From coming in to leaving.", one(&run.delay))?;
-    to.counter("packets_late", "Packets later than their service tolerates.", None, one(run.late))?;
+    let help = "Packets later than their service tolerates, and packets lost.";
+    to.counter("packets_late", help, None, one(run.late))?;
+    to.counter("packets_lost", "Packets lost before they left, which have no delay.", None, one(run.lost))?;
     let help = "Packets that left after a later packet of their flow.";
     to.counter("packets_out_of_order", help, None, one(run.out_of_order))
+}
+
+fn dispatchers(to: &mut Writer<'_>, dispatchers: &[Dispatcher]) -> fmt::Result {
+    let names: Vec<String> = (0..dispatchers.len()).map(|number| number.to_string()).collect();
+    let busy = names.iter().zip(dispatchers).map(|(name, one)| (label("dispatcher", name), seconds(one.busy_ns)));
+    to.counter("dispatcher_busy", "Time that a dispatcher did something rather than wait.", SECONDS, busy)
 }
 
 fn cores(to: &mut Writer<'_>, cores: &[Core]) -> fmt::Result {
@@ -125,7 +135,10 @@ fn services(to: &mut Writer<'_>, services: &[Service]) -> fmt::Result {
     let delay = labelled().map(|(label, service)| (label, &service.delay));
     to.histogram("service_delay", "From arrival at a service to completion.", delay)?;
     let late = labelled().map(|(label, service)| (label, service.late));
-    to.counter("service_packets_late", "Packets later than a service tolerates.", None, late)?;
+    let help = "Packets later than a service tolerates, and packets dropped before it was done with them.";
+    to.counter("service_packets_late", help, None, late)?;
+    let lost = labelled().map(|(label, service)| (label, service.lost));
+    to.counter("service_packets_lost", "Packets dropped before a service was done with them.", None, lost)?;
     let tolerance = labelled().map(|(label, service)| (label, seconds(service.tolerance_ns)));
     to.gauge("service_tolerance", "The delay beyond which a packet is late.", SECONDS, tolerance)?;
     let queues = labelled().map(|(label, service)| (label, service.queue));
@@ -302,6 +315,8 @@ mod tests {
         let mut run = Snapshot { version: "1.2.3".into(), policy: "drr".into(), bytes: 300, ..Snapshot::default() };
         run.input = "a \"b\" \\ c".into();
         run.packets.arrived = 5;
+        (run.late, run.lost) = (4, 3);
+        run.dispatchers = vec![Dispatcher { busy_ns: 1_500_000_000, ..Dispatcher::default() }];
         run.packets.dropped.insert("queue_full".into(), 2);
         run.delay = Delays { sum_ns: 1_500_003_000, counts: vec![(1_000, 2), (1_001, 1), (1_500_000_000, 1)] };
         run.cores = vec![Core { busy_ns: 250_000_000, queue: Some(3), ..Core::default() }, Core::default()];
@@ -330,6 +345,9 @@ mod tests {
             "humpyard_delay_seconds_bucket{le=\"1.0\"} 3",
             "humpyard_delay_seconds_bucket{le=\"2.0\"} 4",
             "humpyard_delay_seconds_bucket{le=\"+Inf\"} 4",
+            "humpyard_packets_late_total 4",
+            "humpyard_packets_lost_total 3",
+            "humpyard_dispatcher_busy_seconds_total{dispatcher=\"0\"} 1.5",
             "humpyard_core_busy_seconds_total{core=\"0\"} 0.25",
             "humpyard_core_queue_packets{core=\"0\"} 3",
             "humpyard_service_packets_total{service=\"web\"} 4",
@@ -347,7 +365,7 @@ mod tests {
     fn the_older_text_names_counters_in_all_lines() {
         let text = plain(&open_metrics(run()));
         for line in [
-            "# HELP humpyard_packets_received_total Packets that came in.",
+            "# HELP humpyard_packets_received_total Packets that came in, those that interfaces dropped among them.",
             "# TYPE humpyard_packets_received_total counter",
             "humpyard_packets_received_total 5",
             "# TYPE humpyard_build_info gauge",

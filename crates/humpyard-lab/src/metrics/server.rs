@@ -136,7 +136,7 @@ impl Server {
         }
     }
 
-    /// Waits for somebody to come, and goes on with those who are here; whether somebody has come. `None`: it is over.
+    /// Waits for clients and goes on with those that are here; whether a new one has come. `None`: the run is over.
     fn wait(&mut self, exchanges: &mut Vec<Exchange>) -> Option<bool> {
         let mut waited: Vec<PollFd<'_>> =
             [self.ended.as_fd(), self.listener.as_fd()].map(|of| PollFd::new(of, PollFlags::POLLIN)).into();
@@ -149,13 +149,13 @@ impl Server {
         if ended {
             return None;
         }
-        // In this order: what has come in time counts, however long others took.
+        // In this order: a request that came in time counts, however long others took.
         exchanges.retain_mut(|exchange| !ready.next().unwrap_or(false) || self.go_on(exchange));
         exchanges.retain(|exchange| exchange.end() > Instant::now());
         Some(comes)
     }
 
-    /// Takes in whoever has come, at most as many as there can be at a time.
+    /// Accepts new clients, at most as many as there can be at a time.
     fn accept(&mut self, exchanges: &mut Vec<Exchange>) {
         for _ in 0..MOST {
             match self.listener.accept().and_then(|(stream, _)| Exchange::new(stream)) {
@@ -175,7 +175,7 @@ impl Server {
         }
     }
 
-    /// Goes on with an exchange; whether it is not over. Whoever has gone is no concern of the others.
+    /// Goes on with an exchange; whether it lasts. A client that has gone does not concern the others.
     fn go_on(&mut self, exchange: &mut Exchange) -> bool {
         exchange.go_on(|request| self.answer(request)).is_ok_and(|next| next == Next::Peer)
     }
@@ -264,7 +264,7 @@ mod tests {
     /// More silent connections than there can be keep nobody waiting: the oldest end for the newest. Nobody waits for the end of
     /// the run, either.
     #[test]
-    fn whoever_says_nothing_keeps_nobody_waiting() {
+    fn silent_clients_keep_no_others_waiting() {
         let endpoint = Endpoint::bind(here()).unwrap();
         let address = endpoint.address();
         let serving = endpoint.serve(watch().0, about()).unwrap();
@@ -286,7 +286,7 @@ mod tests {
 
     /// A request in pieces is answered; one that never gets on ends its connection.
     #[test]
-    fn whoever_is_slow_has_some_time() {
+    fn slow_clients_have_some_time() {
         let endpoint = Endpoint::bind(here()).unwrap();
         let address = endpoint.address();
         let _serving = endpoint.serve(watch().0, about()).unwrap();

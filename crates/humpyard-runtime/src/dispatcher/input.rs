@@ -177,6 +177,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             // Where packets come and go all the time, nobody waits and notices that a worker is gone.
             self.crew.check()?;
             (self.live.progress)(self.arrivals, self.live.input.progress());
+            self.tell_load();
         }
         Ok(())
     }

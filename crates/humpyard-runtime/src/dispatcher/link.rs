@@ -24,14 +24,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let arrival = link.on_processed(now, &packet, self.live.measured.scheduler_mut());
         while let Some(dropped) = self.live.link.as_mut().and_then(|link| link.next_dropped()) {
             let frame = mem::take(&mut self.on_link[dropped.slot]);
-            self.drop_at_link(&dropped.packet, frame, dropped.reason)?;
+            self.drop_at_link(dropped.packet.arrival, &dropped.packet, frame, dropped.reason)?;
         }
         match arrival {
             Arrival::Queued(slot) => {
                 self.on_link[slot] = frame;
                 Ok(())
             }
-            Arrival::Dropped(reason) => self.drop_at_link(&packet, frame, reason),
+            Arrival::Dropped(reason) => self.drop_at_link(now, &packet, frame, reason),
         }
     }
 
@@ -45,8 +45,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.leave(now, packet, frame)
     }
 
-    fn drop_at_link(&mut self, packet: &Packet, frame: Frame, reason: DropReason) -> Result<(), RunError> {
+    /// A packet that came to the link at this time is dropped there.
+    fn drop_at_link(&mut self, came: Time, packet: &Packet, frame: Frame, reason: DropReason) -> Result<(), RunError> {
         self.live.classifier.release(packet);
+        self.live.measured.on_loss_behind(packet, came);
         self.out.on_drop_at_link(reason);
         self.discard(frame)
     }

@@ -16,18 +16,21 @@ use std::time::Instant;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, IdVec, Slot};
 use humpyard_core::link::OutputLink;
-use humpyard_core::measure::{Histogram, Measured};
+use humpyard_core::measure::{Histogram, LostOutside, Measured};
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 use humpyard_traffic::TrafficError;
-use humpyard_traffic::sink::Sink;
+use humpyard_traffic::sink::{Sent, Sink};
+use humpyard_traffic::source::Received;
 
 use crate::clock::{Clock, Now, Stopwatch};
 use crate::counters::Counters;
 use crate::crew::Crew;
 use crate::hardware::ThreadCounters;
 use crate::live::Live;
+use crate::load::Idle;
+use crate::loss;
 use crate::outcome::{OutAccount, Outcome, RunError, ServicePanic};
 use crate::own::Own;
 use crate::panic;
@@ -122,6 +125,8 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         overdue_max: Time::ZERO,
         decision: Histogram::new(),
         arrivals: 0,
+        idle: Idle::default(),
+        lost_before: live.measured.measurements().measured_from().map(|_| LostOutside::default()),
         patience: Patience::new(seats[0].shared),
         seats,
         stopwatch,
@@ -132,6 +137,7 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         live,
     };
     let worked = dispatcher.work();
+    let loads = dispatcher.load().into_iter().collect();
     if dispatcher.live.input.is_dealt() {
         // Whoever adds this up may look again.
         dispatcher.answer();
@@ -149,6 +155,7 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         overdue_max,
         swap_pause_max,
         decision,
+        lost_before,
         crew,
         ..
     } = dispatcher;
@@ -175,6 +182,8 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         link: live.link.as_ref().map(OutputLink::outcome),
         skipped,
         unaccounted: None,
+        lost: lost(lost_before, &received, &sent),
+        loads,
         received,
         sent,
         counters,
@@ -187,6 +196,14 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         wall: started.elapsed(),
         decision,
         seats,
+    })
+}
+
+/// Packets that interfaces have lost since the end of the warm-up; `before` were lost by then. `None`: the warm-up lasts.
+fn lost(before: Option<LostOutside>, received: &[Received], sent: &[Sent]) -> LostOutside {
+    before.map_or_else(LostOutside::default, |warm| LostOutside {
+        before: loss::received(received) - warm.before,
+        behind: loss::sent(sent) - warm.behind,
     })
 }
 
@@ -273,6 +290,10 @@ struct Dispatcher<'a, S, Q, A> {
     overdue_max: Time,
     decision: Histogram,
     arrivals: u64,
+    /// The time in which there was nothing to do.
+    idle: Idle,
+    /// Packets that interfaces had lost when the warm-up ended. `None`: it lasts.
+    lost_before: Option<LostOutside>,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
@@ -280,8 +301,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// the link sends next, questions of cores.
     fn work(&mut self) -> Result<(), RunError> {
         loop {
+            let began = self.now.read();
             let sent = self.finish_sending()?;
-            let completed = self.take_back()?;
+            let completed = self.take_back(began)?;
             let timed_out = self.keep_time()?;
             let arrived = self.take_in()?;
             self.feed_link(self.now.read());
@@ -292,21 +314,32 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             if self.is_asked() {
                 self.answer();
             }
+            if self.lost_before.is_none() {
+                self.look_at_warm_up();
+            }
             if !self.reading && self.live.measured.account().held + self.out.held == 0 {
                 return Ok(());
             }
-            if sent || completed || timed_out || dispatched {
+            if sent || completed || timed_out || dispatched || arrived {
+                self.idle.end(began);
                 self.patience.reset();
-            } else if arrived {
-                // Every core has what it can have. A worker that shares this processor must get it, or it gets nothing done.
-                if self.shared {
-                    thread::yield_now();
+                if self.shared && !(sent || completed || timed_out || dispatched) {
+                    self.give_way();
                 }
-                self.patience.reset();
-            } else if !self.wait()? {
-                return Ok(());
+            } else {
+                self.idle.begin(began);
+                if !self.wait()? {
+                    return Ok(());
+                }
             }
         }
+    }
+
+    /// Every core has what it can have. A worker that shares this processor must get it, or it gets nothing done.
+    fn give_way(&mut self) {
+        let before = self.now.read();
+        thread::yield_now();
+        self.idle.add(self.now.read().since(before));
     }
 
     /// Gives every core as many packets as it may have in flight.

@@ -16,9 +16,8 @@ use crate::outcome::{RunError, ServicePanic};
 use crate::worker::{Done, Panicked};
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
-    /// Everything that cores have done: packets and switches.
-    pub(super) fn take_back(&mut self) -> Result<bool, RunError> {
-        let now = self.now.read();
+    /// Everything that cores have done by now: packets and switches.
+    pub(super) fn take_back(&mut self, now: Time) -> Result<bool, RunError> {
         let mut any = false;
         while let Some((core, done)) = self.crew.take(now) {
             self.settle(now, core, done)?;

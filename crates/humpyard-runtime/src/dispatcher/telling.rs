@@ -1,10 +1,13 @@
 //! How the run stands, for who asks.
 
 use humpyard_core::id::{CoreId, Id};
-use humpyard_core::measure::DelayTally;
+use humpyard_core::measure::{DelayTally, LostOutside};
 use humpyard_core::policy::{Allocate, Share, Steer};
 
-use super::Dispatcher;
+use super::{Dispatcher, lost};
+use crate::crew::Crew;
+use crate::load::Load;
+use crate::loss;
 use crate::watch::{FlowCounts, Snapshot, Watched};
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
@@ -23,7 +26,40 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
+    /// How busy the dispatcher has been so far, by a real clock.
+    pub(super) fn load(&self) -> Option<Load> {
+        if self.now.is_virtual() {
+            return None;
+        }
+        let now = self.now.read();
+        let elapsed = now.since(self.begin);
+        let cores = if matches!(self.crew, Crew::Own(_)) { 0 } else { self.live.measured.scheduler().cores() };
+        let cores_busy = self.live.measured.measurements().busy();
+        Some(Load { elapsed, busy: elapsed.since(self.idle.total(now)), cores_busy, cores })
+    }
+
+    /// Tells the listener how busy the dispatcher has been so far.
+    pub(super) fn tell_load(&mut self) {
+        let load = self.load();
+        if let (Some(load), Some(tell)) = (load, &mut self.live.loads) {
+            tell(&[load]);
+        }
+    }
+
+    /// Notes the packets that interfaces have lost by the end of the warm-up, once it has come.
+    #[cold]
+    pub(super) fn look_at_warm_up(&mut self) {
+        if self.live.measured.measurements().measured_from().is_some() {
+            // A look at a run is no reason to end it.
+            let received = self.live.input.received().unwrap_or_default();
+            let sent = self.live.sink.sent();
+            self.lost_before = Some(LostOutside { before: loss::received(&received), behind: loss::sent(&sent) });
+        }
+    }
+
     fn snapshot(&mut self) -> Snapshot {
+        // A look at a run is no reason to end it.
+        let received = self.live.input.received().unwrap_or_default();
         let measured = &self.live.measured;
         let scheduler = measured.scheduler();
         let flows = self.live.classifier.flows();
@@ -46,8 +82,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                 evicted: flows.evicted(),
                 expired: flows.expired(),
             },
-            // A look at a run is no reason to end it.
-            received: self.live.input.received().unwrap_or_default(),
+            lost: lost(self.lost_before, &received, &sent),
+            loads: self.load().into_iter().collect(),
+            received,
             sent,
             decision: DelayTally::of(&self.decision),
             overdue_max: self.overdue_max,

@@ -15,7 +15,7 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
-use humpyard_core::measure::{Histogram, Measured};
+use humpyard_core::measure::{Histogram, LostOutside, Measured};
 use humpyard_core::mechanism::Account;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::Time;
@@ -30,6 +30,8 @@ use crate::counters::Counters;
 use crate::dispatcher::{SLEEP_MAX, Start, ns, run_from};
 use crate::input::Input;
 use crate::live::{Live, Overload};
+use crate::load::{Hears, Load, SharedLoad};
+use crate::loss;
 use crate::outcome::{OutAccount, Outcome, Part, RunError};
 use crate::panic;
 use crate::placement::{Places, Seat};
@@ -80,12 +82,16 @@ pub struct Several<'a, S, Q, A> {
     pub quarantine: Option<Box<dyn Sink + Send>>,
     /// What a dispatcher does that has no room.
     pub overload: Overload,
+    /// Packets that come in within so long after the first are not measured, as the measurements of the dispatchers have it.
+    pub warm_up: Time,
     /// Ends reading after so long.
     pub longest: Option<Duration>,
     /// Set from outside to end reading: what is held is served and written.
     pub stop: &'a AtomicBool,
     /// Told now and then of the packets read so far and how much of the source that is (0 to 1, where it is known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
+    /// Told now and then how busy each dispatcher has been so far.
+    pub loads: Option<Hears<'a>>,
     /// One half of [`watch`](crate::watch()).
     pub watched: Option<Watched>,
 }
@@ -107,6 +113,8 @@ struct Common {
     frames: AtomicU64,
     /// How much of the source was read, in bits of a float; NaN where that is not known.
     progress: AtomicU64,
+    /// How busy each dispatcher has been so far.
+    loads: Vec<SharedLoad>,
 }
 
 impl Common {
@@ -202,22 +210,26 @@ where
         bell: doorbell()?,
         frames: AtomicU64::new(0),
         progress: AtomicU64::new(f64::NAN.to_bits()),
+        loads: (0..count).map(|_| SharedLoad::default()).collect(),
     };
     let mut lookout = watched.map(|watched| Lookout::new(watched, count, sink.is_some(), &common.bell));
     let longest = several.longest.map(|longest| Time::from_ns(ns(longest)));
     let (reader, inlets) = Reader::new(several.source, several.pacer, several.spread, &doorbells, &common)?;
-    let reader = reader.until(longest).watched(lookout.as_mut().and_then(|lookout| lookout.reader.half.take()));
+    let reader = reader
+        .until(longest)
+        .with_warm_up(several.warm_up)
+        .watched(lookout.as_mut().and_then(|lookout| lookout.reader.half.take()));
     let (writer, outlets) = match sink {
         Some(sink) => {
             let (writer, outlets) = Writer::new(sink, count, &common)?;
             let half = lookout.as_mut().and_then(|lookout| lookout.writer.as_mut()?.half.take());
-            (Some(writer.watched(half)), outlets)
+            (Some(writer.with_warm_up(several.warm_up).watched(half)), outlets)
         }
         None => (None, (0..count).map(|_| Box::new(NullSink::default()) as Box<dyn Sink + Send>).collect()),
     };
     let quarantine = quarantine.map(Shared::new);
     let (hardware, overload) = (several.hardware, several.overload);
-    let after = After { stop: several.stop, longest, progress: several.progress };
+    let after = After { stop: several.stop, longest, progress: several.progress, loads: several.loads };
     let (ends, interrupted, wall) = thread::scope(|scope| {
         let common = &common;
         let mut running = Threads { dispatchers: Vec::new(), reader: None, writer: None };
@@ -234,7 +246,7 @@ where
                 overload,
                 watched: lookout.as_mut().and_then(|lookout| lookout.dispatchers[number].half.take()),
             };
-            let work = move || dispatch(one, with, common);
+            let work = move || dispatch(number, one, with, common);
             running.dispatchers.push(spawn(scope, common, format!("dispatcher {number}"), work)?);
             Ok(())
         });
@@ -276,10 +288,12 @@ type InParts<S, Q, A> = Result<Outcome<Vec<Part<S, Q, A>>>, RunError>;
 
 /// The work of one dispatcher, and whether it went well.
 fn dispatch<S: Steer, Q: Share, A: Allocate>(
+    number: usize,
     one: Dispatching<S, Q, A>,
     with: Fittings,
     common: &Common,
 ) -> (Dispatched<S, Q, A>, bool) {
+    let mut loads = |loads: &[Load]| loads.iter().for_each(|&load| common.loads[number].tell(load));
     let live = Live {
         measured: one.measured,
         packets: one.packets,
@@ -299,6 +313,7 @@ fn dispatch<S: Steer, Q: Share, A: Allocate>(
         longest: None,
         stop: &common.over,
         progress: &mut |_, _| {},
+        loads: Some(&mut loads),
         watched: with.watched,
     };
     let begin = || common.begin();
@@ -354,11 +369,12 @@ struct After<'a> {
     stop: &'a AtomicBool,
     longest: Option<Time>,
     progress: &'a mut dyn FnMut(u64, Option<f64>),
+    loads: Option<Hears<'a>>,
 }
 
 impl After<'_> {
     /// Returns when all threads have ended: whether the run was ended from outside, and how long it took.
-    fn look(self, common: &Common, mut lookout: Option<&mut Lookout>) -> (bool, Duration) {
+    fn look(mut self, common: &Common, mut lookout: Option<&mut Lookout>) -> (bool, Duration) {
         let mut interrupted = false;
         while common.running.load(Ordering::Acquire) > 0 {
             let now = common.stopwatch.read();
@@ -369,6 +385,9 @@ impl After<'_> {
             }
             let read = f64::from_bits(common.progress.load(Ordering::Relaxed));
             (self.progress)(common.frames.load(Ordering::Relaxed), Some(read).filter(|read| !read.is_nan()));
+            if let Some(tell) = &mut self.loads {
+                tell(&common.loads.iter().map(SharedLoad::look).collect::<Vec<_>>());
+            }
             if let Some(lookout) = &mut lookout {
                 lookout.answer();
             }
@@ -435,13 +454,19 @@ impl Lookout {
     /// What all threads tell, as one; none until each has told something.
     fn snapshot(&mut self) -> Option<Snapshot> {
         // What was refused is asked for first: a frame counts as forwarded before it can be.
-        let sent = self.writer.as_mut().map_or(Some(Vec::new()), |writer| Some(writer.look()?.sent.clone()))?;
+        let writer = self.writer.as_mut();
+        let (sent, behind) = match writer.map(Watching::look) {
+            Some(told) => told.map(|told| (told.sent.clone(), told.lost.behind))?,
+            None => (Vec::new(), 0),
+        };
         let mut sum = Snapshot::default();
         for dispatcher in &mut self.dispatchers {
             sum.add(dispatcher.look()?);
         }
         sum.out.on_sent(&sent);
-        sum.received = self.reader.look()?.received.clone();
+        let read = self.reader.look()?;
+        sum.received = read.received.clone();
+        sum.lost = LostOutside { before: read.lost.before, behind };
         sum.sent = sent;
         Some(sum)
     }
@@ -461,14 +486,16 @@ fn sum_up<S: Steer, Q: Share, A: Allocate>(
     quarantine: Option<Shared>,
     summed: Summed,
 ) -> InParts<S, Q, A> {
-    let HasRead { mut source, jumps, damage, dealt } = ends.read;
+    let HasRead { mut source, jumps, damage, dealt, warm_up } = ends.read;
     source.close()?;
     let received = source.received()?;
+    let mut lost = LostOutside { before: warm_up.lost(loss::received(&received)), behind: 0 };
     let (mut sent, mut written) = (Vec::new(), None);
-    if let Some(HasWritten { mut sink, written: taken, failed }) = ends.written {
+    if let Some(HasWritten { mut sink, written: taken, failed, warm_up }) = ends.written {
         failed.map_or(Ok(()), Err)?;
         sink.close()?;
         sent = sink.sent();
+        lost.behind = warm_up.lost(loss::sent(&sent));
         sink.finish()?;
         written = Some(taken);
     }
@@ -483,6 +510,8 @@ fn sum_up<S: Steer, Q: Share, A: Allocate>(
         unaccounted: None,
         received,
         sent,
+        lost,
+        loads: Vec::new(),
         counters: Counters::default(),
         panic: None,
         damage,
@@ -508,6 +537,7 @@ fn sum_up<S: Steer, Q: Share, A: Allocate>(
         sum.counters.merge(one.counters);
         sum.panic = [sum.panic, one.panic].into_iter().flatten().min_by_key(|panic| panic.packet);
         sum.overdue_max = sum.overdue_max.max(one.overdue_max);
+        sum.loads.extend(one.loads);
         sum.decision.add(&one.decision);
         sum.flows += one.flows;
         let workers = summed.workers[number];

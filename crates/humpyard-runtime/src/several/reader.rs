@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use humpyard_core::frame::Frame;
+use humpyard_core::measure::LostOutside;
 use humpyard_core::unit::Time;
 use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::{Polled, Source};
@@ -14,6 +15,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::{Common, RING};
 use crate::RunError;
 use crate::dispatcher::SLEEP_MAX;
+use crate::loss::{self, WarmUp};
 use crate::placement::Seat;
 use crate::wait::{Doorbell, Next, Patience};
 use crate::watch::{Snapshot, Watched};
@@ -156,6 +158,7 @@ pub(super) struct Reader<'a> {
     spare: Vec<Frame>,
     frames: u64,
     damage: Option<TrafficError>,
+    warm_up: WarmUp,
 }
 
 /// What the reader leaves.
@@ -165,6 +168,7 @@ pub(super) struct HasRead {
     pub(super) damage: Option<TrafficError>,
     /// Frames that each dispatcher was given.
     pub(super) dealt: Vec<u64>,
+    pub(super) warm_up: WarmUp,
 }
 
 impl<'a> Reader<'a> {
@@ -190,6 +194,7 @@ impl<'a> Reader<'a> {
             spare: Vec::new(),
             frames: 0,
             damage: None,
+            warm_up: WarmUp::new(Time::ZERO),
         };
         Ok((reader, inlets))
     }
@@ -197,6 +202,11 @@ impl<'a> Reader<'a> {
     /// With an end to reading so long after the start.
     pub(super) fn until(self, longest: Option<Time>) -> Self {
         Self { longest, ..self }
+    }
+
+    /// With packets at the start that are not measured.
+    pub(super) fn with_warm_up(self, time: Time) -> Self {
+        Self { warm_up: WarmUp::new(time), ..self }
     }
 
     /// Watched: it tells what came by the interfaces.
@@ -213,6 +223,11 @@ impl<'a> Reader<'a> {
         while !self.common.is_over() {
             let polled = self.round();
             let any = self.hand_over(&mut patience);
+            if self.warm_up.lasts() && self.frames > 0 {
+                // A look at a run is no reason to end it.
+                let lost = || loss::received(&self.source.received().unwrap_or_default());
+                self.warm_up.on_time(self.common.stopwatch.read(), lost);
+            }
             self.answer();
             self.common.progress(self.frames, self.source.progress());
             match polled {
@@ -229,7 +244,7 @@ impl<'a> Reader<'a> {
         self.tell();
         let dealt = self.lanes.iter().map(|lane| lane.count).collect();
         let jumps = self.pacer.as_ref().map(Pacer::jumps).unwrap_or_default();
-        HasRead { source: self.source, jumps, damage: self.damage, dealt }
+        HasRead { source: self.source, jumps, damage: self.damage, dealt, warm_up: self.warm_up }
     }
 
     /// Reads some frames, as long as there are any.
@@ -296,7 +311,8 @@ impl<'a> Reader<'a> {
         if let Some(watched) = &mut self.watched {
             // A look at a run is no reason to end it.
             let received = self.source.received().unwrap_or_default();
-            watched.answer(Box::new(Snapshot { received, ..Snapshot::default() }));
+            let lost = LostOutside { before: self.warm_up.lost(loss::received(&received)), behind: 0 };
+            watched.answer(Box::new(Snapshot { received, lost, ..Snapshot::default() }));
         }
     }
 }

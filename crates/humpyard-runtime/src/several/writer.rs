@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use humpyard_core::frame::Frame;
+use humpyard_core::measure::LostOutside;
+use humpyard_core::unit::Time;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::sink::Sink;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -13,6 +15,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::{Common, RING};
 use crate::RunError;
 use crate::dispatcher::SLEEP_MAX;
+use crate::loss::{self, WarmUp};
 use crate::placement::Seat;
 use crate::wait::{Doorbell, Next, Patience};
 use crate::watch::{Snapshot, Watched};
@@ -119,6 +122,7 @@ pub(super) struct Writer<'a> {
     common: &'a Common,
     watched: Option<Watched>,
     failed: Option<TrafficError>,
+    warm_up: WarmUp,
 }
 
 /// What the writer leaves.
@@ -128,6 +132,7 @@ pub(super) struct HasWritten {
     pub(super) written: Vec<u64>,
     /// Why it took no more.
     pub(super) failed: Option<TrafficError>,
+    pub(super) warm_up: WarmUp,
 }
 
 impl<'a> Writer<'a> {
@@ -139,7 +144,13 @@ impl<'a> Writer<'a> {
     ) -> Result<(Self, Vec<Box<dyn Sink + Send>>), RunError> {
         let bell = Arc::new(Doorbell::new().map_err(RunError::Doorbell)?);
         let (lanes, outlets) = (0..dispatchers).map(|_| lane(&bell)).unzip();
-        Ok((Self { sink, lanes, bell, common, watched: None, failed: None }, outlets))
+        let warm_up = WarmUp::new(Time::ZERO);
+        Ok((Self { sink, lanes, bell, common, watched: None, failed: None, warm_up }, outlets))
+    }
+
+    /// With packets at the start that are not measured.
+    pub(super) fn with_warm_up(self, time: Time) -> Self {
+        Self { warm_up: WarmUp::new(time), ..self }
     }
 
     /// Watched: it tells what went out by the interfaces.
@@ -157,6 +168,9 @@ impl<'a> Writer<'a> {
             let ended = self.has_ended();
             let written = (0..self.lanes.len()).filter(|&lane| self.write_some(lane)).count();
             self.do_unless_failed(|sink| sink.send());
+            if self.warm_up.lasts() && self.lanes.iter().any(|lane| lane.written > 0) {
+                self.warm_up.on_time(self.common.stopwatch.read(), || loss::sent(&self.sink.sent()));
+            }
             self.answer();
             if written > 0 {
                 patience.reset();
@@ -170,7 +184,7 @@ impl<'a> Writer<'a> {
         }
         self.tell();
         let written = self.lanes.iter().map(|lane| lane.written).collect();
-        HasWritten { sink: self.sink, written, failed: self.failed }
+        HasWritten { sink: self.sink, written, failed: self.failed, warm_up: self.warm_up }
     }
 
     fn has_ended(&self) -> bool {
@@ -214,7 +228,9 @@ impl<'a> Writer<'a> {
     #[cold]
     fn tell(&mut self) {
         if let Some(watched) = &mut self.watched {
-            watched.answer(Box::new(Snapshot { sent: self.sink.sent(), ..Snapshot::default() }));
+            let sent = self.sink.sent();
+            let lost = LostOutside { before: 0, behind: self.warm_up.lost(loss::sent(&sent)) };
+            watched.answer(Box::new(Snapshot { sent, lost, ..Snapshot::default() }));
         }
     }
 }

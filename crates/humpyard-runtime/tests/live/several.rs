@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use humpyard_core::frame::Frame;
-use humpyard_core::measure::{Measurements, SameClient, Summary};
+use humpyard_core::measure::{LostOutside, Measurements, SameClient, Summary};
 use humpyard_core::mechanism::Account;
 use humpyard_runtime::{Overload, RunError, Thread, WatchError, watch};
 use humpyard_services::DropReason;
@@ -31,7 +31,7 @@ fn account(outcome: &Apart) -> Account {
 
 fn summary(outcome: &Apart) -> Summary {
     let parts: Vec<&Measurements> = outcome.measured.iter().map(|part| part.measured.measurements()).collect();
-    Measurements::summary_of(&parts, &account(outcome), SameClient::Never)
+    Measurements::summary_of(&parts, &account(outcome), SameClient::Never, LostOutside::default())
 }
 
 /// Policies of each family, with partners and without, and whether they keep the order of flows.

@@ -168,6 +168,7 @@ impl Run<'_> {
             longest: self.longest,
             stop,
             progress,
+            loads: None,
             watched,
         })
     }
@@ -201,9 +202,11 @@ impl Run<'_> {
             sink: ends.sink,
             quarantine: ends.quarantine,
             overload: self.overload,
+            warm_up: Time::ZERO,
             longest: self.longest,
             stop,
             progress: &mut |_, _| {},
+            loads: None,
             watched: ends.watched,
         })
     }

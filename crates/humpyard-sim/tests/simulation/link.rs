@@ -156,6 +156,12 @@ fn who_exceeds_its_link_share_is_withheld_from_the_cores() {
         "{} processed, {dropped} dropped",
         cores.services[0].packets
     );
+    // All services are done in time, and what the link drops is lost; beside what the cores drop, as only this client does.
+    let before = outcome.measured.account().dropped_total();
+    assert_eq!((cores.late.lost, cores.late.packets), (before + dropped, 112_500));
+    assert_eq!(cores.late.count, cores.late.lost);
+    assert_eq!((cores.services[0].late.lost, cores.services[1].late.lost), (before, 0));
+    assert!(cores.delay_offered_ns.p90.is_none() && cores.services[1].delay_offered_ns.p999.is_some());
 }
 
 /// The second client, to which the flow goes over, has nine times the weight of the first.

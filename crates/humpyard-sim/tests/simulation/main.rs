@@ -4,6 +4,7 @@ mod cores;
 mod ends;
 mod instants;
 mod link;
+mod loss;
 mod moves;
 mod queue;
 mod support;

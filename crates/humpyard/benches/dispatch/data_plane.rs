@@ -50,6 +50,7 @@ pub(crate) fn run(order: Order, work: &Work) -> Figures {
         longest: Some(work.time),
         stop: &AtomicBool::new(false),
         progress: &mut |_, _| {},
+        loads: None,
         watched: None,
     };
     let outcome = humpyard::runtime::run(live).expect("nothing fails in memory");

@@ -287,6 +287,7 @@ fn run(policy: &str, draw: usize, length: Duration, seed: Seed) -> Result<Vec<Ro
             classifier,
             stop: control.stop,
             progress: control.progress,
+            loads: None,
             watched: None,
         })?;
         records.finish()?;

@@ -317,15 +317,15 @@ impl Traffic {
             Ok(outcome.measured)
         })?;
         let (summary, account) = (measured.summary(), measured.account());
-        let lost = account.arrived - account.processed;
+        let lost = account.dropped_total();
         let is_endless = config.limits.queue == u32::MAX && self.room >= self.packets;
-        assert!(lost == 0 || !is_endless, "every packet is served in the end");
+        assert!(account.held == 0 && (lost == 0 || !is_endless), "every packet is served in the end");
         let queues = queues.seen.lock().unwrap_or_else(PoisonError::into_inner).queues.clone();
         Ok(Came {
             packets: account.arrived,
             lost,
-            // What is lost is late.
-            late_percent: 100.0 * (summary.late.count + lost) as f64 / account.arrived.max(1) as f64,
+            // The paper counts lost packets as late, of all packets. No packet is left at the end.
+            late_percent: 100.0 * summary.late.count as f64 / account.arrived.max(1) as f64,
             delay_mean_us: summary.delay_ns.mean / 1e3,
             switches: summary.switches,
             queues,
