@@ -48,8 +48,7 @@ fn real_captures_come_through_as_with_one() {
             (document(directory.path(), &words), document(directory.path(), &format!("{words} --dispatchers 2")));
         assert_adds_up(&two, 2);
         assert!(one.get("dispatchers").is_none() && one.get("dispatchers_detail").is_none());
-        // Everest moves cores between services, and packets overtake each other.
-        assert!(policy == "everest" || number(&two, "/order/out_of_order") == 0, "{words}");
+        assert_eq!(number(&two, "/order/out_of_order"), 0, "{words}");
         for path in ["/packets/in", "/packets/processed", "/flows", "/bytes"] {
             assert_eq!(number(&two, path), number(&one, path), "{words}: {path}");
         }
