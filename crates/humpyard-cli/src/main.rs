@@ -7,6 +7,7 @@ mod arguments;
 mod commands;
 mod configuration_file;
 mod failure;
+mod layout;
 mod output;
 mod progress;
 mod stop;
@@ -58,14 +59,22 @@ fn parse(typed: &[OsString]) -> Result<Option<Arguments>, Failure> {
             commands::files::distinct(&arguments.command)?;
             Ok(Some(arguments))
         }
-        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            let text = error.render();
-            let coloured = stdout().is_terminal();
-            output::print(&if coloured { text.ansi().to_string() } else { text.to_string() })?;
-            Ok(None)
-        }
-        Err(error) => Err(Failure::usage(&error)),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => show(&error).map(|()| None),
+            // The program alone is asked for nothing, so nothing is wrong; a command alone lacks what it needs.
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if typed.len() < 2 => show(&error).map(|()| None),
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                Err(Failure::new(format!("an argument is missing:\n\n{}", error.render())))
+            }
+            _ => Err(Failure::usage(&error)),
+        },
     }
+}
+
+/// Prints the help or the version.
+fn show(text: &clap::Error) -> Result<(), Failure> {
+    let text = text.render();
+    output::print(&if stdout().is_terminal() { text.ansi().to_string() } else { text.to_string() })
 }
 
 fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {

@@ -37,6 +37,8 @@ pub struct Checked {
     pub order: String,
     /// What will not do what was probably meant.
     pub warnings: Vec<String>,
+    /// What could not be checked on this machine.
+    pub notes: Vec<String>,
 }
 
 /// A rule of a run.
@@ -86,8 +88,9 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         let mut control = Control::new(&stop, &mut progress);
         parts::pacer(config, cores, &mut control)?;
     }
+    let mut notes = Vec::new();
     if humpyard_wire::needed(&config.inputs(), &config.output) && config.host == Host::Live {
-        parts::ports(config)?;
+        notes = check_interfaces(config)?;
     } else {
         check_files(config)?;
     }
@@ -130,7 +133,31 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         rules: rules.collect(),
         order: config.flow_order.promise(config.buffer),
         warnings,
+        notes,
     })
+}
+
+/// As [`check`], on the machine of the run: its interfaces must be there.
+///
+/// # Errors
+/// As [`check`], and an interface that cannot be opened.
+pub fn check_here(config: &RunConfig) -> Result<(), LabError> {
+    if check(config)?.notes.is_empty() { Ok(()) } else { parts::ports(config).map(drop) }
+}
+
+/// Opens the interfaces of a run, or says which of them this machine does not have: the configuration may be for another.
+fn check_interfaces(config: &RunConfig) -> Result<Vec<String>, LabError> {
+    let absent = humpyard_wire::absent(&config.inputs(), &config.output, config.both_ways)?;
+    if absent.is_empty() {
+        parts::ports(config)?;
+        return Ok(Vec::new());
+    }
+    parts::check_arrivals(config)?;
+    if !humpyard_wire::needed(&[], &config.output) && config.output != "-" {
+        create(&config.output)?;
+    }
+    let note = |port: &String| format!("{port}: this machine has no such interface: no interface was opened");
+    Ok(absent.iter().map(note).collect())
 }
 
 /// Whether the input can be read and the output written.

@@ -1,5 +1,7 @@
 //! Figures as people read them: three digits and a unit.
 
+use chrono::{DateTime, SecondsFormat};
+
 use crate::statistics::{Kind, Statistic};
 
 /// A figure of this kind.
@@ -22,6 +24,26 @@ pub fn range(kind: Kind, statistic: &Statistic) -> String {
 /// A span of time.
 pub fn time(ns: f64) -> String {
     scaled(ns, &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")])
+}
+
+/// A span of time that may be long: from a minute on in days, hours and minutes, to the second below an hour.
+pub fn span(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => time(ns as f64),
+        (0, 0, minutes) => format!("{minutes}min {}s", seconds % 60),
+        (0, hours, minutes) => format!("{hours}h {minutes}min"),
+        (days, hours, minutes) => format!("{days}d {hours}h {minutes}min"),
+    }
+}
+
+/// A time in ns since 1970 as a date in UTC (RFC 3339), with as many digits of the second as it has.
+pub fn date(ns: u64) -> String {
+    let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    let date = i64::try_from(seconds).ok().zip(u32::try_from(rest).ok());
+    let date = date.and_then(|(seconds, rest)| DateTime::from_timestamp(seconds, rest));
+    date.map_or_else(|| time(ns as f64), |date| date.to_rfc3339_opts(SecondsFormat::AutoSi, true))
 }
 
 /// A number of packets per second.
@@ -80,6 +102,23 @@ mod tests {
         assert_eq!(percent(0.12345), "12.3 %");
         assert_eq!(percent(0.000001), "<0.01 %");
         assert_eq!(percent(0.0), "0 %");
+    }
+
+    #[test]
+    fn long_spans_are_in_days_hours_and_minutes() {
+        let said = |seconds: u64| span(seconds * 1_000_000_000);
+        assert_eq!([0, 59, 60].map(said), ["0 ns", "59.0 s", "1min 0s"]);
+        assert_eq!([3_599, 3_600, 86_399].map(said), ["59min 59s", "1h 0min", "23h 59min"]);
+        assert_eq!([93_784, 142_449_835].map(said), ["1d 2h 3min", "1648d 17h 23min"]);
+        assert_eq!(span(1_500_000), "1.50 ms");
+    }
+
+    #[test]
+    fn times_since_1970_are_dates() {
+        assert_eq!(date(0), "1970-01-01T00:00:00Z");
+        assert_eq!(date(1_400_000_000_123_456_000), "2014-05-13T16:53:20.123456Z");
+        assert_eq!(date(1_400_000_000_000_000_001), "2014-05-13T16:53:20.000000001Z");
+        assert_eq!(date(u64::MAX), "2554-07-21T23:34:33.709551615Z");
     }
 
     #[test]

@@ -1,20 +1,22 @@
 //! Journals in files: one JSON document a line, the first of which says of which run the others are.
 
 use core::fmt;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use humpyard_core::cost::LinearCost;
-use humpyard_core::id::ServiceId;
-use humpyard_core::mechanism::{Event, ExitOrder, FlowOrder, Journal, Limits, Options, Record, Split};
+use humpyard_core::id::{FlowId, ServiceId, Slot};
+use humpyard_core::mechanism::{Arrival, Event, ExitOrder, FlowOrder, Given, Journal, Limits, Options, Record, Split};
 use humpyard_core::policy::{ServiceSetup, Setup, Ties, Topology};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_runtime::panic::{catch, keep_quiet};
 use humpyard_traffic::capture::PartialFile;
+use humpyard_traffic::header::FlowKey;
 use serde::{Deserialize, Serialize};
 
 use crate::LabError;
@@ -55,8 +57,23 @@ struct Header {
 /// More clients, flows or packets than any run has.
 const HELD_MAX: usize = 1 << 26;
 
-/// The version of the format.
-const VERSION: u32 = 2;
+/// The version of the format. Since the third, a line names each flow that begins.
+const VERSION: u32 = 3;
+/// The oldest version that can be read.
+const VERSION_READ: u32 = 2;
+
+/// Which flow an id names from this line on.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FlowName {
+    flow: FlowId,
+    is: String,
+}
+
+impl FlowName {
+    /// How its line begins, and no other.
+    const START: &'static str = "{\"flow\":";
+}
 
 /// What a journal ends with.
 #[derive(Debug, Serialize, Deserialize)]
@@ -202,9 +219,18 @@ impl JournalFile {
         Ok(Self { writing, path: path.to_owned() })
     }
 
+    /// From now on this id names this flow.
+    pub(crate) fn on_flow(&self, flow: FlowId, key: &FlowKey) {
+        self.lock().line(&FlowName { flow, is: key.to_string() });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writing> {
+        self.writing.lock().expect("no writer panicked")
+    }
+
     /// Completes the file, once the scheduler that writes it is gone or done.
     pub(crate) fn finish(self) -> Result<(), LabError> {
-        let mut writing = self.writing.lock().expect("no writer panicked");
+        let mut writing = self.lock();
         let unwritable = |error: io::Error| unwritable(&self.path, &error);
         if let Some(error) = writing.error.take() {
             return Err(unwritable(error));
@@ -219,11 +245,17 @@ impl JournalFile {
 
 impl Journal for JournalFile {
     fn record(&mut self, record: Record) {
-        let mut writing = self.writing.lock().expect("no writer panicked");
-        let Writing { file, records, error } = &mut *writing;
-        if let (Some(file), None) = (file, &error) {
-            *records += 1;
-            *error = line(file, &record).err();
+        let mut writing = self.lock();
+        writing.line(&record);
+        writing.records += 1;
+    }
+}
+
+impl Writing {
+    /// Writes one more line, if the file is not complete and nothing went wrong.
+    fn line(&mut self, document: &impl Serialize) {
+        if let (Some(file), None) = (&mut self.file, &self.error) {
+            self.error = line(file, document).err();
         }
     }
 }
@@ -293,9 +325,9 @@ pub fn replay(
             "`{path}` is no journal of humpyard: line 1: {error}; name a file that --journal wrote"
         ))
     })?;
-    if header.humpyard_journal != VERSION {
+    if !(VERSION_READ..=VERSION).contains(&header.humpyard_journal) {
         return Err(LabError::option(format!(
-            "`{path}` is a journal of version {}, and this is {VERSION}: record it again",
+            "`{path}` is a journal of version {}, and this reads {VERSION_READ} to {VERSION}: record it again",
             header.humpyard_journal
         )));
     }
@@ -309,7 +341,8 @@ pub fn replay(
     let policy = policy.unwrap_or_else(|| recorded.clone());
     header.with_setup(|setup| {
         let scheduler = policy.build(setup, header.options())?.with_in_flight(header.in_flight);
-        let mut playing = Playing { scheduler, setup, present: policy.clone(), records: 0, divergence: None };
+        let present = policy.clone();
+        let mut playing = Playing { scheduler, setup, present, records: 0, named: Named::default(), divergence: None };
         let mut whole = false;
         for (at, line) in (2..).zip(lines) {
             let line = line.map_err(|error| unreadable(&error))?;
@@ -325,6 +358,11 @@ pub fn replay(
                     return Err(damaged(&format!("{records} records were written, and {} are here", playing.records)));
                 }
                 whole = true;
+                continue;
+            }
+            if line.starts_with(FlowName::START) {
+                let FlowName { flow, is } = serde_json::from_str(&line).map_err(|error| damaged(&error))?;
+                playing.named.flows.insert(flow, is);
                 continue;
             }
             let record: Record = serde_json::from_str(&line).map_err(|error| damaged(&error))?;
@@ -358,7 +396,50 @@ struct Playing<'a> {
     /// The policies that the scheduler has now.
     present: PolicySpec,
     records: u64,
+    named: Named,
     divergence: Option<Parting>,
+}
+
+/// What flows and the packets in slots are called.
+#[derive(Default)]
+struct Named {
+    /// By id; empty in journals that name none.
+    flows: HashMap<FlowId, String>,
+    /// The flow of the packet that had the slot last.
+    slots: HashMap<Slot, FlowId>,
+    /// The flow of the packet that came last.
+    last: Option<FlowId>,
+}
+
+impl Named {
+    /// An event that the scheduler may be asked about again.
+    fn note(&mut self, event: &Event) {
+        if let Event::Arrival { packet, answer } = event {
+            self.last = Some(packet.flow);
+            if let Arrival::Queued(slot) = answer {
+                self.slots.insert(*slot, packet.flow);
+            }
+        }
+    }
+
+    /// The event, with the name of the flow that it is about, or of that of the packet that came before it.
+    fn text(&self, event: &Event) -> String {
+        let of_slot = |slot: &Slot| self.slots.get(slot).copied();
+        let flow = match event {
+            Event::Arrival { packet, .. } => Some(packet.flow),
+            Event::Next { answer: Some(Given { slot, .. }), .. }
+            | Event::Completion { slot, .. }
+            | Event::Dropped(slot, _) => of_slot(slot),
+            Event::FlowEnd(flow) => Some(*flow),
+            _ => None,
+        };
+        let name = |flow: Option<FlowId>| self.flows.get(&flow?);
+        match (name(flow), name(self.last)) {
+            (Some(name), _) => format!("{event:?}, flow {name}"),
+            (None, Some(name)) => format!("{event:?}, after a packet of flow {name}"),
+            (None, None) => format!("{event:?}"),
+        }
+    }
 }
 
 impl Playing<'_> {
@@ -369,11 +450,12 @@ impl Playing<'_> {
             next.take_over(record.now, &self.present, self.setup, &mut self.scheduler)?;
             self.present = next;
         } else if let Err(divergence) = self.scheduler.replay(record) {
-            let expected = format!("{:?}", divergence.expected.event);
-            let time_ns = record.now.as_ns();
-            self.divergence = Some(Parting { line, time_ns, expected, found: divergence.found });
+            let expected = self.named.text(&divergence.expected.event);
+            let found = divergence.answer.map_or(divergence.found, |answer| self.named.text(&answer));
+            self.divergence = Some(Parting { line, time_ns: record.now.as_ns(), expected, found });
             return Ok(false);
         }
+        self.named.note(&record.event);
         self.records += 1;
         Ok(true)
     }

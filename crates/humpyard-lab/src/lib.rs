@@ -38,7 +38,9 @@ pub mod timeline;
 mod topology;
 pub mod validate;
 
-pub use check::{Checked, CheckedRule, came_to_nothing, check, full_before_late, late_by_a_switch, without_effect};
+pub use check::{
+    Checked, CheckedRule, came_to_nothing, check, check_here, full_before_late, late_by_a_switch, without_effect,
+};
 pub use compare::{Comparison, compare};
 pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share};
 pub use costs::{AUTO, CostLine, Costs, MachineCosts, Origin, ServiceCost, calibrated_path, cost_sources};
@@ -51,8 +53,8 @@ pub use offered::{Offered, OfferedLoad};
 pub use order::{ExitChoice, ExitParams, OrderChoice, Places, parse_order};
 pub use reload::Reload;
 pub use result::{
-    Damage, DispatcherLoad, DurationSummary, ExitCounts, Hardware, HardwareThread, Measured, PacketCounts, Panic,
-    PortCounts, RunResult, SplitCounts,
+    Damage, DispatcherLoad, DurationSummary, ExitCounts, Hardware, HardwareThread, InForce, Measured, PacketCounts,
+    Panic, PortCounts, RunResult, SplitCounts, TopFlow,
 };
 pub use rule::RuleChoice;
 pub use run::{Control, run, run_live, simulate};

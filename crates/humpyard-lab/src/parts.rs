@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 use std::path::absolute;
+use std::sync::Arc;
 
 use humpyard_core::cost::{CostModel, LinearCost};
-use humpyard_core::id::{Id, ServiceId};
+use humpyard_core::id::{FlowId, Id, ServiceId};
 use humpyard_core::measure::{Measured, Measurements};
 use humpyard_core::mechanism::{Options, PlannedSwap};
 use humpyard_core::name::unknown;
@@ -14,6 +15,8 @@ use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_sim::{Interrupted, Work};
 use humpyard_traffic::classify::{Classifier, ClassifierConfig};
+use humpyard_traffic::flow::FlowNames;
+use humpyard_traffic::header::FlowKey;
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::repeat::Repeat;
 use humpyard_traffic::sink::{Sink, create};
@@ -158,10 +161,31 @@ pub(crate) struct Records {
 }
 
 impl Records {
+    /// Who hears of every flow that begins; `None`: no file names flows.
+    pub(crate) fn names(&self) -> Option<Arc<dyn FlowNames>> {
+        let Self { journal, timeline } = self;
+        (journal.is_some() || timeline.is_some())
+            .then(|| Arc::new(Names { journal: journal.clone(), timeline: timeline.clone() }) as _)
+    }
+
     /// Completes the files, and says whether the timeline ends before the run.
     pub(crate) fn finish(self) -> Result<bool, LabError> {
         self.journal.map_or(Ok(()), JournalFile::finish)?;
         self.timeline.map_or(Ok(false), TimelineFile::finish)
+    }
+}
+
+/// The files in which flows have names.
+#[derive(Debug)]
+struct Names {
+    journal: Option<JournalFile>,
+    timeline: Option<TimelineFile>,
+}
+
+impl FlowNames for Names {
+    fn on_flow(&self, flow: FlowId, key: &FlowKey) {
+        self.journal.iter().for_each(|journal| journal.on_flow(flow, key));
+        self.timeline.iter().for_each(|timeline| timeline.on_flow(flow, key));
     }
 }
 
@@ -238,9 +262,9 @@ pub(crate) fn swaps<'a>(
             }
             Ok(())
         });
-        Ok(PlannedSwap { at: time(*at), take_over })
+        Ok(PlannedSwap { at: time(*at), policy: policy.to_string().into(), take_over: take_over as _ })
     });
-    swaps.map(|swap| swap.map(|PlannedSwap { at, take_over }| PlannedSwap { at, take_over: take_over as _ })).collect()
+    swaps.collect()
 }
 
 /// The services that packets go through, by the service with which they begin; none where no packet goes through several.
@@ -291,27 +315,34 @@ pub(crate) fn source(config: &RunConfig) -> Result<Box<dyn Source + Send>, Traff
     })
 }
 
+/// Refuses options that set when packets arrive, where they arrive by an interface.
+pub(crate) fn check_arrivals(config: &RunConfig) -> Result<(), LabError> {
+    if !config.listens() {
+        return Ok(());
+    }
+    let refuse =
+        |option: &str| Err(LabError::option(format!("{option} does not apply to live interfaces: leave it out")));
+    if config.clock == Clock::Virtual {
+        return refuse("--clock virtual");
+    }
+    match config.rate {
+        Rate::Line => {}
+        Rate::Load { .. } => return refuse("--load"),
+        Rate::Multiplied(_) => return refuse("--multiplier"),
+        Rate::Trace | Rate::PacketsPerSecond(_) => return refuse("--rate"),
+    }
+    if config.rounds > 1 {
+        return refuse("--loop");
+    }
+    if config.packets.is_some() {
+        return refuse("--packets");
+    }
+    Ok(())
+}
+
 /// Where the packets of a live run come from and where they go: files, or interfaces.
 pub(crate) fn ports(config: &RunConfig) -> Result<Ports, LabError> {
-    if config.listens() {
-        let refuse =
-            |option: &str| Err(LabError::option(format!("{option} does not apply to live interfaces: leave it out")));
-        if config.clock == Clock::Virtual {
-            return refuse("--clock virtual");
-        }
-        match config.rate {
-            Rate::Line => {}
-            Rate::Load { .. } => return refuse("--load"),
-            Rate::Multiplied(_) => return refuse("--multiplier"),
-            Rate::Trace | Rate::PacketsPerSecond(_) => return refuse("--rate"),
-        }
-        if config.rounds > 1 {
-            return refuse("--loop");
-        }
-        if config.packets.is_some() {
-            return refuse("--packets");
-        }
-    }
+    check_arrivals(config)?;
     let (inputs, output) = (config.inputs(), &config.output);
     Ok(humpyard_wire::open(&inputs, output, config.both_ways, || source(config), create)?)
 }

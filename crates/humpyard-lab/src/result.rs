@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use humpyard_core::measure::{Histogram, Summary};
-use humpyard_core::mechanism::{Account, DropReason, ExitAccount, SplitAccount};
+use humpyard_core::mechanism::{Account, DropReason, ExitAccount, SplitAccount, TakenOver};
 use humpyard_runtime::{HardwareCounts, Load, OutAccount, ThreadCounts};
 use humpyard_traffic::TrafficError;
+use humpyard_traffic::flow::Heaviest;
+use humpyard_traffic::header::FlowKey;
 use humpyard_traffic::pace::ClockJumps;
 use humpyard_traffic::sink::Sent;
 use humpyard_traffic::source::{QUEUE, Received};
@@ -13,6 +15,7 @@ use serde::Serialize;
 
 use crate::costs::ServiceCost;
 use crate::environment::Environment;
+use crate::figures::time;
 use crate::link::LinkResult;
 use crate::offered::Offered;
 
@@ -20,8 +23,11 @@ use crate::offered::Offered;
 /// same input, options and seed.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunResult {
-    /// The policies.
+    /// The policies in force at the end.
     pub policy: String,
+    /// The policies in force, in order, where others took over; left out where the same were in force all the time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<InForce>,
     /// Where packets came from.
     pub input: String,
     /// `sim` or `live`.
@@ -50,6 +56,8 @@ pub struct RunResult {
     pub ports: PortCounts,
     /// Flows seen.
     pub flows: u64,
+    /// The flows of which most packets left, most first; 16 at most.
+    pub top_flows: Vec<TopFlow>,
     /// Everything measured on the packets.
     #[serde(flatten)]
     pub summary: Summary,
@@ -86,6 +94,66 @@ pub struct RunResult {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes what it asks about by reference")]
 const fn is_one(count: &usize) -> bool {
     *count == 1
+}
+
+/// Policies from some time on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InForce {
+    /// When they came into force, in ns since the start of the run.
+    pub from_ns: u64,
+    /// The policies.
+    pub policy: String,
+}
+
+impl InForce {
+    /// All that were in force, in order, of a run that began with `first`; empty if these were in force all the time.
+    pub(crate) fn list(first: &str, taken_over: &[TakenOver]) -> Vec<Self> {
+        let mut list = vec![Self { from_ns: 0, policy: first.to_owned() }];
+        for TakenOver { at, policy } in taken_over {
+            // What goes on with other weights or workers has the same policies.
+            if list.last().is_some_and(|last| last.policy != **policy) {
+                list.push(Self { from_ns: at.as_ns(), policy: policy.as_ref().to_owned() });
+            }
+        }
+        if list.len() > 1 { list } else { Vec::new() }
+    }
+}
+
+impl RunResult {
+    /// With the names of the heaviest flows.
+    pub(crate) fn with_heaviest(mut self, heaviest: &Heaviest) -> Self {
+        self.top_flows = TopFlow::list(heaviest.left(), heaviest.all().left);
+        if let Some(split) = &mut self.split {
+            split.flows = TopFlow::list(heaviest.split(), heaviest.all().split);
+        }
+        self
+    }
+
+    /// With the policies that took over.
+    pub(crate) fn with_taken_over(mut self, taken_over: &[TakenOver]) -> Self {
+        self.policies = InForce::list(&self.policy, taken_over);
+        if let Some(last) = self.policies.last() {
+            self.policy.clone_from(&last.policy);
+        }
+        self
+    }
+
+    /// The policies, and since when where others took over.
+    pub fn in_force_text(&self) -> String {
+        let from = |one: &InForce| format!("{} from {}", one.policy, time(one.from_ns as f64));
+        match self.policies.as_slice() {
+            [] => self.policy.clone(),
+            several => several.iter().map(from).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// All policies that were in force, in order.
+    pub fn policies_text(&self) -> String {
+        match self.policies.as_slice() {
+            [] => self.policy.clone(),
+            several => several.iter().map(|one| one.policy.as_str()).collect::<Vec<_>>().join(", then "),
+        }
+    }
 }
 
 /// The part of one of several dispatchers.
@@ -125,13 +193,37 @@ pub struct PacketCounts {
     pub dropped_out: BTreeMap<&'static str, u64>,
 }
 
+/// A flow, by name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TopFlow {
+    /// Protocol, addresses and ports, as `trace info` shows them.
+    pub flow: String,
+    /// Its packets.
+    pub packets: u64,
+    /// Their part of those of all flows.
+    pub fraction: f64,
+}
+
+impl TopFlow {
+    /// These flows, of so many packets in all.
+    pub(crate) fn list(flows: &[(FlowKey, u64)], all: u64) -> Vec<Self> {
+        let of = |(key, packets): &(FlowKey, u64)| {
+            let fraction = *packets as f64 / all.max(1) as f64;
+            Self { flow: key.to_string(), packets: *packets, fraction }
+        };
+        flows.iter().map(of).collect()
+    }
+}
+
 /// What was split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SplitCounts {
     /// How often a flow became an elephant.
     pub elephants: u64,
     /// Packets that went to the shortest queue of their flow's cores.
     pub packets: u64,
+    /// The elephants with the most of these packets, most first; 16 at most.
+    pub flows: Vec<TopFlow>,
 }
 
 /// How packets left where they are put back in order. The order in which they did is in `order`.
@@ -148,7 +240,7 @@ pub struct ExitCounts {
 
 impl SplitCounts {
     pub(crate) fn of(split: SplitAccount) -> Self {
-        Self { elephants: split.elephants, packets: split.packets }
+        Self { elephants: split.elephants, packets: split.packets, flows: Vec::new() }
     }
 }
 
@@ -405,6 +497,8 @@ impl Measured {
 
 #[cfg(test)]
 mod tests {
+    use humpyard_core::unit::Time;
+
     use super::*;
 
     fn dropped_by_ports() -> Vec<Received> {
@@ -424,6 +518,20 @@ mod tests {
         let ports = PortCounts { received: dropped_by_ports(), sent: Vec::new() };
         assert!(ports.agree(&packets) && !ports.agree(&account));
         assert_eq!(account.clone().with_ports(&[]), account);
+    }
+
+    #[test]
+    fn policies_are_listed_where_others_took_over() {
+        let taken_over = |all: &[(u64, &str)]| -> Vec<TakenOver> {
+            all.iter().map(|&(at, policy)| TakenOver { at: Time::from_ns(at), policy: policy.into() }).collect()
+        };
+        let list = |all: &[(u64, &str)]| -> Vec<(u64, String)> {
+            InForce::list("drr", &taken_over(all)).into_iter().map(|one| (one.from_ns, one.policy)).collect()
+        };
+        assert_eq!(list(&[]), []);
+        assert_eq!(list(&[(7, "drr")]), [], "other weights alone");
+        let expected = [(0, "drr"), (7, "sfq"), (9, "drr")].map(|(at, policy)| (at, policy.to_owned()));
+        assert_eq!(list(&[(7, "sfq"), (8, "sfq"), (9, "drr")]), expected);
     }
 
     #[test]

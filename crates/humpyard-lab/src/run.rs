@@ -121,6 +121,7 @@ pub(crate) fn simulated(
     let (outcome, link, timeline_cut) =
         parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
             let (measured, records) = parts::measured(config, setup, options)?;
+            let classifier = classifier.with_names(records.names());
             let measured = observed(measured, control);
             let costs = parts::cost_model(config, setup)?;
             let swaps = parts::swaps(config, setup, &records)?;
@@ -142,7 +143,9 @@ pub(crate) fn simulated(
             let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
             Ok((outcome, link, records.finish()?))
         })?;
-    let mut result = result(config, "sim", &[&outcome.measured], LostOutside::default())?;
+    let mut result = result(config, "sim", &[&outcome.measured], LostOutside::default())?
+        .with_taken_over(&outcome.taken_over)
+        .with_heaviest(&outcome.heaviest);
     if let Some(link) = &link {
         result.packets.through(link);
     }
@@ -202,6 +205,7 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
     let clients = classifier.clients_max();
     let (outcome, link, timeline_cut) = parts::with_setup(config, cores, clients, |setup, options| {
         let (measured, records) = parts::measured(config, setup, options)?;
+        let classifier = classifier.with_names(records.names());
         let measured = observed(measured, control);
         // A load is found by reading the input before the run does.
         let pacer = parts::pacer(config, cores, control)?;
@@ -309,7 +313,8 @@ fn live_result(
     outcome: Outcome<Vec<Part<AnySteer, AnyShare, AnyAllocate>>>,
 ) -> Result<RunResult, LabError> {
     let parts: Vec<&AnyMeasured> = outcome.measured.iter().map(|part| &part.measured).collect();
-    let mut result = result(config, "live", &parts, outcome.lost)?;
+    let mut result =
+        result(config, "live", &parts, outcome.lost)?.with_taken_over(&outcome.taken_over).with_heaviest(&outcome.heaviest);
     for (id, service) in result.summary.services.iter_mut().enumerate() {
         service.counters = outcome.counters.of(ServiceId::from_index(id));
     }
@@ -400,6 +405,7 @@ fn result(
     summary.order.promised = config.flow_order.name();
     Ok(RunResult {
         policy: config.policy.to_string(),
+        policies: Vec::new(),
         input: config.input_name(),
         host,
         seed: config.seed.0,
@@ -412,6 +418,7 @@ fn result(
         packets: PacketCounts::of(&account),
         dispatchers_detail: Vec::new(),
         flows: 0,
+        top_flows: Vec::new(),
         ports: PortCounts::default(),
         summary,
         link: None,

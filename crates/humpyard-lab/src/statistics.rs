@@ -186,7 +186,7 @@ impl PolicyStatistics {
                 .map(|statistic| (figure.key, statistic))
         };
         Some(Self {
-            policy: counted.first()?.policy.clone(),
+            policy: counted.first()?.policies_text(),
             repetitions: counted.len() as u32,
             figures: FIGURES.iter().filter_map(figure).collect(),
         })

@@ -5,11 +5,12 @@ use std::io;
 use humpyard_core::id::ServiceId;
 use humpyard_core::link::LinkOutcome;
 use humpyard_core::measure::{Histogram, LostOutside, Measured};
-use humpyard_core::mechanism;
+use humpyard_core::mechanism::{self, TakenOver};
 use humpyard_core::policy::BuildError;
 use humpyard_core::unit::Time;
 use humpyard_services::{DropReason, Verdict};
 use humpyard_traffic::TrafficError;
+use humpyard_traffic::flow::Heaviest;
 use humpyard_traffic::pace::ClockJumps;
 use humpyard_traffic::sink::Sent;
 use humpyard_traffic::source::Received;
@@ -161,6 +162,8 @@ pub struct Outcome<M> {
     pub interrupted: bool,
     /// The longest that a frame was due before the dispatcher took it in: more than a moment, and it could not keep up.
     pub overdue_max: Time,
+    /// The policies that took over, in order; those of a replacement too, whether they are others or not.
+    pub taken_over: Vec<TakenOver>,
     /// The longest that everything stood still while a policy took over.
     pub swap_pause_max: core::time::Duration,
     /// How often other policies, weights or workers went on with the run.
@@ -171,6 +174,8 @@ pub struct Outcome<M> {
     pub decision: Histogram,
     /// Flows seen.
     pub flows: u64,
+    /// The heaviest of them.
+    pub heaviest: Heaviest,
     /// How often the clock of the source jumped; none where packets come as fast as they are taken.
     pub clock_jumps: ClockJumps,
     /// Which thread sat where.
@@ -196,11 +201,13 @@ impl<S, Q, A> Outcome<Measured<S, Q, A>> {
             damage: self.damage,
             interrupted: self.interrupted,
             overdue_max: self.overdue_max,
+            taken_over: self.taken_over,
             swap_pause_max: self.swap_pause_max,
             replacements: self.replacements,
             wall: self.wall,
             decision: self.decision,
             flows: self.flows,
+            heaviest: self.heaviest,
             clock_jumps: self.clock_jumps,
             seats: self.seats,
         }

@@ -40,13 +40,11 @@ pub(crate) struct Replacements<S, Q, A> {
     waiting: Option<(Replacement<S, Q, A>, Instant)>,
     /// How many have taken over.
     pub(crate) made: u64,
-    /// The policies of the last.
-    pub(crate) policy: Option<Arc<str>>,
 }
 
 impl<S, Q, A> Replacements<S, Q, A> {
     pub(crate) const fn new(coming: Option<Receiver<Replacement<S, Q, A>>>) -> Self {
-        Self { coming, waiting: None, made: 0, policy: None }
+        Self { coming, waiting: None, made: 0 }
     }
 
     /// Whether one waits, so that no core may be given a packet. To be asked once in a round.

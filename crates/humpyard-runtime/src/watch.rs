@@ -52,7 +52,7 @@ pub struct Snapshot {
     pub overdue_max: Time,
     /// Policies that have taken over.
     pub swaps: u64,
-    /// The policy that the run was told to go on with last, if it was.
+    /// The policy that took over last, if one did.
     pub policy: Option<Arc<str>>,
     /// The longest that everything stood still while a policy took over.
     pub swap_pause_max: Duration,

@@ -8,12 +8,13 @@ use humpyard_core::cost::CostModel;
 use humpyard_core::id::{ClientId, FlowId};
 use humpyard_core::link::{LinkOutcome, OutputLink};
 use humpyard_core::measure::{Histogram, Measured};
-use humpyard_core::mechanism::{Arrival, PlannedSwap};
+use humpyard_core::mechanism::{Arrival, PlannedSwap, TakenOver};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, BuildError, Share, Steer};
 use humpyard_core::unit::Time;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::Classifier;
+use humpyard_traffic::flow::Heaviest;
 use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::Source;
 
@@ -58,12 +59,16 @@ pub struct Outcome<S, Q, A> {
     pub interrupted: bool,
     /// Time from the start to the end of the run, by a real clock.
     pub wall: Duration,
+    /// The policies that took over, in order.
+    pub taken_over: Vec<TakenOver>,
     /// The longest that everything stood still, by a real clock, while a policy took over.
     pub swap_pause_max: Duration,
     /// Real time of decisions (an arrival, or the question of an idle core), in ns; a sample of them.
     pub decision: Histogram,
     /// Flows seen.
     pub flows: u64,
+    /// The heaviest of them.
+    pub heaviest: Heaviest,
     /// How often the clock of the source jumped.
     pub clock_jumps: ClockJumps,
 }
@@ -98,6 +103,8 @@ struct State<'a, S, Q, A> {
     interrupted: bool,
     decision: Histogram,
     arrivals: u64,
+    heaviest: Heaviest,
+    taken_over: Vec<TakenOver>,
     swap_pause_max: Duration,
 }
 
@@ -139,6 +146,8 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
         interrupted: false,
         decision: Histogram::new(),
         arrivals: 0,
+        heaviest: Heaviest::default(),
+        taken_over: Vec::new(),
         swap_pause_max: Duration::ZERO,
     };
     let mut arrival = state.read();
@@ -163,7 +172,10 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
         state.hand_out(now);
     }
     (state.progress)(state.arrivals, Some(1.0));
+    let measured = &state.measured;
+    state.heaviest.add_all(state.classifier.flows(), |flow| measured.packets_of(flow));
     Ok(Outcome {
+        heaviest: state.heaviest,
         flows: state.classifier.flows().seen(),
         clock_jumps: state.pacer.jumps(),
         measured: state.measured,
@@ -171,6 +183,7 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
         damage: state.damage,
         interrupted: state.interrupted,
         wall: started.elapsed(),
+        taken_over: state.taken_over,
         swap_pause_max: state.swap_pause_max,
         decision: state.decision,
     })
@@ -230,6 +243,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     /// A flow is over, or a client is gone.
     fn end(&mut self, now: Time, flow: Option<FlowId>, client: Option<ClientId>) {
         if let Some(flow) = flow {
+            self.heaviest.add(self.classifier.flows().last_ended(), self.measured.packets_of(flow));
             self.measured.on_flow_end(now, flow);
             if let Some(link) = &mut self.link {
                 link.on_flow_end(now, flow);
@@ -301,6 +315,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             let started = Instant::now();
             (swap.take_over)(now, self.measured.scheduler_mut()).map_err(SimulationError::Swap)?;
             self.swap_pause_max = self.swap_pause_max.max(started.elapsed());
+            self.taken_over.push(TakenOver { at: now, policy: swap.policy });
             self.follow_up(now);
         }
         Ok(())

@@ -12,7 +12,7 @@ use humpyard_core::unit::{Time, Weight};
 use ipnet::IpNet;
 
 use crate::error::TrafficError;
-use crate::flow::FlowTable;
+use crate::flow::{FlowNames, FlowTable};
 use crate::header::{FlowKey, Headers, KeyHasher, Kind};
 use crate::pace::CaptureClock;
 use crate::rule::{Conditions, Matcher, Outcome, Rule, RuleSet};
@@ -216,6 +216,8 @@ pub struct Classifier {
     weighs: bool,
     /// What services have found out about each flow; empty until one has found out something.
     marks: Vec<Found>,
+    /// Who hears of every flow that begins, if anybody does.
+    names: Option<Arc<dyn FlowNames>>,
 }
 
 /// What services have found out about a flow.
@@ -276,7 +278,14 @@ impl Classifier {
             rules,
             weighs,
             marks: Vec::new(),
+            names: None,
         })
+    }
+
+    /// With someone who hears of every flow that begins.
+    #[must_use]
+    pub fn with_names(self, names: Option<Arc<dyn FlowNames>>) -> Self {
+        Self { names, ..self }
     }
 
     /// Ends a flow that has been without packets under way for the timeout when a frame comes that has this time; none when there
@@ -355,6 +364,11 @@ impl Classifier {
         length: u32,
     ) -> Result<Classified, TrafficError> {
         let found = self.flows.classify_hashed(&headers.key, digest.hash)?;
+        if found.new
+            && let Some(names) = &self.names
+        {
+            names.on_flow(found.flow, &headers.key);
+        }
         let steering = self.flows.steering(found.flow);
         let outcome = digest.outcome.unwrap_or_else(|| self.rules.find(found.flow, found.new, headers));
         let Outcome { mut service, client, mut chain, weight, link_weight } = outcome;

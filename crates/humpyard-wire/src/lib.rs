@@ -20,7 +20,7 @@ use std::os::fd::BorrowedFd;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-pub use self::ports::{Ports, needed, open};
+pub use self::ports::{Ports, absent, needed, open};
 pub use self::privilege::drop_privileges;
 
 /// Waits until one of these has something to read.

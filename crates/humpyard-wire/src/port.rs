@@ -5,6 +5,7 @@ use humpyard_core::policy::Params;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::sink::Sink;
 use humpyard_traffic::source::Source;
+use nix::net::if_::if_nametoindex;
 
 use crate::nfqueue::{self, QueueParams};
 use crate::packet_socket::{PacketSink, PacketSocketParams, PacketSource};
@@ -66,6 +67,26 @@ impl PortName {
         self.kind == "nfqueue"
     }
 
+    /// Whether it is an interface that must be there before the run, and is not.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self.kind.as_str(), "iface" | "xdp") && if_nametoindex(self.interface.as_str()).is_err()
+    }
+
+    /// Checks kind and parameters, without opening the port.
+    pub(crate) fn check(&self) -> Result<(), TrafficError> {
+        match self.kind.as_str() {
+            "iface" => PacketSocketParams::from_pairs(&self.kind, &self.parameters).map(drop)?,
+            "tun" => TunParams::from_pairs(&self.kind, &self.parameters).map(drop)?,
+            "xdp" => XdpParams::from_pairs(&self.kind, &self.parameters).map(drop)?,
+            "nfqueue" => {
+                QueueParams::from_pairs(&self.kind, &self.parameters)?;
+                nfqueue::number(&self.interface)?;
+            }
+            other => return Err(unknown_kind(other)),
+        }
+        Ok(())
+    }
+
     /// Opens the port these ways.
     pub(crate) fn open(&self, ways: Ways) -> Result<Port, TrafficError> {
         let (name, interface) = (self.name(), &self.interface);
@@ -99,9 +120,14 @@ impl PortName {
                 let (source, sink) = nfqueue::open(&name, nfqueue::number(interface)?, &params)?;
                 Ok(Port { source: Some(Box::new(source)), sink: Some(Box::new(sink)) })
             }
-            other => Err(TrafficError::usage(unknown("kind of port", other, ["iface", "xdp", "tun", "nfqueue"]))),
+            other => Err(unknown_kind(other)),
         }
     }
+}
+
+/// What to say of a kind of port that there is not.
+fn unknown_kind(kind: &str) -> TrafficError {
+    TrafficError::usage(unknown("kind of port", kind, ["iface", "xdp", "tun", "nfqueue"]))
 }
 
 #[cfg(test)]

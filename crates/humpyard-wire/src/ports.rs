@@ -60,6 +60,18 @@ pub fn open(
     Ok(Ports { source, sink: Box::new(Outputs { sinks, ways }) })
 }
 
+/// Says which interfaces of a run this machine does not have, after checking all that can be checked without them: names,
+/// parameters, and whether inputs and outputs fit together. Opens nothing. A TUN device that is not there is made when the run starts.
+///
+/// # Errors
+/// As [`open`], but for interfaces that cannot be opened.
+pub fn absent(inputs: &[String], output: &str, both_ways: bool) -> Result<Vec<String>, TrafficError> {
+    let plan = Plan::new(inputs, output, both_ways)?;
+    plan.ports.iter().try_for_each(|(name, _)| name.check())?;
+    let absent = plan.ports.iter().filter(|(name, _)| name.is_absent());
+    Ok(absent.map(|(name, _)| name.name()).collect())
+}
+
 /// Which ports there are to be, and how frames go between them.
 struct Plan {
     /// Each once, in the order named.
@@ -342,6 +354,23 @@ mod tests {
     fn shape(plan: &Plan) -> Shape {
         let ports = plan.ports.iter().map(|(name, ways)| (name.name(), ways.receives, ways.sends));
         (ports.collect(), plan.inputs.iter().map(|input| (input.port, input.onward)).collect())
+    }
+
+    #[test]
+    fn interfaces_that_are_not_there_are_named_and_the_rest_is_checked() {
+        let missing = |inputs: &[&str], output: &str| {
+            let inputs: Vec<String> = inputs.iter().map(|&input| input.to_owned()).collect();
+            absent(&inputs, output, false)
+        };
+        assert_eq!(missing(&["iface:lo"], "null:").unwrap(), Vec::<String>::new());
+        assert_eq!(missing(&["iface:nosuch0", "iface:lo"], "xdp:nosuch1").unwrap(), ["iface:nosuch0", "xdp:nosuch1"]);
+        assert_eq!(missing(&["tun:nosuch0"], "null:").unwrap(), Vec::<String>::new(), "it is made");
+        assert_eq!(missing(&["nfqueue:7"], "null:").unwrap(), Vec::<String>::new());
+        let refused = |input: &str| missing(&[input], "null:").unwrap_err().to_string();
+        assert!(refused("iface:nosuch0:ring=1").contains("`ring` takes"));
+        assert!(refused("xdp:nosuch0:mode=fast").contains("`mode` takes"));
+        assert!(refused("ifase:nosuch0").contains("did you mean `iface`"));
+        assert!(refused("nfqueue:eth0").contains("`eth0` is no number of a queue"));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use comfy_table::Table;
 use humpyard::lab::Costs;
 use humpyard::lab::admit::{
     Admission, AdmitOptions, FlowVerdict, Lack, Machine, Network, NodeUse, Refusal, Reservation, admit as decide,
@@ -14,9 +13,9 @@ use humpyard::name::Named;
 use crate::arguments::{AdmitArguments, Order};
 use crate::commands::configuration::{by_service, duration, speeds};
 use crate::commands::costs::{costs, measure};
-use crate::commands::table::table;
 use crate::failure::Failure;
 use crate::figures::{bit_rate, counted, percent, time};
+use crate::layout::Sheet;
 use crate::output;
 
 /// `humpyard admit`.
@@ -25,7 +24,7 @@ pub(crate) fn admit(arguments: &AdmitArguments) -> Result<ExitCode, Failure> {
     if arguments.common.json {
         output::print_json(&admission)?;
     } else {
-        output::print(&text(&admission, arguments.topology.is_some()))?;
+        output::tell(&text(&admission, arguments.topology.is_some()))?;
     }
     Ok(if admission.refused == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -164,7 +163,7 @@ fn policy(admission: &Admission, node: &NodeUse) -> String {
     format!("{options}, live with --in-flight {in_flight},")
 }
 
-fn flows(admission: &Admission, networked: bool) -> Table {
+fn flows(admission: &Admission, networked: bool) -> Sheet {
     let mut headings = vec![
         "flow",
         "service",
@@ -183,7 +182,7 @@ fn flows(admission: &Admission, networked: bool) -> Table {
     if networked {
         headings.extend(["at", "path"]);
     }
-    let mut table = table(&headings);
+    let mut table = Sheet::of_figures(&headings);
     for flow in &admission.flows {
         table.add_row(row(flow, networked));
     }
@@ -269,8 +268,8 @@ fn would_do(refusal: &Refusal) -> [Option<String>; 2] {
 }
 
 /// What is left of engines and links.
-fn left(admission: &Admission) -> Table {
-    let mut table = table(&["", "reserved", "of", "part"]);
+fn left(admission: &Admission) -> Sheet {
+    let mut table = Sheet::of_figures(&["", "reserved", "of", "part"]);
     for node in &admission.nodes {
         let speed = if node.speed == 1.0 { String::new() } else { format!(" of speed {}", node.speed) };
         table.add_row([

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use comfy_table::Table;
 use humpyard::lab::calibrate::{
     CalibrateOptions, Calibration, EVICTED, HANDED_OVER, Matrix, ServiceCalibration, calibrate as measure,
     parse_services,
@@ -16,9 +15,9 @@ use humpyard::random::Seed;
 
 use crate::arguments::CalibrateArguments;
 use crate::commands::page::command;
-use crate::commands::table::table;
 use crate::failure::Failure;
 use crate::figures::time;
+use crate::layout::Sheet;
 use crate::output;
 use crate::progress::Progress;
 use crate::stop;
@@ -61,7 +60,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode, Fail
     if arguments.common.json {
         output::print_json(&calibration)?;
     } else {
-        output::print(&text(&calibration, arguments))?;
+        output::tell(&text(&calibration, arguments))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -209,14 +208,14 @@ fn text(calibration: &Calibration, arguments: &CalibrateArguments) -> String {
     text
 }
 
-fn services(calibration: &Calibration) -> Table {
+fn services(calibration: &Calibration) -> Sheet {
     let evicted = EVICTED.map(|bytes| match bytes >> 20 {
         0 => format!("after {}K", bytes >> 10),
         mega => format!("after {mega}M"),
     });
     let headings = ["service", "work", "per byte, 95 %", "R2", "after another\nservice"].map(str::to_owned);
     let headings: Vec<String> = headings.into_iter().chain(evicted).chain(["out / in".to_owned()]).collect();
-    let mut table = table(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut table = Sheet::of_figures(&headings.iter().map(String::as_str).collect::<Vec<_>>());
     for service in &calibration.services {
         let fit = &service.fit;
         let mut row = vec![
@@ -246,8 +245,8 @@ fn dropped(calibration: &Calibration) -> String {
     calibration.services.iter().filter(some).map(line).collect()
 }
 
-fn papers() -> Table {
-    let mut table = table(&["service", "fixed", "per byte", "cold"]);
+fn papers() -> Sheet {
+    let mut table = Sheet::of_figures(&["service", "fixed", "per byte", "cold"]);
     for (service, line) in Costs::table("predictive").iter().flat_map(|table| &table.lines) {
         table.add_row([service.clone(), time(line.fixed_ns), time(line.per_byte_ns), time(line.cold_ns)]);
     }
@@ -278,7 +277,7 @@ fn ways(processors: &[usize], rows: &[Vec<f64>], title: &str) -> String {
     }
     let names: Vec<String> = processors.iter().map(ToString::to_string).collect();
     let headings: Vec<&str> = ["ns"].into_iter().chain(names.iter().map(String::as_str)).collect();
-    let mut table = table(&headings);
+    let mut table = Sheet::of_figures(&headings);
     for (row, times) in rows.iter().enumerate() {
         let cell = |(column, time): (usize, &f64)| if row == column { String::new() } else { format!("{time:.0}") };
         table.add_row([names[row].clone()].into_iter().chain(times.iter().enumerate().map(cell)));

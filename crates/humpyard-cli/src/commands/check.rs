@@ -12,9 +12,10 @@ use crate::commands::compare::compare_configuration;
 use crate::commands::files::distinct;
 use crate::commands::run::{run_configuration, sim_configuration};
 use crate::commands::schema::schema;
-use crate::commands::table::{cost_text, table};
+use crate::commands::table::cost_text;
 use crate::configuration_file::{ConfigurationFile, with_required};
 use crate::failure::Failure;
+use crate::layout::Sheet;
 use crate::output;
 
 /// What a configuration file means, and what is odd about it.
@@ -66,7 +67,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
     if arguments.common.json {
         output::print_json(&report)?;
     } else {
-        output::print(&said(&report, &file))?;
+        output::tell(&said(&report, &file))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -131,7 +132,7 @@ fn configurations(merged: Vec<OsString>) -> Result<Vec<RunConfig>, Failure> {
 
 /// Says how a command line would fail before it runs.
 pub(crate) fn attempt(merged: Vec<OsString>) -> Result<(), Failure> {
-    configurations(merged)?.iter().try_for_each(|config| lab::check(config).map(drop).map_err(Failure::from))
+    configurations(merged)?.iter().try_for_each(|config| lab::check_here(config).map_err(Failure::from))
 }
 
 fn said(report: &Report, file: &ConfigurationFile) -> String {
@@ -157,13 +158,16 @@ fn said(report: &Report, file: &ConfigurationFile) -> String {
         for warning in &understood.checked.warnings {
             text.push_str(&format!("\nwarning: {warning}\n"));
         }
+        for note in &understood.checked.notes {
+            text.push_str(&format!("\nnote: {note}\n"));
+        }
         text.push('\n');
     }
     text
 }
 
-fn options_table(understood: &Understood, report: &Report, file: &ConfigurationFile) -> comfy_table::Table {
-    let mut table = left(&["option", "value", "from"]);
+fn options_table(understood: &Understood, report: &Report, file: &ConfigurationFile) -> Sheet {
+    let mut table = Sheet::of_text(&["option", "value", "from"]);
     let rules = understood.checked.options.get("rule").map_or("", String::as_str);
     let by_rule = |key: &str| matches!(key, "guarantee" | "tolerance") && rules.contains(&format!(",{key}="));
     let from = |key: &str| match file.line_of(key) {
@@ -187,23 +191,15 @@ fn options_table(understood: &Understood, report: &Report, file: &ConfigurationF
     table
 }
 
-fn rules_table(understood: &Understood) -> comfy_table::Table {
+fn rules_table(understood: &Understood) -> Sheet {
     let by_rule = understood.checked.options.get("clients").is_some_and(|clients| clients == "rule");
-    let mut table = left(if by_rule { &["packets", "service", "client", ""] } else { &["packets", "service", ""] });
+    let mut table =
+        Sheet::of_text(if by_rule { &["packets", "service", "client", ""] } else { &["packets", "service", ""] });
     for rule in &understood.checked.rules {
         let mut row = vec![rule.packets.replace(',', ", "), rule.service.clone()];
         row.extend(by_rule.then(|| rule.client.clone()));
         row.push(if rule.reached { "" } else { "never reached" }.to_owned());
         table.add_row(row);
-    }
-    table
-}
-
-/// A table of text.
-fn left(headings: &[&str]) -> comfy_table::Table {
-    let mut table = table(headings);
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(comfy_table::CellAlignment::Left);
     }
     table
 }

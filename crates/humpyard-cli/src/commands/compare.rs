@@ -60,7 +60,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     if common.json {
         output::print_json(&comparison)?;
     } else {
-        output::print(&table::comparison(&comparison))?;
+        output::tell(&table::comparison(&comparison))?;
     }
     if !common.json {
         if policies.len() == 1 {

@@ -34,7 +34,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
     if common.json {
         output::print_json(&demo)?;
     } else {
-        output::print(&story(&demo, &arguments.report, options.workers))?;
+        output::tell(&story(&demo, &arguments.report, options.workers))?;
         say_if_cut(&demo.comparison, DEMO_POLICIES.len());
     }
     Ok(verdict(&demo.comparison.runs.iter().collect::<Vec<&RunResult>>()))

@@ -68,7 +68,7 @@ pub(crate) fn draws(arguments: &ScheduleArguments) -> Result<ExitCode, Failure> 
     if arguments.common.json {
         output::print_json(&document)?;
     } else {
-        output::print(&text(&document))?;
+        output::tell(&text(&document))?;
         let (heaviest, total) = (u64::from(document.heaviest), u64::from(document.total));
         if heaviest * u64::from(document.processors) > total {
             let of = document.processors;

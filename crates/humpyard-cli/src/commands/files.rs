@@ -1,21 +1,24 @@
-//! Files that are read and written: none is written over one that is read, and no two under one name.
+//! Files that are read and written: none is written over one that is read or that holds something else, and no two under one name.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf, absolute};
 
-use humpyard::lab::{AUTO, Costs, ServiceChoice, calibrated_path, topology_names};
+use humpyard::lab::{AUTO, CoreTree, Costs, ServiceChoice, calibrated_path, topology_names};
 use humpyard::name::Named;
-use humpyard::traffic::capture::destination;
+use humpyard::traffic::capture::{CaptureReader, destination};
 use humpyard::traffic::source::is_interface;
 
 use crate::arguments::{Command, TimelineOptions, TraceCommand, TrafficOptions};
 use crate::commands::calibrate::page_name;
 use crate::failure::Failure;
 
-/// Refuses a command that would write over a file that it reads, or two under one name.
+/// Refuses a command that would write over a file that it reads or that holds something else than what it writes there, or two
+/// files under one name.
 pub(crate) fn distinct(command: &Command) -> Result<(), Failure> {
     let Files { read, written } = Files::of(command);
     let mut places: Vec<(&str, PathBuf)> = Vec::new();
-    for (option, path) in &written {
+    for (option, path, contents) in &written {
         let place = place(path);
         if let Some((input, _)) = read.iter().find(|(_, read)| is_at(read, &place)) {
             return Err(Failure::new(format!(
@@ -27,65 +30,137 @@ pub(crate) fn distinct(command: &Command) -> Result<(), Failure> {
                 "{option} and {other} are both `{path}`: name another file for one of them"
             )));
         }
+        if !contents.may_replace(&place) {
+            return Err(Failure::new(format!(
+                "{option} would replace `{path}`, which is not {}: name another file, or move that one away",
+                contents.name()
+            )));
+        }
         places.push((option, place));
     }
     Ok(())
+}
+
+/// What a file holds that a command writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Contents {
+    Capture,
+    Costs,
+    Topology,
+    Page,
+    Plot,
+    Journal,
+    Timeline,
+    /// What this program keeps in a place of its own.
+    Own,
+}
+
+impl Contents {
+    /// Bytes at the start of a file by which most kinds are known.
+    const START_BYTES: u64 = 1024;
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Capture => "a capture",
+            Self::Costs => "a file of costs",
+            Self::Topology => "a topology",
+            Self::Page => "a page (HTML)",
+            Self::Plot => "a plot (SVG)",
+            Self::Journal => "a journal",
+            Self::Timeline => "a timeline",
+            Self::Own => "a file of this program",
+        }
+    }
+
+    /// Whether there is no file, an empty one, or one with such contents. What is no file is refused by whoever opens it.
+    fn may_replace(self, place: &Path) -> bool {
+        let Ok(metadata) = place.metadata() else { return true };
+        !metadata.is_file() || metadata.len() == 0 || self.are_in(place)
+    }
+
+    fn are_in(self, place: &Path) -> bool {
+        let name = place.to_string_lossy();
+        match self {
+            Self::Capture => CaptureReader::open(place).is_ok(),
+            Self::Costs => Costs::read(&name).is_ok(),
+            Self::Topology => CoreTree::read(&name).is_ok(),
+            Self::Page => start(place).to_ascii_lowercase().starts_with(b"<!doctype html"),
+            Self::Plot => start(place).starts_with(b"<svg"),
+            Self::Journal => start(place).starts_with(b"{\"humpyard_journal\":"),
+            Self::Timeline => is_timeline(&start(place)),
+            Self::Own => true,
+        }
+    }
+}
+
+/// How a file begins; nothing of one that cannot be read.
+fn start(place: &Path) -> Vec<u8> {
+    let mut start = Vec::new();
+    let read = File::open(place).and_then(|file| file.take(Contents::START_BYTES).read_to_end(&mut start));
+    read.map_or_else(|_| Vec::new(), |_| start)
+}
+
+/// Whether a file begins like a trace of Perfetto: two packets, each of a length of one byte.
+fn is_timeline(start: &[u8]) -> bool {
+    /// Field 1 of a trace, which is a packet.
+    const PACKET: u8 = 0x0a;
+    matches!(start, [PACKET, length @ ..=0x7f, rest @ ..] if rest.get(usize::from(*length)) == Some(&PACKET))
 }
 
 /// The files of a command, each with the option that names it.
 #[derive(Default)]
 struct Files {
     read: Vec<(&'static str, String)>,
-    written: Vec<(&'static str, String)>,
+    written: Vec<(&'static str, String, Contents)>,
 }
 
 impl Files {
     fn of(command: &Command) -> Self {
         let mut files = Self::default();
         match command {
-            Command::Demo(demo) => files.writes("--report", Some(&demo.report)),
+            Command::Demo(demo) => files.writes("--report", Contents::Page, Some(&demo.report)),
             Command::Run(run) => {
                 files.traffic(&run.traffic);
-                files.writes("--output", Some(&run.output));
-                files.writes("--quarantine", run.quarantine.as_ref());
-                files.writes("--journal", run.journal.as_ref());
+                files.writes("--output", Contents::Capture, Some(&run.output));
+                files.writes("--quarantine", Contents::Capture, run.quarantine.as_ref());
+                files.writes("--journal", Contents::Journal, run.journal.as_ref());
                 files.timeline(&run.timeline);
             }
             Command::Sim(sim) => {
                 files.traffic(&sim.traffic);
-                files.writes("--journal", sim.journal.as_ref());
+                files.writes("--journal", Contents::Journal, sim.journal.as_ref());
                 files.timeline(&sim.timeline);
             }
             Command::Compare(compare) => {
                 files.traffic(&compare.traffic);
-                files.writes("--report", compare.report.as_ref());
+                files.writes("--report", Contents::Page, compare.report.as_ref());
             }
             Command::Recommend(recommend) => {
                 files.traffic(&recommend.traffic);
                 files.costs(recommend.traffic.costs.as_deref().unwrap_or(AUTO));
-                files.writes("--report", recommend.report.as_ref());
+                files.writes("--report", Contents::Page, recommend.report.as_ref());
             }
             Command::Validate(validate) => {
                 files.traffic(&validate.traffic);
-                files.writes("--report", validate.report.as_ref());
+                files.writes("--report", Contents::Page, validate.report.as_ref());
             }
             Command::Calibrate(calibrate) => {
-                files.writes("--output", calibrate.output.as_ref());
-                files.writes("--save", calibrate.save.then(calibrated).flatten().as_ref());
-                files.writes("--matrix-output", calibrate.matrix_output.as_ref());
-                files.writes("--plot", calibrate.plot.as_ref());
-                files.writes("--plot", calibrate.plot.as_deref().map(page_name).as_ref());
+                files.writes("--output", Contents::Costs, calibrate.output.as_ref());
+                files.writes("--save", Contents::Own, calibrate.save.then(calibrated).flatten().as_ref());
+                files.writes("--matrix-output", Contents::Topology, calibrate.matrix_output.as_ref());
+                files.writes("--plot", Contents::Plot, calibrate.plot.as_ref());
+                files.writes("--plot", Contents::Page, calibrate.plot.as_deref().map(page_name).as_ref());
             }
             Command::Topology(topology) => {
                 files.topology("SOURCE", &topology.source);
-                files.writes("--output", topology.output.as_ref());
-                files.writes("--plot", topology.plot.as_ref());
+                files.writes("--output", Contents::Topology, topology.output.as_ref());
+                files.writes("--plot", Contents::Plot, topology.plot.as_ref());
             }
+            Command::Schedule(schedule) => files.writes("--plot", Contents::Plot, schedule.plot.as_ref()),
             Command::Trace(trace) => files.trace(&trace.command),
             // These write no file, or nothing but what has its own directory.
             Command::Top(_)
             | Command::Admit(_)
-            | Command::Schedule(_)
             | Command::Reproduce(_)
             | Command::Check(_)
             | Command::Replay(_)
@@ -103,19 +178,19 @@ impl Files {
             TraceCommand::Compose(compose) => {
                 self.source("--arrivals", &compose.arrivals);
                 self.source("--payloads", &compose.payloads);
-                self.writes("--output", Some(&compose.output));
+                self.writes("--output", Contents::Capture, Some(&compose.output));
             }
             TraceCommand::Scale(scale) => {
                 self.source("SRC", &scale.input);
-                self.writes("DST", Some(&scale.output));
+                self.writes("DST", Contents::Capture, Some(&scale.output));
             }
             TraceCommand::Cut(cut) => {
                 self.source("SRC", &cut.input);
-                self.writes("--output", Some(&cut.output));
+                self.writes("--output", Contents::Capture, Some(&cut.output));
             }
             TraceCommand::Merge(merge) => {
                 merge.inputs.iter().for_each(|input| self.source("SRC", input));
-                self.writes("--output", Some(&merge.output));
+                self.writes("--output", Contents::Capture, Some(&merge.output));
             }
         }
     }
@@ -132,7 +207,7 @@ impl Files {
     }
 
     fn timeline(&mut self, options: &TimelineOptions) {
-        self.writes("--timeline", options.timeline.as_ref());
+        self.writes("--timeline", Contents::Timeline, options.timeline.as_ref());
     }
 
     /// A capture, or those that a profile is made of.
@@ -161,8 +236,8 @@ impl Files {
         }
     }
 
-    fn writes(&mut self, option: &'static str, path: Option<&String>) {
-        self.written.extend(path.filter(|path| is_file(path)).map(|path| (option, path.clone())));
+    fn writes(&mut self, option: &'static str, contents: Contents, path: Option<&String>) {
+        self.written.extend(path.filter(|path| is_file(path)).map(|path| (option, path.clone(), contents)));
     }
 }
 

@@ -12,8 +12,8 @@ use humpyard::{services, traffic};
 use serde_json::{Value, json};
 
 use crate::arguments::{ExplainArguments, ListArguments, Listed};
-use crate::commands::table::table;
 use crate::failure::Failure;
+use crate::layout::Sheet;
 use crate::output;
 
 /// `humpyard list`.
@@ -29,15 +29,12 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
     if arguments.common.json {
         output::print_json(&entries)?;
     } else {
-        let mut table = table(&["name", "family", "summary"]);
-        for column in table.column_iter_mut() {
-            column.set_cell_alignment(comfy_table::CellAlignment::Left);
-        }
+        let mut table = Sheet::of_text(&["name", "family", "summary"]);
         for entry in &entries {
             table.add_row(["name", "family", "summary"].map(|key| entry[key].as_str().unwrap_or_default().to_owned()));
         }
         let more = if matches!(arguments.what, Listed::Costs) { COST_FILES } else { "" };
-        output::print(&format!("{table}\n{more}"))?;
+        output::tell(&format!("{table}\n{more}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -63,7 +60,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure>
     if arguments.common.json {
         output::print_json(entry)?;
     } else {
-        output::print(&text(entry)?)?;
+        output::tell(&text(entry)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -182,7 +179,7 @@ fn text(entry: &Value) -> Result<String, Failure> {
 
 /// The lines of a cost table, with notes on those from elsewhere than the table says.
 fn cost_table(entry: &Value, lines: &[Value]) -> String {
-    let mut table = table(&["service", "fixed, ns", "per byte, ns", "cold, ns", "out / in"]);
+    let mut table = Sheet::of_figures(&["service", "fixed, ns", "per byte, ns", "cold, ns", "out / in"]);
     let mut notes: Vec<&Value> = Vec::new();
     for line in lines {
         let mut name = line["service"].as_str().unwrap_or_default().to_owned();

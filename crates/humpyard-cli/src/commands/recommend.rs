@@ -16,9 +16,9 @@ use crate::arguments::RecommendArguments;
 use crate::commands::configuration::configuration;
 use crate::commands::costs::{costs, measure_for, works};
 use crate::commands::page::Page;
-use crate::commands::table::table;
 use crate::failure::Failure;
 use crate::figures::percent;
+use crate::layout::Sheet;
 use crate::output;
 use crate::progress::Progress;
 use crate::stop;
@@ -41,7 +41,7 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
     if common.json {
         output::print_json(&recommendation)?;
     } else {
-        output::print(&text(&recommendation))?;
+        output::tell(&text(&recommendation))?;
     }
     Ok(ExitCode::from(u8::from(recommendation.advice == Advice::NoPolicyHolds)))
 }
@@ -161,7 +161,7 @@ fn capital(text: &str) -> String {
 fn finalists(finalists: &[Finalist]) -> String {
     let mut headings = vec!["policy", "goal", "margin"];
     headings.extend(FIGURES.map(Measure::name));
-    let mut rows = table(&headings);
+    let mut rows = Sheet::of_figures(&headings);
     for one in finalists {
         let mut row = vec![one.policy.clone(), kept(one.holds), margin_text(one.margin)];
         row.extend(FIGURES.map(|figure| shown(figure, one.figures.of_measure(figure))));
@@ -178,7 +178,7 @@ fn variations(said: &Recommendation) -> String {
         all.iter().take_while(|one| place(one) == place(all[0])).map(|one| one.policy.as_str()).collect();
     let mut headings = vec!["load", "cores"];
     headings.extend(&policies);
-    let mut rows = table(&headings);
+    let mut rows = Sheet::of_figures(&headings);
     for of_place in all.chunks(policies.len().max(1)) {
         let mut row = vec![percent(of_place[0].load), of_place[0].cores.to_string()];
         row.extend(of_place.iter().map(|one| {

@@ -20,7 +20,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode, Failure> {
     if arguments.common.json {
         output::print_json(&replayed)?;
     } else {
-        output::print(&said(&replayed))?;
+        output::tell(&said(&replayed))?;
     }
     Ok(ExitCode::from(u8::from(replayed.divergence.is_some())))
 }

@@ -4,12 +4,14 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::thread;
 
-use humpyard::lab::experiments::{Outcome, ReproduceOptions, Reproduced, Reproduction, Scale, find, reproduce as run};
+use humpyard::lab::experiments::{
+    Missing, Outcome, ReproduceOptions, Reproduced, Reproduction, Scale, find, reproduce as run,
+};
 use humpyard::random::Seed;
 
 use crate::arguments::ReproduceArguments;
-use crate::commands::table::table;
 use crate::failure::Failure;
+use crate::layout::Sheet;
 use crate::output;
 use crate::progress::Progress;
 use crate::stop;
@@ -31,33 +33,31 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Fail
         progress.count(done as u64, &format!("of {all} parts ({experiment})"), Some(done as f64 / all as f64));
     });
     drop(progress);
-    let Reproduction { experiments, done, all, unreadable } = made?;
-    let ended = done < all;
+    let Reproduction { experiments, done, all, missing, unreadable } = made?;
+    let ended = !missing.is_empty();
     match (common.json, experiments.as_slice()) {
         (true, [one]) if !ended => output::print_json(one)?,
         (true, several) => output::print_json(&several)?,
         (false, []) => {}
-        (false, several) => output::print(&text(several, &arguments.out))?,
+        (false, several) => output::tell(&text(several, &arguments.out))?,
     }
     for path in unreadable {
         let path = path.display();
         output::say(&format!("humpyard: `{path}` cannot be read, so the pages leave it out: move its directory away"));
     }
     if ended {
-        output::say(&format!(
-            "humpyard: ended early, after {done} of {all} parts: the same command goes on from there, in {}",
-            arguments.out
-        ));
+        let missing: Vec<String> = missing.iter().map(Missing::text).collect();
+        return Err(Failure::new(format!(
+            "interrupted after {done} of {all} parts: these are kept, and the same command does the rest, in {}; missing: {}",
+            arguments.out,
+            missing.join("; ")
+        )));
     }
     Ok(ExitCode::from(u8::from(!experiments.iter().all(Reproduced::holds))))
 }
 
 fn text(done: &[Reproduced], directory: &str) -> String {
-    let mut table = table(&["experiment", "claim", "expected", "found", "verdict"]);
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(comfy_table::CellAlignment::Left);
-    }
-    table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
+    let mut table = Sheet::of_text(&["experiment", "claim", "expected", "found", "verdict"]);
     for run in done {
         for verdict in &run.verdicts {
             let word = match verdict.outcome {
@@ -65,7 +65,7 @@ fn text(done: &[Reproduced], directory: &str) -> String {
                 Outcome::Fail => "FAIL",
                 Outcome::Measured => "measured",
             };
-            table.add_row([&run.experiment, &verdict.claim, &verdict.expected, &verdict.measured, &word.to_owned()]);
+            table.add_row([run.experiment.as_str(), &verdict.claim, &verdict.expected, &verdict.measured, word]);
         }
     }
     let failed = done.iter().flat_map(|run| &run.verdicts).filter(|verdict| verdict.pass == Some(false)).count();

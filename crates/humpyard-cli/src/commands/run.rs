@@ -143,7 +143,7 @@ fn report(result: &RunResult, json: bool, stdout_taken: bool) -> Result<ExitCode
     } else if stdout_taken {
         output::say(&table::summary(result));
     } else {
-        output::print(&format!("{}\n", table::summary(result)))?;
+        output::tell(&format!("{}\n", table::summary(result)))?;
     }
     if !json && result.measured.overdue_max_ns > OVERDUE_NS {
         let why = match bottleneck(result) {

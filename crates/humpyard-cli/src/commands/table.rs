@@ -1,13 +1,12 @@
 //! Results as tables.
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
 use humpyard::lab::bottleneck::bottleneck;
 use humpyard::lab::statistics::{Figure, PolicyStatistics};
-use humpyard::lab::{Comparison, ExitCounts, HardwareThread, LinkResult, RunResult, ServiceCost, SplitCounts};
+use humpyard::lab::{Comparison, ExitCounts, HardwareThread, LinkResult, RunResult, ServiceCost, TopFlow};
 use humpyard::measure::{CacheSummary, DelayOffered, WarmUp};
 
 use crate::figures::{bit_rate, counted, figure, packet_rate, percent, range, time};
+use crate::layout::Sheet;
 
 /// What the columns of a comparison mean.
 const LEGEND: &str = "\
@@ -22,17 +21,6 @@ dropped       before service / by the service, with reasons in --json";
 const MOVED: &str = "
 moved         packets served by another core than the one before of their flow
 bytes away    bytes of those whose core does not share its second cache with that core, of all bytes";
-
-/// An empty table with these headings, all but the first to the right.
-pub(crate) fn table(headings: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(headings.iter().copied());
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
 
 /// The lines that loss adds to [`LEGEND`].
 const LOST: &str = "
@@ -127,7 +115,7 @@ fn median_of_all<'a>(runs: impl Iterator<Item = &'a RunResult>, of: fn(&DelayOff
 
 /// One row per policy: medians, and ranges below them; of moves between cores where that is asked for, and of all packets offered
 /// where some were lost.
-fn repeated(comparison: &Comparison, moved: bool) -> Table {
+fn repeated(comparison: &Comparison, moved: bool) -> Sheet {
     let statistics: &[PolicyStatistics] = &comparison.statistics;
     let lost: &[OfAll] = if has_loss(&comparison.runs) { &OF_ALL } else { &[] };
     let is_told = |key: &str| {
@@ -136,7 +124,7 @@ fn repeated(comparison: &Comparison, moved: bool) -> Table {
     };
     let columns: Vec<(&str, &str)> = REPEATED_COLUMNS.into_iter().filter(|(_, key)| is_told(key)).collect();
     let headings = columns.iter().map(|&(heading, _)| heading).chain(lost.iter().map(|&(heading, _)| heading));
-    let mut table = table(&["policy"].into_iter().chain(headings).collect::<Vec<_>>());
+    let mut table = Sheet::of_figures(&["policy"].into_iter().chain(headings).collect::<Vec<_>>());
     for (number, policy) in statistics.iter().enumerate() {
         let cell = |&(_, key): &(&str, &str)| {
             let (kind, statistic) = (Figure::find(key).kind, &policy.figures[key]);
@@ -158,7 +146,7 @@ fn has_topology(runs: &[RunResult]) -> bool {
 }
 
 /// One row per run.
-fn side_by_side(runs: &[RunResult]) -> Table {
+fn side_by_side(runs: &[RunResult]) -> Sheet {
     let mut headings = vec![
         "policy",
         "packets/s",
@@ -177,12 +165,12 @@ fn side_by_side(runs: &[RunResult]) -> Table {
     if has_topology(runs) {
         headings.extend(["moved", "bytes away"]);
     }
-    let mut table = table(&headings);
+    let mut table = Sheet::of_figures(&headings);
     for run in runs {
         let summary = &run.summary;
         let before: u64 = run.packets.dropped.values().sum();
         let mut row = vec![
-            run.policy.clone(),
+            run.policies_text(),
             packet_rate(summary.throughput_pps),
             time(summary.delay_ns.p50 as f64),
             time(summary.delay_ns.p99 as f64),
@@ -221,7 +209,7 @@ pub(crate) fn summary(run: &RunResult) -> String {
     }
     let mut lines: Vec<String> = bottleneck(run).into_iter().collect();
     lines.extend([
-        line("policy", format!("{} ({host}, {cores})", run.policy)),
+        line("policy", format!("{} ({host}, {cores})", run.in_force_text())),
         line("input", format!("{}{}", run.input, how_it_ended(run))),
     ]);
     lines.push(line("offered", offered(core::slice::from_ref(run))));
@@ -396,7 +384,7 @@ fn measurement_lines(run: &RunResult) -> Vec<String> {
     if summary.late.lost > 0 {
         lines.insert(2, line("", delay_of_all(&summary.delay_offered_ns)));
     }
-    lines.extend(run.split.map(|split| line("split", elephants(&split))));
+    lines.extend(flow_lines(run));
     lines.extend(run.exit.map(|exit| line("exit", waited(&exit))));
     lines.extend(summary.cache.map(|cache| line("cache", moves(&cache))));
     lines
@@ -429,10 +417,28 @@ fn dispatcher_line(run: &RunResult) -> Option<String> {
     }
 }
 
-/// What was split.
-fn elephants(split: &SplitCounts) -> String {
-    format!("{} of {}", counted(split.packets, "packet"), counted(split.elephants, "elephant"))
+/// The heaviest flows, and what was split, with the heaviest elephants.
+fn flow_lines(run: &RunResult) -> Vec<String> {
+    let mut lines = vec![line("flows", run.flows.to_string())];
+    lines.extend(named(&run.top_flows));
+    if let Some(split) = &run.split {
+        let elephants = format!("{} of {}", counted(split.packets, "packet"), counted(split.elephants, "elephant"));
+        lines.push(line("split", elephants));
+        lines.extend(named(&split.flows));
+    }
+    lines
 }
+
+/// The first of these flows, a line each.
+fn named(flows: &[TopFlow]) -> impl Iterator<Item = String> {
+    flows
+        .iter()
+        .take(FLOWS_SHOWN)
+        .map(|top| line("", format!("{} {}, {}", percent(top.fraction), top.flow, counted(top.packets, "packet"))))
+}
+
+/// Flows beyond this are left to --json.
+const FLOWS_SHOWN: usize = 3;
 
 /// How packets left that are put back in order.
 fn waited(exit: &ExitCounts) -> String {

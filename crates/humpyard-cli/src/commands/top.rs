@@ -13,13 +13,12 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 
 use crate::arguments::TopArguments;
 use crate::failure::Failure;
+use crate::layout::width;
 use crate::output;
 use crate::top::{Column, View, draw, plain};
 
 /// Looking more often says less and costs the run more.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// Characters of a line of text.
-const WIDTH: u16 = 100;
 /// What there is to do.
 const KEYS: &str = "q ends   p pauses   left and right: sort services";
 
@@ -66,7 +65,7 @@ fn once(address: &str, first: &Snapshot, interval: Duration) -> Result<ExitCode,
     };
     let mut view = view;
     view.sort(Column::Rate);
-    output::print(&plain(&view, Column::Rate, WIDTH))?;
+    output::print(&plain(&view, Column::Rate, u16::try_from(width()).unwrap_or(u16::MAX)))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use comfy_table::Table;
 use humpyard::id::{CoreId, Id};
 use humpyard::lab::plot::HeatPlot;
 use humpyard::lab::report::ReportFile;
@@ -10,9 +9,9 @@ use humpyard::lab::{CoreTree, TopologyChoice, Ways};
 use serde_json::{Value, json};
 
 use crate::arguments::TopologyArguments;
-use crate::commands::table::table;
 use crate::failure::Failure;
 use crate::figures::counted;
+use crate::layout::Sheet;
 use crate::output;
 
 /// Matrices of more cores are left to --json and --plot.
@@ -47,7 +46,7 @@ pub(crate) fn topology(arguments: &TopologyArguments) -> Result<ExitCode, Failur
     if arguments.common.json {
         output::print_json(&document(&tree))?;
     } else {
-        output::print(&text(&tree))?;
+        output::tell(&text(&tree))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -134,8 +133,8 @@ fn range(tree: &CoreTree, cores: &[usize]) -> String {
     format!("{core}: processor{} {}", if first == last { "" } else { "s" }, processors.join(", "))
 }
 
-fn levels(tree: &CoreTree) -> Table {
-    let mut table = table(&["leaving a", "costs", "packets whose flow does are"]);
+fn levels(tree: &CoreTree) -> Sheet {
+    let mut table = Sheet::of_figures(&["leaving a", "costs", "packets whose flow does are"]);
     for level in 1..=tree.tree.depth() {
         let cost = f64::from(tree.tree.cost_permille(level)) / 1e3;
         let apart = tree.tree.apart(level).name();
@@ -151,7 +150,7 @@ fn matrix(tree: &CoreTree) -> String {
     }
     let names = names(tree);
     let headings: Vec<&str> = ["cost"].into_iter().chain(names.iter().map(String::as_str)).collect();
-    let mut table = table(&headings);
+    let mut table = Sheet::of_figures(&headings);
     for (row, costs) in tree.matrix().iter().enumerate() {
         table.add_row([names[row].clone()].into_iter().chain(costs.iter().map(|cost| format!("{cost:.2}"))));
     }

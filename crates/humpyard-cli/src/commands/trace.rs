@@ -21,7 +21,7 @@ use crate::arguments::{
 };
 use crate::commands::configuration::duration;
 use crate::failure::Failure;
-use crate::figures::{bit_rate, counted, packet_rate, percent, time};
+use crate::figures::{bit_rate, counted, date, packet_rate, percent, span, time};
 use crate::output;
 use crate::progress::{Progress, Watched};
 use crate::stop;
@@ -159,7 +159,7 @@ fn report(written: &Written, json: bool) -> Result<ExitCode, Failure> {
     } else if output == "-" {
         output::say(&text);
     } else {
-        output::print(&format!("{text}\n"))?;
+        output::tell(&format!("{text}\n"))?;
     }
     Ok(verdict(damage.as_ref()))
 }
@@ -190,10 +190,13 @@ fn trace_info(arguments: &TraceInfoArguments) -> Result<ExitCode, Failure> {
     if arguments.common.json {
         output::print_json(&info)?;
     } else {
-        output::print(&text(&info))?;
+        output::tell(&text(&info))?;
     }
     Ok(verdict(info.damage.as_ref()))
 }
+
+/// The dates stand in this line, behind the duration.
+const DATES_AT: usize = 4;
 
 fn text(info: &Info) -> String {
     let counts = |counts: &mut dyn Iterator<Item = (String, u64)>| {
@@ -207,7 +210,7 @@ fn text(info: &Info) -> String {
         ("input", info.input.clone()),
         ("packets", format!("{} ({} bytes, {} captured)", info.packets, info.bytes, info.captured_bytes)),
         ("cut short", format!("{} packets, by the capture", info.truncated_packets)),
-        ("duration", format!("{}{rates}", time(info.duration_ns as f64))),
+        ("duration", format!("{}{rates}", span(info.duration_ns))),
         ("link types", counts(&mut info.link_types.iter().map(|(link, &count)| (link.to_string(), count)))),
         (
             "network",
@@ -239,6 +242,13 @@ fn text(info: &Info) -> String {
             ),
         ),
     ];
+    // The clock of a generator begins at 0, which is no date.
+    if let (Some(first), Some(last)) = (info.first_time_ns, info.last_time_ns)
+        && !info.input.starts_with("gen:")
+    {
+        let dates = [("first", date(first)), ("last", date(last))];
+        lines.splice(DATES_AT..DATES_AT, dates);
+    }
     if let Some(sizes) = &info.flow_sizes {
         let share = percent(sizes.heaviest_tenth_share);
         let (p50, p90, p99) = (sizes.p50, sizes.p90, sizes.p99);
@@ -274,7 +284,7 @@ fn text(info: &Info) -> String {
         ));
     }
     if info.backward_jumps > 0 {
-        let most = time(info.backward_jump_max_ns as f64);
+        let most = span(info.backward_jump_max_ns);
         lines.push(("clock", format!("goes back {} times, by at most {most}", info.backward_jumps)));
     }
     for (index, top) in info.top_flows.iter().enumerate() {

@@ -11,9 +11,9 @@ use crate::arguments::{LiveOptions, TrafficOptions, ValidateArguments};
 use crate::commands::configuration::live_configuration;
 use crate::commands::costs::{costs, measure_for, works};
 use crate::commands::page::Page;
-use crate::commands::table::table;
 use crate::failure::Failure;
 use crate::figures::{packet_rate, percent, time};
+use crate::layout::Sheet;
 use crate::output;
 use crate::progress::Progress;
 use crate::stop;
@@ -40,7 +40,7 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failur
     if common.json {
         output::print_json(&validation)?;
     } else {
-        output::print(&text(&validation))?;
+        output::tell(&text(&validation))?;
     }
     for shortfall in &validation.shortfalls {
         output::say(&format!("humpyard: {shortfall}"));
@@ -83,7 +83,7 @@ fn text(validation: &Validation) -> String {
 }
 
 fn policy(one: &PolicyValidation) -> String {
-    let mut rows = table(&[&one.policy, "live", "as measured", "error", "by line", "error", "aim", ""]);
+    let mut rows = Sheet::of_figures(&[&one.policy, "live", "as measured", "error", "by line", "error", "aim", ""]);
     for figure in &one.figures {
         let shown = |value: f64| match figure.figure {
             "throughput" => packet_rate(value),

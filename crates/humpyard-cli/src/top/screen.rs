@@ -7,20 +7,27 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Table, Widget};
 
 use super::view::{Column, CoreLine, View};
+use crate::layout::fitted;
 
 /// Draws everything into as much room as there is.
 pub(crate) fn draw(view: &View, sorted: Column, said: &str, area: Rect, buffer: &mut Buffer) {
-    let bottleneck = view.bottleneck.iter().map(|said| Line::from(said.as_str()).style(BOLD));
+    let room = usize::from(area.width).max(1);
+    let bottleneck: Option<String> = view.bottleneck.as_deref().map(|said| fitted(said, room));
+    let title_lines = fitted(&[&*view.title, &*view.packets, &*view.policy].join("\n"), room);
+    // The first line of the title, and what is above it, are bold.
+    let bold = bottleneck.as_deref().map_or(0, |said| said.lines().count()) + 1;
+    let lines: Vec<Line<'_>> =
+        bottleneck.iter().flat_map(|said| said.lines()).chain(title_lines.lines()).map(Line::from).collect();
     let [title, cores, services, rest, foot] = Layout::vertical([
-        Constraint::Length(3 + bottleneck.len() as u16),
+        Constraint::Length(shown(lines.len(), area.height / 4)),
         Constraint::Length(1 + shown(view.cores.len(), area.height / 4)),
         Constraint::Length(2 + shown(view.services.len(), area.height / 3)),
         Constraint::Min(0),
         Constraint::Length(1),
     ])
     .areas(area);
-    let lines = [Line::from(view.title.as_str()).style(BOLD), Line::from(&*view.packets), Line::from(&*view.policy)];
-    Paragraph::new(bottleneck.chain(lines).collect::<Vec<_>>()).render(title, buffer);
+    let styled = lines.into_iter().enumerate().map(|(at, line)| if at < bold { line.style(BOLD) } else { line });
+    Paragraph::new(styled.collect::<Vec<_>>()).render(title, buffer);
     draw_cores(&view.cores, cores, buffer);
     draw_services(view, sorted, services, buffer);
     draw_rest(view, rest, buffer);
@@ -29,7 +36,15 @@ pub(crate) fn draw(view: &View, sorted: Column, said: &str, area: Rect, buffer: 
 
 /// Everything as text, of this width and as many lines as it takes.
 pub(crate) fn plain(view: &View, sorted: Column, width: u16) -> String {
-    let view = &View { flows: view.flows.iter().take(FLOWS_PLAIN).cloned().collect(), ..view.clone() };
+    let lines = |lines: &[String]| -> Vec<String> {
+        lines
+            .iter()
+            .flat_map(|line| fitted(line, usize::from(width)).lines().map(str::to_owned).collect::<Vec<_>>())
+            .collect()
+    };
+    let flows: Vec<String> = view.flows.iter().take(FLOWS_PLAIN).cloned().collect();
+    let (drops, ports, flows) = (lines(&view.drops), lines(&view.ports), lines(&flows));
+    let view = &View { drops, ports, flows, ..view.clone() };
     let rest = view.drops.len().max(1) + view.ports.len() + view.flows.len() + 3;
     let most = 4 * view.cores.len().max(1) + 4 * view.services.len().max(1) + rest + 12;
     let area = Rect::new(0, 0, width, u16::try_from(most).unwrap_or(u16::MAX));

@@ -222,6 +222,36 @@ fn check_says_what_a_file_means() {
 }
 
 /// The committed schema is that of the program; `HUMPYARD_RENEW=1` writes it anew.
+/// A configuration may be for another machine.
+#[test]
+fn an_interface_that_is_not_here_is_noted_and_the_rest_is_checked() {
+    let directory = directory();
+    let at = directory.path();
+    let write = |text: &str| fs::write(at.join("run.toml"), text).unwrap();
+    let ports = "input = \"iface:nosuch0\"\noutput = \"iface:nosuch1\"\n";
+    write(&format!("{ports}policy = \"drr\"\n"));
+    let said = good(at, "check run.toml --for run");
+    assert!(said.out.contains("good for `humpyard run`"), "{said:?}");
+    let note = |port: &str| format!("note: {port}: this machine has no such interface: no interface was opened\n");
+    assert!(said.out.contains(&note("iface:nosuch0")) && said.out.contains(&note("iface:nosuch1")), "{said:?}");
+    let notes = &document(at, "check run.toml --for run")["commands"][0]["notes"];
+    assert_eq!(notes.as_array().map(Vec::len), Some(2), "{notes}");
+    for (more, expected) in [
+        ("policy = \"drv\"", "run.toml:3:10: `policy`: "),
+        ("policy = \"drr\"\nrate = \"1000\"", "--rate does not apply to live interfaces"),
+        ("policy = \"drr\"\nservices = \"encript\"", "did you mean `encrypt`?"),
+    ] {
+        write(&format!("{ports}{more}\n"));
+        let said = run(at, &["check", "run.toml", "--for", "run"]);
+        assert_eq!(said.code, Some(2), "{more}: {said:?}");
+        said.assert_one_line(&[expected]);
+    }
+    write(&format!("{ports}policy = \"drr\"\n"));
+    let said = run(at, &["run", "--config", "run.toml"]);
+    assert_eq!(said.code, Some(2));
+    said.assert_one_line(&["run.toml:1:9: `input`: iface:nosuch0: no interface `nosuch0`"]);
+}
+
 #[test]
 fn the_schema_is_published() {
     let path = repository("docs/humpyard.schema.json");

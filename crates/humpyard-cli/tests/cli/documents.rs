@@ -37,6 +37,7 @@ const RESULT: &[(&str, &[&str])] = &[
             "host",
             "unit",
             "flows",
+            "top_flows",
             "interrupted",
             "panic",
             "damage",
@@ -51,6 +52,7 @@ const RESULT: &[(&str, &[&str])] = &[
     ("/costs/0", &["service", "spec", "fixed_ns", "per_byte_ns", "cold_ns", "expansion", "source"]),
     ("/ports", &["received", "sent"]),
     ("/offered", &["packets_per_second", "bits_per_second", "load"]),
+    ("/top_flows/0", &["flow", "packets", "fraction"]),
     (
         "/packets",
         &["in", "processed", "forwarded", "held", "dropped", "generated", "consumed", "held_out", "dropped_out"],

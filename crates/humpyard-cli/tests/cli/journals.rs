@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::support::{assert_balanced, directory, document, files, good, refused, run};
+use serde_json::Value;
+
+use crate::support::{assert_balanced, directory, document, files, good, number, refused, run};
 
 /// Everything that the mechanism does beside: services one after the other, an exit, packets pushed out, elements.
 const FEATURES: [&str; 4] = [
@@ -59,7 +61,43 @@ fn another_policy_is_told_where_it_decides_otherwise() {
         said.out.starts_with("conn: ") && said.out.contains("the journal: ") && said.out.contains("line "),
         "{said:?}"
     );
+    assert!(said.out.contains("flow tcp ") || said.out.contains("flow udp "), "{said:?}");
     assert!(good(directory.path(), "replay j.jsonl").out.contains("every answer the same"));
+}
+
+/// A line names each flow that begins; journals of before have none.
+#[test]
+fn journals_name_flows_by_their_addresses_and_ports() {
+    let directory = directory();
+    let at = directory.path();
+    // With room for few flows, ids are used again.
+    let words = "sim --input gen:messages:packets=3000 --policy hrw --cores 3 --buffer 8 --flows 9 --journal j.jsonl";
+    let result = document(at, words);
+    let journal = fs::read_to_string(at.join("j.jsonl")).unwrap();
+    let names: Vec<Value> = journal
+        .lines()
+        .filter(|line| line.starts_with("{\"flow\":"))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(names.len() as u64, number(&result, "/flows"));
+    assert!(names.iter().all(|name| name["flow"].as_u64() < Some(9)), "ids are used again");
+    let top = result["top_flows"][0]["flow"].as_str().expect("a flow");
+    assert!(names.iter().any(|name| name["is"] == top), "{top}");
+    assert!(document(at, "replay j.jsonl")["divergence"].is_null());
+    let before: Vec<&str> = journal.lines().filter(|line| !line.starts_with("{\"flow\":")).collect();
+    let before = format!("{}\n", before.join("\n")).replacen("\"humpyard_journal\":3", "\"humpyard_journal\":2", 1);
+    fs::write(at.join("before.jsonl"), before).unwrap();
+    assert!(document(at, "replay before.jsonl")["divergence"].is_null());
+    // What is `hold` now had another name.
+    document(at, "sim --input gen:messages:packets=300 --policy drr --cores 3 --flow-order hold --journal hold.jsonl");
+    let hold = fs::read_to_string(at.join("hold.jsonl")).unwrap();
+    let keep: Vec<&str> = hold.lines().filter(|line| !line.starts_with("{\"flow\":")).collect();
+    let keep = keep.join("\n").replacen("\"humpyard_journal\":3", "\"humpyard_journal\":2", 1);
+    assert_eq!(keep.matches("\"flow_order\":\"hold\"").count(), 1);
+    fs::write(at.join("keep.jsonl"), keep.replace("\"hold\"", "\"keep\"") + "\n").unwrap();
+    assert!(document(at, "replay keep.jsonl")["divergence"].is_null());
+    fs::write(at.join("bad.jsonl"), journal.replacen("\"is\":", "\"was\":", 1)).unwrap();
+    refused(at, "replay bad.jsonl", &["`bad.jsonl`, line 2: unknown field `was`"]);
 }
 
 #[test]
@@ -72,6 +110,34 @@ fn a_pause_is_reported() {
     assert_balanced(&live);
     assert!(live["measured"]["swap_pause_max_ns"].as_u64() > Some(0), "{}", live["measured"]);
     assert_eq!(live["options"]["swap"], "5000000ns=sfq,10000000ns=wf2q+");
+}
+
+/// A result names the policies in force at the end, and all that were, with their times.
+#[test]
+fn results_name_the_policies_that_took_over() {
+    let directory = directory();
+    let input = "--input gen:poisson:packets=20000,pps=1000000 --policy hrw";
+    for host in ["sim --cores 3", "run --workers 3 --clock virtual", "run --workers 2 --rate 1M"] {
+        let words = format!("{host} {input} --swap 5ms=jsq --swap 10ms=rr --swap 99s=conn");
+        let result =
+            run(directory.path(), &[&words.split_whitespace().collect::<Vec<_>>()[..], &["--json"]].concat()).json();
+        assert_eq!(result["policy"], "rr", "{host}");
+        let policies = result["policies"].as_array().expect("a list");
+        let names: Vec<&str> = policies.iter().map(|one| one["policy"].as_str().expect("a name")).collect();
+        assert_eq!(names, ["hrw", "jsq", "rr"], "{host}");
+        let times: Vec<u64> = policies.iter().map(|one| number(one, "/from_ns")).collect();
+        assert!(times[0] == 0 && times[1] >= 5_000_000 && times[2] >= 10_000_000, "{host}: {times:?}");
+        assert!(!host.starts_with("sim") || times == [0, 5_000_000, 10_000_000], "{times:?}");
+        let text = run(directory.path(), &words.split_whitespace().collect::<Vec<_>>()).out;
+        assert!(text.contains("hrw from 0 ns, jsq from 5.00 ms, rr from 10.0 ms") || host.ends_with("1M"), "{text}");
+    }
+    let result = document(directory.path(), &format!("sim --cores 3 {input}"));
+    assert!(result["policy"] == "hrw" && result.get("policies").is_none(), "{result}");
+    let report = format!("compare --cores 3 {input} --swap 5ms=jsq --report r.html");
+    let text = good(directory.path(), &report).out;
+    assert!(text.contains("hrw, then jsq"), "{text}");
+    let page = fs::read_to_string(directory.path().join("r.html")).unwrap();
+    assert!(page.contains("hrw, then jsq") && page.contains("hrw from 0 ns, jsq from 5.00 ms"));
 }
 
 #[test]
@@ -89,8 +155,10 @@ fn what_cannot_be_is_refused() {
     )
     .unwrap();
     let mut lines: Vec<&str> = whole.lines().collect();
-    let back = format!("{{\"now\":0,{}", lines[40].split_once(',').unwrap().1);
-    lines[40] = &back;
+    // A record, not the name of a flow.
+    let at_back = (40..lines.len()).find(|&at| lines[at].starts_with("{\"now\"")).unwrap();
+    let back = format!("{{\"now\":0,{}", lines[at_back].split_once(',').unwrap().1);
+    lines[at_back] = &back;
     fs::write(at.join("back.jsonl"), lines.join("\n")).unwrap();
     fs::write(at.join("stranger.jsonl"), whole.replacen("\"service\":0", "\"service\":7", 1)).unwrap();
     fs::write(
@@ -101,18 +169,22 @@ fn what_cannot_be_is_refused() {
     fs::write(at.join("words.jsonl"), whole.replacen("\"now\":", "\"word\":1,\"now\":", 1)).unwrap();
     fs::write(at.join("other.jsonl"), "{\"a\":1}\n").unwrap();
     fs::write(at.join("empty.jsonl"), "").unwrap();
-    fs::write(at.join("later.jsonl"), whole.replacen("journal\":2", "journal\":3", 1)).unwrap();
+    fs::write(at.join("later.jsonl"), whole.replacen("journal\":3", "journal\":4", 1)).unwrap();
     refused(at, "replay missing.jsonl", &["cannot read the journal `missing.jsonl`"]);
     refused(at, "replay cut.jsonl", &["`cut.jsonl`, line ", "cut or damaged"]);
-    refused(at, "replay back.jsonl", &["`back.jsonl`, line 41: ", "time went back", "cut or damaged"]);
+    refused(
+        at,
+        "replay back.jsonl",
+        &[&format!("`back.jsonl`, line {}: ", at_back + 1), "time went back", "cut or damaged"],
+    );
     refused(at, "replay stranger.jsonl", &["`stranger.jsonl`, line ", "what it says cannot have been", "damaged"]);
     refused(at, "replay crowd.jsonl", &["`crowd.jsonl`, line 1", "damaged"]);
     refused(at, "replay shorter.jsonl", &["`shorter.jsonl`: it ends after ", "the journal is cut"]);
     refused(at, "replay fewer.jsonl", &["records were written, and ", "cut or damaged"]);
-    refused(at, "replay words.jsonl", &["`words.jsonl`, line 2: unknown field `word`"]);
+    refused(at, "replay words.jsonl", &["`words.jsonl`, line 3: unknown field `word`"]);
     refused(at, "replay other.jsonl", &["`other.jsonl` is no journal of humpyard"]);
     refused(at, "replay empty.jsonl", &["`empty.jsonl` is no journal of humpyard"]);
-    refused(at, "replay later.jsonl", &["a journal of version 3, and this is 2"]);
+    refused(at, "replay later.jsonl", &["a journal of version 4, and this reads 2 to 3: record it again"]);
     refused(at, "replay whole.jsonl --policy hrv", &["did you mean `hrw`?"]);
     let sim = "sim --input gen:messages:packets=100 --cores 4";
     for (options, expected) in [

@@ -10,6 +10,7 @@ mod dispatchers;
 mod documents;
 mod help;
 mod journals;
+mod layout;
 mod link;
 mod live;
 mod manual;

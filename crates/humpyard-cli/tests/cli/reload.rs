@@ -66,6 +66,10 @@ fn policies_weights_and_workers_change_under_way() {
     sleep(Duration::from_millis(200));
     let document = end(child);
     assert_eq!(number(&document, "/reloads"), changes.len() as u64);
+    // Other workers or packets in flight alone are no other policies.
+    let in_force = document["policies"].as_array().expect("a list").iter().map(|one| one["policy"].as_str());
+    let expected = ["hrw", "drr", "steer=conn/share=wfq", "static", "everest", "gr3", "hrw"].map(Some);
+    assert!(in_force.eq(expected) && document["policy"] == "hrw", "{}", document["policies"]);
     assert!(number(&document, "/packets/in") > 1000);
     assert_eq!(document["packets"]["dropped"], serde_json::json!({}));
     assert_balanced(&document);

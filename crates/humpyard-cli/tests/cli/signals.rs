@@ -154,12 +154,35 @@ fn experiments_that_are_interrupted_go_on_by_the_same_command() {
     }
     signal(&child, "INT");
     let said = Said::of(child.wait_with_output().expect("it ends"));
-    assert_eq!(said.code, Some(0), "{said:?}");
-    said.assert_one_line(&["ended early, after ", " of 19 parts: the same command goes on from there, in there"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let missing = "gr3-fig7 (all of it)";
+    said.assert_one_line(&[
+        "interrupted after ",
+        " of 19 parts: these are kept, and the same command does the rest, in there",
+        missing,
+    ]);
     assert!(said.out.contains("gr3-fig2") && !said.out.contains("gr3-fig7"), "{said:?}");
+    for page in ["index.html", "REPRODUCTION.md"] {
+        let page = fs::read_to_string(directory.path().join("there").join(page)).expect("a page");
+        assert!(page.contains("interrupted. Missing: ") && page.contains(missing), "{page}");
+    }
     assert_eq!(files(&directory.path().join("there")), [".parts", "REPRODUCTION.md", "gr3-fig2", "index.html"]);
     assert!(good(directory.path(), "reproduce gr3-fig2 --out there").out.contains("Every claim that can fail holds."));
     assert_eq!(files(&directory.path().join("there")), [".parts", "REPRODUCTION.md", "gr3-fig2", "index.html"]);
+}
+
+/// The parts of this experiment take minutes.
+#[test]
+fn a_part_that_takes_long_is_given_up() {
+    let directory = directory();
+    let child = start(directory.path(), "reproduce gr3-fig11 --full --threads 1 --out there");
+    sleep(Duration::from_millis(500));
+    let sent = Instant::now();
+    signal(&child, "TERM");
+    let said = Said::of(child.wait_with_output().expect("it ends"));
+    assert!(sent.elapsed() < LONGEST, "{:?} after the signal", sent.elapsed());
+    assert_eq!(said.code, Some(2), "{said:?}");
+    said.assert_one_line(&["interrupted after ", "missing: gr3-fig11 ("]);
 }
 
 /// A pipe that says nothing does not keep a run from ending, and what it wrote is complete.

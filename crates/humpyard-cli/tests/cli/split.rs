@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{assert_balanced, captures, directory, document, good, number, real};
+use crate::support::{assert_balanced, captures, directory, document, good, number, real, sum};
 
 /// Captures of one connection that has nearly all packets.
 const ELEPHANTS: [&str; 2] = ["elephants/EIP-FirmwareChange.pcap", "elephants/melsoft_variant_clean.pcap"];
@@ -53,6 +53,44 @@ fn elephants_of_real_captures_have_several_cores_in_order() {
             assert!(real(&result, "/delay_ns/mean") < real(&alone, "/delay_ns/mean"), "{capture}");
             assert!(number(&result, "/packets/processed") >= number(&alone, "/packets/processed"), "{capture}");
         }
+    }
+}
+
+/// Elephants have the names that `trace info` gives them, in documents, words, reports and timelines.
+#[test]
+fn elephants_have_names() {
+    let Some(traces) = captures("elephants_have_names") else { return };
+    let directory = directory();
+    let at = directory.path();
+    for capture in ELEPHANTS {
+        let capture = traces.join(capture).display().to_string();
+        let info = document(at, &format!("trace info {capture}"));
+        // With room for all packets, so that all leave.
+        let words = format!(
+            "--input {capture} --policy conn --cores 4 --load 0.5 --buffer 50000 --split share=0.3,window=100us"
+        );
+        let result = document(at, &format!("sim {words}"));
+        let heaviest = |path: &str| {
+            let flow = result.pointer(path).unwrap_or_else(|| panic!("{path}: {result:#}"));
+            (flow["flow"].clone(), number(flow, "/packets"), real(flow, "/fraction"))
+        };
+        let of_all = heaviest("/top_flows/0");
+        let expected = (info["top_flows"][0]["flow"].clone(), number(&info, "/top_flows/0/packets"));
+        assert_eq!(sum(&result, "/packets/dropped"), 0, "{capture}");
+        assert_eq!((&of_all.0, of_all.1), (&expected.0, expected.1), "{capture}");
+        assert!((of_all.2 - real(&info, "/top_flows/0/packet_share")).abs() < 1e-9);
+        let elephants = result["split"]["flows"].as_array().expect("a list");
+        let packets: u64 = elephants.iter().map(|flow| number(flow, "/packets")).sum();
+        assert!(elephants.len() <= 16 && packets <= split(&result, "packets") && packets > 0, "{result:#}");
+        let name = elephants[0]["flow"].as_str().expect("a name");
+        assert!(name.contains(" > "), "{name}");
+        let text = good(at, &format!("sim {words} --timeline t.perfetto-trace --timeline-packets 1000000")).out;
+        assert!(text.contains(name), "{name} is not in\n{text}");
+        let timeline = fs::read(at.join("t.perfetto-trace")).expect("a timeline");
+        assert!(timeline.windows(name.len()).any(|bytes| bytes == name.as_bytes()), "{name}");
+        good(at, &format!("compare {words} --report r.html"));
+        let page = fs::read_to_string(at.join("r.html")).expect("a page");
+        assert!(page.contains(&name.replace('>', "&gt;")), "{name}");
     }
 }
 

@@ -8,10 +8,15 @@ use humpyard::traffic::test_captures::traces_directory;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The command, in this directory, with nothing to read.
+/// The command, in this directory, with nothing to read. Its lines are as long as they come: `layout.rs` has those that fit.
 pub(crate) fn humpyard(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_humpyard"));
-    command.args(arguments).current_dir(directory).stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
+    command
+        .args(arguments)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .env_remove("RUST_BACKTRACE")
+        .env("COLUMNS", "2000");
     command
 }
 

@@ -9,6 +9,24 @@ use crate::support::{
 };
 
 #[test]
+fn long_captures_have_dates_and_a_length_in_days() {
+    let directory = directory();
+    let at = directory.path();
+    // Two empty packets of raw IP, whose times are 1d 2h 3min apart.
+    let mut capture = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
+    for seconds in [1_400_000_000u32, 1_400_093_780] {
+        capture.extend([seconds, 5, 0, 0].iter().flat_map(|word| word.to_le_bytes()));
+    }
+    fs::write(at.join("in.pcap"), capture).unwrap();
+    let text = good(at, "trace info in.pcap").out;
+    assert!(text.contains("\nduration    1d 2h 3min, "), "{text}");
+    let dates = "\nfirst       2014-05-13T16:53:20.000005Z\nlast        2014-05-14T18:56:20.000005Z\n";
+    assert!(text.contains(dates), "{text}");
+    assert_eq!(document(at, "trace info in.pcap")["first_time_ns"], 1_400_000_000_000_005_000u64);
+    assert!(!good(at, "trace info gen:poisson:packets=10").out.contains("1970"));
+}
+
+#[test]
 fn parts_of_a_capture() {
     let directory = directory();
     let here = directory.path();

@@ -354,7 +354,7 @@ fn queues_that_cannot_be_are_told_in_one_line() {
         ("--input nfqueue:8 --both-ways", "leave it out"),
         ("--input nfqueue:8 --input tun:hy0", "`tun:hy0` is no queue"),
         ("--input gen:imix --output nfqueue:8", "say --input nfqueue:8, without --output"),
-        ("--input nfqueue:8 --rate 1000", "leave out --rate"),
+        ("--input nfqueue:8 --rate 1000", "--rate does not apply to live interfaces"),
     ] {
         let said = refusal(middle, humpyard, &format!("run {words} --policy hrw"));
         assert!(said.contains(expected), "{words}: {said}");

@@ -26,9 +26,9 @@ fn ports_that_cannot_be_are_told_in_one_line() {
         ("--input iface:ma --output iface:mb --both-ways", "`mb` is down"),
         ("--input iface:ma --output null: --both-ways", "takes an interface for an output"),
         ("--input iface:ma --input iface:ma", "twice"),
-        ("--input iface:ma --rate 1000", "leave out --rate"),
-        ("--input iface:ma --loop 2", "leave out --loop"),
-        ("--input iface:ma --clock virtual", "leave out --clock virtual"),
+        ("--input iface:ma --rate 1000", "--rate does not apply to live interfaces"),
+        ("--input iface:ma --loop 2", "--loop does not apply to live interfaces"),
+        ("--input iface:ma --clock virtual", "--clock virtual does not apply to live interfaces"),
         ("--input tun:ma", "no TUN device"),
     ] {
         let said = refusal(&line.middle, env!("CARGO_BIN_EXE_humpyard"), &format!("run {words} --policy hrw"));

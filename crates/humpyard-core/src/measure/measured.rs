@@ -9,6 +9,15 @@ use crate::packet::Packet;
 use crate::policy::{Allocate, BuildError, Share, Steer, Topology};
 use crate::unit::{Time, Weight};
 
+/// Packets of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FlowPackets {
+    /// Those that left, after the warm-up.
+    pub left: u64,
+    /// Those that were split.
+    pub split: u64,
+}
+
 /// A scheduler whose every event is measured, so that no driver can measure otherwise than another.
 #[derive(Debug)]
 pub struct Measured<S, Q, A> {
@@ -189,6 +198,11 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     pub fn on_client_end(&mut self, now: Time, client: ClientId) {
         self.scheduler.on_client_end(now, client);
         self.measurements.on_client_end(client);
+    }
+
+    /// Packets of this flow since it began.
+    pub fn packets_of(&self, flow: FlowId) -> FlowPackets {
+        FlowPackets { left: self.measurements.departures(flow), split: self.scheduler.split_packets(flow) }
     }
 
     /// The scheduler.

@@ -18,7 +18,7 @@ mod tally;
 pub use elements::ElementsSummary;
 pub use fairness::Fairness;
 pub use histogram::Histogram;
-pub use measured::Measured;
+pub use measured::{FlowPackets, Measured};
 pub use moves::Moves;
 pub use observer::Observer;
 pub use offered::Offered;
@@ -380,6 +380,11 @@ impl Measurements {
     /// A client has another weight.
     pub fn set_weight(&mut self, client: ClientId, weight: Weight) {
         self.fairness.set_weight(client, weight);
+    }
+
+    /// Packets of this flow that left after the warm-up, since the flow began.
+    pub fn departures(&self, flow: FlowId) -> u64 {
+        self.order.departures(flow)
     }
 
     /// What was counted so far, while the run goes on: O(cores and services), whatever the flows and clients are.

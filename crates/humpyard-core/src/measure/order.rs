@@ -84,6 +84,13 @@ impl Order {
         }
     }
 
+    /// Packets of this flow that have left so far.
+    pub(super) fn departures(&self, flow: FlowId) -> u64 {
+        let flow = &self.flows[flow];
+        // The first has no gap before it.
+        flow.gaps + u64::from(flow.departed > 0)
+    }
+
     /// Packets so far that left after a later packet of their flow.
     pub(super) fn out_of_order(&self) -> u64 {
         self.out_of_order
@@ -160,6 +167,7 @@ mod tests {
             order.on_departure(flow, sequence, Time::from_ns(time));
         }
         assert_eq!(order.summary().out_of_order, 2);
+        assert_eq!((order.departures(F), order.departures(G)), (4, 1));
         assert_eq!(order.summary().fraction, 0.4);
     }
 

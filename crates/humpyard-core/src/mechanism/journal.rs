@@ -107,6 +107,8 @@ pub struct Divergence {
     pub expected: Record,
     /// What the scheduler did.
     pub found: String,
+    /// Its answer, where it gave one.
+    pub answer: Option<Event>,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
@@ -181,10 +183,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             }
             Event::Swap(policy) => panic!("`{policy}` takes over, which only its host can do"),
         };
-        if found == record.event { Ok(()) } else { Err(self.no(record, &format!("{found:?}"))) }
+        if found == record.event {
+            return Ok(());
+        }
+        Err(Divergence { answer: Some(found.clone()), ..self.no(record, &format!("{found:?}")) })
     }
 
     fn no(&self, expected: &Record, found: &str) -> Divergence {
-        Divergence { expected: expected.clone(), found: found.into() }
+        Divergence { expected: expected.clone(), found: found.into(), answer: None }
     }
 }

@@ -33,4 +33,4 @@ pub use journal::{Divergence, Event, Given, Journal, Record};
 pub use limits::{Limits, WhenFull};
 pub use scheduler::{FlowOrder, Never, Options, Scheduler};
 pub use split::{Split, SplitAccount};
-pub use swap::{PlannedSwap, TakeOver};
+pub use swap::{PlannedSwap, TakeOver, TakenOver};

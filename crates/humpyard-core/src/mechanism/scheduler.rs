@@ -50,6 +50,8 @@ impl Allocate for Never {
 pub enum FlowOrder {
     /// No: the sharing policy is offered a client's next packet when the one before it is complete. Packets of a client stay
     /// in order, but under a policy that takes all clients as one.
+    // As it is called in journals of version 2.
+    #[serde(alias = "keep")]
     #[default]
     Hold,
     /// Yes: more cores for one client, and packets may overtake, unless an exit ([`Options::exit`]) puts them back in order.
@@ -440,6 +442,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// What was split so far; all zero where nothing is.
     pub fn split_account(&self) -> SplitAccount {
         self.split.as_ref().map(Splitter::account).unwrap_or_default()
+    }
+
+    /// Packets of this flow that were split so far; 0 where nothing is.
+    pub fn split_packets(&self, flow: FlowId) -> u64 {
+        self.split.as_ref().map_or(0, |split| split.packets(flow))
     }
 
     /// Whether as many packets are held as the run allows, those that wait at the exit among them.

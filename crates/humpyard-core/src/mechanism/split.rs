@@ -73,6 +73,8 @@ struct Flow {
     /// Estimated work of the packets that came since.
     work: Work,
     elephant: bool,
+    /// Its packets that were split.
+    packets: u64,
 }
 
 /// Finds elephants, and steers them.
@@ -129,7 +131,14 @@ impl Splitter {
 
     /// The packet has joined a queue.
     pub(super) fn on_enqueue(&mut self, packet: &Packet) {
-        self.account.packets += u64::from(packet.hop == 0 && self.splits(packet));
+        let split = u64::from(packet.hop == 0 && self.splits(packet));
+        self.account.packets += split;
+        self.flows[packet.flow].packets += split;
+    }
+
+    /// Packets of this flow that were split so far.
+    pub(super) fn packets(&self, flow: FlowId) -> u64 {
+        self.flows[flow].packets
     }
 
     fn splits(&self, packet: &Packet) -> bool {
@@ -270,5 +279,8 @@ mod tests {
             SplitAccount { elephants: 1, packets: 1 },
             "a packet counts at its first service"
         );
+        assert_eq!(splitter.packets(FlowId(0)), 1);
+        splitter.on_flow_end(FlowId(0));
+        assert_eq!((splitter.packets(FlowId(0)), splitter.account().packets), (0, 1));
     }
 }

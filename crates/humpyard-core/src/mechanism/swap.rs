@@ -1,6 +1,7 @@
 //! Hot swap: another policy takes over while packets wait and are in service.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::allocation::Allocation;
@@ -15,8 +16,19 @@ use crate::unit::Time;
 pub struct PlannedSwap<'a, S, Q, A> {
     /// When, since the start.
     pub at: Time,
+    /// Its name.
+    pub policy: Arc<str>,
     /// Makes it take over, now.
     pub take_over: TakeOver<'a, S, Q, A>,
+}
+
+/// A policy that took over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TakenOver {
+    /// When, since the start.
+    pub at: Time,
+    /// Its name.
+    pub policy: Arc<str>,
 }
 
 /// What makes another policy take over.

@@ -7,33 +7,31 @@ use std::time::Instant;
 use super::directory::{unwritable, write};
 use super::{Experiment, ReproduceOptions, Row, Table};
 use crate::LabError;
-use crate::environment::{sha256, sha256_of};
+use crate::environment::sha256_of;
 
 /// The rows of a part, and how many seconds it took.
 pub(super) type Part = (Vec<Row>, f64);
 
-/// The rows of parts that are done, in a directory of their own, for this program, seed and scale.
+/// The rows of parts that are done, in a directory of their own, by scale, seed, experiment and its version.
 pub(super) struct Kept {
     directory: PathBuf,
     /// The parts of this run.
     done: Vec<PathBuf>,
+    /// Where parts that are running have their files.
+    scratch: PathBuf,
 }
 
 impl Kept {
     /// Makes the directory.
     ///
     /// # Errors
-    /// If it cannot be made, or this program cannot be read.
+    /// If it cannot be made.
     pub(super) fn open(options: &ReproduceOptions) -> Result<Self, LabError> {
-        let program = std::env::current_exe().and_then(|path| sha256(&path)).map_err(|error| {
-            LabError::option(format!(
-                "this program cannot be read, so it cannot be known what was done with it: {error}"
-            ))
-        })?;
-        let name = format!("{}-{:?}-{}", &program[..16], options.scale, options.seed.0);
+        let name = format!("{:?}-{}", options.scale, options.seed.0);
         let directory = options.directory.join(".parts").join(name);
         fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
-        let mut kept = Self { directory, done: Vec::new() };
+        let scratch = directory.join("running");
+        let mut kept = Self { directory, done: Vec::new(), scratch };
         for experiment in &options.experiments {
             let parts = 0..experiment.parts(options.scale);
             kept.done.extend(parts.map(|part| kept.path(*experiment, part)).collect::<Vec<_>>());
@@ -43,7 +41,7 @@ impl Kept {
 
     /// Where the rows of a part are kept.
     fn path(&self, experiment: &dyn Experiment, part: usize) -> PathBuf {
-        self.directory.join(format!("{}-{part}.rows", experiment.about().id))
+        self.directory.join(format!("{}-v{}-{part}.rows", experiment.about().id, experiment.version()))
     }
 
     /// A part: what is kept of it, or else what it yields now.
@@ -70,10 +68,16 @@ impl Kept {
         Ok((table.into_rows(), seconds))
     }
 
-    /// Everything is done: nothing needs to be kept.
-    pub(super) fn clear(self) {
+    /// Where parts that are running have their files.
+    pub(super) fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// Removes what parts that were running have left, and, where everything is done, what was kept.
+    pub(super) fn clear(&self, all_is_done: bool) {
         // What cannot be removed does no harm: parts of other experiments are not ours, and keep their directory.
-        for path in self.done {
+        let _ = fs::remove_dir_all(&self.scratch);
+        for path in self.done.iter().filter(|_| all_is_done) {
             let _ = fs::remove_file(path);
         }
         let _ = fs::remove_dir(&self.directory);

@@ -19,6 +19,7 @@ mod predictive;
 mod ps_hrw;
 mod recommend;
 mod reproduce;
+mod scratch;
 mod table;
 mod verdict;
 mod yim;
@@ -33,7 +34,7 @@ use crate::order::OrderChoice;
 use crate::plot::Svg;
 
 pub use directory::Reproduced;
-pub use reproduce::{ReproduceOptions, Reproduction, reproduce};
+pub use reproduce::{Missing, ReproduceOptions, Reproduction, reproduce};
 pub use table::{Column, Kind, Row, Table, TableRow, Value};
 pub use verdict::{Outcome, Verdict, short};
 
@@ -95,6 +96,12 @@ impl About {
 pub trait Experiment: Sync {
     /// What it is.
     fn about(&self) -> About;
+
+    /// The version of its rows. Raise it whenever a seed gives other rows than before: parts that an interrupted run kept are then
+    /// run again.
+    fn version(&self) -> u32 {
+        1
+    }
 
     /// The columns of its data.
     fn columns(&self) -> &'static [Column];

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use maud::{Markup, html};
 
 use super::directory::TITLE;
-use super::{About, Outcome, Reproduced, Scale, Verdict};
+use super::{About, Missing, Outcome, Reproduced, Scale, Verdict};
 use crate::page::page as framed;
 
 /// An experiment that was done, at some time, and what this program says of it.
@@ -78,9 +78,22 @@ fn common(family: &[Shown]) -> Option<(String, &'static str)> {
     (names.len() > 1).then(|| (format!("What is common to {}", names.join(", ")), family[0].about.setting))
 }
 
+/// What the run that wrote the pages has not done; none if it was not interrupted.
+fn interrupted(missing: &[Missing]) -> Option<String> {
+    let texts: Vec<String> = missing.iter().map(Missing::text).collect();
+    (!texts.is_empty()).then(|| {
+        format!(
+            "The run that wrote this page was interrupted. Missing: {}. What the page shows of these experiments, if anything, is from \
+             an earlier run. The same command does the rest.",
+            texts.join("; ")
+        )
+    })
+}
+
 /// The page that leads to everything.
-pub(super) fn index(shown: &[Shown]) -> Markup {
+pub(super) fn index(shown: &[Shown], missing: &[Missing]) -> Markup {
     let contents = html! {
+        @if let Some(said) = interrupted(missing) { p { strong { (said) } } }
         p { (counts(shown)) }
         div.scroll {
             table.verdicts {
@@ -153,8 +166,9 @@ fn row(verdict: &Verdict) -> Markup {
 }
 
 /// The verdicts as tables in Markdown, the same for the same seeds and scales but for times.
-pub(super) fn summary(shown: &[Shown]) -> String {
-    let mut text = format!("# {TITLE}\n\n{}\n\n", counts(shown));
+pub(super) fn summary(shown: &[Shown], missing: &[Missing]) -> String {
+    let note = interrupted(missing).map_or_else(String::new, |said| format!("**{said}**\n\n"));
+    let mut text = format!("# {TITLE}\n\n{note}{}\n\n", counts(shown));
     head(&mut text, &HEAD);
     for one in shown {
         let document = &one.document;

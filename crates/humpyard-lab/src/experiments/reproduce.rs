@@ -3,8 +3,11 @@
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
 use humpyard_core::random::Seed;
@@ -12,7 +15,7 @@ use humpyard_core::random::Seed;
 use super::directory::{Contents, Directory, Reproduced};
 use super::kept::{Kept, Part};
 use super::page::{self, Shown};
-use super::{About, Experiment, Row, Scale, Table, all};
+use super::{About, Experiment, Row, Scale, Table, all, scratch};
 use crate::LabError;
 
 /// What is to be run, and where to.
@@ -39,13 +42,47 @@ pub struct Reproduction {
     pub done: usize,
     /// Parts there are: more, if the run was ended from outside.
     pub all: usize,
+    /// What is missing then.
+    pub missing: Vec<Missing>,
     /// Documents in the directory that cannot be read: the pages leave out what they were of.
     pub unreadable: Vec<PathBuf>,
 }
 
+/// The parts of an experiment that an interrupted run has not done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Missing {
+    /// The experiment.
+    pub experiment: &'static str,
+    /// Its parts that are missing, numbered from 0, rising.
+    pub parts: Vec<usize>,
+    /// Parts that it has.
+    pub of: usize,
+}
+
+impl Missing {
+    /// What is missing, with parts numbered from 1.
+    pub fn text(&self) -> String {
+        let Self { experiment, parts, of } = self;
+        if parts.len() == *of {
+            return format!("{experiment} (all of it)");
+        }
+        let numbered: Vec<usize> = parts.iter().map(|part| part + 1).collect();
+        let range = |range: &[usize]| match range {
+            [one] => one.to_string(),
+            several => format!("{} to {}", several[0], several[several.len() - 1]),
+        };
+        let ranges: Vec<String> = numbered.chunk_by(|one, next| one + 1 == *next).map(range).collect();
+        let word = if parts.len() == 1 { "part" } else { "parts" };
+        format!("{experiment} ({word} {} of {of})", ranges.join(", "))
+    }
+}
+
 /// Runs experiments and writes their data, plots, and pages of all experiments that are in the directory. `progress` hears of
-/// parts done, of how many, and of which experiment the last was. Parts that an earlier run of the same program, seed and scale
-/// had done when it was ended are not run again. Once `stop` is set, no part is begun: what is whole is written.
+/// parts done, of how many, and of which experiment the last was. Parts that an earlier run of the same experiments, in the same
+/// version and with the same seed and scale, had done when it was ended are not run again.
+///
+/// Once `stop` is set, this returns within a second, whatever the parts do: what is whole is written, and the pages name what
+/// is missing. Parts that are running are given up; their threads end when they are done or the process ends.
 ///
 /// # Errors
 /// Whatever keeps an experiment from being run, a directory that cannot be written, and files in it that are not ours.
@@ -56,7 +93,7 @@ pub fn reproduce(
 ) -> Result<Reproduction, LabError> {
     let ids = options.experiments.iter().map(|experiment| experiment.about().id);
     let directory = Directory::open(&options.directory, ids)?;
-    let kept = Kept::open(options)?;
+    let parts = Arc::new(Parts { options: options.clone(), kept: Kept::open(options)? });
     let mut collected: Vec<Collected> = options.experiments.iter().map(|&run| Collected::new(run, options)).collect();
     let all = collected.iter().map(|experiment| experiment.parts.len()).sum();
     let mut reproduced: Vec<Option<Reproduced>> = vec![None; collected.len()];
@@ -64,7 +101,7 @@ pub fn reproduce(
     for is_timed in [false, true] {
         let works = works(&collected, is_timed);
         let threads = if is_timed { NonZeroUsize::MIN } else { options.threads };
-        run_parts(&works, threads, options, &kept, stop, |work, (rows, seconds)| {
+        run_parts(works, threads, &parts, stop, |work, (rows, seconds)| {
             let experiment = &mut collected[work.experiment];
             experiment.parts[work.part] = Some(rows);
             experiment.seconds += seconds;
@@ -76,15 +113,19 @@ pub fn reproduce(
             Ok(())
         })?;
     }
-    let unreadable = write_pages(options, directory)?;
-    if done == all {
-        kept.clear();
-    }
-    Ok(Reproduction { experiments: reproduced.into_iter().flatten().collect(), done, all, unreadable })
+    let missing: Vec<Missing> = collected.iter().filter_map(Collected::missing).collect();
+    let unreadable = write_pages(options, directory, &missing)?;
+    parts.kept.clear(missing.is_empty());
+    Ok(Reproduction { experiments: reproduced.into_iter().flatten().collect(), done, all, missing, unreadable })
 }
 
-/// Writes the pages of all experiments that the directory has, if it has any; the documents that cannot be read.
-fn write_pages(options: &ReproduceOptions, directory: Directory<'_>) -> Result<Vec<PathBuf>, LabError> {
+/// Writes the pages of all experiments that the directory has and of what is missing, if there is any of either; the documents
+/// that cannot be read.
+fn write_pages(
+    options: &ReproduceOptions,
+    directory: Directory<'_>,
+    missing: &[Missing],
+) -> Result<Vec<PathBuf>, LabError> {
     let mut about: Vec<About> = all().into_iter().map(Experiment::about).collect();
     let of_run = options.experiments.iter().map(|experiment| experiment.about());
     let unlisted: Vec<About> = of_run.filter(|this| !about.contains(this)).collect();
@@ -98,8 +139,8 @@ fn write_pages(options: &ReproduceOptions, directory: Directory<'_>) -> Result<V
             None => {}
         }
     }
-    if !shown.is_empty() {
-        directory.write_pages(&page::index(&shown).into_string(), &page::summary(&shown))?;
+    if !shown.is_empty() || !missing.is_empty() {
+        directory.write_pages(&page::index(&shown, missing).into_string(), &page::summary(&shown, missing))?;
     }
     Ok(unreadable)
 }
@@ -118,40 +159,84 @@ fn works(collected: &[Collected], is_timed: bool) -> Vec<Work> {
     parts.collect()
 }
 
-/// Runs parts on so many threads, and hands over their rows in this one, in any order.
+/// What threads need to do parts.
+struct Parts {
+    options: ReproduceOptions,
+    kept: Kept,
+}
+
+impl Parts {
+    fn part(&self, work: Work) -> Result<Part, LabError> {
+        self.kept.part(&self.options, self.options.experiments[work.experiment], work.part)
+    }
+}
+
+/// Parts to do, and the next of them.
+struct Queue {
+    works: Vec<Work>,
+    next: AtomicUsize,
+}
+
+impl Queue {
+    fn take(&self) -> Option<Work> {
+        self.works.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
+    }
+}
+
+/// Lets nobody take another part when it is dropped.
+struct Closing(Arc<Queue>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.next.store(self.0.works.len(), Ordering::Relaxed);
+    }
+}
+
+/// How often the flag that ends a run is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs parts on so many threads, and hands over their rows in this one, in any order. Where `stop` is set, or a part fails, nobody
+/// waits for the parts that are running.
 fn run_parts(
-    works: &[Work],
+    works: Vec<Work>,
     threads: NonZeroUsize,
-    options: &ReproduceOptions,
-    kept: &Kept,
+    parts: &Arc<Parts>,
     stop: &AtomicBool,
     mut collect: impl FnMut(Work, Part) -> Result<(), LabError>,
 ) -> Result<(), LabError> {
-    let next = AtomicUsize::new(0);
+    if stop.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let threads = threads.get().min(works.len());
+    let queue = Arc::new(Queue { works, next: AtomicUsize::new(0) });
+    let _closing = Closing(Arc::clone(&queue));
     let (sender, finished) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..threads.get().min(works.len()) {
-            let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    let Some(&work) = works.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-                    let part = kept.part(options, options.experiments[work.experiment], work.part);
-                    if sender.send((work, part)).is_err() {
-                        break;
-                    }
+    let work = || {
+        let (parts, queue, sender) = (Arc::clone(parts), Arc::clone(&queue), sender.clone());
+        thread::spawn(move || {
+            scratch::make_in(parts.kept.scratch());
+            while let Some(work) = queue.take() {
+                if sender.send((work, parts.part(work))).is_err() {
+                    break;
                 }
-            });
-        }
-        drop(sender);
-        for (work, part) in finished {
-            let collected = part.and_then(|part| collect(work, part));
-            if collected.is_err() {
-                next.store(works.len(), Ordering::Relaxed);
-                return collected;
             }
+        })
+    };
+    let crew: Vec<thread::JoinHandle<()>> = (0..threads).map(|_| work()).collect();
+    drop(sender);
+    loop {
+        match finished.recv_timeout(LOOK_EVERY) {
+            Ok((work, part)) => collect(work, part?)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
         }
-        Ok(())
-    })
+        if stop.load(Ordering::Relaxed) {
+            return finished.try_iter().try_for_each(|(work, part)| collect(work, part?));
+        }
+    }
+    // All are done, or have panicked.
+    crew.into_iter().try_for_each(thread::JoinHandle::join).unwrap_or_else(|panic| resume_unwind(panic));
+    Ok(())
 }
 
 /// The rows of an experiment, as they come.
@@ -160,15 +245,24 @@ struct Collected {
     about: About,
     parts: Vec<Option<Vec<Row>>>,
     seconds: f64,
+    is_written: bool,
 }
 
 impl Collected {
     fn new(run: &'static dyn Experiment, options: &ReproduceOptions) -> Self {
-        Self { run, about: run.about(), parts: vec![None; run.parts(options.scale)], seconds: 0.0 }
+        Self { run, about: run.about(), parts: vec![None; run.parts(options.scale)], seconds: 0.0, is_written: false }
     }
 
     fn is_whole(&self) -> bool {
         self.parts.iter().all(Option::is_some)
+    }
+
+    /// What has not been done of it, if it is not written.
+    fn missing(&self) -> Option<Missing> {
+        let parts = self.parts.iter().enumerate().filter(|(_, rows)| rows.is_none());
+        let parts: Vec<usize> = parts.map(|(part, _)| part).collect();
+        let missing = Missing { experiment: self.about.id, parts, of: self.parts.len() };
+        (!self.is_written && !missing.parts.is_empty()).then_some(missing)
     }
 
     /// Judges the data, and writes them with their plots.
@@ -196,6 +290,7 @@ impl Collected {
             measured_seconds: self.seconds,
         };
         directory.write(&mut reproduced, files)?;
+        self.is_written = true;
         Ok(reproduced)
     }
 }
@@ -271,6 +366,11 @@ mod tests {
         assert!(!directory.path().join("squares").exists() && !directory.path().join("index.html").exists());
         let stopped = reproduce(&options, &AtomicBool::new(true), &mut |_, _, _| ()).unwrap();
         assert_eq!((stopped.done, stopped.all, stopped.experiments.len()), (0, 5, 0));
+        assert_eq!(stopped.missing, [Missing { experiment: "squares", parts: vec![0, 1, 2, 3, 4], of: 5 }]);
+        for page in ["index.html", "REPRODUCTION.md"] {
+            let page = fs::read_to_string(directory.path().join(page)).unwrap();
+            assert!(page.contains("was interrupted. Missing: squares (all of it)."), "{page}");
+        }
         SQUARES.fails.store(false, Ordering::Relaxed);
         // A part that was kept is damaged, so that it still reads: it is run again, as is the one that failed.
         let kept = kept_files(directory.path());
@@ -286,6 +386,79 @@ mod tests {
         let csv = fs::read_to_string(directory.path().join("squares/data.csv")).unwrap();
         assert_eq!(csv, "number,square\n0,0\n1,1\n2,4\n3,9\n4,16\n");
         assert!(!directory.path().join(".parts").exists());
+        let page = fs::read_to_string(directory.path().join("index.html")).unwrap();
+        assert!(!page.contains("interrupted"), "{page}");
+    }
+
+    /// One row for each part; the last part sleeps for ever. Its version is what the test says.
+    struct Sleeper {
+        runs: AtomicU32,
+        version: AtomicU32,
+    }
+
+    static SLEEPER: Sleeper = Sleeper { runs: AtomicU32::new(0), version: AtomicU32::new(1) };
+
+    impl Experiment for Sleeper {
+        fn about(&self) -> About {
+            About { id: "sleeper", title: "sleeper", ..SQUARES.about() }
+        }
+        fn version(&self) -> u32 {
+            self.version.load(Ordering::Relaxed)
+        }
+        fn columns(&self) -> &'static [Column] {
+            const { &[Column::integer("number")] }
+        }
+        fn parts(&self, _: Scale) -> usize {
+            3
+        }
+        fn run(&self, part: usize, _: Scale, _: Seed) -> Result<Vec<Row>, LabError> {
+            self.runs.fetch_add(1, Ordering::Relaxed);
+            let _directory = scratch::create().map_err(|error| LabError::option(error.to_string()))?;
+            if part == 2 {
+                loop {
+                    thread::park();
+                }
+            }
+            Ok(vec![vec![part.into()]])
+        }
+        fn verdicts(&self, _: &Table) -> Vec<Verdict> {
+            Vec::new()
+        }
+        fn plots(&self, _: &Table) -> Vec<(String, Svg)> {
+            Vec::new()
+        }
+    }
+
+    /// A part that never ends keeps no run from ending, and a part that was done is kept by its version.
+    #[test]
+    fn a_run_ends_whatever_its_parts_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = options(vec![&SLEEPER], directory.path(), 1);
+        let until_two_are_done = || {
+            let stop = AtomicBool::new(false);
+            reproduce(&options, &stop, &mut |done, _, _| stop.store(done == 2, Ordering::Relaxed)).unwrap()
+        };
+        let stopped = until_two_are_done();
+        assert_eq!((stopped.done, stopped.all), (2, 3));
+        assert_eq!(stopped.missing[0].text(), "sleeper (part 3 of 3)");
+        assert_eq!(kept_files(directory.path()).len(), 2, "the directory of the part that was given up is gone");
+        let summary = fs::read_to_string(directory.path().join("REPRODUCTION.md")).unwrap();
+        assert!(summary.contains("interrupted. Missing: sleeper (part 3 of 3)."), "{summary}");
+        let runs = || SLEEPER.runs.swap(0, Ordering::Relaxed);
+        let first = runs();
+        until_two_are_done();
+        assert!((2..=3).contains(&first) && runs() <= 1, "only the last is begun again");
+        SLEEPER.version.store(2, Ordering::Relaxed);
+        until_two_are_done();
+        assert!(runs() >= 2, "another version is run anew");
+    }
+
+    #[test]
+    fn what_is_missing_is_told_in_ranges() {
+        let text = |parts: &[usize], of| Missing { experiment: "x", parts: parts.to_vec(), of }.text();
+        assert_eq!(text(&[0, 1], 2), "x (all of it)");
+        assert_eq!(text(&[4], 5), "x (part 5 of 5)");
+        assert_eq!(text(&[0, 2, 3, 4, 8], 10), "x (parts 1, 3 to 5, 9 of 10)");
     }
 
     fn kept_files(directory: &Path) -> Vec<PathBuf> {
@@ -375,7 +548,7 @@ mod tests {
             about,
         });
         let shown: Vec<Shown> = of_figures.collect();
-        let (summary, index) = (page::summary(&shown), page::index(&shown).into_string());
+        let (summary, index) = (page::summary(&shown, &[]), page::index(&shown, &[]).into_string());
         for about in shown.iter().map(|one| one.about) {
             for text in [&summary, &index] {
                 assert_eq!(text.matches(about.paper).count(), 1);

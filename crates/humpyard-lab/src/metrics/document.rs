@@ -265,7 +265,7 @@ impl Snapshot {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
-            policy: snapshot.policy.as_deref().unwrap_or_else(|| about.policy(snapshot.swaps)).to_owned(),
+            policy: snapshot.policy.as_deref().unwrap_or(&about.policy).to_owned(),
             input: about.input.clone(),
             output: about.output.clone(),
             elapsed_ns: snapshot.elapsed.as_ns(),
@@ -365,6 +365,16 @@ mod tests {
         assert_eq!((packets.arrived, packets.dropped["port_missed"], packets.dropped["port_malformed"]), (28, 6, 2));
         assert_eq!(packets.arrived, packets.processed + packets.held + packets.dropped.values().sum::<u64>());
         assert_eq!((snapshot.late, snapshot.lost), (15, 9));
+    }
+
+    #[test]
+    fn the_policy_is_the_last_that_took_over() {
+        let about = About { policy: "drr".into(), ..About::default() };
+        let of = |policy: Option<&str>| {
+            let snapshot = humpyard_runtime::Snapshot { policy: policy.map(Into::into), ..Default::default() };
+            Snapshot::of(&about, snapshot).policy
+        };
+        assert_eq!([None, Some("sfq")].map(of), ["drr", "sfq"]);
     }
 
     #[test]

@@ -27,8 +27,8 @@ pub struct Endpoint {
 /// What is known of a run beforehand.
 #[derive(Clone, Debug, Default)]
 pub struct About {
-    /// The policies it begins with, and those that take over, in order.
-    pub policies: Vec<String>,
+    /// The policies it begins with.
+    pub policy: String,
     /// Where packets come from.
     pub input: String,
     /// Where they go.
@@ -38,21 +38,7 @@ pub struct About {
 impl About {
     /// What this configuration says.
     pub fn of(config: &RunConfig) -> Self {
-        let mut swaps: Vec<_> = config.swaps.iter().collect();
-        swaps.sort_by_key(|(at, _)| *at);
-        let swaps = swaps.into_iter().map(|(_, policy)| policy.to_string());
-        Self {
-            policies: core::iter::once(config.policy.to_string()).chain(swaps).collect(),
-            input: config.input_name(),
-            output: config.output_name(),
-        }
-    }
-
-    /// The policies that decide when so many have taken over.
-    pub(super) fn policy(&self, swaps: u64) -> &str {
-        let last = self.policies.len().saturating_sub(1);
-        let at = usize::try_from(swaps).map_or(last, |swaps| swaps.min(last));
-        self.policies.get(at).map_or("", String::as_str)
+        Self { policy: config.policy.to_string(), input: config.input_name(), output: config.output_name() }
     }
 }
 
@@ -225,7 +211,7 @@ mod tests {
     }
 
     fn about() -> About {
-        About { policies: vec!["drr".into(), "sfq".into()], ..About::default() }
+        About { policy: "drr".into(), ..About::default() }
     }
 
     /// What is answered to this, sent as it is.
@@ -308,11 +294,5 @@ mod tests {
             let said = Endpoint::bind(address).unwrap_err().to_string();
             assert!(said.contains(words) && said.contains(&address.to_string()) && !said.contains('\n'), "{said}");
         }
-    }
-
-    #[test]
-    fn the_policy_is_the_last_that_took_over() {
-        assert_eq!([0, 1, 9].map(|swaps| about().policy(swaps).to_owned()), ["drr", "sfq", "sfq"]);
-        assert_eq!(About::default().policy(0), "");
     }
 }

@@ -5,11 +5,11 @@ use maud::{Markup, PreEscaped, html};
 use super::Report;
 use super::findings::findings;
 use super::plots;
-use crate::Comparison;
 use crate::figures::{bit_rate, figure, percent, time};
 use crate::page::page as framed;
 use crate::plot::Svg;
 use crate::statistics::{FIGURES, Figure, Statistic};
+use crate::{Comparison, RunResult, SplitCounts, TopFlow};
 
 /// The figures that have a plot.
 const PLOTTED: [&str; 7] = [
@@ -39,6 +39,7 @@ pub(super) fn page(report: &Report<'_>) -> Markup {
             (utilization(comparison))
             (services(comparison))
         }
+        (heaviest(comparison))
         (what_was_run(report))
         (words())
     };
@@ -119,7 +120,7 @@ const DELAYS: [DelayColumn; 6] = [
 ];
 
 /// The median over the runs of a policy.
-fn median(comparison: &Comparison, policy: usize, of: impl Fn(&crate::RunResult) -> Option<f64>) -> f64 {
+fn median(comparison: &Comparison, policy: usize, of: impl Fn(&RunResult) -> Option<f64>) -> f64 {
     let values = comparison.runs_of(policy).filter_map(of).collect();
     Statistic::of(values).map_or(0.0, |statistic| statistic.median)
 }
@@ -308,6 +309,41 @@ fn services(comparison: &Comparison) -> Markup {
     }
 }
 
+/// The heaviest flows, and those that were split, of the first run of each policy that has any.
+fn heaviest(comparison: &Comparison) -> Markup {
+    let Some(first) = comparison.runs.first().filter(|run| !run.top_flows.is_empty()) else { return html! {} };
+    let split = comparison.runs[..comparison.statistics.len()].iter();
+    let split: Vec<(&RunResult, &SplitCounts)> =
+        split.filter_map(|run| run.split.as_ref().map(|split| (run, split))).collect();
+    html! {
+        section id="flows" {
+            h2 { "Flows" }
+            (flow_table(&format!("The heaviest of {} flows, by packets that left, under {}.", first.flows, first.policies_text()), &first.top_flows))
+            @for (run, split) in split.iter().filter(|(_, split)| !split.flows.is_empty()) {
+                (flow_table(&format!("Split flows, by packets that were split, under {}.", run.policies_text()), &split.flows))
+            }
+        }
+    }
+}
+
+fn flow_table(caption: &str, flows: &[TopFlow]) -> Markup {
+    html! {
+        div.scroll { table {
+            caption { (caption) }
+            thead { tr { @for name in ["flow", "packets", "part"] { th scope="col" { (name) } } } }
+            tbody {
+                @for top in flows {
+                    tr {
+                        th scope="row" { (top.flow) }
+                        td { (top.packets) }
+                        td { (number(&percent(top.fraction), top.fraction)) }
+                    }
+                }
+            }
+        } }
+    }
+}
+
 fn what_was_run(report: &Report<'_>) -> Markup {
     let comparison = report.comparison;
     let Some(run) = comparison.runs.first() else { return html! {} };
@@ -332,6 +368,9 @@ fn what_was_run(report: &Report<'_>) -> Markup {
                 @if let Some(sha256) = &run.environment.trace_sha256 { dt { "SHA-256" } dd { code { (sha256) } } }
                 dt { "packets" } dd { (run.packets.arrived) " of " (run.flows) " flows, " (run.summary.bytes) " bytes" }
                 dt { "policies" } dd { (policies.join(", ")) }
+                @for run in comparison.runs.iter().filter(|run| !run.policies.is_empty()) {
+                    dt { "in force, seed " (run.seed) } dd { (run.in_force_text()) }
+                }
                 dt { "host" } dd { (host) ", " (run.cores) @if live { " worker threads" } @else { " cores" } }
                 dt { "repetitions" } dd { (comparison.repetitions) ", in turn; seed " (seeds) }
                 dt { "machine" } dd {

@@ -11,13 +11,14 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use humpyard_core::id::{CoreId, Id, ServiceId, Slot};
+use humpyard_core::id::{CoreId, FlowId, Id, ServiceId, Slot};
 use humpyard_core::measure::Observer;
 use humpyard_core::mechanism::{Arrival, Completed, Dispatch, DropReason, Dropped, Switch};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::Setup;
 use humpyard_core::unit::Time;
 use humpyard_traffic::capture::PartialFile;
+use humpyard_traffic::header::FlowKey;
 use prost::Message;
 
 use crate::LabError;
@@ -30,13 +31,13 @@ use format::{
 pub struct TimelineChoice {
     /// The file.
     pub path: String,
-    /// It ends after so many packets, served or dropped: each takes about 150 bytes.
+    /// It ends after so many packets, served or dropped: each takes about 200 bytes.
     pub packets: u64,
     /// It ends after so long.
     pub longest: Option<Duration>,
 }
 
-/// Packets of a timeline, unless told otherwise: 15 MB.
+/// Packets of a timeline, unless told otherwise: 20 MB.
 pub const TIMELINE_PACKETS: u64 = 100_000;
 
 /// A timeline that is being written, under a hidden name until it is complete.
@@ -67,10 +68,23 @@ impl TimelineFile {
             cores: setup.cores as u64,
             cold: Vec::new(),
             switching: vec![None; setup.cores],
+            flows: Vec::new(),
         };
         writing.tracks();
         writing.instant(POLICIES, &format!("policy {policy}"), Vec::new());
         Ok(Self { writing: Arc::new(Mutex::new(writing)), path })
+    }
+
+    /// From now on this id names this flow.
+    pub(crate) fn on_flow(&self, flow: FlowId, key: &FlowKey) {
+        let mut writing = self.lock();
+        if writing.is_over {
+            return;
+        }
+        if writing.flows.len() <= flow.index() {
+            writing.flows.resize(flow.index() + 1, FlowKey::default());
+        }
+        writing.flows[flow.index()] = *key;
     }
 
     /// Another policy takes over.
@@ -189,6 +203,8 @@ struct Writing {
     cold: Vec<bool>,
     /// By core, while it goes over: since when, where, for how long.
     switching: Vec<Option<(Time, ServiceId, Time)>>,
+    /// By id, what the flow is called.
+    flows: Vec<FlowKey>,
 }
 
 /// The track of policies.
@@ -255,6 +271,7 @@ impl Writing {
         self.end_switches();
         self.instant(POLICIES, &format!("the timeline ends here: {limit}"), Vec::new());
         self.is_over = true;
+        self.flows = Vec::new();
     }
 
     /// Writes the switches that are under way as far as they are planned.
@@ -269,7 +286,7 @@ impl Writing {
     fn served(&mut self, core: CoreId, packet: &Packet, cold: bool, finished: Time, busy: Time) {
         let began = finished.since(busy);
         let about = vec![
-            number("flow", u64::from(packet.flow.0)),
+            self.flow(packet),
             number("client", u64::from(packet.client.0)),
             number("length", u64::from(packet.length)),
             number("sequence", packet.sequence),
@@ -278,6 +295,12 @@ impl Writing {
         ];
         let name = self.services[packet.service.index()].name.clone();
         self.slice(FIRST + core.index() as u64, name, about, began, finished);
+    }
+
+    /// What the flow of a packet is called: its number, where nobody has said more.
+    fn flow(&self, packet: &Packet) -> DebugAnnotation {
+        let name = self.flows.get(packet.flow.index());
+        text("flow", name.map_or_else(|| packet.flow.to_string(), FlowKey::to_string))
     }
 
     fn switched(&mut self, core: CoreId, to: ServiceId, began: Time, ended: Time) {
@@ -293,12 +316,8 @@ impl Writing {
 
     fn dropped(&mut self, packet: &Packet, reason: DropReason) {
         let service = self.services[packet.service.index()].name.clone();
-        let service = DebugAnnotation {
-            name: Some("service".to_owned()),
-            string_value: Some(service),
-            ..DebugAnnotation::default()
-        };
-        let about = vec![service, number("flow", u64::from(packet.flow.0)), number("length", u64::from(packet.length))];
+        let service = text("service", service);
+        let about = vec![service, self.flow(packet), number("length", u64::from(packet.length))];
         self.instant(DROPS, reason.name(), about);
     }
 
@@ -332,6 +351,10 @@ impl Writing {
 
 fn event(kind: EventType, track: u64) -> TrackEvent {
     TrackEvent { r#type: Some(kind as i32), track_uuid: Some(track), ..TrackEvent::default() }
+}
+
+fn text(name: &str, value: String) -> DebugAnnotation {
+    DebugAnnotation { name: Some(name.to_owned()), string_value: Some(value), ..DebugAnnotation::default() }
 }
 
 fn number(name: &str, value: u64) -> DebugAnnotation {

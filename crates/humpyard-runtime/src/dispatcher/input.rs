@@ -119,6 +119,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// A flow is over, or a client is gone.
     fn end(&mut self, now: Time, flow: Option<FlowId>, client: Option<ClientId>) {
         if let Some(flow) = flow {
+            let packets = self.live.measured.packets_of(flow);
+            self.heaviest.add(self.live.classifier.flows().last_ended(), packets);
             self.live.measured.on_flow_end(now, flow);
             if let Some(link) = &mut self.live.link {
                 link.on_flow_end(now, flow);

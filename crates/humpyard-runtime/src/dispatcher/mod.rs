@@ -17,10 +17,12 @@ use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, IdVec, Slot};
 use humpyard_core::link::OutputLink;
 use humpyard_core::measure::{Histogram, LostOutside, Measured};
+use humpyard_core::mechanism::TakenOver;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 use humpyard_traffic::TrafficError;
+use humpyard_traffic::flow::Heaviest;
 use humpyard_traffic::sink::{Sent, Sink};
 use humpyard_traffic::source::Received;
 
@@ -108,7 +110,8 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         on_link: IdVec::from_fn(live.link.as_ref().map_or(0, OutputLink::slots), |_| Frame::default()),
         made: IdVec::from_fn(live.workers.max(1), |_| Vec::new()),
         swap_pause_max: Duration::ZERO,
-        swaps: 0,
+        taken_over: Vec::new(),
+        heaviest: Heaviest::default(),
         spare: Vec::new(),
         next: None,
         shared: seats[0].shared,
@@ -154,6 +157,8 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         skipped,
         overdue_max,
         swap_pause_max,
+        taken_over,
+        mut heaviest,
         decision,
         lost_before,
         crew,
@@ -174,7 +179,9 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
     live.sink.finish()?;
     live.quarantine.map_or(Ok(0), Sink::finish)?;
     (live.progress)(live.measured.account().arrived, Some(1.0));
+    heaviest.add_all(live.classifier.flows(), |flow| live.measured.packets_of(flow));
     Ok(Outcome {
+        heaviest,
         flows: live.classifier.flows().seen(),
         clock_jumps: live.input.jumps(),
         measured: live.measured,
@@ -191,6 +198,7 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         damage,
         interrupted,
         overdue_max,
+        taken_over,
         swap_pause_max,
         replacements: replacements.made,
         wall: started.elapsed(),
@@ -262,7 +270,9 @@ struct Dispatcher<'a, S, Q, A> {
     /// The longest that all stood still while a policy took over.
     swap_pause_max: Duration,
     /// Policies that have taken over.
-    swaps: u64,
+    taken_over: Vec<TakenOver>,
+    /// The heaviest flows that have ended.
+    heaviest: Heaviest,
     /// Buffers not in use.
     spare: Vec<Frame>,
     /// The frame read and not yet arrived, with its arrival.

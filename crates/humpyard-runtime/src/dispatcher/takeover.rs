@@ -4,6 +4,7 @@ use core::mem;
 use std::time::Instant;
 
 use humpyard_core::id::IdVec;
+use humpyard_core::mechanism::TakenOver;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::storage::IdSet;
 
@@ -27,7 +28,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let started = Instant::now();
             (swap.take_over)(now, self.live.measured.scheduler_mut()).map_err(RunError::Swap)?;
             self.swap_pause_max = self.swap_pause_max.max(started.elapsed());
-            self.swaps += 1;
+            self.taken_over.push(TakenOver { at: now.since(self.begin), policy: swap.policy });
             self.follow_up(now)?;
         }
         Ok(due)
@@ -61,8 +62,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
         self.follow_up(now)?;
         self.replacements.made += 1;
-        self.replacements.policy = Some(policy);
-        self.swaps += 1;
+        self.taken_over.push(TakenOver { at: now.since(self.begin), policy });
         self.swap_pause_max = self.swap_pause_max.max(since.elapsed());
         Ok(true)
     }

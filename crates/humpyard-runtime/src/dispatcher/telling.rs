@@ -1,5 +1,7 @@
 //! How the run stands, for who asks.
 
+use std::sync::Arc;
+
 use humpyard_core::id::{CoreId, Id};
 use humpyard_core::measure::{DelayTally, LostOutside};
 use humpyard_core::policy::{Allocate, Share, Steer};
@@ -88,8 +90,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             sent,
             decision: DelayTally::of(&self.decision),
             overdue_max: self.overdue_max,
-            swaps: self.swaps,
-            policy: self.replacements.policy.clone(),
+            swaps: self.taken_over.len() as u64,
+            policy: self.taken_over.last().map(|last| Arc::clone(&last.policy)),
             swap_pause_max: self.swap_pause_max,
             sampled: Vec::new(),
         }

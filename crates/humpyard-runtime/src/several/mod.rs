@@ -20,6 +20,7 @@ use humpyard_core::mechanism::Account;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::Time;
 use humpyard_services::Factory;
+use humpyard_traffic::flow::Heaviest;
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::sink::{NullSink, Sink};
 use humpyard_traffic::source::Source;
@@ -517,11 +518,13 @@ fn sum_up<S: Steer, Q: Share, A: Allocate>(
         damage,
         interrupted: summed.interrupted,
         overdue_max: Time::ZERO,
+        taken_over: Vec::new(),
         swap_pause_max: Duration::ZERO,
         replacements: 0,
         wall: summed.wall,
         decision: Histogram::new(),
         flows: 0,
+        heaviest: Heaviest::default(),
         clock_jumps: jumps,
         seats,
     };
@@ -540,6 +543,7 @@ fn sum_up<S: Steer, Q: Share, A: Allocate>(
         sum.loads.extend(one.loads);
         sum.decision.add(&one.decision);
         sum.flows += one.flows;
+        sum.heaviest.merge(&one.heaviest);
         let workers = summed.workers[number];
         sum.measured.push(Part { measured: one.measured, out: one.out, flows: one.flows, workers });
     }

@@ -4,8 +4,12 @@
 //! packets under way for the timeout, if there is one, or when the table is full and a new one needs its place: the flow goes
 //! that has been without packets under way for the longest time. Every operation is O(1): none ever tidies up.
 
+mod heaviest;
 mod index;
 
+pub use heaviest::Heaviest;
+
+use core::fmt::Debug;
 use core::hint::black_box;
 
 use humpyard_core::id::{FlowId, Id};
@@ -32,6 +36,12 @@ pub struct Lookup {
     pub ended: Option<FlowId>,
 }
 
+/// Hears which flow an id names: of every flow when it begins, before anything else is known of it.
+pub trait FlowNames: Debug + Send + Sync {
+    /// From now on this id names this flow; what it named before has ended, and none of its packets is under way.
+    fn on_flow(&self, flow: FlowId, key: &FlowKey);
+}
+
 /// A bounded table of flows.
 #[derive(Clone, Debug)]
 pub struct FlowTable {
@@ -52,6 +62,8 @@ pub struct FlowTable {
     seen: u64,
     evicted: u64,
     expired: u64,
+    /// The flow that ended last.
+    ended: FlowKey,
     what: &'static str,
 }
 
@@ -194,6 +206,7 @@ impl FlowTable {
             seen: 0,
             evicted: 0,
             expired: 0,
+            ended: FlowKey::default(),
             what,
         })
     }
@@ -325,6 +338,7 @@ impl FlowTable {
         self.expired += 1;
         let flow = FlowId(oldest);
         let key = self.key(flow);
+        self.ended = key;
         self.end(flow);
         Some((flow, key))
     }
@@ -349,6 +363,11 @@ impl FlowTable {
     /// If the id was never given.
     pub fn key(&self, flow: FlowId) -> FlowKey {
         self.flows[flow.index()].key().unpack()
+    }
+
+    /// The flow that ended last, because it was idle or its place was needed.
+    pub fn last_ended(&self) -> &FlowKey {
+        &self.ended
     }
 
     /// The hashes by which the packets of a flow are steered, computed when the flow was made.
@@ -427,7 +446,8 @@ impl FlowTable {
             if at == NONE {
                 return Err(TrafficError::full(self.what, self.capacity));
             }
-            note(FlowId(at), &self.key(FlowId(at)));
+            self.ended = self.key(FlowId(at));
+            note(FlowId(at), &self.ended);
             self.remove(at);
             self.live -= 1;
             self.evicted += 1;
@@ -534,7 +554,7 @@ mod tests {
         table.release(FlowId(1));
         let found = table.classify(&key(9)).unwrap();
         assert_eq!(found, Lookup { flow: FlowId(2), new: true, ended: Some(FlowId(2)) });
-        assert_eq!(table.key(FlowId(2)), key(9));
+        assert_eq!((table.key(FlowId(2)), *table.last_ended()), (key(9), key(2)));
         let back = table.classify(&key(2)).unwrap();
         assert_eq!(back, Lookup { flow: FlowId(1), new: true, ended: Some(FlowId(1)) });
         assert_eq!((table.seen(), table.evicted()), (5, 2));
@@ -644,7 +664,7 @@ mod tests {
         let packet = |table: &mut FlowTable, now: u64, n: u64| {
             let mut ended = Vec::new();
             while let Some((flow, key)) = table.next_expired(at(now)) {
-                assert_eq!(table.steering(flow), table.hasher.steering(&key));
+                assert_eq!((table.steering(flow), *table.last_ended()), (table.hasher.steering(&key), key));
                 ended.push(flow.0);
             }
             (ended, table.classify(&key(n)).unwrap().flow)

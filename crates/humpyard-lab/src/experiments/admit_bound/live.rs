@@ -8,7 +8,7 @@ use humpyard_core::mechanism::FlowOrder;
 use humpyard_core::random::Seed;
 use tempfile::TempDir;
 
-use super::super::{About, Column, Experiment, Row, Scale, Table, TableRow, Verdict, held_order, short};
+use super::super::{About, Column, Experiment, Row, Scale, Table, TableRow, Verdict, held_order, scratch, short};
 use super::taken::{Seen, Watch};
 use super::traffic::{Sender, write};
 use super::{CLIENT_LIMIT, KEEPS, OVERLOADS, PAPER, SETTING, beyond, bound_ns, keeping, senders};
@@ -119,7 +119,7 @@ struct Capture {
 impl Capture {
     fn write(flows: &[(Sender, FlowVerdict)], duration_ns: f64, seed: Seed) -> Result<Self, LabError> {
         let no_place = |error| LabError::option(format!("no place for a capture: {error}"));
-        let capture = Self { directory: tempfile::tempdir().map_err(no_place)? };
+        let capture = Self { directory: scratch::create().map_err(no_place)? };
         let all: Vec<Sender> = flows.iter().map(|(sender, _)| sender.clone()).collect();
         write(&capture.path(), &all, duration_ns, seed)?;
         Ok(capture)

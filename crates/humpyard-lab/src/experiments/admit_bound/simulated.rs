@@ -11,7 +11,7 @@ use humpyard_sim::{Disturbance, Interrupted, Interruptions, Simulation, Work, si
 
 use tempfile::TempDir;
 
-use super::super::{About, Column, Experiment, Row, Scale, Table, Verdict, held_order};
+use super::super::{About, Column, Experiment, Row, Scale, Table, Verdict, held_order, scratch};
 use super::traffic::{Sender, write};
 use super::{CLIENT_LIMIT, COLUMNS, Came, PAPER, Place, SETTING, held, keeping, plot, row, senders, told};
 use crate::LabError;
@@ -210,8 +210,7 @@ impl Input {
 /// The flows that are admitted, and what they send within so long.
 fn sent(admission: &Admission, duration_ns: f64, seed: Seed) -> Result<(Vec<(Sender, FlowVerdict)>, Input), LabError> {
     let flows = senders(admission, KINDS.len() as u16);
-    let directory =
-        tempfile::tempdir().map_err(|error| LabError::option(format!("no place for a capture: {error}")))?;
+    let directory = scratch::create().map_err(|error| LabError::option(format!("no place for a capture: {error}")))?;
     let path = directory.path().join("flows.pcapng").to_string_lossy().into_owned();
     let all: Vec<Sender> = flows.iter().map(|(sender, _)| sender.clone()).collect();
     write(&path, &all, duration_ns, seed)?;
