@@ -8,7 +8,7 @@ use humpyard::lab::timeline::TIMELINE_PACKETS;
 
 /// Share many cores among packets: try policies in a simulator, run them on real threads, use them in your program.
 #[derive(Debug, Parser)]
-#[command(name = "humpyard", version, arg_required_else_help = false, propagate_version = true, after_help = EXAMPLES)]
+#[command(name = "humpyard", version, arg_required_else_help = true, propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -247,18 +247,27 @@ const COMPLETIONS_EXAMPLES: &str = "Examples:
   humpyard completions fish > ~/.config/fish/completions/humpyard.fish
   humpyard completions zsh > _humpyard";
 
+/// The groups of options in the help of `run`, `sim` and `compare`, behind those that one needs first.
+const TRAFFIC: &str = "Traffic";
+const POLICY: &str = "Policy";
+const SERVICES: &str = "Services and costs";
+const CORES: &str = "Cores";
+const ORDER: &str = "Order and buffers";
+const RECORDS: &str = "Output and records";
+const LIVE: &str = "Live";
+
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct CommonOptions {
     /// Print one JSON document on the standard output
-    #[arg(long)]
+    #[arg(long, display_order = 21)]
     pub(crate) json: bool,
     /// Seed of all randomness
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, display_order = 22)]
     pub(crate) seed: u64,
     /// No progress bar
-    #[arg(long)]
+    #[arg(long, display_order = 23)]
     pub(crate) quiet: bool,
 }
 
@@ -267,126 +276,126 @@ pub(crate) struct CommonOptions {
 pub(crate) struct TrafficOptions {
     /// Take options from this file: a key for each, by its long name; what is given here counts. `humpyard check` explains it
     // Read before the other options are.
-    #[arg(long, value_name = "FILE.toml")]
+    #[arg(long, value_name = "FILE.toml", display_order = 20)]
     pub(crate) config: Option<String>,
     /// Where packets come from: a capture (pcap or pcapng, .gz or .zst), `-`, or gen:PROFILE:name=value,...; several are merged
     /// by the times of their packets. `run` takes interfaces too (iface:NAME, xdp:NAME, tun:NAME), and queues of the kernel's firewall
     /// (nfqueue:NUMBER)
-    #[arg(long, value_name = "SRC", required = true)]
+    #[arg(long, value_name = "SRC", required = true, display_order = 1)]
     pub(crate) input: Vec<String>,
     /// Play the input so many times, each round a mean gap after the one before
-    #[arg(long = "loop", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long = "loop", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..), help_heading = TRAFFIC)]
     pub(crate) rounds: u64,
     /// Read this many packets of the input, from its start [default: all; of recommend 200000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = TRAFFIC)]
     pub(crate) packets: Option<u64>,
     /// When packets arrive: `trace` (as captured), `line` (as fast as taken; live only), or packets per second, evenly
-    #[arg(long, value_name = "PPS|line|trace", allow_negative_numbers = true)]
+    #[arg(long, value_name = "PPS|line|trace", allow_negative_numbers = true, display_order = 6)]
     pub(crate) rate: Option<String>,
     /// Play the input this many times faster than captured; bursts stay as they are
-    #[arg(long, value_name = "F", conflicts_with = "rate", allow_negative_numbers = true)]
+    #[arg(long, value_name = "F", conflicts_with = "rate", allow_negative_numbers = true, display_order = 7)]
     pub(crate) multiplier: Option<f64>,
     /// Stretch the captured times so that the offered work, by --costs, is this part of what the cores can do, or those of --of
-    #[arg(long, value_name = "X", conflicts_with_all = ["rate", "multiplier"], allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", conflicts_with_all = ["rate", "multiplier"], allow_negative_numbers = true, display_order = 8)]
     pub(crate) load: Option<f64>,
     /// --load is of what N cores can do, with their --speeds, --contexts and --stall: so it is the same traffic on any number of
     /// cores [default: --cores; of live runs --workers, of --workers 0 one]
-    #[arg(long, value_name = "N", conflicts_with_all = ["rate", "multiplier"], value_parser = clap::value_parser!(u16).range(1..=16_384))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["rate", "multiplier"], value_parser = clap::value_parser!(u16).range(1..=16_384), display_order = 9)]
     pub(crate) of: Option<u16>,
     /// What is done to packets: a service (see `humpyard list services`), or one by kind (tcp, udp, icmp, ipv4, ipv6, other) or
     /// name: tcp=encrypt,other=forward; or several in a row, through which every packet goes: dpi,encrypt [default: forward; pass where packets come by an interface]
-    #[arg(long, value_name = "[NAME=]SERVICE,...")]
+    #[arg(long, value_name = "[NAME=]SERVICE,...", display_order = 5)]
     pub(crate) services: Vec<String>,
+    /// Who the clients of a sharing policy are: flow, connection, service or rule [default: flow; rule where one names a client]
+    #[arg(long, value_name = "KIND", help_heading = POLICY)]
+    pub(crate) clients: Option<String>,
+    /// Weights of the first clients, in order of appearance; the others have 1
+    #[arg(long, value_name = "W,W,...", help_heading = POLICY)]
+    pub(crate) weights: Option<String>,
     /// A rule, of which the first that matches counts: protocol=tcp,port=80+443,service=web; `humpyard explain rule`
-    #[arg(long, value_name = "NAME=VALUE,...")]
+    #[arg(long, value_name = "NAME=VALUE,...", help_heading = SERVICES)]
     pub(crate) rule: Vec<String>,
     /// Prefixes of the local side, from which the direction of a rule is seen
-    #[arg(long, value_name = "PREFIX,...")]
+    #[arg(long, value_name = "PREFIX,...", help_heading = SERVICES)]
     pub(crate) local: Option<String>,
     /// What services cost: table:NAME (measured, predictive, everest, ps-hrw), calibrated (what `humpyard calibrate --save` kept), a
     /// file, or auto (calibrated lines, else lines that are measured now, and printed for a file). `validate` also takes fitted: lines
     /// through its live run [default: table:measured; of recommend and validate auto]
-    #[arg(long, value_name = "table:NAME|calibrated|FILE|auto")]
+    #[arg(long, value_name = "table:NAME|calibrated|FILE|auto", display_order = 10)]
     pub(crate) costs: Option<String>,
     /// Delay beyond which a packet is late, for all services or one [default: 2ms]
-    #[arg(long, value_name = "[SERVICE=]TIME", allow_hyphen_values = true, value_delimiter = ',')]
+    #[arg(long, value_name = "[SERVICE=]TIME", allow_hyphen_values = true, value_delimiter = ',', help_heading = SERVICES)]
     pub(crate) tolerance: Vec<String>,
     /// What it takes a core to go over to another service: to each of them, or to one [default: what a cost file says, else 50us]
-    #[arg(long, value_name = "[SERVICE=]TIME", allow_hyphen_values = true, value_delimiter = ',')]
+    #[arg(long, value_name = "[SERVICE=]TIME", allow_hyphen_values = true, value_delimiter = ',', help_heading = SERVICES)]
     pub(crate) switch_cost: Vec<String>,
     /// Share of the cores that a service is guaranteed; the rest is divided equally
-    #[arg(long, value_name = "SERVICE=SHARE", value_delimiter = ',')]
+    #[arg(long, value_name = "SERVICE=SHARE", value_delimiter = ',', help_heading = SERVICES)]
     pub(crate) guarantee: Vec<String>,
-    /// Who the clients of a sharing policy are: flow, connection, service or rule [default: flow; rule where one names a client]
-    #[arg(long, value_name = "KIND")]
-    pub(crate) clients: Option<String>,
-    /// Weights of the first clients, in order of appearance; the others have 1
-    #[arg(long, value_name = "W,W,...")]
-    pub(crate) weights: Option<String>,
     /// Which cores are near each other: machine (this one), a file, e5355, epyc-2p, numa4x16, fan-outs from the root such as 2x4x2
     /// (with costs: 2x4:2.0,1.2), or flat; `humpyard topology` shows it [default: machine for workers, else flat]
-    #[arg(long, value_name = "machine|FILE|NAME|TREE|flat")]
+    #[arg(long, value_name = "machine|FILE|NAME|TREE|flat", help_heading = CORES)]
     pub(crate) topology: Option<String>,
     /// So many cores in a row are contexts of one processing element, and take turns computing
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), help_heading = CORES)]
     pub(crate) contexts: u16,
     /// Of how many services each core keeps the code, where cores are allocated: to go back to one of them takes no time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), help_heading = SERVICES)]
     pub(crate) services_per_core: u16,
     /// Speed of the first cores, by which --costs are divided in virtual time; the others have 1
-    #[arg(long, value_name = "X,X,...")]
+    #[arg(long, value_name = "X,X,...", help_heading = CORES)]
     pub(crate) speeds: Option<String>,
     /// What every packet waits for memory in virtual time, while another context of its element computes
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "0ns")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "0ns", help_heading = CORES)]
     pub(crate) stall: String,
     /// Packets of a service go through these services of the run afterwards, one after the other
-    #[arg(long, value_name = "SERVICE=NEXT+NEXT", value_delimiter = ',')]
+    #[arg(long, value_name = "SERVICE=NEXT+NEXT", value_delimiter = ',', help_heading = SERVICES)]
     pub(crate) chain: Vec<String>,
     /// Flows with more than this share of a core are elephants: their packets go to the shorter queue of two cores, or of more, and
     /// leave in order, as --flow-order exit says [share=0.5,cores=2,window=1ms where left out]
-    #[arg(long, value_name = "share=X,cores=N,window=TIME")]
+    #[arg(long, value_name = "share=X,cores=N,window=TIME", help_heading = ORDER)]
     pub(crate) split: Option<String>,
     /// The link behind the cores: its rate, with a queue for each client, shared by a policy; whoever has more packets
     /// waiting there is withheld from the cores until it has none [wf2q+ and 64 where left out]
-    #[arg(long, value_name = "RATE[:queue=PACKETS,share=SPEC]")]
+    #[arg(long, value_name = "RATE[:queue=PACKETS,share=SPEC]", help_heading = ORDER)]
     pub(crate) link: Option<String>,
     /// The unit of work that is shared
-    #[arg(long, value_enum, default_value_t = Unit::Ns)]
+    #[arg(long, value_enum, default_value_t = Unit::Ns, help_heading = POLICY)]
     pub(crate) unit: Unit,
     /// How flows keep their order: their packets wait for earlier ones when they leave (exit; at most so many, each so long:
     /// exit:packets=4096,time=1s), a client has one packet in service at a time (hold), or they do not (free) [default: exit, with
     /// room for --buffer packets and 1s]
-    #[arg(long, value_name = "exit|hold|free", default_value = "exit", hide_default_value = true)]
+    #[arg(long, value_name = "exit|hold|free", default_value = "exit", hide_default_value = true, help_heading = ORDER)]
     pub(crate) flow_order: String,
     /// Most packets held at once
-    #[arg(long, value_name = "PACKETS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    #[arg(long, value_name = "PACKETS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=16_777_216), help_heading = ORDER)]
     pub(crate) buffer: u32,
     /// Most packets waiting in one queue
-    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..), help_heading = ORDER)]
     pub(crate) queue_limit: Option<u32>,
     /// Most packets of one client waiting in one queue
-    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..), help_heading = ORDER)]
     pub(crate) client_limit: Option<u32>,
     /// Which packet goes when there is no room: the one that comes, or the newest of the client with most packets waiting
-    #[arg(long, value_enum, default_value_t = WhenFullOption::Tail)]
+    #[arg(long, value_enum, default_value_t = WhenFullOption::Tail, help_heading = ORDER)]
     pub(crate) when_full: WhenFullOption,
     /// Other policies of the same families take over at this time of the run; may be given several times
-    #[arg(long, value_name = "TIME=SPEC", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME=SPEC", allow_hyphen_values = true, help_heading = POLICY)]
     pub(crate) swap: Vec<String>,
     /// Most flows known at once; the longest silent makes room
-    #[arg(long, value_name = "FLOWS", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(2..=33_554_432))]
+    #[arg(long, value_name = "FLOWS", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(2..=33_554_432), help_heading = TRAFFIC)]
     pub(crate) flows: u32,
     /// End flows that have had no packet under way for so long, by the times of the packets, for example 60s [default: never]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = TRAFFIC)]
     pub(crate) flow_timeout: Option<String>,
     /// Tunnels to look into, for the flow inside: gre, vxlan, gtp-u, ip-in-ip, separated by commas, or all
-    #[arg(long, value_name = "LIST", default_value = "none")]
+    #[arg(long, value_name = "LIST", default_value = "none", help_heading = TRAFFIC)]
     pub(crate) inner: String,
     /// Leave packets that come within so long after the first out of the figures of delay, lateness, order and fairness
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "0ns")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "0ns", help_heading = TRAFFIC)]
     pub(crate) warmup: String,
     /// Which of two equals goes first
-    #[arg(long, value_enum, default_value_t = TiesOption::Lowest)]
+    #[arg(long, value_enum, default_value_t = TiesOption::Lowest, help_heading = POLICY)]
     pub(crate) ties: TiesOption,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
@@ -396,21 +405,21 @@ pub(crate) struct TrafficOptions {
 #[derive(Debug, Args)]
 pub(crate) struct LiveOptions {
     /// Which time the run goes by: that of the machine, or a virtual one in which work takes what --costs says [default: real]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = LIVE)]
     pub(crate) clock: Option<ClockOption>,
     /// Packets handed to a worker and not yet done, at most [default: 32, by a virtual clock 1 without --hand-over]
-    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = LIVE)]
     pub(crate) in_flight: Option<u32>,
     /// What it takes a core to be handed a packet, beside the work: clients are charged for it, and estimates have it in them. In
     /// virtual time it takes as long, and up to 32 packets are handed to a core ahead, as live [default: no time; in virtual time, one
     /// at a time]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = LIVE)]
     pub(crate) hand_over: Option<String>,
     /// What to do when the buffer is full [default: wait at line rate, else drop]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = LIVE)]
     pub(crate) overload: Option<OverloadOption>,
     /// End reading after so long, for example 10s
-    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, help_heading = LIVE)]
     pub(crate) longest: Option<String>,
 }
 
@@ -418,13 +427,13 @@ pub(crate) struct LiveOptions {
 #[derive(Debug, Args)]
 pub(crate) struct TimelineOptions {
     /// Write what each core did when, drops and queue lengths to this file, for https://ui.perfetto.dev
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = RECORDS)]
     pub(crate) timeline: Option<String>,
-    /// End the timeline after so many packets, served or dropped, of about 150 bytes each
-    #[arg(long, value_name = "N", default_value_t = TIMELINE_PACKETS, requires = "timeline", value_parser = clap::value_parser!(u64).range(1..))]
+    /// End the timeline after so many packets, served or dropped, of about 200 bytes each
+    #[arg(long, value_name = "N", default_value_t = TIMELINE_PACKETS, requires = "timeline", value_parser = clap::value_parser!(u64).range(1..), help_heading = RECORDS)]
     pub(crate) timeline_packets: u64,
     /// End the timeline after so much time of the run
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "timeline")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "timeline", help_heading = RECORDS)]
     pub(crate) timeline_for: Option<String>,
 }
 
@@ -485,41 +494,41 @@ pub(crate) enum OverloadOption {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) traffic: TrafficOptions,
+    #[command(flatten)]
+    pub(crate) timeline: TimelineOptions,
     /// The policies: NAME, NAME:name=value,... or steer=NAME/share=NAME
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", display_order = 3)]
     pub(crate) policy: String,
     /// Worker threads; 0 does everything on one thread
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1024), display_order = 4)]
     pub(crate) workers: u16,
     /// Dispatchers, among which the workers are divided: each has all packets of some connections, and a scheduler of its own
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = LIVE)]
     pub(crate) dispatchers: u16,
     /// Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), `-`, null:, or an interface (iface:NAME). What comes
     /// by nfqueue:NUMBER leaves by it
-    #[arg(long, value_name = "DST", default_value = "null:")]
+    #[arg(long, value_name = "DST", default_value = "null:", display_order = 2)]
     pub(crate) output: String,
     /// Between two interfaces: what comes in by the output leaves by the input
-    #[arg(long)]
+    #[arg(long, help_heading = LIVE)]
     pub(crate) both_ways: bool,
     /// Keep the privileges of the user once interfaces are open
-    #[arg(long)]
+    #[arg(long, help_heading = LIVE)]
     pub(crate) keep_privileges: bool,
     /// Where packets go at which a service panicked, as they came in: a capture file; a .pcapng takes all link types
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = RECORDS)]
     pub(crate) quarantine: Option<String>,
     /// Have the hardware count cycles, instructions and cache misses of each thread, where it does: else one line says why not
-    #[arg(long)]
+    #[arg(long, help_heading = RECORDS)]
     pub(crate) counters: bool,
     /// Write everything that is told and decided to this file, a line each, for `humpyard replay`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = RECORDS)]
     pub(crate) journal: Option<String>,
     /// Serve metrics of the run at this address while it goes on, for Prometheus and `humpyard top`; port 0 is any, and is told
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics_address)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics_address, help_heading = LIVE)]
     pub(crate) metrics: Option<SocketAddr>,
-    #[command(flatten)]
-    pub(crate) timeline: TimelineOptions,
-    #[command(flatten)]
-    pub(crate) traffic: TrafficOptions,
     #[command(flatten)]
     pub(crate) live: LiveOptions,
 }
@@ -547,27 +556,27 @@ pub(crate) struct TopArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct SimArguments {
+    #[command(flatten)]
+    pub(crate) traffic: TrafficOptions,
+    #[command(flatten)]
+    pub(crate) timeline: TimelineOptions,
     /// The policies: NAME, NAME:name=value,... or steer=NAME/share=NAME
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", display_order = 3)]
     pub(crate) policy: String,
     /// Simulated cores
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16_384))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16_384), display_order = 4)]
     pub(crate) cores: u16,
     /// What it takes a core to be handed a packet, beside the work: clients are charged for it, and estimates have it in them. In
     /// virtual time it takes as long, and up to 32 packets are handed to a core ahead, as live [default: no time; in virtual time, one
     /// at a time]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = CORES)]
     pub(crate) hand_over: Option<String>,
     /// Interrupt cores and dispatcher as they were on the machine that --costs were measured on (`calibrate --machine`)
-    #[arg(long)]
+    #[arg(long, help_heading = CORES)]
     pub(crate) interrupted: bool,
     /// Write everything that is told and decided to this file, a line each, for `humpyard replay`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = RECORDS)]
     pub(crate) journal: Option<String>,
-    #[command(flatten)]
-    pub(crate) timeline: TimelineOptions,
-    #[command(flatten)]
-    pub(crate) traffic: TrafficOptions,
 }
 
 #[derive(Debug, Args)]
@@ -670,26 +679,26 @@ pub(crate) struct ReplayArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// A policy; give several
-    #[arg(long, value_name = "SPEC", required = true)]
-    pub(crate) policy: Vec<String>,
-    /// Compare on real threads instead of in virtual time
-    #[arg(long)]
-    pub(crate) live: bool,
-    /// Simulated cores
-    #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "live", value_parser = clap::value_parser!(u16).range(1..=16_384))]
-    pub(crate) cores: u16,
-    /// Worker threads, with --live
-    #[arg(long, value_name = "N", default_value_t = 2, requires = "live", value_parser = clap::value_parser!(u16).range(0..=1024))]
-    pub(crate) workers: u16,
-    /// Run each policy so many times, in turn, each time with the next seed; tables then have medians and ranges
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) repeat: u32,
-    /// Write a page of findings, plots and tables to this file (HTML, which fetches nothing)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<String>,
     #[command(flatten)]
     pub(crate) traffic: TrafficOptions,
+    /// A policy; give several
+    #[arg(long, value_name = "SPEC", required = true, display_order = 3)]
+    pub(crate) policy: Vec<String>,
+    /// Compare on real threads instead of in virtual time
+    #[arg(long, display_order = 11)]
+    pub(crate) live: bool,
+    /// Simulated cores
+    #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "live", value_parser = clap::value_parser!(u16).range(1..=16_384), display_order = 4)]
+    pub(crate) cores: u16,
+    /// Worker threads, with --live
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "live", value_parser = clap::value_parser!(u16).range(0..=1024), display_order = 4)]
+    pub(crate) workers: u16,
+    /// Run each policy so many times, in turn, each time with the next seed; tables then have medians and ranges
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), display_order = 12)]
+    pub(crate) repeat: u32,
+    /// Write a page of findings, plots and tables to this file (HTML, which fetches nothing)
+    #[arg(long, value_name = "FILE", display_order = 13)]
+    pub(crate) report: Option<String>,
     #[command(flatten)]
     pub(crate) live_options: LiveOptions,
 }
@@ -876,7 +885,7 @@ pub(crate) struct ScheduleArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = false)]
+#[command(arg_required_else_help = true)]
 pub(crate) struct TraceArguments {
     #[command(subcommand)]
     pub(crate) command: TraceCommand,
@@ -1030,6 +1039,7 @@ pub(crate) struct TraceScaleArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
 pub(crate) struct ListArguments {
     /// What to list
     #[arg(value_enum)]

@@ -313,8 +313,9 @@ fn live_result(
     outcome: Outcome<Vec<Part<AnySteer, AnyShare, AnyAllocate>>>,
 ) -> Result<RunResult, LabError> {
     let parts: Vec<&AnyMeasured> = outcome.measured.iter().map(|part| &part.measured).collect();
-    let mut result =
-        result(config, "live", &parts, outcome.lost)?.with_taken_over(&outcome.taken_over).with_heaviest(&outcome.heaviest);
+    let mut result = result(config, "live", &parts, outcome.lost)?
+        .with_taken_over(&outcome.taken_over)
+        .with_heaviest(&outcome.heaviest);
     for (id, service) in result.summary.services.iter_mut().enumerate() {
         service.counters = outcome.counters.of(ServiceId::from_index(id));
     }

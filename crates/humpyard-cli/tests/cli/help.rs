@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{directory, document, good};
+use crate::support::{Said, directory, document, good, humpyard, run};
 
 #[test]
 fn every_command_helps() {
@@ -48,6 +48,70 @@ fn every_command_helps() {
     }
     assert!(good(here, "--version").out.starts_with("humpyard "));
     assert!(good(here, "sim --version").out.starts_with("humpyard"));
+}
+
+/// What one needs first comes first, and the rest in groups.
+#[test]
+fn the_help_of_runs_begins_with_what_one_needs_first() {
+    const GROUPS: [&str; 7] =
+        ["Traffic:", "Policy:", "Services and costs:", "Cores:", "Order and buffers:", "Output and records:", "Live:"];
+    for (command, first, groups) in [
+        ("run", &["--input", "--output", "--policy", "--workers", "--services", "--rate"][..], &GROUPS[..]),
+        ("sim", &["--input", "--policy", "--cores", "--services", "--rate"], &GROUPS[..6]),
+        ("compare", &["--input", "--policy", "--cores", "--services", "--rate"], &GROUPS[..5]),
+    ] {
+        let help = good(Path::new("."), &format!("{command} --help")).out;
+        let options = first.iter().map(|option| format!("\n      {option} "));
+        let words: Vec<String> = options.chain(groups.iter().map(|group| format!("\n{group}\n"))).collect();
+        let places: Vec<Option<usize>> = words.iter().map(|word| help.find(word.as_str())).collect();
+        assert!(
+            places.iter().all(Option::is_some) && places.is_sorted(),
+            "{command}: {places:?} of {words:?} in\n{help}"
+        );
+    }
+}
+
+#[test]
+fn a_command_alone_shows_its_help() {
+    let here = Path::new(".");
+    assert_eq!(run(here, &[]).out, good(here, "--help").out);
+    assert_eq!((run(here, &[]).code, run(here, &[]).err.as_str()), (Some(0), ""));
+    for (command, words) in [("list", "policies, services"), ("trace", "compose")] {
+        let said = run(here, &[command]);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
+        assert!(said.err.contains("an argument is missing") && said.err.contains(words), "{said:?}");
+    }
+}
+
+/// What reads the output may end before it has read all: `head` does.
+#[test]
+fn a_reader_that_has_had_enough_is_no_failure() {
+    let directory = directory();
+    crate::support::make_capture(directory.path(), "in.pcap", 100);
+    for words in [
+        "list policies",
+        "list services --json",
+        "explain drr",
+        "--help",
+        "run --help",
+        "--version",
+        "run --input in.pcap --policy hrw",
+        "run --input in.pcap --policy hrw --json",
+        "completions bash",
+        "man",
+        "topology e5355",
+        "trace info in.pcap",
+        "schedule --policy drr --weights 2,1 --slots 9",
+        "sim --input in.pcap --policy drr --json",
+        "compare --input in.pcap --policy drr --policy hrw",
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = humpyard(directory.path(), &words.split(' ').collect::<Vec<_>>());
+        let output = command.stdout(writer).output().expect("the binary starts");
+        let said = Said::of(output);
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{words}");
+    }
 }
 
 /// The examples of the help that need no more than a file run as they stand.
