@@ -55,7 +55,8 @@ fn a_source_that_waits_goes_on_however_few_places_there_are() {
     for buffer in [1, 2, 3, 40] {
         for (policy, clock) in [("rr", "real"), ("fcfs", "real"), ("drr --clients service", "real"), ("rr", "virtual")]
         {
-            let words = format!("run {input} --policy {policy} --workers 3 --clock {clock} --buffer {buffer} {PATIENT}");
+            let words =
+                format!("run {input} --policy {policy} --workers 3 --clock {clock} --buffer {buffer} {PATIENT}");
             let result = document(directory.path(), &words);
             assert_in_order(&result, &words);
             assert_eq!(number(&result, "/packets/forwarded"), 1000, "{words}");
