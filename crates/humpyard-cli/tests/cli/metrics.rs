@@ -258,7 +258,7 @@ fn top_prints_a_screen_of_a_run_and_ends_when_there_is_none() {
         "forward",
         "decisions p50",
         "flows, 64 known",
-        "udp 198.",
+        "udp 10.",
     ] {
         assert!(said.out.contains(words), "`{words}` is not in\n{}", said.out);
     }
