@@ -3,13 +3,13 @@
 //! A key is the long name of an option, and a value becomes the text that the option takes: names, values, defaults and
 //! checks are declared once, in [`crate::arguments`]. A list or a table becomes an option that is given several times.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs;
 
 use clap::{Arg, ArgAction, Args, Command, CommandFactory};
 use humpyard::lab::RuleChoice;
 use humpyard::name::unknown;
+use humpyard::services::text::read_text;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -56,7 +56,7 @@ impl ConfigurationFile {
             std::io::ErrorKind::IsADirectory => Failure::new(format!("{path}: this is a directory; name a file in it")),
             _ => Failure::new(format!("{path}: the configuration file cannot be read: {error}")),
         };
-        Self::parse(path, &fs::read_to_string(path).map_err(unreadable)?)
+        Self::parse(path, &read_text(path).map_err(unreadable)?)
     }
 
     fn parse(path: &str, text: &str) -> Result<Self, Failure> {
@@ -193,11 +193,9 @@ impl ConfigurationFile {
         let typed_names = names(typed);
         let is_typed = |long: &str| typed_names.contains(long);
         let live = is_typed("live") || self.items.iter().any(|item| item.key == "live");
-        let mut merged = typed[..2].to_vec();
-        for (_, item) in self.items.iter().enumerate().filter(|(at, _)| kept(*at)) {
-            let Some(option) = command.get_arguments().find(|option| option.get_long() == Some(&item.key)) else {
-                continue;
-            };
+        // The option of a key, unless what was typed or the other host leaves it out.
+        let option_of = |key: &str| -> Option<&Arg> {
+            let option = command.get_arguments().find(|option| option.get_long() == Some(key))?;
             let conflicts = |typed: &Arg| {
                 let of = |one: &Arg, other: &Arg| {
                     command.get_arg_conflicts_with(one).iter().any(|arg| arg.get_id() == other.get_id())
@@ -206,10 +204,14 @@ impl ConfigurationFile {
             };
             let mut others = command.get_arguments().filter(|other| other.get_long().is_some_and(is_typed));
             let is_overridden = others.any(|other| other.get_id() == option.get_id() || conflicts(other));
-            if is_overridden || (command.get_name() == "compare" && is_of_other_host(&item.key, live)) {
-                continue;
-            }
-            if self.count(&item.key) > 1 && !matches!(option.get_action(), ArgAction::Append) {
+            let is_left_out = is_overridden || (command.get_name() == "compare" && is_of_other_host(key, live));
+            (!is_left_out).then_some(option)
+        };
+        let mut known: BTreeMap<&str, Option<&Arg>> = BTreeMap::new();
+        let mut merged = typed[..2].to_vec();
+        for (_, item) in self.items.iter().enumerate().filter(|(at, _)| kept(*at)) {
+            let Some(option) = *known.entry(&item.key).or_insert_with(|| option_of(&item.key)) else { continue };
+            if !matches!(option.get_action(), ArgAction::Append) && self.count(&item.key) > 1 {
                 let said = format!(
                     "`{}` has several values, and `{}` takes one: give --{}",
                     item.key,
@@ -233,6 +235,10 @@ impl ConfigurationFile {
         attempt: &dyn Fn(Vec<OsString>) -> Result<(), Failure>,
     ) -> Failure {
         let said = failure.to_string();
+        // What names an option that was typed is not of the file.
+        if names(typed).iter().any(|option| said.strip_prefix("--").is_some_and(|said| said.starts_with(option))) {
+            return failure;
+        }
         let with = |kept: &dyn Fn(usize) -> bool| {
             let merged = self.merged(typed, kept).map(|merged| with_required(&merged));
             merged.and_then(attempt).err().map(|failure| failure.to_string())

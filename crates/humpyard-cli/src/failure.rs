@@ -5,6 +5,7 @@ use core::fmt;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::arguments::moved;
+use crate::output::visible;
 
 /// Why a command was not done, in one line.
 #[derive(Debug)]
@@ -32,9 +33,17 @@ impl Failure {
     }
 }
 
+/// Characters of a message that are shown.
+const SHOWN: usize = 1 << 16;
+
 impl fmt::Display for Failure {
+    /// Names in it do nothing to a terminal, and are not without end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        let (shown, rest) = match self.0.char_indices().nth(SHOWN) {
+            Some((end, _)) => (&self.0[..end], format!("... ({} more bytes)", self.0.len() - end)),
+            None => (self.0.as_str(), String::new()),
+        };
+        write!(f, "{}{rest}", visible(shown))
     }
 }
 

@@ -74,7 +74,7 @@ fn parse(typed: &[OsString]) -> Result<Option<Arguments>, Failure> {
 /// Prints the help or the version.
 fn show(text: &clap::Error) -> Result<(), Failure> {
     let text = text.render();
-    output::print(&if stdout().is_terminal() { text.ansi().to_string() } else { text.to_string() })
+    output::print_as_is(&if stdout().is_terminal() { text.ansi().to_string() } else { text.to_string() })
 }
 
 fn run(arguments: Option<Arguments>) -> Result<ExitCode, Failure> {

@@ -11,7 +11,7 @@ use humpyard::traffic::source::Source;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::figures::{packet_rate, percent};
-use crate::output;
+use crate::output::{self, visible};
 
 /// A progress bar on the standard error, if that is a terminal: how far, how many packets, how fast, how long to go.
 pub(crate) struct Progress {
@@ -37,7 +37,7 @@ impl Progress {
         let progress =
             Self { bar, started: Cell::new(Instant::now()), measured: Cell::new(true), busy: Cell::new(None) };
         progress.style(MEASURED);
-        progress.bar.set_prefix(label.to_owned());
+        progress.bar.set_prefix(visible(label).into_owned());
         progress
     }
 
@@ -87,7 +87,7 @@ impl Progress {
 
     /// The next piece of the work begins.
     pub(crate) fn relabel(&self, label: &str) {
-        self.bar.set_prefix(label.to_owned());
+        self.bar.set_prefix(visible(label).into_owned());
         self.bar.reset();
         self.started.set(Instant::now());
     }

@@ -82,6 +82,10 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// From 0 to 1, whatever the case; the beginning of a name is as like it as a slip of the pen.
 fn likeness(name: &str, candidate: &str) -> f64 {
+    // More than twice as many characters, of up to four bytes each, are more edits than characters stay.
+    if name.len() > 8 * candidate.len() {
+        return 0.0;
+    }
     let (name, candidate) = (name.to_lowercase(), candidate.to_lowercase());
     let edits = strsim::normalized_damerau_levenshtein(&name, &candidate);
     if !name.is_empty() && candidate.starts_with(&name) { edits.max(0.75) } else { edits }
@@ -101,6 +105,7 @@ mod tests {
         assert_eq!(nearest("DRR", names), Some("drr"));
         assert_eq!(nearest("banana", names), None);
         assert_eq!(nearest("", names), None);
+        assert_eq!(nearest(&"everest".repeat(1 << 20), names), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -15,6 +15,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_runtime::panic::{catch, keep_quiet};
+use humpyard_services::text::TEXT_BYTES_MAX;
 use humpyard_traffic::capture::PartialFile;
 use humpyard_traffic::header::FlowKey;
 use serde::{Deserialize, Serialize};
@@ -318,7 +319,7 @@ pub fn replay(
     // A pipe has no length.
     let length = file.metadata().ok().map(|metadata| metadata.len()).filter(|&length| length > 0);
     let mut read = 0;
-    let mut lines = BufReader::with_capacity(1 << 18, file).lines();
+    let mut lines = Lines(BufReader::with_capacity(1 << 18, file));
     let first = lines.next().transpose().map_err(|error| unreadable(&error))?.unwrap_or_default();
     let header: Header = serde_json::from_str(&first).map_err(|error| {
         LabError::option(format!(
@@ -385,6 +386,29 @@ pub fn replay(
             divergence: playing.divergence,
         })
     })
+}
+
+/// The lines of a text, none of them longer than [`TEXT_BYTES_MAX`].
+struct Lines<R>(R);
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = io::Result<String>;
+
+    fn next(&mut self) -> Option<io::Result<String>> {
+        let mut line = Vec::new();
+        match self.0.by_ref().take(TEXT_BYTES_MAX + 1).read_until(b'\n', &mut line) {
+            Err(error) => return Some(Err(error)),
+            Ok(0) => return None,
+            Ok(_) if line.len() as u64 > TEXT_BYTES_MAX => {
+                let said = format!("a line is longer than {} MiB, the most that is read", TEXT_BYTES_MAX >> 20);
+                return Some(Err(io::Error::new(io::ErrorKind::FileTooLarge, said)));
+            }
+            Ok(_) => {}
+        }
+        let end = line.strip_suffix(b"\n").map_or(line.len(), <[u8]>::len);
+        line.truncate(end);
+        Some(String::from_utf8(line).map_err(|_| io::ErrorKind::InvalidData.into()))
+    }
 }
 
 /// How often progress is told, in records.

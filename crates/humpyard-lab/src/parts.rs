@@ -1,6 +1,7 @@
 //! From a configuration to the parts that a driver takes.
 
 use core::time::Duration;
+use std::collections::HashSet;
 use std::path::absolute;
 use std::sync::Arc;
 
@@ -403,12 +404,15 @@ pub(crate) fn no_line_rate() -> LabError {
 
 /// Tolerances and guarantees must name services of the run.
 fn check_names(config: &RunConfig) -> Result<(), LabError> {
-    let names: Vec<&str> = config.services.iter().map(|choice| choice.name.as_str()).collect();
-    if let Some(twice) = (1..names.len()).find(|&i| names[..i].contains(&names[i])) {
+    let all = || config.services.iter().map(|choice| choice.name.as_str());
+    let mut names = HashSet::with_capacity(config.services.len());
+    if let Some(twice) = all().find(|name| !names.insert(*name)) {
         return Err(LabError::option(format!(
-            "two services are called `{}`: give each a name of its own, {0}2=... for example",
-            names[twice]
+            "two services are called `{twice}`: give each a name of its own, {twice}2=... for example"
         )));
+    }
+    if names.len() > SERVICES_MAX {
+        return Err(LabError::option(format!("--services: {} services are more than {SERVICES_MAX}", names.len())));
     }
     let times = [("--tolerance", &config.tolerances), ("--switch-cost", &config.switch_costs)];
     let times = times.into_iter().flat_map(|(option, times)| times.iter().map(move |(name, _)| (option, name)));
@@ -416,21 +420,75 @@ fn check_names(config: &RunConfig) -> Result<(), LabError> {
     let guarantees = config.guarantees.iter().map(|(name, _)| ("--guarantee", name));
     let chains = config.chains.iter().flat_map(|(first, then)| core::iter::once(first).chain(then));
     for (option, name) in times.chain(guarantees).chain(chains.map(|name| ("--chain", name))) {
-        if !names.contains(&name.as_str()) {
-            let known = names.iter().copied();
-            return Err(LabError::option(format!("{option}: {}", unknown("service of this run", name, known))));
+        if !names.contains(name.as_str()) {
+            return Err(LabError::option(format!("{option}: {}", unknown("service of this run", name, all()))));
         }
     }
     Ok(())
 }
 
+/// Services of a run.
+const SERVICES_MAX: usize = 16_384;
+
 /// The guarantee of each service, in millionths: those not given share what is left equally.
 fn guarantees(config: &RunConfig) -> Result<Vec<u32>, LabError> {
-    let known: Vec<Option<u32>> = config.services.iter().map(|choice| config.guarantee(&choice.name)).collect();
+    let mut known: Vec<Option<u32>> = config.services.iter().map(|choice| config.guarantee(&choice.name)).collect();
+    round_down(&mut known);
     let sum: u64 = known.iter().flatten().map(|&share| u64::from(share)).sum();
     let left = 1_000_000u64.checked_sub(sum).ok_or_else(|| {
-        LabError::option(format!("the guarantees add up to {}, more than 1: lower one", sum as f64 / 1e6))
+        // Where no option gives one, rules do.
+        let option = if config.guarantees.is_empty() { "" } else { "--guarantee: " };
+        LabError::option(format!("{option}the guarantees add up to {}, more than 1: lower one", sum as f64 / 1e6))
     })?;
     let others = known.iter().filter(|share| share.is_none()).count().max(1) as u64;
     Ok(known.into_iter().map(|share| share.unwrap_or((left / others) as u32)).collect())
+}
+
+/// Takes off shares what rounding may have added to their sum beyond 1: half a millionth each. The greatest give it, one each.
+fn round_down(shares: &mut [Option<u32>]) {
+    let given = shares.iter().flatten().count() as u64;
+    let sum: u64 = shares.iter().flatten().map(|&share| u64::from(share)).sum();
+    let beyond = sum.saturating_sub(1_000_000);
+    if beyond > given / 2 {
+        return;
+    }
+    let mut greatest: Vec<&mut u32> = shares.iter_mut().flatten().collect();
+    greatest.sort_by(|a, b| b.cmp(a));
+    greatest.into_iter().take(beyond as usize).for_each(|share| *share -= 1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> RunConfig {
+        RunConfig::new(Host::Sim, "gen:poisson", "drr".parse().expect("a policy"))
+    }
+
+    fn guaranteed(shares: &[&str]) -> Result<Vec<u32>, LabError> {
+        let mut config = config();
+        let name = |at: usize| format!("s{at}");
+        let work = crate::ServiceChoice::forward().work;
+        let service = |at| crate::ServiceChoice { name: name(at), matches: None, work: work.clone() };
+        config.services = (0..shares.len()).map(service).collect();
+        let share = |(at, text): (usize, &&str)| (name(at), crate::config::parse_share(text).expect("a share"));
+        config.guarantees = shares.iter().enumerate().map(share).collect();
+        guarantees(&config)
+    }
+
+    #[test]
+    fn shares_that_round_up_to_more_than_1_are_taken() {
+        // 4/9, 1/9 and so on as people type them.
+        for shares in
+            [&["0.4444445", "0.1111112", "0.1111112", "0.3333334"][..], &["0.6666667", "0.3333335"], &["0.1666667"; 6]]
+        {
+            let found = guaranteed(shares).expect("they add up to 1, but for rounding");
+            assert!(found.iter().sum::<u32>() <= 1_000_000, "{found:?}");
+            for (share, text) in found.iter().zip(shares) {
+                assert!((f64::from(*share) - text.parse::<f64>().unwrap() * 1e6).abs() <= 1.5, "{found:?}");
+            }
+        }
+        let said = guaranteed(&["0.500002", "0.5"]).unwrap_err().to_string();
+        assert_eq!(said, "--guarantee: the guarantees add up to 1.000002, more than 1: lower one");
+    }
 }

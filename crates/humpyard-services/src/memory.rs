@@ -2,6 +2,10 @@
 
 /// Entries that one key may be among: of those the one makes room that was touched least recently.
 const WAYS: usize = 4;
+/// Sets that are allocated at a time.
+const CHUNK_SETS: usize = 64;
+/// Sets up to which all are allocated at the start.
+const EAGER_SETS: usize = 1 << 14;
 
 /// One place of a memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,11 +15,13 @@ struct Place<T> {
     value: T,
 }
 
-/// Values by key, at most so many; a key that was made room of begins anew. Every operation is O(1); none allocates.
+/// Values by key, at most so many; a key that was made room of begins anew. Every operation is O(1). Up to 65,536 keys none allocates; with
+/// room for more, a new key may allocate 256 places.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory<T> {
-    /// In sets of [`WAYS`], each in the order in which its places were touched, the latest first.
-    places: Box<[Place<T>]>,
+    /// In sets of [`WAYS`], each in the order in which its places were touched, the latest first. A chunk without places is not
+    /// allocated yet.
+    chunks: Box<[Box<[Place<T>]>]>,
     sets: usize,
 }
 
@@ -23,14 +29,23 @@ impl<T: Copy + Default> Memory<T> {
     /// A memory for at least `entries` keys.
     pub(crate) fn new(entries: usize) -> Self {
         let sets = entries.div_ceil(WAYS).next_power_of_two();
-        Self { places: vec![Place::default(); sets * WAYS].into(), sets }
+        let mut memory = Self { chunks: vec![Box::default(); sets.div_ceil(CHUNK_SETS)].into(), sets };
+        if sets <= EAGER_SETS {
+            memory.chunks.fill(chunk());
+        }
+        memory
     }
 
     /// The value of a key, new if it is not known; and the value that made room for it, if one did. The key must be a hash.
     #[inline]
     pub(crate) fn get(&mut self, key: u64) -> (&mut T, Option<T>) {
-        let start = (key as usize & (self.sets - 1)) * WAYS;
-        let set = &mut self.places[start..start + WAYS];
+        let set = key as usize & (self.sets - 1);
+        let places = &mut self.chunks[set / CHUNK_SETS];
+        if places.is_empty() {
+            *places = chunk();
+        }
+        let start = set % CHUNK_SETS * WAYS;
+        let set = &mut places[start..start + WAYS];
         let found = set.iter().position(|place| place.used && place.key == key);
         let at = found.unwrap_or(WAYS - 1);
         set[..=at].rotate_right(1);
@@ -45,13 +60,33 @@ impl<T: Copy + Default> Memory<T> {
 
     /// All values there are.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
-        self.places.iter().filter(|place| place.used).map(|place| &place.value)
+        self.chunks.iter().flatten().filter(|place| place.used).map(|place| &place.value)
     }
+}
+
+/// Places for new keys.
+fn chunk<T: Copy + Default>() -> Box<[Place<T>]> {
+    vec![Place::default(); CHUNK_SETS * WAYS].into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn room_for_many_is_allocated_as_keys_come() {
+        let mut memory = Memory::<u32>::new(1 << 24);
+        let allocated = |memory: &Memory<u32>| memory.chunks.iter().filter(|chunk| !chunk.is_empty()).count();
+        assert_eq!(allocated(&memory), 0);
+        for key in 0..100u64 {
+            *memory.get(humpyard_core::hash::mix(key)).0 = key as u32;
+        }
+        assert!(allocated(&memory) <= 100);
+        assert!((0..100).all(|key| *memory.get(humpyard_core::hash::mix(key)).0 == key as u32));
+        assert_eq!(memory.values().count(), 100);
+        let small = Memory::<u32>::new(1 << 16);
+        assert_eq!(allocated(&small), small.chunks.len());
+    }
 
     #[test]
     fn the_least_recently_touched_makes_room() {

@@ -17,7 +17,7 @@ use crate::output;
 pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut Arguments::command(), "humpyard", &mut text);
-    output::print(&String::from_utf8(text)?)?;
+    output::print_as_is(&String::from_utf8(text)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<ExitCode, Failure> {
     let mut root = Arguments::command();
     root.build();
     let Some(directory) = &arguments.output else {
-        output::print(&page(&root)?)?;
+        output::print_as_is(&page(&root)?)?;
         return Ok(ExitCode::SUCCESS);
     };
     let unwritable = |error: std::io::Error| match error.kind() {

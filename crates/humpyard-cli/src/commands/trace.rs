@@ -1,7 +1,7 @@
 //! `trace`: looking into captures, cutting and merging them, and making new ones.
 
 use core::ops::RangeInclusive;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::process::ExitCode;
 
 use humpyard::frame::Frame;
@@ -48,12 +48,14 @@ fn trace_compose(arguments: &TraceComposeArguments) -> Result<ExitCode, Failure>
         payloads: payloads.clone(),
         concurrent: *concurrent,
     };
-    write(&mut *compose(&options, Seed(common.seed))?, Part::default(), output, common)
+    let stop = stop::on_signal()?;
+    write(&mut *compose(&options, Seed(common.seed))?, Part::default(), output, common, &stop)
 }
 
 fn trace_scale(arguments: &TraceScaleArguments) -> Result<ExitCode, Failure> {
     let TraceScaleArguments { factor, input, output, common } = arguments;
-    write(&mut *scale(input, *factor, Seed(common.seed))?, Part::default(), output, common)
+    let stop = stop::on_signal()?;
+    write(&mut *scale(input, *factor, Seed(common.seed), &stop)?, Part::default(), output, common, &stop)
 }
 
 /// What was written.
@@ -94,7 +96,7 @@ fn trace_cut(arguments: &TraceCutArguments) -> Result<ExitCode, Failure> {
         return Err(Failure::new("--to must be later than --from: there is nothing between them"));
     }
     let mut source = open(&arguments.input, Seed(arguments.common.seed))?;
-    write(&mut *source, part, &arguments.output, &arguments.common)
+    write(&mut *source, part, &arguments.output, &arguments.common, &stop::on_signal()?)
 }
 
 /// `FIRST..LAST`, where one may be left out.
@@ -111,17 +113,22 @@ fn packets(text: &str) -> Result<RangeInclusive<u64>, Failure> {
 
 fn trace_merge(arguments: &TraceMergeArguments) -> Result<ExitCode, Failure> {
     let mut source = open_all(&arguments.inputs, Seed(arguments.common.seed))?;
-    write(&mut *source, Part::default(), &arguments.output, &arguments.common)
+    write(&mut *source, Part::default(), &arguments.output, &arguments.common, &stop::on_signal()?)
 }
 
 /// Writes this part of what there is; what came before damage too, with exit code 1.
-fn write(source: &mut dyn Source, part: Part, destination: &str, common: &CommonOptions) -> Result<ExitCode, Failure> {
+fn write(
+    source: &mut dyn Source,
+    part: Part,
+    destination: &str,
+    common: &CommonOptions,
+    stop: &AtomicBool,
+) -> Result<ExitCode, Failure> {
     if destination == "-" && common.json {
         return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
     }
-    let stop = stop::on_signal()?;
     let progress = Progress::new(source.description(), common.quiet);
-    let mut source = Cut::new(Watched::new(source, &progress).until(&stop), part);
+    let mut source = Cut::new(Watched::new(source, &progress).until(stop), part);
     let mut sink = create(destination)?;
     let (mut frame, mut bytes, mut captured_bytes) = (Frame::default(), 0, 0);
     let damage = loop {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{directory, document, files, good, make_capture, number, run};
+use crate::support::{assert_balanced, directory, document, files, good, make_capture, number, run};
 
 /// A file of the repository.
 pub(crate) fn repository(path: &str) -> PathBuf {
@@ -353,4 +353,27 @@ fn what_a_file_does_not_say_must_be_given() {
     assert!(text.contains("good for `humpyard sim` with --input and --policy on the command line\n"), "{text}");
     let text = good(directory.path(), "check policy.toml --for sim").out;
     assert!(text.contains("good for `humpyard sim` with --input on the command line\n"), "{text}");
+}
+
+/// Rules by the ten thousand are read, checked for those that are never reached, and matched.
+#[test]
+fn many_rules() {
+    let directory = directory();
+    let mut text = String::from("policy = \"sfq\"\ninput = \"gen:messages:packets=2000\"\n");
+    for rule in 0..10_000 {
+        text += &format!(
+            "[[rule]]\ndestination = \"10.{}.{}.0/24\"\nport = {}\n",
+            rule / 256,
+            rule % 256,
+            1 + rule % 7_000
+        );
+    }
+    text += "[[rule]]\ndestination = \"10.0.7.9\"\nport = 8\n[[rule]]\nprotocol = \"tcp\"\nclient = \"tcp\"\n";
+    fs::write(directory.path().join("many.toml"), text).unwrap();
+    let checked = document(directory.path(), "check many.toml");
+    let rules = checked["commands"][0]["rules"].as_array().expect("rules");
+    let unreached: Vec<usize> = (0..rules.len()).filter(|&at| rules[at]["reached"] == false).collect();
+    assert_eq!(unreached, [10_000]);
+    let result = document(directory.path(), "sim --config many.toml");
+    assert_balanced(&result);
 }

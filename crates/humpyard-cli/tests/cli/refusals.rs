@@ -632,3 +632,52 @@ fn a_standard_error_that_is_gone_changes_nothing() {
     let output = humpyard(directory.path(), &["explain", "dr"]).stderr(writer).output().unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
 }
+
+/// A device that never ends is read up to a limit.
+#[test]
+fn texts_without_an_end() {
+    let directory = directory();
+    for (words, expected) in [
+        ("sim --config /dev/zero", "/dev/zero: the configuration file cannot be read: it is longer than 64 MiB"),
+        ("check /dev/zero", "/dev/zero: the configuration file cannot be read: it is longer than 64 MiB"),
+        (
+            "sim --input gen:poisson --policy hrw --costs /dev/zero",
+            "/dev/zero: the cost file cannot be read: it is longer",
+        ),
+        ("topology /dev/zero", "/dev/zero: the topology cannot be read: it is longer"),
+        ("replay /dev/zero", "`/dev/zero`: a line is longer than 64 MiB"),
+        (
+            "run --input gen:poisson --policy hrw --services firewall:file=/dev/zero",
+            "`/dev/zero`: it is longer than 64 MiB",
+        ),
+    ] {
+        assert_refused(directory.path(), words, &[expected]);
+    }
+}
+
+/// Names are shown so that they do nothing to a terminal, and not without end.
+#[test]
+fn names_that_are_no_names() {
+    let directory = directory();
+    let said = run(directory.path(), &["trace", "info", "\u{1b}[2Jno\u{202e}pcap"]);
+    assert!(said.code == Some(2) && !said.err.contains('\u{1b}') && !said.err.contains('\u{202e}'), "{said:?}");
+    said.assert_one_line(&["\\u{1b}[2Jno\\u{202e}pcap: there is no such file"]);
+    fs::write(directory.path().join("long.toml"), format!("policy = \"hrw\"\nservices = \"{}\"", "x".repeat(10 << 20)))
+        .unwrap();
+    let said = run(directory.path(), &["check", "long.toml"]);
+    assert!(said.code == Some(2) && said.err.len() < 70_000, "{} bytes", said.err.len());
+    said.assert_one_line(&["no service `xxxx", "more bytes)"]);
+}
+
+/// What was typed is not told of the file.
+#[test]
+fn guarantees_that_were_typed() {
+    let directory = directory();
+    fs::write(directory.path().join("a.toml"), "policy = \"static\"\nservices = \"tcp=forward,other=pass\"\n").unwrap();
+    let words = "sim --config a.toml --input gen:messages:packets=100 --guarantee tcp=0.6 --guarantee other=0.6";
+    assert_refused(directory.path(), words, &["humpyard: --guarantee: the guarantees add up to 1.2, more than 1"]);
+    let words =
+        "sim --config a.toml --input gen:messages:packets=100 --guarantee tcp=0.666667 --guarantee other=0.333334";
+    let said = run(directory.path(), &words.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(said.code, Some(0), "{said:?}");
+}

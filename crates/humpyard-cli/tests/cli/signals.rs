@@ -122,6 +122,7 @@ fn a_search_whose_input_is_being_read_is_given_up() {
     for words in [
         "recommend --goal p99<1ms --packets 100000000 --input gen:poisson:packets=1000000000 --costs table:measured",
         "validate --input gen:poisson:packets=1000000000 --costs fitted",
+        "trace scale --factor 2 gen:poisson:packets=1000000000 out.pcap",
     ] {
         let child = start(directory.path(), words);
         signal(&child, "TERM");

@@ -1,9 +1,10 @@
 //! Where flows go through: nodes with engines, links with a rate, and what of both is reserved.
 
 use core::time::Duration;
-use std::{fs, io};
+use std::io;
 
 use humpyard_core::name::unknown;
+use humpyard_services::text::read_text;
 
 use super::ENGINES_MAX;
 use super::reservation::{pairs, parse_bit_rate, tables};
@@ -71,7 +72,7 @@ impl Network {
     /// # Errors
     /// A file that cannot be read, is no network, or says what cannot be: with the place in it.
     pub fn read(path: &str) -> Result<Self, LabError> {
-        let text = fs::read_to_string(path).map_err(|error| {
+        let text = read_text(path).map_err(|error| {
             LabError::option(match error.kind() {
                 io::ErrorKind::NotFound => format!("--topology: there is no file `{path}`"),
                 _ => format!("--topology: `{path}` cannot be read: {error}"),

@@ -1,8 +1,9 @@
 //! What a flow reserves, and the ways to say it.
 
-use std::{fs, io};
+use std::io;
 
 use humpyard_core::name::{Named, unknown};
+use humpyard_services::text::read_text;
 use serde::Serialize;
 use toml::de::{DeTable, DeValue};
 
@@ -95,7 +96,7 @@ impl Reservation {
     /// # Errors
     /// A file that cannot be read, or a flow in it that cannot be, with its place.
     pub fn read(path: &str, first: usize) -> Result<Vec<Self>, LabError> {
-        let text = fs::read_to_string(path).map_err(|error| {
+        let text = read_text(path).map_err(|error| {
             LabError::option(match error.kind() {
                 io::ErrorKind::NotFound => format!("--flows: there is no file `{path}`"),
                 _ => format!("--flows: `{path}` cannot be read: {error}"),

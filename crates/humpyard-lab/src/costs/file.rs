@@ -29,11 +29,12 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::{fs, io};
+use std::io;
 
 use humpyard_core::cost::MovePenalties;
 use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::Apart;
+use humpyard_services::text::read_text;
 use humpyard_sim::{Disturbance, Interruptions};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -58,7 +59,7 @@ impl Costs {
     /// # Errors
     /// A file that cannot be read, is no cost file, or says what cannot be: with the place in it.
     pub fn read(path: &str) -> Result<Self, LabError> {
-        let text = fs::read_to_string(path).map_err(|error| {
+        let text = read_text(path).map_err(|error| {
             LabError::option(match error.kind() {
                 io::ErrorKind::NotFound => {
                     format!("{path}: there is no such cost file; `humpyard calibrate --output {path}` writes one")

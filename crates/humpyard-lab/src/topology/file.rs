@@ -1,11 +1,12 @@
 //! Topologies in files.
 
 use std::fmt::Write;
-use std::{fs, io};
+use std::io;
 
 use humpyard_core::id::{CoreId, Id};
 use humpyard_core::name::unknown;
 use humpyard_core::policy::{Level, LevelKind, Topology};
+use humpyard_services::text::read_text;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
@@ -24,7 +25,7 @@ pub(crate) const PACKET_NS: f64 = 1000.0;
 
 /// Reads a file.
 pub(super) fn read(path: &str) -> Result<CoreTree, LabError> {
-    let text = fs::read_to_string(path).map_err(|error| {
+    let text = read_text(path).map_err(|error| {
         LabError::option(match error.kind() {
             io::ErrorKind::NotFound => format!(
                 "{path}: there is no such topology; `humpyard topology machine --output {path}` writes this machine's"

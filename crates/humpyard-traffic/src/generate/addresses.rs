@@ -42,7 +42,7 @@ impl Addresses {
     /// The same, with the port on which the server listens.
     pub(super) fn ends_at(&self, flow: u64, protocol: Protocol, port: u16) -> (Endpoint, Endpoint) {
         // Flows with the same client have servers one after the other.
-        let server = mix(self.servers ^ flow % CLIENTS) % SERVERS + flow / CLIENTS;
+        let server = mix(self.servers ^ (flow % CLIENTS)) % SERVERS + flow / CLIENTS;
         let server = Endpoint { side: Side::Server, host: 1 + (server % SERVERS) as u32, port };
         (self.client(flow, protocol), server)
     }

@@ -88,14 +88,14 @@ impl PortLaw {
 
 /// The upper half of the draw says which share, the lower half which of its ports.
 fn pick(shares: &[Share], draw: u32) -> u16 {
-    let (mut part, place) = ((draw >> 16) * 1_000 >> 16, draw & 0xffff);
+    let (mut part, place) = (((draw >> 16) * 1_000) >> 16, draw & 0xffff);
     let found = shares.iter().find(|share| {
         let is_it = part < share.thousandths;
         part = part.wrapping_sub(share.thousandths);
         is_it
     });
     let Share { first, last, .. } = found.unwrap_or(&shares[shares.len() - 1]);
-    first + (place * u32::from(last - first + 1) >> 16) as u16
+    first + ((place * u32::from(last - first + 1)) >> 16) as u16
 }
 
 #[cfg(test)]

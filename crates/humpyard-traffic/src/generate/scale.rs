@@ -1,5 +1,6 @@
 //! `scale`: the traffic of a capture, with more or fewer flows.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -39,20 +40,23 @@ impl Profile for Scale {
     type Params = ScaleParams;
 
     fn open(params: &ScaleParams, seed: Seed, description: String) -> OpenedSource {
-        Ok(Box::new(Scaled { description, ..scaled(&params.input.text(), params.factor, seed)? }))
+        Ok(Box::new(Scaled {
+            description,
+            ..scaled(&params.input.text(), params.factor, seed, &AtomicBool::new(false))?
+        }))
     }
 }
 
-/// Scales the traffic of a capture file, or of a generated source, by its number of flows.
+/// Scales the traffic of a capture file, or of a generated source, by its number of flows. `stop` ends the first reading of the input.
 ///
 /// # Errors
 /// If the factor is not from 0.0001 to 256; if the input cannot be read, or not twice; if there are not enough addresses for
-/// the copies, which takes a capture that knows much of the Internet. Damage comes as an error after all packets before it.
-pub fn scale(input: &str, factor: f64, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
-    Ok(Box::new(scaled(input, factor, seed)?))
+/// the copies, which takes a capture that knows much of the Internet; if it was stopped. Damage comes as an error after all packets before it.
+pub fn scale(input: &str, factor: f64, seed: Seed, stop: &AtomicBool) -> Result<Box<dyn Source + Send>, TrafficError> {
+    Ok(Box::new(scaled(input, factor, seed, stop)?))
 }
 
-fn scaled(input: &str, factor: f64, seed: Seed) -> Result<Scaled, TrafficError> {
+fn scaled(input: &str, factor: f64, seed: Seed, stop: &AtomicBool) -> Result<Scaled, TrafficError> {
     if !(0.0001..=256.0).contains(&factor) {
         return Err(TrafficError::usage(format!("the factor lies between 0.0001 and 256, and is not {factor}")));
     }
@@ -62,7 +66,7 @@ fn scaled(input: &str, factor: f64, seed: Seed) -> Result<Scaled, TrafficError> 
             format!("`{input}` is read more than once to be scaled, and a pipe cannot be; write it to a file first");
         return Err(TrafficError::usage(reason));
     }
-    let mut survey = Survey::of(input, seed)?;
+    let mut survey = Survey::of(input, seed, stop)?;
     let turns = turns(factor, survey.lasts_ns, &mut seed.stream("traffic/scale"));
     let maps = 2 * (turns.len() as u64 - 1);
     let mut random = seed.stream("traffic/scale/addresses");
@@ -256,12 +260,15 @@ struct Survey {
 }
 
 impl Survey {
-    fn of(input: &str, seed: Seed) -> Result<Self, TrafficError> {
+    fn of(input: &str, seed: Seed, stop: &AtomicBool) -> Result<Self, TrafficError> {
         let mut source = open(input, seed)?;
         let mut frame = Frame::default();
         let (mut first, mut latest, mut packets) = (None, Time::ZERO, 0);
         let (mut ipv4, mut ipv6) = (Prefixes::ipv4(), Prefixes::ipv6());
         let damage = loop {
+            if stop.load(Ordering::Relaxed) {
+                return Err(TrafficError::usage("interrupted while the input was read: nothing was done"));
+            }
             match source.next(&mut frame) {
                 Ok(true) => {}
                 Ok(false) => break None,
@@ -457,7 +464,7 @@ mod tests {
     #[test]
     fn copies_are_whole_sound_in_order_and_distinct() {
         let original = frames(&mut *open(INPUT, Seed(1)).unwrap());
-        let scaled = frames(&mut *scale(INPUT, 3.0, Seed(1)).unwrap());
+        let scaled = frames(&mut *scale(INPUT, 3.0, Seed(1), &AtomicBool::new(false)).unwrap());
         assert_eq!(scaled.len(), 3 * original.len());
         assert!(scaled.windows(2).all(|pair| pair[0].time <= pair[1].time));
         scaled.iter().for_each(assert_sound);
@@ -481,7 +488,7 @@ mod tests {
             frames.windows(2).map(|pair| (pair[1].wire_length, pair[1].time.since(pair[0].time).as_ns())).collect()
         };
         let original = by_connection(&frames(&mut *open(INPUT, Seed(1)).unwrap()));
-        let scaled = by_connection(&frames(&mut *scale(INPUT, 2.0, Seed(1)).unwrap()));
+        let scaled = by_connection(&frames(&mut *scale(INPUT, 2.0, Seed(1), &AtomicBool::new(false)).unwrap()));
         let mut known: BTreeMap<Vec<(u32, u64)>, u32> = BTreeMap::new();
         scaled.values().for_each(|frames| *known.entry(gaps(frames)).or_default() += 1);
         let twice = original.values().filter(|frames| known[&gaps(frames)] >= 2).count();
@@ -491,7 +498,7 @@ mod tests {
     #[test]
     fn a_fraction_keeps_whole_connections() {
         let original = by_connection(&frames(&mut *open(INPUT, Seed(1)).unwrap()));
-        let scaled = by_connection(&frames(&mut *scale(INPUT, 0.4, Seed(1)).unwrap()));
+        let scaled = by_connection(&frames(&mut *scale(INPUT, 0.4, Seed(1), &AtomicBool::new(false)).unwrap()));
         assert!((scaled.len() as f64 / original.len() as f64 - 0.4).abs() < 0.05);
         for (key, frames) in &scaled {
             assert_eq!(&original[key], frames);
@@ -506,14 +513,23 @@ mod tests {
             ("gen:poisson", 0.0, "between 0.0001 and 256"),
             ("gen:poisson", f64::NAN, "between 0.0001 and 256"),
         ] {
-            let error = scale(input, factor, Seed(1)).err().expect(input).to_string();
+            let error = scale(input, factor, Seed(1), &AtomicBool::new(false)).err().expect(input).to_string();
             assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
+    fn what_is_stopped_ends_in_the_first_reading() {
+        let endless = "gen:poisson:packets=1000000000000";
+        let error = scale(endless, 2.0, Seed(1), &AtomicBool::new(true)).err().unwrap().to_string();
+        assert!(error.contains("interrupted"), "{error}");
+    }
+
+    #[test]
     fn nothing_scales_to_nothing() {
-        assert!(frames(&mut *scale("gen:poisson:packets=0", 2.5, Seed(1)).unwrap()).is_empty());
+        assert!(
+            frames(&mut *scale("gen:poisson:packets=0", 2.5, Seed(1), &AtomicBool::new(false)).unwrap()).is_empty()
+        );
     }
 
     #[test]
