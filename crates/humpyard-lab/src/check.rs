@@ -100,7 +100,7 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     let ruled = Ruled::new(config)?;
     let conditions: Vec<Conditions> = ruled.rules.iter().map(|rule| rule.conditions.clone()).collect();
     let shadowed = shadowed(&conditions);
-    let is_reached = |at: usize| !shadowed.contains(&at);
+    let is_reached = |at: usize| shadowed.binary_search(&at).is_err();
     let mut warnings: Vec<String> = shadowed.iter().filter_map(|&at| unreached(config, at)).collect();
     let gets_packets = |service: usize| {
         let by_rule =
@@ -231,8 +231,8 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
     }
     for (at, rule) in config.rules.iter().enumerate() {
         let service = service_name(config, rule);
-        let other = config.tolerance(service);
-        if rule.tolerance.is_some_and(|tolerance| tolerance != other) {
+        if rule.tolerance.is_some_and(|tolerance| tolerance != config.tolerance(service)) {
+            let other = config.tolerance(service);
             warnings.push(format!(
                 "the tolerance of rule {} does nothing: the service `{service}` has one of {other:?} by --tolerance",
                 at + 1

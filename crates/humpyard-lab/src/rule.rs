@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
+use std::collections::{HashMap, HashSet};
 
 use humpyard_core::id::{ChainId, ClientId, Id, ServiceId};
 use humpyard_core::name::unknown;
@@ -171,6 +172,8 @@ pub(crate) struct Ruled {
     pub(crate) rules: Vec<Rule>,
     /// The clients of rules, in order.
     pub(crate) clients: Vec<String>,
+    /// Their ids, by name.
+    client_ids: HashMap<String, ClientId>,
     /// What each rule's chain adds to those of the services, in order of their ids.
     pub(crate) chains: Vec<Vec<ServiceId>>,
 }
@@ -181,11 +184,16 @@ impl Ruled {
     /// # Errors
     /// A name that there is not, a rule that contradicts itself or another, a service that no packet gets.
     pub(crate) fn new(config: &RunConfig) -> Result<Self, LabError> {
-        let mut ruled = Self { rules: Vec::new(), clients: Vec::new(), chains: Vec::new() };
+        let mut ruled = Self { rules: Vec::new(), clients: Vec::new(), client_ids: HashMap::new(), chains: Vec::new() };
         check_weights(config)?;
+        let said = Said::of(config);
         for (at, rule) in config.rules.iter().enumerate() {
-            ruled.add(config, rule).map_err(|error| LabError::option(format!("rule {}, `{rule}`: {error}", at + 1)))?;
+            ruled
+                .add(config, &said, rule)
+                .map_err(|error| LabError::option(format!("rule {}, `{rule}`: {error}", at + 1)))?;
         }
+        let is_kind = |choice: &ServiceChoice| choice.matches.is_some();
+        let reached = if config.services.iter().all(is_kind) { HashSet::new() } else { ruled.reached(config) };
         for (id, choice) in config.services.iter().enumerate() {
             let service = ServiceId::from_index(id);
             match choice.matches {
@@ -196,13 +204,14 @@ impl Ruled {
                     let outcome = Outcome { service, client, chain, weight, link_weight };
                     ruled.rules.push(Rule { conditions: Conditions::of(kind), outcome });
                 }
-                None => ruled.check_reached(config, &choice.name, service)?,
+                None if reached.contains(&service) => {}
+                None => return Err(unreached(&choice.name, service)),
             }
         }
         Ok(ruled)
     }
 
-    fn add(&mut self, config: &RunConfig, rule: &RuleChoice) -> Result<(), LabError> {
+    fn add(&mut self, config: &RunConfig, said: &Said<'_>, rule: &RuleChoice) -> Result<(), LabError> {
         if rule.conditions.is_none() {
             return Err(LabError::option("no packet can match: two of its conditions exclude each other; drop one"));
         }
@@ -222,7 +231,7 @@ impl Ruled {
                 )));
             }
         };
-        check_agreement(config, rule)?;
+        said.check(config, rule)?;
         let chain = match &rule.chain {
             None => ChainId(service.0),
             Some(then) => {
@@ -240,29 +249,23 @@ impl Ruled {
     }
 
     fn client(&mut self, name: &str) -> ClientId {
-        let known = self.clients.iter().position(|client| client == name);
-        ClientId::from_index(known.unwrap_or_else(|| {
-            self.clients.push(name.to_owned());
-            self.clients.len() - 1
-        }))
+        if let Some(&known) = self.client_ids.get(name) {
+            return known;
+        }
+        let new = ClientId::from_index(self.clients.len());
+        self.clients.push(name.to_owned());
+        self.client_ids.insert(name.to_owned(), new);
+        new
     }
 
-    fn check_reached(&self, config: &RunConfig, name: &str, service: ServiceId) -> Result<(), LabError> {
-        let by_chain = config.chains.iter().any(|(_, then)| then.iter().any(|then| then == name));
-        let by_rule = self.rules.iter().any(|rule| rule.outcome.service == service);
-        let marked =
-            |choice: &ServiceChoice| prepare(&choice.work).is_ok_and(|made| made.refers_to().contains(&service));
-        let in_chain = || self.chains.iter().any(|chain| chain.contains(&service));
-        if by_chain || by_rule || in_chain() || config.services.iter().any(marked) {
-            return Ok(());
-        }
-        let kinds = ["any", "tcp", "udp", "icmp", "ipv4", "ipv6", "other"];
-        Err(LabError::option(format!(
-            "no packet gets the service `{name}`: add a rule with service={name}, or a mark such as l7-filter:service=http={}; or as \
-             a kind of packet: {}",
-            service.index(),
-            unknown("kind", name, kinds)
-        )))
+    /// The services that packets can get by rules, chains and marks.
+    fn reached(&self, config: &RunConfig) -> HashSet<ServiceId> {
+        let by_chain =
+            config.chains.iter().flat_map(|(_, then)| then).filter_map(|name| find_service(config, name).ok());
+        let by_rule = self.rules.iter().map(|rule| rule.outcome.service);
+        let marked = config.services.iter().filter_map(|choice| prepare(&choice.work).ok());
+        let marked = marked.flat_map(|made| made.refers_to().to_vec());
+        by_chain.chain(by_rule).chain(self.chains.iter().flatten().copied()).chain(marked).collect()
     }
 
     /// The weights of the clients: those of the rules where clients are those of the rules.
@@ -284,7 +287,7 @@ impl Ruled {
     ) -> Vec<Weight> {
         if config.granularity() == Granularity::Rule {
             for rule in &config.rules {
-                let client = self.clients.iter().position(|client| client == client_name(config, rule));
+                let client = self.client_ids.get(client_name(config, rule)).map(|client| client.index());
                 if let (Some(client), Some(weight)) = (client, said(rule)) {
                     weights.resize(weights.len().max(client + 1), Weight::ONE);
                     weights[client] = weight;
@@ -293,6 +296,17 @@ impl Ruled {
         }
         weights
     }
+}
+
+/// Says that no packet gets a service, and what to do.
+fn unreached(name: &str, service: ServiceId) -> LabError {
+    let kinds = ["any", "tcp", "udp", "icmp", "ipv4", "ipv6", "other"];
+    LabError::option(format!(
+        "no packet gets the service `{name}`: add a rule with service={name}, or a mark such as l7-filter:service=http={}; or as \
+         a kind of packet: {}",
+        service.index(),
+        unknown("kind", name, kinds)
+    ))
 }
 
 /// The name of the service of a rule.
@@ -321,36 +335,63 @@ fn check_weights(config: &RunConfig) -> Result<(), LabError> {
     Ok(())
 }
 
-/// What rules say of one service or one client must be the same.
-fn check_agreement(config: &RunConfig, rule: &RuleChoice) -> Result<(), LabError> {
-    let says = |rule: &RuleChoice| (rule.tolerance, rule.guarantee, rule.weight, rule.link_weight);
-    if says(rule) == (None, None, None, None) {
-        return Ok(());
+/// What rules say of services and of clients, which must be the same in all of them.
+#[derive(Default)]
+struct Said<'a> {
+    tolerances: HashMap<&'a str, Once<Duration>>,
+    guarantees: HashMap<&'a str, Once<u32>>,
+    weights: HashMap<&'a str, Once<Weight>>,
+    link_weights: HashMap<&'a str, Once<Weight>>,
+}
+
+/// What was said first, and whether something else was said, too.
+struct Once<T> {
+    first: T,
+    differs: bool,
+}
+
+/// Takes notice of what a rule says, if it says something.
+fn note<'a, T: PartialEq>(said: &mut HashMap<&'a str, Once<T>>, name: &'a str, value: Option<T>) {
+    if let Some(value) = value {
+        let differs = said.get(name).is_some_and(|once| once.first != value);
+        said.entry(name).or_insert(Once { first: value, differs }).differs |= differs;
     }
-    let (service, client) = (service_name(config, rule), client_name(config, rule));
-    let by_rule = config.granularity() == Granularity::Rule;
-    for other in &config.rules {
-        let differ = |a: Option<u128>, b: Option<u128>| a.is_some() && b.is_some() && a != b;
-        if service_name(config, other) == service {
-            let tolerance = |rule: &RuleChoice| rule.tolerance.map(|time| time.as_nanos());
-            let guarantee = |rule: &RuleChoice| rule.guarantee.map(u128::from);
-            if differ(tolerance(rule), tolerance(other)) || differ(guarantee(rule), guarantee(other)) {
-                return Err(LabError::option(format!(
-                    "another rule gives the service `{service}` another tolerance or guarantee: name two services that do \
-                     the same"
-                )));
+}
+
+impl<'a> Said<'a> {
+    fn of(config: &'a RunConfig) -> Self {
+        let mut said = Self::default();
+        let by_rule = config.granularity() == Granularity::Rule;
+        for rule in &config.rules {
+            let (service, client) = (service_name(config, rule), client_name(config, rule));
+            note(&mut said.tolerances, service, rule.tolerance);
+            note(&mut said.guarantees, service, rule.guarantee);
+            if by_rule {
+                note(&mut said.weights, client, rule.weight);
+                note(&mut said.link_weights, client, rule.link_weight);
             }
         }
-        let weight = |rule: &RuleChoice| rule.weight.map(|weight| u128::from(weight.get()));
-        let link_weight = |rule: &RuleChoice| rule.link_weight.map(|weight| u128::from(weight.get()));
-        let shared = by_rule && client_name(config, other) == client;
-        if shared && (differ(weight(rule), weight(other)) || differ(link_weight(rule), link_weight(other))) {
+        said
+    }
+
+    /// Refuses a rule that says something else of its service or its client than another one.
+    fn check(&self, config: &RunConfig, rule: &RuleChoice) -> Result<(), LabError> {
+        fn differ<T>(said: &HashMap<&str, Once<T>>, name: &str, value: Option<T>) -> bool {
+            value.is_some() && said.get(name).is_some_and(|once| once.differs)
+        }
+        let (service, client) = (service_name(config, rule), client_name(config, rule));
+        if differ(&self.tolerances, service, rule.tolerance) || differ(&self.guarantees, service, rule.guarantee) {
+            return Err(LabError::option(format!(
+                "another rule gives the service `{service}` another tolerance or guarantee: name two services that do the same"
+            )));
+        }
+        if differ(&self.weights, client, rule.weight) || differ(&self.link_weights, client, rule.link_weight) {
             return Err(LabError::option(format!(
                 "another rule gives the client `{client}` another weight: name two clients"
             )));
         }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]

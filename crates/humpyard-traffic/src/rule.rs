@@ -1,17 +1,19 @@
 //! Rules: which packets get which service, and belong to which client.
 //!
 //! A rule has [`Conditions`], all of which must hold; the first rule that matches counts. Rules are compiled once, to sets of
-//! bits, masks and ranges. What a rule says of a flow is remembered with the flow, so that the number of rules costs nothing
+//! bits, masks and ranges, and found by an index of protocols, addresses, ports and VLAN identifiers. What a rule says of a flow is remembered with the flow, so that the number of rules costs nothing
 //! from its second packet on: conditions look at nothing that differs among the packets of a flow but for VLAN identifier and
 //! fragmentation, and these are remembered too.
 
 use core::fmt;
 use core::net::IpAddr;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use etherparse::ip_number;
 use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
 use humpyard_core::name::unknown;
+use humpyard_core::storage::{Asked, FirstMatch, Prefix};
 use humpyard_core::unit::Weight;
 use ipnet::IpNet;
 
@@ -61,7 +63,7 @@ const PREFIXES: &str = "a prefix such as 10.0.0.0/8 or 2001:db8::/32, or an addr
 const PORTS: &str = "1 to 65535, or a range such as 8000-8099";
 
 /// Which packets a rule speaks of: those for which all of its conditions hold.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Conditions {
     classes: Classes,
     source: Vec<IpNet>,
@@ -151,7 +153,12 @@ impl Conditions {
 
     /// Whether every packet is meant.
     pub fn is_any(&self) -> bool {
-        Self { text: String::new(), ..self.clone() } == Self::any()
+        self.meaning() == Self::any()
+    }
+
+    /// The same conditions, however they were written.
+    fn meaning(&self) -> Self {
+        Self { text: String::new(), ..self.clone() }
     }
 
     /// Whether no packet can be meant: the conditions contradict each other.
@@ -260,7 +267,7 @@ fn covers(wide: &[IpNet], narrow: &[IpNet]) -> bool {
 }
 
 /// A set of numbers as ranges in ascending order, which do not touch; none at all is every number.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Ranges(Vec<(u16, u16)>);
 
 impl Ranges {
@@ -282,6 +289,16 @@ impl Ranges {
         self.0.is_empty()
     }
 
+    /// The same numbers as prefixes.
+    fn prefixes(&self) -> Vec<Prefix> {
+        self.0.iter().flat_map(|&(first, last)| Prefix::of_range(first, last)).collect()
+    }
+
+    /// One of the numbers, if not all are meant.
+    fn one(&self) -> Option<u128> {
+        self.0.first().map(|&(first, _)| Prefix::short(first))
+    }
+
     fn contains(&self, number: u16) -> bool {
         self.is_any() || self.0.iter().any(|&(first, last)| (first..=last).contains(&number))
     }
@@ -293,7 +310,7 @@ impl Ranges {
 }
 
 /// A set of IP versions with protocols, and of what is not IP: a bit for each.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Classes([u64; 9]);
 
 /// The class of what is not IP.
@@ -391,6 +408,14 @@ impl Classes {
     fn is_empty(&self) -> bool {
         *self == Self::NONE
     }
+
+    /// The same classes as prefixes; none where there would be many.
+    fn prefixes(&self) -> Vec<Prefix> {
+        const FEW: usize = 4;
+        let classes = (0..=NOT_IP as u16).filter(|&class| self.contains(usize::from(class)));
+        let prefixes = Ranges::new(classes.map(|class| (class, class)).collect()).prefixes();
+        if prefixes.len() > FEW { Vec::new() } else { prefixes }
+    }
 }
 
 /// Where an IP packet goes, seen from the local prefixes.
@@ -468,15 +493,73 @@ impl Rule {
 /// The rules that no packet can reach, by index: all that they mean goes to rules before them.
 ///
 /// Found is what a comparison of conditions shows, one by one and, for versions and protocols, of all earlier rules together.
-/// A rule whose packets several earlier rules take by addresses or ports together is not found.
+/// A rule whose packets several earlier rules take by addresses or ports together is not found. A rule is compared with up to
+/// [`COMPARED_MAX`] earlier rules that match a packet of its own.
 pub fn shadowed(rules: &[Conditions]) -> Vec<usize> {
-    let is_shadowed = |&at: &usize| {
-        let rule = &rules[at];
-        let wider = rules[..at].iter().filter(|before| before.is_wider_but_for_classes(rule));
-        let taken = Classes::union(wider.map(|before| before.classes).collect());
-        rule.possible().without(&taken).is_empty()
+    let asked: Vec<_> = (0..).zip(rules).flat_map(|(at, rule)| asked(at, rule, Vec::new())).collect();
+    let index = FirstMatch::new(&asked);
+    (0..rules.len()).filter(|&at| is_shadowed(rules, &index, at)).collect()
+}
+
+/// Earlier rules that [`shadowed`] compares a rule with.
+pub const COMPARED_MAX: usize = 100;
+
+fn is_shadowed(rules: &[Conditions], index: &FirstMatch<SIDES>, at: usize) -> bool {
+    let rule = &rules[at];
+    let mut left = rule.possible();
+    if left.is_empty() {
+        return true;
+    }
+    // Whoever is wider matches these addresses and ports, too.
+    let address = |prefixes: &[IpNet]| prefixes.first().map(|prefix| Masked::new(prefix).bits);
+    let both = |one: Option<u128>, either: Option<u128>| one.into_iter().chain(either).collect::<Vec<u128>>();
+    let points = [
+        Vec::new(),
+        both(address(&rule.source), address(&rule.address)),
+        both(address(&rule.destination), address(&rule.address)),
+        both(rule.source_port.one(), rule.port.one()),
+        both(rule.destination_port.one(), rule.port.one()),
+        both(rule.vlan.one(), None),
+    ];
+    let mut compared = 0;
+    index.visit(&points.each_ref().map(Vec::as_slice), at as u32, |before| {
+        let before = &rules[before as usize];
+        if before.is_wider_but_for_classes(rule) {
+            left = left.without(&before.classes);
+        }
+        compared += 1;
+        left.is_empty() || compared >= COMPARED_MAX
+    });
+    left.is_empty()
+}
+
+/// Sides of a packet by which rules are found: class, addresses, ports, VLAN identifier.
+const SIDES: usize = 6;
+
+/// What a rule asks on each side, beside the classes; in alternatives, where either address or either port will do.
+fn asked(rule: u32, conditions: &Conditions, classes: Vec<Prefix>) -> Vec<Asked<SIDES>> {
+    let Conditions { source, destination, address, source_port, destination_port, port, vlan, .. } = conditions;
+    let prefixes = |prefixes: &Vec<IpNet>| -> Vec<Prefix> {
+        IpNet::aggregate(prefixes).iter().map(|prefix| Masked::new(prefix).prefix()).collect()
     };
-    (0..rules.len()).filter(is_shadowed).collect()
+    let addresses = either(prefixes(source), prefixes(destination), prefixes(address));
+    let ports = either(source_port.prefixes(), destination_port.prefixes(), port.prefixes());
+    let mut asked = Vec::with_capacity(addresses.len() * ports.len());
+    for [source, destination] in &addresses {
+        for [source_port, destination_port] in &ports {
+            let sides = [&classes, source, destination, source_port, destination_port, &vlan.prefixes()];
+            asked.push(Asked { rule, sides: sides.map(Clone::clone) });
+        }
+    }
+    asked
+}
+
+/// What is asked of two sides of which each has a condition, and one of both. The latter parts rules only where it is alone.
+fn either(one: Vec<Prefix>, other: Vec<Prefix>, both: Vec<Prefix>) -> Vec<[Vec<Prefix>; 2]> {
+    if both.is_empty() || !one.is_empty() || !other.is_empty() {
+        return vec![[one, other]];
+    }
+    vec![[both.clone(), Vec::new()], [Vec::new(), both]]
 }
 
 /// A prefix as a mask and what it leaves; of IPv4 the first 32 bits.
@@ -497,6 +580,10 @@ impl Masked {
         Self { v4: is_v4(prefix), mask, bits }
     }
 
+    const fn prefix(&self) -> Prefix {
+        Prefix::new(self.bits, self.mask.leading_ones() as u8)
+    }
+
     #[inline]
     const fn contains(&self, v4: bool, address: u128) -> bool {
         self.v4 == v4 && address & self.mask == self.bits
@@ -515,6 +602,25 @@ struct Looked {
     vlan: u16,
     direction: u8,
     fragment: bool,
+}
+
+impl Looked {
+    /// What it is on each side.
+    #[inline]
+    const fn point(&self) -> [u128; SIDES] {
+        let ports = [Prefix::short(self.source_port), Prefix::short(self.destination_port)];
+        let class = Prefix::short(self.class as u16);
+        [class, self.source, self.destination, ports[0], ports[1], Prefix::short(self.vlan)]
+    }
+}
+
+/// The index of rules. One that asks for just what an earlier one does is never the first that matches, and left out.
+fn index(rules: &[Rule], compiled: &[Compiled]) -> FirstMatch<SIDES> {
+    let mut known = HashSet::with_capacity(rules.len());
+    let new = rules.iter().zip(compiled).zip(0..).filter(|((rule, _), _)| known.insert(rule.conditions.meaning()));
+    let asked: Vec<_> =
+        new.flat_map(|((rule, compiled), at)| asked(at, &rule.conditions, compiled.classes.prefixes())).collect();
+    FirstMatch::new(&asked)
 }
 
 /// A rule, ready to be matched.
@@ -597,6 +703,8 @@ struct Remembered {
 #[derive(Debug)]
 pub(crate) struct Matcher {
     rules: Vec<Compiled>,
+    /// `None`: there are few rules.
+    index: Option<FirstMatch<SIDES>>,
     local: Vec<Masked>,
     /// Whether a rule looks at the VLAN identifier, or at fragments.
     looks_at: (bool, bool),
@@ -611,8 +719,10 @@ impl RuleSet {
         let remembered = if rules.len() <= FEW { 0 } else { flows };
         let unknown = Remembered { varying: u32::MAX, outcome: Rule::of(Match::Any, ServiceId(0)).outcome };
         let conditions = || rules.iter().map(|rule| &rule.conditions);
+        let compiled: Vec<Compiled> = rules.iter().map(Compiled::new).collect();
         let rules = Matcher {
-            rules: rules.iter().map(Compiled::new).collect(),
+            index: (rules.len() > FEW).then(|| index(rules, &compiled)),
+            rules: compiled,
             local: IpNet::aggregate(&local.to_vec()).iter().map(Masked::new).collect(),
             looks_at: (conditions().any(|rule| !rule.vlan.is_any()), conditions().any(|rule| rule.fragment.is_some())),
         };
@@ -647,7 +757,13 @@ impl Matcher {
     /// What the first rule says that matches.
     pub(crate) fn first_match(&self, headers: &Headers) -> Outcome {
         let packet = self.look(headers);
-        let found = self.rules.iter().find(|rule| rule.matches(&packet));
+        let found = match &self.index {
+            None => self.rules.iter().find(|rule| rule.matches(&packet)),
+            Some(index) => {
+                let found = index.find(&packet.point(), |rule| self.rules[rule as usize].matches(&packet));
+                found.map(|rule| &self.rules[rule as usize])
+            }
+        };
         found.or(self.rules.last()).expect("there is a rule").outcome
     }
 
@@ -841,7 +957,7 @@ mod tests {
         /// Few rules and many, with flows that are remembered from packet to packet.
         #[test]
         fn compiled_rules_agree_with_a_naive_matcher(
-            saids in prop::collection::vec(said(), 0..12),
+            saids in prop_oneof![prop::collection::vec(said(), 0..12), prop::collection::vec(said(), 30..60)],
             packets in prop::collection::vec((0u32..4, any::<bool>(), headers()), 1..40),
         ) {
             let local = parse_local("10.0.0.0/9, 2001:db8::/32").unwrap();
@@ -871,6 +987,18 @@ mod tests {
             }
         }
 
+        /// What is found by the index is what a comparison of each rule with all before it finds.
+        #[test]
+        fn shadows_are_those_of_a_naive_comparison(saids in prop::collection::vec(said(), 1..40)) {
+            let rules: Vec<Conditions> = saids.iter().map(compiled).collect();
+            let is_shadowed = |&at: &usize| {
+                let wider = rules[..at].iter().filter(|before| before.is_wider_but_for_classes(&rules[at]));
+                let taken = Classes::union(wider.map(|before| before.classes).collect());
+                rules[at].possible().without(&taken).is_empty()
+            };
+            prop_assert_eq!(shadowed(&rules), (0..rules.len()).filter(is_shadowed).collect::<Vec<_>>());
+        }
+
         /// What is called shadowed is never the first to match; what is called impossible never matches.
         #[test]
         fn shadowed_rules_match_nothing_first(
@@ -896,6 +1024,66 @@ mod tests {
             conditions.set(name, values).unwrap();
         }
         conditions
+    }
+
+    /// Rules for networks and ports, clients and servers, as those who have 100,000 write them.
+    fn many() -> Vec<Rule> {
+        let rule = |at: u32| {
+            let text = match at % 4 {
+                0 => format!("destination=10.{}.{}.0/24 port={}", at >> 8 & 255, at & 255, 1 + at % 60_000),
+                1 => format!("source=172.{}.{}.{} protocol=tcp", 16 + (at >> 16), at >> 8 & 255, at & 255),
+                2 => format!("address=192.168.{}.0/24 destination-port={}-65535", at >> 2 & 255, 1 + at % 60_000),
+                _ => format!("destination=2001:db8:{:x}::/48 vlan={}", at >> 4, 1 + at % 16),
+            };
+            Rule { conditions: conditions(&text), ..Rule::of(Match::Any, ServiceId(0)) }
+        };
+        (0..100_000).map(rule).chain([Rule::of(Match::Any, ServiceId(0))]).collect()
+    }
+
+    #[test]
+    fn one_of_100_000_rules_takes_few_steps() {
+        let rules = many();
+        let set = RuleSet::new(&rules, &[], 1);
+        let of = |conditions: &Conditions| {
+            let address =
+                |prefixes: &[IpNet]| prefixes.first().map_or(0, |prefix| Masked::new(prefix).bits).to_be_bytes();
+            let is_v4 = conditions.destination.first().is_none_or(is_v4);
+            let key = FlowKey {
+                network: if is_v4 { Network::Ipv4 } else { Network::Ipv6 },
+                protocol: ip_number::TCP.0,
+                source: address(if conditions.address.is_empty() { &conditions.source } else { &conditions.address }),
+                destination: address(&conditions.destination),
+                source_port: 9,
+                destination_port: conditions
+                    .port
+                    .0
+                    .first()
+                    .or(conditions.destination_port.0.first())
+                    .map_or(9, |port| port.0),
+            };
+            Headers { key, vlan: conditions.vlan.0.first().map_or(0, |vlan| vlan.0), ..Headers::default() }
+        };
+        for at in (0..rules.len()).step_by(1_013) {
+            let headers = of(&rules[at].conditions);
+            let packet = set.rules.look(&headers);
+            let expected = set.rules.rules.iter().position(|rule| rule.matches(&packet)).unwrap();
+            assert!(expected <= at);
+            let index = set.rules.index.as_ref().unwrap();
+            let mut found = None;
+            let find = || found = index.find(&packet.point(), |rule| set.rules.rules[rule as usize].matches(&packet));
+            let steps = humpyard_core::steps::count(find);
+            assert_eq!(found, Some(expected as u32));
+            assert!(steps <= 500, "{steps} steps for rule {at}");
+        }
+    }
+
+    #[test]
+    fn the_shadows_of_100_000_rules_take_few_steps_each() {
+        let conditions: Vec<Conditions> = many().into_iter().map(|rule| rule.conditions).collect();
+        let mut found = Vec::new();
+        let steps = humpyard_core::steps::count(|| found = shadowed(&conditions));
+        assert!(found.len() < conditions.len() / 2, "{}", found.len());
+        assert!(steps <= 1_000 * conditions.len() as u64, "{steps}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! A packet filter: rules over headers, the first that matches decides.
 //!
 //! # Work
-//! The rules are tried in their order. A packet that no rule matches meets `otherwise`. Each rule counts the packets that it
-//! decided. With `state=true` packets of a connection that a rule has allowed are allowed too, in both directions, before the
-//! rules are tried.
+//! The first rule that matches decides; it is found by an index of protocols, addresses and ports. A packet that no rule
+//! matches meets `otherwise`. Each rule counts the packets that it decided. With `state=true` packets of a connection that a
+//! rule has allowed are allowed too, in both directions, before the rules are tried.
 //!
 //! A network card may hand a packet over in parts of 64 bytes. Then the start (SOP) has the headers, and is decided; what lies
 //! between (MOP) is copied to it; with the end (EOP) the verdict takes effect: the whole packet goes on, or is dropped. This
@@ -27,13 +27,15 @@ use humpyard_core::hash::mix;
 use humpyard_core::id::FlowId;
 use humpyard_core::packet::Part;
 use humpyard_core::policy::ParameterValue;
+use humpyard_core::storage::FirstMatch;
 use humpyard_core::{choice, params};
 use ipnet::IpNet;
 
 use self::connections::Connections;
-use self::rule::{Direction, Headers, Rule, prefix};
+use self::rule::{Direction, Headers, Rule, SIDES, prefix};
 use crate::ip::IpPacket;
 use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
+use crate::text::read_text;
 
 params! {
     /// Parameters of the packet filter.
@@ -121,6 +123,7 @@ impl ParameterValue for Prefixes {
 #[derive(Debug)]
 struct Table {
     rules: Vec<Rule>,
+    index: FirstMatch<SIDES>,
     otherwise: Action,
     inside: Vec<IpNet>,
     /// The connections allowed, if that is asked for.
@@ -163,15 +166,16 @@ impl Build for Firewall {
         let why = |parameter: &str, why: String| ServiceError::new(format!("firewall: `{parameter}`: {why}"));
         let mut rules = Rule::parse_all(&params.rules.0).map_err(|error| why("rules", error))?;
         if let Some(file) = &params.file.0 {
-            let read = std::fs::read_to_string(file);
-            let text = read.map_err(|error| why("file", format!("cannot read `{file}`: {error}")))?;
+            let text = read_text(file).map_err(|error| why("file", format!("cannot read `{file}`: {error}")))?;
             rules.extend(Rule::parse_all(&text).map_err(|error| why("file", format!("{file}: {error}")))?);
         }
         let inside = params.inside.0.split(';').map(str::trim).filter(|text| !text.is_empty());
         let inside = inside.map(prefix).collect::<Result<_, _>>().map_err(|error| why("inside", error))?;
         let allowed = params.state.then(|| Connections::new(params.connections as usize));
         let decided = vec![0; rules.len() + 1];
-        let table = Arc::new(Table { rules, otherwise: params.otherwise, inside, allowed });
+        let index =
+            FirstMatch::new(&(0..).zip(&rules).flat_map(|(number, rule)| rule.asked(number)).collect::<Vec<_>>());
+        let table = Arc::new(Table { rules, index, otherwise: params.otherwise, inside, allowed });
         Ok(Self { table, decided, established: 0, assemblies: Vec::new() })
     }
 }
@@ -202,7 +206,8 @@ impl Firewall {
             return Ok(());
         }
         let rules = &self.table.rules;
-        let number = rules.iter().position(|rule| rule.matches(&headers)).unwrap_or(rules.len());
+        let found = self.table.index.find(&headers.point(), |number| rules[number as usize].matches(&headers));
+        let number = found.map_or(rules.len(), |number| number as usize);
         self.decided[number] += 1;
         let (action, reason) = match rules.get(number) {
             Some(rule) => (rule.action, DropReason::RuleDenied),

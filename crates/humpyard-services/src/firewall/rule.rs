@@ -4,6 +4,7 @@ use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
 use humpyard_core::name::unknown;
+use humpyard_core::storage::{Asked, Prefix};
 use ipnet::IpNet;
 
 use super::Action;
@@ -19,6 +20,27 @@ pub(super) struct Headers {
     pub(super) ports: Option<(u16, u16)>,
     /// Which way it goes, if it crosses the border.
     pub(super) direction: Option<Direction>,
+}
+
+/// Sides of a packet by which rules are found: protocol, addresses, ports.
+pub(super) const SIDES: usize = 5;
+
+impl Headers {
+    /// What the packet is on each side.
+    #[inline]
+    pub(super) fn point(&self) -> [u128; SIDES] {
+        let (source_port, destination_port) = self.ports.unwrap_or((0, 0));
+        let protocol = Prefix::short(u16::from(self.protocol));
+        [protocol, bits(self.from), bits(self.to), Prefix::short(source_port), Prefix::short(destination_port)]
+    }
+}
+
+/// An address as 128 bits; that of IPv4 is the first 32.
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
+        IpAddr::V6(address) => address.to_bits(),
+    }
 }
 
 /// Which way a packet crosses the border of the inside.
@@ -97,6 +119,30 @@ impl Rule {
             _ => return Err(unknown("condition", name, CONDITIONS)),
         };
         if twice { Err(format!("a second condition of the kind of `{word}`")) } else { Ok(()) }
+    }
+
+    /// What the rule of this number asks on each side; in alternatives, where either port will do.
+    pub(super) fn asked(&self, number: u32) -> Vec<Asked<SIDES>> {
+        let address = |prefix: &Option<IpNet>| {
+            prefix.iter().map(|prefix| Prefix::new(bits(prefix.addr()), prefix.prefix_len())).collect::<Vec<_>>()
+        };
+        let range = |range: &Option<RangeInclusive<u16>>| -> Vec<Prefix> {
+            range.iter().flat_map(|range| Prefix::of_range(*range.start(), *range.end())).collect()
+        };
+        let protocol: Vec<Prefix> =
+            self.protocol.map(u16::from).map_or(vec![], |one| Prefix::of_range(one, one).collect());
+        let (source, destination, either) =
+            (range(&self.source_port), range(&self.destination_port), range(&self.either_port));
+        let ports = if either.is_empty() || !source.is_empty() || !destination.is_empty() {
+            vec![[source, destination]]
+        } else {
+            vec![[either.clone(), vec![]], [vec![], either]]
+        };
+        let asked = |[source, destination]: [Vec<Prefix>; 2]| Asked {
+            rule: number,
+            sides: [protocol.clone(), address(&self.from), address(&self.to), source, destination],
+        };
+        ports.into_iter().map(asked).collect()
     }
 
     #[inline]
