@@ -96,7 +96,8 @@ fn trace_cut(arguments: &TraceCutArguments) -> Result<ExitCode, Failure> {
         return Err(Failure::new("--to must be later than --from: there is nothing between them"));
     }
     let mut source = open(&arguments.input, Seed(arguments.common.seed))?;
-    write(&mut *source, part, &arguments.output, &arguments.common, &stop::on_signal()?)
+    let stop = stop::on_signal()?;
+    write(&mut *source, part, &arguments.output, &arguments.common, &stop)
 }
 
 /// `FIRST..LAST`, where one may be left out.
@@ -113,7 +114,8 @@ fn packets(text: &str) -> Result<RangeInclusive<u64>, Failure> {
 
 fn trace_merge(arguments: &TraceMergeArguments) -> Result<ExitCode, Failure> {
     let mut source = open_all(&arguments.inputs, Seed(arguments.common.seed))?;
-    write(&mut *source, Part::default(), &arguments.output, &arguments.common, &stop::on_signal()?)
+    let stop = stop::on_signal()?;
+    write(&mut *source, Part::default(), &arguments.output, &arguments.common, &stop)
 }
 
 /// Writes this part of what there is; what came before damage too, with exit code 1.
