@@ -7,6 +7,9 @@ use humpyard_core::random::Seed;
 use humpyard_traffic::header::{KeyHasher, Network};
 use humpyard_traffic::{FlowKey, Headers, open};
 
+/// A hash of flows, and its name.
+type Hash<'a> = (&'a str, &'a dyn Fn(&FlowKey) -> u32);
+
 const SEEDS: core::ops::RangeInclusive<u64> = 1..=10;
 const CORES: [u32; 6] = [2, 4, 8, 16, 32, 64];
 
@@ -39,7 +42,7 @@ fn chi_squared(hashes: &[u32], cores: u32) -> f64 {
 fn assert_even(specification: &str) {
     let by_seed: Vec<Vec<FlowKey>> = SEEDS.map(|seed| connections(specification, seed)).collect();
     let hasher = KeyHasher::new(Seed(0));
-    let hashes: [(&str, &dyn Fn(&FlowKey) -> u32); 3] = [
+    let hashes: [Hash<'_>; 3] = [
         ("Toeplitz", &|key| hasher.steering(key).rss),
         ("SipHash", &|key| hasher.steering(key).key as u32),
         ("CRC-32", &crc),

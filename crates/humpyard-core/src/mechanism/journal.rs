@@ -1,6 +1,7 @@
 //! The journal: everything that was told to a scheduler or asked of it, with its answers, so that a run can be compared
 //! with another, and played again.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use core::fmt::Debug;
@@ -108,7 +109,7 @@ pub struct Divergence {
     /// What the scheduler did.
     pub found: String,
     /// Its answer, where it gave one.
-    pub answer: Option<Event>,
+    pub answer: Option<Box<Event>>,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
@@ -186,7 +187,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if found == record.event {
             return Ok(());
         }
-        Err(Divergence { answer: Some(found.clone()), ..self.no(record, &format!("{found:?}")) })
+        Err(Divergence { answer: Some(Box::new(found.clone())), ..self.no(record, &format!("{found:?}")) })
     }
 
     fn no(&self, expected: &Record, found: &str) -> Divergence {
