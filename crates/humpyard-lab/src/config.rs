@@ -649,7 +649,7 @@ const IN_FLIGHT: u32 = 32;
 /// What a switch costs, unless told or measured otherwise.
 const SWITCH_COST: Duration = Duration::from_micros(50);
 /// Delay beyond which a packet is late, unless told otherwise: the Everest paper's.
-const TOLERANCE: Duration = Duration::from_millis(2);
+pub(crate) const TOLERANCE: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {

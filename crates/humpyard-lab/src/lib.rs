@@ -16,6 +16,7 @@ mod environment;
 mod error;
 pub mod experiments;
 pub mod figures;
+pub mod findings;
 mod journal;
 mod link;
 pub mod metrics;

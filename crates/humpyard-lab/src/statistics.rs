@@ -103,7 +103,7 @@ pub enum Kind {
 }
 
 /// The headline figures, in the order in which they are shown.
-pub const FIGURES: [Figure; 15] = [
+pub const FIGURES: [Figure; 16] = [
     Figure { key: "throughput_pps", name: "throughput", kind: Kind::PacketRate, of: |run| run.summary.throughput_pps },
     Figure { key: "delay_p50_ns", name: "delay p50", kind: Kind::Time, of: |run| run.summary.delay_ns.p50 as f64 },
     Figure { key: "delay_p99_ns", name: "delay p99", kind: Kind::Time, of: |run| run.summary.delay_ns.p99 as f64 },
@@ -119,6 +119,7 @@ pub const FIGURES: [Figure; 15] = [
     Figure { key: "jain", name: "fairness (Jain)", kind: Kind::Index, of: |run| run.summary.fairness.jain },
     Figure { key: "utilization_min", name: "least busy core", kind: Kind::Fraction, of: |run| utilization(run).0 },
     Figure { key: "utilization_max", name: "most busy core", kind: Kind::Fraction, of: |run| utilization(run).1 },
+    Figure { key: "dispatcher_busy", name: "busiest dispatcher", kind: Kind::Fraction, of: dispatcher_busy },
     Figure { key: "cold_fraction", name: "cold", kind: Kind::Fraction, of: |run| run.summary.cold_fraction },
     Figure { key: "switches", name: "switches", kind: Kind::Count, of: |run| run.summary.switches as f64 },
     Figure { key: "moves_per_packet", name: "moved", kind: Kind::Fraction, of: moves_per_packet },
@@ -146,6 +147,11 @@ fn utilization(run: &RunResult) -> (f64, f64) {
     let busy = run.summary.cores_detail.iter().map(|core| core.utilization);
     let (least, most) = busy.fold((f64::INFINITY, 0.0f64), |(least, most), busy| (least.min(busy), most.max(busy)));
     (least.min(most), most)
+}
+
+/// The part of the time that the busiest dispatcher was busy; not a number in virtual time.
+fn dispatcher_busy(run: &RunResult) -> f64 {
+    run.measured.dispatchers.iter().map(|load| load.busy_fraction).fold(f64::NAN, f64::max)
 }
 
 /// Packets served by another core than the one before of their flow, where the run has a topology.

@@ -8,9 +8,9 @@ use humpyard::policies::spec::PolicySpec;
 use crate::arguments::{CompareArguments, LiveOptions};
 use crate::commands::configuration::{configuration, live_configuration};
 use crate::commands::costs::measure_for;
+use crate::commands::findings;
 use crate::commands::page::Page;
 use crate::commands::run::{verdict, warn, warn_after};
-use crate::commands::table;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
@@ -60,7 +60,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
     if common.json {
         output::print_json(&comparison)?;
     } else {
-        output::tell(&table::comparison(&comparison))?;
+        output::tell(&findings::comparison(&comparison))?;
     }
     if !common.json {
         if policies.len() == 1 {

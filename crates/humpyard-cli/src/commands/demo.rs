@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use humpyard::lab::{Comparison, Control, DEMO_POLICIES, Demo, DemoOptions, OFFERED, RunResult, demo as run_demo};
 
 use crate::arguments::DemoArguments;
+use crate::commands::findings;
 use crate::commands::page::Page;
 use crate::commands::run::verdict;
 use crate::commands::table;
@@ -70,7 +71,7 @@ fn story(demo: &Demo, report: &str, workers: usize) -> String {
         packet_rate(demo.offered_pps),
         percent(OFFERED),
         packet_rate(demo.capacity_pps),
-        table::comparison(&demo.comparison),
+        findings::comparison(&demo.comparison),
     );
     for run in demo.comparison.statistics.iter() {
         if let Some(entry) = humpyard::policies::registry::find(&run.policy) {

@@ -7,6 +7,7 @@ pub(crate) mod compare;
 mod costs;
 pub(crate) mod demo;
 pub(crate) mod files;
+mod findings;
 pub(crate) mod list;
 pub(crate) mod manual;
 pub(crate) mod recommend;

@@ -11,6 +11,7 @@ use humpyard::runtime::Load;
 use crate::arguments::{CommonOptions, RunArguments, SimArguments};
 use crate::commands::configuration::{configuration, duration, live_configuration, timeline};
 use crate::commands::costs::measure_for;
+use crate::commands::findings;
 use crate::commands::reload::ReadAgain;
 use crate::commands::table;
 use crate::failure::Failure;
@@ -140,10 +141,13 @@ fn say_all(warnings: &[String]) {
 fn report(result: &RunResult, json: bool, stdout_taken: bool) -> Result<ExitCode, Failure> {
     if json {
         output::print_json(result)?;
-    } else if stdout_taken {
-        output::say(&table::summary(result));
     } else {
-        output::tell(&format!("{}\n", table::summary(result)))?;
+        let summary = format!("{}\n{}", table::summary(result), findings::of_run(result));
+        if stdout_taken {
+            output::say(&summary);
+        } else {
+            output::tell(&format!("{summary}\n"))?;
+        }
     }
     if !json && result.measured.overdue_max_ns > OVERDUE_NS {
         let why = match bottleneck(result) {

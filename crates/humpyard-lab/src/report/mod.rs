@@ -1,7 +1,6 @@
 //! A comparison as a page for those who were not there: what was run, what came of it in words, plots with their numbers
 //! beside, and how to do it again. One file, which fetches nothing and needs no script.
 
-mod findings;
 mod page;
 mod plots;
 

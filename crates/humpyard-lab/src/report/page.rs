@@ -1,11 +1,12 @@
 //! The page.
 
+use humpyard_core::measure::CoreSummary;
 use maud::{Markup, PreEscaped, html};
 
 use super::Report;
-use super::findings::findings;
 use super::plots;
 use crate::figures::{bit_rate, figure, percent, time};
+use crate::findings::{self, glued};
 use crate::page::page as framed;
 use crate::plot::Svg;
 use crate::statistics::{FIGURES, Figure, Statistic};
@@ -30,7 +31,10 @@ pub(super) fn page(report: &Report<'_>) -> Markup {
             @if comparison.statistics.is_empty() {
                 p { "Nothing was run." }
             }
-            p { (findings(comparison).join(" ")) }
+            @let found = findings::of_comparison(comparison);
+            @if let Some(first) = found.first() { p { strong { (glued(&first.text)) } } }
+            @if found.len() > 1 { ul { @for finding in &found[1..] { li { (glued(&finding.text)) } } } }
+            @if let Some(subject) = subject(comparison) { p { (subject) } }
         }
         (overview(comparison))
         @if !comparison.statistics.is_empty() {
@@ -44,6 +48,18 @@ pub(super) fn page(report: &Report<'_>) -> Markup {
         (words())
     };
     framed(report.title, &contents)
+}
+
+/// What was compared.
+fn subject(comparison: &Comparison) -> Option<String> {
+    let run = comparison.runs.first()?;
+    let policies: Vec<&str> = comparison.statistics.iter().map(|policy| policy.policy.as_str()).collect();
+    let repeated = match comparison.repetitions {
+        1 => String::new(),
+        repetitions => format!(", in each of {repetitions} repetitions"),
+    };
+    let (packets, flows) = (run.packets.arrived, run.flows);
+    Some(format!("The same packets ({packets} of {flows} flows) went to: {}{repeated}.", policies.join(", ")))
 }
 
 /// A number for people, with the exact one for programs.
@@ -208,49 +224,72 @@ fn confidence(comparison: &Comparison) -> Markup {
     }
 }
 
-/// How busy each core was, over the runs of a policy.
-pub(super) fn cores(comparison: &Comparison, policy: usize) -> Vec<Statistic> {
-    let cores = comparison.runs_of(policy).map(|run| run.summary.cores_detail.len()).max().unwrap_or(0);
-    let busy = |core: usize| {
-        let runs = comparison.runs_of(policy);
-        Statistic::of(runs.filter_map(|run| Some(run.summary.cores_detail.get(core)?.utilization)).collect())
-    };
-    (0..cores).filter_map(busy).collect()
+/// The cores of a run, from the busiest.
+fn ranked(run: &RunResult) -> Vec<(usize, &CoreSummary)> {
+    let mut cores: Vec<(usize, &CoreSummary)> = run.summary.cores_detail.iter().enumerate().collect();
+    cores.sort_by(|(_, a), (_, b)| b.utilization.total_cmp(&a.utilization));
+    cores
 }
 
+/// A figure of the busiest core of each run, of the second, and so on, over the runs of a policy: so one is seen that is
+/// overloaded in every run, though not always the same one.
+fn by_rank(comparison: &Comparison, policy: usize, of: impl Fn(&CoreSummary) -> f64) -> Vec<Statistic> {
+    let runs: Vec<_> = comparison.runs_of(policy).map(ranked).collect();
+    let cores = runs.iter().map(Vec::len).max().unwrap_or(0);
+    let figure = |rank: usize| Statistic::of(runs.iter().filter_map(|run| Some(of(run.get(rank)?.1))).collect());
+    (0..cores).filter_map(figure).collect()
+}
+
+/// How busy the busiest core of each run was, the second, and so on, over the runs of a policy.
+pub(super) fn cores(comparison: &Comparison, policy: usize) -> Vec<Statistic> {
+    by_rank(comparison, policy, |core| core.utilization)
+}
+
+/// A column of the table of cores: its heading, and its figure.
+type CoreColumn = (&'static str, fn(&CoreSummary) -> f64);
+
+const CORES: [CoreColumn; 3] = [
+    ("packets", |core| core.packets as f64),
+    ("cold", |core| core.cold as f64),
+    ("switches", |core| core.switches as f64),
+];
+
 fn utilization(comparison: &Comparison) -> Markup {
-    let detail = |policy: usize, core: usize, of: fn(&humpyard_core::measure::CoreSummary) -> u64| {
-        median(comparison, policy, |run| Some(of(run.summary.cores_detail.get(core)?) as f64))
-    };
+    let repeated = comparison.repetitions > 1;
     html! {
         section id="cores" {
             h2 { "Cores" }
             (drawing(&plots::utilization(comparison).svg(), "plot-cores"))
             details {
-                summary { "The numbers, core by core" }
+                summary { "The numbers, from the busiest core" }
                 div.scroll { table {
-                    caption { "Cores" @if comparison.repetitions > 1 { ", medians of the repetitions" } "." }
-                    thead { tr { @for name in ["policy", "core", "busy", "packets", "cold", "switches"] { th scope="col" { (name) } } } }
+                    caption {
+                        "Cores, from the busiest of a run"
+                        @if repeated { ": medians of the repetitions, in which that need not be the same core" } "."
+                    }
+                    thead { tr {
+                        @for name in ["policy", if repeated { "rank" } else { "core" }, "busy"] { th scope="col" { (name) } }
+                        @for (name, _) in CORES { th scope="col" { (name) } }
+                    } }
                     tbody {
-                        @for (index, policy) in comparison.statistics.iter().enumerate() {
-                            @for (core, busy) in cores(comparison, index).iter().enumerate() {
-                                tr {
-                                    th scope="row" { (policy.policy) }
-                                    td { (core) }
-                                    td { (number(&percent(busy.median), busy.median)) }
-                                    @for of in [
-                                        (|core| core.packets) as fn(&humpyard_core::measure::CoreSummary) -> u64,
-                                        |core| core.cold,
-                                        |core| core.switches,
-                                    ] {
-                                        @let value = detail(index, core, of);
-                                        td { (number(&format!("{value:.0}"), value)) }
-                                    }
-                                }
-                            }
-                        }
+                        @for (index, policy) in comparison.statistics.iter().enumerate() { (core_rows(comparison, index, &policy.policy)) }
                     }
                 } }
+            }
+        }
+    }
+}
+
+fn core_rows(comparison: &Comparison, index: usize, policy: &str) -> Markup {
+    let first = comparison.runs_of(index).next().map(ranked).unwrap_or_default();
+    let figures = CORES.map(|(_, of)| by_rank(comparison, index, of));
+    html! {
+        @for (rank, busy) in cores(comparison, index).iter().enumerate() {
+            tr {
+                th scope="row" { (policy) }
+                td { @if comparison.repetitions > 1 { (rank + 1) } @else if let Some((core, _)) = first.get(rank) { (core) } }
+                td { (number(&percent(busy.median), busy.median)) }
+                @for of in &figures { td { (number(&format!("{:.0}", of[rank].median), of[rank].median)) } }
             }
         }
     }
@@ -392,7 +431,7 @@ fn what_was_run(report: &Report<'_>) -> Markup {
     }
 }
 
-const WORDS: [(&str, &str); 11] = [
+const WORDS: [(&str, &str); 12] = [
     (
         "delay",
         "from the arrival of a packet to its completion; half of the packets had at most p50, 99 in 100 at most p99",
@@ -401,6 +440,7 @@ const WORDS: [(&str, &str); 11] = [
     ("out of order", "packets that left after a later packet of their flow, of all that left"),
     ("jitter", "how unevenly the packets of a flow leave: standard deviation of the gaps, mean over flows"),
     ("fairness (Jain)", "of the clients' service per weight: 1 if all have the same, 1/n if one of n has all"),
+    ("busiest dispatcher", "the part of the time that the busiest dispatcher did something rather than wait"),
     ("cold", "packets served on a core whose previous packet had another service, of all"),
     ("moved", "packets served by another core than the one before of their flow, of all"),
     ("bytes away", "bytes of packets whose core does not share the second cache with that core, of all"),

@@ -62,30 +62,30 @@ pub(super) fn bars(policies: &[PolicyStatistics], of: &Figure) -> Option<BarPlot
     })
 }
 
-/// How busy each core was: the median of the repetitions, and their range.
+/// How busy the cores were, from the busiest of each run: the median of the repetitions, and their range.
 pub(super) fn utilization(comparison: &Comparison) -> BarPlot {
     let cores = comparison.runs.iter().map(|run| run.summary.cores_detail.len()).max().unwrap_or(0);
     let group = |(index, policy): (usize, &PolicyStatistics)| {
-        let bars = if cores <= CORES_MAX { by_core(comparison, index) } else { extremes(policy) };
+        let bars = if cores <= CORES_MAX { by_rank(comparison, index) } else { extremes(policy) };
         BarGroup { name: policy.policy.clone(), bars }
     };
     BarPlot {
-        title: "Utilization of cores".to_owned(),
-        description:
-            "For each policy the part of the time that each core was busy. Bars of equal length are cores that share \
-                      the work equally. The table of cores has the numbers."
-                .to_owned(),
+        title: "Utilization of cores, from the busiest of each run".to_owned(),
+        description: "For each policy the part of the time that the busiest core of a run was busy, the second, and so on: the \
+                      median of the repetitions and their range. Bars of equal length are cores that share the work equally. \
+                      The table of cores has the numbers."
+            .to_owned(),
         value: Axis::linear("time busy", percent).from_to(0.0, 1.0),
         groups: comparison.statistics.iter().enumerate().map(group).collect(),
     }
 }
 
-fn by_core(comparison: &Comparison, policy: usize) -> Vec<Bar> {
+fn by_rank(comparison: &Comparison, policy: usize) -> Vec<Bar> {
     super::page::cores(comparison, policy)
         .into_iter()
         .enumerate()
-        .map(|(core, utilization)| Bar {
-            name: format!("core {core}"),
+        .map(|(rank, utilization)| Bar {
+            name: if rank == 0 { "busiest".to_owned() } else { format!("{}.", rank + 1) },
             value: utilization.median,
             error: (utilization.min < utilization.max).then_some((utilization.min, utilization.max)),
         })
