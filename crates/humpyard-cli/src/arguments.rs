@@ -155,16 +155,18 @@ within a repetition. Tables have the median and the range; --json has for each f
 confidence interval of the median by order statistics: 95 % from 6 repetitions on, the range at its own level below.";
 
 const RECOMMEND_EXAMPLES: &str = "Examples:
-  humpyard recommend --input in.pcap --workers 8 --load 0.8 --goal 'late<0.1%@2ms'
+  humpyard recommend --input in.pcap --workers 8 --goal 'late<0.1%@2ms'
+  humpyard recommend --input in.pcap --workers 8 --load 0.8 --goal 'late<0.1%@20us'
   humpyard recommend --input in.pcap --workers 4 --services dpi --rate 2M --goal 'p99<500us,ooo<0.01%'
   humpyard recommend --input gen:onoff:packets=20k --workers 4 --load 0.7 --goal 'loss<0.1%,min=p99' --report recommendation.html
 
 A goal is a list of bounds: late (delayed beyond what is tolerated, @TIME says what, or dropped), mean, p50, p90, p99, p999, max (delays),
 ooo (out of order), loss, fairness (Jain), throughput. Among policies that keep all bounds the one with the greatest margin wins, or
-the best in min=FIGURE or max=FIGURE. Candidates are all policies that fit, some with several parameters; all are simulated on
-a part of the input, the better half on twice as much, and so on. Finalists run on all of it under three seeds, of which the worst
-counts. The same input, options, costs and seed give the same answer. Costs that are measured are printed: keep them in a file for
---costs FILE. Exits with 1 if no policy keeps the goal.";
+the best in min=FIGURE or max=FIGURE. The traffic is fixed first: the input as captured, or as --multiplier, --rate or --load says; it
+stays the same on other cores. Candidates are all policies that fit, some with several parameters; all are simulated on a part of the
+input that has its peaks, the better half on twice as much, and so on. Finalists run on all of it under three seeds, of which the worst
+counts. Blocks that are held out of the search say how sure the choice is. Every command that is printed can be typed. The same input,
+options, costs and seed give the same answer. Costs that are measured are printed: keep them in a file for --costs FILE. Exits with 1 if no policy keeps the goal.";
 
 const VALIDATE_EXAMPLES: &str = "Examples:
   humpyard validate --input in.pcap --policy hrw --policy drr
@@ -714,13 +716,13 @@ pub(crate) struct RecommendArguments {
     /// Try this policy; may be given several times [default: all that fit]
     #[arg(long, value_name = "SPEC")]
     pub(crate) candidate: Vec<String>,
-    /// Simulations of these packets that the search may take, about: more begins with more of the input [default: 48]
+    /// Simulations of these packets that the search may take, about: more begins with more of the input [default: 72]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget: Option<u32>,
     /// Threads; they change nothing but the time it takes [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// Write a page with the finalists, other loads and other cores to this file (HTML, which fetches nothing)
+    /// Write a page with the finalists, more traffic and other cores to this file (HTML, which fetches nothing)
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<String>,
     #[command(flatten)]

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::LabError;
 use crate::config::{Clock, Host, Rate, RunConfig};
+use crate::figures::{bit_rate, counted, packet_rate, percent};
 use crate::parts;
 use crate::rule::Ruled;
 use crate::run::Control;
@@ -39,9 +40,30 @@ pub struct OfferedLoad {
 }
 
 impl Offered {
+    /// Returns the rate and the load in words, of several runs from the least to the most.
+    pub fn text(all: &[Self]) -> String {
+        let span = |figures: Vec<f64>, shown: fn(f64) -> String| {
+            let ends = [f64::min, f64::max].map(|choose: fn(f64, f64) -> f64| figures.iter().copied().reduce(choose));
+            let [least, most] = ends.map(|end| end.map(shown));
+            let (least, most) = least.zip(most)?;
+            Some(if least == most { least } else { format!("{least} to {most}") })
+        };
+        let packets = span(all.iter().filter_map(|one| one.packets_per_second).collect(), packet_rate);
+        let bits = span(all.iter().filter_map(|one| one.bits_per_second).collect(), bit_rate);
+        let Some((packets, bits)) = packets.zip(bits) else { return "all packets at once".to_owned() };
+        let load = span(all.iter().filter_map(|one| Some(one.load?.value)).collect(), percent);
+        let cores = all.iter().find_map(|one| Some(counted(one.load?.cores as u64, "core")));
+        let load = load.zip(cores).map(|(load, cores)| format!(", {load} of what {cores} can do"));
+        format!("{packets}, {bits}{}", load.unwrap_or_default())
+    }
+
     /// What was offered to all dispatchers of a run.
     pub(crate) fn of<'a>(config: &RunConfig, all: impl Iterator<Item = &'a measure::Measurements>) -> Self {
-        let sum = all.fold(measure::Offered::default(), |sum, one| sum.and(one.offered()));
+        Self::of_sum(config, all.fold(measure::Offered::default(), |sum, one| sum.and(one.offered())))
+    }
+
+    /// What was offered in all.
+    pub(crate) fn of_sum(config: &RunConfig, sum: measure::Offered) -> Self {
         let demand = Demand { work: sum.work, services: sum.services, duration: sum.span() };
         let cores = load_cores(config, config.cores);
         let load = demand.load(config, cores).map(|value| OfferedLoad { value, cores });
@@ -71,9 +93,9 @@ fn load_cores(config: &RunConfig, cores: usize) -> usize {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Demand {
     /// Work in ns on warm cores at full speed.
-    work: u128,
+    pub(crate) work: u128,
     /// Services asked for; those of a chain are served one by one.
-    services: u64,
+    pub(crate) services: u64,
     /// From the first arrival to the last.
     duration: Time,
 }
@@ -231,6 +253,20 @@ mod tests {
         assert_eq!(paced(load(Some(8)), 4), Some(Pace::Stretched(1.5)));
         assert_eq!(paced(Rate::Multiplied(2.5), 4), Some(Pace::Stretched(0.4)));
         assert_eq!(paced(Rate::Line, 4), None);
+    }
+
+    #[test]
+    fn several_runs_are_from_the_least_to_the_most() {
+        let offered = |pps: f64, value| Offered {
+            packets_per_second: Some(pps),
+            bits_per_second: Some(1e3 * pps),
+            load: Some(OfferedLoad { value, cores: 8 }),
+        };
+        assert_eq!(Offered::text(&[offered(1e6, 0.5)]), "1.00 Mpps, 1.00 Gb/s, 50.0 % of what 8 cores can do");
+        let both = Offered::text(&[offered(2e6, 0.5), offered(1e6, 0.5)]);
+        assert_eq!(both, "1.00 Mpps to 2.00 Mpps, 1.00 Gb/s to 2.00 Gb/s, 50.0 % of what 8 cores can do");
+        assert_eq!(Offered::text(&[Offered { load: None, ..offered(1e3, 0.0) }]), "1.00 kpps, 1.00 Mb/s");
+        assert_eq!(Offered::text(&[Offered::default()]), "all packets at once");
     }
 
     #[test]

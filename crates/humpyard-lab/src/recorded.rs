@@ -1,13 +1,15 @@
 //! Packets in memory: an input that is read once and simulated often, whole or in parts.
 
-use core::iter;
 use core::ops::Range;
+use core::slice;
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use humpyard_core::frame::Frame;
+use humpyard_core::measure::Offered;
 use humpyard_core::unit::Time;
 use humpyard_traffic::header::Headers;
+use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::source::Source;
 use humpyard_traffic::{TrafficError, Tunnels};
 
@@ -75,6 +77,13 @@ impl Recorded {
         self.packets.len()
     }
 
+    /// What arrives when it is paced like this.
+    pub(crate) fn arrived(&self, pacer: &mut Pacer) -> Offered {
+        let mut offered = Offered::default();
+        self.packets.iter().for_each(|packet| offered.on_packet(pacer.arrival(packet.time), packet.length));
+        offered
+    }
+
     /// The packets that have one of these times, by number, which is when they come; beyond them none.
     pub(crate) fn arriving(&self, times: &[Option<Time>]) -> Self {
         let timed = self.packets.iter().zip(times);
@@ -84,26 +93,19 @@ impl Recorded {
 
     /// All packets, as they came.
     pub(crate) fn whole(&self) -> Playback {
-        self.play(iter::once(0..self.len()).collect())
+        self.play(slice::from_ref(&(0..self.len())))
     }
 
-    /// This part of it (0 to 1), as a few blocks that lie evenly over all of it.
-    pub(crate) fn sample(&self, part: f64) -> Playback {
-        let length = ((self.len() as f64 * part / SPREAD as f64).ceil() as usize).max(1);
-        let apart = self.len() / SPREAD;
-        if part >= 1.0 || apart <= length {
-            return self.whole();
+    /// Ranges of its packets, one behind the other: each begins a mean gap after the end of the one before, unless it goes on where
+    /// that ended.
+    pub(crate) fn play(&self, ranges: &[Range<usize>]) -> Playback {
+        let mut blocks: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            match blocks.last_mut().filter(|last| last.end == range.start) {
+                Some(last) => last.end = range.end,
+                None => blocks.push(range.clone()),
+            }
         }
-        self.play((0..SPREAD).map(|block| block * apart..block * apart + length).collect())
-    }
-
-    /// One of so many blocks that make up all of it.
-    pub(crate) fn block(&self, block: usize, of: usize) -> Playback {
-        self.play(iter::once(self.len() * block / of..self.len() * (block + 1) / of).collect())
-    }
-
-    /// Blocks of it, one behind the other: each begins a mean gap after the end of the one before.
-    fn play(&self, blocks: Vec<Range<usize>>) -> Playback {
         let (first, last) = (self.packets[0].time.as_ns(), self.packets[self.len() - 1].time.as_ns());
         Playback {
             packets: Arc::clone(&self.packets),
@@ -117,9 +119,6 @@ impl Recorded {
         }
     }
 }
-
-/// A sample consists of so many blocks.
-const SPREAD: usize = 8;
 
 /// Recorded packets, played.
 #[derive(Clone, Debug)]
@@ -210,26 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_lies_over_all_and_its_blocks_follow_each_other() {
+    fn ranges_follow_each_other() {
         let all = recorded(u64::MAX);
         let whole = times(all.whole());
-        let sample = times(all.sample(0.25));
-        assert_eq!(sample.len(), 8 * 32);
-        assert!(sample.is_sorted());
-        let gap = (whole[999] - whole[0]) / 999;
-        for block in 0..8 {
-            let (from, of) = (32 * block, 125 * block);
-            assert!((1..32).all(|at| sample[from + at] - sample[from] == whole[of + at] - whole[of]), "{block}");
-            assert!(block == 0 || sample[from] - sample[from - 1] == gap);
-        }
-        assert_eq!(times(all.sample(1.0)), whole);
-    }
-
-    #[test]
-    fn blocks_make_up_all() {
-        let all = recorded(u64::MAX);
-        let lengths: Vec<usize> = (0..7).map(|block| times(all.block(block, 7)).len()).collect();
-        assert_eq!(lengths.iter().sum::<usize>(), 1000);
-        assert!(lengths.iter().all(|length| (142..=143).contains(length)));
+        let played = times(all.play(&[10..30, 30..40, 100..110]));
+        assert_eq!(played[..30], whole[10..40]);
+        assert_eq!(played[30] - played[29], (whole[999] - whole[0]) / 999, "a mean gap");
+        assert!((1..10).all(|at| played[30 + at] - played[30] == whole[100 + at] - whole[100]));
+        assert_eq!(times(all.play(&[0..1, 1..400, 400..1000])), whole);
     }
 }

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::thread;
 
 use humpyard::lab::recommend::{
-    Advice, Finalist, Measure, RecommendOptions, Recommendation, Variation, margin_text, recommend as search, shown,
+    Advice, Finalist, Measure, RecommendOptions, Recommendation, capital, margin_text, recommend as search, shown,
 };
-use humpyard::lab::{AUTO, Host, Rate, cost_sources};
+use humpyard::lab::{AUTO, Host, Offered, cost_sources};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::RecommendArguments;
@@ -17,7 +17,7 @@ use crate::commands::configuration::configuration;
 use crate::commands::costs::{costs, measure_for, works};
 use crate::commands::page::Page;
 use crate::failure::Failure;
-use crate::figures::percent;
+use crate::figures::counted;
 use crate::layout::Sheet;
 use crate::output;
 use crate::progress::Progress;
@@ -36,7 +36,7 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
         progress.count(done as u64, &format!("of {all} simulations"), Some(done as f64 / all as f64));
     })?;
     drop(progress);
-    recommendation.command = Some(live_command(&typed(), &options, &recommendation.policy));
+    with_commands(&mut recommendation, &typed(), &options);
     page.write_html(|command| recommendation.html(command))?;
     if common.json {
         output::print_json(&recommendation)?;
@@ -80,39 +80,111 @@ fn typed() -> Vec<String> {
     env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// Options that `run` does not have: those with a value, and flags.
-const OWN: [&str; 8] =
-    ["--goal", "--workers", "--cores", "--candidate", "--packets", "--budget", "--threads", "--report"];
+/// Options that commands do not take over as they were typed: those with a value, and flags.
+const OWN: [&str; 13] = [
+    "--goal",
+    "--workers",
+    "--cores",
+    "--candidate",
+    "--packets",
+    "--budget",
+    "--threads",
+    "--report",
+    "--rate",
+    "--multiplier",
+    "--load",
+    "--of",
+    "--tolerance",
+];
 const OWN_FLAGS: [&str; 2] = ["--json", "--quiet"];
 
-/// The command that runs this policy live on the same input.
-fn live_command(typed: &[String], options: &RecommendOptions, policy: &str) -> String {
-    let mut words = vec!["humpyard".to_owned(), "run".to_owned()];
-    let mut rest = typed.iter();
-    while let Some(word) = rest.next() {
-        let name = word.split('=').next().unwrap_or_default();
-        if OWN.contains(&name) {
-            if name == word {
-                rest.next();
+/// What commands are made of: what was asked for, and of how many packets.
+struct Asked<'a> {
+    typed: &'a [String],
+    options: &'a RecommendOptions,
+    /// The packets that were looked at, where the input has more.
+    packets: Option<u64>,
+}
+
+impl Asked<'_> {
+    /// The command that runs a policy live on the same traffic.
+    fn live(&self, policy: &str) -> String {
+        let mut words = self.words("run", 1.0);
+        add(&mut words, "policy", policy);
+        add(&mut words, "workers", &self.options.config.cores.to_string());
+        quoted(&words)
+    }
+
+    /// The command that simulates a policy on this many cores, with the same packets that many times faster.
+    fn simulated(&self, policy: &str, cores: usize, times: f64) -> String {
+        let mut words = self.words("sim", times);
+        add(&mut words, "policy", policy);
+        add(&mut words, "cores", &cores.to_string());
+        quoted(&words)
+    }
+
+    /// A command, but for its policy and cores. It names the rate of the traffic, so that it is the same for any number of cores.
+    fn words(&self, command: &str, times: f64) -> Vec<String> {
+        let mut words = vec!["humpyard".to_owned(), command.to_owned()];
+        let mut rest = self.typed.iter();
+        while let Some(word) = rest.next() {
+            let name = word.split('=').next().unwrap_or_default();
+            if OWN.contains(&name) {
+                if name == word {
+                    rest.next();
+                }
+            } else if !OWN_FLAGS.contains(&name) {
+                words.push(word.clone());
             }
-        } else if !OWN_FLAGS.contains(&name) {
-            words.push(word.clone());
         }
+        let config = &self.options.config;
+        for (name, value) in config.rate.fixed(config.cores).times(times).options() {
+            add(&mut words, name, &value);
+        }
+        if let Some(packets) = self.packets {
+            add(&mut words, "packets", &packets.to_string());
+        }
+        for tolerance in self.tolerances() {
+            add(&mut words, "tolerance", &tolerance);
+        }
+        let is_typed = |name: &str| self.typed.iter().any(|word| word.split('=').next() == Some(name));
+        if !is_typed("--costs") && config.costs.is_auto() {
+            add(&mut words, "costs", AUTO);
+        }
+        words
     }
-    let is_typed = |name: &str| typed.iter().any(|word| word == name || word.starts_with(&format!("{name}=")));
-    let mut add = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    add("--policy", policy.to_owned());
-    add("--workers", options.config.cores.to_string());
-    if options.config.rate == Rate::Trace && !is_typed("--rate") {
-        add("--rate", "trace".to_owned());
+
+    /// The tolerances of the run, with that of the goal.
+    fn tolerances(&self) -> Vec<String> {
+        let given = &self.options.config.tolerances;
+        let of_goal = self.options.goal.tolerance().filter(|_| !given.iter().any(|(service, _)| service.is_empty()));
+        let of_services = given.iter().map(|(service, time)| match service.as_str() {
+            "" => duration(*time),
+            service => format!("{service}={}", duration(*time)),
+        });
+        of_services.chain(of_goal.map(duration)).collect()
     }
-    if let Some(tolerance) = options.goal.tolerance().filter(|_| !is_typed("--tolerance")) {
-        add("--tolerance", duration(tolerance));
-    }
-    if !is_typed("--costs") && options.config.costs.is_auto() {
-        add("--costs", AUTO.to_owned());
-    }
+}
+
+fn add(words: &mut Vec<String>, name: &str, value: &str) {
+    words.extend([format!("--{name}"), value.to_owned()]);
+}
+
+fn quoted(words: &[String]) -> String {
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()
+}
+
+/// Names the command of everything that can be done again.
+fn with_commands(said: &mut Recommendation, typed: &[String], options: &RecommendOptions) {
+    let packets = (!said.is_whole_input).then_some(said.packets);
+    let asked = Asked { typed, options, packets };
+    said.command = Some(asked.live(&said.policy));
+    for varied in said.more_traffic.iter_mut().chain(&mut said.other_cores) {
+        varied.command = Some(asked.simulated(&varied.policy, varied.cores, varied.multiplier));
+    }
+    if let Some(needed) = &mut said.cores_needed {
+        needed.command = Some(asked.simulated(&needed.policy, needed.cores, 1.0));
+    }
 }
 
 /// A time as options take it.
@@ -132,7 +204,7 @@ fn text(said: &Recommendation) -> String {
     let mut lines = vec![
         format!("{}.", capital(&said.reason)),
         format!(
-            "{} of {}: {whole} {} packets, {} cores, costs {}, seed {}.\n",
+            "{} of {}: {whole} {} packets, {} cores, costs {}, seed {}.",
             said.goal,
             said.input,
             said.packets,
@@ -140,22 +212,25 @@ fn text(said: &Recommendation) -> String {
             cost_sources(&said.costs),
             said.seed
         ),
+        format!("Offered: {}.\n", Offered::text(&[said.offered])),
         format!("{}\nOf each figure the worst of {} seeds.\n", finalists(&said.finalists), said.search.seeds),
     ];
     lines.extend(said.sureness().map(|sureness| format!("{}.\n", capital(&sureness))));
-    lines.push(format!("Another load, or other cores:\n{}", variations(said)));
+    lines.push(format!(
+        "The same packets that many times faster, and on other cores, under the first seed:\n{}",
+        variations(said)
+    ));
+    lines.push("The command of each row is in --json, and on the page of --report.".to_owned());
     if let Some(needed) = &said.cores_needed {
         lines.push(format!("The fewest cores found to keep the goal: {}, with `{}`.", needed.cores, needed.policy));
     }
     lines.extend(said.damage.iter().map(|damage| format!("The input ends early: {damage}.")));
     lines.extend(said.remarks.iter().map(|remark| format!("{}.", capital(remark))));
+    let needed = said.cores_needed.as_ref().filter(|needed| needed.cores != said.cores);
+    let needed = needed.and_then(|needed| Some((needed.cores, needed.command.as_ref()?)));
+    lines.extend(needed.map(|(cores, command)| format!("\nWith {}:\n  {command}", counted(cores as u64, "core"))));
     lines.extend(said.command.iter().map(|command| format!("\nTo run it:\n  {command}")));
     lines.join("\n") + "\n"
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn finalists(finalists: &[Finalist]) -> String {
@@ -170,21 +245,18 @@ fn finalists(finalists: &[Finalist]) -> String {
     rows.to_string()
 }
 
-/// A row for each load and number of cores, a column for each policy.
+/// A row for each policy, in each place.
 fn variations(said: &Recommendation) -> String {
-    let all: Vec<&Variation> = said.loads.iter().chain(&said.other_cores).collect();
-    let place = |one: &Variation| (one.load, one.cores);
-    let policies: Vec<&str> =
-        all.iter().take_while(|one| place(one) == place(all[0])).map(|one| one.policy.as_str()).collect();
-    let mut headings = vec!["load", "cores"];
-    headings.extend(&policies);
-    let mut rows = Sheet::of_figures(&headings);
-    for of_place in all.chunks(policies.len().max(1)) {
-        let mut row = vec![percent(of_place[0].load), of_place[0].cores.to_string()];
-        row.extend(of_place.iter().map(|one| {
-            format!("{}, {}, p99 {}", kept(one.holds), margin_text(one.margin), shown(Measure::P99, one.figures.p99_ns))
-        }));
-        rows.add_row(row);
+    let mut rows = Sheet::of_figures(&["traffic", "cores", "policy", "goal", "margin", "p99"]);
+    for one in said.more_traffic.iter().chain(&said.other_cores) {
+        rows.add_row([
+            format!("x{}", one.multiplier),
+            one.cores.to_string(),
+            one.policy.clone(),
+            kept(one.holds),
+            margin_text(one.margin),
+            shown(Measure::P99, one.figures.p99_ns),
+        ]);
     }
     rows.to_string()
 }
@@ -195,33 +267,56 @@ fn kept(holds: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use humpyard::lab::RunConfig;
+    use humpyard::lab::{Rate, RunConfig};
 
     use super::*;
 
+    fn options(rate: Rate) -> RecommendOptions {
+        let mut config = RunConfig::new(Host::Sim, "in.pcap", "hrw".parse().expect("a policy"));
+        (config.cores, config.rate) = (8, rate);
+        let goal = "late<0.1%@2ms".parse().expect("a goal");
+        RecommendOptions { config, goal, policies: Vec::new(), packets: 1, budget: None, threads: NonZeroUsize::MIN }
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
     #[test]
     fn the_command_has_what_was_typed_and_the_policy() {
-        let mut config = RunConfig::new(Host::Sim, "in.pcap", "hrw".parse().expect("a policy"));
-        config.cores = 8;
-        let goal = "late<0.1%@2ms".parse().expect("a goal");
-        let options = RecommendOptions {
-            config,
-            goal,
-            policies: Vec::new(),
-            packets: 1,
-            budget: None,
-            threads: NonZeroUsize::MIN,
-        };
-        let command = |typed: &str| {
-            let words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
-            live_command(&words, &options, "ps-hrw:beta=0.5")
-        };
+        let typed =
+            words("--input in.pcap --goal late<0.1%@2ms --workers=8 --json --services dpi --report r.html --packets 7");
+        let mut options = options(Rate::Trace);
+        let asked = Asked { typed: &typed, options: &options, packets: None };
         assert_eq!(
-            command("--input in.pcap --goal late<0.1%@2ms --workers=8 --json --services dpi --report r.html"),
-            "humpyard run --input in.pcap --services dpi --policy 'ps-hrw:beta=0.5' --workers 8 --rate trace --tolerance 2ms"
+            asked.live("ps-hrw:beta=0.5"),
+            "humpyard run --input in.pcap --services dpi --rate trace --tolerance 2ms --policy 'ps-hrw:beta=0.5' --workers 8"
         );
-        let command = command("--input=in.pcap --rate trace --tolerance web=1ms --cores 8 --quiet");
-        assert!(!command.contains("2ms") && command.matches("--rate").count() == 1, "{command}");
+        assert_eq!(
+            Asked { packets: Some(7), ..asked }.simulated("drr", 10, 1.5),
+            "humpyard sim --input in.pcap --services dpi --multiplier 1.5 --packets 7 --tolerance 2ms --policy drr --cores 10"
+        );
+        options.config.tolerances = vec![("web".to_owned(), Duration::from_millis(1))];
+        let typed = words("--input=in.pcap --tolerance web=1ms --cores 8 --quiet --seed 3");
+        let command = Asked { typed: &typed, options: &options, packets: None }.live("drr");
+        assert!(command.contains("--seed 3 --rate trace --tolerance 'web=1ms' --tolerance 2ms --policy"), "{command}");
+    }
+
+    #[test]
+    fn other_cores_have_the_same_traffic() {
+        let typed = words("--input in.pcap --load 0.8 --rate=5 --goal x");
+        let rate_of = |rate, times| {
+            let options = options(rate);
+            let command = Asked { typed: &typed, options: &options, packets: None }.simulated("hrw", 10, times);
+            let rest = command.strip_prefix("humpyard sim --input in.pcap ").expect("a command");
+            rest.split(" --tolerance").next().unwrap_or_default().to_owned()
+        };
+        let load = |of| Rate::Load { load: 0.8, of };
+        assert_eq!(rate_of(load(None), 1.0), "--load 0.8 --of 8");
+        assert_eq!(rate_of(load(Some(4)), 2.0), "--load 1.6 --of 4");
+        assert_eq!(rate_of(Rate::PacketsPerSecond(2e6), 1.5), "--rate 3000000");
+        assert_eq!(rate_of(Rate::Multiplied(10.0), 3.0), "--multiplier 30");
+        assert_eq!(rate_of(Rate::Trace, 1.0), "--rate trace");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use humpyard::lab::bottleneck::bottleneck;
 use humpyard::lab::statistics::{Figure, PolicyStatistics};
-use humpyard::lab::{Comparison, ExitCounts, HardwareThread, LinkResult, RunResult, ServiceCost, TopFlow};
+use humpyard::lab::{Comparison, ExitCounts, HardwareThread, LinkResult, Offered, RunResult, ServiceCost, TopFlow};
 use humpyard::measure::{CacheSummary, DelayOffered, WarmUp};
 
 use crate::figures::{bit_rate, counted, figure, packet_rate, percent, range, time};
@@ -33,7 +33,8 @@ of each figure the median of the repetitions; below it their range, where they d
 /// A comparison, with what its columns mean.
 pub(crate) fn comparison(comparison: &Comparison) -> String {
     let moved = if has_topology(&comparison.runs) { MOVED } else { "" };
-    let offered = line("offered", format!("  {}", offered(&comparison.runs)));
+    let offered: Vec<Offered> = comparison.runs.iter().map(|run| run.offered).collect();
+    let offered = line("offered", format!("  {}", Offered::text(&offered)));
     let costs = comparison.runs.first().into_iter().flat_map(|run| &run.costs);
     let costs: String = costs.map(|cost| format!("costs of {}\n", cost_text(cost))).collect();
     let lost = if has_loss(&comparison.runs) { LOST } else { "" };
@@ -63,24 +64,6 @@ fn has_loss(runs: &[RunResult]) -> bool {
 /// A percentile over all packets offered.
 fn of_all(ns: Option<u64>) -> String {
     ns.map_or_else(|| "lost".to_owned(), |ns| time(ns as f64))
-}
-
-/// How fast packets arrived, and what part of what cores can do they asked for; of several runs from the least to the most.
-pub(crate) fn offered(runs: &[RunResult]) -> String {
-    let span = |figures: Vec<f64>, shown: fn(f64) -> String| {
-        let shown_of = |choose: fn(f64, f64) -> f64| figures.iter().copied().reduce(choose).map(shown);
-        let (least, most) = shown_of(f64::min).zip(shown_of(f64::max))?;
-        Some(if least == most { least } else { format!("{least} to {most}") })
-    };
-    let packets = span(runs.iter().filter_map(|run| run.offered.packets_per_second).collect(), packet_rate);
-    let bits = span(runs.iter().filter_map(|run| run.offered.bits_per_second).collect(), bit_rate);
-    let Some((packets, bits)) = packets.zip(bits) else { return "all packets at once".to_owned() };
-    let loads = runs.iter().filter_map(|run| run.offered.load);
-    let load = span(loads.clone().map(|load| load.value).collect(), percent);
-    let load = load
-        .zip(loads.map(|load| load.cores).next())
-        .map(|(load, cores)| format!(", {load} of what {} can do", counted(cores as u64, "core")));
-    format!("{packets}, {bits}{}", load.unwrap_or_default())
 }
 
 /// The columns of [`repeated`], by the key of their figure.
@@ -212,7 +195,7 @@ pub(crate) fn summary(run: &RunResult) -> String {
         line("policy", format!("{} ({host}, {cores})", run.in_force_text())),
         line("input", format!("{}{}", run.input, how_it_ended(run))),
     ]);
-    lines.push(line("offered", offered(core::slice::from_ref(run))));
+    lines.push(line("offered", Offered::text(&[run.offered])));
     lines.extend(cost_lines(&run.costs, if live && !by_virtual_clock { "estimates" } else { "costs" }));
     lines.extend(packet_lines(run, live));
     lines.extend(port_lines(run));

@@ -1,6 +1,7 @@
 //! `recommend`: which policy for a goal, what speaks for it, and the same answer on any number of threads.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -33,7 +34,7 @@ fn the_answer_is_the_same_on_any_number_of_threads() {
     let p99 = |of: &str| real(answer, &format!("/{of}/figures/delay_p99_ns"));
     assert!(p99("winner") < p99("hashing"), "{answer:#}");
     assert_eq!(answer["finalists"].as_array().map(Vec::len), Some(4));
-    assert_eq!(answer["loads"].as_array().map(Vec::len), Some(15), "five loads, three policies");
+    assert_eq!(answer["more_traffic"].as_array().map(Vec::len), Some(9), "three rates, three policies");
 }
 
 #[test]
@@ -53,6 +54,116 @@ fn the_figures_are_those_of_sim() {
     assert!(seeds.iter().all(|result| sum(result, "/packets/dropped") == 0));
 }
 
+/// The rows of the outlook, and the least number of cores, with their commands.
+fn rows(answer: &Value) -> Vec<Value> {
+    let rows = |name: &str| answer[name].as_array().cloned().unwrap_or_else(|| panic!("no {name}: {answer:#}"));
+    [rows("more_traffic"), rows("other_cores")].concat()
+}
+
+/// What a printed command comes to.
+fn typed(directory: &Path, row: &Value) -> Value {
+    let command = text(row, "/command").strip_prefix("humpyard ").expect("this program").replace('\'', "");
+    document(directory, &command)
+}
+
+#[test]
+fn commands_that_are_printed_give_their_figures_on_the_same_traffic() {
+    let directory = directory();
+    let at = directory.path();
+    good(at, "run --input gen:onoff:packets=3k --output in.pcap --policy fcfs --workers 0 --quiet");
+    for rate in ["", "--load 0.9", "--load 0.9 --of 3", "--rate 20M", "--multiplier 50"] {
+        let words = format!(
+            "recommend --input in.pcap --packets 2500 --workers 4 {rate} --costs table:measured --seed 5 --candidate hrw \
+             --candidate drr --goal p99<100ms"
+        );
+        let answer = document(at, &words);
+        let offered = real(&answer, "/offered/packets_per_second");
+        for row in rows(&answer) {
+            let result = typed(at, &row);
+            let figures = [
+                ("delay_mean_ns", "/delay_ns/mean"),
+                ("out_of_order_fraction", "/order/fraction"),
+                ("jain", "/fairness/jain"),
+            ];
+            for (figure, path) in figures {
+                assert_eq!(real(&row, &format!("/figures/{figure}")), real(&result, path), "{figure} of {row:#}");
+            }
+            assert_eq!(result["packets"]["in"], 2500);
+            assert_eq!((&result["policy"], &result["cores"]), (&row["policy"], &row["cores"]));
+            let times = real(&result, "/offered/packets_per_second") / offered / real(&row, "/multiplier");
+            assert!((times - 1.0).abs() < 1e-3, "{times} times as much as it should be: {row:#}");
+        }
+    }
+}
+
+#[test]
+fn the_cores_that_would_do_are_a_command() {
+    let directory = directory();
+    let at = directory.path();
+    let goal = "recommend --input gen:poisson:packets=3k --workers 2 --load 1.5 --costs table:measured --candidate fcfs --goal p99<2us";
+    let words: Vec<&str> = goal.split_whitespace().chain(["--json"]).collect();
+    let said = run(at, &words);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let answer = said.json();
+    let needed = &answer["cores_needed"];
+    assert!(text(needed, "/command").contains("--load 1.5 --of 2 "), "{needed:#}");
+    let result = typed(at, needed);
+    assert_eq!((&result["cores"], &result["offered"]), (&needed["cores"], &answer["offered"]));
+    assert!(real(&result, "/delay_ns/p99") < 2000.0, "{result:#}");
+    let fewer = text(needed, "/command").replace(&format!("--cores {}", needed["cores"]), "--cores 2");
+    let result = typed(at, &serde_json::json!({ "command": fewer }));
+    assert!(real(&result, "/delay_ns/p99") > 2000.0, "{result:#}");
+    let printed = run(at, &words[..words.len() - 1]).out;
+    assert!(printed.contains(&format!("With {} cores:\n  humpyard sim ", needed["cores"])), "{printed}");
+}
+
+#[test]
+fn a_goal_that_says_nothing_is_called_so_first() {
+    let directory = directory();
+    let at = directory.path();
+    let short = format!("recommend {FEW_FLOWS} --goal late<0.1%@2ms,ooo<0.1%");
+    let answer = document(at, &short);
+    assert_eq!(answer["vacuous"].as_array().map(Vec::len), Some(1));
+    assert_eq!(text(&answer, "/vacuous/0/figure"), "late");
+    let begins = "the bound on late is vacuous here: the traffic lasts ";
+    assert!(text(&answer, "/reason").starts_with(begins), "{answer:#}");
+    let said = good(at, &format!("{short} --report page.html")).out;
+    assert!(
+        said.starts_with("The bound on late is vacuous here: the traffic lasts ") && said.contains("times 2.00 ms"),
+        "{said}"
+    );
+    let page = fs::read_to_string(at.join("page.html")).expect("a page");
+    assert!(page.contains("the bound on late is vacuous here"));
+    let slow = "recommend --input gen:poisson:packets=2k,pps=1000 --workers 4 --costs table:measured --candidate hrw --candidate fcfs \
+                --goal p99<1ms";
+    let because = document(at, slow);
+    assert!(text(&because, "/vacuous/0/because").contains("less than a tenth of 1.00 ms"), "{because:#}");
+    let tight = document(at, &format!("recommend {FEW_FLOWS} --goal p99<2us,ooo<0.01%"));
+    assert_eq!(tight["vacuous"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn confidence_is_from_what_the_search_has_not_seen() {
+    let directory = directory();
+    let at = directory.path();
+    let words = |packets: &str| {
+        format!(
+            "recommend --input gen:poisson:flows=12,packets={packets} --workers 4 --load 0.7 --costs table:measured --candidate hrw \
+             --candidate fcfs --candidate drr --goal p99<2us,min=p99"
+        )
+    };
+    let answer = document(at, &words("9k"));
+    let held_out = answer["held_out_packets"].as_u64().expect("a count");
+    assert!((2200..=2250).contains(&held_out), "{held_out}");
+    assert_eq!((&answer["confidence"]["blocks"], &answer["confidence"]["packets"]), (&8.into(), &held_out.into()));
+    let said = good(at, &words("9k")).out;
+    assert!(said.contains(&format!("{held_out} packets in 8 blocks were held out of the search")), "{said}");
+    let short = document(at, &words("3k"));
+    assert_eq!((&short["held_out_packets"], &short["confidence"]), (&0.into(), &Value::Null));
+    let said = good(at, &words("3k")).out;
+    assert!(said.contains("Nothing says how sure the choice is: no packets could be held out"), "{said}");
+}
+
 #[test]
 fn plain_hashing_is_enough_when_it_is() {
     let directory = directory();
@@ -61,7 +172,8 @@ fn plain_hashing_is_enough_when_it_is() {
     let answer = document(directory.path(), words);
     assert_eq!((text(&answer, "/advice"), text(&answer, "/policy")), ("hashing_is_enough", "hrw"));
     let said = good(directory.path(), words).out;
-    for word in ["Plain hashing is enough", "To run it:", "--policy hrw --workers 4 --tolerance 1ms"] {
+    for word in ["Plain hashing is enough", "To run it:", "--load 0.2 --of 4 --tolerance 1ms --policy hrw --workers 4"]
+    {
         assert!(said.contains(word), "`{word}` is not in\n{said}");
     }
 }

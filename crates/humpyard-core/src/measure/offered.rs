@@ -25,9 +25,9 @@ pub struct Offered {
 }
 
 impl Offered {
-    /// Counts a packet.
+    /// Counts a packet that arrives.
     #[inline]
-    fn add_packet(&mut self, at: Time, length: u32) {
+    pub fn on_packet(&mut self, at: Time, length: u32) {
         self.packets += 1;
         self.bytes += u64::from(length);
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
@@ -98,7 +98,7 @@ impl super::Measurements {
     /// A packet arrived for this service, the first of its chain, accepted or not.
     #[inline]
     pub fn on_offer(&mut self, at: Time, length: u32, chain: ChainId, service: ServiceId) {
-        self.offered.add_packet(at, length);
+        self.offered.on_packet(at, length);
         if let Some(costs) = &self.costs {
             costs.add_work(&mut self.offered, length, chain, service);
         }
@@ -117,7 +117,7 @@ mod tests {
 
     fn offered(times: &[u64]) -> Offered {
         let mut offered = Offered::default();
-        times.iter().for_each(|&time| offered.add_packet(Time::from_ns(time), 125));
+        times.iter().for_each(|&time| offered.on_packet(Time::from_ns(time), 125));
         offered
     }
 

@@ -1,51 +1,57 @@
-//! What speaks for a choice: how sure it is, and what becomes of it with another load or other cores.
+//! What speaks for a choice: how sure it is, and what becomes of it with more traffic or other cores.
 
 use humpyard_policies::spec::PolicySpec;
 use serde::Serialize;
 
 use super::figures::{Measure, MeasuredFigures};
 use super::goal::Goal;
-use super::search::Ranked;
+use super::search::{Found, Ranked, SEEDS};
 use super::trials::{Part, Progress, Trial, Trials};
 use crate::LabError;
 use crate::statistics::Statistic;
 
-/// The input is cut into so many blocks, each of which is run by itself and with a seed of its own.
-const BLOCKS: usize = 8;
-/// A block of fewer packets says too little.
-const BLOCK_PACKETS: usize = 250;
-
-/// Parts of the load that was asked for.
-const LOADS: [f64; 5] = [0.8, 0.9, 1.1, 1.25, 1.5];
+/// Times faster than the traffic that was asked for.
+const FASTER: [f64; 3] = [1.5, 2.0, 3.0];
 /// Cores beyond those that were asked for are looked for up to so many times as many.
 const TIMES_CORES: usize = 8;
 /// Most cores of a simulation.
 const CORES_MAX: usize = 16_384;
+/// What the search for enough cores is called while it goes on.
+const WHAT: &str = "how many cores would do";
 
-/// How sure it is that one policy is better than another: both had the same blocks of the input, each with its own seed.
+/// How sure it is that one policy is better than another: both had the same blocks of the input, which had no part in choosing them,
+/// each with its own seed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Confidence {
+    /// The policy that is best on what was searched.
+    pub policy: String,
+    /// The best there of those that differ from it.
+    pub other: String,
+    /// Whether that policy is the best on all of the input, too.
+    pub is_winner: bool,
     /// The figure by which they are told apart.
     pub figure: &'static str,
     /// Blocks.
     pub blocks: usize,
-    /// Blocks in which the winner kept all bounds.
-    pub winner_holds: usize,
-    /// Blocks in which the runner-up did.
-    pub runner_up_holds: usize,
-    /// By how much the runner-up's figure is worse than the winner's: of each block, their median, and its interval.
+    /// Packets in all blocks.
+    pub packets: usize,
+    /// Blocks in which the policy kept all bounds.
+    pub policy_holds: usize,
+    /// Blocks in which the other did.
+    pub other_holds: usize,
+    /// By how much the other's figure is worse: of each block, their median, and its interval. Below 0 it is better.
     pub difference: Statistic,
-    /// Whether the interval lies on one side: the winner's.
+    /// Whether the interval lies on the side of the policy, which is the winner.
     pub is_clear: bool,
 }
 
-/// What becomes of a policy under another load, or with other cores.
+/// What becomes of a policy with more traffic, or with other cores.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Variation {
     /// The policy.
     pub policy: String,
-    /// The load, as a part of that which was asked for.
-    pub load: f64,
+    /// Times faster than the traffic that was asked for.
+    pub multiplier: f64,
     /// Cores.
     pub cores: usize,
     /// Whether all bounds hold.
@@ -54,15 +60,19 @@ pub struct Variation {
     pub margin: f64,
     /// The figures, under the first seed.
     pub figures: MeasuredFigures,
+    /// The command that has these figures, where the host knows how it was asked.
+    pub command: Option<String>,
 }
 
-/// So many cores would do.
+/// This many cores would do for the same traffic.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CoresNeeded {
-    /// The least number that was found.
+    /// The least number that was found, under all seeds.
     pub cores: usize,
     /// With this policy.
     pub policy: String,
+    /// The command that shows it under the first seed, where the host knows how it was asked.
+    pub command: Option<String>,
 }
 
 /// The figure by which the winner and another are told apart: the objective, the bound that decides, or else p99.
@@ -73,46 +83,48 @@ pub(super) fn decisive(goal: &Goal, winner: &MeasuredFigures, other: &MeasuredFi
     objective.filter(differs).or(Some(bound).filter(differs)).unwrap_or(Measure::P99)
 }
 
-/// Runs both on the blocks of the input; none where it is too short for that.
-pub(super) fn confidence(
+/// Runs the best on what was searched, and the next that differs, on the blocks that are held out. `None`: there are no such blocks, or
+/// there is no other policy.
+pub(super) fn confidence<'a>(
     trials: &Trials<'_>,
     goal: &Goal,
-    winner: &Ranked<'_>,
-    other: &Ranked<'_>,
+    found: &Found<'a>,
     progress: Progress<'_>,
 ) -> Result<Option<Confidence>, LabError> {
-    let blocks = BLOCKS.min(trials.recorded.len() / BLOCK_PACKETS);
-    if blocks < 2 {
-        return Ok(None);
-    }
-    let of = |policy| {
-        (0..blocks).map(move |block| Trial {
-            seed: block as u64,
-            ..Trial::new(policy, Part::Block(block, blocks), trials.config)
-        })
+    let blocks = trials.division.held_out();
+    let (policy, Some(other)) = (&found.searched[0], super::runner_up(&found.searched)) else { return Ok(None) };
+    let on_blocks = |ranked: &Ranked<'a>| {
+        let policy = ranked.policy;
+        (0..blocks.len())
+            .map(move |block| Trial { seed: block as u64, ..Trial::new(policy, Part::HeldOut(block), trials.config) })
     };
-    let both: Vec<Trial<'_>> = of(winner.policy).chain(of(other.policy)).collect();
-    let figures = trials.run(&both, "blocks", progress)?;
-    let (winners, others) = figures.split_at(blocks);
-    let measure = decisive(goal, &winner.figures, &other.figures);
+    let both: Vec<Trial<'_>> = on_blocks(policy).chain(on_blocks(other)).collect();
+    let figures = trials.run(&both, "blocks held out", progress)?;
+    let (ones, others) = figures.split_at(blocks.len());
+    let measure = decisive(goal, &policy.figures, &other.figures);
     let worse = |(one, other): (&MeasuredFigures, &MeasuredFigures)| {
         let difference = measure.better().sign() * (one.of_measure(measure) - other.of_measure(measure));
         // Not a number where both are infinite; and no zero with a sign.
         if difference.is_nan() { 0.0 } else { difference + 0.0 }
     };
-    let Some(difference) = Statistic::of(winners.iter().zip(others).map(worse).collect()) else { return Ok(None) };
+    let Some(difference) = Statistic::of(ones.iter().zip(others).map(worse).collect()) else { return Ok(None) };
     let holds = |figures: &[MeasuredFigures]| figures.iter().filter(|figures| goal.holds(figures)).count();
+    let is_winner = policy.policy == found.ranking[0].policy;
     Ok(Some(Confidence {
+        policy: policy.policy.to_string(),
+        other: other.policy.to_string(),
+        is_winner,
         figure: measure.name(),
-        blocks,
-        winner_holds: holds(winners),
-        runner_up_holds: holds(others),
-        is_clear: difference.confidence.is_some_and(|interval| interval.low > 0.0),
+        blocks: blocks.len(),
+        packets: blocks.iter().map(ExactSizeIterator::len).sum(),
+        policy_holds: holds(ones),
+        other_holds: holds(others),
+        is_clear: is_winner && difference.confidence.is_some_and(|interval| interval.low > 0.0),
         difference,
     }))
 }
 
-/// Runs these policies under other loads and with other cores; the loads first, and all policies for each.
+/// Runs these policies with more traffic and with other cores; the traffic first, and all policies for each.
 pub(super) fn sensitivity(
     trials: &Trials<'_>,
     goal: &Goal,
@@ -120,27 +132,28 @@ pub(super) fn sensitivity(
     progress: Progress<'_>,
 ) -> Result<(Vec<Variation>, Vec<Variation>), LabError> {
     let asked = trials.config.cores;
-    let places = LOADS.map(|load| (load, asked)).into_iter();
+    let places = FASTER.map(|times| (times, asked)).into_iter();
     let places = places.chain(other_cores(trials, asked).into_iter().map(|cores| (1.0, cores)));
     let varied: Vec<Trial<'_>> = places
-        .flat_map(|(load, cores)| {
-            policies.iter().map(move |policy| Trial { load, cores, ..Trial::whole(policy, trials.config) })
+        .flat_map(|(times, cores)| {
+            policies.iter().map(move |policy| Trial { times, cores, ..Trial::whole(policy, trials.config) })
         })
         .collect();
-    let figures = trials.run(&varied, "other loads and cores", progress)?;
+    let figures = trials.run(&varied, "more traffic, other cores", progress)?;
     let mut variations: Vec<Variation> = varied
         .iter()
         .zip(figures)
         .map(|(trial, figures)| Variation {
             policy: trial.policy.to_string(),
-            load: trial.load,
+            multiplier: trial.times,
             cores: trial.cores,
             holds: goal.holds(&figures),
             margin: goal.margin(&figures),
             figures,
+            command: None,
         })
         .collect();
-    let cores = variations.split_off(LOADS.len() * policies.len());
+    let cores = variations.split_off(FASTER.len() * policies.len());
     Ok((variations, cores))
 }
 
@@ -156,8 +169,8 @@ fn is_possible(trials: &Trials<'_>, cores: usize) -> bool {
     crate::parts::with_setup(trials.config, cores, 1, |_, _| Ok(())).is_ok()
 }
 
-/// The least number of cores, from 1 on or from those that are asked for, with which one of these policies keeps all bounds;
-/// none up to eight times as many as are asked for. `holds` says whether those that are asked for will do.
+/// The least number of cores, from 1 on or from those that are asked for, with which one of these policies keeps all bounds under all
+/// seeds, of the same traffic; none up to eight times as many as are asked for. `holds` says whether those that are asked for will do.
 pub(super) fn cores_needed(
     trials: &Trials<'_>,
     goal: &Goal,
@@ -172,13 +185,20 @@ pub(super) fn cores_needed(
         }
         let tried: Vec<Trial<'_>> =
             policies.iter().map(|policy| Trial { cores, ..Trial::whole(policy, trials.config) }).collect();
-        let found = trials.run(&tried, "how many cores would do", &mut *progress)?;
-        let scored = policies.iter().zip(&found).filter(|(_, figures)| goal.holds(figures));
-        let best = scored.max_by(|(_, one), (_, other)| goal.score(one).cmp(&goal.score(other)));
-        Ok(best.map(|(policy, _)| CoresNeeded { cores, policy: policy.to_string() }))
+        let found = trials.run(&tried, WHAT, &mut *progress)?;
+        let mut holding: Vec<(Trial<'_>, MeasuredFigures)> =
+            tried.into_iter().zip(found).filter(|(_, figures)| goal.holds(figures)).collect();
+        holding.sort_by(|(_, one), (_, other)| goal.score(other).cmp(&goal.score(one)));
+        for (trial, _) in holding {
+            let seeded: Vec<Trial<'_>> = (1..SEEDS).map(|seed| Trial { seed, ..trial }).collect();
+            if trials.run(&seeded, WHAT, &mut *progress)?.iter().all(|figures| goal.holds(figures)) {
+                return Ok(Some(CoresNeeded { cores, policy: trial.policy.to_string(), command: None }));
+            }
+        }
+        Ok(None)
     };
     let (mut without, mut enough) = if holds {
-        (0, CoresNeeded { cores: asked, policy: policies[0].to_string() })
+        (0, CoresNeeded { cores: asked, policy: policies[0].to_string(), command: None })
     } else {
         let most = (asked * TIMES_CORES).min(CORES_MAX);
         let (mut without, mut cores) = (asked, asked);

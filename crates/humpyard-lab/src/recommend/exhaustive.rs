@@ -7,7 +7,7 @@ use humpyard_policies::spec::PolicySpec;
 use super::candidates::{HASHING, fitting, grid};
 use super::goal::Goal;
 use super::search::{self, Ranked};
-use super::trials::{Trial, Trials};
+use super::trials::Trials;
 use super::{Finalist, RecommendOptions, finalist, fixed};
 use crate::LabError;
 
@@ -39,13 +39,11 @@ pub(crate) fn hold(options: &RecommendOptions) -> Result<Held, LabError> {
     let config = &fixed(config, goal)?;
     let (stop, mut progress) = (AtomicBool::new(false), |_: usize, _: usize, _: &str| {});
     let (candidates, _) = fitting(config, &grid())?;
-    let trials = Trials::read(config, *packets, *threads, &stop)?;
-    let found = search::search(&trials, goal, &candidates, *budget, &mut progress)?;
+    let mut trials = Trials::read(config, *packets, *threads, &stop)?;
+    let found = search::search(&mut trials, goal, &candidates, *budget, &mut progress)?;
     let searched = trials.inputs();
     let everything: Vec<&PolicySpec> = candidates.iter().collect();
-    let whole: Vec<Trial<'_>> = everything.iter().map(|policy| Trial::whole(policy, config)).collect();
-    let first = trials.run(&whole, "everything", &mut progress)?;
-    let ranking = search::rank(&trials, goal, &everything, &first, &mut progress)?;
+    let ranking = search::rank_whole(&trials, goal, &everything, &mut progress)?;
     let hashing = ranking.iter().find(|ranked| ranked.policy.to_string() == HASHING);
     let (pick, best) = (&found.ranking[0], &ranking[0]);
     Ok(Held {

@@ -1,5 +1,7 @@
 //! The figures of a run that a goal can be about.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::result::RunResult;
@@ -176,6 +178,46 @@ impl MeasuredFigures {
         }
     }
 
+    /// The figures of a run of which these were parts, each of which stands for this many times as many packets. Where one part is
+    /// all there is, they are its own.
+    pub(super) fn of_parts(parts: &[(RunResult, f64)]) -> Self {
+        if let [(run, _)] = parts {
+            return Self::of(run);
+        }
+        let figures: Vec<(Self, &RunResult, f64)> =
+            parts.iter().map(|(run, weight)| (Self::of(run), run, *weight)).collect();
+        let sum = |of: &dyn Fn(&Self, &RunResult) -> f64| {
+            figures.iter().map(|(figures, run, weight)| weight * of(figures, run)).sum::<f64>()
+        };
+        let arrived = sum(&|_, run| run.packets.arrived as f64).max(1.0);
+        let all_served = sum(&|_, run| served(run)).max(1.0);
+        let lost = sum(&|figures, run| figures.loss * run.packets.arrived as f64);
+        let late_of = |run: &RunResult| run.summary.late.packets as f64;
+        let mut counts: BTreeMap<u64, f64> = BTreeMap::new();
+        for (_, run, weight) in &figures {
+            for &(delay, count) in &run.summary.delay_counts {
+                *counts.entry(delay).or_default() += weight * count as f64;
+            }
+        }
+        let longest = figures.iter().map(|(figures, ..)| figures.max_ns).fold(0.0, f64::max);
+        let quantile = |quantile| {
+            weighted_quantile(&counts, all_served + sum(&|_, run| run.summary.late.lost as f64), quantile).min(longest)
+        };
+        Self {
+            late: sum(&|figures, run| figures.late * late_of(run)) / sum(&|_, run| late_of(run)).max(1.0),
+            mean_ns: sum(&|figures, run| figures.mean_ns * served(run)) / all_served,
+            p50_ns: quantile(0.5),
+            p90_ns: quantile(0.9),
+            p99_ns: quantile(0.99),
+            p999_ns: quantile(0.999),
+            max_ns: longest,
+            out_of_order: sum(&|figures, run| figures.out_of_order * served(run)) / all_served,
+            loss: lost / arrived,
+            fairness: sum(&|figures, run| figures.fairness * run.packets.arrived as f64) / arrived,
+            throughput_pps: all_served * 1e9 / sum(&|_, run| run.summary.duration_ns as f64).max(1.0),
+        }
+    }
+
     /// One of them.
     pub fn of_measure(&self, measure: Measure) -> f64 {
         match measure {
@@ -212,6 +254,23 @@ impl MeasuredFigures {
     }
 }
 
+/// Packets whose delay is known.
+fn served(run: &RunResult) -> f64 {
+    run.summary.delay_counts.iter().map(|&(_, count)| count).sum::<u64>() as f64
+}
+
+/// The least delay that this part of all keeps, of packets that stand for others; infinite where it is beyond those that are counted.
+fn weighted_quantile(counts: &BTreeMap<u64, f64>, all: f64, quantile: f64) -> f64 {
+    // Sums of weights are not exact.
+    let rank = quantile * all * (1.0 - 1e-9);
+    let mut below = 0.0;
+    let found = counts.iter().find(|(_, count)| {
+        below += **count;
+        below >= rank
+    });
+    found.map_or(f64::INFINITY, |(&delay, _)| delay as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use core::sync::atomic::AtomicBool;
@@ -233,6 +292,16 @@ mod tests {
         assert_eq!(figures.late, run.summary.late.count as f64 / 5000.0);
         assert_eq!((figures.p90_ns, figures.max_ns), (f64::INFINITY, f64::INFINITY));
         assert!(run.summary.delay_ns.p90 < 1_000_000_000, "{:?}", run.summary.delay_ns);
+    }
+
+    #[test]
+    fn packets_that_stand_for_others_count_so_often() {
+        let counts = BTreeMap::from([(10, 90.0), (20, 8.0), (30, 2.0)]);
+        assert_eq!(
+            [0.5, 0.9, 0.91, 0.98, 0.99].map(|part| weighted_quantile(&counts, 100.0, part)),
+            [10.0, 10.0, 20.0, 20.0, 30.0]
+        );
+        assert_eq!(weighted_quantile(&counts, 110.0, 0.99), f64::INFINITY, "packets were dropped");
     }
 
     #[test]

@@ -1,28 +1,34 @@
 //! Which policy, with which parameters, for this traffic and this goal, and what speaks for it.
 //!
-//! The input is read once; every registered policy that fits is simulated on part of it, and the better half of them on twice as
-//! much, again and again ([`search`](self)). The last few run on all of it under several seeds. The same input, options and seed
-//! give the same answer on every machine and any number of threads.
+//! The input is read once, and its traffic is fixed: what is tried later, it is tried on the same packets at the same times. Every
+//! registered policy that fits is simulated on part of it, and the better half of them on twice as much, again and again
+//! ([`search`](self)). The last few run on all of it under several seeds. Blocks that had no part in the search say how sure the choice
+//! is. The same input, options and seed give the same answer on every machine and any number of threads.
 
 mod candidates;
+mod division;
 mod evidence;
 mod exhaustive;
 mod figures;
 mod goal;
 mod page;
+mod pilot;
 mod search;
 mod trials;
+mod vacuous;
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::AtomicBool;
 
 use humpyard_policies::spec::PolicySpec;
+use humpyard_services::Factory;
 use serde::Serialize;
 
 use crate::LabError;
 use crate::config::RunConfig;
 use crate::costs::ServiceCost;
 use crate::figures::{figure, percent};
+use crate::offered::Offered;
 use crate::parts;
 use crate::run;
 use candidates::{HASHING, fitting, grid};
@@ -36,6 +42,7 @@ pub use figures::{Measure, MeasuredFigures};
 pub use goal::Goal;
 pub use search::{BUDGET, Round};
 pub use trials::Progress;
+pub use vacuous::Vacuous;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -124,6 +131,10 @@ pub struct Recommendation {
     pub damage: Option<String>,
     /// Cores.
     pub cores: usize,
+    /// The traffic, which is the same in all that was tried, but for `more_traffic`.
+    pub offered: Offered,
+    /// Packets that were held out of the search; 0 of a short input.
+    pub held_out_packets: usize,
     /// What each service costs, and who says so.
     pub costs: Vec<ServiceCost>,
     /// The seed.
@@ -132,7 +143,9 @@ pub struct Recommendation {
     pub advice: Advice,
     /// The policy to run.
     pub policy: String,
-    /// Why, in words.
+    /// The bounds of the goal that say nothing here, for no policy comes near them.
+    pub vacuous: Vec<Vacuous>,
+    /// Why, in words: first what is vacuous.
     pub reason: String,
     /// What is odd about it, in words.
     pub remarks: Vec<String>,
@@ -144,11 +157,12 @@ pub struct Recommendation {
     pub hashing: Option<Finalist>,
     /// All that came to the end, the best first.
     pub finalists: Vec<Finalist>,
-    /// How sure the difference between the winner and the runner-up is; none of one policy, and of a short input.
+    /// How sure it is that the best on what was searched is better than the next, on blocks that were held out of the search. `None`:
+    /// there is one policy, or the input is too short for that.
     pub confidence: Option<Confidence>,
-    /// The winner, the runner-up and plain hashing under other loads.
-    pub loads: Vec<Variation>,
-    /// The same with other cores.
+    /// The winner, the runner-up and plain hashing where the same packets come faster.
+    pub more_traffic: Vec<Variation>,
+    /// The same with other cores, and the same traffic.
     pub other_cores: Vec<Variation>,
     /// The least number of cores that was found to be enough; none up to eight times as many as were asked for.
     pub cores_needed: Option<CoresNeeded>,
@@ -175,22 +189,20 @@ pub fn recommend(
     let config = &fixed(config, goal)?;
     let texts = if policies.is_empty() { grid() } else { policies.iter().map(ToString::to_string).collect() };
     let (candidates, skipped) = fitting(config, &texts)?;
-    let trials = Trials::read(config, *packets, *threads, stop)?;
-    let found = search::search(&trials, goal, &candidates, *budget, &mut *progress)?;
+    let mut trials = Trials::read(config, *packets, *threads, stop)?;
+    let (offered, lasted) = trials.offered()?;
+    let found = search::search(&mut trials, goal, &candidates, *budget, &mut *progress)?;
     let ranking = &found.ranking;
     let (winner, runner_up) = (&ranking[0], runner_up(ranking));
     let hashing = ranking.iter().find(|ranked| ranked.policy.to_string() == candidates_name(HASHING));
-    let confidence = match runner_up {
-        Some(other) => evidence::confidence(&trials, goal, winner, other, &mut *progress)?,
-        None => None,
-    };
+    let confidence = evidence::confidence(&trials, goal, &found, &mut *progress)?;
     let mut shown: Vec<&PolicySpec> = Vec::new();
     for ranked in [Some(winner), runner_up, hashing].into_iter().flatten() {
         if !shown.contains(&ranked.policy) {
             shown.push(ranked.policy);
         }
     }
-    let (loads, other_cores) = evidence::sensitivity(&trials, goal, &shown, &mut *progress)?;
+    let (more_traffic, other_cores) = evidence::sensitivity(&trials, goal, &shown, &mut *progress)?;
     let holds = goal.holds(&winner.figures);
     let cores_needed = evidence::cores_needed(&trials, goal, &shown, holds, &mut *progress)?;
     let enough = hashing.filter(|hashing| is_enough(goal, hashing, winner));
@@ -200,6 +212,8 @@ pub fn recommend(
         (true, None) => Advice::UseTheWinner,
     };
     let chosen = enough.unwrap_or(winner);
+    let vacuous = vacuous::vacuous(goal, config, lasted, &found.worst, candidates.len());
+    let reason = reason(goal, advice, winner, hashing, candidates.len(), config.cores, cores_needed.as_ref());
     let finalist = |ranked: &Ranked<'_>| finalist(goal, ranked);
     Ok(Recommendation {
         goal: goal.clone(),
@@ -208,18 +222,21 @@ pub fn recommend(
         is_whole_input: trials.recorded.is_whole,
         damage: trials.recorded.damage.clone(),
         cores: config.cores,
+        offered,
+        held_out_packets: trials.division.held_out().iter().map(ExactSizeIterator::len).sum(),
         costs: parts::service_costs(config)?,
         seed: config.seed.0,
         advice,
         policy: chosen.policy.to_string(),
-        reason: reason(goal, advice, winner, hashing, candidates.len(), config.cores, cores_needed.as_ref()),
-        remarks: remarks(goal, chosen),
+        reason: with_vacuous(&vacuous, reason),
+        vacuous,
+        remarks: remarks(config, goal, chosen)?,
         winner: finalist(winner),
         runner_up: runner_up.map(finalist),
         hashing: hashing.map(finalist),
         finalists: ranking.iter().map(finalist).collect(),
         confidence,
-        loads,
+        more_traffic,
         other_cores,
         cores_needed,
         search: Searched {
@@ -281,6 +298,25 @@ fn finalist(goal: &Goal, ranked: &Ranked<'_>) -> Finalist {
         bounds: goal.bounds.iter().map(kept).collect(),
         figures: ranked.figures,
     }
+}
+
+/// The reason, behind what says nothing of the goal.
+fn with_vacuous(vacuous: &[Vacuous], reason: String) -> String {
+    if vacuous.is_empty() {
+        return reason;
+    }
+    let said = vacuous.iter().map(|one| format!("the bound on {} is vacuous here: {}", one.figure, one.because));
+    let said = said.collect::<Vec<_>>().join("; ");
+    format!(
+        "{said}; ask for a smaller bound, or offer more (--multiplier, --load, a longer input). {}",
+        capital(&reason)
+    )
+}
+
+/// The text with its first letter as at the start of a sentence.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Why, in words.
@@ -349,9 +385,16 @@ pub fn margin_text(margin: f64) -> String {
     }
 }
 
-/// What is odd about the policy that was chosen.
-fn remarks(goal: &Goal, chosen: &Ranked<'_>) -> Vec<String> {
+/// What is odd about the policy that was chosen, and about how it was.
+fn remarks(config: &RunConfig, goal: &Goal, chosen: &Ranked<'_>) -> Result<Vec<String>, LabError> {
     let mut remarks = Vec::new();
+    if run::services(config)?.iter().flatten().any(Factory::marks) {
+        remarks.push(
+            "the marks of l7-filter were not followed, for the search does no service's work: weights, services and drops by marks are \
+             not in these figures"
+                .to_owned(),
+        );
+    }
     let bounded = |measure| goal.bounds.iter().any(|bound| bound.measure == measure);
     let figures = &chosen.figures;
     if figures.out_of_order > 0.0 && !bounded(Measure::OutOfOrder) {
@@ -367,7 +410,7 @@ fn remarks(goal: &Goal, chosen: &Ranked<'_>) -> Vec<String> {
             percent(figures.loss)
         ));
     }
-    remarks
+    Ok(remarks)
 }
 
 impl Recommendation {

@@ -2,9 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::{Confidence, Finalist, Measure, Recommendation, Variation, margin_text, shown};
+use super::division::DIVISIBLE;
+use super::{Confidence, Finalist, Measure, Recommendation, Variation, capital, margin_text, shown};
 use crate::costs::cost_sources;
 use crate::figures::{figure, percent};
+use crate::offered::Offered;
 use crate::page::page as framed;
 
 pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
@@ -18,15 +20,19 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
         section id="finalists" {
             h2 { "The last of the search" }
             (finalists(&said.finalists))
-            @if let (Some(other), Some(confidence)) = (&said.runner_up, &said.confidence) {
-                p { (sureness(&said.winner.policy, &other.policy, confidence)) "." }
-            }
+            @if let Some(sureness) = said.sureness() { p { (capital(&sureness)) "." } }
         }
-        section id="loads" { h2 { "With another load" } (variations(&said.loads, |varied| percent(varied.load))) }
+        section id="loads" {
+            h2 { "With more traffic" }
+            p { "The same packets, so many times faster; under the first seed." }
+            (variations(&said.more_traffic, |varied| format!("x{}", varied.multiplier)))
+        }
         section id="cores" {
             h2 { "With other cores" }
+            p { "The same packets at the same times; under the first seed." }
             @if let Some(needed) = &said.cores_needed {
                 p { "The least that was found to keep the goal: " (needed.cores) " cores, with " code { (needed.policy) } "." }
+                @if let Some(command) = &needed.command { pre { (command) } }
             }
             (variations(&said.other_cores, |varied| varied.cores.to_string()))
         }
@@ -36,8 +42,9 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
                 "Goal " code { (said.goal) } ", " (said.packets) " packets of " code { (said.input) } ", " (said.cores)
                 " cores, costs " code { (cost_sources(&said.costs)) } ", seed " (said.seed) ". Made by " code { (command) } "."
             }
+            p { "Offered: " (Offered::text(&[said.offered])) "." }
             div.scroll { table {
-                thead { tr { th { "part of the input" } th { "candidates" } th { "best" } } }
+                thead { tr { th { "part of what was searched" } th { "candidates" } th { "best" } } }
                 tbody {
                     @for round in &said.search.rounds {
                         tr { td { (percent(round.part)) } td { (round.candidates) } td { (round.best) } }
@@ -78,7 +85,9 @@ fn finalists(finalists: &[Finalist]) -> Markup {
 fn variations(variations: &[Variation], place: impl Fn(&Variation) -> String) -> Markup {
     html! {
         div.scroll { table {
-            thead { tr { th { "" } th { "policy" } th { "goal" } th { "margin" } @for of in FIGURES { th { (of.name()) } } } }
+            thead { tr {
+                th { "" } th { "policy" } th { "goal" } th { "margin" } @for of in FIGURES { th { (of.name()) } } th { "command" }
+            } }
             tbody {
                 @for one in variations {
                     tr {
@@ -87,6 +96,7 @@ fn variations(variations: &[Variation], place: impl Fn(&Variation) -> String) ->
                         td { @if one.holds { "kept" } @else { "broken" } }
                         td { (margin_text(one.margin)) }
                         @for of in FIGURES { td { (shown(of, one.figures.of_measure(of))) } }
+                        td { @if let Some(command) = &one.command { code { (command) } } }
                     }
                 }
             }
@@ -94,30 +104,92 @@ fn variations(variations: &[Variation], place: impl Fn(&Variation) -> String) ->
     }
 }
 
-/// How sure it is that the winner is better.
-pub(super) fn sureness(winner: &str, other: &str, confidence: &Confidence) -> String {
-    let of = Measure::ALL.into_iter().find(|measure| measure.name() == confidence.figure).unwrap_or(Measure::P99);
+/// How sure it is that the policy is better than the other.
+fn sureness(confidence: &Confidence) -> String {
+    let Confidence { policy, other, figure: name, blocks, packets, difference, .. } = confidence;
+    let of = Measure::ALL.into_iter().find(|measure| measure.name() == *name).unwrap_or(Measure::P99);
     let text = |value: f64| if value.is_finite() { figure(of.kind(), value) } else { "beyond measure".to_owned() };
-    let difference = &confidence.difference;
+    let than = |value: f64| match value {
+        0.0 => "the same".to_owned(),
+        value if value < 0.0 => format!("{} better", text(-value)),
+        value => format!("{} worse", text(value)),
+    };
     let interval = difference.confidence.map_or(String::new(), |interval| {
-        format!(" ({} to {} with {} confidence)", text(interval.low), text(interval.high), percent(interval.level))
+        let (low, high) = (than(interval.low), than(interval.high));
+        let range = if low == high { low } else { format!("{low} to {high}") };
+        format!(" ({range} with {} confidence)", percent(interval.level))
     });
+    let verdict = match confidence {
+        Confidence { is_clear: true, .. } => "a clear difference".to_owned(),
+        Confidence { is_winner: true, .. } => "no clear difference, either will do".to_owned(),
+        _ => format!("and on all of the input `{policy}` is not the best: no clear difference, either will do"),
+    };
     format!(
-        "{} of `{other}` is worse than that of `{winner}` by {}{interval}, median of {} blocks of the input, each from empty queues on and \
-         with a seed of its own: {}; the goal is kept in {} of them, by `{other}` in {}",
-        confidence.figure,
-        text(difference.median),
-        confidence.blocks,
-        if confidence.is_clear { "a clear difference" } else { "no clear difference, either will do" },
-        confidence.winner_holds,
-        confidence.runner_up_holds
+        "{packets} packets in {blocks} blocks were held out of the search, in which `{policy}` was best. On them, each from empty queues on \
+         and with a seed of its own, {name} of `{other}` is {} in the median{interval}: {verdict}. `{policy}` keeps the goal in {} of \
+         them, `{other}` in {}",
+        than(difference.median),
+        confidence.policy_holds,
+        confidence.other_holds
     )
 }
 
 impl Recommendation {
-    /// How sure the difference between winner and runner-up is, in words.
+    /// How sure the choice is, in words; nothing of a single policy.
     pub fn sureness(&self) -> Option<String> {
-        let (other, confidence) = (self.runner_up.as_ref()?, self.confidence.as_ref()?);
-        Some(sureness(&self.winner.policy, &other.policy, confidence))
+        self.runner_up.as_ref()?;
+        Some(self.confidence.as_ref().map_or_else(
+            || {
+                format!(
+                    "nothing says how sure the choice is: no packets could be held out of the search, for which there must be {DIVISIBLE}"
+                )
+            },
+            sureness,
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::Statistic;
+
+    fn said(differences: &[f64], is_winner: bool) -> String {
+        let difference = Statistic::of(differences.to_vec()).expect("blocks");
+        let is_clear = is_winner && differences.iter().all(|difference| *difference > 0.0);
+        sureness(&Confidence {
+            policy: "drr".to_owned(),
+            other: "hrw".to_owned(),
+            is_winner,
+            figure: "p99",
+            blocks: differences.len(),
+            packets: 2_000,
+            policy_holds: 8,
+            other_holds: 7,
+            difference,
+            is_clear,
+        })
+    }
+
+    #[test]
+    fn what_is_better_is_not_worse_by_less_than_nothing() {
+        let worse = said(&[1e3, 2e3, 3e3, 4e3, 5e3, 6e3, 7e3, 8e3], true);
+        assert!(
+            worse.contains("p99 of `hrw` is 4.50 us worse in the median (1.00 us worse to 8.00 us worse with 99.2 %"),
+            "{worse}"
+        );
+        assert!(worse.contains(": a clear difference. `drr` keeps the goal in 8 of them, `hrw` in 7"), "{worse}");
+        let better = said(&[-1e3, -2e3, -3e3, 4e3, -5e3, -6e3, -7e3, -8e3], true);
+        assert!(better.contains("is 4.00 us better in the median (8.00 us better to 4.00 us worse"), "{better}");
+        assert!(better.contains("no clear difference, either will do") && !better.contains('-'), "{better}");
+        let same = said(&[0.0; 8], true);
+        assert!(same.contains("is the same in the median (the same with"), "{same}");
+        assert!(said(&[f64::INFINITY; 8], true).contains("beyond measure worse"));
+    }
+
+    #[test]
+    fn who_wins_on_part_of_the_input_alone_is_not_clearly_better() {
+        let said = said(&[1e3; 8], false);
+        assert!(said.contains("on all of the input `drr` is not the best: no clear difference"), "{said}");
     }
 }

@@ -1,22 +1,32 @@
-//! Successive halving: all candidates on a little of the input, the better half on twice as much, and so on; the last few on
-//! all of it, under several seeds. On parts of the input those go on, too, who keep the goal but for what chance can do.
+//! Successive halving: all candidates on a little of what is searched, the better half on twice as much, and so on; the last few on
+//! all of it, under several seeds. Every sample has the peaks of the input, and those go on, too, who keep the goal but for what
+//! chance can do, and those with the shortest tails of delay. What is held out of the search has no part in that.
+
+use core::cmp::Ordering;
 
 use humpyard_policies::spec::PolicySpec;
 use serde::Serialize;
 
-use super::figures::MeasuredFigures;
+use super::figures::{Measure, MeasuredFigures};
 use super::goal::{Goal, Score};
 use super::trials::{Part, Progress, Trial, Trials};
 use crate::LabError;
 
 /// So many candidates come to the end.
 pub(super) const FINALISTS: usize = 6;
+/// This many candidates with the shortest tails of delay come to the end with them.
+const STEADY: usize = 2;
 /// Under so many seeds; the worst of each figure counts, for nobody chooses how flows hash.
 pub(super) const SEEDS: u64 = 3;
 /// Simulations of the whole input that a search takes, unless told otherwise.
-pub const BUDGET: u32 = 48;
+pub const BUDGET: u32 = 72;
 /// Fewer packets say too little.
 const LEAST_PACKETS: usize = 1000;
+/// Packets for which all candidates are tried on all that is searched, for that takes a second or two.
+const ALL_PACKETS: usize = 1_000_000;
+/// Candidates whose delays say where the peaks are: plain hashing, which has one where a flow has, and one queue for all, which has one
+/// where all flows together do.
+const PILOTS: usize = 2;
 
 /// A round of the search.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -42,16 +52,45 @@ pub(super) struct Ranked<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Found<'a> {
     pub(super) rounds: Vec<Round>,
-    /// The finalists, the best first.
+    /// The finalists by what was searched alone, the best first.
+    pub(super) searched: Vec<Ranked<'a>>,
+    /// The finalists by all of the input, the best first.
     pub(super) ranking: Vec<Ranked<'a>>,
+    /// The worst of each figure, of all candidates.
+    pub(super) worst: MeasuredFigures,
 }
 
-/// The parts of the input on which the rounds are held, for so many candidates: as much as the budget allows, in simulations of
-/// the whole input. Without one it is [`BUDGET`], or the least with which there is a search.
+/// What is searched.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Searched {
+    /// Candidates.
+    pub(super) candidates: usize,
+    /// Packets.
+    pub(super) packets: usize,
+    /// The part of the input that they are.
+    pub(super) part: f64,
+}
+
+impl Searched {
+    /// What finding peaks takes, and running the finalists under all seeds, in simulations of the whole input.
+    fn beside(&self, halvings: u32) -> f64 {
+        let finalists = (FINALISTS + STEADY).min(self.candidates) as f64;
+        let pilots = if halvings > 0 { PILOTS.min(self.candidates) as f64 } else { 0.0 };
+        let again = if self.part < 1.0 { SEEDS as f64 } else { 0.0 };
+        self.part * (pilots + finalists * (SEEDS - 1) as f64) + finalists * again
+    }
+}
+
+/// Returns the parts of what is searched on which the rounds are held: as much as the budget allows, in simulations of the whole
+/// input. Without one it is [`BUDGET`], or the least with which there is a search; and all of it where that is little.
 ///
 /// # Errors
 /// A budget that is too small.
-pub(super) fn plan(candidates: usize, packets: usize, budget: Option<u32>) -> Result<Vec<f64>, LabError> {
+pub(super) fn plan(searched: Searched, budget: Option<u32>) -> Result<Vec<f64>, LabError> {
+    let Searched { candidates, packets, part } = searched;
+    if budget.is_none() && candidates * packets <= ALL_PACKETS {
+        return Ok(vec![1.0]);
+    }
     let mut least = (f64::INFINITY, Vec::new());
     for halvings in 0..=candidates.max(1).ilog2() {
         let parts: Vec<f64> = (0..=halvings).rev().map(|round| 0.5f64.powi(round as i32)).collect();
@@ -59,9 +98,9 @@ pub(super) fn plan(candidates: usize, packets: usize, budget: Option<u32>) -> Re
             break;
         }
         let mut alive = candidates;
-        let mut cost = (FINALISTS.min(candidates) as u64 * (SEEDS - 1)) as f64;
-        for part in &parts {
-            cost += alive as f64 * part;
+        let mut cost = searched.beside(halvings);
+        for of_round in &parts {
+            cost += alive as f64 * of_round * part;
             alive = kept(alive);
         }
         if cost <= f64::from(budget.unwrap_or(BUDGET)) {
@@ -73,7 +112,7 @@ pub(super) fn plan(candidates: usize, packets: usize, budget: Option<u32>) -> Re
     }
     let Some(budget) = budget else { return Ok(least.1) };
     Err(LabError::option(format!(
-        "--budget {budget} is too small for {candidates} candidates: give at least {}, or name fewer with --policy",
+        "--budget {budget} is too small for {candidates} candidates: give at least {}, or name fewer with --candidate",
         least.0.ceil()
     )))
 }
@@ -88,25 +127,33 @@ fn kept(alive: usize) -> usize {
 /// # Errors
 /// A budget that is too small, what keeps a simulation from being run, and being interrupted.
 pub(super) fn search<'a>(
-    trials: &Trials<'_>,
+    trials: &mut Trials<'_>,
     goal: &Goal,
     candidates: &'a [PolicySpec],
     budget: Option<u32>,
     progress: Progress<'_>,
 ) -> Result<Found<'a>, LabError> {
-    let parts = plan(candidates.len(), trials.recorded.len(), budget)?;
+    let packets = trials.division.searched();
+    let part = packets as f64 / trials.recorded.len() as f64;
+    let parts = plan(Searched { candidates: candidates.len(), packets, part }, budget)?;
+    if parts.len() > 1 {
+        trials.find_peaks(&candidates[..PILOTS.min(candidates.len())])?;
+    }
+    let trials: &Trials<'_> = trials;
+    let mut worst: Option<MeasuredFigures> = None;
     let mut alive: Vec<usize> = (0..candidates.len()).collect();
     let mut rounds = Vec::new();
     let mut whole = vec![None; candidates.len()];
     for (round, &part) in parts.iter().enumerate() {
         let what = format!("round {} of {}", round + 1, parts.len());
         let tried: Vec<Trial<'_>> =
-            alive.iter().map(|&at| Trial::new(&candidates[at], Part::Sample(part), trials.config)).collect();
+            alive.iter().map(|&at| Trial::new(&candidates[at], Part::Searched(part), trials.config)).collect();
         let found = trials.run(&tried, &what, &mut *progress)?;
         let mut scored: Vec<(usize, Score)> = Vec::with_capacity(alive.len());
         for (&at, figures) in alive.iter().zip(&found) {
             scored.push((at, goal.score(figures)));
             whole[at] = Some(*figures);
+            worst = Some(worst.map_or(*figures, |worst| worst.worse(*figures)));
         }
         // Of equals the earlier candidate is the simpler one.
         scored.sort_by(|(_, one), (_, other)| other.cmp(one));
@@ -115,9 +162,11 @@ pub(super) fn search<'a>(
         let goes_on = if last { FINALISTS.min(alive.len()) } else { kept(alive.len()) };
         let mut going: Vec<usize> = scored.iter().map(|&(at, _)| at).take(goes_on).collect();
         going.push(0);
+        // A bound that nobody breaks here may be broken on more of the input, by those first who come nearest to it.
+        going.extend(steadiest(&alive, &found).take(if last { STEADY } else { FINALISTS }));
         if !last {
             // Whoever breaks a bound by chance alone on this part may be the best on all of it.
-            let lenient = goal.lenient((trials.recorded.len() as f64 * part) as usize);
+            let lenient = goal.lenient((packets as f64 * part) as usize);
             let mut scored: Vec<(usize, Score)> =
                 alive.iter().zip(&found).map(|(&at, figures)| (at, lenient.score(figures))).collect();
             scored.sort_by(|(_, one), (_, other)| other.cmp(one));
@@ -129,23 +178,56 @@ pub(super) fn search<'a>(
     }
     let figures: Vec<MeasuredFigures> = alive.iter().filter_map(|&at| whole[at]).collect();
     let finalists: Vec<&PolicySpec> = alive.iter().map(|&at| &candidates[at]).collect();
-    Ok(Found { rounds, ranking: rank(trials, goal, &finalists, &figures, progress)? })
+    let searched = rank(trials, goal, &finalists, (Part::Searched(1.0), &figures), &mut *progress)?;
+    let ranking = if trials.division.held_out().is_empty() {
+        searched.clone()
+    } else {
+        rank_whole(trials, goal, &finalists, progress)?
+    };
+    let worst = ranking.iter().map(|ranked| ranked.figures).chain(worst).reduce(MeasuredFigures::worse);
+    Ok(Found { rounds, searched, ranking, worst: worst.unwrap_or_default() })
 }
 
-/// Ranks candidates whose figures are known for the first seed, by the worst of all seeds; the best first.
+/// Returns candidates by the tails of their delays, the shortest first; of equals the earlier.
+fn steadiest<'a>(alive: &'a [usize], found: &[MeasuredFigures]) -> impl Iterator<Item = usize> + use<'a> {
+    let tail = |figures: &MeasuredFigures| {
+        [Measure::Loss, Measure::P999, Measure::Max, Measure::Mean].map(|measure| figures.of_measure(measure))
+    };
+    let mut order: Vec<(usize, [f64; 4])> = alive.iter().copied().zip(found.iter().map(tail)).collect();
+    order.sort_by(|(_, one), (_, other)| {
+        let pairs = one.iter().zip(other).map(|(one, other)| one.total_cmp(other));
+        pairs.fold(Ordering::Equal, Ordering::then)
+    });
+    order.into_iter().map(|(at, _)| at)
+}
+
+/// Ranks candidates on all of the input by the worst of all seeds; the best first.
 ///
 /// # Errors
 /// What keeps a simulation from being run, and being interrupted.
-pub(super) fn rank<'a>(
+pub(super) fn rank_whole<'a>(
     trials: &Trials<'_>,
     goal: &Goal,
     candidates: &[&'a PolicySpec],
-    first: &[MeasuredFigures],
+    progress: Progress<'_>,
+) -> Result<Vec<Ranked<'a>>, LabError> {
+    let whole: Vec<Trial<'_>> = candidates.iter().map(|policy| Trial::whole(policy, trials.config)).collect();
+    let first = trials.run(&whole, "all of the input", &mut *progress)?;
+    rank(trials, goal, candidates, (Part::Whole, &first), progress)
+}
+
+/// Ranks candidates on a part of the input, on which their figures for the first seed are known, by the worst of all seeds; the best
+/// first.
+fn rank<'a>(
+    trials: &Trials<'_>,
+    goal: &Goal,
+    candidates: &[&'a PolicySpec],
+    (part, first): (Part, &[MeasuredFigures]),
     progress: Progress<'_>,
 ) -> Result<Vec<Ranked<'a>>, LabError> {
     let seeded = candidates
         .iter()
-        .flat_map(|policy| (1..SEEDS).map(|seed| Trial { seed, ..Trial::whole(policy, trials.config) }));
+        .flat_map(|policy| (1..SEEDS).map(move |seed| Trial { seed, ..Trial::new(policy, part, trials.config) }));
     let more = trials.run(&seeded.collect::<Vec<_>>(), "other seeds", progress)?;
     let of_each = more.chunks((SEEDS - 1) as usize);
     let mut ranking: Vec<Ranked<'a>> = candidates
@@ -166,25 +248,42 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_steadiest_have_the_shortest_tails() {
+        let figures = |loss, p999_ns, max_ns| MeasuredFigures { loss, p999_ns, max_ns, ..MeasuredFigures::default() };
+        let found = [figures(0.0, 5.0, 9.0), figures(0.1, 1.0, 1.0), figures(0.0, 5.0, 8.0), figures(0.0, 5.0, 9.0)];
+        assert_eq!(steadiest(&[4, 6, 7, 8], &found).collect::<Vec<_>>(), [7, 4, 8, 6]);
+    }
+
+    fn planned(candidates: usize, packets: usize, budget: Option<u32>) -> Result<Vec<f64>, LabError> {
+        plan(Searched { candidates, packets, part: 0.75 }, budget)
+    }
+
+    #[test]
     fn a_greater_budget_begins_with_more_of_the_input() {
-        let begins = |budget| plan(80, 1_000_000, Some(budget)).expect("enough")[0];
+        let begins = |budget| planned(80, 1_000_000, Some(budget)).expect("enough")[0];
         assert_eq!(begins(1000), 1.0);
-        let parts: Vec<f64> = [1000, 90, 70, 50, 40].map(begins).into();
-        assert!(parts.is_sorted_by(|one, other| one >= other) && parts[4] < 0.2, "{parts:?}");
-        let rounds = plan(80, 1_000_000, Some(45)).expect("enough");
+        let parts: Vec<f64> = [1000, 80, 70, 60, 55].map(begins).into();
+        assert!(parts.is_sorted_by(|one, other| one >= other) && parts[4] < 0.3, "{parts:?}");
+        let rounds = planned(80, 1_000_000, Some(60)).expect("enough");
         assert_eq!(rounds.last(), Some(&1.0));
         assert!(rounds.windows(2).all(|pair| pair[1] == 2.0 * pair[0]));
     }
 
     #[test]
     fn too_small_a_budget_is_told() {
-        let said = plan(80, 1_000_000, Some(10)).unwrap_err().to_string();
+        let said = planned(80, 1_000_000, Some(10)).unwrap_err().to_string();
         let least = said.split("at least ").nth(1).and_then(|rest| rest.split(',').next()).expect("a number");
-        assert!(plan(80, 1_000_000, Some(least.parse().expect("a number"))).is_ok(), "{said}");
+        assert!(planned(80, 1_000_000, Some(least.parse().expect("a number"))).is_ok(), "{said}");
         // Few packets cannot be divided further.
-        assert_eq!(plan(80, 1_500, Some(1000)).expect("enough"), [1.0]);
-        assert!(plan(80, 1_500, Some(50)).is_err());
-        assert_eq!(plan(80, 1_500, None).expect("some"), [1.0]);
-        assert_eq!(plan(1, 10, Some(3)).expect("enough"), [1.0]);
+        assert_eq!(planned(80, 1_500, Some(1000)).expect("enough"), [1.0]);
+        assert!(planned(80, 1_500, Some(50)).is_err());
+        assert_eq!(planned(1, 10, Some(25)).expect("enough"), [1.0]);
+    }
+
+    #[test]
+    fn a_short_input_is_searched_whole() {
+        assert_eq!(planned(80, ALL_PACKETS / 80, None).expect("some"), [1.0]);
+        assert!(planned(80, ALL_PACKETS / 80 + 1, None).expect("some").len() > 1);
+        assert!(planned(80, 12_000, Some(70)).expect("enough").len() > 1, "who gives a budget is obeyed");
     }
 }

@@ -5,23 +5,31 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use humpyard_core::measure::{self, Observer};
 use humpyard_core::random::Seed;
+use humpyard_core::unit::Time;
 use humpyard_policies::spec::PolicySpec;
+use humpyard_traffic::pace::Pacer;
 
+use super::division::{Division, Piece};
 use super::figures::MeasuredFigures;
-use crate::config::{Rate, RunConfig};
-use crate::offered::{self, Demand};
+use super::pilot::Pilot;
+use crate::config::RunConfig;
+use crate::offered::{self, Demand, Offered};
 use crate::recorded::Recorded;
+use crate::result::RunResult;
 use crate::run::{Control, Feed, simulated};
 use crate::{LabError, parts};
 
 /// Which packets a trial has.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Part {
-    /// So much of the input (0 to 1), spread over all of it.
-    Sample(f64),
-    /// One of so many blocks of the input.
-    Block(usize, usize),
+    /// All of it.
+    Whole,
+    /// This part (0 to 1) of what is searched.
+    Searched(f64),
+    /// One of the blocks that are held out.
+    HeldOut(usize),
 }
 
 /// A simulation.
@@ -29,8 +37,8 @@ pub(super) enum Part {
 pub(super) struct Trial<'a> {
     pub(super) policy: &'a PolicySpec,
     pub(super) part: Part,
-    /// Part of the load that is asked for.
-    pub(super) load: f64,
+    /// Times faster than the traffic that is asked for.
+    pub(super) times: f64,
     pub(super) cores: usize,
     /// Added to the seed: another hash of flows, other draws.
     pub(super) seed: u64,
@@ -39,12 +47,12 @@ pub(super) struct Trial<'a> {
 impl<'a> Trial<'a> {
     /// As it is asked for, of this part of the input.
     pub(super) fn new(policy: &'a PolicySpec, part: Part, config: &RunConfig) -> Self {
-        Self { policy, part, load: 1.0, cores: config.cores, seed: 0 }
+        Self { policy, part, times: 1.0, cores: config.cores, seed: 0 }
     }
 
     /// The whole input.
     pub(super) fn whole(policy: &'a PolicySpec, config: &RunConfig) -> Self {
-        Self::new(policy, Part::Sample(1.0), config)
+        Self::new(policy, Part::Whole, config)
     }
 }
 
@@ -56,7 +64,8 @@ pub type Progress<'a> = &'a mut dyn FnMut(usize, usize, &str);
 pub(super) struct Trials<'a> {
     pub(super) config: &'a RunConfig,
     pub(super) recorded: Recorded,
-    /// What the packets ask of cores; nothing where no load is asked for.
+    pub(super) division: Division,
+    /// What the packets ask of cores.
     demand: Demand,
     threads: NonZeroUsize,
     stop: &'a AtomicBool,
@@ -78,11 +87,9 @@ impl<'a> Trials<'a> {
         let mut progress = |_, _| {};
         let control = &mut Control::new(stop, &mut progress);
         let recorded = Recorded::read(config, most, control)?;
-        let demand = match config.rate {
-            Rate::Load { .. } => Demand::read(config, &mut recorded.whole(), control)?,
-            _ => Demand::default(),
-        };
-        Ok(Self { config, recorded, demand, threads, stop, packets: AtomicUsize::new(0) })
+        let demand = Demand::read(config, &mut recorded.whole(), control)?;
+        let division = Division::of(recorded.len());
+        Ok(Self { config, recorded, division, demand, threads, stop, packets: AtomicUsize::new(0) })
     }
 
     /// How many inputs' worth of packets were simulated so far.
@@ -127,25 +134,74 @@ impl<'a> Trials<'a> {
         Ok(figures.into_iter().flatten().collect())
     }
 
+    /// Finds out where these policies delay packets, so that samples have these windows.
+    ///
+    /// # Errors
+    /// The first failure, and being interrupted.
+    pub(super) fn find_peaks(&mut self, policies: &[PolicySpec]) -> Result<(), LabError> {
+        let mut orders = Vec::with_capacity(policies.len());
+        for policy in policies {
+            let pilot = Pilot::new(self.division.windows().iter().map(ExactSizeIterator::len));
+            let trial = Trial::new(policy, Part::Searched(1.0), self.config);
+            for piece in self.pieces(trial.part) {
+                self.simulate(&trial, &piece, Some(Box::new(pilot.clone())))?;
+            }
+            orders.push(pilot.peaks());
+        }
+        self.division.set_peaks(&orders);
+        Ok(())
+    }
+
+    /// What all packets offer when they come as asked for, and for how long.
+    ///
+    /// # Errors
+    /// A load where all packets come at once, and a line rate.
+    pub(super) fn offered(&self) -> Result<(Offered, Time), LabError> {
+        let arrived = self.recorded.arrived(&mut self.pacer(self.config)?);
+        let Demand { work, services, .. } = self.demand;
+        Ok((Offered::of_sum(self.config, measure::Offered { work, services, ..arrived }), arrived.span()))
+    }
+
+    fn pieces(&self, part: Part) -> Vec<Piece> {
+        match part {
+            Part::Whole => vec![self.division.whole()],
+            Part::Searched(part) => self.division.sample(part),
+            Part::HeldOut(block) => vec![Piece { ranges: vec![self.division.held_out()[block].clone()], weight: 1.0 }],
+        }
+    }
+
+    fn pacer(&self, config: &RunConfig) -> Result<Pacer, LabError> {
+        let pace = offered::pace(config, config.cores, || Ok(self.demand))?.ok_or_else(parts::no_line_rate)?;
+        Ok(parts::pacer_of(config, pace))
+    }
+
     fn run_one(&self, trial: &Trial<'_>) -> Result<MeasuredFigures, LabError> {
+        let run = |piece: Piece| Ok((self.simulate(trial, &piece, None)?, piece.weight));
+        let parts: Result<Vec<(RunResult, f64)>, LabError> = self.pieces(trial.part).into_iter().map(run).collect();
+        Ok(MeasuredFigures::of_parts(&parts?))
+    }
+
+    /// Simulates some of the packets.
+    fn simulate(
+        &self,
+        trial: &Trial<'_>,
+        piece: &Piece,
+        observer: Option<Box<dyn Observer + Send>>,
+    ) -> Result<RunResult, LabError> {
         let seed = Seed(self.config.seed.0.wrapping_add(trial.seed));
-        let rate = self.config.rate.times(trial.load);
+        let rate = self.config.rate.times(trial.times);
         let config = RunConfig { policy: trial.policy.clone(), cores: trial.cores, seed, rate, ..self.config.clone() };
         let mut progress = |_, _| {};
-        let result = simulated(&config, &mut Control::new(self.stop, &mut progress), |_| {
-            let playback = match trial.part {
-                Part::Sample(part) => self.recorded.sample(part),
-                Part::Block(block, of) => self.recorded.block(block, of),
-            };
-            let pace = offered::pace(&config, config.cores, || Ok(self.demand))?.ok_or_else(parts::no_line_rate)?;
-            let pacer = parts::pacer_of(&config, pace);
-            Ok(Feed { pacer, source: Box::new(playback), work: parts::work(&config)? })
+        let mut control = Control { observer, ..Control::new(self.stop, &mut progress) };
+        let result = simulated(&config, &mut control, |_| {
+            let source = Box::new(self.recorded.play(&piece.ranges));
+            Ok(Feed { pacer: self.pacer(&config)?, source, work: parts::work(&config)? })
         })?;
         if result.interrupted || self.stop.load(Ordering::Relaxed) {
             return Err(LabError::option("interrupted before the search was over: there is nothing to recommend"));
         }
         self.packets.fetch_add(result.packets.arrived as usize, Ordering::Relaxed);
-        Ok(MeasuredFigures::of(&result))
+        Ok(result)
     }
 }
 

@@ -54,8 +54,8 @@ impl Experiment for Scenarios {
             title: "whether successive halving finds the policy that trying everything finds",
             setting: "",
             description: "Each scenario has traffic, services, costs, cores, a load and a goal. The search of `humpyard recommend` picks \
-                          a policy; then every candidate is simulated on all of the input under each of the three seeds, and the best \
-                          of them is the truth. Regret is by what part the pick is worse: in the figure that is to be as good as \
+                          a policy; then every candidate is simulated on all of the input under each of the three seeds, also on what \
+                          was held out of the search, and the best of them is the truth. Regret is by what part the pick is worse: in the figure that is to be as good as \
                           can be, else in the margin of the bounds, or in how far the worst of them is broken. Effort is in simulations \
                           of the whole input. The quick scale has the first three, with fewer packets.",
         }

@@ -1,0 +1,110 @@
+//! Goals that say nothing: bounds on delays that no policy could break on this traffic.
+
+use humpyard_core::unit::Time;
+use serde::Serialize;
+
+use super::figures::{Measure, MeasuredFigures};
+use super::goal::{Bound, Goal};
+use crate::config::RunConfig;
+use crate::figures::time;
+use crate::statistics::Kind;
+
+/// A bound on a delay is kept by so great a factor that it tells no policies apart; so many times as long must a run last.
+const TIMES: f64 = 10.0;
+
+/// A bound that says nothing here, and why.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Vacuous {
+    /// The figure that is bounded.
+    pub figure: &'static str,
+    /// Why, in words.
+    pub because: String,
+}
+
+/// Returns the bounds that say nothing about a run of traffic that lasts this long, in which the figures of this many candidates
+/// were no worse than `worst`.
+pub(super) fn vacuous(
+    goal: &Goal,
+    config: &RunConfig,
+    lasted: Time,
+    worst: &MeasuredFigures,
+    candidates: usize,
+) -> Vec<Vacuous> {
+    let of = |bound: &Bound| {
+        let (allowed, worst) = allowed(bound, config, worst)?;
+        let lasted = lasted.as_ns() as f64;
+        let because = if lasted < TIMES * allowed {
+            let but =
+                if bound.measure == Measure::Late { ", and hardly a packet is late but those dropped" } else { "" };
+            format!(
+                "the traffic lasts {}, less than ten times {}: queues have no time to grow so long{but}",
+                time(lasted),
+                time(allowed)
+            )
+        } else if worst < allowed / TIMES {
+            let what = if bound.measure == Measure::Late { "the longest delay" } else { bound.measure.name() };
+            format!(
+                "{what} under the worst of {candidates} candidates is {}, less than a tenth of {}",
+                time(worst),
+                time(allowed)
+            )
+        } else {
+            return None;
+        };
+        Some(Vacuous { figure: bound.measure.name(), because })
+    };
+    goal.bounds.iter().filter_map(of).collect()
+}
+
+/// Returns the delay that a bound allows, and the worst that there was, in ns. `None`: the bound is on no delay.
+fn allowed(bound: &Bound, config: &RunConfig, worst: &MeasuredFigures) -> Option<(f64, f64)> {
+    match (bound.measure, bound.measure.kind()) {
+        (Measure::Late, _) => {
+            let tolerances = config.services.iter().map(|choice| config.tolerance(&choice.name));
+            Some((tolerances.min()?.as_nanos() as f64, worst.of_measure(Measure::Max)))
+        }
+        (measure, Kind::Time) => Some((bound.value, worst.of_measure(measure))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::config::Host;
+
+    fn found(goal: &str, lasted_us: u64, worst: MeasuredFigures) -> Vec<(&'static str, String)> {
+        let mut config = RunConfig::new(Host::Sim, "gen:poisson", "hrw".parse().expect("a policy"));
+        config.tolerances.push((String::new(), Duration::from_millis(2)));
+        let goal = goal.parse().expect("a goal");
+        let found = vacuous(&goal, &config, Time::from_ns(1_000 * lasted_us), &worst, 70);
+        found.into_iter().map(|one| (one.figure, one.because)).collect()
+    }
+
+    fn worst(p99_us: f64, max_us: f64) -> MeasuredFigures {
+        MeasuredFigures { p99_ns: 1e3 * p99_us, max_ns: 1e3 * max_us, ..MeasuredFigures::default() }
+    }
+
+    #[test]
+    fn a_run_must_last_ten_times_the_bound() {
+        let said = found("late<0.1%@2ms", 126, worst(10.0, 2_500.0));
+        let because = "the traffic lasts 126 us, less than ten times 2.00 ms: queues have no time to grow so long, and hardly a packet \
+                       is late but those dropped";
+        assert_eq!(said, [("late", because.to_owned())]);
+        assert!(found("late<0.1%@2ms", 20_000, worst(10.0, 2_500.0)).is_empty());
+        assert_eq!(found("p99<1s,ooo<1%", 9_999_999, worst(10.0, 2e6)).len(), 1);
+    }
+
+    #[test]
+    fn the_worst_candidate_must_come_near() {
+        let said = found("late<0.1%@2ms,p99<100us", 1_000_000, worst(9.0, 199.0));
+        let because = "the longest delay under the worst of 70 candidates is 199 us, less than a tenth of 2.00 ms";
+        assert_eq!(said[0], ("late", because.to_owned()));
+        assert!(said[1].1.starts_with("p99 under the worst of 70 candidates is 9.00 us"), "{said:?}");
+        assert!(found("late<0.1%@2ms,p99<100us", 1_000_000, worst(10.0, 200.0)).is_empty());
+        assert!(found("late<0.1%@2ms", 1_000_000, worst(10.0, f64::INFINITY)).is_empty(), "packets were dropped");
+        assert!(found("loss<1%,fairness>0.5", 1, worst(0.0, 0.0)).is_empty(), "no delay is bounded");
+    }
+}
