@@ -54,11 +54,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     }
 
     /// What has left the link by now; whether anything has. By a clock that did not wait, others have begun since.
-    pub(super) fn finish_sending(&mut self) -> Result<bool, RunError> {
+    pub(super) fn finish_sending(&mut self, now: Time) -> Result<bool, RunError> {
         if self.live.link.is_none() {
             return Ok(false);
         }
-        let now = self.now.read();
         let mut any = false;
         while let Some((slot, packet)) = self.live.link.as_mut().and_then(|link| link.next_sent(now)) {
             self.live.classifier.release(&packet);

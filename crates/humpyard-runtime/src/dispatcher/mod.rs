@@ -312,7 +312,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn work(&mut self) -> Result<(), RunError> {
         loop {
             let began = self.now.read();
-            let sent = self.finish_sending()?;
+            let sent = self.finish_sending(began)?;
             let completed = self.take_back(began)?;
             let timed_out = self.keep_time()?;
             let arrived = self.take_in()?;
