@@ -282,7 +282,7 @@ mod tests {
         let found: Vec<&str> = words("  p99 12.3 ms, at most  3 packets (0.1 %) of it").collect();
         assert_eq!(found, ["p99", "12.3 ms,", "at", "most", "3 packets", "(0.1 %)", "of", "it"]);
         assert_eq!(wrap("a delay of 12.3 ms", 10), ["a delay of", "12.3 ms"]);
-        assert_eq!(wrap("one\ntwo three", 4), ["one", "two", "three"]);
+        assert_eq!(wrap("one\ntwo three", 5), ["one", "two", "three"]);
     }
 
     #[test]

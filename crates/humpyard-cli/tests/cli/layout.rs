@@ -34,8 +34,14 @@ fn assert_fits(words: &str, text: &str) {
 /// Runs a command of words with nothing but spaces between them, and panics if a line is longer than 80, or a word is cut.
 fn assert_fits_and_is_whole(directory: &Path, words: &str) {
     let split: Vec<&str> = words.split_whitespace().collect();
-    let (narrow, wide) = (said(directory, &split, "80"), said(directory, &split, "5000"));
+    let narrow = said(directory, &split, "80");
     assert_fits(words, &narrow.out);
+    assert!(!narrow.out.is_empty(), "{words}");
+    // What a live run says depends on the machine: a second run may say something else.
+    if ["run", "validate", "calibrate"].contains(&split[0]) {
+        return;
+    }
+    let wide = said(directory, &split, "5000");
     let (narrow_words, wide_words) = (words_of(&narrow.out), words_of(&wide.out));
     // Measured times are others each time, and so are their units.
     let is_figure = |word: &str| {
@@ -44,7 +50,6 @@ fn assert_fits_and_is_whole(directory: &Path, words: &str) {
     };
     let cut: Vec<&&str> = narrow_words.difference(&wide_words).filter(|word| !is_figure(word)).collect();
     assert!(cut.is_empty(), "{words}: {cut:?} are not in\n{}\n\nbut in\n{}", wide.out, narrow.out);
-    assert!(!narrow.out.is_empty(), "{words}");
 }
 
 #[test]

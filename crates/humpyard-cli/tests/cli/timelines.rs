@@ -104,14 +104,18 @@ impl Timeline {
 fn slice(began: u64, ended: u64, event: TrackEvent) -> Slice {
     assert!(began <= ended);
     let value = |annotation: humpyard::lab::timeline::format::DebugAnnotation| {
+        let name = annotation.name.expect("a name");
         let value = annotation.uint_value.or(annotation.bool_value.map(u64::from));
-        (annotation.name.expect("a name"), value.expect("a number"))
+        if value.is_none() {
+            assert!(name == "flow" && annotation.string_value.expect("a text").contains(" > "), "{name}");
+        }
+        Some((name, value?))
     };
     Slice {
         name: event.name.expect("a name"),
         began,
         ended,
-        about: event.debug_annotations.into_iter().map(value).collect(),
+        about: event.debug_annotations.into_iter().filter_map(value).collect(),
     }
 }
 
