@@ -90,7 +90,7 @@ fn story(demo: &Demo, report: &str, workers: usize) -> String {
         text.push_str(&format!("\nThe same with plots, for a browser: {report}\n"));
     }
     text.push_str(
-        "\nNext: humpyard run --input YOUR.pcap --policy hrw    humpyard sim --help    humpyard list policies\n",
+        "\nNext:\n  humpyard run --input YOUR.pcap --policy hrw\n  humpyard sim --help\n  humpyard list policies\n",
     );
     text
 }
