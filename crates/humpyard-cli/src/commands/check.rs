@@ -12,7 +12,6 @@ use crate::commands::compare::compare_configuration;
 use crate::commands::files::distinct;
 use crate::commands::run::{run_configuration, sim_configuration};
 use crate::commands::schema::schema;
-use crate::commands::table::cost_text;
 use crate::configuration_file::{ConfigurationFile, with_required};
 use crate::failure::Failure;
 use crate::layout::Sheet;
@@ -150,7 +149,7 @@ fn said(report: &Report, file: &ConfigurationFile) -> String {
         text.push_str(&format!("{}\n", options_table(understood, report, file)));
         text.push_str(&format!("\nOrder of flows: {}.\n", understood.checked.order));
         text.push_str("\nWhat a packet of each service costs:\n\n");
-        understood.checked.costs.iter().for_each(|cost| text.push_str(&format!("  {}\n", cost_text(cost))));
+        understood.checked.costs.iter().for_each(|cost| text.push_str(&format!("  {cost}\n")));
         text.push_str(&format!(
             "\nPackets, in the order in which they are asked about:\n\n{}\n",
             rules_table(understood)

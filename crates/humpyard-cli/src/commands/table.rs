@@ -36,7 +36,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     let offered: Vec<Offered> = comparison.runs.iter().map(|run| run.offered).collect();
     let offered = line("offered", format!("  {}", Offered::text(&offered)));
     let costs = comparison.runs.first().into_iter().flat_map(|run| &run.costs);
-    let costs: String = costs.map(|cost| format!("costs of {}\n", cost_text(cost))).collect();
+    let costs: String = costs.map(|cost| format!("costs of {cost}\n")).collect();
     let lost = if has_loss(&comparison.runs) { LOST } else { "" };
     let limits = bottlenecks(&comparison.runs);
     if comparison.repetitions > 1 {
@@ -222,15 +222,7 @@ fn line(label: &str, value: String) -> String {
 /// What each service costs, and who says so.
 fn cost_lines(costs: &[ServiceCost], label: &str) -> Vec<String> {
     let texts = costs.iter().take(LINES_MAX).enumerate();
-    texts.map(|(index, cost)| line(if index == 0 { label } else { "" }, cost_text(cost))).collect()
-}
-
-/// `encrypt: 150 ns + 0.090 ns/B, cold 100 ns (table:measured)`.
-pub(crate) fn cost_text(cost: &ServiceCost) -> String {
-    let ServiceCost { service, spec, per_byte_ns, source, .. } = cost;
-    let (fixed, cold) = (time(cost.fixed_ns as f64), time(cost.cold_ns as f64));
-    let spec = if service == spec { String::new() } else { format!(" {spec}") };
-    format!("{service}:{spec} {fixed} + {per_byte_ns:.3} ns/B, cold {cold} ({source})")
+    texts.map(|(index, cost)| line(if index == 0 { label } else { "" }, cost.to_string())).collect()
 }
 
 fn how_it_ended(run: &RunResult) -> &'static str {

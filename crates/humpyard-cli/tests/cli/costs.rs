@@ -185,7 +185,10 @@ fn admit_goes_by_parameters() {
     let at = directory.path();
     let engines = |service: &str| {
         let flow = format!("--flow name=one,service={service},rate=10Mbit,length=500,burst=8k");
-        real(&document(at, &format!("admit --cores 2 --cold none --margin 0 {flow}")), "/flows/0/engines")
+        let admission = document(at, &format!("admit --cores 2 --cold none --margin 0 {flow}"));
+        let cost = &admission["costs"][0];
+        assert_eq!((&cost["spec"], &cost["source"]), (&json!(service), &json!("table:measured")));
+        real(&admission, "/flows/0/engines")
     };
     assert!(engines("encrypt:cipher=cast-128") > 5.0 * engines("encrypt"));
 }

@@ -13,13 +13,15 @@ mod network;
 mod reservation;
 mod route;
 
+use std::collections::BTreeSet;
+
 use humpyard_core::cost::LinearCost;
 use humpyard_core::mechanism::FlowOrder;
 use humpyard_core::name::unknown;
 use serde::Serialize;
 
 use crate::LabError;
-use crate::costs::{Costs, name_of};
+use crate::costs::{Costs, ServiceCost, name_of};
 use crate::link::QUEUE;
 use bound::{Busy, bound};
 use route::{Route, Ways, best};
@@ -84,6 +86,12 @@ impl AdmitOptions {
         given(service).or_else(|| given(name)).or_else(|| given("")).unwrap_or(usual)
     }
 
+    /// What each service that a flow asks for costs.
+    fn service_costs(&self) -> Result<Vec<ServiceCost>, LabError> {
+        let services: BTreeSet<&str> = self.reservations.iter().map(|flow| flow.service.as_str()).collect();
+        services.into_iter().map(|service| Ok(self.costs.find(&service.parse()?)?.of(service))).collect()
+    }
+
     /// What handing a packet over takes an engine, in ns.
     fn hand_over_ns(&self) -> f64 {
         self.machine.hand_over.as_nanos() as f64
@@ -118,8 +126,8 @@ pub struct Admission {
     pub margin: f64,
     /// The part of packets that is taken to meet a cold core.
     pub cold: f64,
-    /// What services cost.
-    pub costs: String,
+    /// What each service of the flows costs, and who says so.
+    pub costs: Vec<ServiceCost>,
     /// What the machine adds to the work.
     pub machine: Machine,
     /// The most that a packet may be charged, in times its estimate, `charge-most` of `efq`; none where it may be all it used.
@@ -602,7 +610,7 @@ pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
     Ok(Admission {
         margin: options.margin,
         cold: options.cold,
-        costs: options.costs.to_string(),
+        costs: options.service_costs()?,
         machine: options.machine,
         charge_most,
         nodes: reserved.nodes(weight),

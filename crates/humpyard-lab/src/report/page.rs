@@ -416,6 +416,7 @@ fn what_was_run(report: &Report<'_>) -> Markup {
                     (run.environment.cpu.clone().unwrap_or_else(unknown)) ", kernel "
                     (run.environment.kernel.clone().unwrap_or_else(unknown))
                 }
+                dt { "costs" } @for cost in &run.costs { dd { (cost) } }
                 dt { "version" } dd { "humpyard " (run.environment.version) }
                 dt { "again" } dd { pre { code { (report.command) } } }
             }

@@ -21,11 +21,12 @@ fn contents(said: &Validation, command: &str) -> Markup {
         }
         p {
             "The simulator hears of when each packet reached the scheduler, and of what it took: as it was measured, packet by packet; and by \
-             a straight line for each service, with interruptions drawn from those of the run."
+             a straight line for each service."
         }
         @for one in &said.policies {
             section {
                 h2 { (one.policy) }
+                p { "By line: " @for (at, line) in one.line.iter().enumerate() { @if at > 0 { "; " } (line) } "." }
                 div.scroll { table {
                     thead { tr { th { "figure" } th { "live" } th { "as measured" } th { "error" } th { "by line" } th { "error" } th { "aim" } } }
                     tbody { @for figure in &one.figures { (row(figure)) } }
