@@ -110,8 +110,8 @@ impl Extent {
     }
 }
 
-/// What a table needs beside the widths of so many columns: a line before each and behind the last, and a space on either side of
-/// what is in it.
+/// Returns the width that a table of this many columns needs beside the columns themselves: a line before each, one behind the
+/// last, and a space on either side of each text.
 const fn frame(columns: usize) -> usize {
     3 * columns + 1
 }

@@ -14,7 +14,7 @@ const ROOM: f64 = 0.8;
 const LEAST: Time = Time::from_ns(100_000_000);
 /// How long the load of a run is watched before it is judged.
 const WINDOW: Time = Time::from_ns(1_000_000_000);
-/// A packet that was due for so many ns is overdue.
+/// A packet is overdue when it has been due for this many ns.
 pub const OVERDUE_NS: u64 = 20_000_000;
 
 /// How busy a dispatcher was, and whether packets came to harm before it had taken them in.

@@ -100,7 +100,7 @@ pub(crate) struct Demand {
     duration: Time,
 }
 
-/// How often progress is told, in packets.
+/// Packets between two reports of progress.
 const PROGRESS_EVERY: u64 = 1 << 16;
 
 impl Demand {

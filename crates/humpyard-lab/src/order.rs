@@ -99,7 +99,7 @@ impl OrderChoice {
         }
     }
 
-    /// The bounds of the exit in a run that holds so many packets. `None`: packets leave as they are done.
+    /// The bounds of the exit in a run that holds this many packets. `None`: packets leave as they are done.
     pub(crate) fn exit(self, buffer: usize) -> Option<ExitOrder> {
         let Self::Exit(ExitChoice { packets, time: longest }) = self else { return None };
         let all = || u32::try_from(buffer).unwrap_or(u32::MAX);
@@ -114,13 +114,13 @@ impl OrderChoice {
         }
     }
 
-    /// As [`parse_order`] reads it, in a run that holds so many packets.
+    /// As [`parse_order`] reads it, in a run that holds this many packets.
     pub(crate) fn show(self, buffer: usize) -> String {
         let bounds = |exit: ExitOrder| format!(":packets={},time={}ns", exit.packets, exit.timeout.as_ns());
         format!("{}{}", self.name(), self.exit(buffer).map(bounds).unwrap_or_default())
     }
 
-    /// What is promised, in a run that holds so many packets: one sentence without its end.
+    /// Returns the promise of a run that holds this many packets: a sentence without its full stop.
     pub(crate) fn promise(self, buffer: usize) -> String {
         match (self, self.exit(buffer)) {
             (_, Some(ExitOrder { packets, timeout })) => format!(

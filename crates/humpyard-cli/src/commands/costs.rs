@@ -22,7 +22,7 @@ pub(crate) fn works(services: &[ServiceChoice]) -> impl Iterator<Item = &Named> 
 /// Measures what the costs of a run that can be lack, if they are `auto`: see [`measure`].
 pub(crate) fn measure_for(config: &mut RunConfig, quiet: bool) -> Result<(), Failure> {
     if config.costs.is_auto() {
-        // What is wrong is told before it takes seconds.
+        // Errors are reported before the measurement, which takes seconds.
         lab::check(config)?;
     }
     measure(&mut config.costs, quiet)

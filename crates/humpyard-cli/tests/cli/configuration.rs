@@ -355,7 +355,7 @@ fn what_a_file_does_not_say_must_be_given() {
     assert!(text.contains("good for `humpyard sim` with --input on the command line\n"), "{text}");
 }
 
-/// Rules by the ten thousand are read, checked for those that are never reached, and matched.
+/// Tens of thousands of rules are read, checked for unreachable ones, and matched.
 #[test]
 fn many_rules() {
     let directory = directory();

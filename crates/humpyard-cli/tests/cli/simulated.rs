@@ -187,7 +187,7 @@ fn an_overload_drops_what_it_must() {
     assert!(utilization(&result) > 0.99);
 }
 
-/// Most of what is offered is dropped: it is late, in the document and in the table, once, whatever else is late.
+/// Most packets are dropped: each counts as late once, in the document and in the table.
 #[test]
 fn what_is_dropped_is_late() {
     let words = "sim --input gen:poisson:packets=50000,pps=200M --policy fcfs --buffer 100";

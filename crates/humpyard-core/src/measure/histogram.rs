@@ -108,7 +108,7 @@ impl Histogram {
     }
 }
 
-/// The rank, from 1, of a part of so many.
+/// Returns the rank, from 1, of a part of this many values.
 fn rank(quantile: f64, all: u64) -> u64 {
     (libm::ceil(quantile * all as f64) as u64).max(1)
 }

@@ -139,7 +139,7 @@ pub struct Late {
 }
 
 impl Late {
-    /// So many late ones, those lost among them, of so many.
+    /// Counts late packets, lost ones included, out of all packets.
     pub(super) fn of(count: u64, lost: u64, packets: u64) -> Self {
         // A packet that was late and then lost in a port counts twice, for no port tells which it lost.
         let count = count.min(packets);

@@ -473,7 +473,7 @@ impl Cold<'_> {
     }
 }
 
-/// With so many decimals.
+/// Rounds to this many decimals.
 fn rounded(value: f64, decimals: i32) -> f64 {
     let ones = 10f64.powi(decimals);
     (value * ones).round() / ones

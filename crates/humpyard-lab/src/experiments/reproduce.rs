@@ -195,7 +195,7 @@ impl Drop for Closing {
 /// How often the flag that ends a run is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Runs parts on so many threads, and hands over their rows in this one, in any order. Where `stop` is set, or a part fails, nobody
+/// Runs parts on this many threads, and hands over their rows in this one, in any order. Where `stop` is set, or a part fails, nobody
 /// waits for the parts that are running.
 fn run_parts(
     works: Vec<Work>,

@@ -156,7 +156,7 @@ impl RunFacts {
         self.busy.iter().sum::<f64>() / self.busy.len().max(1) as f64
     }
 
-    /// Part of the time that the cores took to change to other services, on average, at so many ns each.
+    /// Part of the time that the cores took to change to other services, on average, when each change takes this many ns.
     pub(super) fn switching(&self, cost_ns: u64) -> f64 {
         let all = self.duration_ns as f64 * self.busy.len().max(1) as f64;
         if all > 0.0 { self.switches as f64 * cost_ns as f64 / all } else { 0.0 }

@@ -38,7 +38,7 @@ impl Hot {
         if self.cores == 1 || busy == "100 %" { busy } else { format!("{busy} or more") }
     }
 
-    /// The cores as a worst case is told: `one core busy 100 % of the time`.
+    /// Describes the cores at their worst: `one core busy 100 % of the time`.
     pub(super) fn said(&self) -> String {
         let cores = if self.cores == 1 { "one core".to_owned() } else { format!("{} cores", self.cores) };
         format!("{cores} busy {} of the time", self.busy())

@@ -79,7 +79,7 @@ fn switch_cost(list: &str) -> u64 {
     list.split(',').filter_map(cost).max().unwrap_or(0)
 }
 
-/// The speeds of so many cores: those of the list, and 1 for the others. Empty for an empty list.
+/// The speeds of this many cores: those of the list, and 1 for the others. Empty for an empty list.
 fn speeds(list: &str, cores: usize) -> Vec<f64> {
     let given: Vec<f64> = list.split(',').filter_map(|speed| speed.parse().ok()).collect();
     let all = given.iter().copied().chain(core::iter::repeat(1.0)).take(cores);

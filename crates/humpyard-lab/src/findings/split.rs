@@ -63,9 +63,9 @@ pub(super) enum Sure {
     Confident,
     /// There is one run of each, or all repetitions are alike.
     OneRun,
-    /// Seen in so many of so many repetitions, which is not enough.
+    /// Seen in this many of all repetitions: too few to be sure.
     TooFew(usize, usize),
-    /// Seen in so many of so many repetitions, of a figure that is not tested.
+    /// Seen in this many of all repetitions; this figure is not tested.
     Untested(usize, usize),
 }
 

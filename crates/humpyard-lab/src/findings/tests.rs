@@ -45,7 +45,7 @@ pub(super) fn run() -> RunFacts {
     }
 }
 
-/// A run that lost so many of its 10,000 packets there.
+/// A run that lost this many of its 10,000 packets there.
 pub(super) fn lost(place: Place, packets: u64) -> RunFacts {
     RunFacts { lost: BTreeMap::from([(place, packets)]), late: packets as f64 / 1e4, ..run() }
 }

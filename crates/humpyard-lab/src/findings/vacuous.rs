@@ -7,7 +7,7 @@ use crate::figures::{percent, time};
 
 /// Packets that a 99th percentile needs: ten are beyond it.
 const PACKETS: u64 = 1000;
-/// A run shorter than so many tolerances cannot show what a tolerance does.
+/// A run shorter than this many tolerances cannot show the effect of a tolerance.
 const LENGTHS: u64 = 10;
 /// Below this part of its tolerance, no packet came near it.
 const NEAR: f64 = 0.1;
