@@ -37,7 +37,8 @@ impl Pattern {
             Self::TestCard => of("testsrc2", ""),
             Self::Clock => of("testsrc", ""),
             Self::Mandelbrot => of("mandelbrot", ""),
-            Self::Gradients => of("gradients", ":seed=1:speed=0.02"),
+            // The seed decides where they run. Colours that are not named are drawn anew each time, whatever the seed.
+            Self::Gradients => of("gradients", ":seed=1:c0=0x1040ff:c1=0xffb020:speed=0.02"),
             Self::Bars => of("smptehdbars", ",scroll=horizontal=0.004:vertical=0.002"),
         }
     }

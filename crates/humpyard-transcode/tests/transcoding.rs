@@ -73,6 +73,14 @@ fn bits_at_most(rate: &Rate) -> f64 {
     excess[rate.name] * f64::from(rate.bits_per_second)
 }
 
+/// What is made here is the same each time: what is said of it holds for every run.
+#[test]
+fn films_are_made_alike() {
+    for pattern in Pattern::ALL {
+        assert!(coded(Codec::Mpeg1, pattern) == coded(Codec::Mpeg1, pattern), "{pattern:?}");
+    }
+}
+
 #[test]
 fn every_codec_becomes_every_rate() {
     for (codec, pattern) in Codec::ALL.into_iter().flat_map(|codec| Pattern::ALL.map(|pattern| (codec, pattern))) {
