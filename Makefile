@@ -6,16 +6,20 @@ CARGO ?= cargo
 PYTHON_ENVIRONMENT = $(abspath $(or $(CARGO_TARGET_DIR),target))/python
 PYTHON = $(PYTHON_ENVIRONMENT)/bin/python
 
+# Where the runner of the benchmarks that count instructions is installed.
+GUNGRAUN = $(abspath $(or $(CARGO_TARGET_DIR),target))/gungraun
+
 # Where what judges metrics is, unless it is installed.
 PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-dispatch bench-wire prerequisites prometheus python transcode clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-dispatch bench-wire prerequisites prometheus python transcode clean
 
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
-	@echo "make test     formatting, lints, documentation, all tests"
+	@echo "make test     formatting, lints, documentation, all tests, limits of instructions"
 	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and verdicts in reproduction/ (five minutes)"
 	@echo "make bench    time the hot paths"
+	@echo "make bench-instructions  count instructions of whole runs and of single steps, and fail above a limit (two minutes after the build; ARGUMENTS=...)"
 	@echo "make bench-dispatch  compare the scheduler and the runtime with DPDK's event devices, in turn (four minutes; ARGUMENTS=...)"
 	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
 	@echo "make clean    remove everything built"
@@ -34,6 +38,10 @@ test: prerequisites prometheus transcode format lint docs check-no-std
 	@scripts/prerequisites scapy
 	HUMPYARD_PYTHON=$(PYTHON) HUMPYARD_PROMETHEUS=$(PROMETHEUS) $(CARGO) test --locked --workspace --all-features
 	$(or $(CARGO_TARGET_DIR),target)/debug/examples/own_packets
+# The limits are those of one architecture.
+ifeq ($(shell uname -m),x86_64)
+	$(MAKE) bench-instructions
+endif
 
 format: python
 	$(CARGO) fmt --all --check
@@ -52,7 +60,14 @@ check-no-std:
 	@scripts/check-no-std
 
 bench: prerequisites
-	$(CARGO) bench --locked --workspace
+	$(CARGO) bench --locked --workspace --exclude humpyard-gate
+
+# The program is that of `make demo`. ARGUMENTS are those of the runner, such as a pattern of names: ARGUMENTS="'*drr*'".
+bench-instructions: prerequisites
+	@scripts/prerequisites valgrind
+	@scripts/gungraun-runner $(GUNGRAUN)
+	$(CARGO) build --locked --release --package humpyard-cli
+	PATH="$(GUNGRAUN)/bin:$$PATH" $(CARGO) bench --locked --package humpyard-gate --no-fail-fast -- $(ARGUMENTS)
 
 # ARGUMENTS are those of the benchmark: --pairs, --milliseconds, --json.
 bench-dispatch: prerequisites

@@ -3,12 +3,27 @@
 from collections.abc import Sequence
 from typing import Literal, final
 
-__all__ = ["Dispatch", "Dropped", "Scheduler", "Service", "Switch", "__version__"]
+__all__ = ["Dispatch", "Dropped", "Refused", "Scheduler", "Service", "Switch", "__version__"]
 
 __version__: str
 
 class Dropped(Exception):
     """An arriving packet was dropped. The argument is the reason: buffer_full, queue_full or client_full."""
+
+class Refused(ValueError):
+    """A call was refused, and has changed nothing. `kind` says why to programs."""
+
+    kind: Literal[
+        "unknown_policy",
+        "unknown_parameter",
+        "syntax",
+        "bad_value",
+        "combination",
+        "too_large",
+        "set_up",
+        "argument",
+        "order",
+    ]
 
 @final
 class Service:

@@ -38,6 +38,20 @@ enum humpyard_error {
     HUMPYARD_ERROR_ORDER = -102,
     // The scheduler failed inside, now or before: it can only be freed.
     HUMPYARD_ERROR_BROKEN = -103,
+    // No policy has this name, or no family.
+    HUMPYARD_ERROR_UNKNOWN_POLICY = -110,
+    // The policy has no parameter of this name.
+    HUMPYARD_ERROR_UNKNOWN_PARAMETER = -111,
+    // The text names no policies, or gives a family or a parameter twice.
+    HUMPYARD_ERROR_SYNTAX = -112,
+    // A parameter does not take this value.
+    HUMPYARD_ERROR_BAD_VALUE = -113,
+    // Policies, parameters and configuration are each good, and do not go together.
+    HUMPYARD_ERROR_COMBINATION = -114,
+    // It would take more memory, or greater numbers, than there can be.
+    HUMPYARD_ERROR_TOO_LARGE = -115,
+    // The configuration describes nothing that can be: more weights than clients, for example.
+    HUMPYARD_ERROR_SET_UP = -116,
 };
 
 // The unit of work.
@@ -204,7 +218,12 @@ const char *humpyard_version(void);
 // call of this thread that fails.
 const char *humpyard_last_error(void);
 
-// A new scheduler, or NULL if there cannot be one; `humpyard_last_error` says why.
+// Returns the code of the last call of this thread that failed, a `humpyard_error`; 0 if none failed. It is how a
+// program learns why `humpyard_new` returned NULL: an unknown policy, a bad value, and so on.
+int32_t humpyard_last_error_code(void);
+
+// A new scheduler, or NULL if there cannot be one; `humpyard_last_error` says why, `humpyard_last_error_code` which
+// kind of reason it is.
 //
 // `policy` names policies, with parameters: "gr3", "ps-hrw:beta=0.1", "steer=hrw/share=drr". `config` may be NULL, for all
 // defaults. Neither is kept.

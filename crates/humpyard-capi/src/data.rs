@@ -37,20 +37,6 @@ impl From<DropReason> for Dropped {
     }
 }
 
-/// Why a call was refused; `humpyard_last_error` says more.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Error {
-    /// A pointer is NULL that must not be.
-    Null = -100,
-    /// An argument is not what it may be, such as an id out of range.
-    Argument = -101,
-    /// The call does not go with those before: time goes back, or the packet is not in service.
-    Order = -102,
-    /// The scheduler failed inside, now or before: it can only be freed.
-    Broken = -103,
-}
-
 /// The unit of work.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,15 +1,61 @@
 //! What a refused call gives: a code, and words that wait for `humpyard_last_error`.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ffi::c_char;
 use std::ffi::CString;
 
 use humpyard::embed::{Refusal, RefusalKind};
-
-use crate::data::Error;
+use humpyard::policy::BuildErrorKind;
 
 thread_local! {
+    static CODE: Cell<i32> = const { Cell::new(0) };
     static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+/// Why a call was refused; `humpyard_last_error` says more.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// A pointer is NULL that must not be.
+    Null = -100,
+    /// An argument is not what it may be, such as an id out of range.
+    Argument = -101,
+    /// The call does not go with those before: time goes back, or the packet is not in service.
+    Order = -102,
+    /// The scheduler failed inside, now or before: it can only be freed.
+    Broken = -103,
+    /// No policy has this name, or no family.
+    UnknownPolicy = -110,
+    /// The policy has no parameter of this name.
+    UnknownParameter = -111,
+    /// The text names no policies, or gives a family or a parameter twice.
+    Syntax = -112,
+    /// A parameter does not take this value.
+    BadValue = -113,
+    /// Policies, parameters and configuration are each good, and do not go together.
+    Combination = -114,
+    /// It would take more memory, or greater numbers, than there can be.
+    TooLarge = -115,
+    /// The configuration describes nothing that can be: more weights than clients, for example.
+    SetUp = -116,
+}
+
+impl From<RefusalKind> for Error {
+    fn from(kind: RefusalKind) -> Self {
+        match kind {
+            RefusalKind::Build(BuildErrorKind::UnknownPolicy) => Self::UnknownPolicy,
+            RefusalKind::Build(BuildErrorKind::UnknownParameter) => Self::UnknownParameter,
+            RefusalKind::Build(BuildErrorKind::Syntax) => Self::Syntax,
+            RefusalKind::Build(BuildErrorKind::BadValue) => Self::BadValue,
+            RefusalKind::Build(BuildErrorKind::Combination) => Self::Combination,
+            RefusalKind::Build(BuildErrorKind::TooLarge) => Self::TooLarge,
+            RefusalKind::Build(BuildErrorKind::SetUp) => Self::SetUp,
+            RefusalKind::Order => Self::Order,
+            RefusalKind::Broken => Self::Broken,
+            // Kinds that come later are arguments until they have a code.
+            _ => Self::Argument,
+        }
+    }
 }
 
 /// Why a call was refused.
@@ -27,21 +73,15 @@ impl From<Refusal> for Failure {
 }
 
 impl Failure {
-    /// Keeps the words for [`last`], and gives the code.
+    /// Keeps code and words for [`last_code`] and [`last`], and returns the code.
     pub(crate) fn tell(self) -> i32 {
         let (code, words) = match self {
             Self::Null(name) => (Error::Null, format!("`{name}` is NULL")),
-            Self::Refused(refusal) => {
-                let code = match refusal.kind {
-                    RefusalKind::Argument => Error::Argument,
-                    RefusalKind::Order => Error::Order,
-                    RefusalKind::Broken => Error::Broken,
-                };
-                (code, refusal.to_string())
-            }
+            Self::Refused(refusal) => (Error::from(refusal.kind), refusal.to_string()),
         };
         let words = CString::new(words.replace('\0', "?")).ok();
-        // A thread that is ending has no place for words any more; the code says enough.
+        // A thread that is ending has no place for these any more; what the call returns says enough.
+        let _ = CODE.try_with(|last| last.set(code as i32));
         let _ = LAST.try_with(|last| last.replace(words));
         code as i32
     }
@@ -51,4 +91,9 @@ impl Failure {
 pub(crate) fn last() -> *const c_char {
     let words = LAST.try_with(|last| last.borrow().as_ref().map(|words| words.as_ptr()));
     words.ok().flatten().unwrap_or(c"".as_ptr())
+}
+
+/// Returns the code of this thread's last failure; 0 if there was none.
+pub(crate) fn last_code() -> i32 {
+    CODE.try_with(Cell::get).unwrap_or_default()
 }

@@ -7,7 +7,8 @@
 mod data;
 mod failure;
 
-pub use data::{Account, Config, Dispatch, Dropped, Error, Packet, Part, Service, Switch, Unit};
+pub use data::{Account, Config, Dispatch, Dropped, Packet, Part, Service, Switch, Unit};
+pub use failure::Error;
 
 use core::ffi::{CStr, c_char};
 
@@ -39,7 +40,15 @@ pub extern "C" fn humpyard_last_error() -> *const c_char {
     failure::last()
 }
 
-/// A new scheduler, or NULL if there cannot be one; `humpyard_last_error` says why.
+/// Returns the code of the last call of this thread that failed, a `humpyard_error`; 0 if none failed. It is how a
+/// program learns why `humpyard_new` returned NULL: an unknown policy, a bad value, and so on.
+#[unsafe(no_mangle)]
+pub extern "C" fn humpyard_last_error_code() -> i32 {
+    failure::last_code()
+}
+
+/// A new scheduler, or NULL if there cannot be one; `humpyard_last_error` says why, `humpyard_last_error_code` which
+/// kind of reason it is.
 ///
 /// `policy` names policies, with parameters: "gr3", "ps-hrw:beta=0.1", "steer=hrw/share=drr". `config` may be NULL, for all
 /// defaults. Neither is kept.

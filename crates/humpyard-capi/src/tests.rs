@@ -76,11 +76,11 @@ fn assert_refused(code: i32, error: Error, words: &str) {
 }
 
 #[track_caller]
-fn assert_no_scheduler(policy: &CStr, config: &Config, words: &str) {
+fn assert_no_scheduler(policy: &CStr, config: &Config, error: Error, words: &str) {
     // SAFETY: both are good.
     let scheduler = unsafe { humpyard_new(policy.as_ptr(), config) };
     assert!(scheduler.is_null());
-    assert_eq!(last_error(), words);
+    assert_refused(humpyard_last_error_code(), error, words);
 }
 
 #[test]
@@ -200,28 +200,47 @@ fn cores_go_over_to_the_service_that_needs_them() {
 fn a_scheduler_that_cannot_be_says_why() {
     let config: Config = zero();
     let words = "gr3: no parameter `quant`; did you mean `quantum`? There are: quantum";
-    assert_no_scheduler(c"gr3:quant=3", &config, words);
+    assert_no_scheduler(c"gr3:quant=3", &config, Error::UnknownParameter, words);
     assert_no_scheduler(
         c"gr3:quantum=x",
         &config,
+        Error::BadValue,
         "gr3: `quantum` takes `auto` or a whole number from 1 (in work), not `x`",
     );
-    assert_no_scheduler(c"\xff", &config, "`policy` is not UTF-8");
-    assert_no_scheduler(c"gr3", &Config { unit: 9, ..config }, "no unit 9: there are 3, numbered from 0");
-    assert_no_scheduler(c"gr3", &Config { weight_count: 2, ..config }, "`weights` is NULL");
-    assert_no_scheduler(c"gr3", &Config { cores: 70_000, ..config }, "there may be 1 to 65535 cores, not 70000");
+    assert_no_scheduler(c"\xff", &config, Error::Argument, "`policy` is not UTF-8");
+    assert_no_scheduler(
+        c"gr3",
+        &Config { unit: 9, ..config },
+        Error::Argument,
+        "no unit 9: there are 3, numbered from 0",
+    );
+    assert_no_scheduler(c"gr3", &Config { weight_count: 2, ..config }, Error::Null, "`weights` is NULL");
+    assert_no_scheduler(
+        c"gr3",
+        &Config { cores: 70_000, ..config },
+        Error::SetUp,
+        "there may be 1 to 65535 cores, not 70000",
+    );
     let weights = [1, 0];
     let given = Config { weights: weights.as_ptr(), weight_count: 2, ..config };
-    assert_no_scheduler(c"gr3", &given, "2 weights for 1 clients");
-    assert_no_scheduler(c"gr3", &Config { clients: 2, ..given }, "a weight is from 1, not 0");
+    assert_no_scheduler(c"gr3", &given, Error::SetUp, "2 weights for 1 clients");
+    assert_no_scheduler(c"gr3", &Config { clients: 2, ..given }, Error::SetUp, "a weight is from 1, not 0");
     assert_no_scheduler(
         c"gr3",
         &Config { weight_count: usize::MAX, ..given },
+        Error::Argument,
         &format!("{} weights are too many", usize::MAX),
     );
+    assert_no_scheduler(c"drr/gr3", &config, Error::Syntax, "`drr/gr3` names two share policies: name one");
+    let words =
+        "an allocation that moves cores needs one queue per service: it cannot be combined with a steering policy";
+    assert_no_scheduler(c"allocate=everest/steer=hrw", &config, Error::Combination, words);
     // SAFETY: NULL is allowed.
     assert!(unsafe { humpyard_new(null(), &config) }.is_null());
-    assert_eq!(last_error(), "`policy` is NULL");
+    assert_refused(humpyard_last_error_code(), Error::Null, "`policy` is NULL");
+    // SAFETY: both are good.
+    assert!(unsafe { humpyard_new(c"banana".as_ptr(), &config) }.is_null());
+    assert_eq!(humpyard_last_error_code(), Error::UnknownPolicy as i32);
 }
 
 #[test]
@@ -301,6 +320,7 @@ fn calls_out_of_order_are_refused_and_change_nothing() {
 fn each_thread_has_its_own_words() {
     let scheduler = Owned::new(c"gr3", &zero());
     scheduler.complete(0, 0);
-    assert_eq!(std::thread::spawn(last_error).join().unwrap(), "");
+    let of_another = std::thread::spawn(|| (last_error(), humpyard_last_error_code()));
+    assert_eq!(of_another.join().unwrap(), (String::new(), 0));
     assert_eq!(last_error(), "slot 0 has no packet in service");
 }

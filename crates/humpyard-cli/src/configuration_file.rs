@@ -6,15 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
-use clap::{Arg, ArgAction, Args, Command, CommandFactory};
-use humpyard::lab::RuleChoice;
+use clap::{Arg, ArgAction, CommandFactory};
+use humpyard::lab::{OPTIONS, RuleChoice};
 use humpyard::name::unknown;
-use humpyard::services::text::read_text;
+use humpyard::text::read_text;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::arguments::{Arguments, LiveOptions, moved};
+use crate::arguments::Arguments;
 use crate::failure::Failure;
+use crate::moved::moved;
 
 /// The commands that take a configuration.
 pub(crate) const COMMANDS: [&str; 3] = ["run", "sim", "compare"];
@@ -256,7 +257,11 @@ impl ConfigurationFile {
             found.or_else(|| places().find(|&at| without(at).as_ref() != Some(&said)))
         };
         match found {
-            Some(at) => self.slip(self.items[at].start, &format!("`{}`: {said}", self.items[at].key)),
+            Some(at) => {
+                let Item { key, start, .. } = &self.items[at];
+                let said = said.strip_prefix(&format!("--{key}: ")).unwrap_or(&said);
+                self.slip(*start, &format!("`{key}`: {said}"))
+            }
             None => Failure::new(format!("{}: {said}", self.path)),
         }
     }
@@ -274,7 +279,7 @@ impl ConfigurationFile {
     }
 }
 
-/// Up to so many items each is tried, for the best place; of more, the one with which the failure comes is found by halving.
+/// Up to this many items, each is tried, for the best place. Of more, the one with the failure is found by halving.
 const FEW: usize = 100;
 
 /// The option whose values are tables of their own.
@@ -282,11 +287,8 @@ pub(crate) const RULE: &str = "rule";
 
 /// A comparison is of one host: options of the other do not count.
 fn is_of_other_host(key: &str, live: bool) -> bool {
-    let of_live = || {
-        let options = LiveOptions::augment_args(Command::new(""));
-        key == "workers" || options.get_arguments().any(|option| option.get_long() == Some(key))
-    };
-    if live { key == "cores" } else { of_live() }
+    let is_live_only = || OPTIONS.iter().any(|option| option.name == key && option.is_live_only());
+    if live { key == "cores" } else { key == "workers" || is_live_only() }
 }
 
 /// What is required and not there, so that the rest can be looked at.

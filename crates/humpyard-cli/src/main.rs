@@ -6,19 +6,23 @@
 mod arguments;
 mod commands;
 mod configuration_file;
+mod examples;
 mod failure;
 mod layout;
+mod moved;
+mod options;
 mod output;
 mod progress;
 mod stop;
 mod top;
+mod visible;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
 
 use arguments::{Arguments, Command};
 use configuration_file::{ConfigurationFile, typed_file};
@@ -53,8 +57,15 @@ fn read_again(typed: &[OsString]) -> Result<Option<Arguments>, Failure> {
     read.map_err(|failure| file.blame(typed, failure, &commands::check::attempt))
 }
 
+/// Longer lines of help are hard to read.
+const HELP_WIDTH_MAX: usize = 100;
+
 fn parse(typed: &[OsString]) -> Result<Option<Arguments>, Failure> {
-    match Arguments::try_parse_from(typed) {
+    let mut command = Arguments::command().term_width(layout::width().min(HELP_WIDTH_MAX));
+    let matched = command.try_get_matches_from_mut(typed);
+    let parsed =
+        matched.and_then(|found| Arguments::from_arg_matches(&found).map_err(|error| error.format(&mut command)));
+    match parsed {
         Ok(arguments) => {
             commands::files::distinct(&arguments.command)?;
             Ok(Some(arguments))
@@ -64,7 +75,9 @@ fn parse(typed: &[OsString]) -> Result<Option<Arguments>, Failure> {
             // The program alone is asked for nothing, so nothing is wrong; a command alone lacks what it needs.
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if typed.len() < 2 => show(&error).map(|()| None),
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                Err(Failure::new(format!("an argument is missing:\n\n{}", error.render())))
+                let text = error.render().to_string();
+                let usage = text.lines().find_map(|line| line.strip_prefix("Usage: ")).unwrap_or_default();
+                Err(Failure::new(format!("an argument is missing: {usage}; see `--help`")))
             }
             _ => Err(Failure::usage(&error)),
         },

@@ -1,12 +1,14 @@
 //! Standard output and standard error, without panics on a closed pipe.
 
-use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 
+use clap::Args;
+use humpyard::lab::spelled;
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::layout::{fitted, width};
+use crate::visible::visible;
 
 /// Writes text for people to the standard output, with control characters made visible. A reader that has closed it, such as `head`, has
 /// had enough: that is no failure.
@@ -27,6 +29,92 @@ pub(crate) fn tell(text: &str) -> Result<(), Failure> {
     print(&fitted(text, width()))
 }
 
+/// The formats of answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Format {
+    /// Text for people, in lines that fit the terminal.
+    Text,
+    /// One JSON document, for programs.
+    Json,
+}
+
+/// The options that ask for a format.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OutputOptions {
+    /// Print one JSON document on the standard output
+    #[arg(long, display_order = 21)]
+    json: bool,
+}
+
+/// How a command answers: the one place that knows the formats.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    format: Format,
+    /// Whether packets have the standard output, so that text goes to the standard error.
+    is_beside_packets: bool,
+    /// Whether lines stay as long as they are.
+    is_unwrapped: bool,
+}
+
+impl Output {
+    /// Returns the output that the options of a command ask for.
+    pub(crate) const fn of(options: &OutputOptions) -> Self {
+        Self {
+            format: if options.json { Format::Json } else { Format::Text },
+            is_beside_packets: false,
+            is_unwrapped: false,
+        }
+    }
+
+    /// Leaves the standard output to packets, if they go there.
+    ///
+    /// # Errors
+    /// A document that needs it, too.
+    pub(crate) fn beside_packets(self, is_beside_packets: bool) -> Result<Self, Failure> {
+        match self.format {
+            Format::Json if is_beside_packets => {
+                Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"))
+            }
+            _ => Ok(Self { is_beside_packets, ..self }),
+        }
+    }
+
+    /// Leaves lines as long as they are, for text that programs may read, too.
+    pub(crate) const fn unwrapped(self) -> Self {
+        Self { is_unwrapped: true, ..self }
+    }
+
+    /// Whether the answer is text for people.
+    pub(crate) fn is_text(self) -> bool {
+        self.format == Format::Text
+    }
+
+    /// Writes the answer of a command: a document, or its text.
+    pub(crate) fn answer(self, document: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), Failure> {
+        match self.format {
+            Format::Json => print_json(document),
+            Format::Text if self.is_beside_packets => {
+                say(text().trim_end_matches('\n'));
+                Ok(())
+            }
+            Format::Text if self.is_unwrapped => print(&text()),
+            Format::Text => tell(&text()),
+        }
+    }
+
+    /// Writes a remark for people, which documents have no place for, to the standard error.
+    pub(crate) fn remark(self, line: &str) {
+        if self.is_text() {
+            say(&format!("humpyard: {line}"));
+        }
+    }
+
+    /// Warns people of things that documents have no place for.
+    pub(crate) fn warn<'a>(self, warnings: impl IntoIterator<Item = &'a String>) {
+        warnings.into_iter().for_each(|warning| self.remark(&format!("warning: {}", spelled(warning, "--"))));
+    }
+}
+
 /// Writes one JSON document to the standard output.
 pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(document)?;
@@ -37,41 +125,4 @@ pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
 /// Writes a line to the standard error; if that is closed there is nobody to tell.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{}", visible(line));
-}
-
-/// Text in which control characters, and those that turn the direction of writing, are escapes such as `\u{1b}`: names in files and
-/// captures cannot move a terminal's cursor. Ends of lines and tabs stay.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
-        return text.into();
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for one in text.chars() {
-        if is_hidden(one) { shown.extend(one.escape_unicode()) } else { shown.push(one) }
-    }
-    shown.into()
-}
-
-/// Whether a character changes what a terminal shows beside itself.
-fn is_hidden(one: char) -> bool {
-    let turns = matches!(one, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    turns || one.is_control() && !matches!(one, '\n' | '\t')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_are_shown_as_escapes() {
-        for (text, expected) in [
-            ("a\tb\n", "a\tb\n"),
-            ("Grüße → 你好", "Grüße → 你好"),
-            ("\u{1b}[2Jgone\r", "\\u{1b}[2Jgone\\u{d}"),
-            ("\u{9b}31m\u{7f}\0", "\\u{9b}31m\\u{7f}\\u{0}"),
-            ("\u{202e}txt.exe", "\\u{202e}txt.exe"),
-        ] {
-            assert_eq!(visible(text), expected);
-        }
-    }
 }

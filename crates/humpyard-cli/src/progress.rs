@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{IsTerminal, stderr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use humpyard::frame::Frame;
 use humpyard::traffic::TrafficError;
@@ -11,7 +11,8 @@ use humpyard::traffic::source::Source;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::figures::{packet_rate, percent};
-use crate::output::{self, visible};
+use crate::output;
+use crate::visible::visible;
 
 /// A progress bar on the standard error, if that is a terminal: how far, how many packets, how fast, how long to go.
 pub(crate) struct Progress {
@@ -21,7 +22,13 @@ pub(crate) struct Progress {
     measured: Cell<bool>,
     /// How busy the dispatcher is, where there is one and that is known.
     busy: Cell<Option<f64>>,
+    /// When the next line is due, where the standard error is no terminal. `None`: no lines are asked for.
+    next_line: Cell<Option<Instant>>,
 }
+
+/// Time until the first line where there is no bar, and between two lines.
+const FIRST_LINE: Duration = Duration::from_secs(20);
+const LINES: Duration = Duration::from_secs(60);
 
 /// Steps of a full bar.
 const STEPS: u64 = 1000;
@@ -32,10 +39,16 @@ const OPEN: &str = "{prefix:24} {spinner} {msg:>32}  for {elapsed}";
 
 impl Progress {
     pub(crate) fn new(label: &str, quiet: bool) -> Self {
-        let hidden = quiet || !stderr().is_terminal();
-        let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(STEPS) };
-        let progress =
-            Self { bar, started: Cell::new(Instant::now()), measured: Cell::new(true), busy: Cell::new(None) };
+        let has_bar = !quiet && stderr().is_terminal();
+        let bar = if has_bar { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
+        let now = Instant::now();
+        let progress = Self {
+            bar,
+            started: Cell::new(now),
+            measured: Cell::new(true),
+            busy: Cell::new(None),
+            next_line: Cell::new((!quiet && !has_bar).then(|| now + FIRST_LINE)),
+        };
         progress.style(MEASURED);
         progress.bar.set_prefix(visible(label).into_owned());
         progress
@@ -53,6 +66,7 @@ impl Progress {
 
     fn show(&self, count: u64, what: &str, part: Option<f64>, rate: impl Fn(f64) -> String) {
         if self.bar.is_hidden() {
+            self.say_line(count, what, part);
             return;
         }
         if self.measured.replace(part.is_some()) != part.is_some() {
@@ -73,6 +87,19 @@ impl Progress {
             Some(part) => self.bar.set_position((part * STEPS as f64) as u64),
             None => self.bar.tick(),
         }
+    }
+
+    /// Prints a line where no bar can be seen, at most one a minute, so that long work is not silent.
+    fn say_line(&self, count: u64, what: &str, part: Option<f64>) {
+        let now = Instant::now();
+        if self.next_line.get().is_none_or(|due| now < due) {
+            return;
+        }
+        self.next_line.set(Some(now + LINES));
+        let prefix = self.bar.prefix();
+        let label = if prefix.is_empty() { String::new() } else { format!("{prefix}: ") };
+        let done = part.map_or(String::new(), |part| format!(" ({} done)", percent(part)));
+        output::say(&format!("humpyard: {label}{count} {what} so far{done}"));
     }
 
     /// This part of the time the dispatcher is busy, where that is known.

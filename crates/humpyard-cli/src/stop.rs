@@ -1,9 +1,13 @@
 //! Ending a run from outside.
 
+use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Instant;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
 
@@ -14,7 +18,10 @@ pub(crate) fn outlive_file_limit() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// A flag that Ctrl-C, SIGTERM or a closed terminal (SIGHUP) sets. A second one ends the process at once.
+/// Signals within this time of the first mean the same end: `timeout` sends one to the process and one to its group.
+const ONE_END: Duration = Duration::from_secs(1);
+
+/// Returns a flag that Ctrl-C, SIGTERM or a closed terminal (SIGHUP) sets. A later signal ends the process at once.
 pub(crate) fn on_signal() -> Result<Arc<AtomicBool>, Failure> {
     on_signals(&[SIGINT, SIGTERM, SIGHUP])
 }
@@ -34,9 +41,16 @@ pub(crate) fn on_hangup() -> Result<Arc<AtomicBool>, Failure> {
 fn on_signals(signals: &[i32]) -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for &signal in signals {
-        // In this order: the first signal finds the flag unset, the second finds it set.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
+    let mut arriving = Signals::new(signals)?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let mut first: Option<Instant> = None;
+        for signal in arriving.forever() {
+            if first.get_or_insert_with(Instant::now).elapsed() >= ONE_END {
+                signal_hook::low_level::exit(128 + signal);
+            }
+        }
+    })?;
     Ok(stop)
 }

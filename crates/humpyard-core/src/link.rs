@@ -78,6 +78,7 @@ pub struct OutputLink<S, Q, A> {
 
 /// What came of a link.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LinkOutcome {
     /// What became of the packets that were done at the cores.
     pub account: Account,

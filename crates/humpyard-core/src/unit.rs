@@ -45,12 +45,14 @@ impl Time {
 /// Stops at [`Time::MAX`]: captures may say absurd times.
 impl Add for Time {
     type Output = Self;
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Time {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }

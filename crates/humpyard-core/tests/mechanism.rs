@@ -65,7 +65,7 @@ fn shape() -> impl Strategy<Value = Shape> {
             in_flight: machine.2,
             flow_order: machine.3,
             packets: limits.0,
-            limits: Limits { queue: limits.1, client: limits.2, when_full },
+            limits: Limits::default().with_queue(limits.1).with_client(limits.2).with_when_full(when_full),
             error_permille: 1000,
             unit,
             ..Shape::default()
@@ -267,12 +267,10 @@ proptest! {
 #[test]
 fn packets_pushed_out_take_no_places_at_the_exit() {
     let setup = Setup { cores: 1, clients: 2, flows: 2, packets: 4, ..Setup::default() };
-    let options = Options {
-        limits: Limits { when_full: WhenFull::LongestQueue, ..Limits::default() },
-        flow_order: FlowOrder::Free,
-        exit: Some(ExitOrder { packets: 1, timeout: Time::MAX }),
-        ..Options::default()
-    };
+    let options = Options::default()
+        .with_limits(Limits::default().with_when_full(WhenFull::LongestQueue))
+        .with_flow_order(FlowOrder::Free)
+        .with_exit(Some(ExitOrder { packets: 1, timeout: Time::MAX }));
     let share = || Ok(Arbitrary::new(1));
     let mut scheduler =
         Scheduler::<LeastBacklog, _, Never>::new(&setup, options, None, None, share).expect("a valid set-up");

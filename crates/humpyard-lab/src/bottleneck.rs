@@ -24,7 +24,8 @@ struct Judged {
     elapsed: Time,
     busy: f64,
     utilization: f64,
-    has_workers: bool,
+    /// Workers of all dispatchers.
+    workers: usize,
     fell_behind: bool,
 }
 
@@ -37,16 +38,25 @@ impl Judged {
     fn said(&self, dispatchers: usize) -> String {
         let name = if dispatchers == 1 { "the dispatcher".to_owned() } else { format!("dispatcher {}", self.number) };
         let (busy, utilization) = (percent(self.busy), percent(self.utilization));
-        if self.has_workers {
-            let more = dispatchers + 1;
-            format!(
-                "{name} is the bottleneck: busy {busy} of the time, its workers {utilization}; try --dispatchers {more}"
-            )
+        let of_workers = if self.workers > 0 {
+            format!("its workers {utilization}")
         } else {
-            format!(
-                "{name} is the bottleneck: busy {busy} of the time, {utilization} with the services' work; try --workers 1"
-            )
-        }
+            format!("{utilization} with the services' work")
+        };
+        format!(
+            "{name} is the bottleneck: busy {busy} of the time, {of_workers}; try {}",
+            remedy(self.workers, dispatchers)
+        )
+    }
+}
+
+/// Names the options that help a run with these workers and dispatchers, each of which needs a worker.
+pub(crate) fn remedy(workers: usize, dispatchers: usize) -> String {
+    let more = dispatchers + 1;
+    match workers {
+        0 => "--workers 1".to_owned(),
+        workers if workers < more => format!("--workers {more} --dispatchers {more}"),
+        _ => format!("--dispatchers {more}"),
     }
 }
 
@@ -68,7 +78,7 @@ pub fn bottleneck(run: &RunResult) -> Option<String> {
         elapsed: Time::from_ns(run.measured.wall_ns),
         busy: load.busy_fraction,
         utilization: load.workers_utilization,
-        has_workers: run.cores > 0,
+        workers: run.cores,
         fell_behind,
     };
     first(&run.measured.dispatchers.iter().enumerate().map(judge).collect::<Vec<_>>())
@@ -107,12 +117,13 @@ impl LoadWatch {
 
 /// Names the dispatcher that is the bottleneck by its load over an interval. `None`: none is.
 pub fn bottleneck_of(loads: &[Load]) -> Option<String> {
+    let workers = loads.iter().map(|load| load.cores).sum();
     let judge = |(number, load): (usize, &Load)| Judged {
         number,
         elapsed: load.elapsed,
         busy: load.busy_fraction(),
         utilization: load.utilization(),
-        has_workers: load.cores > 0,
+        workers,
         fell_behind: false,
     };
     first(&loads.iter().enumerate().map(judge).collect::<Vec<_>>())
@@ -150,7 +161,8 @@ mod tests {
         let loads = [load(1000, 100, 0, 1), load(1000, 970, 0, 1), load(1000, 990, 0, 1)];
         let said = bottleneck_of(&loads).unwrap();
         assert!(
-            said.starts_with("dispatcher 2 is the bottleneck: busy 99.0 %") && said.ends_with("--dispatchers 4"),
+            said.starts_with("dispatcher 2 is the bottleneck: busy 99.0 %")
+                && said.ends_with("try --workers 4 --dispatchers 4"),
             "{said}"
         );
     }
@@ -162,7 +174,7 @@ mod tests {
             elapsed: Time::from_ns(1_000_000_000),
             busy: 0.97,
             utilization: 0.9,
-            has_workers: true,
+            workers: 2,
             fell_behind: false,
         };
         assert!(!judged.is_bottleneck());

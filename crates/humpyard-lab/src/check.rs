@@ -13,29 +13,34 @@ use humpyard_traffic::sink::create;
 use serde::Serialize;
 
 use crate::LabError;
-use crate::config::{Clock, Host, Rate, RunConfig};
+use crate::choice::host::{Clock, Host};
+use crate::choice::rate::Rate;
+use crate::config::RunConfig;
+use crate::control::Control;
 use crate::costs::ServiceCost;
 use crate::figures::time;
-use crate::link::link;
-use crate::parts;
+use crate::parts::demand::pacer;
+use crate::parts::link::link;
+use crate::parts::ruled::Ruled;
+use crate::parts::setup;
+use crate::parts::several;
 use crate::result::RunResult;
-use crate::rule::{Ruled, service_name};
-use crate::run::{Control, clock, factories, services};
-use crate::several;
-use crate::topology::TopologyChoice;
+use crate::run::{clock, factories, services};
+use humpyard_topology::TopologyChoice;
 
-/// What was found out about a run that can be.
+/// What a check has found about a run that can start.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Checked {
     /// What was asked for and what it is by default, by option, as in a result.
     pub options: std::collections::BTreeMap<&'static str, String>,
-    /// What each service costs, and who says so.
+    /// What each service costs, and the source of that.
     pub costs: Vec<ServiceCost>,
     /// The rules, in the order in which they are tried: those of the run, then those of the services' kinds.
     pub rules: Vec<CheckedRule>,
     /// What is promised of the order of flows, and within which bounds: a sentence without its end.
     pub order: String,
-    /// What will not do what was probably meant.
+    /// Warnings of options and rules. Names of options stand behind `@`: see [`spelled`](crate::spelled).
     pub warnings: Vec<String>,
     /// What could not be checked on this machine.
     pub notes: Vec<String>,
@@ -65,12 +70,12 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         Host::Sim => services(config)?,
     };
     several::refuse(config)?;
-    let classifier = parts::classifier(config)?;
-    parts::with_setup(config, cores, classifier.clients_max(), |setup, options| {
-        let (_, records) = parts::measured(config, setup, options)?;
-        parts::cost_model(config, setup)?;
+    let classifier = setup::classifier(config)?;
+    setup::with_setup(config, cores, classifier.clients_max(), |setup, options| {
+        let (_, records) = setup::measured(config, setup, options)?;
+        setup::cost_model(config, setup)?;
         link(config, setup, options)?;
-        parts::swaps(config, setup, &records)?;
+        setup::swaps(config, setup, &records)?;
         if config.host == Host::Live {
             let _: RuntimeClock = clock(config, setup)?;
         }
@@ -80,13 +85,13 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         several::apart(config)?;
     }
     if config.host == Host::Sim && config.rate == Rate::Line {
-        return Err(parts::no_line_rate());
+        return Err(setup::no_line_rate());
     }
     if let Rate::Load { .. } = config.rate {
         // Reading ends at once.
         let (stop, mut progress) = (AtomicBool::new(true), |_, _| {});
         let mut control = Control::new(&stop, &mut progress);
-        parts::pacer(config, cores, &mut control)?;
+        pacer(config, cores, &mut control)?;
     }
     let mut notes = Vec::new();
     if humpyard_wire::needed(&config.inputs(), &config.output) && config.host == Host::Live {
@@ -95,7 +100,7 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
         check_files(config)?;
     }
     if config.host == Host::Live {
-        parts::quarantine(config)?;
+        setup::quarantine(config)?;
     }
     let ruled = Ruled::new(config)?;
     let conditions: Vec<Conditions> = ruled.rules.iter().map(|rule| rule.conditions.clone()).collect();
@@ -129,7 +134,7 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     });
     Ok(Checked {
         options: config.options(),
-        costs: parts::service_costs(config)?,
+        costs: setup::service_costs(config)?,
         rules: rules.collect(),
         order: config.flow_order.promise(config.buffer),
         warnings,
@@ -142,17 +147,17 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
 /// # Errors
 /// As [`check`], and an interface that cannot be opened.
 pub fn check_here(config: &RunConfig) -> Result<(), LabError> {
-    if check(config)?.notes.is_empty() { Ok(()) } else { parts::ports(config).map(drop) }
+    if check(config)?.notes.is_empty() { Ok(()) } else { setup::ports(config).map(drop) }
 }
 
 /// Opens the interfaces of a run, or says which of them this machine does not have: the configuration may be for another.
 fn check_interfaces(config: &RunConfig) -> Result<Vec<String>, LabError> {
     let absent = humpyard_wire::absent(&config.inputs(), &config.output, config.both_ways)?;
     if absent.is_empty() {
-        parts::ports(config)?;
+        setup::ports(config)?;
         return Ok(Vec::new());
     }
-    parts::check_arrivals(config)?;
+    setup::check_arrivals(config)?;
     if !humpyard_wire::needed(&[], &config.output) && config.output != "-" {
         create(&config.output)?;
     }
@@ -163,7 +168,7 @@ fn check_interfaces(config: &RunConfig) -> Result<Vec<String>, LabError> {
 /// Whether the input can be read and the output written.
 fn check_files(config: &RunConfig) -> Result<(), LabError> {
     if !config.inputs().iter().any(|input| is_pipe(input)) {
-        parts::source(config)?;
+        setup::source(config)?;
     }
     if config.host == Host::Live && config.output != "-" {
         create(&config.output)?;
@@ -190,7 +195,7 @@ fn unreached(config: &RunConfig, at: usize) -> Option<String> {
     ))
 }
 
-/// What is asked for and does nothing, or is said twice.
+/// Returns warnings of options that do nothing, or are given twice.
 pub fn without_effect(config: &RunConfig) -> Vec<String> {
     let mut warnings = Vec::new();
     let names = config.rules.iter().any(|rule| rule.client.is_some());
@@ -203,7 +208,7 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
     };
     if let Some(what) = what {
         let clients = config.granularity().name();
-        warnings.push(format!("{what} nothing where clients are those of `--clients {clients}`: use --clients rule"));
+        warnings.push(format!("{what} nothing where clients are those of `@clients {clients}`: use @clients rule"));
     }
     let weights = !config.weights.is_empty() || weighs;
     if weights && !config.policy.weighs() {
@@ -213,36 +218,40 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
             config.policy
         ));
     }
+    if config.policy.is_offline() && config.rate != Rate::Trace {
+        warnings.push(format!(
+            "@load, @rate and @multiplier do nothing under `{}`, which knows all packets beforehand: they arrive all at once",
+            config.policy
+        ));
+    }
     if config.link.is_none() && config.rules.iter().any(|rule| rule.link_weight.is_some()) {
-        warnings.push("link-weight of rules does nothing without a link: give a --link, or leave it out".to_owned());
+        warnings.push("link-weight of rules does nothing without a link: give a @link, or leave it out".to_owned());
     }
     warnings.extend(weights_of_marks(config));
     warnings.extend(of_one_client(config));
     if !config.local.is_empty() && !config.rules.iter().any(|rule| rule.conditions.needs_local()) {
-        warnings
-            .push("--local does nothing, for no rule asks for a direction: give one direction=in or out".to_owned());
+        warnings.push("@local does nothing, for no rule asks for a direction: give one direction=in or out".to_owned());
     }
     if let Some(longest) = config.longest {
         warnings.extend(after_the_end(config, longest));
     }
     if config.host == Host::Live && config.clock == Clock::Real && !(config.speeds.is_empty() && config.stall.is_zero())
     {
-        warnings.push("--speeds and --stall do nothing on real cores: use `sim`, or --clock virtual".to_owned());
+        warnings.push("@speeds and @stall do nothing on real cores: use `sim`, or @clock virtual".to_owned());
     }
     for (at, rule) in config.rules.iter().enumerate() {
-        let service = service_name(config, rule);
+        let service = config.service_of(rule);
         if rule.tolerance.is_some_and(|tolerance| tolerance != config.tolerance(service)) {
             let other = config.tolerance(service);
             warnings.push(format!(
-                "the tolerance of rule {} does nothing: the service `{service}` has one of {other:?} by --tolerance",
+                "the tolerance of rule {} does nothing: the service `{service}` has one of {other:?} by @tolerance",
                 at + 1
             ));
         }
     }
     if config.counters && config.clock == Clock::Virtual {
         warnings.push(
-            "--counters does nothing by a virtual clock, whose workers are no threads: leave one of them out"
-                .to_owned(),
+            "@counters does nothing by a virtual clock, whose workers are no threads: leave one of them out".to_owned(),
         );
     }
     let marks = |choice: &&crate::ServiceChoice| {
@@ -250,7 +259,7 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
     };
     if let Some(marking) = config.services.iter().find(marks).filter(|_| !config.has_queues()) {
         warnings.push(format!(
-            "`fwmark` of `{}` does nothing here: packets get it that come by a queue of the kernel, --input nfqueue:NUMBER",
+            "`fwmark` of `{}` does nothing here: packets get it that come by a queue of the kernel, @input nfqueue:NUMBER",
             marking.name
         ));
     }
@@ -258,7 +267,7 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
     let flat = matches!(config.topology, None | Some(TopologyChoice::Flat));
     if virtual_time && flat && config.costs.moves != MovePenalties::NONE {
         warnings.push(format!(
-            "what `--costs {}` says of flows that move between cores does nothing without a topology: give one, --topology \
+            "what `@costs {}` says of flows that move between cores does nothing without a topology: give one, @topology \
              e5355 for example",
             config.costs
         ));
@@ -272,7 +281,7 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
     }
     let allocates = config.policy.allocates() || config.swaps.iter().any(|(_, policy)| policy.allocates());
     for (option, given) in
-        [("--services-per-core", config.services_per_core > 1), ("--switch-cost", !config.switch_costs.is_empty())]
+        [("@services-per-core", config.services_per_core > 1), ("@switch-cost", !config.switch_costs.is_empty())]
     {
         if given && !allocates {
             warnings.push(format!(
@@ -285,9 +294,9 @@ pub fn without_effect(config: &RunConfig) -> Vec<String> {
     warnings
 }
 
-/// That nothing comes of the weights that services find out.
+/// Warns of weights by services that do nothing.
 fn weights_of_marks(config: &RunConfig) -> Option<String> {
-    // What is wrong with services is told where they are made.
+    // Errors of services are reported where they are made.
     let services = services(config).unwrap_or_default();
     let service = services.iter().flatten().find(|service| service.weighs())?.info().name;
     let clients = config.granularity();
@@ -299,13 +308,13 @@ fn weights_of_marks(config: &RunConfig) -> Option<String> {
     }
     (!matches!(clients, Granularity::Flow | Granularity::Connection)).then(|| {
         format!(
-            "weights by marks of `{service}` do nothing where clients are those of `--clients {}`: use --clients flow or connection",
+            "weights by marks of `{service}` do nothing where clients are those of `@clients {}`: use @clients flow or connection",
             clients.name()
         )
     })
 }
 
-/// What was asked for and did nothing, as a run has shown.
+/// Returns warnings of options that did nothing, as a run has shown.
 pub fn came_to_nothing(config: &RunConfig, result: &RunResult) -> Vec<String> {
     let Summary { duration_ns, warm_up, .. } = result.summary;
     if result.interrupted || result.packets.arrived == 0 {
@@ -313,11 +322,11 @@ pub fn came_to_nothing(config: &RunConfig, result: &RunResult) -> Vec<String> {
     }
     let duration = Duration::from_nanos(duration_ns);
     let mut warnings = after_the_end(config, duration);
-    // What the configuration tells is told before.
+    // Warnings of the configuration come before the run.
     warnings.retain(|warning| !config.longest.is_some_and(|longest| after_the_end(config, longest).contains(warning)));
     if warm_up.time_ns > 0 && warm_up.packets >= result.packets.processed {
         warnings.push(format!(
-            "--warmup leaves no packet for the figures of delay, lateness, order and fairness: the run took {}; give less",
+            "@warmup leaves no packet for the figures of delay, lateness, order and fairness: the run took {}; give less",
             time(duration_ns as f64)
         ));
     }
@@ -337,23 +346,23 @@ fn cut_off(result: &RunResult) -> impl Iterator<Item = String> {
     })
 }
 
-/// Policies that were to take over later than so long after the start.
+/// Warns of policies that would take over after the end.
 fn after_the_end(config: &RunConfig, end: Duration) -> Vec<String> {
     let late = config.swaps.iter().filter(|(at, _)| *at > end);
     let warning = |(at, policy): &(Duration, _)| {
         let at = time(at.as_nanos() as f64);
-        format!("`{policy}` does not take over: the run ends before {at}, the time of its --swap; give an earlier one")
+        format!("`{policy}` does not take over: the run ends before {at}, the time of its @swap; give an earlier one")
     };
     late.map(warning).collect()
 }
 
-/// That clients are those of the services, of which there is one.
+/// Warns of clients that are services where there is one service.
 fn of_one_client(config: &RunConfig) -> Option<String> {
     let asked = config.clients.is_some() || !config.weights.is_empty();
     let alone = config.granularity() == Granularity::Service && config.services.len() == 1;
     (asked && alone && config.policy.shares()).then(|| {
-        "there is one client, for clients are services, and there is one: nothing is shared; use --clients flow, or give \
-         several --services"
+        "there is one client, for clients are services, and there is one: nothing is shared; use @clients flow, or give \
+         several @services"
             .to_owned()
     })
 }
@@ -366,14 +375,14 @@ pub fn late_by_a_switch(config: &RunConfig) -> Result<Vec<String>, LabError> {
     if !config.policy.allocates() {
         return Ok(Vec::new());
     }
-    let costs = parts::costs(config)?;
+    let costs = setup::costs(config)?;
     let of_service = |(choice, cost): (&crate::ServiceChoice, &humpyard_core::cost::LinearCost)| {
-        let packet = Duration::from_nanos(cost.work(parts::TYPICAL_BYTES));
+        let packet = Duration::from_nanos(cost.work(setup::TYPICAL_BYTES));
         let (tolerance, switch) = (config.tolerance(&choice.name), config.switch_cost(&choice.name));
         (tolerance < switch + packet).then(|| {
             format!(
                 "service `{}`: its tolerance of {tolerance:?} is less than a switch ({switch:?}) and a packet ({packet:?}) \
-                 take: packets for which a core must switch are late; raise --tolerance {}=TIME",
+                 take: packets for which a core must switch are late; raise @tolerance {}=TIME",
                 choice.name, choice.name
             )
         })
@@ -381,7 +390,7 @@ pub fn late_by_a_switch(config: &RunConfig) -> Result<Vec<String>, LabError> {
     Ok(config.services.iter().zip(&costs).filter_map(of_service).collect())
 }
 
-/// Services for which the buffer is full before they have so many packets waiting that they ask for another core.
+/// Returns services for which the buffer is full before their queue is long enough to ask for another core.
 ///
 /// # Errors
 /// A service that the costs do not name.
@@ -389,14 +398,14 @@ pub fn full_before_late(config: &RunConfig) -> Result<Vec<String>, LabError> {
     if !config.policy.goes_by_tolerance() {
         return Ok(Vec::new());
     }
-    let costs = parts::costs(config)?;
+    let costs = setup::costs(config)?;
     let of_service = |(choice, cost): (&crate::ServiceChoice, &humpyard_core::cost::LinearCost)| {
         let tolerance = config.tolerance(&choice.name);
-        let in_time = tolerance.as_nanos() / u128::from(cost.work(parts::TYPICAL_BYTES));
+        let in_time = tolerance.as_nanos() / u128::from(cost.work(setup::TYPICAL_BYTES));
         (in_time >= config.buffer as u128).then(|| {
             format!(
                 "service `{}`: a core serves {in_time} packets within its tolerance of {tolerance:?}, and the buffer has room for {}: \
-                 it is full before `{}` gives the service another core; raise --buffer, or give a shorter --tolerance {}=TIME",
+                 it is full before `{}` gives the service another core; raise @buffer, or give a shorter @tolerance {}=TIME",
                 choice.name, config.buffer, config.policy, choice.name
             )
         })
@@ -432,7 +441,7 @@ mod tests {
         config.rules[0].client = Some("alice".to_owned());
         let warnings = check(&config).unwrap().warnings.join("\n");
         assert!(
-            warnings.contains("guarantees do nothing under `hrw`") && warnings.contains("use --clients rule"),
+            warnings.contains("guarantees do nothing under `hrw`") && warnings.contains("use @clients rule"),
             "{warnings}"
         );
     }
@@ -483,7 +492,7 @@ mod tests {
         };
         assert_eq!(told("hrw", &from_queue), "");
         let local = |config: &mut RunConfig| config.local = vec!["10.0.0.0/8".parse().unwrap()];
-        assert!(told("drr", &local).contains("--local does nothing"));
+        assert!(told("drr", &local).contains("@local does nothing"));
         let with_direction = |config: &mut RunConfig| {
             local(config);
             config.rules = vec!["direction=in,service=forward".parse().unwrap()];
@@ -512,7 +521,7 @@ mod tests {
     fn what_cannot_run_is_refused() {
         let mut bad = config("forward", &[]);
         bad.rate = Rate::Line;
-        assert!(check(&bad).unwrap_err().to_string().contains("no line rate"));
+        assert!(check(&bad).unwrap_err().to_string().contains("cannot use rate line"));
         bad = config("forward", &[]);
         bad.input = "missing.pcap".to_owned();
         assert!(check(&bad).unwrap_err().to_string().contains("there is no such file"));

@@ -6,12 +6,14 @@ use serde::Serialize;
 
 use crate::LabError;
 use crate::config::RunConfig;
+use crate::control::Control;
 use crate::result::RunResult;
-use crate::run::{Control, run};
+use crate::run::run;
 use crate::statistics::PolicyStatistics;
 
 /// The runs of a comparison, and what they come to.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Comparison {
     /// One run per policy, in the order of the policies; then the same for the next repetition, with the next seed.
     pub runs: Vec<RunResult>,
@@ -22,14 +24,14 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The comparison of these runs, in the order in which they were made, of so many policies.
+    /// Compares these runs of this many policies, in the order in which they were made.
     fn of(runs: Vec<RunResult>, policies: usize, repetitions: u32) -> Self {
         let of = |policy: usize| PolicyStatistics::of(&runs.iter().skip(policy).step_by(policies).collect::<Vec<_>>());
         let statistics = (0..policies).filter_map(of).collect();
         Self { runs, repetitions, statistics }
     }
 
-    /// What is left of it, of so many policies, without a run that was ended early.
+    /// Returns the comparison without runs that ended early, of this many policies.
     #[must_use]
     pub fn whole(mut self, policies: usize) -> Self {
         self.runs.retain(|run| !run.interrupted);

@@ -1,302 +1,44 @@
-//! What is to be run.
+//! What is to be run, and the options that say so: an option is a field of [`RunConfig`], its default in [`RunConfig::new`], and an
+//! entry of [`OPTIONS`].
 
-use core::str::FromStr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use humpyard_core::cost::LinearCost;
-use humpyard_core::mechanism::{Limits, Split};
-use humpyard_core::name::{Named, unknown};
+use humpyard_core::mechanism::{Limits, Split, WhenFull};
 use humpyard_core::policy::Ties;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Weight, WorkUnit};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
+use humpyard_topology::TopologyChoice;
 use humpyard_traffic::Tunnels;
-use humpyard_traffic::classify::{Granularity, Match};
-use humpyard_traffic::source::{QUEUE, is_interface};
+use humpyard_traffic::classify::Granularity;
+use humpyard_traffic::rule::parse_local;
 use ipnet::IpNet;
 
 use crate::LabError;
-use crate::costs::Costs;
-use crate::link::{LinkChoice, show_link};
-use crate::order::OrderChoice;
-use crate::rule::{RuleChoice, service_name};
-use crate::split::show_split;
+use crate::choice::host::{Clock, Host};
+use crate::choice::link::{LinkChoice, parse_link, show_link};
+use crate::choice::numbers::{parse_speeds, parse_weights};
+use crate::choice::order::{OrderChoice, parse_order};
+use crate::choice::rate::{LOADS, MULTIPLIERS, Rate};
+use crate::choice::rule::RuleChoice;
+use crate::choice::service::{ServiceChoice, parse_chain, parse_guarantee};
+use crate::choice::split::{parse_split, show_split};
+use crate::choice::swap::parse_swap;
+use crate::costs::{AUTO, Costs};
+use crate::option::Group::First;
+use crate::option::Takes::{Number, OneOf, Text, Time, Whole};
+use crate::option::Times::{Commas, Once, Several};
+use crate::option::{
+    CORES, LIVE, LIVE_AND_SIM, LIVE_ONLY, NONE, ORDER, OptionOf, POLICY, RECORDS, RUN, RUN_AND_SIM, RunCommand,
+    SERVICES, TRAFFIC, apply, limit, list, ns, time_of_service,
+};
 use crate::timeline::TimelineChoice;
-use crate::topology::TopologyChoice;
 
-/// Which of the two drivers runs it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Host {
-    /// Virtual time.
-    Sim,
-    /// Real threads.
-    Live,
-}
-
-/// Which time a live run goes by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Clock {
-    /// That of the machine.
-    #[default]
-    Real,
-    /// The simulator's: services do their work for real, but it takes what the cost table says, and there are no threads.
-    Virtual,
-}
-
-impl Clock {
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Real => "real",
-            Self::Virtual => "virtual",
-        }
-    }
-}
-
-/// When packets arrive.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Rate {
-    /// As fast as they are taken. Live only.
-    Line,
-    /// As captured.
-    Trace,
-    /// As captured, this many times faster: bursts stay as they are.
-    Multiplied(f64),
-    /// So many per second, evenly.
-    PacketsPerSecond(f64),
-    /// As captured, with all gaps stretched so that the offered work is a part of what cores can do.
-    Load {
-        /// That part; 1 is all that they can do.
-        load: f64,
-        /// This many cores. `None`: those of the run.
-        of: Option<usize>,
-    },
-}
-
-impl Rate {
-    /// Returns the rate of the same traffic on other cores: a load stays that of the cores it was of.
-    #[must_use]
-    pub fn fixed(self, cores: usize) -> Self {
-        match self {
-            Self::Load { load, of } => Self::Load { load, of: Some(of.unwrap_or(cores.max(1))) },
-            other => other,
-        }
-    }
-
-    /// Returns the rate of this traffic that many times faster. A line rate has no faster one.
-    #[must_use]
-    pub fn times(self, times: f64) -> Self {
-        match self {
-            _ if times == 1.0 => self,
-            Self::Line => Self::Line,
-            Self::Trace => Self::Multiplied(times),
-            Self::Multiplied(multiplier) => Self::Multiplied(multiplier * times),
-            Self::PacketsPerSecond(rate) => Self::PacketsPerSecond(rate * times),
-            Self::Load { load, of } => Self::Load { load: load * times, of },
-        }
-    }
-
-    /// Returns the options that ask for it, without their dashes, and their values.
-    pub fn options(self) -> Vec<(&'static str, String)> {
-        match self {
-            Self::Line => vec![("rate", "line".to_owned())],
-            Self::Trace => vec![("rate", "trace".to_owned())],
-            Self::Multiplied(multiplier) => vec![("multiplier", multiplier.to_string())],
-            Self::PacketsPerSecond(rate) => vec![("rate", rate.to_string())],
-            Self::Load { load, of: None } => vec![("load", load.to_string())],
-            Self::Load { load, of: Some(of) } => vec![("load", load.to_string()), ("of", of.to_string())],
-        }
-    }
-}
-
-impl FromStr for Rate {
-    type Err = LabError;
-
-    fn from_str(text: &str) -> Result<Self, LabError> {
-        match text {
-            "line" => Ok(Self::Line),
-            "trace" => Ok(Self::Trace),
-            _ => match parse_count(text) {
-                Some(rate) if (1e-3..=1e12).contains(&rate) => Ok(Self::PacketsPerSecond(rate)),
-                _ => Err(LabError::option(format!(
-                    "a rate is `line`, `trace` or packets per second (0.001 to 1e12, for example 250000, 250k or 1.5M), not \
-                     `{text}`"
-                ))),
-            },
-        }
-    }
-}
-
-/// A positive number with an optional k, M or G.
-pub(crate) fn parse_count(text: &str) -> Option<f64> {
-    let (digits, factor) = match text.as_bytes().last()? {
-        b'k' => (&text[..text.len() - 1], 1e3),
-        b'M' => (&text[..text.len() - 1], 1e6),
-        b'G' => (&text[..text.len() - 1], 1e9),
-        _ => (text, 1.0),
-    };
-    digits.parse::<f64>().ok().filter(|count| count.is_finite()).map(|count| count * factor)
-}
-
-/// A span of time with its unit: `500us`, `2ms`, `1.5s`, `2min`.
-///
-/// # Errors
-/// Anything else.
-pub fn parse_duration(text: &str) -> Result<Duration, LabError> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &text[digits.len()..] {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "min" => 60e9,
-        _ => f64::NAN,
-    };
-    match digits.parse::<f64>() {
-        Ok(value) if value >= 0.0 && value * factor <= TIME_MAX_NS => {
-            Ok(Duration::from_nanos((value * factor).round() as u64))
-        }
-        Ok(value) if value >= 0.0 && !factor.is_nan() => {
-            Err(LabError::option(format!("a time is {:.0} s at most; not `{text}`", TIME_MAX_NS / 1e9)))
-        }
-        _ => Err(LabError::option(format!("a time has a unit (ns, us, ms, s, min), for example 2ms; not `{text}`"))),
-    }
-}
-
-/// The longest time that is taken, in ns.
-const TIME_MAX_NS: f64 = 1e18;
-
-/// What was given last for this service.
-fn given(times: &[(String, Duration)], service: &str) -> Option<Duration> {
-    times.iter().rev().find(|(name, _)| name == service).map(|&(_, time)| time)
-}
-
-/// A share from 0 to 1, in millionths.
-pub fn parse_share(text: &str) -> Option<u32> {
-    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.map(|share| (share * 1e6).round() as u32)
-}
-
-/// One service of a run: which packets, and what is done to them.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ServiceChoice {
-    /// Its name in results.
-    pub name: String,
-    /// The packets that get it, if no rule says otherwise; none: only those of which a rule or a chain says so.
-    pub matches: Option<Match>,
-    /// What is done: the name of a service, and its parameters.
-    pub work: Named,
-}
-
-impl ServiceChoice {
-    /// `forward`, for every packet.
-    pub fn forward() -> Self {
-        let work = Named { name: "forward".into(), parameters: Vec::new() };
-        Self { name: work.name.clone(), matches: Some(Match::Any), work }
-    }
-
-    /// `pass`, for every packet.
-    pub fn pass() -> Self {
-        let work = Named { name: "pass".into(), parameters: Vec::new() };
-        Self { name: work.name.clone(), matches: Some(Match::Any), work }
-    }
-
-    /// `forward`, `forward:name=value,...`, `tcp=forward:...` for one kind of packets, or `NAME=forward:...` for those of
-    /// which a rule or a chain says so.
-    ///
-    /// # Errors
-    /// Parameters that do not read name=value.
-    pub fn parse(text: &str) -> Result<Self, LabError> {
-        let head = text.split_once(':').map_or(text, |(head, _)| head);
-        let (matches, name, work) = match head.split_once('=') {
-            Some((name, _)) => (name.parse().ok(), name, &text[name.len() + 1..]),
-            None => (Some(Match::Any), head, text),
-        };
-        let work: Named = work.parse()?;
-        if name.is_empty() || work.name.is_empty() {
-            return Err(LabError::option(format!(
-                "--services takes SERVICE or NAME=SERVICE, forward or tcp=forward for example; not `{text}`"
-            )));
-        }
-        Ok(Self { name: name.to_owned(), matches, work })
-    }
-
-    /// Several, separated by commas: a part belongs to the service before unless it names packets and a known service.
-    ///
-    /// # Errors
-    /// As [`Self::parse`].
-    pub fn parse_list(text: &str) -> Result<Vec<Self>, LabError> {
-        let mut parts: Vec<String> = Vec::new();
-        for part in text.split(',') {
-            match parts.last_mut() {
-                Some(last) if !starts_service(part) => {
-                    last.push(',');
-                    last.push_str(part);
-                }
-                _ => parts.push(part.to_owned()),
-            }
-        }
-        parts.iter().map(|part| Self::parse(part)).collect()
-    }
-}
-
-impl ServiceChoice {
-    /// Services in a row, `dpi,encrypt`: every packet goes through all of them. None if the text is anything but several names,
-    /// without packets and parameters.
-    ///
-    /// # Errors
-    /// A name that is no service's, and one that is there twice.
-    pub fn parse_row(text: &str) -> Result<Option<Vec<Self>>, LabError> {
-        let names: Vec<&str> = text.split(',').map(str::trim).collect();
-        if names.len() < 2 || text.contains(['=', ':']) {
-            return Ok(None);
-        }
-        for (at, name) in names.iter().enumerate() {
-            if !is_service(name) {
-                return Err(LabError::option(format!(
-                    "--services {text}: {}",
-                    unknown("service", name, service_names())
-                )));
-            }
-            if names[..at].contains(name) {
-                return Err(LabError::option(format!(
-                    "--services {text}: `{name}` is there twice; name one of them, and say how they follow each other: \
-                     --services other={name} --services again={name} --chain other=again"
-                )));
-            }
-        }
-        let choice = |(at, name): (usize, &&str)| Self {
-            name: (*name).to_owned(),
-            matches: (at == 0).then_some(Match::Any),
-            work: Named { name: (*name).to_owned(), parameters: Vec::new() },
-        };
-        Ok(Some(names.iter().enumerate().map(choice).collect()))
-    }
-}
-
-/// Every service that does work.
-fn service_names() -> impl Iterator<Item = &'static str> {
-    humpyard_services::entries().into_iter().map(|entry| entry.name)
-}
-
-/// Whether there is a service of this name: one that does work, or one that is known by its costs alone.
-fn is_service(name: &str) -> bool {
-    let mut in_tables = Costs::tables().iter().flat_map(|table| table.lines.keys());
-    in_tables.any(|known| known == name) || service_names().any(|known| known == name)
-}
-
-/// Whether this part names packets and a service, rather than a parameter of the service before.
-fn starts_service(part: &str) -> bool {
-    part.split_once('=').is_some_and(|(kind, work)| {
-        let name = work.split_once(':').map_or(work, |(name, _)| name);
-        kind.parse::<Match>().is_ok() || is_service(name)
-    })
-}
-
-/// Everything that decides what a run does.
+/// Everything that decides what a run does. Times, rates and counts have the units of their types.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RunConfig {
     /// The driver.
     pub host: Host,
@@ -304,54 +46,53 @@ pub struct RunConfig {
     pub input: String,
     /// Inputs that are merged with it, by the times of their packets.
     pub more_inputs: Vec<String>,
-    /// Where they go. Live only.
+    /// Where packets go. Live only.
     pub output: String,
-    /// Whether what comes in by the output leaves by the input, between two interfaces. Live only.
+    /// Whether packets that arrive at the output leave by the input, between two interfaces. Live only.
     pub both_ways: bool,
-    /// Whether a live run gives up the privileges of its thread once everything is open: so does a program that only runs.
+    /// Whether a live run gives up the privileges of its thread once everything is open.
     pub drop_privileges: bool,
-    /// Where packets go at which a service panicked: a capture file; none keeps none of them. Live only.
+    /// The capture file for packets at which a service panicked. `None`: they are not kept. Live only.
     pub quarantine: Option<String>,
     /// The policies.
     pub policy: PolicySpec,
     /// Cores in the simulator; worker threads in a live run, where 0 does everything on one thread.
     pub cores: usize,
-    /// Dispatchers, among which the workers are divided: each is a data plane of its own, for some of the connections. Live, in
-    /// real time.
+    /// Dispatchers, each a data plane of its own, with a part of the workers and of the connections. Live, in real time.
     pub dispatchers: usize,
-    /// Which cores are near each other; none is as on this machine in real time, else all the same.
+    /// Which cores are near each other. `None`: as on this machine in real time, else all alike.
     pub topology: Option<TopologyChoice>,
-    /// Contexts of each processing element: so many cores in a row take turns computing.
+    /// Contexts of each processing element: cores in a row that take turns computing.
     pub contexts: usize,
-    /// Of how many services each core keeps the code: to go back to one of them takes no time.
+    /// Services whose code each core keeps: going back to one of them takes no time.
     pub services_per_core: usize,
     /// Speed of the first cores in thousandths of what the costs hold for; the others have 1000. In virtual time.
     pub speeds: Vec<u32>,
-    /// What every packet waits for memory after it was computed, while another context computes. In virtual time.
+    /// Time that every packet waits for memory after it was computed, while another context computes. In virtual time.
     pub stall: Duration,
-    /// The services; where no rule matches, the first whose kind of packets it is counts.
+    /// The services. A packet that no rule matches gets the first service of its kind of packets.
     pub services: Vec<ServiceChoice>,
-    /// The rules; the first that matches counts.
+    /// The rules, of which the first that matches counts.
     pub rules: Vec<RuleChoice>,
     /// The prefixes from which the directions of rules are seen.
     pub local: Vec<IpNet>,
-    /// What services cost: in virtual time the truth, in real time the estimate.
+    /// What services cost: in virtual time their time, in real time an estimate.
     pub costs: Costs,
-    /// Which time it goes by. Live only.
+    /// The clock of the run. Live only.
     pub clock: Clock,
-    /// By name the services that the packets of a service go through afterwards, by name.
+    /// Services by name, each with those that its packets go through afterwards.
     pub chains: Vec<(String, Vec<String>)>,
-    /// Whether flows that are too much for one core go to several.
+    /// Which flows go to several cores. `None`: no flow does.
     pub split: Option<Split>,
-    /// The link behind the cores; none where packets leave as they are done.
+    /// The link behind the cores. `None`: packets leave when they are done.
     pub link: Option<LinkChoice>,
-    /// Whether hardware is to count what each thread does. Live, in real time.
+    /// Whether the hardware counts what each thread does. Live, in real time.
     pub counters: bool,
-    /// Policies that take over on the way, with the time since the start.
+    /// Policies that take over during the run, with the time since the start.
     pub swaps: Vec<(Duration, PolicySpec)>,
-    /// Where everything that is told and decided is written; none writes nothing.
+    /// The file for every event and decision. `None`: no journal is written.
     pub journal: Option<String>,
-    /// The timeline that is written; none writes nothing.
+    /// The timeline. `None`: no timeline is written.
     pub timeline: Option<TimelineChoice>,
     /// When packets arrive; by a virtual clock not [`Rate::Line`].
     pub rate: Rate,
@@ -359,18 +100,17 @@ pub struct RunConfig {
     pub rounds: u64,
     /// Reading ends after this many packets. `None`: at the end of the input.
     pub packets: Option<u64>,
-    /// Ends reading after so long. Live only.
+    /// The time after which reading ends. Live only.
     pub longest: Option<Duration>,
-    /// Packets that come in within so long after the first are in no figure of delay, lateness, order and fairness.
+    /// Packets that arrive within this time after the first are in no figure of delay, lateness, order and fairness.
     pub warm_up: Duration,
     /// Tolerable delay, by service name; the empty name is for all others.
     pub tolerances: Vec<(String, Duration)>,
-    /// What it takes a core to go over to a service, by service name; the empty name is for all others. None is what the costs say,
-    /// else 50 us.
+    /// Time that a core takes to go over to a service, by name; the empty name is for all others. Else as costs say, or 50 us.
     pub switch_costs: Vec<(String, Duration)>,
     /// Guaranteed share of the cores in millionths, by service name.
     pub guarantees: Vec<(String, u32)>,
-    /// Who the clients are; none is: flows, or those of the rules where a rule names a client or a weight.
+    /// Who the clients are. `None`: flows; where a rule names a client or a weight, those of the rules.
     pub clients: Option<Granularity>,
     /// Weights of the first clients, in order of appearance; for services, in their order.
     pub weights: Vec<Weight>,
@@ -384,18 +124,17 @@ pub struct RunConfig {
     pub limits: Limits,
     /// Most flows known at once.
     pub flows: usize,
-    /// A flow ends that has had no packet under way for so long, by the times of the packets; none: when its place is needed.
+    /// Ends a flow without packets in the run for this time. `None`: a flow ends when another needs its place.
     pub flow_timeout: Option<Duration>,
     /// Tunnels that are looked into for the flow of a packet.
     pub tunnels: Tunnels,
     /// Packets handed to a worker and not yet done, at most. In the simulator it is one, unless handing over takes time.
     pub in_flight: u32,
-    /// What it takes to hand a packet to an idle core of a simulation, to which as many may be handed ahead as `in_flight` says; none is
-    /// no time, and one packet at a time. In the simulator only.
+    /// Time to hand a packet to an idle core; up to `in_flight` are handed ahead. `None`: no time, and one packet at a time.
     pub hand_over: Option<Duration>,
     /// Whether the cores of a simulation are interrupted as those were on which its costs were measured.
     pub interrupted: bool,
-    /// What to do when the buffer is full; none is: wait if packets come as fast as they are taken, else drop.
+    /// What the run does when the buffer is full. `None`: it waits at a line rate, else it drops.
     pub overload: Option<Overload>,
     /// Which of two equals goes first.
     pub ties: Ties,
@@ -404,7 +143,7 @@ pub struct RunConfig {
 }
 
 impl RunConfig {
-    /// The defaults, for this driver, input and policy.
+    /// Returns the defaults, for this driver, input and policy.
     pub fn new(host: Host, input: &str, policy: PolicySpec) -> Self {
         Self {
             host,
@@ -459,185 +198,494 @@ impl RunConfig {
             seed: Seed(1),
         }
     }
+}
 
-    /// All inputs.
-    pub fn inputs(&self) -> Vec<String> {
-        core::iter::once(&self.input).chain(&self.more_inputs).cloned().collect()
-    }
+/// An option of a run.
+pub type RunOption = OptionOf<RunConfig>;
 
-    /// All inputs, as results name them.
-    pub(crate) fn input_name(&self) -> String {
-        self.inputs().join(" + ")
-    }
-
-    /// Whether an input can be read once only: a pipe, or an interface.
-    pub(crate) fn reads_once(&self) -> bool {
-        self.inputs().iter().any(|input| input == "-" || is_interface(input))
-    }
-
-    /// Whether packets come by queues of the kernel, and leave by them.
-    pub(crate) fn has_queues(&self) -> bool {
-        self.host == Host::Live && self.inputs().iter().any(|input| input.starts_with(QUEUE))
-    }
-
-    /// Where packets go; from queues of the kernel back to where they came from.
-    pub(crate) fn output_name(&self) -> String {
-        if self.has_queues() { self.input_name() } else { self.output.clone() }
-    }
-
-    /// Whether packets come by an interface, whenever they do.
-    pub(crate) fn listens(&self) -> bool {
-        self.inputs().iter().any(|input| is_interface(input))
-    }
-
-    /// Delay beyond which a packet of the service is late.
-    pub(crate) fn tolerance(&self, service: &str) -> Duration {
-        let given = |name: &str| given(&self.tolerances, name);
-        let by_rule = || self.rules_of(service).find_map(|rule| rule.tolerance);
-        given(service).or_else(by_rule).or_else(|| given("")).unwrap_or(TOLERANCE)
-    }
-
-    /// What it takes a core to go over to this service.
-    pub(crate) fn switch_cost(&self, service: &str) -> Duration {
-        let given = |name: &str| given(&self.switch_costs, name);
-        given(service).or_else(|| given("")).or_else(|| self.costs.switch_cost()).unwrap_or(SWITCH_COST)
-    }
-
-    /// What it takes a core to go over to a service, as on the command line: once, if it is the same for all.
-    fn show_switch_costs(&self) -> String {
-        let costs: Vec<(&str, u128)> = self
-            .services
-            .iter()
-            .map(|choice| (choice.name.as_str(), self.switch_cost(&choice.name).as_nanos()))
-            .collect();
-        match costs.as_slice() {
-            [(_, first), others @ ..] if others.iter().all(|(_, cost)| cost == first) => format!("{first}ns"),
-            costs => costs.iter().map(|(name, cost)| format!("{name}={cost}ns")).collect::<Vec<_>>().join(","),
+/// Every option of a run, in the order in which their values are applied: `clock` changes what `rate` and `in-flight` are by
+/// default, `costs` may look for those of `services`.
+pub const OPTIONS: &[RunOption] = &[
+    RunOption::new(
+        "input",
+        "Where packets come from: a capture (pcap or pcapng, .gz or .zst), `-`, or gen:PROFILE:name=value,...; several are \
+         merged by the times of their packets. `run` also takes interfaces (iface:NAME, xdp:NAME, tun:NAME), and queues of \
+         the kernel's firewall (nfqueue:NUMBER)",
+    )
+    .takes(Text("SRC"), Several)
+    .required()
+    .group(First(1))
+    .sets(|config, given| {
+        let mut inputs = given.all().map(str::to_owned);
+        config.input = inputs.next().unwrap_or_default();
+        config.more_inputs = inputs.collect();
+        if config.listens() {
+            config.services = vec![ServiceChoice::pass()];
         }
-    }
-
-    /// Share of the cores that a service is guaranteed, in millionths, if one is given.
-    pub(crate) fn guarantee(&self, service: &str) -> Option<u32> {
-        let given = self.guarantees.iter().rev().find(|(given, _)| given == service).map(|&(_, share)| share);
-        given.or_else(|| self.rules_of(service).find_map(|rule| rule.guarantee))
-    }
-
-    fn rules_of<'a>(&'a self, service: &'a str) -> impl Iterator<Item = &'a RuleChoice> {
-        self.rules.iter().filter(move |rule| service_name(self, rule) == service)
-    }
-
-    /// Who the clients are.
-    pub fn granularity(&self) -> Granularity {
-        let named =
-            || self.rules.iter().any(|rule| rule.client.is_some() || rule.weight.or(rule.link_weight).is_some());
-        self.clients.unwrap_or_else(|| if named() { Granularity::Rule } else { Granularity::Flow })
-    }
-
-    /// Which cores are near each other, as on the command line.
-    fn topology_name(&self) -> &str {
-        match &self.topology {
-            Some(topology) => topology.name(),
-            None if self.host == Host::Live && self.clock == Clock::Real => "machine",
-            None => "flat",
+    }),
+    RunOption::new("loop", "Play the input this many times, each round a mean gap after the one before")
+        .takes(Whole("N", 1, u64::MAX), Once)
+        .default("1")
+        .group(TRAFFIC)
+        .reads(|config, given| given.whole().map(|rounds| config.rounds = rounds))
+        .shows(|config| Some(config.rounds.to_string())),
+    RunOption::new(
+        "packets",
+        "Read this many packets of the input, from its start [default: all; of recommend 200000]",
+    )
+    .takes(Whole("N", 1, u64::MAX), Once)
+    .group(TRAFFIC)
+    .reads(|config, given| given.whole().map(|packets| config.packets = Some(packets)))
+    .shows(|config| config.packets.map(|packets| packets.to_string())),
+    RunOption::new(
+        "hand-over",
+        "Time that a core takes to be handed a packet, beside the work: clients are charged for it, and estimates include it. In \
+         virtual time it passes, and up to 32 packets are handed to a core ahead, as live [default: no time; in virtual \
+         time, one packet at a time]",
+    )
+    .takes(Time("TIME"), Once)
+    .group(CORES)
+    .of(LIVE_AND_SIM)
+    .reads(|config, given| given.time().map(|time| config.hand_over = Some(time)))
+    .shows(|config| config.hand_over.map(ns)),
+    RunOption::new(
+        "clock",
+        "The clock of the run: that of the machine, or a virtual one by which work takes what @costs says [default: real]",
+    )
+    .takes(OneOf(&[Clock::Real.name(), Clock::Virtual.name()]), Once)
+    .group(LIVE_ONLY)
+    .of(LIVE)
+    .sets(|config, given| {
+        if given.one() == Clock::Virtual.name() {
+            config.clock = Clock::Virtual;
+            config.rate = Rate::Trace;
+            // As in the simulator.
+            config.in_flight = if config.hand_over.is_none() { 1 } else { config.in_flight };
         }
+    })
+    .shows(|config| live(config).then(|| config.clock.name().to_owned())),
+    RunOption::new(
+        "in-flight",
+        "Packets handed to a worker and not yet done, at most [default: 32; by a virtual clock without @hand-over 1]",
+    )
+    .takes(Whole("PACKETS", 1, 65_536), Once)
+    .group(LIVE_ONLY)
+    .of(&[RunCommand::Run, RunCommand::Compare, RunCommand::Validate])
+    .reads(|config, given| given.whole().map(|packets| config.in_flight = packets))
+    .shows(|config| live(config).then(|| config.in_flight.to_string())),
+    RunOption::new(
+        "overload",
+        "What the run does when the buffer is full [default: wait at line rate, else drop]",
+    )
+    .takes(OneOf(&["wait", "drop"]), Once)
+    .group(LIVE_ONLY)
+    .of(LIVE)
+    .sets(|config, given| {
+        config.overload = Some(if given.one() == "wait" { Overload::Wait } else { Overload::Drop });
+    }),
+    RunOption::new("for", "End reading after this time, for example 10s")
+        .takes(Time("TIME"), Once)
+        .group(LIVE_ONLY)
+        .of(LIVE)
+        .reads(|config, given| given.time().map(|time| config.longest = Some(time))),
+    RunOption::new(
+        "rate",
+        "When packets arrive: `trace` (as captured), `line` (as fast as taken; live only), or packets per second, evenly",
+    )
+    .takes(Time("PPS|line|trace"), Once)
+    .group(First(6))
+    .reads(|config, given| given.parsed().map(|rate| config.rate = rate)),
+    RunOption::new("multiplier", "Play the input this many times faster than captured; bursts stay as they are")
+        .takes(Number("F"), Once)
+        .group(First(7))
+        .excludes(&["rate"])
+        .reads(|config, given| {
+            given.within(&MULTIPLIERS, "2.5").map(|multiplier| config.rate = Rate::Multiplied(multiplier))
+        }),
+    RunOption::new(
+        "load",
+        "Stretch the captured times so that the offered work, by @costs, is this part of what the cores can do, or those of \
+         @of",
+    )
+    .takes(Number("X"), Once)
+    .group(First(8))
+    .excludes(&["rate", "multiplier"])
+    .reads(|config, given| given.within(&LOADS, "0.9").map(|load| config.rate = Rate::Load { load, of: None })),
+    RunOption::new(
+        "of",
+        "@load is of what N cores can do, with their @speeds, @contexts and @stall: so it is the same traffic on any \
+         number of cores [default: @cores; of live runs @workers, of @workers 0 one]",
+    )
+    .takes(Whole("N", 1, 16_384), Once)
+    .group(First(9))
+    .excludes(&["rate", "multiplier"])
+    .reads(|config, given| match &mut config.rate {
+        Rate::Load { of, .. } => given.whole().map(|cores| *of = Some(cores)),
+        _ => Err(LabError::of_option("of", "says of how many cores @load is: give @load, too, or leave out @of")),
+    }),
+    RunOption::new(
+        "services",
+        "What is done to packets: a service (see `humpyard list services`), or one by kind (tcp, udp, icmp, ipv4, ipv6, other) \
+         or name: tcp=encrypt,other=forward; or several in a row, through which every packet goes: dpi,encrypt [default: \
+         forward; pass where packets come by an interface]",
+    )
+    .takes(Text("[NAME=]SERVICE,..."), Several)
+    .group(First(5))
+    .reads(|config, given| {
+        (config.services, config.chains) = ServiceChoice::parse_all(&given.all().collect::<Vec<_>>())?;
+        Ok(())
+    })
+    .shows(|config| {
+        let name = |choice: &ServiceChoice| choice.matches.map_or(choice.name.clone(), |kind| kind.name().to_owned());
+        Some(list(config.services.iter().map(|choice| format!("{}={}", name(choice), choice.work))))
+    }),
+    RunOption::new(
+        "chain",
+        "Packets of a service go through these services of the run afterwards, one after the other",
+    )
+    .takes(Text("SERVICE=NEXT+NEXT"), Commas)
+    .group(SERVICES)
+    .reads(|config, given| given.by_service(parse_chain).map(|chains| config.chains = chains))
+    .shows(|config| {
+        Some(list(config.chains.iter().map(|(first, then)| format!("{first}={}", then.join("+")))))
+    }),
+    RunOption::new(
+        "costs",
+        "What services cost: table:NAME (measured, predictive, everest, ps-hrw), calibrated (what `humpyard calibrate @save` \
+         kept), a file, or auto (calibrated lines, else lines that are measured now, and printed for a file). `validate` also \
+         takes fitted: lines through its live run [default: table:measured; of recommend and validate auto]",
+    )
+    .takes(Text("table:NAME|calibrated|FILE|auto"), Once)
+    .group(First(10))
+    .reads(|config, given| {
+        let works = config.services.iter().map(|choice| &choice.work);
+        config.costs = if given.one() == AUTO { Costs::auto(works) } else { given.parsed() }?;
+        Ok(())
+    })
+    .shows(|config| Some(config.costs.to_string())),
+    RunOption::new(
+        "rule",
+        "A rule, of which the first that matches counts: protocol=tcp,port=80+443,service=web; `humpyard explain rule`",
+    )
+    .takes(Text("NAME=VALUE,..."), Several)
+    .group(SERVICES)
+    .reads(|config, given| given.each(|text| text.parse()).map(|rules| config.rules = rules))
+    .shows(|config| Some(config.rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(";"))),
+    RunOption::new("local", "Prefixes of the local side, from which the direction of a rule is seen")
+        .takes(Text("PREFIX,..."), Once)
+        .group(SERVICES)
+        .reads(|config, given| {
+ config.local = parse_local(given.one())?;
+ Ok(())
+})
+        .shows(|config| Some(list(config.local.iter().map(ToString::to_string)))),
+    RunOption::new("tolerance", "Delay beyond which a packet is late, for all services or one [default: 2ms]")
+        .takes(Time("[SERVICE=]TIME"), Commas)
+        .group(SERVICES)
+        .reads(|config, given| given.by_service(time_of_service).map(|times| config.tolerances = times))
+        .shows(|config| {
+            Some(list(config.services.iter().map(|choice| {
+                format!("{}={}", choice.name, ns(config.tolerance(&choice.name)))
+            })))
+        }),
+    RunOption::new(
+        "switch-cost",
+        "Time that a core takes to go over to another service: to each of them, or to one [default: what a cost file says, \
+         else 50us]",
+    )
+    .takes(Time("[SERVICE=]TIME"), Commas)
+    .group(SERVICES)
+    .reads(|config, given| given.by_service(time_of_service).map(|times| config.switch_costs = times))
+    .shows(|config| Some(config.show_switch_costs())),
+    RunOption::new("guarantee", "Share of the cores that a service is guaranteed; the rest is divided equally")
+        .takes(Text("SERVICE=SHARE"), Commas)
+        .group(SERVICES)
+        .reads(|config, given| given.by_service(parse_guarantee).map(|shares| config.guarantees = shares))
+        .shows(|config| {
+            Some(list(config.services.iter().filter_map(|choice| {
+                let share = config.guarantee(&choice.name)?;
+                Some(format!("{}={}", choice.name, f64::from(share) / 1e6))
+            })))
+        }),
+    RunOption::new(
+        "services-per-core",
+        "Services whose code each core keeps, where cores are allocated: going back to one of them takes no time",
+    )
+    .takes(Whole("N", 1, 65_535), Once)
+    .default("1")
+    .group(SERVICES)
+    .reads(|config, given| given.whole().map(|services| config.services_per_core = services))
+    .shows(|config| Some(config.services_per_core.to_string())),
+    RunOption::new(
+        "clients",
+        "Who the clients of a sharing policy are: flow, connection, service or rule [default: flow; rule where one names a \
+         client]",
+    )
+    .takes(Text("KIND"), Once)
+    .group(POLICY)
+    .reads(|config, given| given.parsed().map(|clients| config.clients = Some(clients)))
+    .shows(|config| Some(config.granularity().name().to_owned())),
+    RunOption::new("weights", "Weights of the first clients, in order of appearance; the others have 1")
+        .takes(Text("W,W,..."), Once)
+        .group(POLICY)
+        .reads(|config, given| parse_weights(given.one()).map(|weights| config.weights = weights))
+        .shows(|config| Some(list(config.weights.iter().map(|weight| weight.get().to_string())))),
+    RunOption::new("unit", "The unit of work that is shared")
+        .takes(
+            OneOf(&[WorkUnit::Nanoseconds.name(), WorkUnit::Bytes.name(), WorkUnit::Packets.name()]),
+            Once,
+        )
+        .default(WorkUnit::Nanoseconds.name())
+        .group(POLICY)
+        .sets(|config, given| {
+            let units = [WorkUnit::Nanoseconds, WorkUnit::Bytes, WorkUnit::Packets];
+            config.unit = units.into_iter().find(|unit| unit.name() == given.one()).unwrap_or(config.unit);
+        }),
+    RunOption::new(
+        "swap",
+        "Other policies of the same families take over at this time of the run; may be given several times",
+    )
+    .takes(Time("TIME=SPEC"), Several)
+    .group(POLICY)
+    .reads(|config, given| given.each(parse_swap).map(|swaps| config.swaps = swaps))
+    .shows(|config| Some(list(config.swaps.iter().map(|(at, policy)| format!("{}={policy}", ns(*at)))))),
+    RunOption::new("ties", "Which of two equals goes first")
+        .takes(OneOf(&["lowest", "highest"]), Once)
+        .default("lowest")
+        .group(POLICY)
+        .sets(|config, given| {
+            config.ties = if given.one() == "highest" { Ties::Highest } else { Ties::Lowest };
+        })
+        .shows(|config| Some(if config.ties == Ties::Lowest { "lowest" } else { "highest" }.to_owned())),
+    RunOption::new(
+        "topology",
+        "Which cores are near each other: machine (this one), a file, e5355, epyc-2p, numa4x16, fan-outs from the root such as \
+         2x4x2 (with costs: 2x4:2.0,1.2), or flat; `humpyard topology` shows it [default: machine for workers, else flat]",
+    )
+    .takes(Text("machine|FILE|NAME|TREE|flat"), Once)
+    .group(CORES)
+    .reads(|config, given| given.parsed().map(|topology| config.topology = Some(topology)))
+    .shows(|config| Some(config.topology_name().to_owned())),
+    RunOption::new("contexts", "Cores in a row that are contexts of one processing element, and take turns computing")
+        .takes(Whole("N", 1, 65_535), Once)
+        .default("1")
+        .group(CORES)
+        .reads(|config, given| given.whole().map(|contexts| config.contexts = contexts))
+        .shows(|config| Some(config.contexts.to_string())),
+    RunOption::new(
+        "speeds",
+        "Speed of the first cores, by which @costs are divided in virtual time; the others have 1",
+    )
+    .takes(Text("X,X,..."), Once)
+    .group(CORES)
+    .reads(|config, given| parse_speeds(given.one()).map(|speeds| config.speeds = speeds))
+    .shows(|config| Some(list(config.speeds.iter().map(|&speed| (f64::from(speed) / 1000.0).to_string())))),
+    RunOption::new(
+        "stall",
+        "Time that every packet waits for memory in virtual time, while another context of its element computes",
+    )
+    .takes(Time("TIME"), Once)
+    .default("0ns")
+    .group(CORES)
+    .reads(|config, given| given.time().map(|time| config.stall = time))
+    .shows(|config| Some(ns(config.stall))),
+    RunOption::new(
+        "interrupted",
+        "Interrupt cores and dispatcher as they were on the machine that @costs were measured on (`calibrate @machine`)",
+    )
+    .group(CORES)
+    .of(&[RunCommand::Sim])
+    .sets(|config, _| config.interrupted = true)
+    .shows(|config| config.interrupted.then(|| true.to_string())),
+    RunOption::new(
+        "split",
+        "Flows with more than this share of a core are elephants: their packets go to the shorter queue of two cores, or of \
+         more, and leave in order, as @flow-order exit says [share=0.5,cores=2,window=1ms where left out]",
+    )
+    .takes(Text("share=X,cores=N,window=TIME"), Once)
+    .group(ORDER)
+    .reads(|config, given| parse_split(given.one()).map(|split| config.split = Some(split)))
+    .shows(|config| config.split.map(show_split)),
+    RunOption::new(
+        "link",
+        "The link behind the cores: its rate, with a queue for each client, shared by a policy; a client with more packets \
+         waiting there is withheld from the cores until it has none [wf2q+ and 64 where left out]",
+    )
+    .takes(Text("RATE[:queue=PACKETS,share=SPEC]"), Once)
+    .group(ORDER)
+    .reads(|config, given| parse_link(given.one()).map(|link| config.link = Some(link)))
+    .shows(|config| config.link.as_ref().map(show_link)),
+    RunOption::new(
+        "flow-order",
+        "How flows keep their order: their packets wait for earlier ones when they leave (exit, with bounds: \
+         exit:packets=4096,time=1s), a client has one packet in service at a time (hold), or they do not (free) [default: \
+         exit, with room for @buffer packets and 1s]",
+    )
+    .takes(Text("exit|hold|free"), Once)
+    .group(ORDER)
+    .reads(|config, given| parse_order(given.one()).map(|order| config.flow_order = order))
+    .shows(|config| Some(config.flow_order.show(config.buffer))),
+    RunOption::new("buffer", "Most packets held at once")
+        .takes(Whole("PACKETS", 1, 16_777_216), Once)
+        .default("4096")
+        .group(ORDER)
+        .reads(|config, given| given.whole().map(|packets| config.buffer = packets))
+        .shows(|config| Some(config.buffer.to_string())),
+    RunOption::new("queue-limit", "Most packets waiting in one queue")
+        .takes(Whole("PACKETS", 1, u32::MAX as u64), Once)
+        .group(ORDER)
+        .reads(|config, given| given.whole().map(|packets| config.limits.queue = packets))
+        .shows(|config| Some(limit(config.limits.queue))),
+    RunOption::new("client-limit", "Most packets of one client waiting in one queue")
+        .takes(Whole("PACKETS", 1, u32::MAX as u64), Once)
+        .group(ORDER)
+        .reads(|config, given| given.whole().map(|packets| config.limits.client = packets))
+        .shows(|config| Some(limit(config.limits.client))),
+    RunOption::new(
+        "when-full",
+        "Which packet goes when there is no room: the one that arrives, or the newest of the client with most packets waiting",
+    )
+    .takes(OneOf(&[WhenFull::Tail.name(), WhenFull::LongestQueue.name()]), Once)
+    .default(WhenFull::Tail.name())
+    .group(ORDER)
+    .sets(|config, given| {
+        let named = [WhenFull::Tail, WhenFull::LongestQueue].into_iter().find(|which| which.name() == given.one());
+        config.limits.when_full = named.unwrap_or_default();
+    })
+    .shows(|config| Some(config.limits.when_full.name().to_owned())),
+    RunOption::new("flows", "Most flows known at once; the one that is silent longest makes room")
+        .takes(Whole("FLOWS", 2, 33_554_432), Once)
+        .default("65536")
+        .group(TRAFFIC)
+        .reads(|config, given| given.whole().map(|flows| config.flows = flows))
+        .shows(|config| Some(config.flows.to_string())),
+    RunOption::new(
+        "flow-timeout",
+        "End flows that have had no packet in the run for this time, by the times of the packets, for example 60s [default: \
+         never]",
+    )
+    .takes(Time("TIME"), Once)
+    .group(TRAFFIC)
+    .reads(|config, given| given.time().map(|time| config.flow_timeout = Some(time)))
+    .shows(|config| Some(config.flow_timeout.map_or_else(|| NONE.to_owned(), ns))),
+    RunOption::new(
+        "inner",
+        "Tunnels to look into, for the flow inside: gre, vxlan, gtp-u, ip-in-ip, separated by commas, or all",
+    )
+    .takes(Text("LIST"), Once)
+    .default(NONE)
+    .group(TRAFFIC)
+    .reads(|config, given| given.parsed().map(|tunnels| config.tunnels = tunnels))
+    .shows(|config| Some(config.tunnels.to_string())),
+    RunOption::new(
+        "warmup",
+        "Leave packets that arrive within this time after the first out of the figures of delay, lateness, order and fairness",
+    )
+    .takes(Time("TIME"), Once)
+    .default("0ns")
+    .group(TRAFFIC)
+    .reads(|config, given| given.time().map(|time| config.warm_up = time))
+    .shows(|config| Some(ns(config.warm_up))),
+    RunOption::new(
+        "output",
+        "Where packets go: a capture file (.pcap or .pcapng, .gz or .zst), `-`, null:, or an interface (iface:NAME). Packets \
+         of nfqueue:NUMBER go back to that queue",
+    )
+    .takes(Text("DST"), Once)
+    .default("null:")
+    .group(First(2))
+    .of(RUN)
+    .sets(|config, given| config.output = given.one().to_owned())
+    .shows(|config| live(config).then(|| config.output_name())),
+    RunOption::new("both-ways", "Between two interfaces: packets that arrive at the output leave by the input")
+        .group(LIVE_ONLY)
+        .of(RUN)
+        .sets(|config, _| config.both_ways = true)
+        .shows(|config| live(config).then(|| config.both_ways.to_string())),
+    RunOption::new("keep-privileges", "Keep the privileges of the user once interfaces are open")
+        .group(LIVE_ONLY)
+        .of(RUN)
+        .sets(|config, _| config.drop_privileges = false),
+    RunOption::new(
+        "dispatchers",
+        "Dispatchers, among which the workers are divided: each has all packets of some connections, and a scheduler of its own",
+    )
+    .takes(Whole("N", 1, 1024), Once)
+    .default("1")
+    .group(LIVE_ONLY)
+    .of(RUN)
+    .reads(|config, given| given.whole().map(|dispatchers| config.dispatchers = dispatchers))
+    .shows(|config| (config.dispatchers > 1).then(|| config.dispatchers.to_string())),
+    RunOption::new(
+        "quarantine",
+        "Where packets go at which a service panicked, as they arrived: a capture file; a .pcapng takes all link types",
+    )
+    .takes(Text("FILE"), Once)
+    .group(RECORDS)
+    .of(RUN)
+    .sets(|config, given| config.quarantine = Some(given.one().to_owned()))
+    .shows(|config| live(config).then(|| config.quarantine.clone().unwrap_or_else(|| NONE.to_owned()))),
+    RunOption::new(
+        "counters",
+        "Let the hardware count cycles, instructions and cache misses of each thread; where it cannot, one line says why",
+    )
+    .group(RECORDS)
+    .of(RUN)
+    .sets(|config, _| config.counters = true)
+    .shows(|config| live(config).then(|| config.counters.to_string())),
+    RunOption::new("journal", "Write every event and decision to this file, a line each, for `humpyard replay`")
+        .takes(Text("FILE"), Once)
+        .group(RECORDS)
+        .of(RUN_AND_SIM)
+        .sets(|config, given| config.journal = Some(given.one().to_owned())),
+    RunOption::new(
+        "timeline",
+        "Write what each core did when, drops and queue lengths to this file, for https://ui.perfetto.dev",
+    )
+    .takes(Text("FILE"), Once)
+    .group(RECORDS)
+    .of(RUN_AND_SIM)
+    .reads(|config, given| TimelineChoice::of_file(given.one()).map(|timeline| config.timeline = Some(timeline))),
+    RunOption::new(
+        "timeline-packets",
+        "End the timeline after this many packets, served or dropped, of about 200 bytes each",
+    )
+    .takes(Whole("N", 1, u64::MAX), Once)
+    .default("100000")
+    .group(RECORDS)
+    .of(RUN_AND_SIM)
+    .needs("timeline")
+    .reads(|config, given| {
+        given.whole().map(|packets| config.timeline.iter_mut().for_each(|timeline| timeline.packets = packets))
+    }),
+    RunOption::new("timeline-for", "End the timeline after this time of the run")
+        .takes(Time("TIME"), Once)
+        .group(RECORDS)
+        .of(RUN_AND_SIM)
+        .needs("timeline")
+        .reads(|config, given| {
+            given.time().map(|time| config.timeline.iter_mut().for_each(|timeline| timeline.longest = Some(time)))
+        }),
+];
+
+impl RunConfig {
+    /// Applies values of options, by name; a flag has none.
+    ///
+    /// # Errors
+    /// An unknown option, and a value that an option does not take.
+    pub fn apply(&mut self, given: &BTreeMap<&str, Vec<String>>) -> Result<(), LabError> {
+        apply(OPTIONS, self, given)
     }
 
-    /// What was asked for beside policy, input, cores and seed, by option, as on the command line.
+    /// Returns what holds beside policy, input, cores and seed, by option.
     pub(crate) fn options(&self) -> BTreeMap<&'static str, String> {
-        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(",");
-        let limit = |limit: u32| if limit == u32::MAX { "none".to_owned() } else { limit.to_string() };
-        let mut options = BTreeMap::from([
-            ("buffer", self.buffer.to_string()),
-            ("client-limit", limit(self.limits.client)),
-            ("chain", list(&mut self.chains.iter().map(|(first, then)| format!("{first}={}", then.join("+"))))),
-            ("clients", self.granularity().name().to_owned()),
-            ("costs", self.costs.to_string()),
-            ("contexts", self.contexts.to_string()),
-            ("services-per-core", self.services_per_core.to_string()),
-            ("flow-order", self.flow_order.show(self.buffer)),
-            ("flows", self.flows.to_string()),
-            (
-                "flow-timeout",
-                self.flow_timeout.map_or_else(|| "none".to_owned(), |time| format!("{}ns", time.as_nanos())),
-            ),
-            ("inner", self.tunnels.to_string()),
-            (
-                "guarantee",
-                list(&mut self.services.iter().filter_map(|choice| {
-                    let share = self.guarantee(&choice.name)?;
-                    Some(format!("{}={}", choice.name, f64::from(share) / 1e6))
-                })),
-            ),
-            ("local", list(&mut self.local.iter().map(ToString::to_string))),
-            ("loop", self.rounds.to_string()),
-            ("rule", self.rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(";")),
-            ("speeds", list(&mut self.speeds.iter().map(|&speed| (f64::from(speed) / 1000.0).to_string()))),
-            ("stall", format!("{}ns", self.stall.as_nanos())),
-            ("swap", list(&mut self.swaps.iter().map(|(at, policy)| format!("{}ns={policy}", at.as_nanos())))),
-            ("when-full", self.limits.when_full.name().to_owned()),
-            ("queue-limit", limit(self.limits.queue)),
-            (
-                "services",
-                list(&mut self.services.iter().map(|choice| {
-                    format!("{}={}", choice.matches.map_or(choice.name.as_str(), |kind| kind.name()), choice.work)
-                })),
-            ),
-            ("switch-cost", self.show_switch_costs()),
-            ("ties", if self.ties == Ties::Lowest { "lowest" } else { "highest" }.to_owned()),
-            (
-                "tolerance",
-                list(
-                    &mut self
-                        .services
-                        .iter()
-                        .map(|choice| format!("{}={}ns", choice.name, self.tolerance(&choice.name).as_nanos())),
-                ),
-            ),
-            ("topology", self.topology_name().to_owned()),
-            ("warmup", format!("{}ns", self.warm_up.as_nanos())),
-            ("weights", list(&mut self.weights.iter().map(|weight| weight.get().to_string()))),
-        ]);
-        if self.dispatchers > 1 {
-            options.insert("dispatchers", self.dispatchers.to_string());
-        }
-        if let Some(link) = &self.link {
-            options.insert("link", show_link(link));
-        }
-        if let Some(split) = self.split {
-            options.insert("split", show_split(split));
-        }
-        options.extend(self.rate.options());
-        if let Some(packets) = self.packets {
-            options.insert("packets", packets.to_string());
-        }
-        if let Some(hand_over) = self.hand_over {
-            options.insert("hand-over", format!("{}ns", hand_over.as_nanos()));
-        }
-        if self.interrupted {
-            options.insert("interrupted", "true".to_owned());
-        }
-        if self.host == Host::Live {
-            options.insert("counters", self.counters.to_string());
-            options.insert("clock", self.clock.name().to_owned());
-            options.insert("in-flight", self.in_flight.to_string());
-            options.insert("output", self.output_name());
-            options.insert("both-ways", self.both_ways.to_string());
-            options.insert("quarantine", self.quarantine.clone().unwrap_or_else(|| "none".to_owned()));
-        }
-        options
+        let shown = OPTIONS.iter().filter_map(|option| Some((option.name, option.shown(self)?)));
+        shown.chain(self.rate.options()).collect()
     }
+}
 
-    /// What a packet of each service is believed to cost, in the unit of the run.
-    pub(crate) fn estimates(&self, costs: &[LinearCost]) -> Vec<LinearCost> {
-        match self.unit {
-            WorkUnit::Nanoseconds => {
-                let hand_over = self.hand_over.map_or(0, |hand_over| hand_over.as_nanos() as u64);
-                costs.iter().map(|&cost| LinearCost { fixed: cost.fixed + hand_over, ..cost }).collect()
-            }
-            WorkUnit::Bytes => vec![LinearCost::BYTES; costs.len()],
-            WorkUnit::Packets => vec![LinearCost::PACKETS; costs.len()],
-        }
-    }
+fn live(config: &RunConfig) -> bool {
+    config.host == Host::Live
 }
 
 /// Most packets held at once, unless told otherwise.
@@ -646,72 +694,78 @@ const BUFFER: usize = 4096;
 const FLOWS: usize = 65_536;
 /// Packets in flight per worker, unless told otherwise: enough to keep a worker busy, few enough for the policy to matter.
 const IN_FLIGHT: u32 = 32;
-/// What a switch costs, unless told or measured otherwise.
-const SWITCH_COST: Duration = Duration::from_micros(50);
-/// Delay beyond which a packet is late, unless told otherwise: the Everest paper's.
-pub(crate) const TOLERANCE: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timeline::TIMELINE_PACKETS;
 
-    #[test]
-    fn rates_and_times_read_as_people_write_them() {
-        assert_eq!("line".parse::<Rate>().unwrap(), Rate::Line);
-        assert_eq!("1.5M".parse::<Rate>().unwrap(), Rate::PacketsPerSecond(1.5e6));
-        assert_eq!("250k".parse::<Rate>().unwrap(), Rate::PacketsPerSecond(250e3));
-        assert_eq!(parse_duration("1.5ms").unwrap(), Duration::from_micros(1500));
-        assert_eq!(parse_duration("500us").unwrap(), Duration::from_micros(500));
-        for bad in ["", "-1", "0", "1e-300", "1e13", "nan", "fast"] {
-            assert!(bad.parse::<Rate>().is_err(), "{bad}");
-        }
-        for bad in ["", "2", "-2ms", "2 ms", "ms", "2h", "1e30s"] {
-            assert!(parse_duration(bad).is_err(), "{bad}");
-        }
-        let said = parse_duration("99999999999999999s").unwrap_err().to_string();
-        assert_eq!(said, "a time is 1000000000 s at most; not `99999999999999999s`");
+    fn applied(given: &[(&'static str, &[&str])]) -> Result<RunConfig, LabError> {
+        let mut config = RunConfig::new(Host::Live, "gen:poisson", "drr".parse().expect("a policy"));
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        let given = given.iter().map(|&(name, texts)| (name, owned(texts))).collect();
+        config.apply(&given).map(|()| config)
     }
 
     #[test]
-    fn services_read_with_and_without_a_match() {
-        let choice = ServiceChoice::parse("tcp=forward:checksum=fill,icmp-interval=8").unwrap();
-        let (name, work) = (choice.name.as_str(), choice.work.name.as_str());
-        assert_eq!((name, choice.matches, work), ("tcp", Some(Match::Tcp), "forward"));
-        assert_eq!(choice.work.parameters[1], ("icmp-interval".to_owned(), "8".to_owned()));
-        let choice = ServiceChoice::parse("forward:checksum=fill").unwrap();
-        assert_eq!((choice.name.as_str(), choice.matches), ("forward", Some(Match::Any)));
-        let choice = ServiceChoice::parse("web=forward").unwrap();
-        assert_eq!((choice.name.as_str(), choice.matches), ("web", None));
+    fn defaults_are_what_holds_where_nothing_is_given() {
+        let untouched = applied(&[]).unwrap();
+        for option in OPTIONS {
+            if let (Some(default), None) = (option.default, option.needs) {
+                let config = applied(&[(option.name, &[default])]).unwrap();
+                assert_eq!(config.options(), untouched.options(), "{}", option.name);
+            }
+        }
+        let timeline = applied(&[("timeline", &["a"]), ("timeline-packets", &["100000"])]).unwrap();
+        assert_eq!(timeline.timeline.unwrap().packets, TIMELINE_PACKETS);
     }
 
     #[test]
-    fn services_in_a_row_are_names_alone() {
-        let row = ServiceChoice::parse_row("dpi,encrypt").unwrap().unwrap();
-        assert_eq!(row[0].matches, Some(Match::Any));
-        assert_eq!((row[1].name.as_str(), row[1].matches), ("encrypt", None));
-        for other in ["dpi", "tcp=dpi,udp=encrypt", "dpi:a=1,b=2", "forward:checksum=fill,icmp-burst=8", ""] {
-            assert_eq!(ServiceChoice::parse_row(other).unwrap(), None, "{other}");
+    fn names_are_those_of_options() {
+        for (at, option) in OPTIONS.iter().enumerate() {
+            assert!(OPTIONS[..at].iter().all(|other| other.name != option.name), "{} twice", option.name);
+            let others = option.excludes.iter().chain(&option.needs);
+            for other in others {
+                assert!(OPTIONS[..at].iter().any(|known| known.name == *other), "{}: {other}", option.name);
+            }
         }
-        for (wrong, said) in [
-            ("dpi,encrpyt", "no service `encrpyt`; did you mean `encrypt`?"),
-            ("dpi,dpi", "`dpi` is there twice"),
-            ("dpi,", "no service ``"),
+    }
+
+    #[test]
+    fn what_depends_on_other_options_is_applied_behind_them() {
+        let config = applied(&[("rate", &["5k"]), ("clock", &["virtual"]), ("in-flight", &["4"])]).unwrap();
+        assert_eq!((config.rate, config.in_flight), (Rate::PacketsPerSecond(5e3), 4));
+        let config = applied(&[("clock", &["virtual"])]).unwrap();
+        assert_eq!((config.rate, config.in_flight), (Rate::Trace, 1));
+        let config = applied(&[("clock", &["virtual"]), ("hand-over", &["1us"])]).unwrap();
+        assert_eq!(config.in_flight, IN_FLIGHT);
+        let config = applied(&[("of", &["8"]), ("load", &["0.5"])]).unwrap();
+        assert_eq!(config.rate, Rate::Load { load: 0.5, of: Some(8) });
+        let config = applied(&[("services", &["dpi,encrypt"])]).unwrap();
+        assert_eq!(config.chains, [("dpi".to_owned(), vec!["encrypt".to_owned()])]);
+        let config = applied(&[("input", &["a.pcap", "iface:eth0"])]).unwrap();
+        assert_eq!((config.services[0].name.as_str(), config.more_inputs.len()), ("pass", 1));
+    }
+
+    #[test]
+    fn slips_are_told() {
+        for (name, text, said) in [
+            ("bufer", "1", "no option `bufer`; did you mean `buffer`?"),
+            ("buffer", "0", "buffer takes 1 to 16777216, not `0`"),
+            ("when-full", "tall", "when-full: no value `tall`; did you mean `tail`?"),
+            ("load", "many", "load takes a number, not `many`"),
+            ("load", "1e9", "load takes a number from 0.000001 to 1000, 0.9 for example, not 1000000000.0"),
+            ("of", "2", "of says of how many cores load is: give load, too, or leave out of"),
+            ("weights", "3,0", "weights takes whole numbers from 1 to 4294967295, separated by commas, not `0`"),
+            ("guarantee", "tcp=2", "guarantee reads SERVICE=SHARE with a share from 0 to 1, not `tcp=2`"),
+            ("tolerance", "=2ms", "tolerance: reads TIME or SERVICE=TIME, not `=2ms`"),
+            ("stall", "5", "stall: "),
+            ("timeline", "-", "timeline takes the name of a file"),
         ] {
-            let error = ServiceChoice::parse_row(wrong).unwrap_err().to_string();
-            assert!(error.contains(said), "{wrong}: {error}");
+            let error = applied(&[(name, &[text])]).unwrap_err().to_string();
+            assert!(error.starts_with(said), "{name}: {error}");
         }
-    }
-
-    #[test]
-    fn services_with_parameters_are_told_apart() {
-        let list = "tcp=forward:checksum=fill,icmp-burst=8,web=forward:icmp-burst=9,other=forward";
-        let choices = ServiceChoice::parse_list(list).unwrap();
-        let names: Vec<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
-        assert_eq!(names, ["tcp", "web", "other"]);
-        assert_eq!(choices[0].work.parameters.len(), 2);
-        assert_eq!(
-            ServiceChoice::parse_list("forward:icmp-burst=8,checksum=fill").unwrap()[0].work.parameters.len(),
-            2
-        );
+        let twice = applied(&[("tolerance", &["tcp=1ms", "tcp=2ms"])]).unwrap_err().to_string();
+        assert_eq!(twice, "tolerance `tcp=2ms`: `tcp` is given twice: give it once");
     }
 }

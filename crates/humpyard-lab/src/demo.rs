@@ -3,9 +3,12 @@
 use serde::Serialize;
 
 use crate::LabError;
+use crate::choice::host::Host;
+use crate::choice::rate::Rate;
 use crate::compare::{Comparison, compare};
-use crate::config::{Host, Rate, RunConfig};
-use crate::run::{Control, run};
+use crate::config::RunConfig;
+use crate::control::Control;
+use crate::run::run;
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
 
@@ -24,6 +27,7 @@ pub struct DemoOptions {
 
 /// A demonstration: the same traffic under each of [`DEMO_POLICIES`].
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Demo {
     /// Packets per second that this machine took at full speed.
     pub capacity_pps: f64,

@@ -69,7 +69,8 @@ pub(crate) fn sha256(path: &Path) -> io::Result<String> {
     Ok(hexadecimal(digest))
 }
 
-pub(crate) fn sha256_of(bytes: &[u8]) -> String {
+/// Returns the SHA-256 of these bytes, in hexadecimal digits.
+pub fn sha256_of(bytes: &[u8]) -> String {
     hexadecimal(Sha256::new_with_prefix(bytes))
 }
 

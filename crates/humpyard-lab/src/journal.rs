@@ -15,7 +15,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_runtime::panic::{catch, keep_quiet};
-use humpyard_services::text::TEXT_BYTES_MAX;
+use humpyard_text::TEXT_BYTES_MAX;
 use humpyard_traffic::capture::PartialFile;
 use humpyard_traffic::header::FlowKey;
 use serde::{Deserialize, Serialize};
@@ -132,14 +132,13 @@ impl Header {
     }
 
     fn options(&self) -> Options {
-        Options {
-            limits: self.limits,
-            flow_order: self.flow_order,
-            chains: self.chains.clone(),
-            exit: self.exit,
-            split: self.split,
-            hand_over: self.hand_over,
-        }
+        Options::default()
+            .with_limits(self.limits)
+            .with_flow_order(self.flow_order)
+            .with_chains(self.chains.clone())
+            .with_exit(self.exit)
+            .with_split(self.split)
+            .with_hand_over(self.hand_over)
     }
 
     fn with_setup<T>(&self, body: impl FnOnce(&Setup<'_>) -> T) -> T {

@@ -8,56 +8,64 @@ pub mod admit;
 pub mod bottleneck;
 pub mod calibrate;
 mod check;
+mod choice;
 mod compare;
 mod config;
+mod control;
 mod costs;
 mod demo;
 mod environment;
 mod error;
-pub mod experiments;
-pub mod figures;
 pub mod findings;
 mod journal;
-mod link;
+mod meaning;
 pub mod metrics;
 mod offered;
-mod order;
-mod page;
-mod parts;
-pub mod plot;
+pub mod option;
+pub mod parts;
 pub mod recommend;
 mod recorded;
 mod reload;
 pub mod report;
 mod result;
-mod rule;
 mod run;
-mod several;
-mod split;
 pub mod statistics;
 pub mod timeline;
-mod topology;
 pub mod validate;
+
+pub use humpyard_plot::{self as plot, figures};
 
 pub use check::{
     Checked, CheckedRule, came_to_nothing, check, check_here, full_before_late, late_by_a_switch, without_effect,
 };
+pub use choice::host::{Clock, Host};
+pub use choice::link::{LinkChoice, parse_link};
+pub use choice::numbers::{parse_speeds, parse_weights};
+pub use choice::order::{ExitChoice, ExitParams, OrderChoice, Places, parse_order};
+pub use choice::rate::Rate;
+pub use choice::rule::RuleChoice;
+pub use choice::service::ServiceChoice;
+pub use choice::split::{SplitParams, parse_split};
+pub use choice::time::Span;
 pub use compare::{Comparison, compare};
-pub use config::{Clock, Host, Rate, RunConfig, ServiceChoice, parse_duration, parse_share};
-pub use costs::{AUTO, CostLine, Costs, MachineCosts, Origin, ServiceCost, calibrated_path, cost_sources};
+pub use config::{OPTIONS, RunConfig, RunOption};
+pub use control::Control;
+pub use costs::{
+    AUTO, CostLine, Costs, MEASURED_NOW, MachineCosts, Origin, ServiceCost, calibrated_path, cost_sources,
+};
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
-pub use environment::{Environment, ThreadSeat};
-pub use error::LabError;
+pub use environment::{Environment, ThreadSeat, sha256_of};
+pub use error::{LabError, OptionError, spelled};
+pub use humpyard_text::quantity::{parse_duration, parse_share};
+pub use humpyard_topology::{CoreTree, TopologyChoice, Ways, parse_topology, topology_names};
 pub use journal::{Parting, Replayed, replay};
-pub use link::{LinkChoice, LinkResult, parse_link};
 pub use offered::{Offered, OfferedLoad};
-pub use order::{ExitChoice, ExitParams, OrderChoice, Places, parse_order};
+pub use parts::link::link;
+pub use parts::place::{Placed, placed};
 pub use reload::Reload;
+pub use result::link::LinkResult;
 pub use result::{
     Damage, DispatcherLoad, DurationSummary, ExitCounts, Hardware, HardwareThread, InForce, Measured, PacketCounts,
     Panic, PortCounts, RunResult, SplitCounts, TopFlow,
 };
-pub use rule::RuleChoice;
-pub use run::{Control, run, run_live, simulate};
-pub use split::{Span, SplitParams, parse_split};
-pub use topology::{CoreTree, TopologyChoice, Ways, parse_topology, topology_names};
+pub use run::{run, run_live, simulate};

@@ -1,23 +1,13 @@
 //! What a run offers its cores: how fast packets arrive, and what part of the cores' time they ask for.
 
-use core::slice;
-use core::sync::atomic::Ordering;
-
-use humpyard_core::frame::Frame;
-use humpyard_core::id::Id;
 use humpyard_core::measure;
 use humpyard_core::unit::Time;
-use humpyard_traffic::header::Headers;
-use humpyard_traffic::pace::Pace;
-use humpyard_traffic::source::Source;
 use serde::Serialize;
 
 use crate::LabError;
-use crate::config::{Clock, Host, Rate, RunConfig};
+use crate::choice::rate::Rate;
+use crate::config::RunConfig;
 use crate::figures::{bit_rate, counted, packet_rate, percent};
-use crate::parts;
-use crate::rule::Ruled;
-use crate::run::Control;
 
 /// How fast packets arrived.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
@@ -71,18 +61,8 @@ impl Offered {
     }
 }
 
-/// Whether the work that is offered is known: by the costs in virtual time; in real time only where a load is asked for, which
-/// goes by them, too.
-pub(crate) fn is_known(config: &RunConfig) -> bool {
-    is_virtual(config) || matches!(config.rate, Rate::Load { .. })
-}
-
-fn is_virtual(config: &RunConfig) -> bool {
-    config.host == Host::Sim || config.clock == Clock::Virtual
-}
-
 /// The cores that a load is of: those that were named, else those of the run.
-fn load_cores(config: &RunConfig, cores: usize) -> usize {
+pub(crate) fn load_cores(config: &RunConfig, cores: usize) -> usize {
     match config.rate {
         Rate::Load { of: Some(of), .. } => of,
         _ => cores.max(1),
@@ -97,45 +77,10 @@ pub(crate) struct Demand {
     /// Services asked for; those of a chain are served one by one.
     pub(crate) services: u64,
     /// From the first arrival to the last.
-    duration: Time,
+    pub(crate) duration: Time,
 }
 
-/// Packets between two reports of progress.
-const PROGRESS_EVERY: u64 = 1 << 16;
-
 impl Demand {
-    /// Reads the packets of a source. If `stop` is set the demand does not matter: the run is over.
-    pub(crate) fn read(
-        config: &RunConfig,
-        source: &mut dyn Source,
-        control: &mut Control<'_>,
-    ) -> Result<Self, LabError> {
-        let costs = parts::costs(config)?;
-        let chains = parts::chains(config, Ruled::new(config)?)?;
-        let mut classifier = parts::classifier(config)?;
-        let mut pacer = parts::pacer_of(config, Pace::Trace);
-        let (mut frame, mut headers) = (Frame::default(), Headers::default());
-        let (mut demand, mut packets) = (Self::default(), 0u64);
-        // Damage ends this reading as it will end the run, which reports it.
-        while let Ok(true) = source.next_headers(&mut frame, config.tunnels, &mut headers) {
-            if packets.is_multiple_of(PROGRESS_EVERY) {
-                (control.progress)(packets, source.progress());
-            }
-            packets += 1;
-            let packet = classifier.classify_headers(&headers, frame.wire_length)?.packet;
-            classifier.release(&packet);
-            let chain = chains.get(packet.chain.index()).map_or(slice::from_ref(&packet.service), Vec::as_slice);
-            let work = chain.iter().map(|service| u128::from(costs[service.index()].work(packet.length)));
-            demand.work += work.sum::<u128>();
-            demand.services += chain.len() as u64;
-            demand.duration = pacer.arrival(frame.time);
-            if control.stop.load(Ordering::Relaxed) {
-                return Ok(Self::default());
-            }
-        }
-        Ok(demand)
-    }
-
     /// Returns the part of what this many cores can do that is asked for, where that is known.
     fn load(&self, config: &RunConfig, cores: usize) -> Option<f64> {
         if self.services == 0 || self.duration == Time::ZERO {
@@ -145,13 +90,13 @@ impl Demand {
     }
 
     /// Returns the factor by which gaps become longer so that this load of this many cores is offered.
-    fn stretch(&self, config: &RunConfig, cores: usize, load: f64) -> Result<f64, LabError> {
+    pub(crate) fn stretch(&self, config: &RunConfig, cores: usize, load: f64) -> Result<f64, LabError> {
         if self.services == 0 {
             return Ok(1.0);
         }
         if self.duration == Time::ZERO {
             return Err(LabError::option(format!(
-                "--load needs an input that takes time, but all packets of `{}` come at once: use --rate",
+                "@load needs an input that takes time, but all packets of `{}` come at once: use @rate",
                 config.input_name()
             )));
         }
@@ -164,33 +109,11 @@ impl Demand {
     }
 }
 
-/// Returns when packets arrive. `None`: as fast as they are taken. A policy that must know all packets has them at the start.
-/// `demand` reads the input, for a load.
-///
-/// # Errors
-/// An input that cannot be read, and a load where all packets come at once.
-pub(crate) fn pace(
-    config: &RunConfig,
-    cores: usize,
-    demand: impl FnOnce() -> Result<Demand, LabError>,
-) -> Result<Option<Pace>, LabError> {
-    if config.policy.is_offline() {
-        return Ok(Some(Pace::Stretched(0.0)));
-    }
-    Ok(Some(match config.rate {
-        Rate::Line => return Ok(None),
-        Rate::Trace => Pace::Trace,
-        Rate::Multiplied(multiplier) => Pace::Stretched(1.0 / multiplier),
-        Rate::PacketsPerSecond(rate) => Pace::PacketsPerSecond(rate),
-        Rate::Load { load, .. } => Pace::Stretched(demand()?.stretch(config, load_cores(config, cores), load)?),
-    }))
-}
-
 /// Returns what this many cores of the machine can do in one unit of time, in units of a core at full speed that never stalls,
 /// with packets that are `work` ns in the mean: the first of `--speeds`, elements of `--contexts`, stalls as in the run. The
 /// contexts of an element compute in turn, and stall side by side.
 fn capacity(config: &RunConfig, cores: usize, work: f64) -> f64 {
-    if !is_virtual(config) {
+    if !config.is_virtual() {
         return cores as f64;
     }
     let speed = |core: usize| config.speeds.get(core).map_or(1.0, |&speed| f64::from(speed) / 1000.0);
@@ -207,6 +130,8 @@ fn capacity(config: &RunConfig, cores: usize, work: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use core::time::Duration;
+
+    use crate::choice::host::Host;
 
     use super::*;
 
@@ -239,21 +164,6 @@ mod tests {
 
     /// 100 packets of 60 ns within 1 us.
     const DEMAND: Demand = Demand { work: 6_000, services: 100, duration: Time::from_ns(1_000) };
-
-    fn paced(rate: Rate, cores: usize) -> Option<Pace> {
-        pace(&RunConfig { rate, ..config() }, cores, || Ok(DEMAND)).expect("a pace")
-    }
-
-    #[test]
-    fn a_load_is_of_the_cores_that_are_named_else_of_the_run() {
-        let load = |of| Rate::Load { load: 0.5, of };
-        assert_eq!(paced(load(None), 4), Some(Pace::Stretched(3.0)));
-        assert_eq!(paced(load(Some(4)), 4), paced(load(None), 4));
-        assert_eq!(paced(load(Some(4)), 10), paced(load(None), 4));
-        assert_eq!(paced(load(Some(8)), 4), Some(Pace::Stretched(1.5)));
-        assert_eq!(paced(Rate::Multiplied(2.5), 4), Some(Pace::Stretched(0.4)));
-        assert_eq!(paced(Rate::Line, 4), None);
-    }
 
     #[test]
     fn several_runs_are_from_the_least_to_the_most() {

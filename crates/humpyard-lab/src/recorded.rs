@@ -15,8 +15,8 @@ use humpyard_traffic::{TrafficError, Tunnels};
 
 use crate::LabError;
 use crate::config::RunConfig;
-use crate::parts;
-use crate::run::Control;
+use crate::control::Control;
+use crate::parts::setup::source;
 
 /// What a simulation needs of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -40,12 +40,12 @@ pub(crate) struct Recorded {
 const PROGRESS_EVERY: u64 = 1 << 14;
 
 impl Recorded {
-    /// Reads the input of a run, at most so many packets.
+    /// Reads the input of a run, at most this many packets.
     ///
     /// # Errors
     /// An input that cannot be opened, one without a packet, and being interrupted.
     pub(crate) fn read(config: &RunConfig, most: u64, control: &mut Control<'_>) -> Result<Self, LabError> {
-        let mut source = parts::source(config)?;
+        let mut source = source(config)?;
         let (mut frame, mut headers) = (Frame::default(), Headers::default());
         let (mut packets, mut damage, mut is_whole) = (Vec::new(), None, false);
         while (packets.len() as u64) < most && !control.stop.load(Ordering::Relaxed) {
@@ -182,7 +182,7 @@ mod tests {
     use core::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::config::Host;
+    use crate::choice::host::Host;
 
     fn recorded(most: u64) -> Recorded {
         let config = RunConfig::new(Host::Sim, "gen:poisson:packets=1000,flows=7", "hrw".parse().expect("a policy"));

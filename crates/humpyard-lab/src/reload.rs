@@ -12,11 +12,12 @@ use humpyard_policies::spec::AnyScheduler;
 use humpyard_runtime::Replacement;
 
 use crate::LabError;
-use crate::config::{Clock, RunConfig};
-use crate::link::check_withholding;
-use crate::parts;
-use crate::rule::Ruled;
-use crate::topology::placed;
+use crate::choice::host::Clock;
+use crate::config::RunConfig;
+use crate::parts::link::check_withholding;
+use crate::parts::place::placed;
+use crate::parts::ruled::Ruled;
+use crate::parts::setup;
 
 /// Policies, weights and workers with which a run goes on, whichever they are.
 pub(crate) type AnyReplacement = Replacement<AnySteer, AnyShare, AnyAllocate>;
@@ -71,10 +72,10 @@ fn replacement(
 ) -> Result<AnyReplacement, LabError> {
     check(running, wanted)?;
     check_withholding(wanted)?;
-    let before = parts::with_setup(running, running.cores.max(1), clients, |setup, _| Ok(setup.weights.to_vec()))?;
+    let before = setup::with_setup(running, running.cores.max(1), clients, |setup, _| Ok(setup.weights.to_vec()))?;
     let link_weights = |config: &RunConfig| Ok::<_, LabError>(Ruled::new(config)?.link_weights(config));
     let link_weights = changed(&link_weights(running)?, &link_weights(wanted)?);
-    parts::with_setup(wanted, wanted.cores.max(1), clients, |setup, options| {
+    setup::with_setup(wanted, wanted.cores.max(1), clients, |setup, options| {
         let scheduler = wanted.policy.build(setup, options.clone())?.with_in_flight(wanted.in_flight);
         let weights = changed(&before, setup.weights);
         Ok(Replacement {
@@ -105,11 +106,11 @@ const MAY_CHANGE: [&str; 2] = ["weights", "in-flight"];
 fn check(running: &RunConfig, wanted: &RunConfig) -> Result<(), LabError> {
     let refuse = |why: String| Err(LabError::option(why));
     for (option, is_used) in [
-        ("--journal", running.journal.is_some()),
-        ("--timeline", running.timeline.is_some()),
-        ("--swap", !running.swaps.is_empty()),
-        ("--clock virtual", running.clock == Clock::Virtual),
-        ("--dispatchers", running.dispatchers > 1),
+        ("@journal", running.journal.is_some()),
+        ("@timeline", running.timeline.is_some()),
+        ("@swap", !running.swaps.is_empty()),
+        ("@clock virtual", running.clock == Clock::Virtual),
+        ("@dispatchers", running.dispatchers > 1),
     ] {
         if is_used {
             return refuse(format!("a run with {option} keeps its configuration: start it without that"));
@@ -131,7 +132,7 @@ fn check(running: &RunConfig, wanted: &RunConfig) -> Result<(), LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Host;
+    use crate::choice::host::Host;
 
     fn config(policy: &str) -> RunConfig {
         RunConfig::new(Host::Live, "gen:poisson", policy.parse().unwrap())
@@ -163,7 +164,7 @@ mod tests {
         assert!(refusal(&running, &other).contains("other inputs"));
         let mut written = config("hrw");
         written.journal = Some("run.jsonl".to_owned());
-        assert!(refusal(&written, &config("drr")).contains("--journal"));
+        assert!(refusal(&written, &config("drr")).contains("journal"));
         let mut uneven = config("hrw");
         uneven.contexts = 3;
         assert!(refusal(&running, &uneven).contains("`contexts` cannot"));

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use humpyard_core::id::{Id, ServiceId};
-use humpyard_core::measure::{Histogram, LostOutside, Measurements, Observer, SameClient, Summary};
+use humpyard_core::measure::{Histogram, LostOutside, Measurements, SameClient, Summary};
 use humpyard_core::mechanism::{Account, ExitAccount, SplitAccount};
 use humpyard_core::name::Named;
 use humpyard_core::policy::Setup;
@@ -22,48 +22,31 @@ use humpyard_traffic::source::Source;
 use humpyard_wire::Ports;
 
 use crate::LabError;
-use crate::config::{Clock, Host, Rate, RunConfig};
+use crate::choice::host::{Clock, Host};
+use crate::choice::rate::Rate;
+use crate::choice::time::time;
+use crate::config::RunConfig;
+use crate::control::Control;
 use crate::environment::Environment;
-use crate::link::{LinkResult, link};
-use crate::metrics::{About, Endpoint, Serving};
+use crate::metrics::{About, Serving};
 use crate::offered::Offered;
-use crate::parts::{self, AnyMeasured};
-use crate::reload::{self, Reload};
+use crate::parts::demand::pacer;
+use crate::parts::link::link;
+use crate::parts::place::placed;
+use crate::parts::setup::{self, AnyMeasured};
+use crate::parts::several::{self, Apart};
+use crate::reload;
+use crate::result::link::LinkResult;
 use crate::result::{
     Damage, DispatcherLoad, DispatcherResult, ExitCounts, Hardware, Measured, PacketCounts, Panic, PortCounts,
     RunResult, SplitCounts,
 };
-use crate::several::{self, Apart};
-use crate::topology::placed;
-
-/// How a run is watched and ended from outside.
-pub struct Control<'a> {
-    /// Set to end reading; what is held is served and written.
-    pub stop: &'a AtomicBool,
-    /// Told now and then of the packets so far and how much of the input was read (0 to 1, where that is known).
-    pub progress: &'a mut dyn FnMut(u64, Option<f64>),
-    /// Told now and then how busy each dispatcher of a live run has been so far; `None`: nobody is.
-    pub loads: Option<Hears<'a>>,
-    /// Asked now and then whether the run is to go on with another configuration; none is never. Live only.
-    pub reload: Option<&'a dyn Reload>,
-    /// Where the metrics of a live run are served while it goes on.
-    pub metrics: Option<Endpoint>,
-    /// Hears of everything as it is measured, of one run; a timeline is not written then.
-    pub observer: Option<Box<dyn Observer + Send>>,
-}
 
 /// What a simulation is fed with.
 pub(crate) struct Feed {
     pub(crate) pacer: Pacer,
     pub(crate) source: Box<dyn Source + Send>,
     pub(crate) work: Work,
-}
-
-impl<'a> Control<'a> {
-    /// A run that is ended by `stop`, tells of its progress, and keeps its configuration.
-    pub fn new(stop: &'a AtomicBool, progress: &'a mut dyn FnMut(u64, Option<f64>)) -> Self {
-        Self { stop, progress, loads: None, reload: None, metrics: None, observer: None }
-    }
 }
 
 /// Runs a configuration on its driver.
@@ -92,14 +75,14 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     {
         if config.interrupted {
             return Err(LabError::option(
-                "--interrupted does not go with services that mark packets: leave it out, or the marks of l7-filter (weight, service, drop)",
+                "@interrupted does not go with services that mark packets: leave it out, or the marks of l7-filter (weight, service, drop)",
             ));
         }
         return simulate_work(config, services, control);
     }
     let result = simulated(config, control, |control| {
-        let pacer = parts::pacer(config, config.cores, control)?.ok_or_else(parts::no_line_rate)?;
-        Ok(Feed { pacer, source: parts::source(config)?, work: parts::work(config)? })
+        let pacer = pacer(config, config.cores, control)?.ok_or_else(setup::no_line_rate)?;
+        Ok(Feed { pacer, source: setup::source(config)?, work: setup::work(config)? })
     })?;
     Ok(RunResult { environment: Environment::of(&result.input, &[]), ..result })
 }
@@ -112,19 +95,19 @@ pub(crate) fn simulated(
     input: impl FnOnce(&mut Control<'_>) -> Result<Feed, LabError>,
 ) -> Result<RunResult, LabError> {
     if config.cores == 0 {
-        return Err(LabError::option("a simulation needs at least one core: --cores 1"));
+        return Err(LabError::option("a simulation needs at least one core: @cores 1"));
     }
     services(config)?;
     // First, for it names services that there are not.
-    parts::costs(config)?;
-    let classifier = parts::classifier(config)?;
+    setup::costs(config)?;
+    let classifier = setup::classifier(config)?;
     let (outcome, link, timeline_cut) =
-        parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
-            let (measured, records) = parts::measured(config, setup, options)?;
+        setup::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
+            let (measured, records) = setup::measured(config, setup, options)?;
             let classifier = classifier.with_names(records.names());
             let measured = observed(measured, control);
-            let costs = parts::cost_model(config, setup)?;
-            let swaps = parts::swaps(config, setup, &records)?;
+            let costs = setup::cost_model(config, setup)?;
+            let swaps = setup::swaps(config, setup, &records)?;
             let Feed { pacer, source, work } = input(control)?;
             let (link, choice) = link(config, setup, options)?.unzip();
             let run = Simulation {
@@ -141,7 +124,10 @@ pub(crate) fn simulated(
             };
             let outcome = humpyard_sim::simulate_with(run, work)?;
             let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
-            Ok((outcome, link, records.finish()?))
+            // A run that ends before its first packet leaves no files.
+            let is_begun = !outcome.interrupted || outcome.measured.account().arrived > 0;
+            let timeline_cut = is_begun && records.finish()?;
+            Ok((outcome, link, timeline_cut))
         })?;
     let mut result = result(config, "sim", &[&outcome.measured], LostOutside::default())?
         .with_taken_over(&outcome.taken_over)
@@ -201,16 +187,16 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
 /// As [`run_live`], with these services.
 fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_>) -> Result<RunResult, LabError> {
     let cores = config.cores.max(1);
-    let classifier = parts::classifier(config)?;
+    let classifier = setup::classifier(config)?;
     let clients = classifier.clients_max();
-    let (outcome, link, timeline_cut) = parts::with_setup(config, cores, clients, |setup, options| {
-        let (measured, records) = parts::measured(config, setup, options)?;
+    let (outcome, link, timeline_cut) = setup::with_setup(config, cores, clients, |setup, options| {
+        let (measured, records) = setup::measured(config, setup, options)?;
         let classifier = classifier.with_names(records.names());
         let measured = observed(measured, control);
         // A load is found by reading the input before the run does.
-        let pacer = parts::pacer(config, cores, control)?;
-        let quarantine = parts::quarantine(config)?;
-        let Ports { source, sink } = parts::ports(config)?;
+        let pacer = pacer(config, cores, control)?;
+        let quarantine = setup::quarantine(config)?;
+        let Ports { source, sink } = setup::ports(config)?;
         if config.drop_privileges {
             humpyard_wire::drop_privileges(&config.inputs())?;
         }
@@ -227,9 +213,9 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
             seats: placed(config, cores)?.seats,
             hardware: config.counters,
             services,
-            overload: overload(config),
+            overload: config.overload(),
             clock: clock(config, setup)?,
-            swaps: parts::swaps(config, setup, &records)?,
+            swaps: setup::swaps(config, setup, &records)?,
             replacements: wanted.map(|_| coming),
             longest: config.longest,
             input: Input::new(source, pacer),
@@ -258,13 +244,13 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
 /// As [`run_live`] with several dispatchers.
 fn run_several(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_>) -> Result<RunResult, LabError> {
     if control.observer.is_some() {
-        return Err(LabError::option("an observer hears of one dispatcher: have --dispatchers 1"));
+        return Err(LabError::option("an observer hears of one dispatcher: have @dispatchers 1"));
     }
     let Apart { dispatchers, places, clients } = several::apart(config)?;
     // A load is found by reading the input before the run does.
-    let pacer = parts::pacer(config, config.cores, control)?;
-    let quarantine = parts::quarantine(config)?;
-    let Ports { source, sink } = parts::ports(config)?;
+    let pacer = pacer(config, config.cores, control)?;
+    let quarantine = setup::quarantine(config)?;
+    let Ports { source, sink } = setup::ports(config)?;
     if config.drop_privileges {
         humpyard_wire::drop_privileges(&config.inputs())?;
     }
@@ -281,8 +267,8 @@ fn run_several(config: &RunConfig, services: Vec<Factory>, control: &mut Control
         pacer,
         sink: several::writes(config).then_some(sink),
         quarantine,
-        overload: overload(config),
-        warm_up: parts::time(config.warm_up),
+        overload: config.overload(),
+        warm_up: time(config.warm_up),
         longest: config.longest,
         stop: control.stop,
         progress: control.progress,
@@ -299,12 +285,6 @@ fn run_several(config: &RunConfig, services: Vec<Factory>, control: &mut Control
         humpyard_runtime::run_several(run)
     })?;
     live_result(config, outcome)
-}
-
-/// What a run does that has no room. A wire does not wait.
-pub(crate) fn overload(config: &RunConfig) -> Overload {
-    let waits = config.rate == Rate::Line && !config.listens();
-    config.overload.unwrap_or(if waits { Overload::Wait } else { Overload::Drop })
 }
 
 /// The result of a live run.
@@ -413,7 +393,7 @@ fn result(
         cores: config.cores,
         dispatchers: config.dispatchers,
         options: config.options(),
-        costs: parts::service_costs(config)?,
+        costs: setup::service_costs(config)?,
         unit: config.unit.name(),
         offered: Offered::of(config, measurements.iter().copied()),
         packets: PacketCounts::of(&account),
@@ -460,12 +440,11 @@ pub(crate) fn clock(config: &RunConfig, setup: &Setup<'_>) -> Result<humpyard_ru
     match config.clock {
         Clock::Real => Ok(humpyard_runtime::Clock::Real),
         Clock::Virtual if config.rate == Rate::Line => Err(LabError::option(
-            "a virtual clock goes by the times at which packets arrive, and a line rate has none: use --rate trace, \
-             --rate PPS, --multiplier or --load",
+            "a virtual clock goes by the times at which packets arrive, and a line rate has none: use @rate trace, \
+             @rate PPS, @multiplier or @load",
         )),
         Clock::Virtual => {
-            let costs =
-                parts::cost_model(config, setup)?.with_hand_over(parts::time(config.hand_over.unwrap_or_default()));
+            let costs = setup::cost_model(config, setup)?.with_hand_over(time(config.hand_over.unwrap_or_default()));
             Ok(humpyard_runtime::Clock::Virtual(Box::new(costs)))
         }
     }
@@ -495,4 +474,21 @@ fn check_marks<'a>(factories: impl Iterator<Item = &'a Factory>, services: usize
 /// Time that all cores together were busy.
 fn busy_ns(summary: &Summary) -> f64 {
     summary.cores_detail.iter().map(|core| core.utilization * summary.duration_ns as f64).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_ends_before_its_first_packet_leaves_no_files() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+        let mut config = RunConfig::new(Host::Sim, "gen:poisson:packets=10", "drr".parse().expect("a policy"));
+        config.journal = Some(path("journal.jsonl"));
+        let (stop, mut progress) = (AtomicBool::new(true), |_, _| {});
+        let result = simulate(&config, &mut Control::new(&stop, &mut progress)).expect("a result");
+        assert!(result.interrupted && result.packets.arrived == 0);
+        assert_eq!(directory.path().read_dir().expect("a directory").count(), 0);
+    }
 }

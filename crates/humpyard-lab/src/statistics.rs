@@ -1,9 +1,4 @@
-//! Repetitions in numbers: the median, the range, and how far the median can be trusted.
-//!
-//! The confidence interval is that of the median by order statistics: of `n` independent repetitions the number that lie
-//! below the true median is binomial, so the interval from the `k`-th smallest to the `k`-th greatest misses it with a
-//! probability that is known exactly, whatever the distribution. Few repetitions cannot give 95 %: then the interval is
-//! the range, and its level says what that is worth (75 % for three).
+//! The headline figures of runs, and their statistics over repetitions.
 
 use std::collections::BTreeMap;
 
@@ -11,68 +6,7 @@ use serde::Serialize;
 
 use crate::result::RunResult;
 
-/// The level that a confidence interval should have.
-pub const CONFIDENCE: f64 = 0.95;
-
-/// One figure over all repetitions.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Statistic {
-    /// The median; of an even number of repetitions, the mean of the middle two.
-    pub median: f64,
-    /// The least.
-    pub min: f64,
-    /// The greatest.
-    pub max: f64,
-    /// The confidence interval of the median; none of a single repetition.
-    pub confidence: Option<Interval>,
-    /// The figure of each repetition, in their order.
-    pub values: Vec<f64>,
-}
-
-/// A confidence interval of the median, by order statistics.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Interval {
-    /// From here.
-    pub low: f64,
-    /// To here.
-    pub high: f64,
-    /// The probability that such an interval has the true median in it: at least [`CONFIDENCE`] from six repetitions on.
-    pub level: f64,
-}
-
-impl Statistic {
-    /// The statistic of these values; none of none.
-    pub fn of(values: Vec<f64>) -> Option<Self> {
-        let mut sorted = values.clone();
-        sorted.sort_by(f64::total_cmp);
-        let (&min, &max) = (sorted.first()?, sorted.last()?);
-        let n = sorted.len();
-        let median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
-        let confidence = (n > 1).then(|| {
-            let (rank, level) = rank(n);
-            Interval { low: sorted[rank], high: sorted[n - 1 - rank], level }
-        });
-        Some(Self { median, min, max, confidence, values })
-    }
-}
-
-/// The greatest rank, from 0, such that the interval from it to its mirror image still has the level, and the level of that
-/// interval; rank 0 where none has.
-fn rank(n: usize) -> (usize, f64) {
-    // The probability of at most `rank` heads among so many coins; by logarithms, for that of none is soon too small.
-    let mut logarithm = -(n as f64) * core::f64::consts::LN_2;
-    let mut tail = logarithm.exp();
-    let mut best = (0, 1.0 - 2.0 * tail);
-    for rank in 1..n / 2 {
-        logarithm += ((n - rank + 1) as f64 / rank as f64).ln();
-        tail += logarithm.exp();
-        if 1.0 - 2.0 * tail < CONFIDENCE {
-            break;
-        }
-        best = (rank, 1.0 - 2.0 * tail);
-    }
-    best
-}
+pub use humpyard_plot::statistics::{CONFIDENCE, Interval, Kind, Statistic};
 
 /// A figure that comparisons are made by.
 #[derive(Clone, Copy, Debug)]
@@ -85,21 +19,6 @@ pub struct Figure {
     pub kind: Kind,
     /// Finds it in a result; not a number where the run does not tell.
     of: fn(&RunResult) -> f64,
-}
-
-/// What a figure is measured in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Packets per second.
-    PacketRate,
-    /// Nanoseconds.
-    Time,
-    /// A part of a whole, from 0 to 1.
-    Fraction,
-    /// An index from 0 to 1.
-    Index,
-    /// A whole number.
-    Count,
 }
 
 /// The headline figures, in the order in which they are shown.
@@ -196,59 +115,5 @@ impl PolicyStatistics {
             repetitions: counted.len() as u32,
             figures: FIGURES.iter().filter_map(figure).collect(),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Ranks from 1, and percent.
-    fn ranks(n: usize) -> (usize, usize, f64) {
-        let (rank, level) = rank(n);
-        (rank + 1, n - rank, (level * 1000.0).round() / 10.0)
-    }
-
-    /// Le Boudec, Performance Evaluation of Computer and Communication Systems, appendix A, table of confidence intervals for
-    /// the median at 95 %: none up to n = 5; then j, k and the true level.
-    #[test]
-    fn intervals_of_the_textbook() {
-        assert_eq!(ranks(6), (1, 6, 96.9));
-        assert_eq!(ranks(7), (1, 7, 98.4));
-        assert_eq!(ranks(9), (2, 8, 96.1));
-        assert_eq!(ranks(10), (2, 9, 97.9));
-        assert_eq!(ranks(20), (6, 15, 95.9));
-        assert_eq!(ranks(25), (8, 18, 95.7));
-    }
-
-    #[test]
-    fn few_repetitions_give_the_range_and_say_what_it_is_worth() {
-        for (n, level) in [(2, 50.0), (3, 75.0), (4, 87.5), (5, 93.8)] {
-            assert_eq!(ranks(n), (1, n, level));
-        }
-        assert_eq!(Statistic::of(vec![7.0]).unwrap().confidence, None);
-        assert_eq!(Statistic::of(vec![]), None);
-        let three = Statistic::of(vec![3.0, 1.0, 2.0]).unwrap();
-        assert_eq!((three.median, three.min, three.max), (2.0, 1.0, 3.0));
-        assert_eq!(three.confidence, Some(Interval { low: 1.0, high: 3.0, level: 0.75 }));
-        assert_eq!(three.values, [3.0, 1.0, 2.0]);
-    }
-
-    #[test]
-    fn ten_values_have_the_second_and_the_ninth() {
-        let ten = Statistic::of((1..=10).map(|value| f64::from(value * value)).collect()).unwrap();
-        assert_eq!(ten.median, 30.5);
-        let interval = ten.confidence.unwrap();
-        assert_eq!((interval.low, interval.high), (4.0, 81.0));
-    }
-
-    #[test]
-    fn many_repetitions_are_as_the_normal_distribution_says() {
-        for n in [100, 1000, 100_000] {
-            let (low, high, level) = ranks(n);
-            let expected = (n as f64 - 1.96 * (n as f64).sqrt()) / 2.0;
-            assert!((low as f64 - expected).abs() <= 1.0 && high == n + 1 - low, "{n}: {low} {high}");
-            assert!((95.0..97.0).contains(&level), "{n}: {level}");
-        }
     }
 }

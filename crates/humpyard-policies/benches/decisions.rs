@@ -15,16 +15,14 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use humpyard_core::cost::LinearCost;
 use humpyard_core::hash::mix;
-use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId};
+use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
-    Allocate, Build, BuildError, Cause, CoreView, Estimate, Family, Info, Machine, Params, Policy, ServiceSetup, Setup,
-    Share, Steer, Target, Topology, View,
+    Allocate, Build, BuildError, CoreView, Estimate, Family, Info, Params, Policy, Setup, Share, Steer, Target,
+    Topology, View,
 };
 use humpyard_core::rendezvous::Rendezvous;
-use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::allocate::{
     cohort::Cohort, cohort_e::CohortE, everest::Everest, everest_ae::EverestAe, everest_env::EverestEnv,
@@ -53,6 +51,7 @@ use humpyard_policies::steer::{
     sprayer::Sprayer,
     ss::Ss,
 };
+use humpyard_testkit::loops::{Allocating, Steering};
 
 fn setup(cores: usize, clients: usize, weights: &[Weight]) -> Setup<'_> {
     let rendezvous = humpyard_simd::rendezvous();
@@ -105,74 +104,12 @@ fn steer_down_a_tree(criterion: &mut Criterion) {
     }
 }
 
-/// A host in which each of some connections holds eight packets all the time.
-struct Host<S> {
-    policy: S,
-    views: IdVec<CoreId, CoreView>,
-    eligible: Vec<CoreId>,
-    held: Vec<(CoreId, Packet)>,
-    /// The place of the oldest packet.
-    oldest: usize,
-    /// Packets of each connection that arrive, in turn: of one length, or of many.
-    packets: Vec<Packet>,
-    next: usize,
-    sequence: u64,
-}
-
-impl<S: Steer + Build> Host<S> {
-    /// With packets of one length, so that no set is ever built anew, or of many and, where `params` say so, a new set for each.
-    fn new(params: &S::Params, cores: usize, connections: u64, uneven: bool) -> Self {
-        let packet = |i: u64| {
-            let flow = i % connections;
-            let length = if uneven { 64 + (mix(i) % 1451) as u32 } else { 1000 };
-            Packet { key: mix(flow), flow: FlowId(flow as u32), length, ..Packet::default() }
-        };
-        let mut host = Self {
-            policy: S::new(params, &setup(cores, 1, &[])).expect("valid parameters"),
-            views: IdVec::from_fn(cores, |_| CoreView::default()),
-            eligible: (0..cores).map(CoreId::from_index).collect(),
-            held: Vec::new(),
-            oldest: 0,
-            packets: (0..connections * 64).map(packet).collect(),
-            next: 0,
-            sequence: 0,
-        };
-        for _ in 0..8 * connections {
-            let joined = host.arrive();
-            host.held.push(joined);
-        }
-        host
-    }
-
-    #[inline]
-    fn arrive(&mut self) -> (CoreId, Packet) {
-        let packet = Packet { sequence: self.sequence, ..self.packets[self.next] };
-        self.next = if self.next + 1 < self.packets.len() { self.next + 1 } else { 0 };
-        self.sequence += 1;
-        let view = View { as_of: Time::ZERO, cores: &self.views, eligible: &self.eligible };
-        let core = self.policy.steer(Time::ZERO, &packet, &view).core().expect("a core");
-        self.policy.on_enqueue(Time::ZERO, Target::Core(core), &packet);
-        self.views[core].packets += 1;
-        (core, packet)
-    }
-
-    /// A packet is steered and joins, and the oldest completes.
-    fn step(&mut self) -> CoreId {
-        let joined = self.arrive();
-        let (core, oldest) = std::mem::replace(&mut self.held[self.oldest], joined);
-        self.oldest = if self.oldest + 1 < self.held.len() { self.oldest + 1 } else { 0 };
-        self.policy.on_completion(Time::ZERO, core, &oldest, oldest.estimate);
-        self.views[core].packets -= 1;
-        joined.0
-    }
-}
-
 fn steer_in_proportion<S: Steer + Build>(criterion: &mut Criterion) {
     for (cores, connections) in [(8, 1), (8, 3), (8, 1000), (1024, 128)] {
         for (beta, what) in [("0.16", "steady"), ("0", "always anew")] {
             let mut params = S::Params::default();
             params.set(S::INFO.name, "beta", beta).expect("it has one");
-            let mut host: Host<S> = Host::new(&params, cores, connections, beta == "0");
+            let mut host: Steering<S> = Steering::new(&params, &setup(cores, 1, &[]), connections, beta == "0");
             let name = format!("steer/{}/{cores}, {connections} connections, {what}", S::INFO.name);
             criterion.bench_function(&name, |bencher| bencher.iter(|| black_box(host.step())));
         }
@@ -398,154 +335,9 @@ fn estimate(criterion: &mut Criterion) {
     });
 }
 
-/// Cores that serve packets of 10 us, at two thirds of their capacity, and switch between services.
-struct Cores<A> {
-    policy: A,
-    machine: Machine,
-    now: Time,
-    /// Between two arrivals.
-    gap: Time,
-    switch_cost: Time,
-    /// When the packets arrived that wait, by service.
-    waiting: IdVec<ServiceId, VecDeque<Time>>,
-    /// The idle cores of each service.
-    idle: IdVec<ServiceId, IdSet<CoreId>>,
-    /// The busy cores, in the order in which they will be done.
-    busy: VecDeque<CoreId>,
-    /// The cores on their way, and when they will be there.
-    switching: VecDeque<(Time, CoreId)>,
-    /// Packets waiting and in service, and how many there should be.
-    held: usize,
-    held_max: usize,
-    arrived: u64,
-}
-
-impl<A: Allocate + Build> Cores<A> {
-    fn new(services: usize, cores: usize, switch_cost: Time) -> Self {
-        let service = ServiceSetup {
-            packet_time: Time::from_ns(10_000),
-            switch_cost,
-            tolerance: Time::from_ns(500_000),
-            guarantee_millionths: (1_000_000 / services) as u32,
-            ..ServiceSetup::ONLY
-        };
-        let (all, estimates) = (vec![service; services], vec![LinearCost::BYTES; services]);
-        let setup = Setup { services: &all, estimates: &estimates, ..setup(cores, 1, &[]) };
-        let mut policy = A::new(&A::Params::default(), &setup).expect("defaults fit");
-        let mut initial = IdVec::from_fn(cores, |_| ServiceId(0));
-        policy.initial(&mut initial);
-        let mut idle = IdVec::from_fn(services, |_| IdSet::new(cores));
-        initial.ids().for_each(|core| idle[initial[core]].insert(core));
-        Self {
-            policy,
-            machine: Machine::new(&initial, services),
-            now: Time::ZERO,
-            gap: Time::from_ns(15_000 / cores as u64),
-            switch_cost,
-            waiting: IdVec::from_fn(services, |_| VecDeque::with_capacity(1024)),
-            idle,
-            busy: VecDeque::with_capacity(cores),
-            switching: VecDeque::with_capacity(cores),
-            held: 0,
-            held_max: cores * 2 / 3,
-            arrived: 0,
-        }
-    }
-
-    /// A packet arrives, and one is done.
-    fn step(&mut self) {
-        self.now += self.gap;
-        while let Some((_, core)) = self.switching.front().copied().filter(|&(time, _)| time <= self.now) {
-            self.switching.pop_front();
-            self.machine.on_switched(self.now, core);
-            self.idle[self.machine.core(core).service].insert(core);
-            self.has_nothing(core);
-        }
-        self.arrive();
-        if self.held > self.held_max
-            && let Some(core) = self.busy.pop_front()
-        {
-            self.complete(core);
-        }
-    }
-
-    fn arrive(&mut self) {
-        let service = ServiceId((((mix(self.arrived) >> 32) * self.waiting.len() as u64) >> 32) as u16);
-        self.arrived += 1;
-        self.held += 1;
-        self.waiting[service].push_back(self.now);
-        self.tell_waiting(service);
-        self.policy.on_arrival(self.now, service);
-        self.reassign(Cause::Arrival(service));
-        self.serve(service);
-    }
-
-    fn complete(&mut self, core: CoreId) {
-        let service = self.machine.core(core).service;
-        self.held -= 1;
-        self.policy.on_completion(self.now, core, service, Time::ZERO);
-        if self.machine.core(core).leaving {
-            self.machine.on_leave(core);
-            self.switching.push_back((self.now + self.switch_cost, core));
-            return;
-        }
-        self.reassign(Cause::Completion(core));
-        if self.waiting[service].is_empty() {
-            self.machine.on_idle(self.now, core);
-            self.idle[service].insert(core);
-            self.has_nothing(core);
-        } else {
-            self.waiting[service].pop_front();
-            self.tell_waiting(service);
-            self.busy.push_back(core);
-        }
-    }
-
-    fn has_nothing(&mut self, core: CoreId) {
-        let service = self.machine.core(core).service;
-        if self.waiting[service].is_empty() {
-            self.reassign(Cause::Idle(core));
-        }
-        self.serve(service);
-    }
-
-    /// Idle cores of the service take what waits for it.
-    fn serve(&mut self, service: ServiceId) {
-        while !self.waiting[service].is_empty() && !self.idle[service].is_empty() {
-            let core = self.policy.place(service, &self.idle[service], &self.machine);
-            self.idle[service].remove(core);
-            self.machine.on_dispatch(self.now, core);
-            self.waiting[service].pop_front();
-            self.tell_waiting(service);
-            self.busy.push_back(core);
-        }
-    }
-
-    fn tell_waiting(&mut self, service: ServiceId) {
-        let waiting = &self.waiting[service];
-        self.machine.set_waiting(service, waiting.len() as u32, waiting.front().copied());
-    }
-
-    fn reassign(&mut self, cause: Cause) {
-        while let Some(order) = self.policy.reassign(self.now, cause, &self.machine) {
-            let from = self.machine.core(order.core).service;
-            let is_idle = self.idle[from].contains(order.core);
-            self.idle[from].remove(order.core);
-            self.machine.on_move(order, is_idle);
-            if is_idle {
-                self.switching.push_back((self.now + self.switch_cost, order.core));
-            }
-        }
-        if self.policy.next_timeout().is_some_and(|timeout| timeout <= self.now) {
-            self.policy.on_timeout(self.now);
-            self.reassign(Cause::Timeout);
-        }
-    }
-}
-
 fn allocate<A: Allocate + Build>(criterion: &mut Criterion) {
     for switch_us in [5, 200] {
-        let mut cores: Cores<A> = Cores::new(16, 64, Time::from_ns(1000 * switch_us));
+        let mut cores: Allocating<A> = Allocating::new(16, 64, Time::from_ns(1000 * switch_us));
         (0..100_000).for_each(|_| cores.step());
         let name = format!("allocate/{}/16 services, 64 cores, t_sw {switch_us} us", A::INFO.name);
         criterion.bench_function(&name, |bencher| bencher.iter(|| cores.step()));

@@ -23,7 +23,6 @@ use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Policy, Setup, Share};
@@ -31,6 +30,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::registry::{AnyShare, ShareVisitor};
 use humpyard_policies::spec::PolicySpec;
+use humpyard_testkit::loops::Sharing;
 use nix::time::{ClockId, clock_gettime};
 
 const CLIENTS: [usize; 7] = [8, 64, 512, 4096, 16_384, 32_768, 1 << 20];
@@ -195,148 +195,34 @@ impl Share for Nothing<'_> {
     fn set_weight(&mut self, _: Time, _: ClientId, _: Weight) {}
 }
 
-/// The most packets there are at once.
-fn packets_max(clients: usize) -> usize {
-    4 * clients + 1
+/// Makes as many packets wait as there are at all times.
+fn prepare<Q: Share>(host: &mut Sharing<Q>, clients: usize, workload: Workload) {
+    let each = match workload {
+        Workload::Wake => 0,
+        Workload::Steady => 4,
+        Workload::Ready => 2,
+    };
+    (0..each * clients).for_each(|_| host.arrive());
 }
 
-/// A packet of a client: all have the same length.
-#[inline]
-fn packet(client: ClientId) -> Packet {
-    let length = 64 + (mix(u64::from(client.0)) >> 32) as u32 % 1451;
-    Packet { client, length, estimate: u64::from(length), ..Packet::default() }
-}
-
-/// No packet.
-const END: u32 = u32::MAX;
-
-/// A place for a packet.
-#[derive(Clone, Copy)]
-struct Place {
-    packet: Packet,
-    /// The packet behind it in its queue, or the next free place.
-    next: u32,
-}
-
-/// The queue of a client.
-#[derive(Clone, Copy)]
-struct Queue {
-    first: u32,
-    last: u32,
-    packets: u32,
-}
-
-/// The loop: queues of clients, and one core, on which a packet takes 1 ns for a byte.
-struct Host<'a, Q> {
-    policy: Q,
-    merged: bool,
-    order: &'a [ClientId],
-    /// Whose packet comes next.
-    next: usize,
-    places: Vec<Place>,
-    free: u32,
-    queues: Vec<Queue>,
-    now: Time,
-}
-
-impl<'a, Q: Share> Host<'a, Q> {
-    fn new(policy: Q, order: &'a [ClientId]) -> Self {
-        let merged = policy.merges_clients();
-        let place = |at| Place { packet: Packet::default(), next: at + 1 };
-        Self {
-            policy,
-            merged,
-            order,
-            next: 0,
-            places: (0..packets_max(order.len()) as u32).map(place).collect(),
-            free: 0,
-            queues: vec![Queue { first: END, last: END, packets: 0 }; order.len()],
-            now: Time::ZERO,
+/// Plays one round, of as many packets as there are clients.
+fn round<Q: Share>(host: &mut Sharing<Q>, clients: usize, workload: Workload) {
+    let packets = 0..clients;
+    match workload {
+        Workload::Wake => {
+            packets.clone().for_each(|_| host.arrive());
+            packets.for_each(|_| {
+                host.serve();
+            });
         }
-    }
-
-    /// A packet of the next client comes.
-    #[inline]
-    fn arrive(&mut self) {
-        let client = self.order[self.next];
-        self.next = if self.next + 1 < self.order.len() { self.next + 1 } else { 0 };
-        self.arrive_for(if self.merged { ClientId(0) } else { client });
-    }
-
-    #[inline]
-    fn arrive_for(&mut self, client: ClientId) {
-        let at = self.free;
-        let place = &mut self.places[at as usize];
-        self.free = place.next;
-        *place = Place { packet: packet(client), next: END };
-        let queue = &mut self.queues[client.index()];
-        let waiting = queue.packets;
-        let before = core::mem::replace(&mut queue.last, at);
-        queue.packets += 1;
-        if waiting == 0 {
-            queue.first = at;
-        } else {
-            self.places[before as usize].next = at;
-        }
-        let packet = &self.places[at as usize].packet;
-        self.policy.on_arrival(self.now, client, packet, waiting);
-        if waiting == 0 {
-            self.policy.on_wake(self.now, client, packet);
-        }
-    }
-
-    /// A packet is served; whose it was.
-    #[inline]
-    fn serve(&mut self) -> ClientId {
-        let client = self.policy.pick(self.now, CoreId(0)).expect("packets wait");
-        let queue = &mut self.queues[client.index()];
-        let at = queue.first;
-        let Place { packet, next } = &self.places[at as usize];
-        queue.first = *next;
-        queue.packets -= 1;
-        let others = queue.packets > 0;
-        self.policy.on_dispatch(self.now, CoreId(0), client, packet);
-        if others {
-            self.policy.on_head(self.now, client, &self.places[*next as usize].packet);
-        }
-        self.now = Time::from_ns(self.now.as_ns() + packet.estimate);
-        self.policy.on_completion(self.now, CoreId(0), client, packet, packet.estimate);
-        if !others {
-            self.policy.on_idle(self.now, client);
-        }
-        self.places[at as usize].next = core::mem::replace(&mut self.free, at);
-        client
-    }
-
-    /// As many packets wait as there are at all times.
-    fn prepare(&mut self, workload: Workload) {
-        let each = match workload {
-            Workload::Wake => 0,
-            Workload::Steady => 4,
-            Workload::Ready => 2,
-        };
-        (0..each * self.order.len()).for_each(|_| self.arrive());
-    }
-
-    /// One round, of as many packets as there are clients.
-    fn round(&mut self, workload: Workload) {
-        let packets = 0..self.order.len();
-        match workload {
-            Workload::Wake => {
-                packets.clone().for_each(|_| self.arrive());
-                packets.for_each(|_| {
-                    self.serve();
-                });
-            }
-            Workload::Steady => packets.for_each(|_| {
-                self.serve();
-                self.arrive();
-            }),
-            Workload::Ready => packets.for_each(|_| {
-                let client = self.serve();
-                self.arrive_for(client);
-            }),
-        }
+        Workload::Steady => packets.for_each(|_| {
+            host.serve();
+            host.arrive();
+        }),
+        Workload::Ready => packets.for_each(|_| {
+            let client = host.serve();
+            host.arrive_for(client);
+        }),
     }
 }
 
@@ -353,13 +239,15 @@ struct Effort {
     time: Duration,
 }
 
-/// Time of a packet in ns: the median.
-fn measure<Q: Share>(mut host: Host<'_, Q>, workload: Workload, effort: Effort) -> f64 {
-    host.prepare(workload);
+/// Returns the time of a packet in ns: the median.
+fn measure<Q: Share>(policy: Q, order: &[ClientId], workload: Workload, effort: Effort) -> f64 {
+    let clients = order.len();
+    let mut host = Sharing::new(policy, order.to_vec());
+    prepare(&mut host, clients, workload);
     let mut rounds = 1;
     let mut timed = |rounds: u64| {
         let begun = thread_time();
-        (0..rounds).for_each(|_| host.round(workload));
+        (0..rounds).for_each(|_| round(&mut host, clients, workload));
         thread_time() - begun
     };
     // The first round is for the caches.
@@ -369,7 +257,7 @@ fn measure<Q: Share>(mut host: Host<'_, Q>, workload: Workload, effort: Effort) 
     }
     let mut times: Vec<Duration> = (0..effort.measurements).map(|_| timed(rounds)).collect();
     times.sort();
-    let packets = rounds as f64 * host.order.len() as f64;
+    let packets = rounds as f64 * clients as f64;
     times[times.len() / 2].as_nanos() as f64 / packets
 }
 
@@ -384,7 +272,7 @@ impl ShareVisitor for Measurement<'_> {
     type Answer = f64;
 
     fn visit<Q: Share>(self, policy: Q) -> f64 {
-        measure(Host::new(policy, self.order), self.workload, self.effort)
+        measure(policy, self.order, self.workload, self.effort)
     }
 }
 
@@ -404,10 +292,14 @@ impl Cell<'_> {
         let (weights, order) = (self.weights.of(self.clients), self.order.of(self.clients));
         if self.policy == NONE {
             let nothing = Nothing { order: &order, next: 0 };
-            return measure(Host::new(nothing, &order), self.workload, effort);
+            return measure(nothing, &order, self.workload, effort);
         }
-        let setup =
-            Setup { clients: self.clients, packets: packets_max(self.clients), weights: &weights, ..Setup::default() };
+        let setup = Setup {
+            clients: self.clients,
+            packets: Sharing::<()>::packets_max(self.clients),
+            weights: &weights,
+            ..Setup::default()
+        };
         let spec: PolicySpec = self.policy.parse().expect("it is registered");
         let policy = spec.build_share(&setup).expect("defaults fit");
         policy.visit(Measurement { order: &order, workload: self.workload, effort })

@@ -10,7 +10,7 @@ use core::str::FromStr;
 
 use humpyard_core::mechanism::{Options, Scheduler};
 use humpyard_core::name::{Named, unknown};
-use humpyard_core::policy::{BuildError, Family, Promise, Setup};
+use humpyard_core::policy::{BuildError, BuildErrorKind, Family, Promise, Setup};
 use humpyard_core::unit::Time;
 
 use crate::registry::{AnyAllocate, AnyEstimate, AnyShare, AnySteer, find, names};
@@ -105,13 +105,13 @@ impl PolicySpec {
     ) -> Result<(), BuildError> {
         let families = |spec: &Self| (spec.steer.is_some(), spec.allocate.is_some());
         if families(self) != families(before) {
-            return Err(BuildError::new(format!(
+            return Err(BuildError::combination(format!(
                 "`{self}` cannot take over from `{before}`: packets would wait in other queues; name policies of the same \
                  families"
             )));
         }
         if self.estimate != before.estimate {
-            return Err(BuildError::new(format!(
+            return Err(BuildError::combination(format!(
                 "`{self}` cannot take over from `{before}`: estimates stay as they began; name the same estimator"
             )));
         }
@@ -211,7 +211,10 @@ impl FromStr for PolicySpec {
             steered_by = steered_by.or(wanted);
             let place = spec.place(family);
             if place.is_some() {
-                return Err(BuildError::new(format!("`{text}` names two {} policies: name one", family.name())));
+                return Err(BuildError::new(
+                    BuildErrorKind::Syntax,
+                    format!("`{text}` names two {} policies: name one", family.name()),
+                ));
             }
             *place = Some(named);
         }
@@ -243,7 +246,9 @@ impl fmt::Display for PolicySpec {
 
 fn find_family(name: &str) -> Result<Family, BuildError> {
     let found = FAMILIES.into_iter().find(|family| family.name() == name);
-    found.ok_or_else(|| BuildError::new(unknown("family", name, FAMILIES.map(Family::name))))
+    found.ok_or_else(|| {
+        BuildError::new(BuildErrorKind::UnknownPolicy, unknown("family", name, FAMILIES.map(Family::name)))
+    })
 }
 
 /// The family of a policy, whose name and parameters must be known in it, and the steering policy that goes before it if none is
@@ -263,7 +268,7 @@ fn check(named: &Named, family: Option<Family>) -> Result<(Family, Option<&'stat
     }
     let what = family.map_or("policy".to_owned(), |family| format!("{} policy", family.name()));
     let names = names(family);
-    Err(BuildError::new(unknown(&what, &named.name, names.iter().map(String::as_str))))
+    Err(BuildError::new(BuildErrorKind::UnknownPolicy, unknown(&what, &named.name, names.iter().map(String::as_str))))
 }
 
 #[cfg(test)]
@@ -278,6 +283,27 @@ mod tests {
 
     fn refused(text: &str) -> String {
         text.parse::<PolicySpec>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn errors_say_to_programs_what_kind_they_are() {
+        for (spec, kind) in [
+            ("banana", BuildErrorKind::UnknownPolicy),
+            ("banana=drr", BuildErrorKind::UnknownPolicy),
+            ("drr:quantity=1", BuildErrorKind::UnknownParameter),
+            ("drr:quantum", BuildErrorKind::Syntax),
+            ("drr:quantum=1,quantum=2", BuildErrorKind::Syntax),
+            ("drr/gr3", BuildErrorKind::Syntax),
+            ("drr:quantum=-1", BuildErrorKind::BadValue),
+            ("drr:quantum=1", BuildErrorKind::BadValue),
+            ("virtual-clock:clock=wall", BuildErrorKind::Combination),
+            ("allocate=everest/steer=hrw", BuildErrorKind::Combination),
+            ("fcfs", BuildErrorKind::SetUp),
+        ] {
+            let setup = Setup { packets: if spec == "fcfs" { 0 } else { 100 }, ..setup(4, 40, &[]) };
+            let built = spec.parse::<PolicySpec>().and_then(|spec| spec.build(&setup, Options::default()).map(drop));
+            assert_eq!(built.unwrap_err().kind(), kind, "{spec}");
+        }
     }
 
     #[test]

@@ -184,7 +184,7 @@ fn with_setup<R>(clients: usize, cores: usize, services: usize, host: impl FnOnc
         estimates: &estimates,
         ..Setup::default()
     };
-    host(&setup, Options { flow_order: FlowOrder::Hold, ..Options::default() })
+    host(&setup, Options::default().with_flow_order(FlowOrder::Hold))
 }
 
 fn steps_of(spec: &str, family: Family, size: usize, waking: bool) -> f64 {

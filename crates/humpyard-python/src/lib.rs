@@ -1,6 +1,6 @@
 //! The schedulers of humpyard for programs in Python: the module `humpyard`, whose types are in `humpyard.pyi`.
 //!
-//! A thin skin on [`humpyard::embed`]. Refusals are `ValueError` with its words.
+//! A thin skin on [`humpyard::embed`]. Refusals are `Refused`, a `ValueError`, with its words and kind.
 #![forbid(unsafe_code)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,6 +24,14 @@ pyo3::create_exception!(
     "An arriving packet was dropped. The argument is the reason: buffer_full, queue_full or client_full."
 );
 
+pyo3::create_exception!(
+    humpyard,
+    Refused,
+    PyValueError,
+    "A call was refused, and has changed nothing. `kind` is the reason: unknown_policy, unknown_parameter, syntax, \
+     bad_value, combination, too_large and set_up for schedulers that cannot be; argument or order for calls."
+);
+
 /// What an argument may be called, and what it means.
 type Choice<T> = &'static [(&'static str, T)];
 
@@ -36,14 +44,16 @@ const PARTS: Choice<Part> =
 fn choose<T: Copy>(what: &str, name: &str, choices: Choice<T>) -> PyResult<T> {
     let found = choices.iter().find(|(choice, _)| *choice == name);
     let names = choices.iter().map(|(choice, _)| *choice);
-    found.map(|(_, meaning)| *meaning).ok_or_else(|| PyValueError::new_err(unknown(what, name, names)))
+    found.map(|(_, meaning)| *meaning).ok_or_else(|| error(Refusal::argument(unknown(what, name, names))))
 }
 
 fn error(refusal: Refusal) -> PyErr {
-    match refusal.kind {
-        RefusalKind::Argument | RefusalKind::Order => PyValueError::new_err(refusal.to_string()),
-        RefusalKind::Broken => PyRuntimeError::new_err(refusal.to_string()),
+    if refusal.kind == RefusalKind::Broken {
+        return PyRuntimeError::new_err(refusal.to_string());
     }
+    let refused = Refused::new_err(refusal.to_string());
+    let named = Python::attach(|python| refused.value(python).setattr("kind", refusal.kind.name()));
+    named.err().unwrap_or(refused)
 }
 
 /// What is known of a service.
@@ -349,6 +359,7 @@ impl Scheduler {
 fn declare(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Dropped", module.py().get_type::<Dropped>())?;
+    module.add("Refused", module.py().get_type::<Refused>())?;
     module.add_class::<Service>()?;
     module.add_class::<Dispatch>()?;
     module.add_class::<Switch>()?;

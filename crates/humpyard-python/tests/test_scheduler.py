@@ -5,7 +5,7 @@ import unittest
 from collections.abc import Callable
 
 import humpyard
-from humpyard import Dropped, Scheduler, Service
+from humpyard import Dropped, Refused, Scheduler, Service
 
 
 class Answers(unittest.TestCase):
@@ -130,25 +130,36 @@ class Answers(unittest.TestCase):
         self.assertEqual(scheduler.account()["held"], 4000)
 
     def test_everything_has_a_docstring(self) -> None:
-        for item in [humpyard, Dropped, Scheduler, Scheduler.arrive, Scheduler.account, Service, humpyard.Dispatch]:
+        types = [Dropped, Refused, Scheduler, Service, humpyard.Dispatch]
+        for item in [humpyard, *types, Scheduler.arrive, Scheduler.account]:
             self.assertTrue(item.__doc__)
 
 
 class Refusals(unittest.TestCase):
-    def refused(self, words: str, policy: str = "gr3", **arguments: object) -> None:
-        with self.assertRaises(ValueError) as refusal:
+    def refused(self, kind: str, words: str, policy: str = "gr3", **arguments: object) -> None:
+        with self.assertRaises(Refused) as refusal:
             Scheduler(policy, **arguments)  # type: ignore[arg-type]
-        self.assertEqual(str(refusal.exception), words)
+        self.assertEqual((refusal.exception.kind, str(refusal.exception)), (kind, words))
 
     def test_a_scheduler_that_cannot_be_says_why(self) -> None:
         words = "gr3: no parameter `quant`; did you mean `quantum`? There are: quantum"
-        self.refused(words, policy="gr3:quant=3")
-        self.refused("a weight is from 1, not 0", weights=[1, 0])
-        self.refused("2 weights for 1 clients", weights=[1, 2], clients=1)
-        self.refused("there may be 1 to 65535 cores, not 0", cores=0)
-        self.refused("no unit `byte`; did you mean `bytes`? There are: bytes, packets, ns", unit="byte")
-        self.refused("a core keeps the code of one service or more, not of 0", services_per_core=0)
-        self.refused("the topology has 4 cores, the run 1", topology="2x2")
+        self.refused("unknown_parameter", words, policy="gr3:quant=3")
+        self.refused("set_up", "a weight is from 1, not 0", weights=[1, 0])
+        self.refused("set_up", "2 weights for 1 clients", weights=[1, 2], clients=1)
+        self.refused("set_up", "there may be 1 to 65535 cores, not 0", cores=0)
+        self.refused("argument", "no unit `byte`; did you mean `bytes`? There are: bytes, packets, ns", unit="byte")
+        self.refused("set_up", "a core keeps the code of one service or more, not of 0", services_per_core=0)
+        self.refused("set_up", "the topology has 4 cores, the run 1", topology="2x2")
+        self.refused("syntax", "`drr/gr3` names two share policies: name one", policy="drr/gr3")
+        reason = "an allocation that moves cores needs one queue per service"
+        words = f"{reason}: it cannot be combined with a steering policy"
+        self.refused("combination", words, policy="allocate=everest/steer=hrw")
+
+    def test_an_unknown_policy_or_value_has_a_kind(self) -> None:
+        for policy, kind in {"banana": "unknown_policy", "drr:quantum=none": "bad_value"}.items():
+            with self.assertRaises(Refused) as refusal:
+                Scheduler(policy)
+            self.assertEqual(refusal.exception.kind, kind)
 
     def test_a_call_that_cannot_be_says_why_and_changes_nothing(self) -> None:
         scheduler = Scheduler("gr3", clients=3)
@@ -165,9 +176,10 @@ class Refusals(unittest.TestCase):
             "a weight is from 1, not 0": lambda: scheduler.set_weight(10, 0, 0),
         }
         for words, call in calls.items():
-            with self.assertRaises(ValueError) as refusal:
+            with self.assertRaises(Refused) as refusal:
                 call()
             self.assertEqual(str(refusal.exception), words)
+            self.assertIn(refusal.exception.kind, ["argument", "order"])
         self.assertEqual(scheduler.account(), before)
 
     def test_an_int_that_does_not_fit_is_an_overflow(self) -> None:

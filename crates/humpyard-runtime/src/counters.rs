@@ -9,6 +9,7 @@ use crate::hardware::HardwareCounts;
 
 /// What the services of a run counted themselves, each over all its instances, and hardware of its threads.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Counters {
     services: Vec<BTreeMap<String, u64>>,
     /// What hardware counted of the threads, if that was asked for.

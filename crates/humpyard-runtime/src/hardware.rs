@@ -9,6 +9,7 @@ use crate::placement::Thread;
 
 /// What hardware counted of the threads of a run, outside of the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct HardwareCounts {
     /// By thread, the dispatcher first.
     pub threads: Vec<ThreadCounts>,
@@ -18,6 +19,7 @@ pub struct HardwareCounts {
 
 /// What hardware counted of one thread; none where it did not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ThreadCounts {
     /// The thread.
     pub thread: Thread,

@@ -8,7 +8,7 @@ use humpyard_traffic::TrafficError;
 use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::{Polled, Received, Source};
 
-use crate::several::Inlet;
+use crate::lane::Inlet;
 
 /// Where the frames of a dispatcher come from, and when they arrive.
 pub struct Input(Kind);

@@ -9,7 +9,7 @@ use humpyard_core::measure::Measured;
 use humpyard_core::mechanism::PlannedSwap;
 use humpyard_services::Factory;
 use humpyard_traffic::classify::Classifier;
-use humpyard_traffic::sink::Sink;
+use humpyard_traffic::sink::{NullSink, Sink};
 
 use crate::clock::Clock;
 use crate::input::Input;
@@ -28,7 +28,7 @@ pub enum Overload {
     Drop,
 }
 
-/// One live run, ready to start.
+/// One live run, ready to start. [`Live::new`] makes one by its necessary parts; the other fields can be set then.
 pub struct Live<'a, S, Q, A> {
     /// The mechanism; its number of cores is `workers`, or 1 for none.
     pub measured: Measured<S, Q, A>,
@@ -63,7 +63,7 @@ pub struct Live<'a, S, Q, A> {
     pub replacements: Option<Receiver<Replacement<S, Q, A>>>,
     /// Ends reading after so long, by that time.
     pub longest: Option<Duration>,
-    /// Set from outside to end reading: what is held is served and written.
+    /// Set from outside to end reading. The run then serves and writes the packets that it holds.
     pub stop: &'a AtomicBool,
     /// Told now and then of the packets so far and how much of the source was read (0 to 1, where that is known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
@@ -71,4 +71,42 @@ pub struct Live<'a, S, Q, A> {
     pub loads: Option<Hears<'a>>,
     /// One half of [`watch`](crate::watch()): the other is told how the run stands when it asks.
     pub watched: Option<Watched>,
+}
+
+impl<'a, S, Q, A> Live<'a, S, Q, A> {
+    /// Returns a run of the calling thread alone, by a real clock, with room for 1024 packets, as [`Setup`] has by
+    /// default. Frames go nowhere, nothing takes over, and nobody watches.
+    ///
+    /// [`Setup`]: humpyard_core::policy::Setup
+    pub fn new(
+        measured: Measured<S, Q, A>,
+        services: Vec<Factory>,
+        classifier: Classifier,
+        input: Input,
+        stop: &'a AtomicBool,
+        progress: &'a mut dyn FnMut(u64, Option<f64>),
+    ) -> Self {
+        Self {
+            measured,
+            packets: 1024,
+            workers: 0,
+            seats: None,
+            hardware: false,
+            services,
+            classifier,
+            input,
+            sink: Box::new(NullSink::default()),
+            link: None,
+            quarantine: None,
+            overload: Overload::Wait,
+            clock: Clock::Real,
+            swaps: Vec::new(),
+            replacements: None,
+            longest: None,
+            stop,
+            progress,
+            loads: None,
+            watched: None,
+        }
+    }
 }

@@ -22,6 +22,7 @@ use crate::placement::Seat;
 /// What became of the packets that were served and of those that services made:
 /// `processed + generated = forwarded + consumed + held + dropped`, always.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OutAccount {
     /// Packets whose service is complete.
     pub processed: u64,
@@ -132,6 +133,7 @@ impl OutAccount {
 
 /// What a live run came to; `M` is what was measured: a [`Measured`], or a [`Part`] of each of several dispatchers.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Outcome<M> {
     /// The mechanism, with the account of what came in and the measurements.
     pub measured: M,
@@ -216,6 +218,7 @@ impl<S, Q, A> Outcome<Measured<S, Q, A>> {
 
 /// The part of one of several dispatchers.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Part<S, Q, A> {
     /// Its mechanism, with the account of what came in by it and its measurements.
     pub measured: Measured<S, Q, A>,
@@ -229,6 +232,7 @@ pub struct Part<S, Q, A> {
 
 /// A service panicked at a packet, which was dropped for [`DropReason::ServicePanicked`].
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ServicePanic {
     /// The packet's number among those that came in, from 1.
     pub packet: u64,

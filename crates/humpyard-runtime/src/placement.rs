@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use humpyard_topology::processors;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -90,13 +91,6 @@ impl Places {
     pub fn all(&self) -> impl Iterator<Item = Seat> + '_ {
         self.dispatchers.iter().flatten().copied().chain([self.reader]).chain(self.writer)
     }
-}
-
-/// The processors that the calling thread may run on, in order; none if the system does not say.
-pub fn processors() -> Vec<usize> {
-    let allowed = sched_getaffinity(THIS_THREAD).ok();
-    let may_use = |&processor: &usize| allowed.is_some_and(|set| set.is_set(processor).unwrap_or(false));
-    (0..CpuSet::count()).filter(may_use).collect()
 }
 
 fn assign(threads: Vec<Thread>, processors: &[usize]) -> Vec<Seat> {

@@ -12,6 +12,11 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 
+/// The longest sleep of a dispatcher, reader or writer: it notices an end from outside so soon.
+pub(crate) const SLEEP_MAX: Duration = Duration::from_millis(20);
+/// Frames that a ring between two of them holds, at most.
+pub(crate) const RING: usize = 1024;
+
 /// Lets one thread sleep and others wake it. A wake-up between the last look and the sleep is not lost.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {

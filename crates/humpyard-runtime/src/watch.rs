@@ -23,6 +23,7 @@ use crate::wait::Doorbell;
 
 /// A run as it was at one moment. Everything that is a count only ever rises from one snapshot of a run to the next.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Time since the start, by the clock of the run.
     pub elapsed: Time,
@@ -80,6 +81,7 @@ pub const SAMPLES: usize = 1024;
 
 /// Why there is no snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WatchError {
     /// The run did not answer in time: it waits for its input or its output, or its processor is taken.
     #[error("the run did not answer in time")]

@@ -273,13 +273,11 @@ impl Case<'_> {
         let spec: PolicySpec = self.policy.parse().expect("a registered policy");
         let share = || Ok(Noting { share: spec.build_share(setup)?, log: log.clone() });
         let (steer, allocate) = (steer(&spec, setup), spec.build_allocate(setup).expect("a valid set-up"));
-        let options = Options {
-            limits: self.limits,
-            exit: self.exit,
-            split: self.split,
-            chains: self.chains_of(),
-            ..Options::default()
-        };
+        let options = Options::default()
+            .with_limits(self.limits)
+            .with_exit(self.exit)
+            .with_split(self.split)
+            .with_chains(self.chains_of());
         let measurements = Measurements::new(setup).with_chains(&options.chains);
         let scheduler = Scheduler::new(setup, options, steer, allocate, share).expect("a valid set-up");
         let scheduler = scheduler.with_in_flight(self.in_flight).with_journal(Box::new(log.journal.clone()));
@@ -355,8 +353,8 @@ impl Case<'_> {
                 ..*cores
             };
             let share = || Ok(Noting { share: spec.build_share(&setup)?, log: log.clone() });
-            let limits = Limits { when_full: self.limits.when_full, ..Limits::default() };
-            let scheduler = Scheduler::new(&setup, Options { limits, ..Options::default() }, None, None, share);
+            let limits = Limits::default().with_when_full(self.limits.when_full);
+            let scheduler = Scheduler::new(&setup, Options::default().with_limits(limits), None, None, share);
             let measured = Measured::new(scheduler.expect("a valid set-up"), Measurements::new(&setup));
             let link = LinkSetup {
                 rate_bps: link.rate_bps,
@@ -511,7 +509,7 @@ fn every_policy_is_told_the_same_at_the_same_times() {
 #[test]
 fn every_feature_of_the_mechanism_goes_in_lockstep() {
     let exit = Some(ExitOrder { packets: 8, timeout: Time::from_ns(4000) });
-    let limits = Limits { queue: 12, when_full: WhenFull::LongestQueue, ..Limits::default() };
+    let limits = Limits::default().with_queue(12).with_when_full(WhenFull::LongestQueue);
     let (mut pushed_out, mut reordered) = (0, 0);
     for policy in policies() {
         for (chains, exit, limits, contexts, speeds) in [
@@ -536,7 +534,7 @@ fn every_feature_of_the_mechanism_goes_in_lockstep() {
 #[test]
 fn a_link_goes_in_lockstep() {
     let exit = Some(ExitOrder { packets: 8, timeout: Time::from_ns(4000) });
-    let pushes = Limits { when_full: WhenFull::LongestQueue, ..Limits::default() };
+    let pushes = Limits::default().with_when_full(WhenFull::LongestQueue);
     let (mut withheld, mut dropped, mut pushed_out, mut idle) = (0, 0, 0, 0);
     for policy in policies() {
         let merges = policy.parse::<PolicySpec>().is_ok_and(|policy| !policy.shares());

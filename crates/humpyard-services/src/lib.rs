@@ -12,7 +12,6 @@
 //! | [`nat64`] | translation between IPv6 and IPv4 |
 //! | [`link`] | where the IP header of a frame starts, MAC addresses |
 //! | [`checksum`] | the Internet checksum |
-//! | [`text`] | files that people write, read up to a limit |
 #![forbid(unsafe_code)]
 
 mod alarms;
@@ -37,7 +36,6 @@ pub mod registry;
 mod segment;
 pub mod service;
 pub mod synflood;
-pub mod text;
 mod tunnel;
 
 pub use registry::{Factory, cost_spec, entries, prepare};

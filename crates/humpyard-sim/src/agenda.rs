@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use humpyard_core::id::{CoreId, IdVec, Slot};
-use humpyard_core::storage::IndexedHeap;
+use humpyard_core::id::{CoreId, Id, IdVec, Slot};
 use humpyard_core::unit::Time;
 
 /// What a core is doing.
@@ -18,55 +17,123 @@ pub(crate) enum Doing {
 /// What each core is doing and will do, in order.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// The cores that do something, by when they are done with it.
-    until: IndexedHeap<CoreId, Time>,
+    /// The cores by when they are done.
+    until: Winner,
     /// What each of them does.
     doing: IdVec<CoreId, Doing>,
     /// What each core does after that, with the time at which it is done: seldom anything.
     later: IdVec<CoreId, VecDeque<(Time, Doing)>>,
+    /// How many there are of these, of all cores.
+    later_count: usize,
 }
 
 impl Agenda {
     /// So many cores, which do nothing.
     pub(crate) fn new(cores: usize) -> Self {
         Self {
-            until: IndexedHeap::new(cores),
+            until: Winner::new(cores),
             doing: IdVec::from_fn(cores, |_| Doing::Switch),
             later: IdVec::from_fn(cores, |_| VecDeque::new()),
+            later_count: 0,
         }
     }
 
-    /// When the first of the cores is done that do something.
+    /// When the first of the cores is done that do something; [`Time::MAX`] if none does.
     #[inline]
-    pub(crate) fn next(&self) -> Option<Time> {
-        self.until.peek().map(|(time, _)| time)
+    pub(crate) fn next(&self) -> Time {
+        self.until.first().0
     }
 
     /// A core that is done by now, and with what: the earliest, of several the lowest.
     #[inline]
     pub(crate) fn next_done(&mut self, now: Time) -> Option<(CoreId, Doing)> {
-        let (_, core) = self.until.peek().filter(|&(time, _)| time <= now)?;
-        let done = self.doing[core];
-        match self.later[core].pop_front() {
-            None => self.until.remove(core),
-            Some((until, doing)) => {
-                self.doing[core] = doing;
-                self.until.set(core, until);
-            }
+        let (time, core) = self.until.first();
+        if time > now || time == Time::MAX {
+            return None;
         }
+        let done = self.doing[core];
+        let after = if self.later_count == 0 { None } else { self.take_later(core) };
+        self.until.set(core, after.unwrap_or(Time::MAX));
         Some((core, done))
     }
 
-    /// The core does this until then: after all that it is to do already, and not before that is done.
+    /// What the core does next: until when.
+    #[cold]
+    fn take_later(&mut self, core: CoreId) -> Option<Time> {
+        let (until, doing) = self.later[core].pop_front()?;
+        self.later_count -= 1;
+        self.doing[core] = doing;
+        Some(until)
+    }
+
+    /// The core does this until then: after all that it is to do already, and not before that is done. What is done at the last
+    /// instant that there is is done just before: [`Time::MAX`] is never.
     #[inline]
     pub(crate) fn begin(&mut self, core: CoreId, until: Time, doing: Doing) {
-        let Some(present) = self.until.key(core) else {
-            self.doing[core] = doing;
-            return self.until.set(core, until);
-        };
+        let until = until.min(LAST);
+        let present = self.until.of(core);
+        if present < Time::MAX {
+            return self.begin_later(core, until.max(present), doing);
+        }
+        self.doing[core] = doing;
+        self.until.set(core, until);
+    }
+
+    #[cold]
+    fn begin_later(&mut self, core: CoreId, until: Time, doing: Doing) {
         let later = &mut self.later[core];
-        let before = later.back().map_or(present, |&(before, _)| before);
+        let before = later.back().map_or(Time::ZERO, |&(before, _)| before);
         later.push_back((until.max(before), doing));
+        self.later_count += 1;
+    }
+}
+
+/// The instant before never.
+const LAST: Time = Time::from_ns(u64::MAX - 1);
+
+/// A time for each core, of which the earliest is known, of several the lowest core's: a tree in whose nodes the winners of
+/// both halves meet. A new time takes a step for each level, log2 of the cores.
+#[derive(Debug)]
+struct Winner {
+    first: (Time, CoreId),
+    /// The winners of both halves of node `n` at `n`, the root at 1; the cores are below the last nodes.
+    halves: Vec<[(Time, CoreId); 2]>,
+    /// The first core is at this place, were cores nodes.
+    leaves: usize,
+}
+
+impl Winner {
+    fn new(cores: usize) -> Self {
+        let leaves = cores.next_power_of_two().max(2);
+        let mut winner =
+            Self { first: (Time::MAX, CoreId(0)), halves: vec![[(Time::MAX, CoreId(0)); 2]; leaves], leaves };
+        (0..cores).rev().for_each(|core| winner.set(CoreId::from_index(core), Time::MAX));
+        winner
+    }
+
+    #[inline]
+    fn first(&self) -> (Time, CoreId) {
+        self.first
+    }
+
+    #[inline]
+    fn of(&self, core: CoreId) -> Time {
+        let at = self.leaves + core.index();
+        self.halves[at / 2][at % 2].0
+    }
+
+    #[inline]
+    fn set(&mut self, core: CoreId, time: Time) {
+        let mut at = self.leaves + core.index();
+        let mut winner = (time, core);
+        while at > 1 {
+            let halves = &mut self.halves[at / 2];
+            halves[at % 2] = winner;
+            let [left, right] = *halves;
+            winner = if right.0 < left.0 { right } else { left };
+            at /= 2;
+        }
+        self.first = winner;
     }
 }
 
@@ -89,7 +156,7 @@ mod tests {
             for step in 0..5_000u32 {
                 let now = Time::from_ns(u64::from(step) / 2);
                 let first = || model.iter().map(|(&core, doing)| (doing[0].0, core)).min();
-                assert_eq!(agenda.next(), first().map(|(time, _)| time));
+                assert_eq!(agenda.next(), first().map_or(Time::MAX, |(time, _)| time));
                 let due = first().filter(|&(time, _)| time <= now);
                 let expected = due.map(|(_, core)| {
                     let doing = model.get_mut(&core).expect("it does something");
@@ -105,7 +172,7 @@ mod tests {
                 }
                 let core = random.below(cores as u64) as u16;
                 let until = match random.below(20) {
-                    0 => Time::MAX,
+                    0 => LAST,
                     _ => now + Time::from_ns(random.below(30)),
                 };
                 let what = if random.below(4) == 0 { Doing::Switch } else { Doing::Packet(Slot(step), until) };
@@ -121,8 +188,8 @@ mod tests {
     fn the_last_instant_comes_too() {
         let mut agenda = Agenda::new(3);
         agenda.begin(CoreId(2), Time::MAX, Doing::Switch);
-        assert_eq!(agenda.next(), Some(Time::MAX));
+        assert_eq!(agenda.next(), LAST);
         assert_eq!(agenda.next_done(Time::MAX), Some((CoreId(2), Doing::Switch)));
-        assert_eq!((agenda.next(), agenda.next_done(Time::MAX)), (None, None));
+        assert_eq!((agenda.next(), agenda.next_done(Time::MAX)), (Time::MAX, None));
     }
 }

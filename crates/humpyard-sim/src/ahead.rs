@@ -3,13 +3,14 @@
 
 use std::mem;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use humpyard_core::frame::Frame;
 use humpyard_core::unit::Time;
 use humpyard_traffic::source::Source;
-use humpyard_traffic::{Digest, Digester, Headers, TrafficError, Tunnels};
+use humpyard_traffic::{Digest, Digester, Headers, Numbered, NumberedFlows, TrafficError, Tunnels};
 
 /// Packets of a batch.
 const BATCH: usize = 512;
@@ -26,14 +27,12 @@ pub(crate) struct Ahead {
     /// The next packet of the batch.
     at: usize,
     reader: Reader,
+    flows: Option<Arc<dyn NumberedFlows>>,
 }
 
-/// What a simulation knows of a frame.
+/// What the headers of a frame say, and what was made of that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Read {
-    pub(crate) time: Time,
-    /// Bytes on the wire.
-    pub(crate) length: u32,
+pub(crate) struct Heading {
     pub(crate) headers: Headers,
     pub(crate) digest: Digest,
 }
@@ -41,7 +40,9 @@ pub(crate) struct Read {
 /// Packets in a row.
 #[derive(Default)]
 struct Batch {
-    packets: Vec<Read>,
+    packets: Vec<Numbered>,
+    /// Those of each packet, where the source does not number its flows.
+    headings: Vec<Heading>,
     /// What the source has come to, if this is its last.
     end: Option<Result<(), TrafficError>>,
     progress: Option<f64>,
@@ -65,20 +66,36 @@ struct There {
     thread: JoinHandle<()>,
 }
 
+impl Batch {
+    fn clear(&mut self) {
+        self.packets.clear();
+        self.headings.clear();
+    }
+}
+
 /// Fills batches.
 struct Filler {
     source: Box<dyn Source + Send>,
     tunnels: Tunnels,
     digester: Digester,
     frame: Frame,
+    /// Whether the source numbers its flows, and nobody looks into what they carry.
+    is_numbered: bool,
 }
 
 impl Ahead {
     /// Packets of this source, the innermost in these tunnels.
     pub(crate) fn new(source: Box<dyn Source + Send>, tunnels: Tunnels, digester: Digester) -> Self {
         let batch = Batch { progress: source.progress(), ..Batch::default() };
-        let filler = Filler { source, tunnels, digester, frame: Frame::default() };
-        Self { batch, at: 0, reader: Reader::Here(filler, ALONE) }
+        let flows = source.numbered_flows().filter(|_| tunnels == Tunnels::NONE);
+        let filler = Filler { source, tunnels, digester, frame: Frame::default(), is_numbered: flows.is_some() };
+        Self { batch, at: 0, reader: Reader::Here(filler, ALONE), flows }
+    }
+
+    /// The flows of the source, if they have the numbers that its packets give.
+    #[inline]
+    pub(crate) fn flows(&self) -> Option<&dyn NumberedFlows> {
+        self.flows.as_deref()
     }
 
     /// How much of the source was read, where that is known, up to a few batches.
@@ -104,15 +121,24 @@ impl Ahead {
     /// # Panics
     /// If it gave none.
     #[inline]
-    pub(crate) fn current(&self) -> &Read {
+    pub(crate) fn current(&self) -> &Numbered {
         &self.batch.packets[self.at - 1]
+    }
+
+    /// What the headers of that packet say.
+    ///
+    /// # Panics
+    /// If the source numbers its flows.
+    #[inline]
+    pub(crate) fn heading(&self) -> &Heading {
+        &self.batch.headings[self.at - 1]
     }
 
     /// Goes on with the next packets; false if there are none.
     #[cold]
     fn turn(&mut self) -> Result<bool, TrafficError> {
         self.at = 0;
-        self.batch.packets.clear();
+        self.batch.clear();
         while self.batch.packets.is_empty() {
             if let Some(end) = self.batch.end.take() {
                 self.reader = Reader::Over;
@@ -189,7 +215,7 @@ impl Filler {
     /// Fills batches to the end of the source, or until nobody takes them.
     fn run(mut self, empty: &Receiver<Batch>, full: &Sender<Batch>) {
         while let Ok(mut batch) = empty.recv() {
-            batch.packets.clear();
+            batch.clear();
             self.fill(&mut batch);
             let is_last = batch.end.is_some();
             if full.send(batch).is_err() || is_last {
@@ -201,27 +227,35 @@ impl Filler {
     /// Fills a batch, which is empty, as far as the source goes.
     fn fill(&mut self, batch: &mut Batch) {
         batch.packets.reserve_exact(BATCH);
-        let mut headers = Headers::default();
         while batch.packets.len() < BATCH && batch.end.is_none() {
-            match self.source.next_headers(&mut self.frame, self.tunnels, &mut headers) {
-                Ok(true) => batch.packets.push(Read {
-                    time: self.frame.time,
-                    length: self.frame.wire_length,
-                    headers,
-                    digest: self.digester.digest(&headers),
-                }),
-                Ok(false) => batch.end = Some(Ok(())),
-                Err(damage) => batch.end = Some(Err(damage)),
-            }
+            let room = BATCH - batch.packets.len();
+            let more =
+                if self.is_numbered { self.source.next_numbered(&mut batch.packets, room) } else { self.read(batch) };
+            batch.end = match more {
+                Ok(true) => None,
+                Ok(false) => Some(Ok(())),
+                Err(damage) => Some(Err(damage)),
+            };
         }
         batch.progress = self.source.progress();
+    }
+
+    /// Reads a frame; false if there is none left.
+    fn read(&mut self, batch: &mut Batch) -> Result<bool, TrafficError> {
+        let mut headers = Headers::default();
+        let there_is = self.source.next_headers(&mut self.frame, self.tunnels, &mut headers)?;
+        if there_is {
+            batch.packets.push(Numbered { time: self.frame.time, flow: 0, length: self.frame.wire_length });
+            batch.headings.push(Heading { headers, digest: self.digester.digest(&headers) });
+        }
+        Ok(there_is)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use humpyard_core::random::Seed;
-    use humpyard_traffic::source::open;
+    use humpyard_traffic::open;
     use humpyard_traffic::{Classifier, ClassifierConfig};
 
     use super::*;
@@ -247,7 +281,7 @@ mod tests {
         }
     }
 
-    type Drained = (Vec<Read>, Result<(), TrafficError>);
+    type Drained = (Vec<(Numbered, Heading)>, Result<(), TrafficError>);
 
     fn digester() -> Digester {
         Classifier::new(ClassifierConfig::default()).unwrap().digester().clone()
@@ -260,7 +294,7 @@ mod tests {
             match ahead.next() {
                 Ok(Some(time)) => {
                     assert_eq!(time, ahead.current().time);
-                    read.push(*ahead.current());
+                    read.push((*ahead.current(), *ahead.heading()));
                 }
                 end => {
                     assert!(ahead.next().unwrap().is_none(), "it is at its end");
@@ -282,9 +316,9 @@ mod tests {
             let digester = digester();
             for packet in &read {
                 assert!(plain.next_headers(&mut frame, Tunnels::NONE, &mut headers).unwrap());
-                let expected =
-                    Read { time: frame.time, length: frame.wire_length, headers, digest: digester.digest(&headers) };
-                assert_eq!(*packet, expected);
+                let heading = Heading { headers, digest: digester.digest(&headers) };
+                let numbered = Numbered { time: frame.time, flow: 0, length: frame.wire_length };
+                assert_eq!(*packet, (numbered, heading));
             }
             assert_eq!(read.len(), packets);
         }

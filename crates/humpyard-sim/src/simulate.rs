@@ -12,14 +12,14 @@ use humpyard_core::mechanism::{Arrival, PlannedSwap, TakenOver};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, BuildError, Share, Steer};
 use humpyard_core::unit::Time;
-use humpyard_traffic::TrafficError;
 use humpyard_traffic::classify::Classifier;
 use humpyard_traffic::flow::Heaviest;
 use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::Source;
+use humpyard_traffic::{Numbered, TrafficError};
 
 use crate::agenda::{Agenda, Doing};
-use crate::ahead::{Ahead, Read};
+use crate::ahead::{Ahead, Heading};
 use crate::work::Work;
 
 /// One run of the simulator, ready to start.
@@ -48,6 +48,7 @@ pub struct Simulation<'a, S, Q, A> {
 
 /// What a run came to.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Outcome<S, Q, A> {
     /// The mechanism, with the account and the measurements.
     pub measured: Measured<S, Q, A>,
@@ -150,20 +151,22 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
         taken_over: Vec::new(),
         swap_pause_max: Duration::ZERO,
     };
+    // The last instant stands for never, which makes the comparison at every event cheap. Only at that instant the loop checks
+    // which of the two it is.
     let mut arrival = state.read();
     let mut now = Time::ZERO;
     while arrival.is_some() || state.is_busy() {
-        let done = state.agenda.next();
-        let timeout = state.measured.next_timeout();
-        let swap = state.swaps.first().map(|swap| swap.at);
-        let sent = state.link.as_ref().and_then(OutputLink::next_event);
-        let next = Time::earlier(Time::earlier(arrival, done), Time::earlier(timeout, swap));
-        let Some(next) = Time::earlier(next, sent) else { break };
+        let next = arrival.unwrap_or(Time::MAX).min(state.agenda.next()).min(state.next_timeout());
+        if next == Time::MAX && arrival.is_none() && !state.awaits() {
+            break;
+        }
         now = next.max(now);
         state.finish_sending(now);
         state.complete(now);
-        state.keep_time(now);
-        state.swap(now)?;
+        if state.next_timeout() <= now {
+            state.keep_time(now);
+            state.swap(now)?;
+        }
         while arrival == Some(now) {
             state.arrive(now)?;
             arrival = state.read();
@@ -196,13 +199,10 @@ const TIMED_EVERY: u64 = 1 << 8;
 
 impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     /// Reads the next frame and gives its arrival; none when there is no more.
+    #[inline]
     fn read(&mut self) -> Option<Time> {
-        if self.arrivals.is_multiple_of(PROGRESS_EVERY) {
-            (self.progress)(self.arrivals, self.source.progress());
-            if self.stop.load(Ordering::Relaxed) {
-                self.interrupted = true;
-                return None;
-            }
+        if self.arrivals.is_multiple_of(PROGRESS_EVERY) && self.is_stopped() {
+            return None;
         }
         match self.source.next() {
             Ok(time) => time.map(|time| self.pacer.arrival(time)),
@@ -213,20 +213,19 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         }
     }
 
+    /// Says how far it is, and asks whether to go on.
+    #[cold]
+    fn is_stopped(&mut self) -> bool {
+        (self.progress)(self.arrivals, self.source.progress());
+        self.interrupted |= self.stop.load(Ordering::Relaxed);
+        self.interrupted
+    }
+
     fn arrive(&mut self, now: Time) -> Result<(), TrafficError> {
         while let Some(expired) = self.classifier.next_expired(self.source.current().time) {
             self.end(now, Some(expired.flow), expired.client);
         }
-        let Read { length, headers, digest, .. } = self.source.current();
-        let classified = self.classifier.classify_digest(headers, digest, *length)?;
-        self.end(now, classified.ended_flow, classified.ended_client);
-        if let Some(weight) = classified.weight {
-            self.measured.set_weight(now, classified.packet.client, weight);
-        }
-        if let (Some(link), Some(weight)) = (&mut self.link, classified.link_weight) {
-            link.set_weight(now, classified.packet.client, weight);
-        }
-        let mut packet = classified.packet;
+        let mut packet = self.classify(now)?;
         packet.arrival = now;
         packet.estimate = self.costs.work(&packet);
         self.arrivals += 1;
@@ -238,6 +237,38 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             self.classifier.release(&packet);
         }
         Ok(())
+    }
+
+    /// The packet that has come.
+    #[inline]
+    fn classify(&mut self, now: Time) -> Result<Packet, TrafficError> {
+        if self.source.flows().is_some() {
+            let Numbered { flow, length, .. } = *self.source.current();
+            if let Some(packet) = self.classifier.classify_numbered(flow, length) {
+                return Ok(packet);
+            }
+        }
+        self.classify_headers(now)
+    }
+
+    #[inline(never)]
+    fn classify_headers(&mut self, now: Time) -> Result<Packet, TrafficError> {
+        let Numbered { flow, length, .. } = *self.source.current();
+        let classified = match self.source.flows() {
+            Some(flows) => self.classifier.classify_new_number(flow, &flows.headers(flow), length)?,
+            None => {
+                let Heading { headers, digest } = self.source.heading();
+                self.classifier.classify_digest(headers, digest, length)?
+            }
+        };
+        self.end(now, classified.ended_flow, classified.ended_client);
+        if let Some(weight) = classified.weight {
+            self.measured.set_weight(now, classified.packet.client, weight);
+        }
+        if let (Some(link), Some(weight)) = (&mut self.link, classified.link_weight) {
+            link.set_weight(now, classified.packet.client, weight);
+        }
+        Ok(classified.packet)
     }
 
     /// A flow is over, or a client is gone.
@@ -270,14 +301,38 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         }
     }
 
+    /// When a policy, the link or a policy that is to take over wants to be asked; the last instant if none does.
+    #[inline]
+    fn next_timeout(&self) -> Time {
+        let mut next = self.measured.next_timeout().unwrap_or(Time::MAX);
+        if let Some(swap) = self.swaps.first() {
+            next = next.min(swap.at);
+        }
+        if let Some(sent) = self.link.as_ref().and_then(OutputLink::next_event) {
+            next = next.min(sent);
+        }
+        next
+    }
+
+    /// Whether one of them wants to be asked, be it at the last instant.
+    #[cold]
+    fn awaits(&self) -> bool {
+        let link = self.link.as_ref().and_then(OutputLink::next_event);
+        self.measured.next_timeout().is_some() || !self.swaps.is_empty() || link.is_some()
+    }
+
     /// What has left the link at this instant.
+    #[inline]
     fn finish_sending(&mut self, now: Time) {
-        if let Some((_, sent)) = self.link.as_mut().and_then(|link| link.next_sent(now)) {
+        if let Some(link) = &mut self.link
+            && let Some((_, sent)) = link.next_sent(now)
+        {
             self.classifier.release(&sent);
         }
     }
 
     /// Sends the next packet on the link, if there is one.
+    #[inline]
     fn send(&mut self, now: Time) {
         if let Some(link) = &mut self.link {
             link.send(now, self.measured.scheduler_mut());
@@ -322,7 +377,15 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     }
 
     /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
+    #[inline]
     fn follow_up(&mut self, now: Time) {
+        if !self.measured.is_settled() {
+            self.settle(now);
+        }
+    }
+
+    #[inline(never)]
+    fn settle(&mut self, now: Time) {
         while let Some(dropped) = self.measured.next_dropped() {
             self.classifier.release(&dropped.packet);
         }
@@ -332,7 +395,6 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         self.begin_switches(now);
     }
 
-    #[inline]
     fn begin_switches(&mut self, now: Time) {
         while let Some(switch) = self.measured.next_switch() {
             self.agenda.begin(switch.core, now + switch.cost, Doing::Switch);
@@ -347,7 +409,9 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             self.record(timed);
             let span = self.work.serve(&mut self.costs, now, core, &dispatch);
             self.agenda.begin(core, span.finished, Doing::Packet(dispatch.slot, span.busy));
-            self.begin_switches(now);
+            if !self.measured.is_settled() {
+                self.begin_switches(now);
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use crate::interruptions::Interrupted;
 
 /// How packets get to cores and what they take there; by default at once, and what the cost model says.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Work {
     /// From the decision until the core has the packet, if it is idle.
     pub hand_over: Time,
@@ -16,6 +17,26 @@ pub struct Work {
     pub measured: Option<MeasuredWork>,
     /// How cores and dispatcher are interrupted meanwhile, unless the work was measured: then that is in it.
     pub interrupted: Option<Interrupted>,
+}
+
+impl Work {
+    /// Sets the time from the decision until the core has the packet.
+    #[must_use]
+    pub fn with_hand_over(self, hand_over: Time) -> Self {
+        Self { hand_over, ..self }
+    }
+
+    /// Sets what was measured of each packet.
+    #[must_use]
+    pub fn with_measured(self, measured: impl Into<Option<MeasuredWork>>) -> Self {
+        Self { measured: measured.into(), ..self }
+    }
+
+    /// Sets how cores and dispatcher are interrupted meanwhile.
+    #[must_use]
+    pub fn with_interrupted(self, interrupted: impl Into<Option<Interrupted>>) -> Self {
+        Self { interrupted: interrupted.into(), ..self }
+    }
 }
 
 /// What was measured of a packet at one hop of its chain.
@@ -69,6 +90,7 @@ impl MeasuredWork {
 
 impl Work {
     /// Gives a core a packet: what was measured of it counts, else the model.
+    #[inline]
     pub(crate) fn serve(&mut self, costs: &mut CostModel, now: Time, core: CoreId, dispatch: &Dispatch) -> Span {
         if let Some(measured) = &mut self.measured
             && let Some(taken) = measured.taken(dispatch)

@@ -89,16 +89,14 @@ impl History {
         (client.index() * each..(client.index() + 1) * each).map(FlowId::from_index)
     }
 
-    /// What the mechanism is told beside the set-up.
+    /// Returns the options of the mechanism.
     pub fn options(&self) -> Options {
-        Options {
-            limits: self.limits,
-            flow_order: self.flow_order,
-            chains: self.chains.clone(),
-            exit: self.exit,
-            split: self.split,
-            ..Options::default()
-        }
+        Options::default()
+            .with_limits(self.limits)
+            .with_flow_order(self.flow_order)
+            .with_chains(self.chains.clone())
+            .with_exit(self.exit)
+            .with_split(self.split)
     }
 
     /// Number of packets that arrive.

@@ -32,6 +32,7 @@ mod flow_watch;
 mod generate;
 mod history;
 mod idle_watch;
+pub mod loops;
 mod memory;
 #[cfg(target_os = "linux")]
 pub mod network;

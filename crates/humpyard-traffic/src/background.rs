@@ -78,7 +78,7 @@ impl Source for Background {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::open;
+    use crate::opening::open;
     use humpyard_core::random::Seed;
 
     #[test]

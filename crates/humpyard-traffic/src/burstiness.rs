@@ -21,6 +21,7 @@ const STUDENT: [f64; 5] = [3.182, 2.776, 2.571, 2.447, 2.365];
 
 /// How bursty arrivals are.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Burstiness {
     /// Length of a bin, in ns.
     pub bin_ns: u64,
@@ -38,6 +39,7 @@ pub struct Burstiness {
 
 /// An estimate of the Hurst exponent.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Hurst {
     /// The estimate: about 0.5 for independent counts, towards 1 for bursts at every length.
     pub estimate: f64,

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
-use humpyard_core::name::unknown;
 use humpyard_core::packet::Packet;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight};
 use ipnet::IpNet;
 
-use crate::error::TrafficError;
+use crate::error::{TrafficError, by_name};
 use crate::flow::{FlowNames, FlowTable};
 use crate::header::{FlowKey, Headers, KeyHasher, Kind};
+pub use crate::matching::Match;
 use crate::pace::CaptureClock;
 use crate::rule::{Conditions, Matcher, Outcome, Rule, RuleSet};
 use crate::tunnel::Tunnels;
@@ -48,68 +48,6 @@ impl FromStr for Granularity {
     fn from_str(text: &str) -> Result<Self, TrafficError> {
         by_name("kind of client", text, &Self::NAMES)
     }
-}
-
-/// What packets a rule speaks of.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Match {
-    /// Every packet.
-    Any,
-    /// TCP over IPv4 or IPv6.
-    Tcp,
-    /// UDP over IPv4 or IPv6.
-    Udp,
-    /// ICMP over IPv4, ICMPv6 over IPv6.
-    Icmp,
-    /// IPv4.
-    Ipv4,
-    /// IPv6.
-    Ipv6,
-    /// Whatever is neither TCP nor UDP nor ICMP, IP or not.
-    Other,
-}
-
-impl Match {
-    const NAMES: [(&'static str, Self); 7] = [
-        ("any", Self::Any),
-        ("tcp", Self::Tcp),
-        ("udp", Self::Udp),
-        ("icmp", Self::Icmp),
-        ("ipv4", Self::Ipv4),
-        ("ipv6", Self::Ipv6),
-        ("other", Self::Other),
-    ];
-
-    /// The name in a configuration.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, value)| *value == self).map_or("", |(name, _)| name)
-    }
-
-    /// Whether a packet with these headers is meant.
-    pub fn matches(self, headers: &Headers) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Tcp => headers.kind == Kind::Tcp,
-            Self::Udp => headers.kind == Kind::Udp,
-            Self::Icmp => headers.kind == Kind::Icmp,
-            Self::Ipv4 => headers.version() == Some(4),
-            Self::Ipv6 => headers.version() == Some(6),
-            Self::Other => matches!(headers.kind, Kind::OtherIp | Kind::NonIp),
-        }
-    }
-}
-
-impl FromStr for Match {
-    type Err = TrafficError;
-
-    fn from_str(text: &str) -> Result<Self, TrafficError> {
-        by_name("kind of packet", text, &Self::NAMES)
-    }
-}
-
-fn by_name<T: Copy>(what: &str, text: &str, names: &[(&'static str, T)]) -> Result<T, TrafficError> {
-    let found = names.iter().find(|(name, _)| *name == text).map(|&(_, value)| value);
-    found.ok_or_else(|| TrafficError::usage(unknown(what, text, names.iter().map(|(name, _)| *name))))
 }
 
 /// What a classifier is made from.
@@ -148,6 +86,7 @@ impl Default for ClassifierConfig {
 
 /// What is found out about a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Classified {
     /// The packet as policies see it. Its arrival is left at zero: the driver knows it.
     pub packet: Packet,
@@ -167,6 +106,7 @@ pub struct Classified {
 
 /// A flow that was idle for too long, and the client that ended with it, if one did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Expired {
     /// The flow: its number is free.
     pub flow: FlowId,
@@ -188,15 +128,16 @@ pub struct Digester {
 pub struct Digest {
     /// The hash of the flow's key.
     hash: u64,
-    outcome: Option<Outcome>,
+    /// The rule, by its number.
+    rule: Option<u32>,
 }
 
 impl Digester {
     /// What these headers say by themselves.
     #[inline]
     pub fn digest(&self, headers: &Headers) -> Digest {
-        let outcome = self.rules.as_ref().map(|rules| rules.first_match(headers));
-        Digest { hash: self.hasher.flow(&headers.key), outcome }
+        let rule = self.rules.as_ref().map(|rules| rules.first_match(headers));
+        Digest { hash: self.hasher.flow(&headers.key), rule }
     }
 }
 
@@ -363,6 +304,64 @@ impl Classifier {
         digest: &Digest,
         length: u32,
     ) -> Result<Classified, TrafficError> {
+        self.classify_found(headers, digest, length).map(|(classified, _)| classified)
+    }
+
+    /// As [`Self::classify_numbered`], for a flow that is not known by this number, whose packets have these headers: from now on it
+    /// is.
+    ///
+    /// # Errors
+    /// As [`Self::classify`].
+    pub fn classify_new_number(
+        &mut self,
+        number: u64,
+        headers: &Headers,
+        length: u32,
+    ) -> Result<Classified, TrafficError> {
+        let digest = self.digester.digest(headers);
+        let (classified, rule) = self.classify_found(headers, &digest, length)?;
+        self.flows.set_number(number, classified.packet.flow, rule);
+        Ok(classified)
+    }
+
+    /// As [`Self::classify`], for a packet of the flow that its source knows by this number; none if this classifier does not: see
+    /// [`Self::classify_new_number`]. The packets of a flow must have the same headers, as those of
+    /// [`NumberedFlows`](crate::source::NumberedFlows) have. O(1).
+    #[inline]
+    pub fn classify_numbered(&mut self, number: u64, length: u32) -> Option<Packet> {
+        if !self.marks.is_empty() {
+            return None;
+        }
+        let (flow, rule) = self.flows.find_numbered(number)?;
+        let steering = self.flows.steering(flow);
+        let Outcome { service, client, chain, .. } = self.rules.outcome(rule);
+        let client = match &self.clients {
+            Clients::Flow => ClientId(flow.0),
+            Clients::Service => ClientId(u32::from(service.0)),
+            Clients::Rule => client,
+            Clients::Connection(..) => self.connection(flow),
+        };
+        Some(Packet {
+            key: steering.key,
+            flow,
+            client,
+            length,
+            rss: steering.rss,
+            service,
+            chain,
+            changes_connection: false,
+            ..Packet::default()
+        })
+    }
+
+    /// As [`Self::classify_digest`], and the number of the rule.
+    #[inline]
+    fn classify_found(
+        &mut self,
+        headers: &Headers,
+        digest: &Digest,
+        length: u32,
+    ) -> Result<(Classified, u32), TrafficError> {
         let found = self.flows.classify_hashed(&headers.key, digest.hash)?;
         if found.new
             && let Some(names) = &self.names
@@ -370,8 +369,8 @@ impl Classifier {
             names.on_flow(found.flow, &headers.key);
         }
         let steering = self.flows.steering(found.flow);
-        let outcome = digest.outcome.unwrap_or_else(|| self.rules.find(found.flow, found.new, headers));
-        let Outcome { mut service, client, mut chain, weight, link_weight } = outcome;
+        let rule = digest.rule.unwrap_or_else(|| self.rules.find(found.flow, found.new, headers));
+        let Outcome { mut service, client, mut chain, weight, link_weight } = self.rules.outcome(rule);
         let mut fwmark = None;
         if let Some(mark) = self.marks.get_mut(found.flow.index()) {
             if found.new {
@@ -415,7 +414,7 @@ impl Classifier {
         };
         let weighs = new_client && self.weighs;
         let (weight, link_weight) = (weighs.then_some(weight), weighs.then_some(link_weight));
-        Ok(Classified {
+        let classified = Classified {
             packet,
             new_flow: found.new,
             ended_client,
@@ -423,7 +422,8 @@ impl Classifier {
             weight,
             link_weight,
             fwmark,
-        })
+        };
+        Ok((classified, rule))
     }
 
     /// Notes what a service has found out about the flow of this packet, which must be held: the service of its packets from now

@@ -8,9 +8,9 @@ use core::str::FromStr;
 use humpyard_core::frame::Frame;
 use humpyard_core::unit::Time;
 
-use crate::classify::Match;
 use crate::error::TrafficError;
 use crate::header::{FlowKey, Headers, Network, protocol_name};
+use crate::matching::Match;
 use crate::source::{Polled, Source};
 use crate::tunnel::Tunnels;
 
@@ -221,7 +221,7 @@ mod tests {
     use humpyard_core::random::Seed;
 
     use super::*;
-    use crate::source::open;
+    use crate::opening::open;
 
     fn cut(part: Part) -> (Vec<Frame>, u64) {
         let source = open("gen:messages:packets=500", Seed(1)).unwrap();

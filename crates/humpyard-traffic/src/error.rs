@@ -2,6 +2,7 @@
 
 use std::io;
 
+use humpyard_core::name::unknown;
 use humpyard_core::policy::ParameterError;
 
 /// What kind of thing went wrong.
@@ -129,6 +130,15 @@ impl From<ParameterError> for TrafficError {
     fn from(error: ParameterError) -> Self {
         Self::usage(error.to_string())
     }
+}
+
+/// Returns what has this name.
+///
+/// # Errors
+/// If nothing has it: names what is near, and what there is.
+pub(crate) fn by_name<T: Copy>(what: &str, text: &str, names: &[(&'static str, T)]) -> Result<T, TrafficError> {
+    let found = names.iter().find(|(name, _)| *name == text).map(|&(_, value)| value);
+    found.ok_or_else(|| TrafficError::usage(unknown(what, text, names.iter().map(|(name, _)| *name))))
 }
 
 #[cfg(test)]

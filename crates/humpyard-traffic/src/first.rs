@@ -1,12 +1,13 @@
 //! The first packets of a source.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use humpyard_core::frame::Frame;
 
 use crate::error::TrafficError;
 use crate::header::Headers;
-use crate::source::{Polled, Received, Source};
+use crate::source::{Numbered, NumberedFlows, Polled, Received, Source};
 use crate::tunnel::Tunnels;
 
 /// A source that ends after this many packets.
@@ -51,6 +52,17 @@ impl<S: Source> Source for First<S> {
         headers: &mut Headers,
     ) -> Result<bool, TrafficError> {
         if self.take() { self.source.next_headers(frame, tunnels, headers) } else { Ok(false) }
+    }
+
+    fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>> {
+        self.source.numbered_flows()
+    }
+
+    fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> Result<bool, TrafficError> {
+        let before = packets.len();
+        let there_is = self.source.next_numbered(packets, most.min(self.left as usize))?;
+        self.left -= (packets.len() - before) as u64;
+        Ok(there_is && self.left > 0)
     }
 
     fn description(&self) -> &str {

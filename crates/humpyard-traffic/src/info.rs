@@ -27,6 +27,7 @@ const LENGTH_CLASSES: [u32; 8] = [0, 64, 128, 256, 512, 1_024, 1_519, 9_001];
 
 /// Statistics of a source.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Info {
     /// What the source is.
     pub input: String,
@@ -85,6 +86,7 @@ pub struct Info {
 
 /// How many packets flows have. A flow that made room and came back counts anew.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct FlowSizes {
     /// The mean.
     pub mean: f64,
@@ -102,6 +104,7 @@ pub struct FlowSizes {
 
 /// One of the heaviest flows.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct TopFlow {
     /// The flow, as text.
     pub flow: String,
@@ -115,6 +118,7 @@ pub struct TopFlow {
 
 /// Lengths of packets on the wire, in bytes; lengths from 65536 on count as that in the quantiles.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Lengths {
     /// The shortest packet.
     pub minimum: u32,
@@ -134,6 +138,7 @@ pub struct Lengths {
 
 /// Packets of one class of lengths.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct LengthClass {
     /// The shortest length of the class, in bytes.
     pub from: u32,
@@ -456,7 +461,7 @@ fn rank(top: &mut Vec<(FlowTally, FlowKey)>, tally: FlowTally, key: &FlowKey) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::open;
+    use crate::opening::open;
 
     #[test]
     fn a_generated_source_is_described_exactly() {

@@ -9,7 +9,8 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 
 use crate::error::TrafficError;
-use crate::source::{Polled, Source, open};
+use crate::opening::open;
+use crate::source::{Polled, Source};
 
 /// Gives the frames of several sources by their times, as one wire would have them; of frames of one time those of the source
 /// named first go first.

@@ -88,6 +88,7 @@ impl Pacer {
     }
 
     /// The arrival of the next frame, which was captured at this time.
+    #[inline]
     pub fn arrival(&mut self, captured: Time) -> Time {
         let arrival = match self.pace {
             Pace::Trace => self.clock.elapsed(captured, self.skip).as_ns(),

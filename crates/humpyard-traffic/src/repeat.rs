@@ -1,5 +1,7 @@
 //! Sources played several times, their clock running on.
 
+use std::sync::Arc;
+
 use humpyard_core::frame::Frame;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
@@ -7,7 +9,7 @@ use humpyard_core::unit::Time;
 use crate::error::TrafficError;
 use crate::header::Headers;
 use crate::merge::open_all;
-use crate::source::{Polled, Source};
+use crate::source::{Numbered, NumberedFlows, Polled, Source};
 use crate::tunnel::Tunnels;
 
 /// Sources that are opened anew when they end, so many times in all. Each round starts one mean gap of the first round after
@@ -66,13 +68,13 @@ impl Repeat {
     }
 
     /// Puts a frame in its place in time.
-    fn place(&mut self, frame: &mut Frame) {
+    fn place(&mut self, time: &mut Time) {
         if self.round == 0 {
-            let (earliest, latest) = self.span.unwrap_or((frame.time, frame.time));
-            self.span = Some((earliest.min(frame.time), latest.max(frame.time)));
+            let (earliest, latest) = self.span.unwrap_or((*time, *time));
+            self.span = Some((earliest.min(*time), latest.max(*time)));
             self.packets += 1;
         }
-        frame.time = Time::from_ns(frame.time.as_ns().saturating_add(self.shift.as_ns()));
+        *time = Time::from_ns(time.as_ns().saturating_add(self.shift.as_ns()));
     }
 }
 
@@ -83,7 +85,7 @@ impl Source for Repeat {
                 return Ok(false);
             }
         }
-        self.place(frame);
+        self.place(&mut frame.time);
         Ok(true)
     }
 
@@ -98,8 +100,21 @@ impl Source for Repeat {
                 return Ok(false);
             }
         }
-        self.place(frame);
+        self.place(&mut frame.time);
         Ok(true)
+    }
+
+    fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>> {
+        self.source.numbered_flows()
+    }
+
+    fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> Result<bool, TrafficError> {
+        let before = packets.len();
+        let there_is = self.source.next_numbered(packets, most)?;
+        if self.rounds > 1 {
+            packets[before..].iter_mut().for_each(|packet| self.place(&mut packet.time));
+        }
+        Ok(there_is || self.again()?)
     }
 
     fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
@@ -107,7 +122,7 @@ impl Source for Repeat {
             match self.source.poll(frame)? {
                 Polled::End if self.again()? => {}
                 Polled::Frame => {
-                    self.place(frame);
+                    self.place(&mut frame.time);
                     return Ok(Polled::Frame);
                 }
                 other => return Ok(other),

@@ -17,9 +17,9 @@ use humpyard_core::storage::{Asked, FirstMatch, Prefix};
 use humpyard_core::unit::Weight;
 use ipnet::IpNet;
 
-use crate::classify::Match;
 use crate::error::TrafficError;
 use crate::header::{FlowKey, Headers, Network};
+use crate::matching::Match;
 
 /// One condition that a rule can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -696,7 +696,8 @@ pub(crate) struct RuleSet {
 struct Remembered {
     /// What in the packet could differ from others of its flow.
     varying: u32,
-    outcome: Outcome,
+    /// The rule, by its number.
+    rule: u32,
 }
 
 /// Rules that are matched, whatever came before.
@@ -717,7 +718,7 @@ impl RuleSet {
     /// Rules for so many flows. The last gets what no rule matches.
     pub(crate) fn new(rules: &[Rule], local: &[IpNet], flows: usize) -> Self {
         let remembered = if rules.len() <= FEW { 0 } else { flows };
-        let unknown = Remembered { varying: u32::MAX, outcome: Rule::of(Match::Any, ServiceId(0)).outcome };
+        let unknown = Remembered { varying: u32::MAX, rule: 0 };
         let conditions = || rules.iter().map(|rule| &rule.conditions);
         let compiled: Vec<Compiled> = rules.iter().map(Compiled::new).collect();
         let rules = Matcher {
@@ -734,15 +735,21 @@ impl RuleSet {
         self.remembered.is_empty().then(|| Arc::clone(&self.rules))
     }
 
-    /// What the rules say of a packet of this flow.
+    /// What the rule of this number says.
     #[inline]
-    pub(crate) fn find(&mut self, flow: FlowId, new: bool, headers: &Headers) -> Outcome {
+    pub(crate) fn outcome(&self, rule: u32) -> Outcome {
+        self.rules.rules[rule as usize].outcome
+    }
+
+    /// The number of the rule for a packet of this flow.
+    #[inline]
+    pub(crate) fn find(&mut self, flow: FlowId, new: bool, headers: &Headers) -> u32 {
         let Some(remembered) = self.remembered.get_mut(flow.index()) else { return self.rules.first_match(headers) };
         let varying = self.rules.varying(headers);
         if new || remembered.varying != varying {
-            *remembered = Remembered { varying, outcome: self.rules.first_match(headers) };
+            *remembered = Remembered { varying, rule: self.rules.first_match(headers) };
         }
-        remembered.outcome
+        remembered.rule
     }
 }
 
@@ -754,17 +761,14 @@ impl Matcher {
         vlan << 1 | u32::from(self.looks_at.1 && headers.fragment)
     }
 
-    /// What the first rule says that matches.
-    pub(crate) fn first_match(&self, headers: &Headers) -> Outcome {
+    /// The number of the first rule that matches.
+    pub(crate) fn first_match(&self, headers: &Headers) -> u32 {
         let packet = self.look(headers);
         let found = match &self.index {
-            None => self.rules.iter().find(|rule| rule.matches(&packet)),
-            Some(index) => {
-                let found = index.find(&packet.point(), |rule| self.rules[rule as usize].matches(&packet));
-                found.map(|rule| &self.rules[rule as usize])
-            }
+            None => self.rules.iter().position(|rule| rule.matches(&packet)).map(|rule| rule as u32),
+            Some(index) => index.find(&packet.point(), |rule| self.rules[rule as usize].matches(&packet)),
         };
-        found.or(self.rules.last()).expect("there is a rule").outcome
+        found.unwrap_or(self.rules.len() as u32 - 1)
     }
 
     fn look(&self, headers: &Headers) -> Looked {
@@ -983,7 +987,7 @@ mod tests {
                 let expected = saids.iter().position(|said| holds(said, &headers, &local));
                 let expected = expected.map_or(rest, ServiceId::from_index);
                 let found = set.find(FlowId(flow), known.is_none(), &headers);
-                prop_assert_eq!(found.service, expected, "{:?} {:?}", headers, saids);
+                prop_assert_eq!(set.outcome(found).service, expected, "{:?} {:?}", headers, saids);
             }
         }
 

@@ -1,16 +1,13 @@
 //! Where frames come from.
 
-use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use humpyard_core::frame::Frame;
-use humpyard_core::random::Seed;
+use humpyard_core::unit::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::background::Background;
-use crate::capture::CaptureReader;
 use crate::error::TrafficError;
-use crate::generate;
 use crate::header::Headers;
 use crate::tunnel::Tunnels;
 
@@ -23,6 +20,24 @@ pub enum Polled {
     NotYet,
     /// Nothing any more.
     End,
+}
+
+/// A packet of a flow that has a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Numbered {
+    /// When it was captured.
+    pub time: Time,
+    /// The number of its flow.
+    pub flow: u64,
+    /// Length on the wire, in bytes.
+    pub length: u32,
+}
+
+/// Flows that have numbers. A generator knows the flow of a packet before the packet has headers.
+pub trait NumberedFlows: Send + Sync {
+    /// The headers of the packets of this flow, which are the same for all of them: none begins or ends a connection. Different
+    /// numbers may have the same headers.
+    fn headers(&self, flow: u64) -> Headers;
 }
 
 /// Gives frames, one after the other.
@@ -57,6 +72,21 @@ pub trait Source {
             *headers = Headers::parse_inside(frame, tunnels);
         }
         Ok(there_is)
+    }
+
+    /// Returns the flows of this source if it numbers them. Then [`Source::next_numbered`] gives its packets, too.
+    fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>> {
+        None
+    }
+
+    /// Adds the next packets of a source with [`Source::numbered_flows`] to `packets`, at most `most` of them. Returns false when
+    /// none is left.
+    ///
+    /// # Errors
+    /// As [`Source::next`].
+    fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> Result<bool, TrafficError> {
+        let _ = (packets, most);
+        Ok(false)
     }
 
     /// What the source is, for messages: a file's name, or a generator's full specification.
@@ -138,6 +168,14 @@ impl<S: Source + ?Sized> Source for Box<S> {
         (**self).next_headers(frame, tunnels, headers)
     }
 
+    fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>> {
+        (**self).numbered_flows()
+    }
+
+    fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> Result<bool, TrafficError> {
+        (**self).next_numbered(packets, most)
+    }
+
     fn description(&self) -> &str {
         (**self).description()
     }
@@ -159,27 +197,6 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// Opens a source: a capture file, `-` for a capture on the standard input, or `gen:PROFILE:name=value,...`.
-///
-/// The seed rules what a generator draws; a capture does not depend on it.
-///
-/// # Errors
-/// If the text names none of these, or the capture is unusable.
-pub fn open(source: &str, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
-    refuse_interface(source)?;
-    if source.is_empty() {
-        return Err(TrafficError::usage("the source is empty; name a capture file, `-`, or `gen:PROFILE`"));
-    }
-    if let Some(specification) = source.strip_prefix("gen:") {
-        return generate::open(specification, seed);
-    }
-    if source == "-" {
-        return Ok(Box::new(Background::new(CaptureReader::new("standard input", io::stdin())?)));
-    }
-    let reader = CaptureReader::open(source)?;
-    Ok(if reader.is_file() { Box::new(reader) } else { Box::new(Background::new(reader)) })
-}
-
 /// What the names of live interfaces begin with, by the way frames are taken from them.
 pub const INTERFACES: [&str; 4] = ["iface:", "xdp:", "tun:", QUEUE];
 
@@ -199,28 +216,4 @@ pub(crate) fn refuse_interface(text: &str) -> Result<(), TrafficError> {
         )));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::ErrorKind;
-
-    fn error_of(source: &str) -> TrafficError {
-        open(source, Seed(1)).err().expect("this source must be refused")
-    }
-
-    #[test]
-    fn what_cannot_be_opened_says_why() {
-        let error = error_of("iface:eth0");
-        assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains("only `humpyard run` uses live interfaces"), "{error}");
-        let error = error_of("/no/such/file.pcap");
-        assert_eq!(error.kind(), ErrorKind::Unusable);
-        assert_eq!(error.to_string(), "/no/such/file.pcap: there is no such file");
-        let error = error_of(env!("CARGO_MANIFEST_DIR"));
-        assert!(error.to_string().contains("directory"), "{error}");
-        let error = error_of(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-        assert!(error.to_string().contains("no capture"), "{error}");
-    }
 }

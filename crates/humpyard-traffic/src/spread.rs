@@ -41,7 +41,8 @@ mod tests {
 
     use super::*;
     use crate::classify::{Classifier, ClassifierConfig, Granularity};
-    use crate::source::{Source, open};
+    use crate::opening::open;
+    use crate::source::Source;
     use crate::test_captures::{manifest, traces_directory};
 
     /// Every frame of a source, with its connection by a classifier that never ends one.

@@ -31,6 +31,7 @@ use std::fmt;
 
 /// Why a group of pictures was not transcoded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum Reason {
     /// Its bytes are not what its decoder takes.
     Damaged,
@@ -60,6 +61,7 @@ impl Reason {
 /// A group of pictures that was not transcoded, or a stream that cannot be read on.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("stream {stream}, byte {offset} of its video: {}: {detail}", reason.name())]
+#[non_exhaustive]
 pub struct Failure {
     /// The number of the stream, as its reader was told.
     pub stream: usize,
@@ -80,6 +82,7 @@ impl Failure {
 
 /// What became of groups of pictures: each that came in went out, or was dropped for a named reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Account {
     /// Came in.
     pub gops_in: u64,

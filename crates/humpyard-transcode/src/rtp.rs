@@ -26,6 +26,7 @@ pub struct Depacketizer {
 
 /// What was counted of an RTP stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Counts {
     /// Packets that were read.
     pub packets: u64,

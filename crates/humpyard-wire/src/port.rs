@@ -156,7 +156,7 @@ mod tests {
         assert!(refused("xdp:lo:queues=0").contains("`queues` takes `all` or a whole number from 1"));
         assert!(refused("xdp:lo:queue=1").contains("did you mean `queues`"));
         assert!(refused("ifase:lo").contains("did you mean `iface`"));
-        assert!(refused("nfqueue:eth0").contains("`eth0` is no number of a queue"));
+        assert!(refused("nfqueue:eth0").contains("`eth0` is not a queue number"));
         assert!(refused("nfqueue:7:length=0").contains("`length` takes 1 to 1000000"));
         assert!(refused("nfqueue:7:fail=true").contains("no parameter `fail`"));
         assert!(refused("iface:lo:timeout=0").contains("`timeout` takes 1 to 1000"));

@@ -369,7 +369,7 @@ mod tests {
         let refused = |input: &str| missing(&[input], "null:").unwrap_err().to_string();
         assert!(refused("iface:nosuch0:ring=1").contains("`ring` takes"));
         assert!(refused("xdp:nosuch0:mode=fast").contains("`mode` takes"));
-        assert!(refused("nfqueue:eth0").contains("`eth0` is no number of a queue"));
+        assert!(refused("nfqueue:eth0").contains("`eth0` is not a queue number"));
     }
 
     #[test]

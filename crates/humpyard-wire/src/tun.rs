@@ -60,7 +60,7 @@ impl Tun {
                 TrafficError::unusable(port, format!("another program has `{name}`: end that, or take another name"))
             }
             Some(libc::EINVAL) => {
-                TrafficError::unusable(port, format!("`{name}` is there, and no TUN device: take another name"))
+                TrafficError::unusable(port, format!("`{name}` exists but is not a TUN device: use another name"))
             }
             Some(libc::EACCES) => TrafficError::unusable(
                 port,

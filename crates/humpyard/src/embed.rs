@@ -24,17 +24,20 @@ use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, Slot};
 use humpyard_core::mechanism::{Account, Arrival, Completed, Dispatch, FlowOrder, Options, Switch};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{BuildError, ServiceSetup, Setup, Ties, Topology};
+use humpyard_core::policy::{BuildError, BuildErrorKind, ServiceSetup, Setup, Ties, Topology};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 
-use crate::lab::parse_topology;
+use humpyard_topology::parse_topology;
 
 /// What kind of refusal it is; the text says the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum RefusalKind {
-    /// An argument is not what it may be: an unknown name, an id out of range, a set-up that cannot be.
+    /// There can be no such scheduler, for this reason.
+    Build(BuildErrorKind),
+    /// An argument is not what it may be: an id out of range, for example.
     Argument,
     /// The call does not go with those before: time goes back, or the packet is not in service.
     Order,
@@ -42,8 +45,21 @@ pub enum RefusalKind {
     Broken,
 }
 
+impl RefusalKind {
+    /// Returns its name for other languages, in snake case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Build(kind) => kind.name(),
+            Self::Argument => "argument",
+            Self::Order => "order",
+            Self::Broken => "broken",
+        }
+    }
+}
+
 /// Why a call was refused. Nothing has changed then, unless the scheduler is broken.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Refusal {
     /// What kind it is.
     pub kind: RefusalKind,
@@ -76,7 +92,7 @@ impl std::error::Error for Refusal {}
 
 impl From<BuildError> for Refusal {
     fn from(error: BuildError) -> Self {
-        Self::argument(error.to_string())
+        Self { kind: RefusalKind::Build(error.kind()), message: error.to_string() }
     }
 }
 
@@ -207,11 +223,11 @@ impl Config {
         let policy: PolicySpec = policy.parse()?;
         self.check()?;
         let topology = self.topology.as_deref().map(parse_topology).transpose();
-        let topology = topology.map_err(|error| Refusal::argument(error.to_string()))?;
+        let topology = topology.map_err(|error| BuildError::set_up(error.to_string()))?;
         if let Some(cores) = topology.as_ref().map(Topology::cores).filter(|&cores| cores != self.cores) {
-            return Err(Refusal::argument(format!("the topology has {cores} cores, the run {}", self.cores)));
+            return Err(BuildError::set_up(format!("the topology has {cores} cores, the run {}", self.cores)).into());
         }
-        let weight = |&weight| Weight::new(weight).ok_or_else(no_weight);
+        let weight = |&weight| Weight::new(weight).ok_or_else(|| BuildError::set_up(NO_WEIGHT));
         let weights = self.weights.iter().map(weight).collect::<Result<Vec<_>, _>>()?;
         let only = [Service { guarantee_millionths: ServiceSetup::ONLY.guarantee_millionths, ..Service::default() }];
         let services = if self.services.is_empty() { &only } else { self.services.as_slice() };
@@ -238,7 +254,7 @@ impl Config {
             seed: Seed(self.seed),
             rendezvous: humpyard_simd::rendezvous(),
         };
-        let mut options = Options { flow_order: self.flow_order, ..Options::default() };
+        let mut options = Options::default().with_flow_order(self.flow_order);
         options.limits.queue = self.queue_limit;
         options.limits.client = self.client_limit;
         Ok(Embedded {
@@ -256,7 +272,7 @@ impl Config {
     }
 
     /// Refuses what policies may take for granted, and what would ask for more memory than there is.
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), BuildError> {
         for (what, count, most) in [
             ("cores", self.cores, usize::from(u16::MAX)),
             ("contexts", self.contexts, self.cores),
@@ -265,30 +281,30 @@ impl Config {
             ("packets", self.packets, Self::PLACES_MAX),
         ] {
             if !(1..=most).contains(&count) {
-                return Err(Refusal::argument(format!("there may be 1 to {most} {what}, not {count}")));
+                return Err(BuildError::set_up(format!("there may be 1 to {most} {what}, not {count}")));
             }
         }
         let services = self.services.len().max(1);
         if services > usize::from(u16::MAX) || services.saturating_mul(self.cores) > Self::PLACES_MAX {
-            return Err(Refusal::argument(format!("{services} services on {} cores are too many", self.cores)));
+            return Err(BuildError::too_large(format!("{services} services on {} cores are too many", self.cores)));
         }
         for (what, count, whose, most) in [
             ("weights", self.weights.len(), "clients", self.clients),
             ("speeds", self.speeds.len(), "cores", self.cores),
         ] {
             if count > most {
-                return Err(Refusal::argument(format!("{count} {what} for {most} {whose}")));
+                return Err(BuildError::set_up(format!("{count} {what} for {most} {whose}")));
             }
         }
         if self.services_per_core == 0 {
-            return Err(Refusal::argument("a core keeps the code of one service or more, not of 0"));
+            return Err(BuildError::set_up("a core keeps the code of one service or more, not of 0"));
         }
         if self.speeds.contains(&0) {
-            return Err(Refusal::argument("a speed is from 1, not 0"));
+            return Err(BuildError::set_up("a speed is from 1, not 0"));
         }
         let too_dear = |cost: &LinearCost| cost.fixed.max(cost.per_byte_milli).max(cost.cold) > u64::from(u32::MAX);
         if let Some(cost) = self.services.iter().filter_map(|service| service.estimate).find(too_dear) {
-            return Err(Refusal::argument(format!("the parts of an estimate are at most {}: {cost:?}", u32::MAX)));
+            return Err(BuildError::set_up(format!("the parts of an estimate are at most {}: {cost:?}", u32::MAX)));
         }
         Ok(())
     }
@@ -301,9 +317,7 @@ impl Config {
     }
 }
 
-fn no_weight() -> Refusal {
-    Refusal::argument("a weight is from 1, not 0")
-}
+const NO_WEIGHT: &str = "a weight is from 1, not 0";
 
 /// Refuses an id that nothing has.
 fn within(what: &str, id: usize, count: usize) -> Result<(), Refusal> {
@@ -427,7 +441,7 @@ impl Embedded {
     pub fn set_weight(&mut self, now: Time, client: u32, weight: u32) -> Result<(), Refusal> {
         self.guarded(|this| {
             within("client", ClientId(client).index(), this.of_client.len())?;
-            let weight = Weight::new(weight).ok_or_else(no_weight)?;
+            let weight = Weight::new(weight).ok_or_else(|| Refusal::argument(NO_WEIGHT))?;
             this.advance(now)?;
             this.scheduler.set_weight(now, ClientId(client), weight);
             Ok(())

@@ -2,7 +2,9 @@
 //!
 //! A policy is a pure state machine; the same code decides in the simulator, in the live data plane, and in your program.
 //!
-//! ```
+//!
+#![cfg_attr(feature = "lab", doc = "```")]
+#![cfg_attr(not(feature = "lab"), doc = "```ignore")]
 //! use core::sync::atomic::AtomicBool;
 //! use humpyard::lab::{Control, Host, RunConfig, run};
 //!
@@ -25,11 +27,21 @@ pub mod embed;
 pub use humpyard_core::{
     cost, frame, hash, id, measure, mechanism, name, packet, policy, random, rendezvous, storage, unit,
 };
+#[cfg(feature = "lab")]
 pub use humpyard_lab as lab;
+#[cfg(feature = "lab")]
+pub use humpyard_papers as papers;
 pub use humpyard_policies as policies;
+#[cfg(feature = "live")]
 pub use humpyard_runtime as runtime;
+#[cfg(feature = "live")]
 pub use humpyard_services as services;
+#[cfg(feature = "sim")]
 pub use humpyard_sim as sim;
 pub use humpyard_simd as simd;
+pub use humpyard_text as text;
+pub use humpyard_topology as topology;
+#[cfg(any(feature = "sim", feature = "live"))]
 pub use humpyard_traffic as traffic;
+#[cfg(feature = "live")]
 pub use humpyard_wire as wire;

@@ -2,30 +2,27 @@
 
 use std::process::ExitCode;
 
-use humpyard::lab::Costs;
 use humpyard::lab::admit::{
     Admission, AdmitOptions, FlowVerdict, Lack, Machine, Network, NodeUse, Refusal, Reservation, admit as decide,
-    parse_bit_rate,
 };
+use humpyard::lab::option::by_service;
+use humpyard::lab::{Costs, parse_speeds};
 use humpyard::mechanism::FlowOrder;
 use humpyard::name::Named;
+use humpyard::text::quantity::parse_bit_rate;
 
 use crate::arguments::{AdmitArguments, Order};
-use crate::commands::configuration::{by_service, duration, speeds};
+use crate::commands::configuration::duration;
 use crate::commands::costs::{costs, measure};
 use crate::failure::Failure;
 use crate::figures::{bit_rate, counted, percent, time};
 use crate::layout::Sheet;
-use crate::output;
+use crate::output::Output;
 
 /// `humpyard admit`.
 pub(crate) fn admit(arguments: &AdmitArguments) -> Result<ExitCode, Failure> {
     let admission = decide(&options(arguments)?)?;
-    if arguments.common.json {
-        output::print_json(&admission)?;
-    } else {
-        output::tell(&text(&admission, arguments.topology.is_some()))?;
-    }
+    Output::of(&arguments.common.output).answer(&admission, || text(&admission, arguments.topology.is_some()))?;
     Ok(if admission.refused == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -52,7 +49,7 @@ fn options(arguments: &AdmitArguments) -> Result<AdmitOptions, Failure> {
     Ok(AdmitOptions {
         margin,
         cold: cold(&arguments.cold)?,
-        errors: by_service("--error", &arguments.error, error)?,
+        errors: by_service("error", &arguments.error, error)?,
         flow_order: match arguments.flow_order {
             Order::Hold => FlowOrder::Hold,
             // Each packet is done within the bound after it came, and so are all that it waits for at the exit, which came before it.
@@ -81,7 +78,7 @@ fn network(arguments: &AdmitArguments) -> Result<Network, Failure> {
     if let Some(path) = &arguments.topology {
         return Ok(Network::read(path)?);
     }
-    let speeds = arguments.speeds.as_deref().map_or(Ok(Vec::new()), speeds)?;
+    let speeds = arguments.speeds.as_deref().map_or(Ok(Vec::new()), parse_speeds)?;
     let cores = usize::from(arguments.cores);
     if speeds.len() > cores {
         return Err(Failure::new(format!(

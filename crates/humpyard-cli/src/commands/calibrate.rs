@@ -18,7 +18,7 @@ use crate::commands::page::command;
 use crate::failure::Failure;
 use crate::figures::time;
 use crate::layout::Sheet;
-use crate::output;
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::stop;
 
@@ -46,8 +46,12 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode, Fail
         progress.count(done as u64, "steps", Some(done as f64 / all as f64));
     })?;
     drop(progress);
-    for file in files {
-        file.write(&calibration.costs().text())?;
+    let costs = calibration.costs();
+    if let Some(file) = files.output {
+        file.write(&costs.text())?;
+    }
+    if let Some(Saved { file, before }) = files.saved {
+        file.write(&before.into_iter().fold(costs, |costs, before| before.updated(costs)).text())?;
     }
     if let Some(file) = topology
         && let Some(tree) = calibration.topology()?
@@ -57,11 +61,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode, Fail
     if let Some(directory) = directory {
         directory.write(&calibration)?;
     }
-    if arguments.common.json {
-        output::print_json(&calibration)?;
-    } else {
-        output::tell(&text(&calibration, arguments))?;
-    }
+    Output::of(&arguments.common.output).answer(&calibration, || text(&calibration, arguments))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -88,25 +88,39 @@ fn options(arguments: &CalibrateArguments) -> Result<CalibrateOptions, Failure> 
     })
 }
 
-/// The files that costs will be written to. Made before the work is done, so that a bad name is known then.
-fn cost_files(arguments: &CalibrateArguments, options: &CalibrateOptions) -> Result<Vec<ReportFile>, Failure> {
-    let mut files = Vec::new();
+/// The files that costs will be written to.
+#[derive(Default)]
+struct CostFiles {
+    output: Option<ReportFile>,
+    saved: Option<Saved>,
+}
+
+/// The saved calibration, which keeps the lines of services that are not measured now.
+struct Saved {
+    file: ReportFile,
+    before: Option<Costs>,
+}
+
+/// Creates the files that costs will be written to, before the work is done, so that a bad name is known then.
+fn cost_files(arguments: &CalibrateArguments, options: &CalibrateOptions) -> Result<CostFiles, Failure> {
+    let mut files = CostFiles::default();
     if let Some(path) = &arguments.output {
         if path == "-" {
             return Err(Failure::new("--output takes the name of a file, here.toml for example, not `-`"));
         }
-        files.push(ReportFile::create(path)?);
+        files.output = Some(ReportFile::create(path)?);
     }
     if arguments.save {
+        let before = Costs::saved()?;
         let path = calibrated_path()?;
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory).map_err(|error| {
                 Failure::new(format!("--save: the directory `{}` cannot be made: {error}", directory.display()))
             })?;
         }
-        files.push(ReportFile::create(&path.to_string_lossy())?);
+        files.saved = Some(Saved { file: ReportFile::create(&path.to_string_lossy())?, before });
     }
-    if !files.is_empty() && options.services.is_empty() {
+    if (files.output.is_some() || files.saved.is_some()) && options.services.is_empty() {
         return Err(Failure::new(
             "--output and --save have nothing to write without services: name some with --services",
         ));

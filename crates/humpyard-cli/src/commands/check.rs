@@ -4,18 +4,18 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
-use humpyard::lab::{self, Checked, RunConfig};
+use humpyard::lab::{self, Checked, RunConfig, spelled};
 use serde::Serialize;
 
 use crate::arguments::{Arguments, CheckArguments, Command, Configured};
 use crate::commands::compare::compare_configuration;
+use crate::commands::configuration::{run_configuration, sim_configuration};
 use crate::commands::files::distinct;
-use crate::commands::run::{run_configuration, sim_configuration};
 use crate::commands::schema::schema;
 use crate::configuration_file::{ConfigurationFile, with_required};
 use crate::failure::Failure;
 use crate::layout::Sheet;
-use crate::output;
+use crate::output::{self, Output};
 
 /// What a configuration file means, and what is odd about it.
 #[derive(Debug, Serialize)]
@@ -63,11 +63,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
             Failure::new(format!("{failure} (for `{}`; --for COMMAND checks for one alone)", command.name()))
         })?);
     }
-    if arguments.common.json {
-        output::print_json(&report)?;
-    } else {
-        output::tell(&said(&report, &file))?;
-    }
+    Output::of(&arguments.common.output).answer(&report, || said(&report, &file))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -103,6 +99,7 @@ fn understand(file: &ConfigurationFile, command: Configured, typed: &[OsString])
         let new: Vec<String> = other.filter(|warning| !checked.warnings.contains(warning)).collect();
         checked.warnings.extend(new);
     }
+    checked.warnings.iter_mut().for_each(|warning| *warning = spelled(warning, "--"));
     let first = &configs[0];
     Ok(Understood {
         command: command.name(),
@@ -123,7 +120,7 @@ fn configurations(merged: Vec<OsString>) -> Result<Vec<RunConfig>, Failure> {
         Command::Sim(arguments) => vec![sim_configuration(arguments)?],
         Command::Compare(arguments) => {
             let (config, policies) = compare_configuration(arguments)?;
-            policies.into_iter().map(|policy| RunConfig { policy, ..config.clone() }).collect()
+            policies.into_iter().map(|policy| config.under(policy)).collect()
         }
         _ => Vec::new(),
     })

@@ -5,38 +5,35 @@ use std::process::ExitCode;
 use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
 use humpyard::policies::spec::PolicySpec;
 
-use crate::arguments::{CompareArguments, LiveOptions};
-use crate::commands::configuration::{configuration, live_configuration};
+use crate::arguments::CompareArguments;
+use crate::commands::configuration::configuration;
 use crate::commands::costs::measure_for;
 use crate::commands::findings;
 use crate::commands::page::Page;
 use crate::commands::run::{verdict, warn, warn_after};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::stop;
 
 /// What `humpyard compare` is asked for: the policies, and the rest with the first of them.
 pub(crate) fn compare_configuration(arguments: &CompareArguments) -> Result<(RunConfig, Vec<PolicySpec>), Failure> {
     let policies = arguments.policy.iter().map(|text| text.parse()).collect::<Result<Vec<PolicySpec>, _>>()?;
+    let CompareArguments { options, common, .. } = arguments;
     let config = if arguments.live {
-        live_configuration(policies[0].clone(), arguments.workers, &arguments.traffic, &arguments.live_options)?
+        configuration(Host::Live, policies[0].clone(), arguments.workers, options, common)?
     } else {
-        let LiveOptions { clock, in_flight, hand_over, overload, longest } = &arguments.live_options;
-        let given = [clock.is_some(), in_flight.is_some(), hand_over.is_some(), overload.is_some(), longest.is_some()];
-        if given.contains(&true) {
-            return Err(Failure::new(
-                "--clock, --in-flight, --hand-over, --overload and --for are of live runs: add --live",
-            ));
+        if let Some(live) = options.options().find(|option| option.is_live_only()) {
+            return Err(Failure::new(format!("--{} is for live runs: add --live", live.name)));
         }
-        configuration(Host::Sim, policies[0].clone(), arguments.cores, &arguments.traffic)?
+        configuration(Host::Sim, policies[0].clone(), arguments.cores, options, common)?
     };
     Ok((config, policies))
 }
 
 /// `humpyard compare`.
 pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure> {
-    let common = &arguments.traffic.common;
+    let common = &arguments.common;
     let (mut config, policies) = compare_configuration(arguments)?;
     measure_for(&mut config, common.quiet)?;
     let page = Page::create(arguments.report.as_deref())?;
@@ -57,18 +54,17 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<ExitCode, Failure>
         return Err(Failure::new("interrupted before a run was whole: there is nothing to compare"));
     }
     page.write("A comparison of scheduling policies", "", &comparison)?;
-    if common.json {
-        output::print_json(&comparison)?;
-    } else {
-        output::tell(&findings::comparison(&comparison))?;
+    let output = Output::of(&common.output);
+    output.answer(&comparison, || findings::comparison(&comparison))?;
+    let offline = policies.iter().find(|policy| policies.len() > 1 && policy.is_offline());
+    if let Some(offline) = offline {
+        output.remark(&format!("warning: `{offline}` gets all packets at once: its delay and loss do not compare"));
     }
-    if !common.json {
-        if policies.len() == 1 {
-            warn(&config);
-        }
-        if let Some(first) = comparison.runs.first() {
-            warn_after(&config, first);
-        }
+    if policies.len() == 1 {
+        warn(output, &config);
+    }
+    if let Some(first) = comparison.runs.first() {
+        warn_after(output, &config, first);
     }
     let verdict = verdict(&comparison.runs.iter().collect::<Vec<&RunResult>>());
     if ended {

@@ -11,7 +11,7 @@ use crate::commands::run::verdict;
 use crate::commands::table;
 use crate::failure::Failure;
 use crate::figures::{bit_rate, packet_rate, percent};
-use crate::output;
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::stop;
 
@@ -32,12 +32,9 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
     let demo = run_demo(&options, &mut control, |step| progress.relabel(step))?;
     drop(progress);
     page.write("A demonstration of humpyard", &about(&demo), &demo.comparison)?;
-    if common.json {
-        output::print_json(&demo)?;
-    } else {
-        output::tell(&story(&demo, &arguments.report, options.workers))?;
-        say_if_cut(&demo.comparison, DEMO_POLICIES.len());
-    }
+    let output = Output::of(&common.output);
+    output.answer(&demo, || story(&demo, &arguments.report, options.workers))?;
+    say_if_cut(output, &demo.comparison, DEMO_POLICIES.len());
     Ok(verdict(&demo.comparison.runs.iter().collect::<Vec<&RunResult>>()))
 }
 
@@ -95,12 +92,12 @@ fn story(demo: &Demo, report: &str, workers: usize) -> String {
     text
 }
 
-/// Says so if a comparison of so many policies ended before its time.
-fn say_if_cut(comparison: &Comparison, policies: usize) {
+/// Reports that a comparison of this many policies ended early.
+fn say_if_cut(output: Output, comparison: &Comparison, policies: usize) {
     let planned = policies * comparison.repetitions as usize;
     if comparison.runs.iter().any(|run| run.interrupted) {
-        output::say(&format!(
-            "humpyard: ended early: the last of these runs is not whole, and {} of {planned} runs were not made",
+        output.remark(&format!(
+            "ended early: the last of these runs is not whole, and {} of {planned} runs were not made",
             planned - comparison.runs.len()
         ));
     }

@@ -13,7 +13,7 @@ use crate::arguments::{HeavyOption, ScheduleArguments};
 use crate::commands::configuration::ties;
 use crate::failure::Failure;
 use crate::figures::counted;
-use crate::output;
+use crate::output::Output;
 use crate::progress::Progress;
 
 /// The document of `schedule --clients`: clients and draws are numbered from 1.
@@ -47,7 +47,7 @@ struct Place {
     draw: u32,
     client: u32,
     weight: u32,
-    /// After so many slots.
+    /// After this many slots.
     slots: u64,
 }
 
@@ -65,18 +65,15 @@ pub(crate) fn draws(arguments: &ScheduleArguments) -> Result<ExitCode, Failure> 
     let draws = run_draws(&request, |done| progress.count(done.into(), "draws", Some(f64::from(done) / all)))?;
     drop(progress);
     let document = document(arguments, &request, &draws);
-    if arguments.common.json {
-        output::print_json(&document)?;
-    } else {
-        output::tell(&text(&document))?;
-        let (heaviest, total) = (u64::from(document.heaviest), u64::from(document.total));
-        if heaviest * u64::from(document.processors) > total {
-            let of = document.processors;
-            output::say(&format!(
-                "humpyard: warning: of {of} processors the heavy client cannot have more than one, which is less than its \
-                 part of the total; errors are by the weights as given"
-            ));
-        }
+    let output = Output::of(&arguments.common.output);
+    output.answer(&document, || text(&document))?;
+    let (heaviest, total) = (u64::from(document.heaviest), u64::from(document.total));
+    if heaviest * u64::from(document.processors) > total {
+        let of = document.processors;
+        output.remark(&format!(
+            "warning: of {of} processors the heavy client cannot have more than one, which is less than its part of the total; \
+             errors are by the weights as given"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

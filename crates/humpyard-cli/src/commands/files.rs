@@ -9,9 +9,10 @@ use humpyard::name::Named;
 use humpyard::traffic::capture::{CaptureReader, destination};
 use humpyard::traffic::source::is_interface;
 
-use crate::arguments::{Command, TimelineOptions, TraceCommand, TrafficOptions};
+use crate::arguments::{Command, ConfigOption, TraceCommand};
 use crate::commands::calibrate::page_name;
 use crate::failure::Failure;
+use crate::options::Given;
 
 /// Refuses a command that would write over a file that it reads or that holds something else than what it writes there, or two
 /// files under one name.
@@ -72,7 +73,7 @@ impl Contents {
         }
     }
 
-    /// Whether there is no file, an empty one, or one with such contents. What is no file is refused by whoever opens it.
+    /// Whether there is no file, an empty one, or one with such contents. Opening rejects what is no file.
     fn may_replace(self, place: &Path) -> bool {
         let Ok(metadata) = place.metadata() else { return true };
         !metadata.is_file() || metadata.len() == 0 || self.are_in(place)
@@ -120,28 +121,22 @@ impl Files {
         match command {
             Command::Demo(demo) => files.writes("--report", Contents::Page, Some(&demo.report)),
             Command::Run(run) => {
-                files.traffic(&run.traffic);
-                files.writes("--output", Contents::Capture, Some(&run.output));
-                files.writes("--quarantine", Contents::Capture, run.quarantine.as_ref());
-                files.writes("--journal", Contents::Journal, run.journal.as_ref());
-                files.timeline(&run.timeline);
+                files.of_run(&run.options, &run.file);
             }
             Command::Sim(sim) => {
-                files.traffic(&sim.traffic);
-                files.writes("--journal", Contents::Journal, sim.journal.as_ref());
-                files.timeline(&sim.timeline);
+                files.of_run(&sim.options, &sim.file);
             }
             Command::Compare(compare) => {
-                files.traffic(&compare.traffic);
+                files.of_run(&compare.options, &compare.file);
                 files.writes("--report", Contents::Page, compare.report.as_ref());
             }
             Command::Recommend(recommend) => {
-                files.traffic(&recommend.traffic);
-                files.costs(recommend.traffic.costs.as_deref().unwrap_or(AUTO));
+                files.of_run(&recommend.options, &recommend.file);
+                files.costs(recommend.options.one("costs").map_or(AUTO, String::as_str));
                 files.writes("--report", Contents::Page, recommend.report.as_ref());
             }
             Command::Validate(validate) => {
-                files.traffic(&validate.traffic);
+                files.of_run(&validate.options, &validate.file);
                 files.writes("--report", Contents::Page, validate.report.as_ref());
             }
             Command::Calibrate(calibrate) => {
@@ -195,19 +190,21 @@ impl Files {
         }
     }
 
-    fn traffic(&mut self, options: &TrafficOptions) {
-        self.read.extend(options.config.iter().map(|path| ("--config", path.clone())));
-        options.input.iter().for_each(|input| self.source("--input", input));
-        options.costs.iter().for_each(|costs| self.costs(costs));
-        options.topology.iter().for_each(|topology| self.topology("--topology", topology));
-        // What is no service is told when services are looked at.
-        let services = options.services.iter().flat_map(|text| ServiceChoice::parse_list(text).unwrap_or_default());
+    /// The files that options of a run name.
+    fn of_run(&mut self, options: &Given, file: &ConfigOption) {
+        self.read.extend(file.config.iter().map(|path| ("--config", path.clone())));
+        options.all("input").iter().for_each(|input| self.source("--input", input));
+        options.all("costs").iter().for_each(|costs| self.costs(costs));
+        options.all("topology").iter().for_each(|topology| self.topology("--topology", topology));
+        self.writes("--output", Contents::Capture, options.one("output"));
+        self.writes("--quarantine", Contents::Capture, options.one("quarantine"));
+        self.writes("--journal", Contents::Journal, options.one("journal"));
+        self.writes("--timeline", Contents::Timeline, options.one("timeline"));
+        // Names of no service are rejected when services are made.
+        let services =
+            options.all("services").iter().flat_map(|text| ServiceChoice::parse_list(text).unwrap_or_default());
         let parameters = services.flat_map(|service| service.work.parameters);
         self.read.extend(parameters.filter(|(key, _)| key == "file").map(|(_, path)| ("--services", path)));
-    }
-
-    fn timeline(&mut self, options: &TimelineOptions) {
-        self.writes("--timeline", Contents::Timeline, options.timeline.as_ref());
     }
 
     /// A capture, or those that a profile is made of.

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use humpyard::cost::MovePenalties;
-use humpyard::lab::experiments::{self, About};
 use humpyard::lab::{CostLine, Costs, RuleChoice};
 use humpyard::name::unknown;
+use humpyard::papers::{self, About};
 use humpyard::policies::registry;
 use humpyard::policy::{Apart, Entry, Parameter};
 use humpyard::{services, traffic};
@@ -14,29 +14,43 @@ use serde_json::{Value, json};
 use crate::arguments::{ExplainArguments, ListArguments, Listed};
 use crate::failure::Failure;
 use crate::layout::Sheet;
-use crate::output;
+use crate::output::Output;
 
 /// `humpyard list`.
 pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode, Failure> {
     let entries = match arguments.what {
+        Some(what) => listed(what)?,
+        None => {
+            use Listed::{Costs, Experiments, Policies, Profiles, Services};
+            [Policies, Services, Profiles, Costs, Experiments]
+                .map(listed)
+                .into_iter()
+                .collect::<Result<Vec<_>, _>>()?
+                .concat()
+        }
+    };
+    let text = || {
+        let mut table = Sheet::of_text(&["name", "family", "summary"]);
+        for entry in &entries {
+            table.add_row(["name", "family", "summary"].map(|key| entry[key].as_str().unwrap_or_default().to_owned()));
+        }
+        let more = if matches!(arguments.what, Some(Listed::Costs)) { COST_FILES } else { "" };
+        format!("{table}\n{more}")
+    };
+    Output::of(&arguments.common.output).answer(&entries, text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The entries of one kind.
+fn listed(what: Listed) -> Result<Vec<Value>, Failure> {
+    Ok(match what {
         Listed::Policies => values(&registry::entries())?,
         Listed::Services => values(&services::entries())?,
         Listed::Experiments => experiments()?,
         Listed::Profiles => values(&traffic::generate::entries())?,
         Listed::Costs => costs(),
         Listed::Protocols => protocols(),
-    };
-    if arguments.common.json {
-        output::print_json(&entries)?;
-    } else {
-        let mut table = Sheet::of_text(&["name", "family", "summary"]);
-        for entry in &entries {
-            table.add_row(["name", "family", "summary"].map(|key| entry[key].as_str().unwrap_or_default().to_owned()));
-        }
-        let more = if matches!(arguments.what, Listed::Costs) { COST_FILES } else { "" };
-        output::tell(&format!("{table}\n{more}"))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// What else `--costs` takes.
@@ -57,11 +71,8 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure>
     let entry = entry.ok_or_else(|| {
         Failure::new(unknown("policy, service, experiment, profile or cost table", &arguments.name, names))
     })?;
-    if arguments.common.json {
-        output::print_json(entry)?;
-    } else {
-        output::tell(&text(entry)?)?;
-    }
+    let text = text(entry)?;
+    Output::of(&arguments.common.output).answer(entry, || text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,7 +105,7 @@ fn values(entries: &[impl serde::Serialize]) -> Result<Vec<Value>, Failure> {
 
 /// The experiments, as entries.
 fn experiments() -> Result<Vec<Value>, Failure> {
-    let about: Vec<About> = experiments::all().into_iter().map(|experiment| experiment.about()).collect();
+    let about: Vec<About> = papers::all().into_iter().map(|experiment| experiment.about()).collect();
     let mut entries = values(&about)?;
     for (entry, about) in entries.iter_mut().zip(about) {
         entry["description"] = about.whole_description().into();

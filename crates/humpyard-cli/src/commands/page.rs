@@ -1,5 +1,6 @@
 //! The page that `compare`, `demo` and `recommend` write.
 
+use std::borrow::Cow;
 use std::env;
 
 use humpyard::lab::Comparison;
@@ -37,7 +38,34 @@ impl Page {
 
 /// The command that is running, as one would type it.
 pub(super) fn command() -> String {
-    let arguments: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let words = ["humpyard"].into_iter().chain(arguments.iter().map(String::as_str));
-    shlex::try_join(words).unwrap_or_default()
+    let arguments = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    quoted(&["humpyard".to_owned()].into_iter().chain(arguments).collect::<Vec<_>>())
+}
+
+/// Joins words to a command that a shell takes apart again. A word with control characters is quoted as `$'...'`, in one line.
+pub(super) fn quoted(words: &[String]) -> String {
+    let word = |word: &String| {
+        if !word.contains(char::is_control) {
+            return shlex::try_quote(word).map_or_else(|_| word.clone(), Cow::into_owned);
+        }
+        let escaped = word.chars().map(|one| match one {
+            '\n' => "\\n".to_owned(),
+            '\'' | '\\' => format!("\\{one}"),
+            one if one.is_control() => format!("\\u{:04x}", u32::from(one)),
+            one => one.to_string(),
+        });
+        format!("$'{}'", escaped.collect::<String>())
+    };
+    words.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_one_line_whatever_its_words_hold() {
+        let words = ["humpyard", "sim", "my in.pcap", "evil\n'name\u{1b}[31m.pcap"].map(str::to_owned);
+        assert_eq!(quoted(&words), "humpyard sim 'my in.pcap' $'evil\\n\\'name\\u001b[31m.pcap'");
+    }
 }

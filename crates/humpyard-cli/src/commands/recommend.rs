@@ -9,23 +9,23 @@ use std::thread;
 use humpyard::lab::recommend::{
     Advice, Finalist, Measure, RecommendOptions, Recommendation, capital, margin_text, recommend as search, shown,
 };
-use humpyard::lab::{AUTO, Host, Offered, cost_sources};
+use humpyard::lab::{AUTO, Host, MEASURED_NOW, Offered, cost_sources};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::RecommendArguments;
 use crate::commands::configuration::configuration;
 use crate::commands::costs::{costs, measure_for, works};
-use crate::commands::page::Page;
+use crate::commands::page::{Page, quoted};
 use crate::failure::Failure;
 use crate::figures::counted;
 use crate::layout::Sheet;
-use crate::output;
+use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::stop;
 
 /// `humpyard recommend`.
 pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Failure> {
-    let common = &arguments.traffic.common;
+    let common = &arguments.common;
     let mut options = options(arguments)?;
     measure_for(&mut options.config, common.quiet)?;
     let page = Page::create(arguments.report.as_deref())?;
@@ -38,12 +38,12 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
     drop(progress);
     with_commands(&mut recommendation, &typed(), &options);
     page.write_html(|command| recommendation.html(command))?;
-    if common.json {
-        output::print_json(&recommendation)?;
-    } else {
-        output::tell(&text(&recommendation))?;
+    Output::of(&common.output).answer(&recommendation, || text(&recommendation))?;
+    if let Some(damage) = &recommendation.damage {
+        output::say(&format!("humpyard: {damage}"));
     }
-    Ok(ExitCode::from(u8::from(recommendation.advice == Advice::NoPolicyHolds)))
+    let is_sound = recommendation.advice != Advice::NoPolicyHolds && recommendation.damage.is_none();
+    Ok(ExitCode::from(u8::from(!is_sound)))
 }
 
 /// Packets of the input that are looked at, unless more or fewer are asked for.
@@ -55,11 +55,11 @@ fn options(arguments: &RecommendArguments) -> Result<RecommendOptions, Failure> 
     let candidates = arguments.candidate.iter().map(|text| text.parse());
     let policies = candidates.collect::<Result<Vec<PolicySpec>, _>>()?;
     let any = policies.first().cloned().map_or_else(|| "hrw".parse(), Ok)?;
-    let mut config = configuration(Host::Sim, any, arguments.workers, &arguments.traffic)?;
+    let mut config = configuration(Host::Sim, any, arguments.workers, &arguments.options, &arguments.common)?;
     if !config.swaps.is_empty() {
         return Err(Failure::new("--swap makes another policy take over, and one is looked for: leave it out"));
     }
-    if arguments.traffic.costs.is_none() {
+    if arguments.options.one("costs").is_none() {
         config.costs = costs(AUTO, works(&config.services))?;
     }
     // All packets that are looked at are read once; a command that runs them again names how many.
@@ -170,10 +170,6 @@ fn add(words: &mut Vec<String>, name: &str, value: &str) {
     words.extend([format!("--{name}"), value.to_owned()]);
 }
 
-fn quoted(words: &[String]) -> String {
-    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()
-}
-
 /// Names the command of everything that can be done again.
 fn with_commands(said: &mut Recommendation, typed: &[String], options: &RecommendOptions) {
     let packets = (!said.is_whole_input).then_some(said.packets);
@@ -217,7 +213,7 @@ fn text(said: &Recommendation) -> String {
     ];
     lines.extend(said.sureness().map(|sureness| format!("{}.\n", capital(&sureness))));
     lines.push(format!(
-        "The same packets that many times faster, and on other cores, under the first seed:\n{}",
+        "The same packets faster, and on other numbers of cores, under the first seed:\n{}",
         variations(said)
     ));
     lines.push("The command of each row is in --json, and on the page of --report.".to_owned());
@@ -226,6 +222,13 @@ fn text(said: &Recommendation) -> String {
     }
     lines.extend(said.damage.iter().map(|damage| format!("The input ends early: {damage}.")));
     lines.extend(said.remarks.iter().map(|remark| format!("{}.", capital(remark))));
+    if said.costs.iter().any(|cost| cost.source == MEASURED_NOW) {
+        lines.push(
+            "The commands below measure costs again. For these very figures save the cost lines printed above as \
+             costs.toml, and replace `--costs auto` by `--costs costs.toml`."
+                .to_owned(),
+        );
+    }
     let needed = said.cores_needed.as_ref().filter(|needed| needed.cores != said.cores);
     let needed = needed.and_then(|needed| Some((needed.cores, needed.command.as_ref()?)));
     lines.extend(needed.map(|(cores, command)| format!("\nWith {}:\n  {command}", counted(cores as u64, "core"))));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use humpyard::lab::{LabError, Reload, RunConfig};
 
 use crate::arguments::Command;
-use crate::commands::run::run_configuration;
+use crate::commands::configuration::run_configuration;
 use crate::failure::Failure;
 use crate::output::say;
 use crate::{read_again, stop};
@@ -65,7 +65,7 @@ impl Reload for ReadAgain {
             Ok(()) => {
                 say(&format!("humpyard: the configuration was read again, and is in force{}", self.typed_before()))
             }
-            Err(error) => say(&format!("humpyard: {error}; the run goes on as it was")),
+            Err(error) => say(&format!("humpyard: {}; the run goes on as it was", Failure::from(error))),
         }
     }
 }

@@ -7,7 +7,7 @@ use humpyard::lab::{self, Parting, Replayed};
 use crate::arguments::ReplayArguments;
 use crate::failure::Failure;
 use crate::figures::counted;
-use crate::output;
+use crate::output::Output;
 use crate::progress::Progress;
 
 /// `humpyard replay`.
@@ -17,11 +17,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode, Failure> {
     let replayed =
         lab::replay(&arguments.journal, policy, &mut |records, part| progress.count(records, "records", part))?;
     drop(progress);
-    if arguments.common.json {
-        output::print_json(&replayed)?;
-    } else {
-        output::tell(&said(&replayed))?;
-    }
+    Output::of(&arguments.common.output).answer(&replayed, || said(&replayed))?;
     Ok(ExitCode::from(u8::from(replayed.divergence.is_some())))
 }
 

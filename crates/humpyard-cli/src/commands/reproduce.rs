@@ -4,15 +4,13 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::thread;
 
-use humpyard::lab::experiments::{
-    Missing, Outcome, ReproduceOptions, Reproduced, Reproduction, Scale, find, reproduce as run,
-};
+use humpyard::papers::{Missing, Outcome, ReproduceOptions, Reproduced, Reproduction, Scale, find, reproduce as run};
 use humpyard::random::Seed;
 
 use crate::arguments::ReproduceArguments;
 use crate::failure::Failure;
 use crate::layout::Sheet;
-use crate::output;
+use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::stop;
 
@@ -35,11 +33,11 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Fail
     drop(progress);
     let Reproduction { experiments, done, all, missing, unreadable } = made?;
     let ended = !missing.is_empty();
-    match (common.json, experiments.as_slice()) {
-        (true, [one]) if !ended => output::print_json(one)?,
-        (true, several) => output::print_json(&several)?,
-        (false, []) => {}
-        (false, several) => output::tell(&text(several, &arguments.out))?,
+    let output = Output::of(&common.output);
+    match experiments.as_slice() {
+        [] if output.is_text() => {}
+        [one] if !ended => output.answer(one, || text(&experiments, &arguments.out))?,
+        several => output.answer(&several, || text(several, &arguments.out))?,
     }
     for path in unreadable {
         let path = path.display();
@@ -48,7 +46,7 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<ExitCode, Fail
     if ended {
         let missing: Vec<String> = missing.iter().map(Missing::text).collect();
         return Err(Failure::new(format!(
-            "interrupted after {done} of {all} parts: these are kept, and the same command does the rest, in {}; missing: {}",
+            "interrupted: {done} of {all} parts are done; the same command continues, in {}; missing: {}",
             arguments.out,
             missing.join("; ")
         )));

@@ -5,77 +5,55 @@ use std::process::ExitCode;
 
 use humpyard::lab::bottleneck::{LoadWatch, OVERDUE_NS, bottleneck};
 use humpyard::lab::metrics::Endpoint;
-use humpyard::lab::{self, Control, Host, RunConfig, RunResult};
+use humpyard::lab::{self, Control, RunConfig, RunResult};
 use humpyard::runtime::Load;
 
 use crate::arguments::{CommonOptions, RunArguments, SimArguments};
-use crate::commands::configuration::{configuration, duration, live_configuration, timeline};
+use crate::commands::configuration::{run_configuration, sim_configuration};
 use crate::commands::costs::measure_for;
 use crate::commands::findings;
 use crate::commands::reload::ReadAgain;
 use crate::commands::table;
 use crate::failure::Failure;
 use crate::figures::{counted, time};
-use crate::output;
+use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::stop;
 
-/// What `humpyard run` is asked for.
-pub(crate) fn run_configuration(arguments: &RunArguments) -> Result<RunConfig, Failure> {
-    let policy = arguments.policy.parse()?;
-    let mut config = live_configuration(policy, arguments.workers, &arguments.traffic, &arguments.live)?;
-    config.dispatchers = usize::from(arguments.dispatchers);
-    config.output = arguments.output.clone();
-    config.both_ways = arguments.both_ways;
-    config.drop_privileges = !arguments.keep_privileges;
-    config.quarantine = arguments.quarantine.clone();
-    config.counters = arguments.counters;
-    config.journal = arguments.journal.clone();
-    config.timeline = timeline(&arguments.timeline)?;
-    Ok(config)
-}
-
-/// What `humpyard sim` is asked for.
-pub(crate) fn sim_configuration(arguments: &SimArguments) -> Result<RunConfig, Failure> {
-    let mut config = configuration(Host::Sim, arguments.policy.parse()?, arguments.cores, &arguments.traffic)?;
-    config.hand_over = arguments.hand_over.as_deref().map(|text| duration("--hand-over", text)).transpose()?;
-    config.interrupted = arguments.interrupted;
-    config.journal = arguments.journal.clone();
-    config.timeline = timeline(&arguments.timeline)?;
-    Ok(config)
-}
-
 /// `humpyard run`.
 pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
-    let common = &arguments.traffic.common;
-    if arguments.output == "-" && common.json {
-        return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
-    }
+    let common = &arguments.common;
+    let output = Output::of(&common.output).beside_packets(is_standard_output(arguments))?;
     let mut config = run_configuration(arguments)?;
     measure_for(&mut config, common.quiet)?;
     let metrics = arguments.metrics.map(endpoint).transpose()?;
-    let result = match arguments.traffic.config {
+    let result = match arguments.file.config {
         Some(_) => reloading(&config, common, metrics)?,
         None => watched(&config, common, metrics)?,
     };
-    if !common.json {
-        warn(&config);
-        warn_after(&config, &result);
-    }
-    report(&result, common.json, arguments.output == "-")
+    warn(output, &config);
+    warn_after(output, &config, &result);
+    report(&result, output)
+}
+
+/// Whether packets go to the standard output.
+fn is_standard_output(arguments: &RunArguments) -> bool {
+    arguments.options.one("output").is_some_and(|output| output == "-")
 }
 
 /// `humpyard sim`.
 pub(crate) fn sim(arguments: &SimArguments) -> Result<ExitCode, Failure> {
-    let common = &arguments.traffic.common;
+    let common = &arguments.common;
     let mut config = sim_configuration(arguments)?;
     measure_for(&mut config, common.quiet)?;
     let result = watched(&config, common, None)?;
-    if !common.json {
-        warn(&config);
-        warn_after(&config, &result);
+    if result.interrupted && result.packets.arrived == 0 {
+        return Err(Failure::new("interrupted before the first packet was simulated: there is no result"));
     }
-    report(&result, common.json, false)
+    let output = Output::of(&common.output);
+    warn(output, &config);
+    warn_after(output, &config, &result);
+    report(&result, output)
 }
 
 /// Takes the address of metrics, before anything is done. A port that nobody chose is told.
@@ -102,7 +80,7 @@ fn loads(progress: &Progress, common: &CommonOptions) -> impl FnMut(&[Load]) {
     move |loads: &[Load]| {
         let said = watch.look(loads);
         progress.busy(watch.busiest());
-        if let Some(said) = said.filter(|_| !common.quiet && !common.json) {
+        if let Some(said) = said.filter(|_| !common.quiet && Output::of(&common.output).is_text()) {
             progress.say(&format!("humpyard: {said}"));
         }
     }
@@ -121,41 +99,28 @@ fn reloading(config: &RunConfig, common: &CommonOptions, metrics: Option<Endpoin
 }
 
 /// Says what was asked for and does nothing, and which services will have late packets whatever the policy does.
-pub(crate) fn warn(config: &RunConfig) {
-    say_all(&lab::without_effect(config));
+pub(crate) fn warn(output: Output, config: &RunConfig) {
+    output.warn(&lab::without_effect(config));
     // Costs that cannot be found out end the run, with an error of their own.
-    say_all(&lab::late_by_a_switch(config).unwrap_or_default());
-    say_all(&lab::full_before_late(config).unwrap_or_default());
+    output.warn(&lab::late_by_a_switch(config).unwrap_or_default());
+    output.warn(&lab::full_before_late(config).unwrap_or_default());
 }
 
 /// Says what was asked for and did nothing, as the run has shown.
-pub(crate) fn warn_after(config: &RunConfig, result: &RunResult) {
-    say_all(&lab::came_to_nothing(config, result));
-}
-
-fn say_all(warnings: &[String]) {
-    warnings.iter().for_each(|warning| output::say(&format!("humpyard: warning: {warning}")));
+pub(crate) fn warn_after(output: Output, config: &RunConfig, result: &RunResult) {
+    output.warn(&lab::came_to_nothing(config, result));
 }
 
 /// Prints a result: JSON to the standard output, or a summary there, or on the standard error if packets went there.
-fn report(result: &RunResult, json: bool, stdout_taken: bool) -> Result<ExitCode, Failure> {
-    if json {
-        output::print_json(result)?;
-    } else {
-        let summary = format!("{}\n{}", table::summary(result), findings::of_run(result));
-        if stdout_taken {
-            output::say(&summary);
-        } else {
-            output::tell(&format!("{summary}\n"))?;
-        }
-    }
-    if !json && result.measured.overdue_max_ns > OVERDUE_NS {
+fn report(result: &RunResult, output: Output) -> Result<ExitCode, Failure> {
+    output.answer(result, || format!("{}\n{}\n", table::summary(result), findings::of_run(result)))?;
+    if result.measured.overdue_max_ns > OVERDUE_NS {
         let why = match bottleneck(result) {
             Some(_) => "the dispatcher cannot keep up with this rate",
             None => "the buffer was full (--overload wait), or other programs had the dispatcher's processor",
         };
-        output::say(&format!(
-            "humpyard: packets were due for up to {} before they were taken in: {why}",
+        output.remark(&format!(
+            "packets were due for up to {} before they were taken in: {why}",
             time(result.measured.overdue_max_ns as f64)
         ));
     }
@@ -165,7 +130,7 @@ fn report(result: &RunResult, json: bool, stdout_taken: bool) -> Result<ExitCode
     Ok(verdict(&[result]))
 }
 
-/// Exit code 1, and why, if a result does not add up or its input was damaged. Panics of services are told too, but their
+/// Exit code 1, and why, if a result does not add up or its input was damaged. Panics of services are reported; their
 /// packets have a name in the result like all that services drop.
 pub(crate) fn verdict(results: &[&RunResult]) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
@@ -223,7 +188,7 @@ fn panics(result: &RunResult) -> Option<String> {
 mod tests {
     use core::sync::atomic::AtomicBool;
 
-    use humpyard::lab::Panic;
+    use humpyard::lab::{Host, Panic};
 
     use super::*;
 

@@ -3,18 +3,19 @@
 use std::process::ExitCode;
 
 use humpyard::id::{ClientId, Id};
-use humpyard::lab::experiments::short;
+use humpyard::lab::parse_weights;
 use humpyard::lab::report::ReportFile;
+use humpyard::papers::short;
 use humpyard::policies::share::feasible::FeasibleWeights;
 use humpyard::random::Seed;
 use humpyard::sim::{Schedule, ScheduleRequest, schedule as run_schedule};
 use serde::Serialize;
 
 use crate::arguments::ScheduleArguments;
-use crate::commands::configuration::{ties, weights};
+use crate::commands::configuration::ties;
 use crate::commands::{draws, service_error};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::Output;
 
 /// The document of `schedule`: clients are numbered from 1, an idle slot is null.
 #[derive(Serialize)]
@@ -41,7 +42,7 @@ enum Slots {
 /// `humpyard schedule`.
 pub(crate) fn schedule(arguments: &ScheduleArguments) -> Result<ExitCode, Failure> {
     let (Some(weights), Some(slots)) = (&arguments.weights, arguments.slots) else { return draws::draws(arguments) };
-    let weights = self::weights(weights)?;
+    let weights = parse_weights(weights)?;
     let request = ScheduleRequest {
         policy: arguments.policy.parse()?,
         order: order(arguments.order.as_deref(), weights.len())?,
@@ -56,18 +57,15 @@ pub(crate) fn schedule(arguments: &ScheduleArguments) -> Result<ExitCode, Failur
     if let Some(plot) = plot {
         plot.write(&service_error::plot(&request, &schedule).svg().file())?;
     }
-    if arguments.common.json {
-        output::print_json(&document(&request, &schedule))?;
-    } else {
-        output::print(&text(&request, &schedule))?;
-        let weights = request.weights.iter().map(|weight| weight.get()).collect::<Vec<_>>();
-        warn_of_capped(&weights, request.processors);
-    }
+    let output = Output::of(&arguments.common.output).unwrapped();
+    output.answer(&document(&request, &schedule), || text(&request, &schedule))?;
+    let weights = request.weights.iter().map(|weight| weight.get()).collect::<Vec<_>>();
+    warn_of_capped(output, &weights, request.processors);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Says which clients are entitled to more than the one processor that they can have.
-fn warn_of_capped(weights: &[u32], processors: usize) {
+fn warn_of_capped(output: Output, weights: &[u32], processors: usize) {
     let mut feasible = FeasibleWeights::new(processors, weights.len(), |id| weights[id.index()]);
     (0..weights.len()).for_each(|client| feasible.join(ClientId::from_index(client)));
     let (mut capped, mut ceiling) = (Vec::new(), 0.0);
@@ -88,7 +86,7 @@ fn warn_of_capped(weights: &[u32], processors: usize) {
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         format!("{clients} {listed}{more} cannot have more than one, as with weight {}", short(ceiling))
     };
-    output::say(&format!("humpyard: warning: of {processors} processors {said}; errors are by the weights as given"));
+    output.remark(&format!("warning: of {processors} processors {said}; errors are by the weights as given"));
 }
 
 /// How many clients are named at most.

@@ -11,7 +11,7 @@ use crate::layout::Sheet;
 /// What the columns of a comparison mean.
 const LEGEND: &str = "\
 delay         from arrival to completion; half of the packets had at most p50, 99 in 100 at most p99
-late          packets delayed beyond what their service tolerates (2ms unless --tolerance says otherwise), or lost
+late          packets delayed beyond the tolerance of their service (--tolerance, 2ms by default), or lost
 out of order  packets that left after a later packet of their flow
 jitter        how unevenly the packets of a flow leave: standard deviation of the gaps, mean over flows
 cores busy    time that the least and the most busy core was busy
@@ -24,7 +24,7 @@ bytes away    bytes of those whose core does not share its second cache with tha
 
 /// The lines that loss adds to [`LEGEND`].
 const LOST: &str = "
-p50, p99 of all  the same over all packets offered, those lost among them: lost where more were";
+p50, p99 of all  the same over all packets offered; `lost` where that packet was lost";
 
 /// What the table of repetitions adds to [`LEGEND`].
 const REPEATED: &str = "\
@@ -38,22 +38,16 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     let costs = comparison.runs.first().into_iter().flat_map(|run| &run.costs);
     let costs: String = costs.map(|cost| format!("costs of {cost}\n")).collect();
     let lost = if has_loss(&comparison.runs) { LOST } else { "" };
-    let limits = bottlenecks(&comparison.runs);
     if comparison.repetitions > 1 {
         let table = repeated(comparison, has_topology(&comparison.runs));
         let legend = LEGEND.replace("cores busy ", "least, most");
         format!(
-            "{limits}{table}\n{offered}\n{costs}{} repetitions: {REPEATED}\n{legend}{lost}{moved}\n",
+            "{table}\n{offered}\n{costs}{} repetitions: {REPEATED}\n{legend}{lost}{moved}\n",
             comparison.repetitions
         )
     } else {
-        format!("{limits}{}\n{offered}\n{costs}{LEGEND}{lost}{moved}\n", side_by_side(&comparison.runs))
+        format!("{}\n{offered}\n{costs}{LEGEND}{lost}{moved}\n", side_by_side(&comparison.runs))
     }
-}
-
-/// The runs of which a dispatcher is the bottleneck, a line each.
-fn bottlenecks(runs: &[RunResult]) -> String {
-    runs.iter().filter_map(|run| Some(format!("{}: {}\n", run.policy, bottleneck(run)?))).collect()
 }
 
 /// Whether any of these lost packets.
@@ -219,7 +213,7 @@ fn line(label: &str, value: String) -> String {
     format!("{label:11} {value}")
 }
 
-/// What each service costs, and who says so.
+/// Shows what each service costs, and the source of that.
 fn cost_lines(costs: &[ServiceCost], label: &str) -> Vec<String> {
     let texts = costs.iter().take(LINES_MAX).enumerate();
     texts.map(|(index, cost)| line(if index == 0 { label } else { "" }, cost.to_string())).collect()
@@ -437,7 +431,7 @@ fn moves(cache: &CacheSummary) -> String {
 fn warm_up(run: &RunResult) -> String {
     match run.summary.warm_up {
         WarmUp { time_ns: 0, .. } => String::new(),
-        WarmUp { time_ns, packets } => {
+        WarmUp { time_ns, packets, .. } => {
             format!(
                 "; delay, late, order and fairness without the {} of the first {}",
                 counted(packets, "packet"),

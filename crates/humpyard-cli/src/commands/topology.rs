@@ -12,7 +12,7 @@ use crate::arguments::TopologyArguments;
 use crate::failure::Failure;
 use crate::figures::counted;
 use crate::layout::Sheet;
-use crate::output;
+use crate::output::Output;
 
 /// Matrices of more cores are left to --json and --plot.
 const CORES_SHOWN: usize = 16;
@@ -28,7 +28,7 @@ pub(crate) fn topology(arguments: &TopologyArguments) -> Result<ExitCode, Failur
         }
     };
     let cores = tree.tree.cores();
-    if cores > CORES_IN_A_MATRIX && (arguments.common.json || arguments.plot.is_some()) {
+    if cores > CORES_IN_A_MATRIX && (!Output::of(&arguments.common.output).is_text() || arguments.plot.is_some()) {
         return Err(Failure::new(format!(
             "the matrix of {cores} cores has {cores} rows of as many numbers: --json and --plot show at most {CORES_IN_A_MATRIX} cores"
         )));
@@ -43,11 +43,7 @@ pub(crate) fn topology(arguments: &TopologyArguments) -> Result<ExitCode, Failur
     if let Some(file) = plot {
         file.write(&heat_map(&tree).svg().file())?;
     }
-    if arguments.common.json {
-        output::print_json(&document(&tree))?;
-    } else {
-        output::tell(&text(&tree))?;
-    }
+    Output::of(&arguments.common.output).answer(&document(&tree), || text(&tree))?;
     Ok(ExitCode::SUCCESS)
 }
 

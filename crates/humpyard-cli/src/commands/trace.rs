@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use humpyard::frame::Frame;
 use humpyard::random::Seed;
 use humpyard::traffic::cut::{Cut, Part};
-use humpyard::traffic::generate::{ComposeOptions, compose, scale};
+use humpyard::traffic::generate::ComposeOptions;
 use humpyard::traffic::info::{Info, InfoOptions, info_with};
 use humpyard::traffic::merge::open_all;
 use humpyard::traffic::sink::create;
-use humpyard::traffic::source::{Source, open};
+use humpyard::traffic::source::Source;
+use humpyard::traffic::{compose, open, scale};
 use humpyard::unit::Time;
 use serde::Serialize;
 
@@ -22,7 +23,7 @@ use crate::arguments::{
 use crate::commands::configuration::duration;
 use crate::failure::Failure;
 use crate::figures::{bit_rate, counted, date, packet_rate, percent, span, time};
-use crate::output;
+use crate::output::{self, Output};
 use crate::progress::{Progress, Watched};
 use crate::stop;
 
@@ -126,9 +127,7 @@ fn write(
     common: &CommonOptions,
     stop: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    if destination == "-" && common.json {
-        return Err(Failure::new("--output - and --json both need the standard output: name a file for one of them"));
-    }
+    let answer = Output::of(&common.output).beside_packets(destination == "-")?;
     let progress = Progress::new(source.description(), common.quiet);
     let mut source = Cut::new(Watched::new(source, &progress).until(stop), part);
     let mut sink = create(destination)?;
@@ -153,23 +152,20 @@ fn write(
     // The progress bar goes before anything is said.
     drop(progress);
     let written = Written { input, output, packets_read, packets, bytes, captured_bytes, damage };
-    report(&written, common.json)
+    report(&written, answer)
 }
 
-fn report(written: &Written, json: bool) -> Result<ExitCode, Failure> {
+fn report(written: &Written, answer: Output) -> Result<ExitCode, Failure> {
     let Written { output, packets_read, packets, bytes, damage, .. } = written;
-    let text = format!(
-        "{packets} of {}, {} on the wire, to {output}",
-        counted(*packets_read, "packet"),
-        counted(*bytes, "byte")
-    );
-    if json {
-        output::print_json(written)?;
-    } else if output == "-" {
-        output::say(&text);
-    } else {
-        output::tell(&format!("{text}\n"))?;
-    }
+    let remark = if *packets == 0 { ": no packet matched, so it is empty" } else { "" };
+    let text = || {
+        format!(
+            "{packets} of {}, {} on the wire, to {output}{remark}",
+            counted(*packets_read, "packet"),
+            counted(*bytes, "byte")
+        )
+    };
+    answer.answer(written, || text() + "\n")?;
     Ok(verdict(damage.as_ref()))
 }
 
@@ -196,11 +192,7 @@ fn trace_info(arguments: &TraceInfoArguments) -> Result<ExitCode, Failure> {
     if stop.load(Ordering::Relaxed) {
         output::say("humpyard: ended early: these are the packets that were read until then");
     }
-    if arguments.common.json {
-        output::print_json(&info)?;
-    } else {
-        output::tell(&text(&info))?;
-    }
+    Output::of(&arguments.common.output).answer(&info, || text(&info))?;
     Ok(verdict(info.damage.as_ref()))
 }
 

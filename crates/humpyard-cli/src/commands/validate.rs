@@ -4,17 +4,17 @@ use std::process::ExitCode;
 use std::thread;
 
 use humpyard::lab::validate::{PolicyValidation, ValidateOptions, Validation, signed, validate as hold};
-use humpyard::lab::{AUTO, Clock, Control, cost_sources};
+use humpyard::lab::{AUTO, Clock, Control, Host, cost_sources};
 use humpyard::policies::spec::PolicySpec;
 
-use crate::arguments::{LiveOptions, TrafficOptions, ValidateArguments};
-use crate::commands::configuration::live_configuration;
+use crate::arguments::ValidateArguments;
+use crate::commands::configuration::configuration;
 use crate::commands::costs::{costs, measure_for, works};
 use crate::commands::page::Page;
 use crate::failure::Failure;
 use crate::figures::{packet_rate, percent, time};
 use crate::layout::Sheet;
-use crate::output;
+use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::stop;
 
@@ -26,7 +26,7 @@ const FITTED: &str = "fitted";
 
 /// `humpyard validate`.
 pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failure> {
-    let common = &arguments.traffic.common;
+    let common = &arguments.common;
     let mut options = options(arguments)?;
     measure_for(&mut options.config, common.quiet)?;
     let page = Page::create(arguments.report.as_deref())?;
@@ -37,11 +37,7 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failur
     let validation = hold(&options, &mut control, |what| progress.relabel(what))?;
     drop(progress);
     page.write_html(|command| validation.html(command))?;
-    if common.json {
-        output::print_json(&validation)?;
-    } else {
-        output::tell(&text(&validation))?;
-    }
+    Output::of(&common.output).answer(&validation, || text(&validation))?;
     for shortfall in &validation.shortfalls {
         output::say(&format!("humpyard: {shortfall}"));
     }
@@ -53,13 +49,11 @@ fn options(arguments: &ValidateArguments) -> Result<ValidateOptions, Failure> {
     let texts: &[&str] = if named.is_empty() { &USUAL } else { &named };
     let policies = texts.iter().map(|text| text.parse()).collect::<Result<Vec<PolicySpec>, _>>()?;
     let workers = arguments.workers.unwrap_or_else(usual_workers);
-    let live =
-        LiveOptions { clock: None, in_flight: arguments.in_flight, hand_over: None, overload: None, longest: None };
-    let fitted = arguments.traffic.costs.as_deref() == Some(FITTED);
-    let traffic =
-        TrafficOptions { costs: arguments.traffic.costs.clone().filter(|_| !fitted), ..arguments.traffic.clone() };
-    let mut config = live_configuration(policies[0].clone(), workers, &traffic, &live)?;
-    if traffic.costs.is_none() && !fitted {
+    let costs_given = arguments.options.one("costs").map(String::as_str);
+    let fitted = costs_given == Some(FITTED);
+    let given = if fitted { &arguments.options.without("costs") } else { &*arguments.options };
+    let mut config = configuration(Host::Live, policies[0].clone(), workers, given, &arguments.common)?;
+    if costs_given.is_none() {
         config.costs = costs(AUTO, works(&config.services))?;
     }
     debug_assert_eq!(config.clock, Clock::Real);
@@ -77,7 +71,8 @@ fn usual_workers() -> u16 {
 
 fn text(validation: &Validation) -> String {
     let offered = validation.offered_pps.map_or(String::new(), |rate| format!(", {} offered", packet_rate(rate)));
-    let mut lines = vec![format!("{}, workers: {}{offered}.\n", validation.input, validation.workers)];
+    let input = format!("{}, workers: {}{offered}.\n", validation.input, validation.workers);
+    let mut lines = vec![format!("{}\n", validation.finding), input];
     lines.extend(validation.policies.iter().map(policy));
     lines.join("\n") + "\n"
 }

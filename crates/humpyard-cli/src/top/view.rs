@@ -48,7 +48,7 @@ pub(crate) struct ServiceLine {
     pub(crate) rate: f64,
     /// Bits per second.
     pub(crate) bits: f64,
-    /// Delays in ns; none where no packet was done.
+    /// Delays in ns. `None`: no packet was done.
     pub(crate) p50: Option<u64>,
     pub(crate) p99: Option<u64>,
     /// Part of its packets that were late.
@@ -84,7 +84,7 @@ impl Column {
         }
     }
 
-    /// The column so many to the right, round the table.
+    /// Returns the column this many to the right, round the table.
     pub(crate) fn moved(self, by: isize) -> Self {
         let at = Self::ALL.iter().position(|&column| column == self).unwrap_or(0);
         Self::ALL[(at as isize + by).rem_euclid(Self::ALL.len() as isize) as usize]

@@ -112,18 +112,15 @@ fn slips_are_told_with_file_line_and_column() {
         (change("cores = 4", "cores = "), "bad.toml:3:"),
         (change("load = 0.8", "load = 0"), "bad.toml:5:8: `load`: --load takes a number from 0.000001"),
         (change("load = 0.8", "load = 1\nrate = 5"), "bad.toml:5:8: `load`: the argument '--load <X>' cannot be used"),
-        (change("load = 0.8", "rate = \"line\""), "bad.toml:5:8: `rate`: a simulation has no line rate"),
+        (change("load = 0.8", "rate = \"line\""), "bad.toml:5:8: `rate`: a simulation cannot use --rate line"),
         (
             change("load = 0.8", "topology = \"2x4\""),
             "bad.toml:5:12: `topology`: --topology has 8 cores, and there are 4",
         ),
         (change("\"in.pcap\"", "\"no.pcap\""), "bad.toml:1:9: `input`: no.pcap: there is no such file"),
         (change("run.jsonl", "no/run.jsonl"), "bad.toml:8:11: `journal`: cannot write the journal `no/run.jsonl`"),
-        (change("\"5us\"", "5"), "bad.toml:15:1: `tolerance`: --tolerance: a time has a unit"),
-        (
-            change("web = \"5us\"", "wep = \"5us\""),
-            "bad.toml:15:1: `tolerance`: --tolerance: no service of this run `wep`",
-        ),
+        (change("\"5us\"", "5"), "bad.toml:15:1: `tolerance`: a time has a unit"),
+        (change("web = \"5us\"", "wep = \"5us\""), "bad.toml:15:1: `tolerance`: no service of this run `wep`"),
         (change("web = \"forward\"", "web = \"forwart\""), "bad.toml:11:1: `services`: "),
         (change("port = [80", "port = [0"), "bad.toml:19:1: `port` takes 1 to 65535"),
         (
@@ -310,12 +307,12 @@ fn examples_are_good_and_run() {
 }
 
 #[test]
-fn the_configuration_of_the_readme_is_good() {
-    let readme = fs::read_to_string(repository("README.md")).unwrap();
+fn the_configuration_of_the_page_is_good() {
+    let page = fs::read_to_string(repository("docs/configuration.md")).unwrap();
     let directory = directory();
-    let file = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a configuration");
-    fs::write(directory.path().join("readme.toml"), file).unwrap();
-    let report = document(directory.path(), "check readme.toml");
+    let file = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a configuration");
+    fs::write(directory.path().join("page.toml"), file).unwrap();
+    let report = document(directory.path(), "check page.toml");
     assert_eq!(report["commands"][0]["rules"].as_array().map(Vec::len), Some(3));
     assert_eq!(report["commands"][0]["warnings"], serde_json::json!([]));
     // What rules can say is explained, all of it.

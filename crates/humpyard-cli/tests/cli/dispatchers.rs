@@ -163,7 +163,7 @@ fn what_is_for_one_dispatcher_is_refused() {
         &"run --input gen:poisson:packets=10 --policy hrw --dispatchers 2 --flows 2".split(' ').collect::<Vec<_>>(),
     );
     assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
-    said.assert_one_line(&["raise --flows (2) above --buffer (4096)"]);
+    said.assert_one_line(&["--flows (2) must be greater than --buffer (4096)"]);
     assert_refused(directory.path(), "run --input nfqueue:7 --policy hrw --dispatchers 2", "--queue-balance");
     let of_services = "--services tcp=forward,udp=forward,other=forward --policy static --workers 4";
     let words = format!("run --input gen:poisson:packets=10 {of_services} --dispatchers 2");

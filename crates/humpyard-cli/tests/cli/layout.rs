@@ -132,3 +132,15 @@ fn one_screen_of_top_fits() {
     signal(&child, "TERM");
     child.wait().expect("it ends");
 }
+
+/// The first page shows what its command prints.
+#[test]
+fn the_example_of_the_first_page_is_what_the_program_prints() {
+    let readme = std::fs::read_to_string(crate::configuration::repository("README.md")).expect("the page");
+    let command = readme.lines().find_map(|line| line.strip_prefix("    humpyard compare ")).expect("a command");
+    let shown = readme.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an output");
+    let words: Vec<&str> = ["compare"].into_iter().chain(command.split(' ')).chain(["--quiet"]).collect();
+    let output = humpyard(Path::new("."), &words).env("COLUMNS", "80").output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with(shown), "{said}");
+}

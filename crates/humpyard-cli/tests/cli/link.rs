@@ -118,7 +118,7 @@ fn slips_are_told_in_one_line() {
         ),
         (
             "run --input gen:poisson:packets=9 --policy drr --link 1G --buffer 4096 --flows 8192",
-            "raise --flows (8192) above --buffer (4096) twice",
+            "--flows (8192) must be greater than --buffer (4096) twice",
         ),
         ("sim --input gen:poisson:packets=9 --policy hrw --link 1Gbit", "name a sharing policy, hrw/efq for example"),
         ("sim --input gen:poisson:packets=9 --policy drr --link quick", "--link: a link has bits per second"),

@@ -6,6 +6,7 @@ mod calibrate;
 mod configuration;
 mod costs;
 mod damage;
+mod decisions;
 mod dispatchers;
 mod documents;
 mod help;

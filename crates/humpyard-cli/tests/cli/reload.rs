@@ -59,9 +59,13 @@ fn policies_weights_and_workers_change_under_way() {
         configure(directory.path(), policy, workers, rest);
         let said = reload(&child, &mut lines);
         assert!(said.contains("is in force"), "{policy}: {said}");
-        sleep(Duration::from_millis(100));
-        let seen = document(directory.path(), &format!("top {address} --once"));
-        assert_eq!(seen["policy"], policy, "{seen}");
+        // Metrics are published ten times a second; on a busy machine later.
+        let mut seen = (0..100).map(|_| {
+            sleep(Duration::from_millis(100));
+            document(directory.path(), &format!("top {address} --once"))
+        });
+        let seen = seen.find(|seen| seen["policy"] == policy);
+        assert!(seen.is_some(), "{policy} is never shown");
     }
     sleep(Duration::from_millis(200));
     let document = end(child);

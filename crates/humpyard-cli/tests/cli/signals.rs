@@ -136,11 +136,24 @@ fn a_search_whose_input_is_being_read_is_given_up() {
 #[test]
 fn finding_the_load_can_be_interrupted() {
     let directory = directory();
-    for words in ["sim --policy drr", "run --policy drr"] {
-        let words = format!("{words} --load 0.5 --input gen:poisson:packets=1000000000");
-        let result = interrupted(directory.path(), &words, "INT");
-        assert_eq!((&result["interrupted"], number(&result, "/packets/in")), (&true.into(), 0));
-    }
+    let words = "--policy drr --load 0.5 --input gen:poisson:packets=1000000000";
+    let result = interrupted(directory.path(), &format!("run {words}"), "INT");
+    assert_eq!((&result["interrupted"], number(&result, "/packets/in")), (&true.into(), 0));
+    let said = given_up(directory.path(), &format!("sim {words} --json"), "INT");
+    said.assert_one_line(&["interrupted before the first packet was simulated"]);
+    assert!(said.out.is_empty(), "{said:?}");
+}
+
+/// `timeout` sends its signal to the process and to its group: both are one end.
+#[test]
+fn two_signals_at_once_end_a_run_as_one_does() {
+    let directory = directory();
+    let child = start(directory.path(), "run --policy drr --input gen:poisson:packets=1000000000 --json");
+    sleep(Duration::from_millis(500));
+    let kill = format!("kill -s TERM {0}; kill -s INT {0}; kill -s TERM {0}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().expect("there is a shell").success());
+    let said = Said::of(child.wait_with_output().expect("it ends"));
+    assert_eq!((said.code, &said.json()["interrupted"]), (Some(0), &true.into()));
 }
 
 /// What is done is kept, and the same command goes on from there.
@@ -157,11 +170,7 @@ fn experiments_that_are_interrupted_go_on_by_the_same_command() {
     let said = Said::of(child.wait_with_output().expect("it ends"));
     assert_eq!(said.code, Some(2), "{said:?}");
     let missing = "gr3-fig7 (all of it)";
-    said.assert_one_line(&[
-        "interrupted after ",
-        " of 19 parts: these are kept, and the same command does the rest, in there",
-        missing,
-    ]);
+    said.assert_one_line(&["interrupted: ", " of 19 parts are done; the same command continues, in there", missing]);
     assert!(said.out.contains("gr3-fig2") && !said.out.contains("gr3-fig7"), "{said:?}");
     for page in ["index.html", "REPRODUCTION.md"] {
         let page = fs::read_to_string(directory.path().join("there").join(page)).expect("a page");
@@ -185,7 +194,7 @@ fn a_part_that_takes_long_is_given_up() {
     let said = Said::of(child.wait_with_output().expect("it ends"));
     assert!(sent.elapsed() < LONGEST, "{:?} after the signal", sent.elapsed());
     assert_eq!(said.code, Some(2), "{said:?}");
-    said.assert_one_line(&["interrupted after ", "missing: gr3-fig11 ("]);
+    said.assert_one_line(&["interrupted: ", "missing: gr3-fig11 ("]);
 }
 
 /// A pipe that says nothing does not keep a run from ending, and what it wrote is complete.

@@ -29,7 +29,7 @@ fn ports_that_cannot_be_are_told_in_one_line() {
         ("--input iface:ma --rate 1000", "--rate does not apply to live interfaces"),
         ("--input iface:ma --loop 2", "--loop does not apply to live interfaces"),
         ("--input iface:ma --clock virtual", "--clock virtual does not apply to live interfaces"),
-        ("--input tun:ma", "no TUN device"),
+        ("--input tun:ma", "is not a TUN device"),
     ] {
         let said = refusal(&line.middle, env!("CARGO_BIN_EXE_humpyard"), &format!("run {words} --policy hrw"));
         assert!(said.contains(expected), "{words}: {said}");

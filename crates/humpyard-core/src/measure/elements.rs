@@ -112,6 +112,7 @@ impl Elements {
 
 /// Elements of several contexts, as network processors have them.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct ElementsSummary {
     /// Time in which packets were held back although a context was idle.
     pub blocking_ns: u64,

@@ -65,13 +65,19 @@ impl Fairness {
     pub fn on_service(&mut self, id: ClientId, used: Work, measured: bool) {
         let client = &mut self.clients[id];
         if measured {
-            self.error_min = self.error_min.min(client.error(self.fluid));
+            let error = client.error(self.fluid);
+            if error < self.error_min {
+                self.error_min = error;
+            }
             client.total += used;
         }
-        self.fluid += used as f64 / self.weight_active as f64;
+        self.fluid += real(used) / real(self.weight_active);
         client.service += used;
         if measured {
-            self.error_max = self.error_max.max(client.error(self.fluid));
+            let error = client.error(self.fluid);
+            if error > self.error_max {
+                self.error_max = error;
+            }
         }
         client.packets -= 1;
         if client.packets == 0 {
@@ -143,8 +149,15 @@ impl Fairness {
 
 impl Client {
     fn error(&self, fluid: f64) -> f64 {
-        self.service as f64 - f64::from(self.weight.get()) * (fluid - self.woke_at)
+        real(self.service) - f64::from(self.weight.get()) * (fluid - self.woke_at)
     }
+}
+
+/// Converts to a real number. The processor converts signed numbers with a third of the instructions.
+#[inline]
+fn real(number: u64) -> f64 {
+    let signed = number as i64;
+    if signed >= 0 { signed as f64 } else { number as f64 }
 }
 
 impl Jain {

@@ -131,6 +131,12 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         }
     }
 
+    /// Whether there is nothing to ask for: [`Scheduler::is_settled`].
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.scheduler.is_settled()
+    }
+
     /// A packet that was dropped after it had a slot: [`Scheduler::next_dropped`].
     #[inline]
     pub fn next_dropped(&mut self) -> Option<Dropped> {

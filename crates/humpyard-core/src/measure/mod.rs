@@ -84,6 +84,14 @@ struct Core {
     switches: u64,
 }
 
+/// Delays of packets from coming in to leaving.
+#[derive(Debug)]
+struct Whole {
+    delay: Histogram,
+    /// Packets that left, late.
+    late: u64,
+}
+
 /// Packets lost that are measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lost {
@@ -114,10 +122,8 @@ pub struct Measurements {
     services: IdVec<ServiceId, Service>,
     /// The longest tolerable delay of each chain of services; empty where there are no chains.
     chains: IdVec<ChainId, Time>,
-    /// From coming in to leaving.
-    delay: Histogram,
-    /// Packets that left, late.
-    late: u64,
+    /// `None`: so far every packet left as soon as its only service completed it, so the delays are those of the services.
+    whole: Option<Whole>,
     lost: Lost,
     bytes: u64,
     cores: IdVec<CoreId, Core>,
@@ -160,8 +166,7 @@ impl Measurements {
         Self {
             services: services.collect(),
             chains: IdVec::new(),
-            delay: Histogram::new(),
-            late: 0,
+            whole: None,
             lost: Lost::default(),
             bytes: 0,
             cores: IdVec::from_fn(setup.cores, |_| Core::default()),
@@ -198,7 +203,36 @@ impl Measurements {
             tolerances.fold(Time::ZERO, |sum, tolerance| sum + tolerance)
         };
         self.chains = chains.iter().map(tolerance).collect();
+        if !chains.is_empty() {
+            self.tell_apart();
+        }
         self
+    }
+
+    /// Counts the delays of packets apart from those of services from now on.
+    #[cold]
+    fn tell_apart(&mut self) {
+        if self.whole.is_none() {
+            let mut delay = Histogram::new();
+            self.add_delays(&mut delay);
+            self.whole = Some(Whole { delay, late: self.late() });
+        }
+    }
+
+    /// Adds the delays from coming in to leaving.
+    fn add_delays(&self, sum: &mut Histogram) {
+        match &self.whole {
+            Some(whole) => sum.add(&whole.delay),
+            None => self.services.iter().for_each(|service| sum.add(&service.delay)),
+        }
+    }
+
+    /// Packets that left, late.
+    fn late(&self) -> u64 {
+        match &self.whole {
+            Some(whole) => whole.late,
+            None => self.services.iter().map(|service| service.late).sum(),
+        }
     }
 
     /// A packet of this client was accepted, and waits for this service.
@@ -269,9 +303,13 @@ impl Measurements {
             elements.on_completion(finished, core, packet, busy);
         }
         let measured = self.is_measured(packet);
+        if completed.exit.is_some() {
+            self.tell_apart();
+        }
         self.services[packet.service].on_service(packet, finished, measured);
-        self.cores[core].busy += busy;
-        self.cores[core].packets += 1;
+        let served = &mut self.cores[core];
+        served.busy += busy;
+        served.packets += 1;
         if let Some(service) = completed.onward {
             self.services[service].on_wait();
             self.fairness.on_arrival(packet.client);
@@ -292,6 +330,7 @@ impl Measurements {
     }
 
     /// A packet leaves, when it is done or after it has waited for earlier ones.
+    #[inline]
     pub fn on_departure(&mut self, packet: &Packet, now: Time) {
         self.on_processed(packet, now);
         if self.is_measured(packet) {
@@ -299,16 +338,23 @@ impl Measurements {
         }
     }
 
+    #[inline]
     fn on_processed(&mut self, packet: &Packet, now: Time) {
-        if self.is_measured(packet) {
-            let delay = now.since(packet.entered);
-            self.delay.record(delay.as_ns());
-            self.late += u64::from(delay > self.tolerance(packet));
-        } else {
+        if !self.is_measured(packet) {
             self.warm_up_packets += 1;
+        } else if self.whole.is_some() {
+            self.record_whole(packet, now);
         }
         self.bytes += u64::from(packet.length);
         self.last_departure = self.last_departure.max(now);
+    }
+
+    fn record_whole(&mut self, packet: &Packet, now: Time) {
+        let (delay, tolerance) = (now.since(packet.entered), self.tolerance(packet));
+        if let Some(whole) = &mut self.whole {
+            whole.delay.record(delay.as_ns());
+            whole.late += u64::from(delay > tolerance);
+        }
     }
 
     /// The longest delay that is tolerated for a packet, in all services of its chain.
@@ -389,10 +435,12 @@ impl Measurements {
 
     /// What was counted so far, while the run goes on: O(cores and services), whatever the flows and clients are.
     pub fn tally(&self) -> Tally {
+        let mut delay = Histogram::new();
+        self.add_delays(&mut delay);
         Tally {
             bytes: self.bytes,
-            delay: DelayTally::of(&self.delay),
-            late: self.late + self.lost.late(),
+            delay: DelayTally::of(&delay),
+            late: self.late() + self.lost.late(),
             lost: self.lost.before,
             out_of_order: self.order.out_of_order(),
             cores: self.cores.iter().map(core_tally).collect(),

@@ -32,10 +32,11 @@ impl Measurements {
         let served: u64 = cores().map(|core| core.packets).sum();
         let bytes = all().map(|one| one.bytes).sum();
         let warm_up_packets = all().map(|one| one.warm_up_packets).sum();
-        let delay = histogram(all().map(|one| &one.delay));
+        let mut delay = Histogram::new();
+        all().for_each(|one| one.add_delays(&mut delay));
         let mut lost = Lost { before: outside.before, behind: outside.behind, behind_in_time: outside.behind };
         all().for_each(|one| lost.add(one.lost));
-        let late = all().map(|one| one.late).sum::<u64>() + lost.late();
+        let late = all().map(Self::late).sum::<u64>() + lost.late();
         let order = Order::sum(all().map(|one| &one.order));
         let services = all().map(|one| one.services.len()).max().unwrap_or(0);
         let of_service = |at| all().filter_map(move |one: &Self| one.services.iter().nth(at));
@@ -65,13 +66,6 @@ impl Measurements {
     }
 }
 
-/// All that these have counted.
-fn histogram<'a>(several: impl Iterator<Item = &'a Histogram>) -> Histogram {
-    let mut sum = Histogram::new();
-    several.for_each(|one| sum.add(one));
-    sum
-}
-
 fn core_summary(core: &Core, duration: Time) -> CoreSummary {
     CoreSummary {
         utilization: summary::fraction(core.busy.as_ns(), duration.as_ns()),
@@ -85,7 +79,8 @@ fn core_summary(core: &Core, duration: Time) -> CoreSummary {
 fn service_summary<'a>(dispatchers: impl Iterator<Item = &'a Service> + Clone) -> Option<ServiceSummary> {
     let all = || dispatchers.clone();
     let first = all().next()?;
-    let delay = histogram(all().map(|one| &one.delay));
+    let mut delay = Histogram::new();
+    all().for_each(|one| delay.add(&one.delay));
     let lost = all().map(|one| one.lost).sum();
     let late = all().map(|one| one.late).sum::<u64>() + lost;
     Some(ServiceSummary {

@@ -11,6 +11,7 @@ use crate::unit::Time;
 
 /// All measurements of one run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// From the first arrival to the last completion.
     pub duration_ns: u64,
@@ -55,6 +56,7 @@ pub struct Summary {
 
 /// A distribution of delays, in ns.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Delay {
     /// Mean.
     pub mean: f64,
@@ -87,6 +89,7 @@ impl Delay {
 /// Percentiles of a delay over all packets offered, those that were lost among them, in ns. `None`: so many packets were lost that no
 /// delay has that part of them below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct DelayOffered {
     /// Median.
     pub p50: Option<u64>,
@@ -118,6 +121,7 @@ pub struct LostOutside {
 
 /// The beginning of a run, that is not measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct WarmUp {
     /// Packets that came in within so long after the first are not measured.
     pub time_ns: u64,
@@ -127,6 +131,7 @@ pub struct WarmUp {
 
 /// Late packets: later than tolerated, or lost. Packets that their service drops or consumes, as a firewall does, are not lost.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Late {
     /// How many.
     pub count: u64,
@@ -149,6 +154,7 @@ impl Late {
 
 /// Order within flows.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct OrderSummary {
     /// What the run promises: `exit` (flows are put back in order when packets leave), `hold` (a client has one packet in service at a
     /// time) or `free` (nothing), which it is unless the host says otherwise.
@@ -173,6 +179,7 @@ pub struct MoveSummary {
 /// What moved between caches: packets served by another core than the one before of their flow, whichever service of their
 /// chain that was. A topology says how far apart the two are.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct CacheSummary {
     /// Packets that moved.
     pub moves: u64,
@@ -193,6 +200,7 @@ pub struct CacheSummary {
 
 /// Service against weight.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct FairnessSummary {
     /// Jain's index of service over weight: 1 is equal, 1/n is one client has all.
     pub jain: f64,
@@ -206,6 +214,7 @@ pub struct FairnessSummary {
 
 /// One core.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct CoreSummary {
     /// Time busy over the duration of the run.
     pub utilization: f64,
@@ -219,6 +228,7 @@ pub struct CoreSummary {
 
 /// One service.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct ServiceSummary {
     /// Its name.
     pub name: String,

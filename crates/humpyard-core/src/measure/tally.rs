@@ -8,6 +8,7 @@ use crate::unit::Time;
 
 /// Everything that is counted at no cost beyond the measurements.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Tally {
     /// Bytes processed.
     pub bytes: u64,
@@ -27,6 +28,7 @@ pub struct Tally {
 
 /// Delays so far, without those of the warm-up.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct DelayTally {
     /// Their sum, in ns.
     pub sum: u128,

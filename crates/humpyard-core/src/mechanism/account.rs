@@ -34,6 +34,7 @@ impl DropReason {
 
 /// What became of the packets that came in: `arrived = processed + held + dropped`, always.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Account {
     /// Packets that arrived.
     pub arrived: u64,

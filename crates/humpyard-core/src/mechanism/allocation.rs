@@ -170,6 +170,13 @@ impl<A: Allocate> Allocation<A> {
         core
     }
 
+    /// Whether the driver knows of every switch that has begun.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        self.begun.is_empty()
+    }
+
+    #[inline]
     pub(super) fn next_switch(&mut self) -> Option<Switch> {
         self.begun.pop_front()
     }

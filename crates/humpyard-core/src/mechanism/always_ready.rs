@@ -4,7 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::answer::Arrival;
-use super::scheduler::{Never, Options, Scheduler};
+use super::options::Options;
+use super::scheduler::{Never, Scheduler};
 use crate::id::{ClientId, CoreId, Id, QueueId, Slot};
 use crate::packet::Packet;
 use crate::policy::{BuildError, Setup, Share};
@@ -12,6 +13,7 @@ use crate::unit::Time;
 
 /// One packet served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Served {
     /// Whose it was.
     pub client: ClientId,

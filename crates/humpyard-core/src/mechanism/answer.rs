@@ -49,6 +49,7 @@ pub struct Completed {
 
 /// A packet that had a slot, and is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Dropped {
     /// Its slot until now.
     pub slot: Slot,

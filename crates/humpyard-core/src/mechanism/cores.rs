@@ -41,7 +41,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// The cores of each service, of these.
     fn eligible_of(&self, cores: &[CoreId]) -> Result<IdVec<ServiceId, Vec<CoreId>>, BuildError> {
         if !cores.is_sorted_by(|a, b| a < b) || cores.last().is_some_and(|last| last.index() >= self.cores.len()) {
-            return Err(BuildError::new(format!(
+            return Err(BuildError::set_up(format!(
                 "packets are steered to cores that ascend, below {}, not to {cores:?}",
                 self.cores.len()
             )));
@@ -54,7 +54,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         };
         let eligible: IdVec<ServiceId, Vec<CoreId>> = self.eligible.ids().map(of_service).collect();
         match eligible.ids().find(|&service| eligible[service].is_empty()) {
-            Some(service) => Err(BuildError::new(format!("service {service} has none of the cores {cores:?}"))),
+            Some(service) => Err(BuildError::set_up(format!("service {service} has none of the cores {cores:?}"))),
             None => Ok(eligible),
         }
     }

@@ -23,6 +23,7 @@ pub struct ExitOrder {
 
 /// A packet that has waited for earlier ones, and leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Exit {
     /// Its place until now.
     pub place: ExitSlot,
@@ -32,6 +33,7 @@ pub struct Exit {
 
 /// What became of packets at the exit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct ExitAccount {
     /// Packets that wait for earlier ones now.
     pub held: u64,
@@ -222,6 +224,12 @@ impl ExitBuffer {
         while self.next_timeout().is_some_and(|deadline| deadline <= now) {
             self.give_up_oldest();
         }
+    }
+
+    /// Whether no packet leaves.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        self.leaving.is_empty()
     }
 
     /// A packet that leaves after it has waited; its place is free from now on.

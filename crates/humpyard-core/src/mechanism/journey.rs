@@ -70,7 +70,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let Packet { estimate, flow, service, .. } = entry.packet;
         state.enqueue(now, slot, &mut self.slab);
         state.forgive_cores();
-        self.candidates.insert(queue);
+        if !state.free.is_empty() {
+            self.candidates.insert(queue);
+        }
         if let (Some(steer), Some(target)) = (&mut self.steer, target) {
             if let Target::Core(core) = target {
                 let view = &mut self.views[core];
@@ -110,6 +112,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         state.in_service += 1;
         if state.in_service >= self.in_flight {
             self.withdraw(core);
+        }
+        let queue = &self.queues[id];
+        if queue.waiting == 0 || queue.free.is_empty() {
+            self.candidates.remove(id);
         }
         if self.layout != Layout::PerCore || id.0 != core.0 {
             let view = &mut self.views[core];

@@ -2,8 +2,8 @@
 
 use alloc::format;
 
-use super::queue::Queue;
-use super::scheduler::FlowOrder;
+use super::options::FlowOrder;
+use super::queue::{Queue, QueueKind};
 use crate::id::{CoreId, ElementId, Id, QueueId, ServiceId};
 use crate::policy::{BuildError, Share, Target};
 
@@ -53,6 +53,7 @@ impl Core {
 /// What queues are made by.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
+    pub(super) layout: Layout,
     pub(super) cores: usize,
     pub(super) contexts: usize,
     pub(super) clients: usize,
@@ -65,7 +66,8 @@ impl Plan {
     /// A queue from which so many cores pull.
     pub(super) fn queue<Q: Share>(&self, share: Q, pulling: usize) -> Queue<Q> {
         let keep_order = self.flow_order == FlowOrder::Hold && pulling > 1;
-        Queue::new(share, self.clients, self.cores, keep_order, self.push_out)
+        let kind = QueueKind { keep_order, push_out: self.push_out, by_age: self.layout == Layout::PerService };
+        Queue::new(share, self.clients, self.cores, kind)
     }
 
     /// The target whose queue this is, where there is a steering policy.
@@ -87,7 +89,7 @@ impl Plan {
 /// Queues that tell clients apart have a place for each.
 pub(super) fn check_memory(share: &impl Share, queues: usize, clients: usize) -> Result<(), BuildError> {
     if !share.merges_clients() && queues.saturating_mul(clients) > PLACES_MAX {
-        return Err(BuildError::new(format!(
+        return Err(BuildError::too_large(format!(
             "{queues} queues with places for {clients} clients each need too much memory: have fewer clients or cores, or \
              share by `fcfs`"
         )));

@@ -26,6 +26,7 @@ impl WhenFull {
 
 /// How many packets may be held, beyond the [`Setup::packets`](crate::policy::Setup::packets) of the whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Limits {
     /// Most packets waiting in one queue.
     pub queue: u32,
@@ -39,5 +40,25 @@ impl Default for Limits {
     /// No limit but that of the run.
     fn default() -> Self {
         Self { queue: u32::MAX, client: u32::MAX, when_full: WhenFull::Tail }
+    }
+}
+
+impl Limits {
+    /// Sets the most packets waiting in one queue.
+    #[must_use]
+    pub const fn with_queue(self, queue: u32) -> Self {
+        Self { queue, ..self }
+    }
+
+    /// Sets the most packets waiting of one client in one queue.
+    #[must_use]
+    pub const fn with_client(self, client: u32) -> Self {
+        Self { client, ..self }
+    }
+
+    /// Sets which packet goes when there is no room.
+    #[must_use]
+    pub const fn with_when_full(self, when_full: WhenFull) -> Self {
+        Self { when_full, ..self }
     }
 }

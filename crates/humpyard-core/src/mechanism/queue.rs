@@ -1,5 +1,6 @@
 //! One queue: a sharing policy, and first-in-first-out packets per client.
 
+use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::slab::{Entry, NONE, Slab};
@@ -35,6 +36,17 @@ impl Backlog {
     }
 }
 
+/// What the user of a queue asks it for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueKind {
+    /// Whether clients keep their order on several cores.
+    pub(super) keep_order: bool,
+    /// Whether the longest line gives way.
+    pub(super) push_out: bool,
+    /// Whether the user asks which packet has waited longest.
+    pub(super) by_age: bool,
+}
+
 /// The clients of one queue, in the order that `share` gives them.
 #[derive(Debug)]
 pub(super) struct Queue<Q> {
@@ -42,7 +54,12 @@ pub(super) struct Queue<Q> {
     backlogs: IdVec<ClientId, Backlog>,
     /// Packets waiting.
     pub(super) waiting: u32,
-    /// The waiting packets that joined first and last, where clients are told apart: else they are in one line anyway.
+    /// Packets that have joined so far.
+    joined: u64,
+    /// Whether the queue links its waiting packets in the order in which they joined. It does so if it tells clients apart and
+    /// its user asks which packet has waited longest.
+    is_linked: bool,
+    /// The first and the last of these.
     oldest: Slot,
     newest: Slot,
     /// The cores that pull from this queue, have room for a packet, and may find one.
@@ -57,13 +74,16 @@ pub(super) struct Queue<Q> {
 }
 
 impl<Q: Share> Queue<Q> {
-    pub(super) fn new(share: Q, clients: usize, cores: usize, keep_order: bool, push_out: bool) -> Self {
+    pub(super) fn new(share: Q, clients: usize, cores: usize, kind: QueueKind) -> Self {
+        let QueueKind { keep_order, push_out, by_age } = kind;
         let merged = share.merges_clients();
         let clients = if merged { 1 } else { clients };
         Self {
             share,
             backlogs: IdVec::from_fn(clients, |_| Backlog::EMPTY),
             waiting: 0,
+            joined: 0,
+            is_linked: by_age && !merged,
             oldest: NONE,
             newest: NONE,
             free: IdSet::new(cores),
@@ -92,23 +112,20 @@ impl<Q: Share> Queue<Q> {
         Some((client, waiting))
     }
 
-    /// When the packet arrived that has waited longest.
+    /// When the packet arrived that has waited longest. Only a queue with [`QueueKind::by_age`] knows.
     pub(super) fn oldest(&self, slab: &Slab) -> Option<Time> {
-        (self.waiting > 0).then(|| slab.get(self.first()).packet.arrival)
+        let first = if self.merged { self.backlogs[ClientId(0)].head } else { self.oldest };
+        (self.waiting > 0).then(|| slab.get(first).packet.arrival)
     }
 
-    /// The packet that has waited longest; if none waits, nothing that means something.
-    fn first(&self) -> Slot {
-        if self.merged { self.backlogs[ClientId(0)].head } else { self.oldest }
-    }
-
-    /// The packets waiting, in the order in which they joined.
-    pub(super) fn waiting_slots<'s>(&self, slab: &'s Slab) -> impl Iterator<Item = Slot> + use<'s, Q> {
-        let (mut slot, merged) = (self.first(), self.merged);
-        (0..self.waiting).map(move |_| {
-            let entry = slab.get(slot);
-            core::mem::replace(&mut slot, if merged { entry.next } else { entry.newer })
-        })
+    /// The packets waiting, client by client. O(clients, and packets waiting).
+    pub(super) fn waiting_slots<'s>(&'s self, slab: &'s Slab) -> impl Iterator<Item = Slot> + 's {
+        let next = |&slot: &Slot| Some(slab.get(slot).next);
+        let waiting = |backlog: &Backlog| (Some(backlog.head), backlog.waiting as usize);
+        self.backlogs
+            .iter()
+            .map(waiting)
+            .flat_map(move |(head, waiting)| core::iter::successors(head.filter(|_| waiting > 0), next).take(waiting))
     }
 
     /// This core has room.
@@ -156,42 +173,33 @@ impl<Q: Share> Queue<Q> {
     /// Puts a packet at the end of its client's line, and tells the sharing policy.
     #[inline]
     pub(super) fn enqueue(&mut self, now: Time, slot: Slot, slab: &mut Slab) {
-        if !self.merged {
+        if self.is_linked {
             self.link(slot, slab);
         }
-        let client = self.append(slot, slab);
-        self.tell_arrival(now, client, &slab.get(slot).packet);
-    }
-
-    /// Puts a packet at the end of its client's line, and answers whose that is.
-    #[inline]
-    fn append(&mut self, slot: Slot, slab: &mut Slab) -> ClientId {
         let entry = slab.get_mut(slot);
         let client = entry.charged;
         let backlog = &mut self.backlogs[client];
-        let before = if backlog.waiting == 0 { NONE } else { backlog.tail };
-        (entry.previous, entry.next) = (before, NONE);
-        match before {
-            NONE => backlog.head = slot,
-            before => slab.get_mut(before).next = slot,
-        }
-        backlog.tail = slot;
-        backlog.waiting += 1;
+        entry.joined = self.joined;
+        self.joined += 1;
         self.waiting += 1;
+        backlog.waiting += 1;
+        let Backlog { waiting, tail, .. } = *backlog;
+        backlog.tail = slot;
+        let is_hidden = backlog.withheld || (self.one_at_a_time && backlog.foreign > 0);
+        backlog.untold += u32::from(is_hidden);
+        if waiting == 1 {
+            backlog.head = slot;
+        } else {
+            entry.previous = tail;
+            slab.get_mut(tail).next = slot;
+        }
         self.note_length(client);
-        client
-    }
-
-    /// Tells the sharing policy of the packet that was just appended.
-    #[inline]
-    fn tell_arrival(&mut self, now: Time, client: ClientId, packet: &Packet) {
-        let backlog = self.backlogs[client];
-        if self.is_hidden(&backlog) {
-            self.backlogs[client].untold += 1;
+        if is_hidden {
             return;
         }
-        self.share.on_arrival(now, client, packet, backlog.waiting - 1);
-        if backlog.waiting == 1 {
+        let packet = &slab.get(slot).packet;
+        self.share.on_arrival(now, client, packet, waiting - 1);
+        if waiting == 1 {
             self.offer_first(now, client, packet);
         }
     }
@@ -287,7 +295,7 @@ impl<Q: Share> Queue<Q> {
             self.share.on_head(now, client, &slab.get(backlog.head).packet);
         }
         self.note_length(client);
-        if !self.merged {
+        if self.is_linked {
             self.unlink(slot, slab);
         }
         Some(slot)
@@ -328,11 +336,10 @@ impl<Q: Share> Queue<Q> {
         assert!(backlog.waiting > 1, "client {client} has no packet behind its head");
         let slot = backlog.tail;
         backlog.tail = slab.get(slot).previous;
-        slab.get_mut(backlog.tail).next = NONE;
         backlog.waiting -= 1;
         self.waiting -= 1;
         self.note_length(client);
-        if !self.merged {
+        if self.is_linked {
             self.unlink(slot, slab);
         }
         let backlog = &mut self.backlogs[client];
@@ -349,8 +356,9 @@ impl<Q: Share> Queue<Q> {
     pub(super) fn take_over(&mut self, now: Time, mut fresh: Self, in_service: &[Slot], slab: &mut Slab) {
         core::mem::swap(&mut fresh.free, &mut self.free);
         core::mem::swap(&mut fresh.refused, &mut self.refused);
-        let (mut slot, waiting, merged) = (self.first(), self.waiting, self.merged);
-        if !merged && !fresh.merged {
+        let mut waiting: Vec<Slot> = self.waiting_slots(slab).collect();
+        waiting.sort_unstable_by_key(|&slot| slab.get(slot).joined);
+        if !self.merged && !fresh.merged {
             for client in self.backlogs.ids() {
                 fresh.backlogs[client].withheld = self.backlogs[client].withheld;
             }
@@ -362,12 +370,10 @@ impl<Q: Share> Queue<Q> {
             entry.foreign = true;
             self.backlogs[entry.charged].foreign += 1;
         }
-        for _ in 0..waiting {
+        for slot in waiting {
             let entry = slab.get_mut(slot);
-            let newer = if merged { entry.next } else { entry.newer };
             entry.charged = self.charged(entry.packet.client);
             self.enqueue(now, slot, slab);
-            slot = newer;
         }
         self.forgive_cores();
     }
@@ -403,7 +409,12 @@ impl<Q: Share> Queue<Q> {
             waiting += backlog.waiting;
         }
         assert_eq!(waiting, self.waiting, "packets waiting in a queue");
-        assert_eq!(self.waiting_slots(slab).count(), waiting as usize, "as many packets are linked as wait");
+        if self.is_linked {
+            let newer = |&slot: &Slot| Some(slab.get(slot).newer).filter(|&slot| slot != NONE);
+            let linked: Vec<Slot> = core::iter::successors((waiting > 0).then_some(self.oldest), newer).collect();
+            assert_eq!(linked.len(), waiting as usize, "as many packets are linked as wait");
+            assert!(linked.is_sorted_by_key(|&slot| slab.get(slot).joined), "a packet is linked out of order");
+        }
         if let (Some(longest), Some((client, length))) = (&self.longest, self.longest()) {
             assert_eq!(length, self.backlogs.iter().map(|backlog| backlog.waiting).max().unwrap_or(0), "longest line");
             assert!(longest.contains(client) && length > 0, "a client without packets is no longest");

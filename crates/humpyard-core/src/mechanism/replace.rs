@@ -70,7 +70,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         ];
         match alike.into_iter().find(|&(_, alike)| !alike) {
             Some((what, _)) => {
-                Err(BuildError::new(format!("it was made for other {what}, which only another run can have")))
+                Err(BuildError::combination(format!("it was made for other {what}, which only another run can have")))
             }
             None => Ok(()),
         }

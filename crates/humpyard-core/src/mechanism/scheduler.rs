@@ -4,19 +4,18 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-use serde::{Deserialize, Serialize};
-
 use super::account::Account;
 use super::allocation::{Allocation, Switch};
 use super::answer::{Arrival, Completed, Dispatch, Dropped};
 use super::estimator::Estimator;
-use super::exit::{Exit, ExitAccount, ExitBuffer, ExitOrder};
+use super::exit::{Exit, ExitAccount, ExitBuffer};
 use super::journal::{Event, Given, Journal, Record};
 use super::layout::{Core, Layout, PULLS_MAX, Plan, check_memory};
 use super::limits::{Limits, WhenFull};
+use super::options::{Options, check_setup, check_split};
 use super::queue::Queue;
 use super::slab::{Line, Slab};
-use super::split::{Split, SplitAccount, Splitter};
+use super::split::{SplitAccount, Splitter};
 use super::steering::Steering;
 use crate::id::{ChainId, ClientId, CoreId, FlowId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::packet::Packet;
@@ -42,39 +41,6 @@ impl Allocate for Never {
     fn initial(&mut self, _: &mut IdVec<CoreId, ServiceId>) {
         match *self {}
     }
-}
-
-/// Whether the packets of one client may be in service on several cores at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FlowOrder {
-    /// No: the sharing policy is offered a client's next packet when the one before it is complete. Packets of a client stay
-    /// in order, but under a policy that takes all clients as one.
-    // As it is called in journals of version 2.
-    #[serde(alias = "keep")]
-    #[default]
-    Hold,
-    /// Yes: more cores for one client, and packets may overtake, unless an exit ([`Options::exit`]) puts them back in order.
-    Free,
-}
-
-/// What the mechanism is told beside the policies' [`Setup`].
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Limits of queues and clients.
-    pub limits: Limits,
-    /// Whether a client is held to one packet in service where several cores pull from one queue.
-    pub flow_order: FlowOrder,
-    /// The services that packets go through, by chain; none: each packet's own service is all.
-    pub chains: Vec<Vec<ServiceId>>,
-    /// Whether packets are put back in the order of their flow when they leave. Those that wait there count against
-    /// [`Setup::packets`], so that cores which go on while one is stuck cannot overrun the exit.
-    pub exit: Option<ExitOrder>,
-    /// Whether flows that are too much for one core go to several. Needs a steering policy, work in ns, and order at the exit.
-    pub split: Option<Split>,
-    /// What handing a packet over takes its core beside the work, where work is time: clients are charged for it, too. Estimates
-    /// should have it in them.
-    pub hand_over: Time,
 }
 
 /// The packets, their queues, and the policies that order them.
@@ -135,7 +101,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         check_split(setup, &options, steer.is_some())?;
         let moves = allocate.as_ref().is_some_and(Allocate::moves);
         if moves && steer.is_some() {
-            return Err(BuildError::new(
+            return Err(BuildError::combination(
                 "an allocation that moves cores needs one queue per service: it cannot be combined with a steering policy",
             ));
         }
@@ -158,6 +124,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             Layout::PerService => setup.services.len(),
         };
         let plan = Plan {
+            layout,
             cores: setup.cores,
             contexts: setup.contexts,
             clients: setup.clients,
@@ -253,6 +220,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// Cores come by ascending queue, and within a queue as the allocation, else the sharing policy, places packets.
     #[inline]
     pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
+        if self.candidates.is_empty() { None } else { self.find_core(now) }
+    }
+
+    fn find_core(&mut self, now: Time) -> Option<CoreId> {
         while let Some(id) = self.candidates.first() {
             let queue = &mut self.queues[id];
             let core = match (queue.waiting, queue.free.len(), &mut self.allocation) {
@@ -313,6 +284,15 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// If it was not in service.
     pub fn on_end(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
         self.complete(now, slot, busy, true)
+    }
+
+    /// Whether [`Scheduler::next_dropped`], [`Scheduler::next_exit`] and [`Scheduler::next_switch`] have nothing to answer, so
+    /// that a driver need not ask them. O(1).
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.dropped.is_empty()
+            && self.exit.as_ref().is_none_or(ExitBuffer::is_settled)
+            && self.allocation.as_ref().is_none_or(Allocation::is_settled)
     }
 
     /// A packet that was dropped after it had been given a slot, which is free from now on: pushed out, or no room was left
@@ -530,7 +510,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             Reach::Shared => cores + elements + 1,
         };
         if wanted > usize::from(u16::MAX) {
-            return Err(BuildError::new(format!("{wanted} queues are too many for {cores} cores: have fewer")));
+            return Err(BuildError::too_large(format!("{wanted} queues are too many for {cores} cores: have fewer")));
         }
         let shares: Result<Vec<Q>, BuildError> = (self.queues.len()..wanted).map(|_| share()).collect();
         for (id, share) in (self.queues.len()..).zip(shares?) {
@@ -596,59 +576,4 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 #[inline(never)]
 fn record(journal: &mut dyn Journal, now: Time, event: impl FnOnce() -> Event) {
     journal.record(Record { now, event: event() });
-}
-
-fn check_setup(setup: &Setup<'_>, options: &Options) -> Result<(), BuildError> {
-    let refuse = |message| Err(BuildError::new(message));
-    if setup.cores == 0 || setup.cores > usize::from(u16::MAX) {
-        return refuse(format!("there must be 1 to {} cores, not {}", u16::MAX, setup.cores));
-    }
-    if setup.contexts == 0 || !setup.cores.is_multiple_of(setup.contexts) {
-        return refuse(format!("{} cores are no elements of {} contexts each", setup.cores, setup.contexts));
-    }
-    if let Some(topology) = setup.topology.filter(|topology| topology.cores() != setup.cores) {
-        return refuse(format!("the topology has {} cores, the run {}", topology.cores(), setup.cores));
-    }
-    if setup.packets == 0 || setup.packets >= u32::MAX as usize - 1 {
-        return refuse(format!("there must be room for 1 to {} packets, not {}", u32::MAX - 2, setup.packets));
-    }
-    if setup.services.is_empty() || setup.services.len() != setup.estimates.len() {
-        return refuse(format!("{} services with {} estimates", setup.services.len(), setup.estimates.len()));
-    }
-    let services = setup.services.len();
-    if options.chains.iter().any(|chain| chain.is_empty() || chain.len() > usize::from(u8::MAX)) {
-        return refuse(format!("a chain has 1 to {} services", u8::MAX));
-    }
-    if let Some(service) = options.chains.iter().flatten().find(|service| service.index() >= services) {
-        return refuse(format!("a chain names service {service}, and there are {services}, from 0"));
-    }
-    if options.exit.is_some_and(|exit| exit.packets == 0 || exit.packets >= u32::MAX - 1) {
-        return refuse(format!("1 to {} packets may wait at the exit", u32::MAX - 2));
-    }
-    Ok(())
-}
-
-fn check_split(setup: &Setup<'_>, options: &Options, steers: bool) -> Result<(), BuildError> {
-    let Some(split) = options.split else { return Ok(()) };
-    let refuse = |message| Err(BuildError::new(message));
-    if !(2..=Split::CORES_MAX).contains(&split.cores) || split.window == Time::ZERO {
-        return refuse(format!(
-            "a flow is split over 2 to {} cores, by its work in some time, not over {} by that in {} ns",
-            Split::CORES_MAX,
-            split.cores,
-            split.window.as_ns()
-        ));
-    }
-    if !steers {
-        return refuse(
-            "flows are split where packets are steered to cores: name a steering policy, conn for example".into(),
-        );
-    }
-    if setup.unit != WorkUnit::Nanoseconds {
-        return refuse("a flow is split by its share of a core, which is a time: let the unit of work be ns".into());
-    }
-    if options.exit.is_none() {
-        return refuse("flows that are split need order at the exit".into());
-    }
-    Ok(())
 }

@@ -15,9 +15,12 @@ pub(super) struct Entry {
     pub(super) next: Slot,
     /// The slot before it in the same client's queue.
     pub(super) previous: Slot,
-    /// The packets of the same queue that joined it just before and just after, while all wait.
+    /// The packets that joined the same queue just before and just after, while all wait. Only queues that must know which packet
+    /// has waited longest set them.
     pub(super) older: Slot,
     pub(super) newer: Slot,
+    /// Its number among the packets that joined its queue.
+    pub(super) joined: u64,
     pub(super) queue: QueueId,
     /// Whom the sharing policy charges: the packet's client, or 0 where clients are merged.
     pub(super) charged: ClientId,
@@ -40,6 +43,7 @@ impl Entry {
         previous: NONE,
         older: NONE,
         newer: NONE,
+        joined: 0,
         queue: QueueId(0),
         charged: ClientId(0),
         stamp: 0,
@@ -69,13 +73,14 @@ impl Slab {
         self.used
     }
 
-    /// Takes a slot; there must be one.
+    /// Takes a slot for the packet; there must be a free one. No core serves it. The other fields keep the values of the packet
+    /// before it until the packet joins a queue.
     #[inline]
     pub(super) fn insert(&mut self, packet: &Packet) -> Slot {
         let slot = self.free;
         let entry = &mut self.entries[slot];
         self.free = entry.next;
-        *entry = Entry { packet: *packet, ..Entry::EMPTY };
+        entry.packet = *packet;
         self.used += 1;
         slot
     }
@@ -83,8 +88,9 @@ impl Slab {
     /// Gives a slot back.
     #[inline]
     pub(super) fn remove(&mut self, slot: Slot) {
-        self.entries[slot].core = None;
-        self.entries[slot].next = self.free;
+        let entry = &mut self.entries[slot];
+        entry.core = None;
+        entry.next = self.free;
         self.free = slot;
         self.used -= 1;
     }
@@ -116,6 +122,7 @@ pub(super) struct Line {
 impl Line {
     pub(super) const EMPTY: Self = Self { head: NONE, tail: NONE, length: 0 };
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.head == NONE
     }

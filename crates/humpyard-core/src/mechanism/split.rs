@@ -50,6 +50,7 @@ impl Default for Split {
 
 /// What was split so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct SplitAccount {
     /// How often a flow became an elephant.
     pub elephants: u64,

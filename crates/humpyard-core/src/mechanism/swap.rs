@@ -114,7 +114,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.advance(now);
         assert!(self.allocation.is_some(), "there is no allocation to take over from");
         if allocate.moves() && self.steer.is_some() {
-            return Err(BuildError::new(
+            return Err(BuildError::combination(
                 "an allocation that moves cores needs one queue per service: it cannot take over where packets are steered",
             ));
         }

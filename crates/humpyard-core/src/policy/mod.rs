@@ -12,6 +12,7 @@
 //! * The same events give the same decisions, on every machine.
 
 mod allocate;
+mod build_error;
 mod estimate;
 mod info;
 mod machine;
@@ -23,6 +24,7 @@ mod topology;
 mod view;
 
 pub use allocate::{Allocate, Cause, Move};
+pub use build_error::{BuildError, BuildErrorKind};
 pub use estimate::Estimate;
 pub use info::{Family, Info, Promise};
 pub use machine::{Activity, CoreState, Machine, ServiceState};
@@ -34,9 +36,6 @@ pub use share::Share;
 pub use steer::{Reach, Steer, Target};
 pub use topology::{Apart, Level, LevelKind, Topology};
 pub use view::{CoreView, View};
-
-use alloc::string::String;
-use core::fmt;
 
 use crate::unit::Time;
 
@@ -75,31 +74,4 @@ pub trait Build: Policy + Sized {
     /// # Errors
     /// A parameter that does not go with the set-up; the message says what would.
     fn new(params: &Self::Params, setup: &Setup<'_>) -> Result<Self, BuildError>;
-}
-
-/// Why a policy could not be made: what was given, what is accepted, what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuildError {
-    message: String,
-}
-
-impl BuildError {
-    /// An error with this message, one line.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
-    }
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl core::error::Error for BuildError {}
-
-impl From<ParameterError> for BuildError {
-    fn from(error: ParameterError) -> Self {
-        Self::new(alloc::format!("{error}"))
-    }
 }

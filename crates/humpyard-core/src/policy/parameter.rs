@@ -8,6 +8,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::build_error::{BuildError, BuildErrorKind};
 use crate::name::unknown;
 
 /// One parameter of a policy, a generator or a service.
@@ -90,10 +91,16 @@ pub struct Entry {
 /// Why a parameter was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParameterError {
+    kind: BuildErrorKind,
     message: String,
 }
 
 impl ParameterError {
+    /// Returns what kind of error it is: an unknown parameter, a bad value, or syntax.
+    pub const fn kind(&self) -> BuildErrorKind {
+        self.kind
+    }
+
     /// A name that `owner` has no parameter of.
     pub fn unknown(owner: &str, name: &str, parameters: &[Parameter]) -> Self {
         let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
@@ -102,18 +109,20 @@ impl ParameterError {
         } else {
             format!("{owner}: {}", unknown("parameter", name, names))
         };
-        Self { message }
+        Self { kind: BuildErrorKind::UnknownParameter, message }
     }
 
     /// Text that should be `name=value`.
     pub(crate) fn not_a_pair(owner: &str, text: &str) -> Self {
-        Self { message: format!("{owner}: a parameter reads name=value, not `{text}`") }
+        let message = format!("{owner}: a parameter reads name=value, not `{text}`");
+        Self { kind: BuildErrorKind::Syntax, message }
     }
 
     /// A value that the parameter does not take.
     pub fn value(owner: &str, parameter: &Parameter, value: &str) -> Self {
         let unit = parameter.in_unit();
-        Self { message: format!("{owner}: `{}` takes {}{unit}, not `{value}`", parameter.name, parameter.accepts) }
+        let message = format!("{owner}: `{}` takes {}{unit}, not `{value}`", parameter.name, parameter.accepts);
+        Self { kind: BuildErrorKind::BadValue, message }
     }
 }
 
@@ -124,6 +133,12 @@ impl fmt::Display for ParameterError {
 }
 
 impl core::error::Error for ParameterError {}
+
+impl From<ParameterError> for BuildError {
+    fn from(error: ParameterError) -> Self {
+        Self::new(error.kind(), error.to_string())
+    }
+}
 
 /// A set of parameters with defaults; made by [`params!`](crate::params).
 pub trait Params: Default {
@@ -148,7 +163,8 @@ pub trait Params: Default {
         for (at, (name, value)) in pairs.iter().enumerate() {
             let same = |(other, _): &(String, String)| other.replace('_', "-") == name.replace('_', "-");
             if pairs[..at].iter().any(same) {
-                return Err(ParameterError { message: format!("{owner}: `{name}` is given twice") });
+                let message = format!("{owner}: `{name}` is given twice");
+                return Err(ParameterError { kind: BuildErrorKind::Syntax, message });
             }
             params.set(owner, name, value)?;
         }

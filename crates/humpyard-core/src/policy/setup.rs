@@ -107,6 +107,56 @@ impl Default for Setup<'_> {
     }
 }
 
+/// Setters for programs that go on as fields are added; those of this workspace write `..Setup::default()`.
+impl<'a> Setup<'a> {
+    /// Returns the set-up of a run on this many cores; else as by default.
+    pub fn new(cores: usize) -> Self {
+        Self { cores, ..Self::default() }
+    }
+
+    /// Sets the topology of the cores.
+    #[must_use]
+    pub fn with_topology(self, topology: &'a Topology) -> Self {
+        Self { topology: Some(topology), ..self }
+    }
+
+    /// Sets the number of flow ids.
+    #[must_use]
+    pub fn with_flows(self, flows: usize) -> Self {
+        Self { flows, ..self }
+    }
+
+    /// Sets the clients: as many ids as weights.
+    #[must_use]
+    pub fn with_clients(self, weights: &'a [Weight]) -> Self {
+        Self { clients: weights.len(), weights, ..self }
+    }
+
+    /// Sets the most packets held at once.
+    #[must_use]
+    pub fn with_packets(self, packets: usize) -> Self {
+        Self { packets, ..self }
+    }
+
+    /// Sets the unit of work, and the estimated work of the longest packet in it.
+    #[must_use]
+    pub fn with_unit(self, unit: WorkUnit, longest: Work) -> Self {
+        Self { unit, longest, ..self }
+    }
+
+    /// Sets the services, and what a packet of each is believed to cost.
+    #[must_use]
+    pub fn with_services(self, services: &'a [ServiceSetup<'a>], estimates: &'a [LinearCost]) -> Self {
+        Self { services, estimates, ..self }
+    }
+
+    /// Sets where random policies draw from.
+    #[must_use]
+    pub fn with_seed(self, seed: Seed) -> Self {
+        Self { seed, ..self }
+    }
+}
+
 impl Setup<'_> {
     /// The weight of a client at the start.
     pub fn weight(&self, client: ClientId) -> Weight {

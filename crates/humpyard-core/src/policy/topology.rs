@@ -122,7 +122,7 @@ impl Topology {
             check_level(level, above, cores)?;
         }
         if levels.last().is_some_and(|leaves| usize::from(leaves.group[cores - 1]) + 1 != cores) {
-            return Err(BuildError::new("cores share a group of the last level: there each is alone"));
+            return Err(BuildError::set_up("cores share a group of the last level: there each is alone"));
         }
         Ok(Self { levels, matrix: Vec::new() })
     }
@@ -164,13 +164,13 @@ impl Topology {
     pub fn with_matrix(mut self, rows: &[Vec<u32>]) -> Result<Self, BuildError> {
         let cores = self.cores();
         if rows.len() != cores || rows.iter().any(|row| row.len() != cores) {
-            return Err(BuildError::new(format!("the matrix of {cores} cores has as many rows and columns")));
+            return Err(BuildError::set_up(format!("the matrix of {cores} cores has as many rows and columns")));
         }
         for (a, row) in rows.iter().enumerate() {
             for (b, &cost) in row.iter().enumerate() {
                 let good = if a == b { cost == 1000 } else { cost >= 1000 && cost == rows[b][a] };
                 if !good {
-                    return Err(BuildError::new(format!(
+                    return Err(BuildError::set_up(format!(
                         "a matrix is symmetric, 1 from a core to itself and at least 1 elsewhere: not so from core {a} to {b}"
                     )));
                 }
@@ -298,7 +298,7 @@ impl Level {
 }
 
 fn too_many_or_none() -> BuildError {
-    BuildError::new(format!("a topology has 1 to {} cores, so fan-outs from 1: 2x4 for example", u16::MAX))
+    BuildError::set_up(format!("a topology has 1 to {} cores, so fan-outs from 1: 2x4 for example", u16::MAX))
 }
 
 /// One level, below another if there is one.
@@ -306,22 +306,22 @@ fn check_level(level: &Level, above: Option<&Level>, cores: usize) -> Result<(),
     let name = level.kind.name();
     if level.cost_permille < 1000 {
         let cost = level.cost_permille;
-        return Err(BuildError::new(format!(
+        return Err(BuildError::set_up(format!(
             "leaving a group costs at least as much as staying (1000), not {cost} ({name})"
         )));
     }
     if level.group.len() != cores {
-        return Err(BuildError::new(format!("every level has {cores} cores, and {name} has {}", level.group.len())));
+        return Err(BuildError::set_up(format!("every level has {cores} cores, and {name} has {}", level.group.len())));
     }
     let rises = level.group.windows(2).all(|pair| pair[1] == pair[0] || pair[1] == pair[0].saturating_add(1));
     if level.group[0] != 0 || !rises {
-        return Err(BuildError::new(format!("cores of one group ({name}) stand together, and groups count from 0")));
+        return Err(BuildError::set_up(format!("cores of one group ({name}) stand together, and groups count from 0")));
     }
     let Some(above) = above else { return Ok(()) };
     let torn = (1..cores)
         .find(|&core| level.group[core] == level.group[core - 1] && above.group[core] != above.group[core - 1]);
     match torn {
-        Some(core) => Err(BuildError::new(format!(
+        Some(core) => Err(BuildError::set_up(format!(
             "core {core} shares a group ({name}) with a core from which it parted above ({})",
             above.kind.name()
         ))),

@@ -37,6 +37,7 @@ impl<I: Id> IdSet<I> {
     }
 
     /// Whether there is no member.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

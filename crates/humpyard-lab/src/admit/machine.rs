@@ -1,14 +1,11 @@
 //! What a machine adds to the work of packets.
 
-use core::str::FromStr;
 use core::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use crate::LabError;
-use crate::config::parse_duration;
 use crate::costs::MachineCosts;
-use crate::figures::percent;
+use crate::costs::taken::{Taken, ns};
 
 /// What a machine adds to the work of packets.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -39,54 +36,6 @@ impl Machine {
     }
 }
 
-/// What a machine takes from an engine: in any time t, no more than a part of t and so much at once.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Taken {
-    /// The part, from 0 to below 1.
-    pub part: f64,
-    /// So much at once.
-    #[serde(rename = "at_once_ns", serialize_with = "ns")]
-    pub at_once: Duration,
-}
-
-fn ns<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
-}
-
-impl Taken {
-    /// Nothing.
-    pub const NOTHING: Self = Self { part: 0.0, at_once: Duration::ZERO };
-
-    /// Whether it takes nothing.
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::NOTHING
-    }
-
-    /// Refuses a machine that takes more than is kept free.
-    pub(super) fn check(&self, margin: f64) -> Result<(), LabError> {
-        if self.part <= margin {
-            return Ok(());
-        }
-        Err(LabError::option(format!(
-            "the machine takes {} of its engines, and the margin is {}: keep as much free (--margin), or have it take less",
-            percent(self.part),
-            percent(margin)
-        )))
-    }
-}
-
-impl FromStr for Taken {
-    type Err = LabError;
-
-    /// `0.02:500us`: a part, and so much at once.
-    fn from_str(text: &str) -> Result<Self, LabError> {
-        let said = || LabError::option(format!("takes PART:TIME, 0.02:500us for example, not `{text}`"));
-        let (part, at_once) = text.split_once(':').ok_or_else(said)?;
-        let part: f64 = part.parse().ok().filter(|part| (0.0..1.0).contains(part)).ok_or_else(said)?;
-        Ok(Self { part, at_once: parse_duration(at_once).map_err(|_| said())? })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,18 +49,5 @@ mod tests {
         assert_eq!(machine, Machine { hand_over: Duration::from_nanos(1501), in_flight: 1, taken: taken[1] });
         let unknown = Machine::measured(&MachineCosts::default(), 0.1);
         assert_eq!(unknown, Machine::IDEAL);
-    }
-
-    #[test]
-    fn what_is_taken_reads_as_it_is_written() {
-        let taken = Taken { part: 0.02, at_once: Duration::from_micros(500) };
-        assert_eq!("0.02:500us".parse::<Taken>().unwrap(), taken);
-        for slip in ["0.02", "1:5us", "-0.1:5us", "0.1:5", "x:5us", ""] {
-            let said = slip.parse::<Taken>().unwrap_err().to_string();
-            assert!(said.contains("takes PART:TIME, 0.02:500us for example"), "{slip}: {said}");
-        }
-        assert!(taken.check(0.02).is_ok());
-        let said = taken.check(0.01).unwrap_err().to_string();
-        assert!(said.starts_with("the machine takes 2.00 % of its engines, and the margin is 1.00 %"), "{said}");
     }
 }

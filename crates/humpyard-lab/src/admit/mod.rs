@@ -21,15 +21,16 @@ use humpyard_core::name::unknown;
 use serde::Serialize;
 
 use crate::LabError;
+use crate::choice::link::QUEUE;
 use crate::costs::{Costs, ServiceCost, name_of};
-use crate::link::QUEUE;
 use bound::{Busy, bound};
 use route::{Route, Ways, best};
 
+pub use crate::costs::taken::Taken;
 pub use bound::Bound;
-pub use machine::{Machine, Taken};
+pub use machine::Machine;
 pub use network::{Link, Network, Node};
-pub use reservation::{Reservation, parse_bit_rate};
+pub use reservation::Reservation;
 
 /// What admission decides by.
 #[derive(Clone, Debug)]
@@ -121,12 +122,13 @@ impl AdmitOptions {
 
 /// Who is admitted, and what that leaves.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Admission {
     /// The part of the engines that stays free.
     pub margin: f64,
     /// The part of packets that is taken to meet a cold core.
     pub cold: f64,
-    /// What each service of the flows costs, and who says so.
+    /// What each service of the flows costs, and the source of that.
     pub costs: Vec<ServiceCost>,
     /// What the machine adds to the work.
     pub machine: Machine,
@@ -247,7 +249,7 @@ pub enum Lack {
         needed: f64,
         /// Those that are free.
         free: f64,
-        /// So many engines in all would do; none where that is more than a node can have.
+        /// Engines in all that would do. `None`: more than a node can have.
         would_do: Option<u64>,
     },
     /// A flow that keeps its order has no more than one engine at a time.
@@ -256,7 +258,7 @@ pub enum Lack {
         node: String,
         /// Engines that the flow needs.
         needed: f64,
-        /// Engines of this speed would do, as many as there are; none where that is more than they can have.
+        /// The speed of engines that would do, as many as there are. `None`: more than they can have.
         would_do_speed: Option<f64>,
     },
     /// Bits per second of a link.
@@ -267,7 +269,7 @@ pub enum Lack {
         needed_bps: f64,
         /// Those that are free.
         free_bps: f64,
-        /// A link of so many in all would do.
+        /// Bits per second of a link that would do.
         would_do_bps: f64,
     },
 }
@@ -320,7 +322,7 @@ impl Need {
         })
     }
 
-    /// The same flow with so many times its bandwidth.
+    /// Returns the same flow with this many times its bandwidth.
     fn times(self, factor: f64) -> Self {
         Self {
             engines: self.engines * factor,
@@ -342,7 +344,7 @@ fn weight(share: f64) -> u32 {
     (share * TOTAL_WEIGHT).ceil().max(1.0) as u32
 }
 
-/// Work of a packet of so many bytes, which need not be whole, on a warm engine, in ns.
+/// Returns the work of a packet of this many bytes, which need not be whole, on a warm engine, in ns.
 fn work(cost: LinearCost, bytes: f64) -> f64 {
     (cost.fixed as f64 + cost.per_byte_milli as f64 / 1e3 * bytes).max(1.0)
 }
@@ -588,13 +590,13 @@ pub fn admit(options: &AdmitOptions) -> Result<Admission, LabError> {
         let mut services: Vec<&str> = named().collect();
         services.sort_unstable();
         services.dedup();
-        return Err(LabError::option(format!("--error: {}", unknown("service of these flows", service, services))));
+        return Err(LabError::option(format!("@error: {}", unknown("service of these flows", service, services))));
     }
     options.machine.taken.check(options.margin)?;
     if options.machine.in_flight > 1 && options.flow_order == FlowOrder::Hold {
         return Err(LabError::option(
             "a flow that keeps its order is offered its next packet when the last is done, and would wait for what an engine has of others \
-             each time: --in-flight 1, or --flow-order exit",
+             each time: @in-flight 1, or @flow-order exit",
         ));
     }
     let charge_most = options.charge_most()?;
@@ -627,12 +629,12 @@ fn ends(flow: &Reservation, network: &Network) -> Result<(usize, usize), LabErro
     if network.is_router {
         return match (&flow.from, &flow.to) {
             (None, None) => Ok((0, network.nodes.len() - 1)),
-            _ => Err(said("`from` and `to` are nodes of a --topology".to_owned())),
+            _ => Err(said("`from` and `to` are nodes of a @topology".to_owned())),
         };
     }
     match (&flow.from, &flow.to) {
         (Some(from), Some(to)) => Ok((network.node(from).map_err(said)?, network.node(to).map_err(said)?)),
-        _ => Err(said("in a --topology a flow has a `from` and a `to`: name its nodes".to_owned())),
+        _ => Err(said("in a @topology a flow has a `from` and a `to`: name its nodes".to_owned())),
     }
 }
 

@@ -4,15 +4,14 @@ use core::time::Duration;
 use std::io;
 
 use humpyard_core::name::unknown;
-use humpyard_services::text::read_text;
+use humpyard_text::{TextError, TomlFile, read_text};
 
 use super::ENGINES_MAX;
-use super::reservation::{pairs, parse_bit_rate, tables};
+use super::reservation::{pairs, tables};
 use crate::LabError;
-use crate::config::parse_duration;
-use crate::costs::Place;
+use humpyard_text::quantity::{parse_bit_rate, parse_duration};
 
-/// A node: a router with so many engines.
+/// A node: a router with engines.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
     /// Its name.
@@ -74,8 +73,8 @@ impl Network {
     pub fn read(path: &str) -> Result<Self, LabError> {
         let text = read_text(path).map_err(|error| {
             LabError::option(match error.kind() {
-                io::ErrorKind::NotFound => format!("--topology: there is no file `{path}`"),
-                _ => format!("--topology: `{path}` cannot be read: {error}"),
+                io::ErrorKind::NotFound => format!("@topology: there is no file `{path}`"),
+                _ => format!("@topology: `{path}` cannot be read: {error}"),
             })
         })?;
         Self::parse(path, &text)
@@ -86,7 +85,11 @@ impl Network {
     /// # Errors
     /// See [`Network::read`].
     pub fn parse(path: &str, text: &str) -> Result<Self, LabError> {
-        let place = Place { path, text };
+        Ok(Self::understand(path, text)?)
+    }
+
+    fn understand(path: &str, text: &str) -> Result<Self, TextError> {
+        let place = TomlFile { path, text };
         let table = place.table()?;
         let table = table.get_ref();
         place.keys(table, "key of a network", &KEYS)?;

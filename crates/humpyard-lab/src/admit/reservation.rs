@@ -3,13 +3,13 @@
 use std::io;
 
 use humpyard_core::name::{Named, unknown};
-use humpyard_services::text::read_text;
+use humpyard_core::policy::ParameterError;
+use humpyard_text::{TextError, TomlFile, read_text};
 use serde::Serialize;
 use toml::de::{DeTable, DeValue};
 
 use crate::LabError;
-use crate::config::parse_count;
-use crate::costs::Place;
+use humpyard_text::quantity::{parse_bit_rate, parse_bytes};
 
 /// What a flow wants to be sure of.
 ///
@@ -87,8 +87,9 @@ impl Reservation {
     /// # Errors
     /// Anything else.
     pub fn parse(text: &str, number: usize) -> Result<Self, LabError> {
-        let named: Named = format!("--flow:{text}").parse()?;
-        Self::of(&named.parameters, number).map_err(|said| LabError::option(format!("--flow {text}: {said}")))
+        let named: Named =
+            format!("@flow:{text}").parse().map_err(|error: ParameterError| LabError::from(error).of("flow"))?;
+        Self::of(&named.parameters, number).map_err(|said| LabError::option(format!("@flow {text}: {said}")))
     }
 
     /// All that a file has: TOML with a `[[flow]]` for each, or CSV with a line of names.
@@ -98,13 +99,13 @@ impl Reservation {
     pub fn read(path: &str, first: usize) -> Result<Vec<Self>, LabError> {
         let text = read_text(path).map_err(|error| {
             LabError::option(match error.kind() {
-                io::ErrorKind::NotFound => format!("--flows: there is no file `{path}`"),
-                _ => format!("--flows: `{path}` cannot be read: {error}"),
+                io::ErrorKind::NotFound => format!("@flows: there is no file `{path}`"),
+                _ => format!("@flows: `{path}` cannot be read: {error}"),
             })
         })?;
         let flows = if path.ends_with(".csv") { of_csv(path, &text, first)? } else { of_toml(path, &text, first)? };
         if flows.is_empty() {
-            return Err(LabError::option(format!("--flows: there is no flow in `{path}`")));
+            return Err(LabError::option(format!("@flows: there is no flow in `{path}`")));
         }
         Ok(flows)
     }
@@ -126,26 +127,13 @@ fn check_keys(keys: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Bits per second: `10Mbit`, `10M`, `1.5Gbit/s`.
-///
-/// None if it is anything else, or not from 1 to 1e15.
-pub fn parse_bit_rate(text: &str) -> Option<f64> {
-    let number = ["bit/s", "bps", "bit"].iter().find_map(|unit| text.strip_suffix(unit)).unwrap_or(text);
-    parse_count(number).filter(|rate| (1.0..=1e15).contains(rate))
-}
-
-/// Bytes: `500`, `8k`, `8kB`.
-fn parse_bytes(text: &str) -> Option<f64> {
-    parse_count(text.strip_suffix('B').unwrap_or(text)).filter(|bytes| (1.0..=1e12).contains(bytes))
-}
-
 fn of_csv(path: &str, text: &str, first: usize) -> Result<Vec<Reservation>, LabError> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
-    let slip = |error: csv::Error| LabError::option(format!("--flows: {path}: this is no CSV: {error}"));
+    let slip = |error: csv::Error| LabError::option(format!("@flows: {path}: this is no CSV: {error}"));
     let headers = reader.headers().map_err(slip)?.clone();
     let names: Vec<&str> = headers.iter().collect();
     let line = headers.position().map_or(1, csv::Position::line);
-    check_keys(&names).map_err(|said| LabError::option(format!("--flows: {path}:{line}: {said}")))?;
+    check_keys(&names).map_err(|said| LabError::option(format!("@flows: {path}:{line}: {said}")))?;
     let mut flows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(slip)?;
@@ -154,13 +142,13 @@ fn of_csv(path: &str, text: &str, first: usize) -> Result<Vec<Reservation>, LabE
         let told = names.iter().zip(record.iter()).filter(|(_, value)| !value.is_empty());
         let pairs: Vec<(String, String)> = told.map(|(&name, value)| (name.to_owned(), value.to_owned())).collect();
         let flow = Reservation::of(&pairs, first + flows.len());
-        flows.push(flow.map_err(|said| LabError::option(format!("--flows: {path}:{line}: {said}")))?);
+        flows.push(flow.map_err(|said| LabError::option(format!("@flows: {path}:{line}: {said}")))?);
     }
     Ok(flows)
 }
 
 fn of_toml(path: &str, text: &str, first: usize) -> Result<Vec<Reservation>, LabError> {
-    let place = Place { path, text };
+    let place = TomlFile { path, text };
     let table = place.table()?;
     let table = table.get_ref();
     place.keys(table, "key of a file of flows", &["flow"])?;
@@ -174,10 +162,10 @@ fn of_toml(path: &str, text: &str, first: usize) -> Result<Vec<Reservation>, Lab
 
 /// The tables of an array such as `[[flow]]`, and where they start; none where the key is not given.
 pub(super) fn tables<'a, 't>(
-    place: &Place<'_>,
+    place: &TomlFile<'_>,
     table: &'t DeTable<'a>,
     key: &str,
-) -> Result<Vec<(usize, &'t DeTable<'a>)>, LabError> {
+) -> Result<Vec<(usize, &'t DeTable<'a>)>, TextError> {
     let Some(array) = table.get(key) else { return Ok(Vec::new()) };
     let wrong =
         |start: usize| place.slip(start, &format!("`{key}` is an array of tables: [[{key}]] and its keys below"));
@@ -191,7 +179,7 @@ pub(super) fn tables<'a, 't>(
 }
 
 /// The keys of a table with their values as text.
-pub(super) fn pairs(place: &Place<'_>, table: &DeTable<'_>) -> Result<Vec<(String, String)>, LabError> {
+pub(super) fn pairs(place: &TomlFile<'_>, table: &DeTable<'_>) -> Result<Vec<(String, String)>, TextError> {
     let mut pairs = Vec::new();
     for (key, value) in table.iter() {
         let name = key.get_ref().to_string();
@@ -225,16 +213,6 @@ mod tests {
         let flows = of_csv("f.csv", csv, 1).unwrap();
         assert_eq!(flows[0], video);
         assert_eq!((flows[1].name.as_str(), flows[1].longest_bytes), ("flow2", 100.0));
-    }
-
-    #[test]
-    fn bit_rates_read_with_and_without_their_unit() {
-        for text in ["10Mbit", "10M", "10Mbit/s", "10Mbps", "10000000"] {
-            assert_eq!(parse_bit_rate(text), Some(1e7), "{text}");
-        }
-        for text in ["", "bit", "-1", "0.5", "nan", "10Mb"] {
-            assert_eq!(parse_bit_rate(text), None, "{text}");
-        }
     }
 
     #[test]

@@ -12,7 +12,7 @@
 use petgraph::algo::astar;
 use petgraph::graph::{DiGraph, NodeIndex};
 
-/// What a path costs a flow, in ns; none where it may not go.
+/// What a path costs a flow, in ns. `None`: the flow may not take it.
 pub(super) struct Ways<'a> {
     /// From which node to which each link goes.
     pub(super) ends: &'a [(usize, usize)],

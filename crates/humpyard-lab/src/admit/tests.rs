@@ -169,8 +169,8 @@ fn slips_are_told() {
     let slip = |flows: &[&str], network: Network| admit(&options(flows, network)).unwrap_err().to_string();
     let network = || Network::parse("n.toml", NETWORK).unwrap();
     assert!(slip(&[&ENCRYPT.replace("encrypt", "encript")], router()).contains("did you mean `encrypt`?"));
-    assert!(slip(&[&format!("{ENCRYPT},from=a")], router()).contains("`from` and `to` are nodes of a --topology"));
-    assert!(slip(&[ENCRYPT], network()).contains("flow `flow1`: in a --topology a flow has a `from` and a `to`"));
+    assert!(slip(&[&format!("{ENCRYPT},from=a")], router()).contains("`from` and `to` are nodes of a topology"));
+    assert!(slip(&[ENCRYPT], network()).contains("flow `flow1`: in a topology a flow has a `from` and a `to`"));
     assert!(slip(&[&format!("{ENCRYPT},from=a,to=c")], network()).contains("no node `c`"));
     let named = format!("{ENCRYPT},name=x");
     assert!(slip(&[&named, &named], router()).contains("two flows are called `x`"));

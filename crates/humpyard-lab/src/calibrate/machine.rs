@@ -21,10 +21,13 @@ use super::fit::{median, sorted};
 use super::packets::Packets;
 use super::{PACKETS, Steps};
 use crate::LabError;
-use crate::admit::Taken;
-use crate::config::{Host, RunConfig, ServiceChoice};
+use crate::choice::host::Host;
+use crate::choice::service::ServiceChoice;
+use crate::config::RunConfig;
+use crate::control::Control;
 use crate::costs::MachineCosts;
-use crate::run::{Control, run_live};
+use crate::costs::taken::Taken;
+use crate::run::run_live;
 
 /// Two looks at the clock that are so far apart had something between them, in ns.
 const STOP: u64 = 1_000;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::Steps;
 use super::fit::{median, sorted};
 use crate::LabError;
-use crate::topology::{CoreTree, Ways};
+use humpyard_topology::{CoreTree, Ways};
 
 /// Ways between cores.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -74,7 +74,7 @@ impl Between {
         Self { there: Word(AtomicU64::new(0)), back: Word(AtomicU64::new(0)), lines: Lines::new() }
     }
 
-    /// Answers each number with the same, until it is told to end.
+    /// Answers each number with the same, until the end is sent.
     fn answer(&self, processor: usize) {
         let _seated = seat(processor).take();
         let mut last = 0;
@@ -194,7 +194,7 @@ impl Matrix {
             packet_ns,
             round_trip_ns: Some(arranged(&self.round_trip_ns)),
         };
-        CoreTree { source: source.to_owned(), ..tree }.with_ways(ways)
+        Ok(CoreTree { source: source.to_owned(), ..tree }.with_ways(ways)?)
     }
 
     fn has_all_of(&self, tree: &CoreTree) -> bool {
@@ -206,7 +206,7 @@ impl Matrix {
     fn flat(&self) -> Result<CoreTree, LabError> {
         let list: Vec<String> = self.processors.iter().map(ToString::to_string).collect();
         let text = format!("version = 1\nlevels = [{{ kind = \"core\" }}]\ncores = [{}]\n", list.join(", "));
-        CoreTree::parse("calibrated", &text)
+        Ok(CoreTree::parse("calibrated", &text)?)
     }
 }
 

@@ -9,6 +9,7 @@
 mod fit;
 mod machine;
 mod matrix;
+mod missing;
 mod packets;
 mod page;
 mod plots;
@@ -29,10 +30,10 @@ pub use fit::LineFit;
 pub use matrix::{HANDED_OVER, Matrix};
 
 use crate::costs::{CostLine, Costs, MachineCosts, cost_key};
-use crate::parts::TYPICAL_BYTES;
-use crate::topology::{CoreTree, PACKET_NS};
+use crate::parts::setup::TYPICAL_BYTES;
 use crate::{Environment, LabError};
 use fit::{median, quantile, sorted};
+use humpyard_topology::{CoreTree, PACKET_NS};
 use packets::Packets;
 use subject::{Evictor, Subject, Tally, clock_ns};
 
@@ -78,6 +79,7 @@ pub struct CalibrateOptions {
 
 /// What was measured.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Calibration {
     /// Where the payloads of the packets came from.
     pub seed: u64,
@@ -92,9 +94,9 @@ pub struct Calibration {
     /// What it takes a core to go over to another service, at most, in ns: the largest of the services' 90 % quantiles of what
     /// the first packet takes longer when everything was pushed out of the caches. None where no service was measured.
     pub switch_upper_ns: Option<f64>,
-    /// The ways between cores; none where they were not asked for.
+    /// The ways between cores. `None`: they were not asked for.
     pub matrix: Option<Matrix>,
-    /// What the machine adds to the work; none where that was not asked for.
+    /// What the machine adds to the work. `None`: that was not asked for.
     pub machine: Option<MachineCosts>,
     /// Where it was measured.
     pub environment: Environment,
@@ -154,7 +156,7 @@ pub struct AfterService {
     pub samples: usize,
 }
 
-/// What a packet takes longer after so much memory was touched.
+/// Time that a packet takes longer after this much memory was touched.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct AfterEviction {
     /// Memory touched.
@@ -167,7 +169,7 @@ pub struct AfterEviction {
     pub samples: usize,
 }
 
-/// What is told on the way: steps done, steps in all, and what comes now. And whether to go on.
+/// The listener during a measurement: steps done, steps in all, the next step. And whether to go on.
 pub(crate) struct Steps<'a> {
     done: usize,
     all: usize,
@@ -184,9 +186,7 @@ impl<'a> Steps<'a> {
         (self.tell)(self.done, self.all, what);
         self.done += 1;
         if self.stop.load(Ordering::Relaxed) {
-            return Err(LabError::option(
-                "ended early, and nothing is written: it takes all of the time, or fewer --seconds",
-            ));
+            return Err(LabError::option("interrupted: nothing was written"));
         }
         Ok(())
     }
@@ -232,7 +232,7 @@ fn named(name: &str) -> Named {
     Named { name: name.to_owned(), parameters: Vec::new() }
 }
 
-/// Measures. `tell` is told how many steps of how many are done, and what comes now; when `stop` is set it ends with an error.
+/// Measures. `tell` hears of steps done, of how many, and of the next one. When `stop` is set, this ends with an error.
 ///
 /// # Errors
 /// A service that cannot be made; an end from outside.
@@ -588,6 +588,6 @@ mod tests {
         assert_eq!(costs.lines.keys().collect::<Vec<_>>(), ["decrypt:cipher=cast-128", "forward"]);
         assert_eq!(Costs::parse("", &costs.text()).unwrap(), costs);
         stop.store(true, Ordering::Relaxed);
-        assert!(calibrate(&options, &stop, &mut |_, _, _| ()).unwrap_err().to_string().starts_with("ended early"));
+        assert!(calibrate(&options, &stop, &mut |_, _, _| ()).unwrap_err().to_string().starts_with("interrupted"));
     }
 }

@@ -6,7 +6,7 @@ use super::plots::{line_text, plots};
 use super::{Calibration, EVICTED, ServiceCalibration};
 use crate::costs::Costs;
 use crate::figures::time;
-use crate::page::page as framed;
+use humpyard_plot::page as framed;
 
 pub(super) fn page(calibration: &Calibration, command: &str) -> Markup {
     let contents = html! {

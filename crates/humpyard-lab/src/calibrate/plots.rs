@@ -47,7 +47,7 @@ pub(super) fn line_text(service: &ServiceCalibration) -> String {
     format!("{} + {:.3} ns/B", figures::time(service.fit.fixed_ns), service.fit.per_byte_ns)
 }
 
-/// The ways between cores, by the names of their files; none where there is one core.
+/// Draws the ways between cores, by the names of their files; empty where there is one core.
 fn ways(matrix: &Matrix) -> Vec<(String, Svg)> {
     if matrix.processors.len() < 2 {
         return Vec::new();

@@ -143,7 +143,7 @@ impl Evictor {
         Self { memory: vec![1; bytes] }
     }
 
-    /// Touches so many bytes of it, line by line.
+    /// Touches this many bytes of it, line by line.
     pub(super) fn touch(&mut self, bytes: usize) {
         for line in self.memory[..bytes].iter_mut().step_by(LINE) {
             *line = line.wrapping_add(1);

@@ -1,30 +1,43 @@
-//! Costs that are looked for when a run asks for them: in the calibration that the user has saved, else by measuring.
+//! Costs that are looked for when a run asks for them: in the calibration that the user has saved, else they are to be measured.
 
-use core::sync::atomic::AtomicBool;
-use core::time::Duration;
-
+use humpyard_core::cost::MovePenalties;
 use humpyard_core::name::Named;
-use humpyard_core::random::Seed;
 
 use super::{CostLine, Costs, Origin, calibrated_path, cost_key, is_registered};
 use crate::LabError;
-use crate::calibrate::{CalibrateOptions, calibrate};
 
 /// How these costs are called for.
 pub const AUTO: &str = "auto";
-/// How long each service is measured.
-const EACH: Duration = Duration::from_secs(1);
-
 impl Costs {
     /// The calibration that this user has saved. `None`: there is none.
     ///
     /// # Errors
     /// A file that is no cost file.
-    pub(super) fn saved() -> Result<Option<Self>, LabError> {
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is no cost file.
+    pub fn saved() -> Result<Option<Self>, LabError> {
         let Some(path) = calibrated_path().ok().filter(|path| path.exists()) else { return Ok(None) };
         let mut costs = Self::read(&path.to_string_lossy())?;
         costs.lines.values_mut().for_each(|line| line.origin = Origin::Saved);
         Ok(Some(costs))
+    }
+
+    /// These costs with newer ones: a line of a service that both have is the newer one's, as is what was measured of the machine. A
+    /// switch takes at most the greater of both bounds.
+    #[must_use]
+    pub fn updated(mut self, newer: Self) -> Self {
+        for line in self.lines.values_mut().filter(|line| line.source.is_empty()) {
+            line.source.clone_from(&self.source);
+        }
+        self.lines.extend(newer.lines);
+        Self {
+            switch_upper_ns: self.switch_upper_ns.into_iter().chain(newer.switch_upper_ns).reduce(f64::max),
+            machine: newer.machine.or(self.machine),
+            moves: if newer.moves == MovePenalties::NONE { self.moves } else { newer.moves },
+            lines: self.lines,
+            ..newer
+        }
     }
 
     /// The lines of the saved calibration for these services. For those that it lacks lines of the default table stand in, until
@@ -36,7 +49,10 @@ impl Costs {
         Self::auto_from(Self::saved()?, works)
     }
 
-    fn auto_from<'a>(saved: Option<Self>, works: impl IntoIterator<Item = &'a Named>) -> Result<Self, LabError> {
+    pub(crate) fn auto_from<'a>(
+        saved: Option<Self>,
+        works: impl IntoIterator<Item = &'a Named>,
+    ) -> Result<Self, LabError> {
         let mut costs = saved.unwrap_or_else(|| Self::of_lines("", "", []));
         let known = core::mem::take(&mut costs.lines);
         let source =
@@ -52,8 +68,8 @@ impl Costs {
                 }
                 None => {
                     return Err(LabError::option(format!(
-                        "--costs {AUTO}: nothing can be measured of `{spec}`, which is known by its cost alone: name a table or \
-                         file that has it, --costs table:everest for example"
+                        "@costs {AUTO}: nothing can be measured of `{spec}`, which is known by its cost alone: name a table or \
+                         file that has it, @costs table:everest for example"
                     )));
                 }
             };
@@ -69,33 +85,11 @@ impl Costs {
     pub fn is_auto(&self) -> bool {
         self.name == AUTO
     }
-
-    /// Measures what is to be measured. `tell` hears how many steps of how many are done, and what comes now; when `stop` is set it
-    /// ends with an error.
-    ///
-    /// # Errors
-    /// An end from outside.
-    pub fn measure(&mut self, stop: &AtomicBool, tell: &mut dyn FnMut(usize, usize, &str)) -> Result<(), LabError> {
-        let missing = self.lines.iter().filter(|(_, line)| line.origin == Origin::Unmeasured);
-        let services = missing.map(|(spec, _)| spec.parse()).collect::<Result<Vec<Named>, _>>()?;
-        if services.is_empty() {
-            return Ok(());
-        }
-        let longest = EACH * services.len() as u32;
-        let options = CalibrateOptions { services, longest, matrix: false, machine: false, seed: Seed(1) };
-        let measured = calibrate(&options, stop, tell)?.costs();
-        self.switch_upper_ns = self.switch_upper_ns.into_iter().chain(measured.switch_upper_ns).reduce(f64::max);
-        for (spec, mut line) in measured.lines {
-            line.origin = Origin::Measured;
-            line.source.clone_from(&measured.source);
-            self.lines.insert(spec, line);
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::MachineCosts;
     use super::*;
 
     fn works(specs: &[&str]) -> Vec<Named> {
@@ -132,15 +126,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_reads_back_as_it_is() {
-        let mut costs = Costs::auto_from(None, &works(&["pass"])).unwrap();
-        costs.measure(&AtomicBool::new(false), &mut |_, _, _| ()).unwrap();
-        let line = &costs.lines["pass"];
-        assert_eq!((line.origin, line.expansion), (Origin::Measured, Some(1.0)));
-        let told = Costs::parse("here.toml", &costs.text()).unwrap();
-        assert_eq!((told.switch_upper_ns, told.cost("pass").unwrap()), (costs.switch_upper_ns, line.cost()));
-        let stopped =
-            Costs::auto_from(None, &works(&["pass"])).unwrap().measure(&AtomicBool::new(true), &mut |_, _, _| ());
-        assert!(stopped.unwrap_err().to_string().starts_with("ended early"));
+    fn newer_costs_replace_lines_of_the_same_service_and_keep_the_others() {
+        let costs = |source: &str, switch: f64, lines: &[(&str, f64)]| {
+            let line =
+                |&(spec, fixed_ns): &(&str, f64)| (spec.to_owned(), CostLine { fixed_ns, ..CostLine::default() });
+            Costs { switch_upper_ns: Some(switch), ..Costs::of_lines("", source, lines.iter().map(line)) }
+        };
+        let machine = MachineCosts { hand_over_ns: 300.0, ..MachineCosts::default() };
+        let old = costs("Monday", 5000.0, &[("encrypt", 100.0), ("forward", 30.0)]);
+        let old = Costs { machine: Some(machine.clone()), ..old };
+        let both = old.updated(costs("Tuesday", 4000.0, &[("encrypt", 90.0)]));
+        let lines: Vec<_> =
+            both.lines.iter().map(|(spec, line)| (spec.as_str(), line.fixed_ns, line.source.as_str())).collect();
+        assert_eq!(lines, [("encrypt", 90.0, ""), ("forward", 30.0, "Monday")]);
+        assert_eq!(
+            (both.source.as_str(), both.switch_upper_ns, both.machine.clone()),
+            ("Tuesday", Some(5000.0), Some(machine))
+        );
+        assert_eq!(Costs::parse("", &both.text()).unwrap().lines, both.lines, "the file has all of it");
     }
 }

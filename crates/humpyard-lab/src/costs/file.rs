@@ -32,16 +32,16 @@ use std::fmt::Write;
 use std::io;
 
 use humpyard_core::cost::MovePenalties;
-use humpyard_core::name::{Named, unknown};
+use humpyard_core::name::Named;
 use humpyard_core::policy::Apart;
-use humpyard_services::text::read_text;
 use humpyard_sim::{Disturbance, Interruptions};
+use humpyard_text::{TextError, TomlFile, number, quoted, read_text};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{CostLine, Costs, MachineCosts, Origin, cost_key};
 use crate::LabError;
-use crate::admit::Taken;
+use crate::costs::taken::Taken;
 
 /// The version of cost files that is written and read.
 const VERSION: u64 = 1;
@@ -50,8 +50,6 @@ const KEYS: [&str; 6] = ["version", "source", "switch_upper_ns", "moves", "servi
 const MACHINE_KEYS: [&str; 6] =
     ["hand_over_ns", "taken", "worker_runs", "worker_stops", "dispatcher_runs", "dispatcher_stops"];
 const SERVICE_KEYS: [&str; 5] = ["fixed_ns", "per_byte_ns", "cold_ns", "expansion", "source"];
-/// More than any figure may be: a quarter of an hour, in ns.
-const LARGEST: f64 = 1e12;
 
 impl Costs {
     /// Reads a file.
@@ -77,34 +75,38 @@ impl Costs {
     /// # Errors
     /// See [`Costs::read`].
     pub fn parse(path: &str, text: &str) -> Result<Self, LabError> {
-        let place = Place { path, text };
-        let table = place.table()?;
+        Ok(Self::understand(path, text)?)
+    }
+
+    fn understand(path: &str, text: &str) -> Result<Self, TextError> {
+        let place = CostFile(TomlFile { path, text });
+        let table = place.0.table()?;
         let table = table.get_ref();
-        place.keys(table, "key of a cost file", &KEYS)?;
+        place.0.keys(table, "key of a cost file", &KEYS)?;
         place.version(table)?;
         let mut costs = Self {
             name: path.to_owned(),
-            source: place.source(table)?,
-            switch_upper_ns: place.number(table, "switch_upper_ns")?,
+            source: place.0.source(table)?,
+            switch_upper_ns: place.0.number(table, "switch_upper_ns")?,
             moves: place.moves(table)?,
             lines: BTreeMap::new(),
             machine: place.machine(table)?,
         };
         let Some(services) = table.get("services") else {
-            return Err(
-                place.slip(0, "there is no service in it: a service has a table, [services.forward] for example")
-            );
+            return Err(place
+                .0
+                .slip(0, "there is no service in it: a service has a table, [services.forward] for example"));
         };
         let DeValue::Table(services) = services.get_ref() else {
-            return Err(
-                place.slip(services.span().start, "`services` is a table of tables, [services.forward] for example")
-            );
+            return Err(place
+                .0
+                .slip(services.span().start, "`services` is a table of tables, [services.forward] for example"));
         };
         for (name, service) in services.iter() {
             let key = place.key(name)?;
             let line = place.service(name, service)?;
             if costs.lines.insert(key.clone(), line).is_some() {
-                return Err(place.slip(
+                return Err(place.0.slip(
                     name.span().start,
                     &format!(
                         "`{}` has the line of `{key}`, which is there already: leave one of them out",
@@ -188,72 +190,36 @@ impl MachineCosts {
     }
 }
 
-/// Where a file says something.
+/// A file that is read.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
-    pub(crate) path: &'a str,
-    pub(crate) text: &'a str,
-}
+struct CostFile<'a>(TomlFile<'a>);
 
-impl<'a> Place<'a> {
-    /// The whole file.
-    pub(crate) fn table(&self) -> Result<Spanned<DeTable<'a>>, LabError> {
-        DeTable::parse(self.text).map_err(|error| {
-            let said = error.message().lines().collect::<Vec<_>>().join("; ");
-            self.slip(error.span().map_or(0, |span| span.start), &format!("this is no TOML: {said}"))
-        })
-    }
-
-    /// Who says what is in it; nothing where that is not told.
-    pub(crate) fn source(&self, table: &DeTable<'_>) -> Result<String, LabError> {
-        let Some(source) = table.get("source") else { return Ok(String::new()) };
-        let DeValue::String(said) = source.get_ref() else {
-            return Err(self.slip(source.span().start, "`source` is a text, in quotes"));
-        };
-        Ok(said.to_string())
-    }
-
-    /// What is wrong at this byte.
-    pub(crate) fn slip(&self, start: usize, said: &str) -> LabError {
-        let before = &self.text.as_bytes()[..start.min(self.text.len())];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
-        let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
-        LabError::option(format!("{}:{line}:{column}: {said}", self.path))
-    }
-
-    /// Makes sure that there are no keys but these.
-    pub(crate) fn keys(&self, table: &DeTable<'_>, what: &str, known: &[&str]) -> Result<(), LabError> {
-        match table.iter().find(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
-            Some((key, _)) => Err(self.slip(key.span().start, &unknown(what, key.get_ref(), known.iter().copied()))),
-            None => Ok(()),
-        }
-    }
-
-    fn version(&self, table: &DeTable<'_>) -> Result<(), LabError> {
+impl CostFile<'_> {
+    fn version(&self, table: &DeTable<'_>) -> Result<(), TextError> {
         let Some(version) = table.get("version") else {
-            return Err(
-                self.slip(0, "this is no cost file: it has no `version = 1`; `humpyard calibrate --output` writes one")
-            );
+            return Err(self
+                .0
+                .slip(0, "this is no cost file: it has no `version = 1`; `humpyard calibrate --output` writes one"));
         };
         match version.get_ref() {
             DeValue::Integer(number) if number.as_str() == "1" => Ok(()),
-            _ => {
-                Err(self.slip(version.span().start, "`version` is 1 here; measure again with this version of humpyard"))
-            }
+            _ => Err(self
+                .0
+                .slip(version.span().start, "`version` is 1 here; measure again with this version of humpyard")),
         }
     }
 
     /// The table of penalties for flows that move, which need not be there.
-    fn moves(&self, table: &DeTable<'_>) -> Result<MovePenalties, LabError> {
+    fn moves(&self, table: &DeTable<'_>) -> Result<MovePenalties, TextError> {
         let Some(moves) = table.get("moves") else { return Ok(MovePenalties::NONE) };
         let DeValue::Table(table) = moves.get_ref() else {
-            return Err(self.slip(moves.span().start, "`moves` is a table: [moves] and its keys below"));
+            return Err(self.0.slip(moves.span().start, "`moves` is a table: [moves] and its keys below"));
         };
-        self.keys(table, "key of moves", &Apart::ALL.map(Apart::name))?;
-        let permille = |apart: Apart| match self.number(table, apart.name())? {
+        self.0.keys(table, "key of moves", &Apart::ALL.map(Apart::name))?;
+        let permille = |apart: Apart| match self.0.number(table, apart.name())? {
             Some(part) if part > 1000.0 => {
                 let said = format!("`{}` is a part of the work, 0.25 for example: at most 1000", apart.name());
-                Err(self.slip(start_of(table, apart.name()), &said))
+                Err(self.0.slip(start_of(table, apart.name()), &said))
             }
             part => Ok((part.unwrap_or(0.0) * 1e3).round() as u32),
         };
@@ -265,15 +231,15 @@ impl<'a> Place<'a> {
     }
 
     /// The table of what the machine adds, which need not be there.
-    fn machine(&self, table: &DeTable<'_>) -> Result<Option<MachineCosts>, LabError> {
+    fn machine(&self, table: &DeTable<'_>) -> Result<Option<MachineCosts>, TextError> {
         let Some(machine) = table.get("machine") else { return Ok(None) };
         let DeValue::Table(table) = machine.get_ref() else {
-            return Err(self.slip(machine.span().start, "`machine` is a table: [machine] and its keys below"));
+            return Err(self.0.slip(machine.span().start, "`machine` is a table: [machine] and its keys below"));
         };
-        self.keys(table, "key of machine", &MACHINE_KEYS)?;
+        self.0.keys(table, "key of machine", &MACHINE_KEYS)?;
         let taken = self.pairs(table, "taken", 0.0)?;
         if taken.iter().any(|&(part, _)| part >= 1.0) {
-            return Err(self.slip(
+            return Err(self.0.slip(
                 start_of(table, "taken"),
                 "`taken` begins each pair with a part of the time, from 0 to below 1",
             ));
@@ -281,7 +247,7 @@ impl<'a> Place<'a> {
         let taken =
             taken.into_iter().map(|(part, at_once)| Taken { part, at_once: Duration::from_nanos(at_once as u64) });
         Ok(Some(MachineCosts {
-            hand_over_ns: self.number(table, "hand_over_ns")?.unwrap_or(0.0),
+            hand_over_ns: self.0.number(table, "hand_over_ns")?.unwrap_or(0.0),
             taken: taken.collect(),
             workers: self.interruptions(table, "worker_runs", "worker_stops")?,
             dispatcher: self.interruptions(table, "dispatcher_runs", "dispatcher_stops")?,
@@ -289,8 +255,8 @@ impl<'a> Place<'a> {
     }
 
     /// Runs and stops, of which there are both or neither.
-    fn interruptions(&self, table: &DeTable<'_>, runs: &str, stops: &str) -> Result<Interruptions, LabError> {
-        let lengths = |key: &str| -> Result<Vec<(u64, u64)>, LabError> {
+    fn interruptions(&self, table: &DeTable<'_>, runs: &str, stops: &str) -> Result<Interruptions, TextError> {
+        let lengths = |key: &str| -> Result<Vec<(u64, u64)>, TextError> {
             Ok(self.pairs(table, key, 1.0)?.into_iter().map(|(ns, count)| (ns as u64, count as u64)).collect())
         };
         let interruptions = Interruptions { runs: lengths(runs)?, stops: lengths(stops)? };
@@ -299,19 +265,19 @@ impl<'a> Place<'a> {
             (stops, runs, interruptions.runs.is_empty() && !interruptions.stops.is_empty()),
         ] {
             if is_missing {
-                return Err(
-                    self.slip(start_of(table, key), &format!("`{key}` without `{missing}`: give both, or neither"))
-                );
+                return Err(self
+                    .0
+                    .slip(start_of(table, key), &format!("`{key}` without `{missing}`: give both, or neither")));
             }
         }
         Ok(interruptions)
     }
 
-    /// Pairs of numbers not below `least`; none where the key is not given.
-    fn pairs(&self, table: &DeTable<'_>, key: &str, least: f64) -> Result<Vec<(f64, f64)>, LabError> {
+    /// Returns pairs of numbers not below `least`; empty where the key is missing.
+    fn pairs(&self, table: &DeTable<'_>, key: &str, least: f64) -> Result<Vec<(f64, f64)>, TextError> {
         let Some(value) = table.get(key) else { return Ok(Vec::new()) };
         let wrong = |start: usize| {
-            self.slip(start, &format!("`{key}` has pairs of numbers from {least}, [[1000, 3]] for example"))
+            self.0.slip(start, &format!("`{key}` has pairs of numbers from {least}, [[1000, 3]] for example"))
         };
         let DeValue::Array(pairs) = value.get_ref() else { return Err(wrong(value.span().start)) };
         let pair = |pair: &Spanned<DeValue<'_>>| {
@@ -326,60 +292,34 @@ impl<'a> Place<'a> {
     }
 
     /// The specification of the service that a table of this name is of.
-    fn key(&self, name: &Spanned<impl AsRef<str>>) -> Result<String, LabError> {
+    fn key(&self, name: &Spanned<impl AsRef<str>>) -> Result<String, TextError> {
         let spec: Result<Named, LabError> = name.get_ref().as_ref().parse().map_err(LabError::from);
-        spec.and_then(|spec| cost_key(&spec)).map_err(|error| self.slip(name.span().start, &error.to_string()))
+        spec.and_then(|spec| cost_key(&spec)).map_err(|error| self.0.slip(name.span().start, &error.to_string()))
     }
 
-    fn service(&self, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue<'_>>) -> Result<CostLine, LabError> {
+    fn service(&self, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue<'_>>) -> Result<CostLine, TextError> {
         let (name, start) = (name.get_ref().as_ref(), name.span().start);
         let DeValue::Table(table) = value.get_ref() else {
-            return Err(self.slip(start, &format!("`{name}` is a table: [services.{name}] and its keys below")));
+            return Err(self.0.slip(start, &format!("`{name}` is a table: [services.{name}] and its keys below")));
         };
-        self.keys(table, "key of a service", &SERVICE_KEYS)?;
-        let Some(fixed_ns) = self.number(table, "fixed_ns")? else {
-            return Err(self.slip(start, &format!("`{name}` has no `fixed_ns`: give the time of a packet, in ns")));
+        self.0.keys(table, "key of a service", &SERVICE_KEYS)?;
+        let Some(fixed_ns) = self.0.number(table, "fixed_ns")? else {
+            return Err(self.0.slip(start, &format!("`{name}` has no `fixed_ns`: give the time of a packet, in ns")));
         };
         Ok(CostLine {
             fixed_ns,
-            per_byte_ns: self.number(table, "per_byte_ns")?.unwrap_or(0.0),
-            cold_ns: self.number(table, "cold_ns")?.unwrap_or(0.0),
-            expansion: self.number(table, "expansion")?,
-            source: self.source(table)?,
+            per_byte_ns: self.0.number(table, "per_byte_ns")?.unwrap_or(0.0),
+            cold_ns: self.0.number(table, "cold_ns")?.unwrap_or(0.0),
+            expansion: self.0.number(table, "expansion")?,
+            source: self.0.source(table)?,
             origin: Origin::Given,
         })
     }
-
-    /// A number that is not negative; none where the key is not given.
-    pub(crate) fn number(&self, table: &DeTable<'_>, key: &str) -> Result<Option<f64>, LabError> {
-        let Some(value) = table.get(key) else { return Ok(None) };
-        match number(value.get_ref()) {
-            Some(number) => Ok(Some(number)),
-            None => {
-                Err(self.slip(value.span().start, &format!("`{key}` takes a number from 0 to 1e12, 12.5 for example")))
-            }
-        }
-    }
-}
-
-/// A text in quotes: what escapes it in JSON does so in TOML.
-fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
 }
 
 /// Where the value of a key begins.
 fn start_of(table: &DeTable<'_>, key: &str) -> usize {
     table.get(key).map_or(0, |value| value.span().start)
-}
-
-/// A number that is not negative.
-fn number(value: &DeValue<'_>) -> Option<f64> {
-    let number = match value {
-        DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
-        DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
-        _ => None,
-    };
-    number.filter(|number| (0.0..=LARGEST).contains(number))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 mod auto;
 mod file;
+pub(crate) mod taken;
 
 use core::fmt;
 use core::str::FromStr;
@@ -20,13 +21,12 @@ use humpyard_sim::Interruptions;
 use serde::Serialize;
 
 use crate::LabError;
-use crate::admit::Taken;
 use crate::figures::time;
+use taken::Taken;
 
 pub use auto::AUTO;
-pub(crate) use file::Place;
 
-/// What services cost, and who says so.
+/// What services cost, and the source of each line.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Costs {
     /// How they are called for: `table:measured`, the name of a file, `auto`.
@@ -79,7 +79,7 @@ pub enum Origin {
 pub struct MachineCosts {
     /// What it takes to hand a packet to a worker and back, beside the work, one at a time, in ns; 0 where it was not measured.
     pub hand_over_ns: f64,
-    /// The most that was taken from a worker or the dispatcher: of any time a part, and so much at once; by part.
+    /// The most that was taken from a worker or the dispatcher: a part of any time, and an amount at once; by part.
     pub taken: Vec<Taken>,
     /// How workers are interrupted.
     pub workers: Interruptions,
@@ -87,7 +87,7 @@ pub struct MachineCosts {
     pub dispatcher: Interruptions,
 }
 
-/// What a service of a run costs, and who says so.
+/// What a service of a run costs, and the source of that.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ServiceCost {
     /// Its name in the run.
@@ -200,6 +200,8 @@ static TABLES: LazyLock<[Costs; TEXTS.len()]> = LazyLock::new(|| {
     TEXTS.map(|(name, text)| Costs::parse(&format!("{TABLE}{name}"), text).expect("tests read every table"))
 });
 
+/// The source of a line that was measured for this run.
+pub const MEASURED_NOW: &str = "measured now";
 /// What the name of a table begins with.
 const TABLE: &str = "table:";
 
@@ -227,7 +229,7 @@ impl Costs {
     /// No such table; the message names those there are.
     pub fn table(name: &str) -> Result<&'static Self, LabError> {
         let found = Self::tables().iter().find(|table| table.title() == name);
-        found.ok_or_else(|| LabError::Option(unknown("cost table", name, TEXTS.map(|(name, _)| name))))
+        found.ok_or_else(|| LabError::option(unknown("cost table", name, TEXTS.map(|(name, _)| name))))
     }
 
     /// The name without what says that it is a table.
@@ -256,7 +258,7 @@ impl Costs {
         let spec = cost_key(work)?;
         match self.lines.get(&spec) {
             Some(line) => Ok(Found { source: self.said_by(line), spec, line }),
-            None => Err(LabError::Option(self.missing(&spec))),
+            None => Err(LabError::option(self.missing(&spec))),
         }
     }
 
@@ -283,7 +285,7 @@ impl Costs {
         match line.origin {
             Origin::Given => self.name.clone(),
             Origin::Saved => "saved calibration".to_owned(),
-            Origin::Measured => "measured now".to_owned(),
+            Origin::Measured => MEASURED_NOW.to_owned(),
             Origin::Unmeasured => "to be measured".to_owned(),
         }
     }
@@ -293,7 +295,7 @@ impl Costs {
         let (name, service) = (&self.name, name_of(spec));
         let own: Vec<String> =
             self.lines.keys().filter(|key| name_of(key) == service).map(|key| format!("`{key}`")).collect();
-        let advice = if is_registered(service) { "; measure it: --costs auto" } else { "" };
+        let advice = if is_registered(service) { "; measure it: @costs auto" } else { "" };
         if own.is_empty() {
             let names: BTreeSet<&str> = self.lines.keys().map(|key| name_of(key)).collect();
             return format!("costs `{name}`: {}{advice}", unknown("service", service, names));
@@ -464,13 +466,13 @@ mod tests {
         assert_eq!(
             missing(&costs, "compress"),
             "costs `c.toml`: no line for `compress`; there are: `compress:codec=deflate`, `compress:codec=deflate,level=3`; \
-             measure it: --costs auto"
+             measure it: costs auto"
         );
         assert_eq!(
             missing(&costs, "encript"),
             "costs `c.toml`: no service `encript`; did you mean `encrypt`? There are: compress, encrypt, v4-v6-tcp"
         );
-        assert!(missing(&costs, "forward").ends_with("v4-v6-tcp; measure it: --costs auto"));
+        assert!(missing(&costs, "forward").ends_with("v4-v6-tcp; measure it: costs auto"));
         assert!(missing(&costs, "encrypt:cipher=des").contains("`cipher` takes one of"));
         let many = (1..=12).map(|rule| (format!("firewall:rules=allow+{rule}"), line()));
         let said =

@@ -1,14 +1,14 @@
 //! Delay, lateness and throughput.
 
-use super::facts::{Facts, PolicyFacts, RunFacts};
-use super::loss::{FEW, hot};
+use super::facts::{FEW, Facts, PolicyFacts, RunFacts};
+use super::hot::hot;
 use super::split::{DIFFERENT, Figure, Outcome, Split, Sure};
 use super::words::{names, part};
 use super::{Finding, Topic};
 use crate::figures::{packet_rate, time};
 
 /// Late packets, of all, from which on lateness comes before delay.
-const MANY: f64 = 0.001;
+pub(super) const MANY: f64 = 0.001;
 
 fn p99(policy: &PolicyFacts) -> f64 {
     policy.median(|run| run.p99)
@@ -97,7 +97,7 @@ fn shortest(facts: &Facts, Split { ahead, behind, sure }: &Split<'_>) -> String 
     let worst = behind[behind.len() - 1];
     // Where packets are lost, that has been told.
     let hot = hot(worst).filter(|_| served(facts).is_empty());
-    let hot = hot.map(|hot| format!(", which kept {}", hot.said())).unwrap_or_default();
+    let hot = hot.map(|hot| format!(", which kept {}", hot.full_said())).unwrap_or_default();
     format!(
         "{} had the shortest delays{}: 99 of 100{} packets within {}, against {} under {}{hot}.{}",
         names(ahead),
@@ -144,10 +144,14 @@ fn undecided(facts: &Facts) -> Vec<Finding> {
             time(p99(most))
         ),
         _ => format!(
-            "Delays do not differ significantly: 99 of 100{served} packets were done within {} to {}, and the repetitions \
-             rank the policies differently.",
+            "Delays do not differ significantly: 99 of 100{served} packets were done within {} to {}, and {}.",
             time(p99(least)),
-            time(p99(most))
+            time(p99(most)),
+            if facts.is_starved() {
+                "threads lacked a processor"
+            } else {
+                "the repetitions rank the policies differently"
+            }
         ),
     };
     vec![Finding::new(Topic::Alike, text)]

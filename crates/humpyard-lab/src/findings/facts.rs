@@ -4,6 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::statistics::Statistic;
 
+/// From this load on cores are overloaded: a load of 1, as measured, may be a little more.
+pub(super) const OVERLOAD: f64 = 1.01;
+/// A smaller part of the packets is not worth the first sentence.
+pub(super) const FEW: f64 = 1e-4;
+/// A run shorter than this many tolerances cannot show the effect of a tolerance.
+pub(super) const LENGTHS: u64 = 10;
+/// Packets that a 99th percentile needs: ten are beyond it.
+const PACKETS: u64 = 1000;
+
 /// What the rules know of a comparison. A single run is a comparison of one policy.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(test, derive(serde::Deserialize), serde(default))]
@@ -16,6 +25,10 @@ pub(super) struct Facts {
     pub(super) packets: u64,
     /// Flows of the first run.
     pub(super) flows: u64,
+    /// Clients that were served.
+    pub(super) clients: u64,
+    /// Services that had packets.
+    pub(super) services: Vec<String>,
     /// Offered work over what the cores can do. `None`: nobody knows.
     pub(super) load: Option<f64>,
     /// Whether packets came as fast as they were taken.
@@ -38,6 +51,8 @@ pub(super) struct Facts {
     pub(super) speeds: Vec<f64>,
     /// Whether a signal ended the comparison.
     pub(super) interrupted: bool,
+    /// Whether packets come by an interface, which has no end.
+    pub(super) endless: bool,
     /// Where the input is damaged, if packets are missing.
     pub(super) damage: Option<String>,
     /// What is wrong with the clock of the input.
@@ -86,6 +101,12 @@ pub(super) struct RunFacts {
     pub(super) lost: BTreeMap<Place, u64>,
     /// Packets that services dropped, as their rules say.
     pub(super) rejected: u64,
+    /// The most frequent reason for that, and its packets. `None`: services dropped none.
+    pub(super) verdict: Option<(String, u64)>,
+    /// Packets whose service is complete.
+    pub(super) processed: u64,
+    /// Packets that went out.
+    pub(super) forwarded: u64,
     /// Late packets, of all.
     pub(super) late: f64,
     /// Delay of half of the packets served, in ns.
@@ -102,10 +123,14 @@ pub(super) struct RunFacts {
     pub(super) jain: f64,
     /// Part of the time that each core was busy.
     pub(super) busy: Vec<f64>,
+    /// The flow with the most packets that left. `None`: nobody knows, or no packet left.
+    pub(super) heaviest: Option<HeaviestFlow>,
     /// Part of the time that each dispatcher was busy. Empty: there is none, in virtual time.
     pub(super) dispatchers: Vec<f64>,
     /// Whether a dispatcher is the bottleneck, by [`crate::bottleneck`].
     pub(super) is_dispatcher_full: bool,
+    /// The longest that a packet was due before a dispatcher took it in.
+    pub(super) overdue_ns: u64,
     /// Length of the run.
     pub(super) duration_ns: u64,
     /// Most packets of a service that waited at once.
@@ -114,6 +139,16 @@ pub(super) struct RunFacts {
     pub(super) switches: u64,
     /// The link behind the cores.
     pub(super) link: Option<LinkFacts>,
+}
+
+/// The flow with the most packets.
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(test, derive(serde::Deserialize))]
+pub(super) struct HeaviestFlow {
+    /// Its 5-tuple.
+    pub(super) flow: String,
+    /// Its part of the packets that left.
+    pub(super) fraction: f64,
 }
 
 /// The link behind the cores.
@@ -144,6 +179,16 @@ pub(super) enum Place {
     Output,
 }
 
+impl Facts {
+    /// Returns the packets that the shortest run measured, where they are too few for a 99th
+    /// percentile. `None`: they are enough, or the input is empty.
+    pub(super) fn too_few_packets(&self) -> Option<u64> {
+        let runs = self.policies.iter().flat_map(|policy| &policy.runs);
+        let measured = runs.map(|run| run.packets.saturating_sub(run.warm_up)).min().unwrap_or(0);
+        (self.packets > 0 && measured < PACKETS).then_some(measured)
+    }
+}
+
 impl RunFacts {
     /// Packets lost, of all that came in.
     pub(super) fn lost(&self) -> f64 {
@@ -164,6 +209,11 @@ impl RunFacts {
 }
 
 impl PolicyFacts {
+    /// Whether hardly a packet was lost in any run.
+    pub(super) fn is_lossless(&self) -> bool {
+        self.greatest(RunFacts::lost) < FEW
+    }
+
     /// A figure of each run.
     pub(super) fn values(&self, of: impl Fn(&RunFacts) -> f64) -> Vec<f64> {
         self.runs.iter().map(of).collect()

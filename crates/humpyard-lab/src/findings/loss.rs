@@ -1,59 +1,21 @@
 //! Who lost packets, how many, and why.
 
-use super::facts::{Facts, Place, PolicyFacts, RunFacts, ranked};
+use super::facts::{FEW, Facts, OVERLOAD, Place, PolicyFacts, RunFacts};
+use super::hot::{FULL, hot};
 use super::split::Figure;
 use super::words::{fraction, list, names, part, sentence};
 use super::{Finding, Topic};
+use crate::bottleneck::remedy;
 use crate::figures::{bit_rate, percent, time};
 
-/// From this load on cores are overloaded: a load of 1, as measured, may be a little more.
-const OVERLOAD: f64 = 1.01;
-/// From here on a core, a dispatcher or a link has no time left.
-const FULL: f64 = 0.94;
-/// A core that is busier than the others by this is out of balance.
-pub(super) const UNEQUAL: f64 = 0.1;
-/// A smaller part of the packets is not worth the first sentence.
-pub(super) const FEW: f64 = 1e-4;
 /// Loss beyond what overload makes unavoidable by this factor has another cause.
 const BEYOND: f64 = 1.5;
 /// Late packets, of all, that a policy without loss must be told of.
 const MANY_LATE: f64 = 0.1;
 /// Cores that switch for this part of their time lose it.
 const SWITCHING: f64 = 0.1;
-
-/// Cores without time left, while others had some.
-pub(super) struct Hot {
-    /// How many.
-    pub(super) cores: usize,
-    /// How busy the least busy of them was.
-    pub(super) busy: f64,
-    /// How busy the others were, on average.
-    pub(super) others: f64,
-}
-
-impl Hot {
-    /// `100 %`, or `97 % or more` of several.
-    fn busy(&self) -> String {
-        let busy = part(self.busy);
-        if self.cores == 1 || busy == "100 %" { busy } else { format!("{busy} or more") }
-    }
-
-    /// Describes the cores at their worst: `one core busy 100 % of the time`.
-    pub(super) fn said(&self) -> String {
-        let cores = if self.cores == 1 { "one core".to_owned() } else { format!("{} cores", self.cores) };
-        format!("{cores} busy {} of the time", self.busy())
-    }
-}
-
-/// The cores of a policy that had no time left while others had.
-pub(super) fn hot(policy: &PolicyFacts) -> Option<Hot> {
-    let ranks = policy.busy_by_rank();
-    let cores = ranks.iter().take_while(|busy| **busy >= FULL).count();
-    let others = &ranks[cores..];
-    let mean = others.iter().sum::<f64>() / others.len().max(1) as f64;
-    let least = ranks.get(cores.checked_sub(1)?)?;
-    (!others.is_empty() && least - mean >= UNEQUAL).then_some(Hot { cores, busy: *least, others: mean })
-}
+/// From this part of the greatest loss on, all policies lose most of it.
+const COMMON: f64 = 0.5;
 
 fn loss(policy: &PolicyFacts) -> f64 {
     policy.median(RunFacts::lost)
@@ -84,6 +46,8 @@ fn cause(facts: &Facts, policy: &PolicyFacts) -> Topic {
         Topic::Output
     } else if is_dispatcher_full(policy) {
         Topic::Dispatcher
+    } else if facts.held(policy).is_some() {
+        Topic::Imbalance
     } else if is_overload(facts, policy) {
         Topic::Overload
     } else if switching >= SWITCHING && busy + switching >= FULL {
@@ -128,30 +92,55 @@ pub(super) fn dispatcher(facts: &Facts) -> Vec<Finding> {
     } else {
         format!("the busiest worker {worker}")
     };
-    let text = format!("The dispatcher is the bottleneck: it was busy {dispatcher} of the time, {worker}.{lost}");
+    let dispatchers = full.iter().flat_map(|policy| &policy.runs).map(|run| run.dispatchers.len()).max().unwrap_or(1);
+    let remedy = remedy(facts.cores, dispatchers);
+    let text = format!(
+        "The dispatcher is the bottleneck: it was busy {dispatcher} of the time, {worker}.{lost} Try {remedy}."
+    );
     vec![Finding::new(Topic::Dispatcher, text)]
 }
 
-/// Loss, by cause, from the greatest.
+/// Loss, by cause: first the one that all policies lose most by, then from the greatest. A lack of processors has its own rule.
 pub(super) fn lost(facts: &Facts) -> Vec<Finding> {
-    let mut lossy: Vec<&PolicyFacts> = facts.policies.iter().filter(|policy| weight(policy) >= FEW).collect();
-    lossy.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
-    let mut causes: Vec<Topic> = Vec::new();
-    for policy in lossy {
-        let cause = cause(facts, policy);
+    let lossy: Vec<&PolicyFacts> = facts.policies.iter().filter(|policy| is_lossy(facts, policy)).collect();
+    let common = common(facts);
+    let mut causes: Vec<Topic> = common.into_iter().collect();
+    for cause in by_loss(&lossy).into_iter().map(|policy| cause(facts, policy)) {
         if cause != Topic::Dispatcher && !causes.contains(&cause) {
             causes.push(cause);
         }
     }
-    let first = causes.first().copied();
+    let before = if facts.is_starved() { Some(Topic::Shared) } else { causes.first().copied() };
     let said = causes.iter().map(|&cause| {
-        let of_cause = |policy: &&PolicyFacts| weight(policy) >= FEW && self::cause(facts, policy) == cause;
-        let group: Vec<&PolicyFacts> = facts.policies.iter().filter(of_cause).collect();
-        // The greatest loss comes first, whatever its cause.
-        let topic = if Some(cause) == first { cause } else { cause.max(first.unwrap_or(cause)) };
+        let is_of_cause = |policy: &&PolicyFacts| Some(cause) == common || self::cause(facts, policy) == cause;
+        let group: Vec<&PolicyFacts> = lossy.iter().copied().filter(is_of_cause).collect();
+        // What comes first does so whatever its cause.
+        let topic = before.map_or(cause, |before| cause.max(before));
         Finding::new(topic, facts.say_loss(cause, &group))
     });
     said.collect()
+}
+
+/// Whether a policy lost packets, and not for want of a processor.
+fn is_lossy(facts: &Facts, policy: &PolicyFacts) -> bool {
+    weight(policy) >= FEW && !facts.lacked_processor(policy)
+}
+
+/// These policies by loss, the greatest first.
+fn by_loss<'a>(policies: &[&'a PolicyFacts]) -> Vec<&'a PolicyFacts> {
+    let mut sorted = policies.to_vec();
+    sorted.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    sorted
+}
+
+/// The cause for which even the policy with the least loss loses most of what another loses. `None`: there is none, or it is the
+/// policies' own doing.
+fn common(facts: &Facts) -> Option<Topic> {
+    let sorted = by_loss(&facts.all());
+    let (most, least) = (sorted.first()?, sorted.last()?);
+    let is_common = is_lossy(facts, least) && weight(least) >= COMMON * weight(most) && !facts.is_starved();
+    let cause = cause(facts, least);
+    (is_common && !matches!(cause, Topic::Imbalance | Topic::Dispatcher)).then_some(cause)
 }
 
 impl Facts {
@@ -189,7 +178,10 @@ impl Facts {
                     time(self.switch_cost_ns as f64).replace(".0 ", " ")
                 )
             }
-            Topic::Imbalance => self.say_imbalance(group),
+            Topic::Imbalance => match group.iter().find_map(|policy| self.held(policy)) {
+                Some(held) => format!("{held}, and {lost}. {}", self.hold_remedy()),
+                None => self.say_imbalance(group),
+            },
             Topic::Limit => {
                 let client = mean(&|policy| policy.lost_at(&[Place::Client])) >= 0.5;
                 let (limit, who) = if client { (self.client_limit, "client") } else { (self.queue_limit, "queue") };
@@ -215,36 +207,8 @@ impl Facts {
         format!(" in {most} of {} repetitions", self.whole_repetitions())
     }
 
-    fn say_imbalance(&self, group: &[&PolicyFacts]) -> String {
-        let hot: Vec<Hot> = group.iter().filter_map(|policy| hot(policy)).collect();
-        let all = Hot {
-            cores: hot.iter().map(|hot| hot.cores).max().unwrap_or(0),
-            busy: hot.iter().map(|hot| hot.busy).fold(1.0, f64::min),
-            others: hot.iter().map(|hot| hot.others).sum::<f64>() / hot.len().max(1) as f64,
-        };
-        let slowest = if group.iter().all(|policy| self.is_slowest_hot(policy)) { ", the slowest" } else { "" };
-        let cores =
-            if all.cores == 1 { "one core".to_owned() } else { format!("{} of {} cores", all.cores, self.cores) };
-        let others = if all.cores + 1 == self.cores { "other" } else { "others" };
-        let comma = if slowest.is_empty() { "" } else { "," };
-        let lost = format!(
-            "{} overloaded {cores}{slowest} (busy {}, the {others} {}){comma} and lost {} of the packets",
-            names(group),
-            all.busy(),
-            part(all.others),
-            self.range(group, Figure::Lost)
-        );
-        let flows = match self.flows {
-            flows if flows < self.cores as u64 => {
-                format!(" The traffic has only {flows} flows for {} cores.", self.cores)
-            }
-            _ => String::new(),
-        };
-        format!("{lost}{}.{flows}", self.against(group))
-    }
-
     /// What the other policies lost: `; rr lost none in this one run`.
-    fn against(&self, group: &[&PolicyFacts]) -> String {
+    pub(super) fn against(&self, group: &[&PolicyFacts]) -> String {
         let others: Vec<&PolicyFacts> =
             self.policies.iter().filter(|policy| group.iter().all(|one| !core::ptr::eq(*one, *policy))).collect();
         if others.is_empty() {
@@ -271,26 +235,11 @@ impl Facts {
         }
         format!("none, but finished {} later than {}", percent(late), time(self.tolerance_ns as f64))
     }
-
-    /// Whether the cores without time left are the slowest, in every run of a policy.
-    fn is_slowest_hot(&self, policy: &PolicyFacts) -> bool {
-        let slow = ranked(&self.speeds);
-        if slow.first() == slow.last() {
-            return false;
-        }
-        policy.runs.iter().all(|run| {
-            let speeds = |is_hot: bool| {
-                let of = run.busy.iter().zip(&self.speeds);
-                of.filter(move |(busy, _)| (**busy >= FULL) == is_hot).map(|(_, speed)| *speed)
-            };
-            speeds(true).fold(0.0, f64::max) < speeds(false).fold(f64::INFINITY, f64::min)
-        })
-    }
 }
 
 /// Overload that nobody lost packets by: the backlog had room, this time.
 pub(super) fn backlog(facts: &Facts) -> Vec<Finding> {
-    let is_lossless = facts.policies.iter().all(|policy| policy.greatest(RunFacts::lost) < FEW);
+    let is_lossless = facts.policies.iter().all(PolicyFacts::is_lossless);
     let Some(load) = facts.load.filter(|load| *load >= OVERLOAD && is_lossless && facts.packets > 0) else {
         return Vec::new();
     };
@@ -376,8 +325,9 @@ mod tests {
         let full = |run: RunFacts| RunFacts { dispatchers: vec![0.3, 0.99], is_dispatcher_full: true, ..run };
         let text =
             "Dispatcher: The dispatcher is the bottleneck: it was busy 99 % of the time, the busiest worker 50 %.";
-        assert_eq!(of(full(run())), text);
-        assert_eq!(of(full(lost(Place::Input, 500))), format!("{text} a lost 5.00 % of the packets."));
+        assert_eq!(of(full(run())), format!("{text} Try --dispatchers 3."));
+        let lossy = of(full(lost(Place::Input, 500)));
+        assert_eq!(lossy, format!("{text} a lost 5.00 % of the packets. Try --dispatchers 3."));
         assert_eq!(of(RunFacts { dispatchers: vec![0.99], ..run() }), "", "the workers have no time left either");
         let alone = Facts { cores: 0, ..facts(&[("a", &[full(run())])]) };
         assert!(said(&dispatcher(&alone)).contains("busy 99 % of the time, 50 % with the services' work."));
@@ -391,10 +341,18 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_cores_are_named() {
-        let runs = [busy([0.4, 0.4, 0.4, 1.0], lost(Place::Buffer, 500))];
-        let of = |speeds: &[f64]| said(&super::lost(&Facts { speeds: speeds.to_vec(), ..facts(&[("a", &runs)]) }));
-        assert!(of(&[1.0, 1.0, 1.0, 0.5]).contains("one core, the slowest (busy 100 %, the others 40 %), and lost"));
-        assert!(!of(&[0.5, 1.0, 1.0, 1.0]).contains("slowest") && !of(&[]).contains("slowest"));
+    fn a_cause_that_all_policies_share_comes_first() {
+        let even = |packets: u64| busy([0.4; 4], lost(Place::Buffer, packets));
+        let one = || busy([1.0, 0.1, 0.1, 0.1], lost(Place::Buffer, 6000));
+        let texts = |least: u64| {
+            let found = super::lost(&facts(&[("a", &[one()]), ("b", &[even(least)])]));
+            found.into_iter().map(|finding| finding.text).collect::<Vec<_>>()
+        };
+        let both = texts(5000);
+        let first = "Bursts overran the buffer of 64 packets: the policies lost 50.0 % (b) to 60.0 % (a) of the packets in this one \
+                     run, with cores 36 % busy.";
+        assert_eq!(both[0], first);
+        assert!(both[1].starts_with("a overloaded one core (busy 100 %, the others 10 %) and lost 60.0 %"), "{both:?}");
+        assert!(texts(2000)[0].starts_with("a overloaded one core"), "b lost much less");
     }
 }

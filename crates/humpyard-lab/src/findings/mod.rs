@@ -6,13 +6,17 @@
 
 mod delay;
 mod facts;
+mod held;
+mod hot;
 mod loss;
 mod order;
 mod rest;
 mod results;
 mod split;
+mod starved;
 mod trust;
 mod vacuous;
+mod verdicts;
 mod words;
 
 #[cfg(test)]
@@ -39,10 +43,14 @@ pub struct Finding {
 pub enum Topic {
     /// The figures are not to be believed: packets unaccounted for, an early end, damage, a panic.
     Invalid,
+    /// No packet went out, for services dropped all.
+    Nothing,
     /// The dispatcher is the bottleneck.
     Dispatcher,
     /// The load is more than the cores can do.
     Overload,
+    /// Services dropped most packets, as their rules say.
+    Verdicts,
     /// A link behind the cores is the bottleneck.
     Link,
     /// Cores lose packets, or time, to changes of service.
@@ -57,7 +65,7 @@ pub enum Topic {
     Output,
     /// The buffer is too small for the bursts.
     Bursts,
-    /// Threads shared processors.
+    /// Threads shared processors, or lacked one.
     Shared,
     /// The exit's bounds broke the order that was promised.
     Promise,
@@ -84,9 +92,11 @@ pub enum Topic {
 }
 
 /// The rules.
-const RULES: [fn(&Facts) -> Vec<Finding>; 18] = [
+const RULES: [fn(&Facts) -> Vec<Finding>; 22] = [
     trust::invalid,
+    verdicts::verdicts,
     trust::clock,
+    starved::starved,
     trust::shared,
     trust::repetitions,
     loss::dispatcher,
@@ -97,8 +107,10 @@ const RULES: [fn(&Facts) -> Vec<Finding>; 18] = [
     vacuous::tolerance,
     order::promise,
     order::order,
+    held::held,
     delay::late,
     delay::delay,
+    hot::overloaded,
     delay::throughput,
     rest::fairness,
     rest::balance,

@@ -1,10 +1,10 @@
 //! Fairness, the balance of cores, and what services did.
 
 use super::facts::{Facts, PolicyFacts};
-use super::loss::UNEQUAL;
+use super::hot::UNEQUAL;
 use super::split::{Figure, Outcome, Split};
 use super::words::{list, names, part};
-use super::{Finding, Topic};
+use super::{Finding, Topic, verdicts};
 use crate::figures::percent;
 
 /// An index below this is of clients that come and go, and says little about a policy.
@@ -51,7 +51,7 @@ pub(super) fn services(facts: &Facts) -> Vec<Finding> {
     });
     let rejected = of(&|policy| {
         let part = policy.median(|run| run.rejected as f64 / run.packets.max(1) as f64);
-        (part > 0.0).then(|| format!("{} under {}", percent(part), policy.name))
+        (part > 0.0 && !verdicts::are_most(policy)).then(|| format!("{} under {}", percent(part), policy.name))
     });
     let mut found = Vec::new();
     if !switches.is_empty() {

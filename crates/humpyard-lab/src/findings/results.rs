@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use humpyard_core::mechanism::DropReason;
+use humpyard_traffic::source::is_interface;
 
-use super::facts::{Facts, LinkFacts, PanicFacts, Place, PolicyFacts, RunFacts};
+use super::facts::{Facts, HeaviestFlow, LinkFacts, PanicFacts, Place, PolicyFacts, RunFacts};
 use crate::bottleneck::bottleneck;
-use crate::config::TOLERANCE;
+use crate::meaning::TOLERANCE;
 use crate::{Comparison, RunResult};
 
 impl Facts {
@@ -40,6 +41,8 @@ impl Facts {
             cores: first.cores,
             packets: first.packets.arrived,
             flows: first.flows,
+            clients: runs.iter().map(|run| run.summary.fairness.clients).max().unwrap_or(0),
+            services: served.clone().map(|service| service.name.clone()).collect(),
             load: first
                 .offered
                 .load
@@ -54,6 +57,7 @@ impl Facts {
             switch_cost_ns: switch_cost(option("switch-cost").unwrap_or_default()),
             speeds: speeds(option("speeds").unwrap_or_default(), first.cores),
             interrupted: runs.iter().any(|run| run.interrupted),
+            endless: first.input.split(" + ").any(is_interface),
             damage: said(true),
             clock_jumps: said(false),
             unaccounted: runs.iter().find(|run| is_unaccounted(run)).map(|run| run.policy.clone()),
@@ -104,11 +108,11 @@ impl RunFacts {
                 *lost.entry(place).or_default() += count;
             }
         }
-        let mut rejected = 0;
+        let mut verdicts: Vec<(String, u64)> = Vec::new();
         for (reason, &count) in &packets.dropped_out {
             match Place::after_service(reason, run.link.is_some()) {
                 Some(place) => *lost.entry(place).or_default() += count,
-                None => rejected += count,
+                None => verdicts.push(((*reason).to_owned(), count)),
             }
         }
         let delay = &summary.delay_ns;
@@ -116,7 +120,10 @@ impl RunFacts {
             packets: packets.arrived,
             warm_up: summary.warm_up.packets,
             lost,
-            rejected,
+            rejected: verdicts.iter().map(|(_, count)| count).sum(),
+            verdict: verdicts.into_iter().max_by_key(|(_, count)| *count),
+            processed: packets.processed,
+            forwarded: packets.forwarded,
             late: summary.late.fraction,
             p50: delay.p50 as f64,
             p99: delay.p99 as f64,
@@ -125,8 +132,10 @@ impl RunFacts {
             pps: summary.throughput_pps,
             jain: summary.fairness.jain,
             busy: summary.cores_detail.iter().map(|core| core.utilization).collect(),
+            heaviest: run.top_flows.first().map(|top| HeaviestFlow { flow: top.flow.clone(), fraction: top.fraction }),
             dispatchers: run.measured.dispatchers.iter().map(|load| load.busy_fraction).collect(),
             is_dispatcher_full: bottleneck(run).is_some(),
+            overdue_ns: run.measured.overdue_max_ns,
             duration_ns: summary.duration_ns,
             queue_max: summary.services.iter().map(|service| u64::from(service.queue_max)).max().unwrap_or(0),
             switches: summary.switches,

@@ -67,6 +67,8 @@ pub(super) enum Sure {
     TooFew(usize, usize),
     /// Seen in this many of all repetitions; this figure is not tested.
     Untested(usize, usize),
+    /// Seen on threads that lacked a processor, which makes nobody the better one.
+    Starved,
 }
 
 impl Sure {
@@ -77,6 +79,7 @@ impl Sure {
             Self::OneRun => " in this one run".to_owned(),
             Self::TooFew(seen, of) => format!(" in {seen} of {of} repetitions, too few to tell"),
             Self::Untested(seen, of) => format!(" in {seen} of {of} repetitions, not tested"),
+            Self::Starved => ", though threads lacked a processor".to_owned(),
         }
     }
 }
@@ -119,6 +122,7 @@ impl Facts {
             let sure = self.sure(figure, ahead, behind);
             let named = match sure {
                 Sure::Confident | Sure::OneRun => true,
+                Sure::Starved => false,
                 Sure::TooFew(seen, of) | Sure::Untested(seen, of) => seen == of,
             };
             named.then(|| Split { ahead: ahead.to_vec(), behind: behind.to_vec(), sure })
@@ -128,6 +132,9 @@ impl Facts {
 
     /// How sure it is that all policies of one group are ahead of all of the other.
     pub(super) fn sure(&self, figure: Figure, ahead: &[&PolicyFacts], behind: &[&PolicyFacts]) -> Sure {
+        if figure != Figure::OutOfOrder && self.is_starved() {
+            return Sure::Starved;
+        }
         self.sure_of(|run| figure.cost(run), self.is_tested(figure), ahead, behind)
     }
 

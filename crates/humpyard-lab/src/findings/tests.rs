@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::facts::{Facts, Place, PolicyFacts, RunFacts};
 use super::{Finding, Topic, found};
-use crate::config::TOLERANCE;
+use crate::meaning::TOLERANCE;
 use crate::{Control, Host, RunConfig};
 
 /// Facts of policies with these runs, of a simulation with four cores.

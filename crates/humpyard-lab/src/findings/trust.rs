@@ -31,10 +31,25 @@ fn ended_early(facts: &Facts) -> Option<String> {
     if runs < planned {
         return Some(format!("The comparison was ended early: it has {runs} of {planned} runs."));
     }
-    facts.interrupted.then(|| match facts.policies.len() {
-        1 => "The run was ended early: its figures are of the packets up to then.".to_owned(),
-        _ => "The comparison was ended early: its last run is not whole.".to_owned(),
-    })
+    match planned {
+        _ if !facts.interrupted => None,
+        1 if facts.endless => None,
+        1 => {
+            let packets = facts.packets;
+            Some(format!("The run was ended early, after {packets} packets: the rest of the input is missing."))
+        }
+        _ => Some(last_run_ended_early(facts)),
+    }
+}
+
+/// Says how much of the last run of a comparison is missing.
+fn last_run_ended_early(facts: &Facts) -> String {
+    let packets = || facts.policies.iter().flat_map(|policy| &policy.runs).map(|run| run.packets);
+    let (least, most) = (packets().min().unwrap_or(0), packets().max().unwrap_or(0));
+    if facts.endless || least == most {
+        return "The comparison was ended early: its last run is not whole.".to_owned();
+    }
+    format!("The comparison was ended early: its last run has only {least} of {most} packets.")
 }
 
 /// What jumps of the input's clock do.
@@ -114,7 +129,20 @@ mod tests {
         let empty = Facts { packets: 0, ..facts(&[("a", &[RunFacts::default()])]) };
         assert_eq!(said(&invalid(&empty)), "Invalid: The input has no packets: there is nothing to measure.");
         let cut = Facts { interrupted: true, ..facts(&[("a", &[run()])]) };
-        assert!(said(&invalid(&cut)).contains("The run was ended early"));
+        let text = "Invalid: The run was ended early, after 10000 packets: the rest of the input is missing.";
+        assert_eq!(said(&invalid(&cut)), text);
+    }
+
+    #[test]
+    fn a_run_from_an_interface_is_ended_and_not_cut() {
+        let ended = |runs: &[(&str, &[RunFacts])], endless: bool| {
+            said(&invalid(&Facts { interrupted: true, endless, ..facts(runs) }))
+        };
+        assert_eq!(ended(&[("a", &[run()])], true), "");
+        let cut = RunFacts { packets: 300, ..run() };
+        let text = "Invalid: The comparison was ended early: its last run has only 300 of 10000 packets.";
+        assert_eq!(ended(&[("a", &[run()]), ("b", &[cut])], false), text);
+        assert!(ended(&[("a", &[run()]), ("b", &[run()])], true).ends_with("its last run is not whole."));
     }
 
     #[test]

@@ -1,27 +1,21 @@
 //! What keeps a comparison from showing anything.
 
-use super::facts::{Facts, PolicyFacts, RunFacts};
-use super::{Finding, Topic};
-use crate::config::TOLERANCE;
+use super::facts::{Facts, LENGTHS, PolicyFacts, RunFacts};
+use super::{Finding, Topic, hot};
 use crate::figures::{percent, time};
+use crate::meaning::TOLERANCE;
 
-/// Packets that a 99th percentile needs: ten are beyond it.
-const PACKETS: u64 = 1000;
-/// A run shorter than this many tolerances cannot show the effect of a tolerance.
-const LENGTHS: u64 = 10;
 /// Below this part of its tolerance, no packet came near it.
 const NEAR: f64 = 0.1;
 /// Cores that are less busy let hardly a packet wait.
 const IDLE: f64 = 0.1;
+/// Above this part of the packets, those that waited at once are many.
+const WAITING: f64 = 0.01;
 
 /// Too few packets to measure.
 pub(super) fn few(facts: &Facts) -> Vec<Finding> {
-    let runs = || facts.policies.iter().flat_map(|policy| &policy.runs);
-    let measured = runs().map(|run| run.packets.saturating_sub(run.warm_up)).min().unwrap_or(0);
-    if facts.packets == 0 || measured >= PACKETS {
-        return Vec::new();
-    }
-    let warm_up = runs().any(|run| run.warm_up > 0);
+    let Some(measured) = facts.too_few_packets() else { return Vec::new() };
+    let warm_up = facts.policies.iter().flat_map(|policy| &policy.runs).any(|run| run.warm_up > 0);
     let text = match measured {
         0 => "The warm-up leaves no packet to measure: shorten it, or use longer traffic.".to_owned(),
         _ if warm_up => format!(
@@ -39,7 +33,8 @@ pub(super) fn nothing_waited(facts: &Facts) -> Vec<Finding> {
         |of: &dyn Fn(&RunFacts) -> f64| facts.policies.iter().map(|policy| policy.greatest(of)).fold(0.0, f64::max);
     let waited = most(&|run| run.queue_max as f64);
     let busy = most(&RunFacts::busy_mean);
-    let idle = busy < IDLE && waited <= 2.0 * facts.cores as f64;
+    let few = waited <= 2.0 * facts.cores as f64 && waited <= WAITING * facts.packets as f64;
+    let idle = busy < IDLE && few;
     if facts.packets == 0 || facts.line_rate || !(idle || waited <= 1.0) {
         return Vec::new();
     }
@@ -71,7 +66,9 @@ pub(super) fn tolerance(facts: &Facts) -> Vec<Finding> {
     } else {
         return Vec::new();
     };
-    vec![Finding::new(if asked { Topic::Vacuous } else { Topic::Short }, text)]
+    // Cores that are overloaded matter more than the length of the run.
+    let is_vacuous = asked && hot::all_growing(facts).is_empty();
+    vec![Finding::new(if is_vacuous { Topic::Vacuous } else { Topic::Short }, text)]
 }
 
 #[cfg(test)]
@@ -100,6 +97,15 @@ mod tests {
         let idle = RunFacts { busy: vec![0.01; 4], queue_max: 8, ..run() };
         assert!(of(nothing_waited, idle.clone()).contains("so the policy had nothing to decide"));
         assert_eq!(of(nothing_waited, RunFacts { queue_max: 9, ..idle }) + &of(nothing_waited, run()), "");
+    }
+
+    #[test]
+    fn many_packets_that_wait_at_once_are_not_hardly_any() {
+        let of = |queue_max: u64| {
+            let idle = RunFacts { busy: vec![0.001; 64], queue_max, ..run() };
+            nothing_waited(&Facts { cores: 64, ..facts(&[("a", &[idle])]) }).len()
+        };
+        assert_eq!((of(100), of(101)), (1, 0), "of 10000 packets");
     }
 
     #[test]

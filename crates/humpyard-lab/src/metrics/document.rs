@@ -12,7 +12,7 @@ use humpyard_traffic::sink::Sent;
 use humpyard_traffic::source::Received;
 use serde::{Deserialize, Serialize};
 
-use super::server::About;
+use super::about::About;
 
 /// A live run as it stands: counts since its start, which only ever rise, and what there is now. Keys are those of the result
 /// document where it has the same.
@@ -124,7 +124,7 @@ impl Delays {
         Self { sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns), counts }
     }
 
-    /// A time in ns that at least `quantile` (0 to 1) of all do not exceed; none where there is no time.
+    /// A time in ns that at least `quantile` (0 to 1) of all do not exceed. `None`: nothing was measured.
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
         let rank = (quantile * self.count() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -134,7 +134,7 @@ impl Delays {
         })
     }
 
-    /// The mean in ns; none where there is no time.
+    /// The mean in ns. `None`: nothing was measured.
     pub fn mean(&self) -> Option<f64> {
         let count = self.count();
         (count > 0).then(|| self.sum_ns as f64 / count as f64)
@@ -357,7 +357,8 @@ mod tests {
     #[test]
     fn what_interfaces_drop_came_in_and_is_late() {
         let port = Received { frames: 10, missed: 3, malformed: 1, left: 9, ..Received::default() };
-        let mut snapshot = humpyard_runtime::Snapshot { received: vec![port.clone(), port], ..Default::default() };
+        let mut snapshot = humpyard_runtime::Snapshot::default();
+        snapshot.received = vec![port.clone(), port];
         (snapshot.account.arrived, snapshot.account.processed) = (20, 20);
         (snapshot.lost.before, snapshot.lost.behind, snapshot.tally.late, snapshot.tally.lost) = (8, 2, 5, 1);
         let snapshot = Snapshot::of(&About::default(), snapshot);
@@ -371,7 +372,8 @@ mod tests {
     fn the_policy_is_the_last_that_took_over() {
         let about = About { policy: "drr".into(), ..About::default() };
         let of = |policy: Option<&str>| {
-            let snapshot = humpyard_runtime::Snapshot { policy: policy.map(Into::into), ..Default::default() };
+            let mut snapshot = humpyard_runtime::Snapshot::default();
+            snapshot.policy = policy.map(Into::into);
             Snapshot::of(&about, snapshot).policy
         };
         assert_eq!([None, Some("sfq")].map(of), ["drr", "sfq"]);

@@ -8,6 +8,7 @@
 //! requests are read by `httparse`, the parser of `hyper`. A server is not needed for two documents: `tiny_http` has had no
 //! release since 2022 and keeps a thread for each silent connection for ever, and `hyper` brings a runtime.
 
+mod about;
 mod answer;
 mod client;
 mod document;
@@ -15,9 +16,10 @@ mod exchange;
 mod open_metrics;
 mod server;
 
+pub use about::About;
 pub use client::{FetchError, fetch};
 pub use document::{Core, Delays, Dispatcher, Flows, Packets, Ports, Service, Snapshot, TopFlow};
-pub use server::{About, Endpoint, Serving};
+pub use server::{Endpoint, Serving};
 
 /// Where metrics are usually: the port that OpenTelemetry's exporters for Prometheus have.
 pub const USUAL_ADDRESS: &str = "127.0.0.1:9464";

@@ -11,35 +11,17 @@ use httparse::Request;
 use humpyard_runtime::{Watch, WatchError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::about::About;
 use super::answer::Answer;
 use super::document::Snapshot;
 use super::exchange::{Exchange, Next};
 use crate::LabError;
-use crate::config::RunConfig;
 
 /// An address on which metrics can be asked for; nobody answers before [`Self::serve`].
 #[derive(Debug)]
 pub struct Endpoint {
     listener: TcpListener,
     address: SocketAddr,
-}
-
-/// What is known of a run beforehand.
-#[derive(Clone, Debug, Default)]
-pub struct About {
-    /// The policies it begins with.
-    pub policy: String,
-    /// Where packets come from.
-    pub input: String,
-    /// Where they go.
-    pub output: String,
-}
-
-impl About {
-    /// What this configuration says.
-    pub fn of(config: &RunConfig) -> Self {
-        Self { policy: config.policy.to_string(), input: config.input_name(), output: config.output_name() }
-    }
 }
 
 impl Endpoint {

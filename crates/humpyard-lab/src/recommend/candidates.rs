@@ -112,7 +112,8 @@ fn refusal(config: &RunConfig, clients: usize, policy: &PolicySpec) -> Option<St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Host, ServiceChoice};
+    use crate::choice::host::Host;
+    use crate::choice::service::ServiceChoice;
 
     #[test]
     fn everything_that_is_tried_can_be_named() {

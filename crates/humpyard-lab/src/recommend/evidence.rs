@@ -29,7 +29,7 @@ pub struct Confidence {
     pub other: String,
     /// Whether that policy is the best on all of the input, too.
     pub is_winner: bool,
-    /// The figure by which they are told apart.
+    /// The figure that separates them.
     pub figure: &'static str,
     /// Blocks.
     pub blocks: usize,
@@ -164,7 +164,7 @@ fn other_cores(trials: &Trials<'_>, asked: usize) -> Vec<usize> {
     around.into_iter().filter(|&cores| cores > 0 && is_possible(trials, cores)).collect()
 }
 
-/// Whether the configuration goes with so many cores: a topology, or the speeds of cores, may not.
+/// Whether the configuration goes with this many cores: a topology, or the speeds of cores, may not.
 fn is_possible(trials: &Trials<'_>, cores: usize) -> bool {
     crate::parts::with_setup(trials.config, cores, 1, |_, _| Ok(())).is_ok()
 }

@@ -13,28 +13,28 @@ use crate::LabError;
 
 /// What the search picked, beside the best there is.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Held {
+pub struct Held {
     /// Candidates.
-    pub(crate) candidates: usize,
+    pub candidates: usize,
     /// The winner of the search.
-    pub(crate) pick: Finalist,
+    pub pick: Finalist,
     /// The best of all candidates.
-    pub(crate) best: Finalist,
+    pub best: Finalist,
     /// Plain hashing.
-    pub(crate) hashing: Option<Finalist>,
+    pub hashing: Option<Finalist>,
     /// By what part the pick is worse than the best.
-    pub(crate) regret: f64,
+    pub regret: f64,
     /// What the search took, in inputs.
-    pub(crate) searched: f64,
+    pub searched: f64,
     /// What trying everything took.
-    pub(crate) exhausted: f64,
+    pub exhausted: f64,
 }
 
 /// Searches, and then tries everything.
 ///
 /// # Errors
 /// As [`recommend`](super::recommend).
-pub(crate) fn hold(options: &RecommendOptions) -> Result<Held, LabError> {
+pub fn hold(options: &RecommendOptions) -> Result<Held, LabError> {
     let RecommendOptions { config, goal, packets, budget, threads, .. } = options;
     let config = &fixed(config, goal)?;
     let (stop, mut progress) = (AtomicBool::new(false), |_: usize, _: usize, _: &str| {});

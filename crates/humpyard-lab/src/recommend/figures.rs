@@ -140,7 +140,7 @@ pub struct MeasuredFigures {
     /// 999 in 1000.
     #[serde(rename = "delay_p999_ns")]
     pub p999_ns: f64,
-    /// The longest; none where packets were dropped.
+    /// The longest. `None`: packets were dropped.
     #[serde(rename = "delay_max_ns")]
     pub max_ns: f64,
     /// Packets that left after a later one of their flow.
@@ -154,6 +154,59 @@ pub struct MeasuredFigures {
     pub fairness: f64,
     /// Packets per second.
     pub throughput_pps: f64,
+    /// The same delays without the packets that were dropped.
+    #[serde(skip)]
+    pub(super) delivered: Delivered,
+}
+
+/// Delays of the packets that were processed. Those that were dropped do not count.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Delivered {
+    /// Packets processed too late, of all that came in.
+    pub(super) late: f64,
+    /// Half of the packets had at most this delay.
+    pub(super) p50_ns: f64,
+    /// 9 in 10.
+    pub(super) p90_ns: f64,
+    /// 99 in 100.
+    pub(super) p99_ns: f64,
+    /// 999 in 1000.
+    pub(super) p999_ns: f64,
+    /// The longest.
+    pub(super) max_ns: f64,
+}
+
+impl Delivered {
+    /// The delays of a run.
+    fn of(run: &RunResult) -> Self {
+        let delay = &run.summary.delay_ns;
+        Self {
+            late: late_delivered(run) / run.summary.late.packets.max(1) as f64,
+            p50_ns: delay.p50 as f64,
+            p90_ns: delay.p90 as f64,
+            p99_ns: delay.p99 as f64,
+            p999_ns: delay.p999 as f64,
+            max_ns: delay.max as f64,
+        }
+    }
+
+    /// The worse of each figure.
+    fn worse(self, other: Self) -> Self {
+        Self {
+            late: self.late.max(other.late),
+            p50_ns: self.p50_ns.max(other.p50_ns),
+            p90_ns: self.p90_ns.max(other.p90_ns),
+            p99_ns: self.p99_ns.max(other.p99_ns),
+            p999_ns: self.p999_ns.max(other.p999_ns),
+            max_ns: self.max_ns.max(other.max_ns),
+        }
+    }
+}
+
+/// Packets that were processed too late.
+fn late_delivered(run: &RunResult) -> f64 {
+    let late = &run.summary.late;
+    late.count.saturating_sub(late.lost) as f64
 }
 
 impl MeasuredFigures {
@@ -175,6 +228,7 @@ impl MeasuredFigures {
             loss: lost as f64 / run.packets.arrived.max(1) as f64,
             fairness: summary.fairness.jain,
             throughput_pps: summary.throughput_pps,
+            delivered: Delivered::of(run),
         }
     }
 
@@ -200,11 +254,14 @@ impl MeasuredFigures {
             }
         }
         let longest = figures.iter().map(|(figures, ..)| figures.max_ns).fold(0.0, f64::max);
+        let longest_delivered = figures.iter().map(|(figures, ..)| figures.delivered.max_ns).fold(0.0, f64::max);
+        let delivered = |quantile| weighted_quantile(&counts, all_served, quantile).min(longest_delivered);
+        let all_late = sum(&|_, run| late_of(run)).max(1.0);
         let quantile = |quantile| {
             weighted_quantile(&counts, all_served + sum(&|_, run| run.summary.late.lost as f64), quantile).min(longest)
         };
         Self {
-            late: sum(&|figures, run| figures.late * late_of(run)) / sum(&|_, run| late_of(run)).max(1.0),
+            late: sum(&|figures, run| figures.late * late_of(run)) / all_late,
             mean_ns: sum(&|figures, run| figures.mean_ns * served(run)) / all_served,
             p50_ns: quantile(0.5),
             p90_ns: quantile(0.9),
@@ -215,6 +272,14 @@ impl MeasuredFigures {
             loss: lost / arrived,
             fairness: sum(&|figures, run| figures.fairness * run.packets.arrived as f64) / arrived,
             throughput_pps: all_served * 1e9 / sum(&|_, run| run.summary.duration_ns as f64).max(1.0),
+            delivered: Delivered {
+                late: sum(&|_, run| late_delivered(run)) / all_late,
+                p50_ns: delivered(0.5),
+                p90_ns: delivered(0.9),
+                p99_ns: delivered(0.99),
+                p999_ns: delivered(0.999),
+                max_ns: longest_delivered,
+            },
         }
     }
 
@@ -235,6 +300,19 @@ impl MeasuredFigures {
         }
     }
 
+    /// One of them, of the packets that were processed alone.
+    pub(super) fn of_delivered(&self, measure: Measure) -> f64 {
+        match measure {
+            Measure::Late => self.delivered.late,
+            Measure::P50 => self.delivered.p50_ns,
+            Measure::P90 => self.delivered.p90_ns,
+            Measure::P99 => self.delivered.p99_ns,
+            Measure::P999 => self.delivered.p999_ns,
+            Measure::Max => self.delivered.max_ns,
+            other => self.of_measure(other),
+        }
+    }
+
     /// The worse of each figure.
     #[must_use]
     pub(super) fn worse(self, other: Self) -> Self {
@@ -250,6 +328,7 @@ impl MeasuredFigures {
             loss: self.loss.max(other.loss),
             fairness: self.fairness.min(other.fairness),
             throughput_pps: self.throughput_pps.min(other.throughput_pps),
+            delivered: self.delivered.worse(other.delivered),
         }
     }
 }
@@ -276,8 +355,9 @@ mod tests {
     use core::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::config::{Host, RunConfig};
-    use crate::run::Control;
+    use crate::choice::host::Host;
+    use crate::config::RunConfig;
+    use crate::control::Control;
 
     /// One core gets more than it can do: a packet that is lost is late once, and delayed for ever.
     #[test]
@@ -292,6 +372,9 @@ mod tests {
         assert_eq!(figures.late, run.summary.late.count as f64 / 5000.0);
         assert_eq!((figures.p90_ns, figures.max_ns), (f64::INFINITY, f64::INFINITY));
         assert!(run.summary.delay_ns.p90 < 1_000_000_000, "{:?}", run.summary.delay_ns);
+        let delivered = [Measure::P90, Measure::Max].map(|measure| figures.of_delivered(measure));
+        assert_eq!(delivered, [run.summary.delay_ns.p90 as f64, run.summary.delay_ns.max as f64]);
+        assert_eq!(figures.of_delivered(Measure::Late), (run.summary.late.count - lost) as f64 / 5000.0);
     }
 
     #[test]
@@ -307,9 +390,17 @@ mod tests {
     #[test]
     fn the_worse_is_the_worse_of_each() {
         let one = MeasuredFigures { late: 0.1, fairness: 0.9, ..MeasuredFigures::default() };
-        let other = MeasuredFigures { late: 0.2, fairness: 1.0, p99_ns: f64::INFINITY, ..MeasuredFigures::default() };
+        let delivered = Delivered { late: 0.1, p99_ns: 7.0, ..Delivered::default() };
+        let other = MeasuredFigures {
+            late: 0.2,
+            fairness: 1.0,
+            p99_ns: f64::INFINITY,
+            delivered,
+            ..MeasuredFigures::default()
+        };
         let worse = one.worse(other);
         assert_eq!((worse.late, worse.fairness), (0.2, 0.9));
+        assert_eq!((worse.p99_ns, worse.of_delivered(Measure::P99)), (f64::INFINITY, 7.0));
         assert_eq!(worse, other.worse(one));
         assert!(serde_json::to_string(&worse).unwrap().contains("\"delay_p99_ns\":null"));
     }

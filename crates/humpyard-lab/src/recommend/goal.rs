@@ -9,9 +9,9 @@ use serde::{Serialize, Serializer};
 
 use super::figures::{Better, Measure, MeasuredFigures};
 use crate::LabError;
-use crate::config::{parse_count, parse_duration};
 use crate::figures::figure;
 use crate::statistics::Kind;
+use humpyard_text::quantity::{parse_count, parse_duration};
 
 /// So many standard deviations of a count are chance.
 const CHANCE: f64 = 3.0;
@@ -156,10 +156,10 @@ impl FromStr for Goal {
     fn from_str(text: &str) -> Result<Self, LabError> {
         let mut goal = Self { bounds: Vec::new(), objective: None, tolerance: None };
         for part in text.split(',').map(str::trim) {
-            goal.add(part).map_err(|said| LabError::option(format!("--goal: `{part}`: {said}")))?;
+            goal.add(part).map_err(|said| LabError::option(format!("@goal: `{part}`: {said}")))?;
         }
         if goal.bounds.is_empty() {
-            return Err(LabError::option("--goal takes at least one bound, late<0.1%@2ms for example"));
+            return Err(LabError::option("@goal takes at least one bound, late<0.1%@2ms for example"));
         }
         Ok(goal)
     }

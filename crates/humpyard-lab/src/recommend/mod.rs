@@ -29,7 +29,7 @@ use crate::config::RunConfig;
 use crate::costs::ServiceCost;
 use crate::figures::{figure, percent};
 use crate::offered::Offered;
-use crate::parts;
+use crate::parts::setup;
 use crate::run;
 use candidates::{HASHING, fitting, grid};
 use search::Ranked;
@@ -37,7 +37,7 @@ use trials::Trials;
 
 pub use candidates::Skipped;
 pub use evidence::{Confidence, CoresNeeded, Variation};
-pub(crate) use exhaustive::hold;
+pub use exhaustive::{Held, hold};
 pub use figures::{Measure, MeasuredFigures};
 pub use goal::Goal;
 pub use search::{BUDGET, Round};
@@ -104,7 +104,7 @@ pub struct Searched {
     pub simulated_inputs: f64,
 }
 
-/// In one word what came of it.
+/// The answer in a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Advice {
@@ -112,12 +112,13 @@ pub enum Advice {
     HashingIsEnough,
     /// The winner keeps the goal, and is worth it.
     UseTheWinner,
-    /// No policy keeps the goal with so many cores.
+    /// No policy keeps the goal with these cores.
     NoPolicyHolds,
 }
 
 /// What is recommended, and why.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Recommendation {
     /// What was wanted.
     pub goal: Goal,
@@ -135,11 +136,11 @@ pub struct Recommendation {
     pub offered: Offered,
     /// Packets that were held out of the search; 0 of a short input.
     pub held_out_packets: usize,
-    /// What each service costs, and who says so.
+    /// What each service costs, and the source of that.
     pub costs: Vec<ServiceCost>,
     /// The seed.
     pub seed: u64,
-    /// What came of it.
+    /// The answer.
     pub advice: Advice,
     /// The policy to run.
     pub policy: String,
@@ -224,7 +225,7 @@ pub fn recommend(
         cores: config.cores,
         offered,
         held_out_packets: trials.division.held_out().iter().map(ExactSizeIterator::len).sum(),
-        costs: parts::service_costs(config)?,
+        costs: setup::service_costs(config)?,
         seed: config.seed.0,
         advice,
         policy: chosen.policy.to_string(),
@@ -365,7 +366,7 @@ fn reason(
                 Some(hashing) => format!("; plain hashing keeps the goal, and is not as good ({})", figures(hashing)),
                 None => String::new(),
             };
-            format!("{of}, with {spare} of what the bounds allow to spare{said}")
+            format!("{of}, {spare} inside the bounds{said}")
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{Confidence, Finalist, Measure, Recommendation, Variation, capital, m
 use crate::costs::cost_sources;
 use crate::figures::{figure, percent};
 use crate::offered::Offered;
-use crate::page::page as framed;
+use humpyard_plot::page as framed;
 
 pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
     let contents = html! {
@@ -121,8 +121,8 @@ fn sureness(confidence: &Confidence) -> String {
     });
     let verdict = match confidence {
         Confidence { is_clear: true, .. } => "a clear difference".to_owned(),
-        Confidence { is_winner: true, .. } => "no clear difference, either will do".to_owned(),
-        _ => format!("and on all of the input `{policy}` is not the best: no clear difference, either will do"),
+        Confidence { is_winner: true, .. } => "no clear difference".to_owned(),
+        _ => format!("and on all of the input `{policy}` is not the best: no clear difference"),
     };
     format!(
         "{packets} packets in {blocks} blocks were held out of the search, in which `{policy}` was best. On them, each from empty queues on \
@@ -141,7 +141,7 @@ impl Recommendation {
         Some(self.confidence.as_ref().map_or_else(
             || {
                 format!(
-                    "nothing says how sure the choice is: no packets could be held out of the search, for which there must be {DIVISIBLE}"
+                    "the choice could not be checked: the input has fewer than {DIVISIBLE} packets, so none were kept out of the search"
                 )
             },
             sureness,
@@ -181,7 +181,7 @@ mod tests {
         assert!(worse.contains(": a clear difference. `drr` keeps the goal in 8 of them, `hrw` in 7"), "{worse}");
         let better = said(&[-1e3, -2e3, -3e3, 4e3, -5e3, -6e3, -7e3, -8e3], true);
         assert!(better.contains("is 4.00 us better in the median (8.00 us better to 4.00 us worse"), "{better}");
-        assert!(better.contains("no clear difference, either will do") && !better.contains('-'), "{better}");
+        assert!(better.contains("no clear difference") && !better.contains('-'), "{better}");
         let same = said(&[0.0; 8], true);
         assert!(same.contains("is the same in the median (the same with"), "{same}");
         assert!(said(&[f64::INFINITY; 8], true).contains("beyond measure worse"));

@@ -112,17 +112,17 @@ pub(super) fn plan(searched: Searched, budget: Option<u32>) -> Result<Vec<f64>, 
     }
     let Some(budget) = budget else { return Ok(least.1) };
     Err(LabError::option(format!(
-        "--budget {budget} is too small for {candidates} candidates: give at least {}, or name fewer with --candidate",
+        "@budget {budget} is too small for {candidates} candidates: give at least {}, or name fewer with @candidate",
         least.0.ceil()
     )))
 }
 
-/// How many of so many candidates go on.
+/// Returns how many of these candidates go on.
 fn kept(alive: usize) -> usize {
     alive.div_ceil(2).max(FINALISTS).min(alive)
 }
 
-/// Searches among these candidates. The first stays to the end, whatever comes of it.
+/// Searches among these candidates. The first stays to the end, whatever its result.
 ///
 /// # Errors
 /// A budget that is too small, what keeps a simulation from being run, and being interrupted.

@@ -14,12 +14,15 @@ use humpyard_traffic::pace::Pacer;
 use super::division::{Division, Piece};
 use super::figures::MeasuredFigures;
 use super::pilot::Pilot;
+use crate::LabError;
 use crate::config::RunConfig;
-use crate::offered::{self, Demand, Offered};
+use crate::control::Control;
+use crate::offered::{Demand, Offered};
+use crate::parts::demand::{pace_of, pacer_of};
+use crate::parts::setup;
 use crate::recorded::Recorded;
 use crate::result::RunResult;
-use crate::run::{Control, Feed, simulated};
-use crate::{LabError, parts};
+use crate::run::{Feed, simulated};
 
 /// Which packets a trial has.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -74,7 +77,7 @@ pub(super) struct Trials<'a> {
 }
 
 impl<'a> Trials<'a> {
-    /// Reads the input, at most so many packets.
+    /// Reads the input, at most this many packets.
     ///
     /// # Errors
     /// An input that cannot be read, and a load that cannot be found.
@@ -171,8 +174,8 @@ impl<'a> Trials<'a> {
     }
 
     fn pacer(&self, config: &RunConfig) -> Result<Pacer, LabError> {
-        let pace = offered::pace(config, config.cores, || Ok(self.demand))?.ok_or_else(parts::no_line_rate)?;
-        Ok(parts::pacer_of(config, pace))
+        let pace = pace_of(config, config.cores, || Ok(self.demand))?.ok_or_else(setup::no_line_rate)?;
+        Ok(pacer_of(config, pace))
     }
 
     fn run_one(&self, trial: &Trial<'_>) -> Result<MeasuredFigures, LabError> {
@@ -195,7 +198,7 @@ impl<'a> Trials<'a> {
         let mut control = Control { observer, ..Control::new(self.stop, &mut progress) };
         let result = simulated(&config, &mut control, |_| {
             let source = Box::new(self.recorded.play(&piece.ranges));
-            Ok(Feed { pacer: self.pacer(&config)?, source, work: parts::work(&config)? })
+            Ok(Feed { pacer: self.pacer(&config)?, source, work: setup::work(&config)? })
         })?;
         if result.interrupted || self.stop.load(Ordering::Relaxed) {
             return Err(LabError::option("interrupted before the search was over: there is nothing to recommend"));

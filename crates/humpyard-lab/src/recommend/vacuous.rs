@@ -22,7 +22,7 @@ pub struct Vacuous {
 }
 
 /// Returns the bounds that say nothing about a run of traffic that lasts this long, in which the figures of this many candidates
-/// were no worse than `worst`.
+/// were no worse than `worst`. A bound that a candidate breaks by delay says something.
 pub(super) fn vacuous(
     goal: &Goal,
     config: &RunConfig,
@@ -31,8 +31,11 @@ pub(super) fn vacuous(
     candidates: usize,
 ) -> Vec<Vacuous> {
     let of = |bound: &Bound| {
-        let (allowed, worst) = allowed(bound, config, worst)?;
+        let (allowed, longest) = allowed(bound, config, worst)?;
         let lasted = lasted.as_ns() as f64;
+        if is_broken_by_delay(bound, worst) {
+            return None;
+        }
         let because = if lasted < TIMES * allowed {
             let but =
                 if bound.measure == Measure::Late { ", and hardly a packet is late but those dropped" } else { "" };
@@ -41,11 +44,11 @@ pub(super) fn vacuous(
                 time(lasted),
                 time(allowed)
             )
-        } else if worst < allowed / TIMES {
+        } else if longest < allowed / TIMES {
             let what = if bound.measure == Measure::Late { "the longest delay" } else { bound.measure.name() };
             format!(
                 "{what} under the worst of {candidates} candidates is {}, less than a tenth of {}",
-                time(worst),
+                time(longest),
                 time(allowed)
             )
         } else {
@@ -54,6 +57,11 @@ pub(super) fn vacuous(
         Some(Vacuous { figure: bound.measure.name(), because })
     };
     goal.bounds.iter().filter_map(of).collect()
+}
+
+/// Whether packets that were delivered break this bound under the worst candidate. Drops do not count.
+fn is_broken_by_delay(bound: &Bound, worst: &MeasuredFigures) -> bool {
+    bound.margin(worst.of_delivered(bound.measure)) < 0.0
 }
 
 /// Returns the delay that a bound allows, and the worst that there was, in ns. `None`: the bound is on no delay.
@@ -73,7 +81,7 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
-    use crate::config::Host;
+    use crate::choice::host::Host;
 
     fn found(goal: &str, lasted_us: u64, worst: MeasuredFigures) -> Vec<(&'static str, String)> {
         let mut config = RunConfig::new(Host::Sim, "gen:poisson", "hrw".parse().expect("a policy"));
@@ -95,6 +103,22 @@ mod tests {
         assert_eq!(said, [("late", because.to_owned())]);
         assert!(found("late<0.1%@2ms", 20_000, worst(10.0, 2_500.0)).is_empty());
         assert_eq!(found("p99<1s,ooo<1%", 9_999_999, worst(10.0, 2e6)).len(), 1);
+    }
+
+    #[test]
+    fn a_bound_that_delay_breaks_is_not_vacuous_however_short_the_run() {
+        let broken = |of: fn(&mut MeasuredFigures)| {
+            let mut figures = worst(f64::INFINITY, f64::INFINITY);
+            (figures.late, figures.loss) = (0.5, 0.5);
+            of(&mut figures);
+            found("late<0.1%@2ms,p99<40us", 126, figures).len()
+        };
+        assert_eq!(broken(|_| ()), 2, "packets were dropped, which delay alone does not show");
+        assert_eq!(broken(|figures| figures.delivered.late = 0.000_9), 2, "fewer are late than the bound allows");
+        assert_eq!(broken(|figures| figures.delivered.late = 0.002), 1);
+        assert_eq!(broken(|figures| figures.delivered.p99_ns = 41_000.0), 1);
+        let mean = MeasuredFigures { mean_ns: 21_000.0, ..worst(9.0, 10.0) };
+        assert_eq!((found("mean<20us", 126, mean).len(), found("mean<30us", 126, mean).len()), (0, 1));
     }
 
     #[test]

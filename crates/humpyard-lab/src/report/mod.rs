@@ -3,6 +3,7 @@
 
 mod page;
 mod plots;
+mod ranks;
 
 use std::io::Write;
 use std::path::Path;

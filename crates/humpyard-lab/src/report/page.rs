@@ -4,13 +4,13 @@ use humpyard_core::measure::CoreSummary;
 use maud::{Markup, PreEscaped, html};
 
 use super::Report;
-use super::plots;
+use super::{plots, ranks};
 use crate::figures::{bit_rate, figure, percent, time};
 use crate::findings::{self, glued};
-use crate::page::page as framed;
 use crate::plot::Svg;
 use crate::statistics::{FIGURES, Figure, Statistic};
 use crate::{Comparison, RunResult, SplitCounts, TopFlow};
+use humpyard_plot::page as framed;
 
 /// The figures that have a plot.
 const PLOTTED: [&str; 7] = [
@@ -224,27 +224,6 @@ fn confidence(comparison: &Comparison) -> Markup {
     }
 }
 
-/// The cores of a run, from the busiest.
-fn ranked(run: &RunResult) -> Vec<(usize, &CoreSummary)> {
-    let mut cores: Vec<(usize, &CoreSummary)> = run.summary.cores_detail.iter().enumerate().collect();
-    cores.sort_by(|(_, a), (_, b)| b.utilization.total_cmp(&a.utilization));
-    cores
-}
-
-/// A figure of the busiest core of each run, of the second, and so on, over the runs of a policy: so one is seen that is
-/// overloaded in every run, though not always the same one.
-fn by_rank(comparison: &Comparison, policy: usize, of: impl Fn(&CoreSummary) -> f64) -> Vec<Statistic> {
-    let runs: Vec<_> = comparison.runs_of(policy).map(ranked).collect();
-    let cores = runs.iter().map(Vec::len).max().unwrap_or(0);
-    let figure = |rank: usize| Statistic::of(runs.iter().filter_map(|run| Some(of(run.get(rank)?.1))).collect());
-    (0..cores).filter_map(figure).collect()
-}
-
-/// How busy the busiest core of each run was, the second, and so on, over the runs of a policy.
-pub(super) fn cores(comparison: &Comparison, policy: usize) -> Vec<Statistic> {
-    by_rank(comparison, policy, |core| core.utilization)
-}
-
 /// A column of the table of cores: its heading, and its figure.
 type CoreColumn = (&'static str, fn(&CoreSummary) -> f64);
 
@@ -281,10 +260,10 @@ fn utilization(comparison: &Comparison) -> Markup {
 }
 
 fn core_rows(comparison: &Comparison, index: usize, policy: &str) -> Markup {
-    let first = comparison.runs_of(index).next().map(ranked).unwrap_or_default();
-    let figures = CORES.map(|(_, of)| by_rank(comparison, index, of));
+    let first = comparison.runs_of(index).next().map(ranks::cores).unwrap_or_default();
+    let figures = CORES.map(|(_, of)| ranks::by_rank(comparison, index, of));
     html! {
-        @for (rank, busy) in cores(comparison, index).iter().enumerate() {
+        @for (rank, busy) in ranks::utilization(comparison, index).iter().enumerate() {
             tr {
                 th scope="row" { (policy) }
                 td { @if comparison.repetitions > 1 { (rank + 1) } @else if let Some((core, _)) = first.get(rank) { (core) } }
@@ -437,7 +416,7 @@ const WORDS: [(&str, &str); 12] = [
         "delay",
         "from the arrival of a packet to its completion; half of the packets had at most p50, 99 in 100 at most p99",
     ),
-    ("late", "packets delayed beyond what their service tolerates"),
+    ("late", "packets delayed beyond the tolerance of their service, or lost"),
     ("out of order", "packets that left after a later packet of their flow, of all that left"),
     ("jitter", "how unevenly the packets of a flow leave: standard deviation of the gaps, mean over flows"),
     ("fairness (Jain)", "of the clients' service per weight: 1 if all have the same, 1/n if one of n has all"),

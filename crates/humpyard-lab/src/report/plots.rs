@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ranks;
 use crate::Comparison;
 use crate::figures::{figure, percent, time};
 use crate::plot::{Axis, Bar, BarGroup, BarPlot, LinePlot};
@@ -81,7 +82,7 @@ pub(super) fn utilization(comparison: &Comparison) -> BarPlot {
 }
 
 fn by_rank(comparison: &Comparison, policy: usize) -> Vec<Bar> {
-    super::page::cores(comparison, policy)
+    ranks::utilization(comparison, policy)
         .into_iter()
         .enumerate()
         .map(|(rank, utilization)| Bar {

@@ -31,10 +31,26 @@ use format::{
 pub struct TimelineChoice {
     /// The file.
     pub path: String,
-    /// It ends after so many packets, served or dropped: each takes about 200 bytes.
+    /// It ends after this many packets, served or dropped: each takes about 200 bytes.
     pub packets: u64,
-    /// It ends after so long.
+    /// It ends after this time.
     pub longest: Option<Duration>,
+}
+
+impl TimelineChoice {
+    /// Returns a timeline in this file, with the usual bounds.
+    ///
+    /// # Errors
+    /// The standard output, which takes no timeline.
+    pub(crate) fn of_file(path: &str) -> Result<Self, LabError> {
+        if path == "-" {
+            return Err(LabError::of_option(
+                "timeline",
+                "takes the name of a file, run.perfetto-trace for example, not `-`",
+            ));
+        }
+        Ok(Self { path: path.to_owned(), packets: TIMELINE_PACKETS, longest: None })
+    }
 }
 
 /// Packets of a timeline, unless told otherwise: 20 MB.

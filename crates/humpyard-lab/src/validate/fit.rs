@@ -13,7 +13,7 @@ use crate::calibrate::LineFit;
 use crate::config::RunConfig;
 use crate::costs::{CostLine, Costs, cost_key};
 
-/// The line goes through the mean times of so many groups of lengths.
+/// Groups of lengths through whose mean times the line goes.
 const GROUPS: usize = 8;
 /// What takes so much longer than it should, and at least as long again, was interrupted: lines are those of the work. In ns.
 const INTERRUPTION: u64 = 10_000;
@@ -72,7 +72,7 @@ pub(super) fn hand_over(record: &Record) -> Time {
 
 /// What each service of a run takes.
 pub(super) fn lines(config: &RunConfig) -> Result<Vec<LinearCost>, LabError> {
-    crate::parts::costs(config)
+    crate::parts::setup::costs(config)
 }
 
 /// What interrupted a worker, by a time that goes on in one of its states alone.

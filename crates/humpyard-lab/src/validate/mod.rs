@@ -17,13 +17,16 @@ use humpyard_traffic::pace::{Pace, Pacer};
 use serde::Serialize;
 
 use crate::LabError;
-use crate::config::{Host, Rate, RunConfig};
+use crate::choice::host::Host;
+use crate::choice::rate::Rate;
+use crate::config::RunConfig;
+use crate::control::Control;
 use crate::costs::ServiceCost;
 use crate::figures::{counted, percent, time};
-use crate::parts;
+use crate::parts::setup;
 use crate::recorded::Recorded;
 use crate::result::RunResult;
-use crate::run::{Control, Feed, run_live, simulated};
+use crate::run::{Feed, run_live, simulated};
 use recorder::{Record, Recorder};
 
 pub use recorder::Observed;
@@ -54,7 +57,7 @@ pub struct Compared {
     pub by_line: f64,
     /// By what part that differs.
     pub by_line_error: f64,
-    /// The error that is aimed for; none where none is.
+    /// The error that is aimed for. `None`: no error is.
     pub aim: Option<f64>,
     /// Whether the replayed figure keeps it.
     pub holds: bool,
@@ -81,6 +84,7 @@ pub struct PolicyValidation {
 
 /// What came of a validation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Validation {
     /// The input.
     pub input: String,
@@ -90,7 +94,9 @@ pub struct Validation {
     pub offered_pps: Option<f64>,
     /// By policy.
     pub policies: Vec<PolicyValidation>,
-    /// What is not within its aim, in words.
+    /// Whether the simulator agrees with the live runs, in a sentence.
+    pub finding: String,
+    /// Figures outside their aims, a sentence each.
     pub shortfalls: Vec<String>,
 }
 
@@ -118,8 +124,8 @@ pub fn validate(
         ));
     }
     if *by_costs {
-        // What the simulator will miss is told before anything runs.
-        parts::costs(&RunConfig { host: Host::Sim, ..config.clone() })?;
+        // Reports what the simulator will miss before anything runs.
+        setup::costs(&RunConfig { host: Host::Sim, ..config.clone() })?;
     }
     let recorded = Recorded::read(config, PACKETS_MAX, control)?;
     if !recorded.is_whole {
@@ -150,6 +156,7 @@ pub fn validate(
         input: config.input_name(),
         workers: config.cores,
         offered_pps,
+        finding: finding(&validated),
         shortfalls: validated.iter().flat_map(shortfalls).collect(),
         policies: validated,
     })
@@ -181,7 +188,7 @@ fn validate_policy(
         buffer: config.buffer.max(reached.len()).min(config.flows - 1),
         ..config.clone()
     };
-    let replayed = simulate(&sim, &accepted, Work { measured: Some(record.work.clone()), ..Work::default() }, control)?;
+    let replayed = simulate(&sim, &accepted, Work::default().with_measured(Some(record.work.clone())), control)?;
     let costs = if by_costs { config.costs.clone() } else { fit::costs(config, &record)? };
     let lined = RunConfig { costs, ..sim.clone() };
     let disturbance = match &config.costs.machine {
@@ -190,12 +197,13 @@ fn validate_policy(
         None => Disturbance::default(),
     };
     let interrupted = Some(Interrupted::new(sim.cores, &disturbance, sim.seed));
-    let by_line = simulate(&lined, &accepted, Work { hand_over, interrupted, ..Work::default() }, control)?;
+    let by_line =
+        simulate(&lined, &accepted, Work::default().with_hand_over(hand_over).with_interrupted(interrupted), control)?;
     Ok(PolicyValidation {
         policy: config.policy.to_string(),
         packets: result.packets.processed,
         figures: compared(&live, &replayed, &by_line),
-        line: parts::service_costs(&lined)?,
+        line: setup::service_costs(&lined)?,
         hand_over_ns: hand_over.as_ns(),
         taken_part: disturbance.at_work.part(),
         lacking: lacking(&result, &record, &live),
@@ -301,6 +309,38 @@ fn lacking(result: &RunResult, record: &Record, live: &Observed) -> Vec<String> 
 /// A packet that takes so many times the median was not alone on its processor.
 const LONG: u64 = 20;
 
+/// Says whether the simulator agrees with the live runs, and where it is farthest from them.
+fn finding(policies: &[PolicyValidation]) -> String {
+    let figures = policies.iter().flat_map(|policy| policy.figures.iter().map(move |figure| (policy, figure)));
+    let aimed: Vec<_> = figures.filter_map(|(policy, figure)| Some((policy, figure, figure.aim?))).collect();
+    let missed: Vec<_> = aimed.iter().filter(|(_, figure, _)| !figure.holds).collect();
+    let beyond = |(_, figure, aim): &(_, &Compared, f64)| figure.replayed_error.abs() / aim;
+    let replayed = match missed.iter().max_by(|a, b| beyond(a).total_cmp(&beyond(b))) {
+        None => {
+            let count = aimed.len();
+            format!(
+                "Given the time of each packet, the simulator agrees with the live runs: it keeps all {count} aims."
+            )
+        }
+        Some((policy, figure, aim)) => format!(
+            "Given the time of each packet, the simulator misses {} of {} aims. The farthest off is {} under {}: {}, where the aim is {}.",
+            missed.len(),
+            aimed.len(),
+            figure.figure,
+            policy.policy,
+            signed(figure.replayed_error),
+            percent(*aim)
+        ),
+    };
+    let by_line = |(_, figure, aim): &(_, &Compared, f64)| figure.by_line_error.abs() / aim;
+    let farthest = aimed.iter().max_by(|a, b| by_line(a).total_cmp(&by_line(b))).filter(|one| by_line(one) > 1.0);
+    let said = farthest.map(|(policy, figure, _)| {
+        let error = signed(figure.by_line_error);
+        format!(" By line, as `sim` predicts, {} under {} is off by {error}.", figure.figure, policy.policy)
+    });
+    replayed + &said.unwrap_or_default()
+}
+
 fn shortfalls(policy: &PolicyValidation) -> Vec<String> {
     let short = policy.figures.iter().filter(|figure| !figure.holds);
     let said = short.map(|figure| {
@@ -327,3 +367,45 @@ pub fn signed(part: f64) -> String {
 
 /// Less than this has no sign worth showing.
 const LEAST_SHOWN: f64 = 1e-4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn validated(errors: [f64; 2]) -> PolicyValidation {
+        let figure = |(figure, replayed_error, aim): (&'static str, f64, Option<f64>)| Compared {
+            figure,
+            live: 1.0,
+            replayed: 1.0,
+            replayed_error,
+            by_line: 1.0,
+            by_line_error: 0.0,
+            aim,
+            holds: aim.is_none_or(|aim| replayed_error.abs() <= aim),
+        };
+        let [rate, p99] = errors;
+        let figures =
+            [("throughput", rate, Some(0.1)), ("p50", 9.0, None), ("p99", p99, Some(0.25))].map(figure).into();
+        PolicyValidation {
+            policy: "drr".to_owned(),
+            packets: 1,
+            figures,
+            line: Vec::new(),
+            hand_over_ns: 0,
+            taken_part: 0.0,
+            lacking: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_finding_names_what_is_farthest_from_its_aim() {
+        let agrees = "Given the time of each packet, the simulator agrees with the live runs: it keeps all 4 aims.";
+        assert_eq!(finding(&[validated([0.05, 0.2]), validated([0.0, 0.0])]), agrees);
+        let misses = "Given the time of each packet, the simulator misses 2 of 2 aims. The farthest off is throughput under drr: -40.0 %, where the aim is 10.0 %.";
+        assert_eq!(finding(&[validated([-0.4, 0.3])]), misses);
+        let mut far = validated([0.0, 0.0]);
+        far.figures[2].by_line_error = -1.0;
+        let said = finding(&[far]);
+        assert!(said.ends_with("By line, as `sim` predicts, p99 under drr is off by -100.0 %."), "{said}");
+    }
+}

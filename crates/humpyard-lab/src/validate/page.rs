@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Compared, Validation, signed};
 use crate::figures::{packet_rate, percent, time};
-use crate::page::page as framed;
+use humpyard_plot::page as framed;
 
 impl Validation {
     /// The page of it, as HTML that is well-formed XML too; `command` makes it again.
@@ -15,6 +15,7 @@ impl Validation {
 
 fn contents(said: &Validation, command: &str) -> Markup {
     html! {
+        p { strong { (said.finding) } }
         p {
             code { (said.input) } ", workers: " (said.workers)
             @if let Some(rate) = said.offered_pps { ", " (packet_rate(rate)) " offered" } ". Made by " code { (command) } "."

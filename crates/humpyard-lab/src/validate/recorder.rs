@@ -124,7 +124,7 @@ impl Record {
 pub(super) struct Recorder(Arc<Mutex<Record>>);
 
 impl Recorder {
-    /// A record of so many cores, with room for so many packets.
+    /// Returns a record of this many cores, with room for this many packets.
     pub(super) fn new(cores: usize, packets: usize) -> Self {
         Self(Arc::new(Mutex::new(Record::new(cores.max(1), packets))))
     }

@@ -21,7 +21,7 @@ use humpyard_core::policy::{Allocate, Build, BuildError, Cause, Family, Info, Ma
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
-use super::eager::Eager;
+use super::eager::{Eager, eager_handlers};
 use super::idle::latest_idle;
 
 params! {
@@ -57,18 +57,8 @@ impl Build for Cohort {
 impl Policy for Cohort {}
 
 impl Allocate for Cohort {
-    fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
-        self.eager.initial(allocation);
-    }
-
-    fn moves(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn on_arrival(&mut self, _: Time, _: ServiceId) {
-        self.eager.on_arrival();
-    }
+    // The guarantees at the start; each packet may take a core; the core idle last is asked first.
+    eager_handlers!();
 
     #[inline]
     fn reassign(&mut self, _: Time, cause: Cause, machine: &Machine) -> Option<Move> {
@@ -77,11 +67,6 @@ impl Allocate for Cohort {
             Cause::Idle(core) => self.release(machine, core),
             Cause::Completion(_) | Cause::Timeout => None,
         }
-    }
-
-    #[inline]
-    fn place(&mut self, service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine) -> CoreId {
-        latest_idle(service, idle, machine)
     }
 }
 

@@ -19,7 +19,7 @@ use humpyard_core::policy::{Allocate, Build, BuildError, Cause, Family, Info, Ma
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
-use super::eager::{Eager, by_queue};
+use super::eager::{Eager, by_queue, eager_handlers};
 use super::idle::latest_idle;
 
 params! {
@@ -53,18 +53,8 @@ impl Build for CohortE {
 impl Policy for CohortE {}
 
 impl Allocate for CohortE {
-    fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
-        self.eager.initial(allocation);
-    }
-
-    fn moves(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn on_arrival(&mut self, _: Time, _: ServiceId) {
-        self.eager.on_arrival();
-    }
+    // The guarantees at the start; each packet may take a core; the core idle last is asked first.
+    eager_handlers!();
 
     #[inline]
     fn reassign(&mut self, _: Time, cause: Cause, machine: &Machine) -> Option<Move> {
@@ -73,11 +63,6 @@ impl Allocate for CohortE {
             Cause::Idle(core) => self.release(machine, core),
             Cause::Completion(_) | Cause::Timeout => None,
         }
-    }
-
-    #[inline]
-    fn place(&mut self, service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine) -> CoreId {
-        latest_idle(service, idle, machine)
     }
 }
 

@@ -21,6 +21,30 @@ pub(super) struct Eager {
     waiting: IdSet<ServiceId>,
 }
 
+/// The handlers that all eager policies have in common, in their `impl Allocate`: they have an `eager`.
+macro_rules! eager_handlers {
+    () => {
+        fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
+            self.eager.initial(allocation);
+        }
+
+        fn moves(&self) -> bool {
+            true
+        }
+
+        #[inline]
+        fn on_arrival(&mut self, _: Time, _: ServiceId) {
+            self.eager.on_arrival();
+        }
+
+        #[inline]
+        fn place(&mut self, service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine) -> CoreId {
+            latest_idle(service, idle, machine)
+        }
+    };
+}
+pub(super) use eager_handlers;
+
 impl Eager {
     pub(super) fn new(policy: &str, setup: &Setup<'_>) -> Result<Self, BuildError> {
         check_cores(policy, setup)?;

@@ -130,6 +130,30 @@ pub(super) struct Engine {
     keeps_code: bool,
 }
 
+/// The handlers that the policies of this engine have in common, in their `impl Allocate`: they have an `engine`.
+macro_rules! engine_handlers {
+    () => {
+        fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
+            self.engine.initial(allocation);
+        }
+
+        fn moves(&self) -> bool {
+            true
+        }
+
+        #[inline]
+        fn on_arrival(&mut self, now: Time, service: ServiceId) {
+            self.engine.count_arrival(now, service);
+        }
+
+        #[inline]
+        fn place(&mut self, service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine) -> CoreId {
+            self.engine.place(service, idle, machine)
+        }
+    };
+}
+pub(super) use engine_handlers;
+
 impl Engine {
     pub(super) fn new(
         policy: &str,
@@ -141,7 +165,7 @@ impl Engine {
         if let Auto::Given(window) = window
             && window > WINDOW_MAX
         {
-            return Err(BuildError::new(format!(
+            return Err(BuildError::bad_value(format!(
                 "{policy}: `window` must be at most {WINDOW_MAX} (ns), not {window}: give less, or auto"
             )));
         }

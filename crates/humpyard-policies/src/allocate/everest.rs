@@ -30,7 +30,7 @@ use humpyard_core::policy::{
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
-use super::engine::{Engine, Forced, Moment};
+use super::engine::{Engine, Forced, Moment, engine_handlers};
 pub use super::engine::{ExtraReclaim, Proactive};
 
 params! {
@@ -78,18 +78,8 @@ impl Policy for Everest {
 }
 
 impl Allocate for Everest {
-    fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
-        self.engine.initial(allocation);
-    }
-
-    fn moves(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn on_arrival(&mut self, now: Time, service: ServiceId) {
-        self.engine.count_arrival(now, service);
-    }
+    // The guarantees at the start; arrivals are counted; the engine says which idle core is asked first.
+    engine_handlers!();
 
     #[inline]
     fn reassign(&mut self, now: Time, cause: Cause, machine: &Machine) -> Option<Move> {
@@ -106,23 +96,19 @@ impl Allocate for Everest {
             Cause::Arrival(_) | Cause::Completion(_) | Cause::Timeout => None,
         }
     }
-
-    #[inline]
-    fn place(&mut self, service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine) -> CoreId {
-        self.engine.place(service, idle, machine)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allocate::testing::{Outcome, Scenario, service, us};
+    use crate::allocate::testing::{
+        Outcome, Scenario, assert_a_guarantee_is_there_after_one_switch_and_one_packet, service, us,
+    };
     use alloc::vec;
     use alloc::vec::Vec;
     use humpyard_core::policy::ServiceSetup;
 
     const A: ServiceId = ServiceId(0);
-    const B: ServiceId = ServiceId(1);
 
     /// n packets of A arrive together at 0; A holds two of three cores, B the third.
     fn burst(packets: usize, tolerance_us: u64, switch_cost_us: u64) -> Outcome {
@@ -188,20 +174,8 @@ mod tests {
         assert!(proactive.switches >= reactive.switches);
     }
 
-    /// Isolation: B has flooded every core for a while when A, silent so far, needs its two. One switch and one packet later
-    /// they serve it, whatever B still has waiting.
     #[test]
     fn a_guarantee_is_there_after_one_switch_and_one_packet() {
-        let services = [service(10_000, 100, 500_000), service(10_000, 100, 500_000)];
-        for (begin_us, packets) in [(200, 19), (205, 40), (333, 25), (1000, 60), (1001, 33)] {
-            let mut arrivals = vec![(Time::ZERO, B); 600];
-            arrivals.extend(vec![(us(begin_us), A); packets]);
-            let outcome = Scenario { cores: 4, services: &services, arrivals: &arrivals }.run::<Everest>();
-            let of_a = outcome.completions.iter().filter(|&&(_, service)| service == A);
-            for (nth, &(time, _)) in of_a.enumerate() {
-                let two_cores = us(begin_us + 50 + 10 + 10 * (nth as u64 / 2 + 1));
-                assert!(time <= two_cores, "packet {nth} of {packets} from {begin_us} us is done at {time:?}");
-            }
-        }
+        assert_a_guarantee_is_there_after_one_switch_and_one_packet::<Everest>();
     }
 }

@@ -31,7 +31,7 @@ use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
 
 use super::deadlines::Deadlines;
-use super::engine::{Engine, ExtraReclaim, Moment, Rules, Unmarked, packet_time};
+use super::engine::{Engine, ExtraReclaim, Moment, Rules, Unmarked, engine_handlers, packet_time};
 use super::idle::{LongestIdle, longest_idle, longest_idle_but};
 
 choice! {
@@ -145,18 +145,8 @@ impl Policy for EverestEnv {
 }
 
 impl Allocate for EverestEnv {
-    fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
-        self.engine.initial(allocation);
-    }
-
-    fn moves(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn on_arrival(&mut self, now: Time, service: ServiceId) {
-        self.engine.count_arrival(now, service);
-    }
+    // The guarantees at the start; arrivals are counted; the engine says which idle core is asked first.
+    engine_handlers!();
 
     #[inline]
     fn reassign(&mut self, now: Time, cause: Cause, machine: &Machine) -> Option<Move> {
@@ -171,11 +161,6 @@ impl Allocate for EverestEnv {
             self.deadlines.remove(to);
         }
         order
-    }
-
-    #[inline]
-    fn place(&mut self, service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine) -> CoreId {
-        self.engine.place(service, idle, machine)
     }
 }
 
@@ -457,7 +442,10 @@ const ONE: u64 = 1 << 32;
 mod tests {
     use super::*;
     use crate::allocate::everest::{Everest, EverestParams};
-    use crate::allocate::testing::{Outcome, Scenario, TABLE_2, packets_wait, service, us};
+    use crate::allocate::testing::{
+        Outcome, Scenario, TABLE_2, assert_a_guarantee_is_there_after_one_switch_and_one_packet, packets_wait, service,
+        us,
+    };
     use crate::testing::setup;
     use alloc::vec;
     use alloc::vec::Vec;
@@ -748,21 +736,9 @@ mod tests {
         }
     }
 
-    /// Isolation: B floods all cores for a while when A, silent so far, needs its two. They are there after one switch and one
-    /// packet from A's latest start, whatever B still has waiting.
     #[test]
     fn a_guarantee_is_there_after_one_switch_and_one_packet() {
-        let services = [service(10_000, 100, 500_000), service(10_000, 100, 500_000)];
-        for (begin_us, packets) in [(200, 19), (205, 40), (333, 25), (1000, 60), (1001, 33)] {
-            let mut arrivals = vec![(Time::ZERO, B); 600];
-            arrivals.extend(vec![(us(begin_us), A); packets]);
-            let outcome = Scenario { cores: 4, services: &services, arrivals: &arrivals }.run::<EverestEnv>();
-            let of_a = outcome.completions.iter().filter(|&&(_, service)| service == A);
-            for (nth, &(time, _)) in of_a.enumerate() {
-                let two_cores = us(begin_us + 50 + 10 + 10 * (nth as u64 / 2 + 1));
-                assert!(time <= two_cores, "packet {nth} of {packets} from {begin_us} us is done at {time:?}");
-            }
-        }
+        assert_a_guarantee_is_there_after_one_switch_and_one_packet::<EverestEnv>();
     }
 
     /// One packet of a trickle is served in time, and not sooner than it must: it robs nobody early.

@@ -25,7 +25,7 @@ use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
 use super::deadlines::Deadlines;
-use super::engine::{Engine, ExtraReclaim, Forced, Moment};
+use super::engine::{Engine, ExtraReclaim, Forced, Moment, engine_handlers};
 
 params! {
     /// Parameters of Everest-LD.
@@ -103,18 +103,8 @@ impl Policy for EverestLd {
 }
 
 impl Allocate for EverestLd {
-    fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
-        self.engine.initial(allocation);
-    }
-
-    fn moves(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn on_arrival(&mut self, now: Time, service: ServiceId) {
-        self.engine.count_arrival(now, service);
-    }
+    // The guarantees at the start; arrivals are counted; the engine says which idle core is asked first.
+    engine_handlers!();
 
     #[inline]
     fn on_completion(&mut self, _: Time, _: CoreId, service: ServiceId, delay: Time) {
@@ -134,11 +124,6 @@ impl Allocate for EverestLd {
             Cause::Idle(core) => self.on_idle(moment, machine.core(core).service),
             Cause::Timeout => self.on_late(moment),
         }
-    }
-
-    #[inline]
-    fn place(&mut self, service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine) -> CoreId {
-        self.engine.place(service, idle, machine)
     }
 }
 
@@ -174,6 +159,9 @@ impl EverestLd {
             return None;
         }
         let order = if self.engine.unmark_newest(id) { None } else { Some(self.engine.acquire(moment, id, &Forced)?) };
+        if let Some(Move { core, .. }) = order {
+            self.on_loss(moment, moment.machine.core(core).service);
+        }
         self.late.remove(id);
         self.deadlines.remove(id);
         self.services[id].latest = Some(moment.now);
@@ -224,6 +212,15 @@ impl EverestLd {
             self.arm(moment, id);
         }
         None
+    }
+
+    /// A service loses a core. If that was its last and packets wait, a deadline is needed: perhaps no packet of it arrives or
+    /// completes any more.
+    fn on_loss(&mut self, moment: Moment<'_>, id: ServiceId) {
+        let state = moment.machine.service(id);
+        if state.cores == 1 && state.waiting > 0 {
+            self.arm(moment, id);
+        }
     }
 
     /// Has a service without a core asked for when its first packet is late.

@@ -21,7 +21,7 @@ use humpyard_core::policy::{
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
-use super::eager::{Eager, beyond_guarantee};
+use super::eager::{Eager, beyond_guarantee, eager_handlers};
 use super::idle::latest_idle;
 
 params! {
@@ -77,18 +77,8 @@ const QUANTUM_MIN: Time = Time::from_ns(100_000);
 impl Policy for Quantum {}
 
 impl Allocate for Quantum {
-    fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
-        self.eager.initial(allocation);
-    }
-
-    fn moves(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn on_arrival(&mut self, _: Time, _: ServiceId) {
-        self.eager.on_arrival();
-    }
+    // The guarantees at the start; each packet may take a core; the core idle last is asked first.
+    eager_handlers!();
 
     #[inline]
     fn reassign(&mut self, now: Time, cause: Cause, machine: &Machine) -> Option<Move> {
@@ -98,11 +88,6 @@ impl Allocate for Quantum {
             Cause::Idle(core) => self.release(machine, core),
             Cause::Timeout => None,
         }
-    }
-
-    #[inline]
-    fn place(&mut self, service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine) -> CoreId {
-        latest_idle(service, idle, machine)
     }
 }
 

@@ -61,14 +61,14 @@ impl Allocate for Static {
 pub(crate) fn check_cores(policy: &str, setup: &Setup<'_>) -> Result<(), BuildError> {
     let services = setup.services.len();
     if setup.cores < services {
-        return Err(BuildError::new(format!(
+        return Err(BuildError::combination(format!(
             "{policy}: {services} services need at least {services} cores, not {}",
             setup.cores
         )));
     }
     let guarantees = setup.services.iter().map(|service| u64::from(service.guarantee_millionths));
     if guarantees.sum::<u64>() > 1_000_000 {
-        return Err(BuildError::new(format!("{policy}: the guarantees of the services add up to more than 1")));
+        return Err(BuildError::set_up(format!("{policy}: the guarantees of the services add up to more than 1")));
     }
     Ok(())
 }

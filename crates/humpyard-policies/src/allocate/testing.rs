@@ -212,3 +212,21 @@ impl Scenario<'_> {
         }
     }
 }
+
+/// Asserts isolation: B floods all four cores for a while when A, silent so far, needs its two. They are there after
+/// one switch and one packet from A's latest start, whatever B still has waiting.
+pub(crate) fn assert_a_guarantee_is_there_after_one_switch_and_one_packet<P: Allocate + Build>() {
+    const A: ServiceId = ServiceId(0);
+    const B: ServiceId = ServiceId(1);
+    let services = [service(10_000, 100, 500_000); 2];
+    for (begin_us, packets) in [(200, 19), (205, 40), (333, 25), (1000, 60), (1001, 33)] {
+        let mut arrivals = alloc::vec![(Time::ZERO, B); 600];
+        arrivals.extend(alloc::vec![(us(begin_us), A); packets]);
+        let outcome = Scenario { cores: 4, services: &services, arrivals: &arrivals }.run::<P>();
+        let of_a = outcome.completions.iter().filter(|&&(_, service)| service == A);
+        for (nth, &(time, _)) in of_a.enumerate() {
+            let two_cores = us(begin_us + 50 + 10 + 10 * (nth as u64 / 2 + 1));
+            assert!(time <= two_cores, "packet {nth} of {packets} from {begin_us} us is done at {time:?}");
+        }
+    }
+}

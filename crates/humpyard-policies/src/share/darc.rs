@@ -68,6 +68,8 @@ struct Group {
     cores: usize,
     /// Its part of all work when cores were reserved, in millionths.
     demand: u64,
+    /// Its work (S·R) at the last sum.
+    work: u128,
 }
 
 /// DARC.
@@ -113,7 +115,7 @@ impl Build for Darc {
             Auto::Given(window) => window,
         };
         let mut groups = Vec::with_capacity(setup.cores.max(1));
-        groups.push(Group { end: setup.clients, cores: 0, demand: 0 });
+        groups.push(Group { end: setup.clients, cores: 0, demand: 0, work: 0 });
         Ok(Self {
             spread: thousandths(params.spread),
             slowdown: thousandths(params.slowdown),
@@ -237,12 +239,21 @@ impl Darc {
         self.ranked[ranks].iter().map(|&id| self.clients[id].demand()).sum()
     }
 
-    /// Whether the demand of a group is another than when cores were reserved.
-    fn has_moved(&self) -> bool {
-        let all = self.work(0..self.ranked.len()).max(1);
+    /// Adds up the work of each group, and returns the work of all groups, at least 1.
+    fn sum_up(&mut self) -> u128 {
         let mut begin = 0;
+        for at in 0..self.groups.len() {
+            let end = self.groups[at].end;
+            self.groups[at].work = self.work(core::mem::replace(&mut begin, end)..end);
+        }
+        self.groups.iter().map(|group| group.work).sum::<u128>().max(1)
+    }
+
+    /// Whether the demand of a group is another than when cores were reserved.
+    fn has_moved(&mut self) -> bool {
+        let all = self.sum_up();
         self.groups.iter().any(|group| {
-            let demand = self.work(core::mem::replace(&mut begin, group.end)..group.end) * 1_000_000 / all;
+            let demand = group.work * 1_000_000 / all;
             u128::from(group.demand).abs_diff(demand) * 1000 > u128::from(group.demand) * u128::from(self.drift)
         })
     }
@@ -251,14 +262,11 @@ impl Darc {
     fn reserve(&mut self) {
         self.rank();
         self.group();
-        let (all, cores) = (self.work(0..self.ranked.len()).max(1), self.asking.len());
-        let mut begin = 0;
-        for at in 0..self.groups.len() {
-            let end = self.groups[at].end;
-            let work = self.work(core::mem::replace(&mut begin, end)..end);
+        let (all, cores) = (self.sum_up(), self.asking.len());
+        for group in &mut self.groups {
             // Rounded, and at least one.
-            let reserved = ((2 * work * cores as u128 + all) / (2 * all)).max(1) as usize;
-            self.groups[at] = Group { end, cores: reserved, demand: (work * 1_000_000 / all) as u64 };
+            group.cores = ((2 * group.work * cores as u128 + all) / (2 * all)).max(1) as usize;
+            group.demand = (group.work * 1_000_000 / all) as u64;
         }
         self.trim(cores);
         let mut sum = 0;
@@ -274,16 +282,18 @@ impl Darc {
         let clients = &mut self.clients;
         // Ranks of ready clients are renamed with them.
         for id in self.ranked.iter_mut() {
-            let rank = ClientId::from_index(clients[*id].rank);
-            clients[*id].rank = usize::from(ready.contains(rank));
+            let client = &mut clients[*id];
+            let rank = ClientId::from_index(client.rank);
+            client.rank = usize::from(ready.contains(rank));
             ready.remove(rank);
         }
         self.ranked.sort_unstable_by_key(|&id| (clients[id].mean.wrapping_sub(1), id));
         for (rank, &id) in self.ranked.iter().enumerate() {
-            if clients[id].rank == 1 {
+            let client = &mut clients[id];
+            if client.rank == 1 {
                 ready.insert(ClientId::from_index(rank));
             }
-            clients[id].rank = rank;
+            client.rank = rank;
         }
     }
 
@@ -291,14 +301,14 @@ impl Darc {
     fn group(&mut self) {
         self.groups.clear();
         let mean = |rank: usize| u128::from(self.clients[self.ranked[rank]].mean);
-        let mut begin = 0;
+        let mut shortest = if self.ranked.is_empty() { 0 } else { mean(0) };
         for rank in 1..=self.ranked.len() {
-            let goes_on = rank < self.ranked.len()
-                && (mean(rank) == 0 || mean(rank) * 1000 <= mean(begin) * u128::from(self.spread));
+            let next = if rank < self.ranked.len() { Some(mean(rank)) } else { None };
+            let goes_on = next.is_some_and(|next| next == 0 || next * 1000 <= shortest * u128::from(self.spread));
             let is_last = self.groups.len() + 1 >= self.asking.len();
             if rank == self.ranked.len() || !goes_on && !is_last {
-                self.groups.push(Group { end: rank, cores: 0, demand: 0 });
-                begin = rank;
+                self.groups.push(Group { end: rank, cores: 0, demand: 0, work: 0 });
+                shortest = next.unwrap_or_default();
             }
         }
     }

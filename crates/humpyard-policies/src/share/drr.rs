@@ -82,14 +82,16 @@ impl Build for Drr {
         let quantum = match params.quantum {
             Auto::Auto => setup.longest,
             Auto::Given(quantum) if quantum < setup.longest => {
-                return Err(BuildError::new(format!(
+                return Err(BuildError::bad_value(format!(
                     "drr: `quantum` must be at least the longest packet ({} {}), not {quantum}, or a turn may serve nothing",
                     setup.longest,
                     setup.unit.name()
                 )));
             }
             Auto::Given(quantum) if quantum > QUANTUM_MAX => {
-                return Err(BuildError::new(format!("drr: `quantum` must be at most {QUANTUM_MAX}, not {quantum}")));
+                return Err(BuildError::bad_value(format!(
+                    "drr: `quantum` must be at most {QUANTUM_MAX}, not {quantum}"
+                )));
             }
             Auto::Given(quantum) => quantum,
         };

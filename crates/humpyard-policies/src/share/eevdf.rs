@@ -309,12 +309,12 @@ impl Eevdf {
 mod tests {
     use super::*;
     use crate::share::testing::{
-        A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work, weights_of,
+        A, B, Desk, V, after_ten_alone, assert_ties_may_go_to_the_higher, assert_wrong_estimates_are_corrected,
+        churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work, weights_of,
     };
     use crate::testing::setup;
     use alloc::vec::Vec;
     use humpyard_core::id::Id;
-    use humpyard_core::policy::Ties;
     use humpyard_core::random::{Random, Seed};
 
     const EEVDF: EevdfParams = EevdfParams { slice: Auto::Auto };
@@ -349,11 +349,7 @@ mod tests {
     /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
-        let mut desk = Desk::<Eevdf>::new(&EEVDF, &[1, 1]);
-        desk.wake(&[1]);
-        assert_eq!(desk.serve(10), "1111111111");
-        desk.wake(&[2]);
-        assert_eq!(desk.serve(6), "121212");
+        assert_eq!(after_ten_alone::<Eevdf>(&EEVDF, 6), "121212");
     }
 
     /// In units of 2^-32 of work.
@@ -422,16 +418,8 @@ mod tests {
     /// One core: what is charged at dispatch and corrected at completion is charged at completion.
     #[test]
     fn wrong_estimates_are_corrected() {
+        assert_wrong_estimates_are_corrected::<Eevdf>(&EEVDF, 20);
         let estimated = |client, number| (10, u64::from(v_work(client, number)));
-        let mut desk = Desk::<Eevdf>::with_work(&EEVDF, &V, 10, estimated);
-        desk.wake(&[1, 2, 3]);
-        let mut served = [0u64; 3];
-        for _ in 0..3000 {
-            let (client, work) = desk.step();
-            served[client.index()] += work;
-        }
-        let shares: Vec<u64> = served.iter().zip(V).map(|(served, weight)| served / u64::from(weight)).collect();
-        assert!(shares.iter().all(|share| share.abs_diff(shares[0]) <= 20), "{served:?}");
         let fourteen = |desk: &mut Desk<Eevdf>| desk.serve(14);
         let mut desk = Desk::<Eevdf>::with_work(&EEVDF, &V, 10, estimated);
         desk.wake(&[1, 2, 3]);
@@ -545,11 +533,6 @@ mod tests {
 
     #[test]
     fn ties_may_go_to_the_higher() {
-        let weights = weights_of(&[1, 1, 1]);
-        let mut policy = Eevdf::new(&EEVDF, &Setup { ties: Ties::Highest, ..setup(1, 3, &weights) }).unwrap();
-        for id in (0..3).map(ClientId) {
-            policy.on_wake(Time::ZERO, id, &Packet { estimate: 1, ..Packet::default() });
-        }
-        assert_eq!(policy.pick(Time::ZERO, CORE), Some(ClientId(2)));
+        assert_ties_may_go_to_the_higher::<Eevdf>(&EEVDF);
     }
 }

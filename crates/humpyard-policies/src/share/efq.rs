@@ -474,7 +474,7 @@ mod tests {
     use super::*;
     use crate::share::sfq::{Sfq, SfqParams};
     use crate::share::testing::{
-        A, B, Desk, V, random_weights, sequence, unit_errors, unit_sequence, v_work, weights_of,
+        A, B, V, after_ten_alone, random_weights, sequence, unit_errors, unit_sequence, v_work, weights_of,
     };
     use crate::testing::setup;
     use alloc::string::{String, ToString};
@@ -785,11 +785,7 @@ mod tests {
 
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
-        let mut desk = Desk::<Efq>::new(&EFQ, &[1, 1]);
-        desk.wake(&[1]);
-        assert_eq!(desk.serve(10), "1111111111");
-        desk.wake(&[2]);
-        assert_eq!(desk.serve(6), "121212");
+        assert_eq!(after_ten_alone::<Efq>(&EFQ, 6), "121212");
     }
 
     /// F after all completions is S of the first packet and all that was used, whatever was estimated, in whatever order

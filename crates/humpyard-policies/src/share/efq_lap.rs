@@ -92,7 +92,7 @@ impl Build for EfqLap {
     fn new(params: &EfqLapParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let &EfqLapParams { high, low, hysteresis, charge_cold } = params;
         if low >= high {
-            return Err(BuildError::new(alloc::format!(
+            return Err(BuildError::bad_value(alloc::format!(
                 "efq-lap: `low` must be less than `high`, which is {high}, not {low}"
             )));
         }
@@ -355,7 +355,7 @@ mod tests {
                 unit: WorkUnit::Nanoseconds,
                 ..setup(CORES, 20, &[])
             };
-            let options = Options { flow_order: order, ..Options::default() };
+            let options = Options::default().with_flow_order(order);
             let params = EfqLapParams { high, low, ..EfqLapParams::default() };
             let share = || EfqLap::new(&params, &setup);
             let mut scheduler = Scheduler::<Never, _, Never>::new(&setup, options, None, None, share).unwrap();

@@ -231,7 +231,7 @@ mod tests {
         let estimates = [LinearCost::PACKETS; 4];
         let unit = WorkUnit::Packets;
         let setup = Setup { services: &services, estimates: &estimates, unit, ..setup(4, 4, &[]) };
-        let options = Options { flow_order: FlowOrder::Free, ..Options::default() };
+        let options = Options::default().with_flow_order(FlowOrder::Free);
         let share = || EfqWarm::new(&EfqParams::default(), &setup);
         let mut scheduler = Scheduler::<Never, _, Never>::new(&setup, options, None, None, share).unwrap();
         let mut cold = vec![];

@@ -21,6 +21,47 @@ pub(super) struct FinishOrder<R> {
     finish_max: Tag,
 }
 
+/// The handlers that policies of finish tags have in common, in their `impl Share`: they have an `order`, and a
+/// `virtual_time`.
+macro_rules! finish_handlers {
+    () => {
+        fn on_arrival(&mut self, now: Time, id: ClientId, _: &Packet, waiting: u32) {
+            if waiting == 0 {
+                self.virtual_time.elapse(now);
+                self.order.arrive(id, self.virtual_time.tag());
+            }
+        }
+
+        fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
+            self.virtual_time.join(now, self.order.weight(id));
+            self.order.wake(id, head.estimate);
+        }
+
+        fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
+            self.order.offer(id, head.estimate);
+        }
+
+        fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+            self.order.first()
+        }
+
+        fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
+            self.virtual_time.dispatch(now, core, sent.estimate);
+            self.order.dispatch(id, sent.estimate);
+        }
+
+        fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
+            self.virtual_time.complete(used, sent.estimate);
+            self.order.complete(id, used, sent.estimate);
+        }
+
+        fn on_client_end(&mut self, _: Time, id: ClientId) {
+            self.order.end(id);
+        }
+    };
+}
+pub(super) use finish_handlers;
+
 impl<R: ReadyQueue> FinishOrder<R> {
     /// All clients are idle.
     pub(super) fn new(setup: &Setup<'_>) -> Self {

@@ -339,7 +339,7 @@ mod tests {
                 services: &services,
                 ..setup(CORES, programs.len(), &[])
             };
-            let options = Options { flow_order: FlowOrder::Free, ..Options::default() };
+            let options = Options::default().with_flow_order(FlowOrder::Free);
             let share = || Lap::new(params, &setup);
             let mut saturated = Self {
                 scheduler: Scheduler::new(&setup, options, None, None, share).unwrap(),

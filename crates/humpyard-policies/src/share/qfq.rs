@@ -192,7 +192,8 @@ mod tests {
     use humpyard_core::id::Id;
 
     use crate::share::testing::{
-        A, B, Desk, V, churn_errors, most_of_bound_used, random_weights, sequence, unit_errors, unit_sequence, v_work,
+        A, B, Desk, V, after_ten_alone, churn_errors, most_of_bound_used, random_weights, sequence, unit_errors,
+        unit_sequence, v_work,
     };
 
     const QFQ: QfqParams = QfqParams {};
@@ -292,11 +293,7 @@ mod tests {
     /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
-        let mut desk = Desk::<Qfq>::new(&QFQ, &[1, 1]);
-        desk.wake(&[1]);
-        assert_eq!(desk.serve(10), "1111111111");
-        desk.wake(&[2]);
         // Both start at the same time; client 2 has come to the bucket before the next head of client 1.
-        assert_eq!(desk.serve(6), "212121");
+        assert_eq!(after_ten_alone::<Qfq>(&QFQ, 6), "212121");
     }
 }

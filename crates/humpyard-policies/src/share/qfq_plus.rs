@@ -570,7 +570,10 @@ impl QfqPlus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::testing::{A, B, Desk, V, churn_errors, most_of_bound_used, sequence, unit_sequence, v_work};
+    use crate::share::testing::{
+        A, B, Desk, assert_wrong_estimates_are_corrected, churn_errors, most_of_bound_used, sequence, unit_sequence,
+        v_work,
+    };
 
     const QFQ_PLUS: QfqPlusParams = QfqPlusParams {};
 
@@ -621,16 +624,7 @@ mod tests {
     /// One core: what is charged at dispatch and corrected at completion is charged at completion.
     #[test]
     fn wrong_estimates_are_corrected() {
-        let estimated = |client, number| (10, u64::from(v_work(client, number)));
-        let mut desk = Desk::<QfqPlus>::with_work(&QFQ_PLUS, &V, 10, estimated);
-        desk.wake(&[1, 2, 3]);
-        let mut served = [0u64; 3];
-        for _ in 0..3000 {
-            let (client, work) = desk.step();
-            served[client.index()] += work;
-        }
-        let shares = served.iter().zip(V).map(|(served, weight)| served / u64::from(weight));
-        assert!(shares.clone().all(|share| share.abs_diff(shares.clone().min().unwrap_or(0)) <= 40), "{served:?}");
+        assert_wrong_estimates_are_corrected::<QfqPlus>(&QFQ_PLUS, 40);
     }
 
     /// A client takes its place among those of its new weight, and its old aggregate is free for others.

@@ -148,7 +148,7 @@ impl Sfq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::testing::{A, B, Desk, V, churn_errors, sequence, unit_errors, unit_sequence, v_work};
+    use crate::share::testing::{A, B, V, after_ten_alone, churn_errors, sequence, unit_errors, unit_sequence, v_work};
     use alloc::vec;
 
     #[test]
@@ -190,11 +190,7 @@ mod tests {
     /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta lets who comes then go first, once.
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
-        let mut desk = Desk::<Sfq>::new(&SfqParams {}, &[1, 1]);
-        desk.wake(&[1]);
-        assert_eq!(desk.serve(10), "1111111111");
-        desk.wake(&[2]);
-        assert_eq!(desk.serve(6), "212121");
+        assert_eq!(after_ten_alone::<Sfq>(&SfqParams {}, 6), "212121");
     }
 
     /// PROPORTIONAL_SHARE section 5.5: [-5.0, 1.5], and within twice that.

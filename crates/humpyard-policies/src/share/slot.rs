@@ -24,7 +24,7 @@ pub(super) fn quantum(owner: &str, given: Auto, setup: &Setup<'_>) -> Result<i64
     let quantum = match given {
         Auto::Auto => setup.longest.max(1),
         Auto::Given(quantum) if quantum < setup.longest => {
-            return Err(BuildError::new(format!(
+            return Err(BuildError::bad_value(format!(
                 "{owner}: `quantum` must be at least the longest packet ({} {}), not {quantum}",
                 setup.longest,
                 setup.unit.name()
@@ -33,7 +33,7 @@ pub(super) fn quantum(owner: &str, given: Auto, setup: &Setup<'_>) -> Result<i64
         Auto::Given(quantum) => quantum,
     };
     if quantum > QUANTUM_MAX {
-        return Err(BuildError::new(format!("{owner}: `quantum` must be at most {QUANTUM_MAX}, not {quantum}")));
+        return Err(BuildError::bad_value(format!("{owner}: `quantum` must be at most {QUANTUM_MAX}, not {quantum}")));
     }
     Ok(quantum as i64)
 }
@@ -68,6 +68,36 @@ pub(super) trait GivesSlots {
         }
     }
 }
+
+/// The handlers that all policies which give slots have in common, in their `impl Share`: their clients are in `slots`.
+macro_rules! slot_handlers {
+    () => {
+        #[inline]
+        fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
+            self.slots.arrive(id);
+        }
+
+        #[inline]
+        fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
+            self.holder()
+        }
+
+        #[inline]
+        fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
+            self.slots.dispatch(id, sent.estimate);
+        }
+
+        #[inline]
+        fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
+            self.slots.settle(id, used, sent.estimate);
+        }
+
+        fn on_push_out(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
+            self.slots.push_out(id, waiting);
+        }
+    };
+}
+pub(super) use slot_handlers;
 
 /// Not in the line.
 const NOT_IN_LINE: u32 = u32::MAX;

@@ -31,7 +31,7 @@ use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promi
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::columns::Columns;
-use super::slot::{GivesSlots, Slots, quantum};
+use super::slot::{GivesSlots, Slots, quantum, slot_handlers};
 
 params! {
     /// Parameters of smoothed round robin.
@@ -104,10 +104,8 @@ impl Policy for Srr {
 }
 
 impl Share for Srr {
-    #[inline]
-    fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
-        self.slots.arrive(id);
-    }
+    // Arrivals, dispatches, completions and push-outs, and whom to serve: who holds a slot.
+    slot_handlers!();
 
     fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
         self.columns.insert(id);
@@ -120,25 +118,6 @@ impl Share for Srr {
             self.show(id);
         }
         self.slots.offer(id);
-    }
-
-    #[inline]
-    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
-        self.holder()
-    }
-
-    #[inline]
-    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
-        self.slots.dispatch(id, sent.estimate);
-    }
-
-    #[inline]
-    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
-        self.slots.settle(id, used, sent.estimate);
-    }
-
-    fn on_push_out(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
-        self.slots.push_out(id, waiting);
     }
 
     fn on_idle(&mut self, _: Time, id: ClientId) {

@@ -185,13 +185,12 @@ impl Stride {
 mod tests {
     use super::*;
     use crate::share::testing::{
-        A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work, weights_of,
+        A, B, Desk, V, after_ten_alone, assert_ties_may_go_to_the_higher, assert_wrong_estimates_are_corrected,
+        churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work,
     };
-    use crate::testing::setup;
     use alloc::vec;
     use alloc::vec::Vec;
     use humpyard_core::id::Id;
-    use humpyard_core::policy::Ties;
 
     const STRIDE: StrideParams = StrideParams { quantum: Auto::Auto, clock: Clock::Work };
 
@@ -226,11 +225,7 @@ mod tests {
     /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
-        let mut desk = Desk::<Stride>::new(&STRIDE, &[1, 1]);
-        desk.wake(&[1]);
-        assert_eq!(desk.serve(10), "1111111111");
-        desk.wake(&[2]);
-        assert_eq!(desk.serve(6), "121212");
+        assert_eq!(after_ten_alone::<Stride>(&STRIDE, 6), "121212");
     }
 
     /// PROPORTIONAL_SHARE section 5.5: [-1.7, 1.2], and within twice that.
@@ -292,25 +287,11 @@ mod tests {
     /// One core: what is charged at dispatch and corrected at completion is charged at completion.
     #[test]
     fn wrong_estimates_are_corrected() {
-        let mut desk = Desk::<Stride>::with_work(&STRIDE, &V, 10, |client, number| (10, v_work(client, number).into()));
-        desk.wake(&[1, 2, 3]);
-        let mut served = [0; 3];
-        for _ in 0..3000 {
-            let (client, work) = desk.step();
-            served[client.index()] += work;
-        }
-        let shares: Vec<u64> = served.iter().zip(V).map(|(served, weight)| served / u64::from(weight)).collect();
-        assert!(shares.iter().all(|share| share.abs_diff(shares[0]) <= 20), "{served:?}");
+        assert_wrong_estimates_are_corrected::<Stride>(&STRIDE, 20);
     }
 
     #[test]
     fn ties_may_go_to_the_higher() {
-        let weights = weights_of(&[1, 1, 1]);
-        let setup = Setup { ties: Ties::Highest, ..setup(1, 3, &weights) };
-        let mut policy = Stride::new(&STRIDE, &setup).unwrap();
-        for id in (0..3).map(ClientId) {
-            policy.on_wake(Time::ZERO, id, &Packet { estimate: 1, ..Packet::default() });
-        }
-        assert_eq!(policy.pick(Time::ZERO, CoreId(0)), Some(ClientId(2)));
+        assert_ties_may_go_to_the_higher::<Stride>(&STRIDE);
     }
 }

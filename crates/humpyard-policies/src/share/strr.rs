@@ -36,7 +36,7 @@ use humpyard_core::steps;
 use humpyard_core::storage::IdRings;
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::slot::{GivesSlots, Slots, quantum};
+use super::slot::{GivesSlots, Slots, quantum, slot_handlers};
 
 params! {
     /// Parameters of stratified round robin.
@@ -153,7 +153,7 @@ impl Build for Strr {
         let (base, reserved) = match params.capacity {
             Auto::Auto => (1, Some(weights().sum())),
             Auto::Given(capacity) if capacity > CAPACITY_MAX => {
-                return Err(BuildError::new(format!("strr: `capacity` must be at most 2^61, not {capacity}")));
+                return Err(BuildError::bad_value(format!("strr: `capacity` must be at most 2^61, not {capacity}")));
             }
             Auto::Given(capacity) => (capacity, None),
         };
@@ -207,10 +207,8 @@ impl Policy for Strr {
 }
 
 impl Share for Strr {
-    #[inline]
-    fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
-        self.slots.arrive(id);
-    }
+    // Arrivals, dispatches, completions and push-outs, and whom to serve: who holds a slot.
+    slot_handlers!();
 
     fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
         if self.weight == 0 {
@@ -229,25 +227,6 @@ impl Share for Strr {
             self.join(id);
         }
         self.slots.offer(id);
-    }
-
-    #[inline]
-    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
-        self.holder()
-    }
-
-    #[inline]
-    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
-        self.slots.dispatch(id, sent.estimate);
-    }
-
-    #[inline]
-    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
-        self.slots.settle(id, used, sent.estimate);
-    }
-
-    fn on_push_out(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
-        self.slots.push_out(id, waiting);
     }
 
     fn on_idle(&mut self, _: Time, id: ClientId) {

@@ -93,7 +93,7 @@ mod tests {
     fn services_go_one_after_the_other() {
         let (services, estimates) = ([ServiceSetup::ONLY; 3], [LinearCost::PACKETS; 3]);
         let setup = Setup { services: &services, estimates: &estimates, ..setup(2, 3, &[]) };
-        let options = Options { flow_order: FlowOrder::Free, ..Options::default() };
+        let options = Options::default().with_flow_order(FlowOrder::Free);
         let share = || TOpt::new(&TOptParams {}, &setup);
         let mut scheduler = Scheduler::<Never, _, Never>::new(&setup, options, None, None, share).unwrap();
         for number in 0..60 {

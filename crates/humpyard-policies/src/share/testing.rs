@@ -7,7 +7,7 @@ use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::mechanism::AlwaysReady;
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, Setup, Share};
+use humpyard_core::policy::{Build, Setup, Share, Ties};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -269,4 +269,38 @@ pub(crate) fn churn_errors<Q: Share + Build>(params: &Q::Params, seed: u64, pack
         }
     }
     (least, greatest)
+}
+
+/// Whom a policy serves next, so many times, after one of two equal clients was alone for ten quanta and the other
+/// comes.
+pub(crate) fn after_ten_alone<Q: Share + Build>(params: &Q::Params, steps: usize) -> String {
+    let mut desk = Desk::<Q>::new(params, &[1, 1]);
+    desk.wake(&[1]);
+    assert_eq!(desk.serve(10), "1111111111");
+    desk.wake(&[2]);
+    desk.serve(steps)
+}
+
+/// Asserts that the clients of set V get the same for their weights up to `apart`, on one core, though every packet is
+/// estimated at 10: what is charged at dispatch is corrected at completion.
+pub(crate) fn assert_wrong_estimates_are_corrected<Q: Share + Build>(params: &Q::Params, apart: u64) {
+    let mut desk = Desk::<Q>::with_work(params, &V, 10, |client, number| (10, v_work(client, number).into()));
+    desk.wake(&[1, 2, 3]);
+    let mut served = [0; 3];
+    for _ in 0..3000 {
+        let (client, work) = desk.step();
+        served[client.index()] += work;
+    }
+    let shares = served.iter().zip(V).map(|(served, weight)| served / u64::from(weight));
+    assert!(shares.clone().max().zip(shares.min()).is_some_and(|(most, least)| most - least <= apart), "{served:?}");
+}
+
+/// Asserts that of three equal clients the highest is served first where ties go to the higher.
+pub(crate) fn assert_ties_may_go_to_the_higher<Q: Share + Build>(params: &Q::Params) {
+    let setup = Setup { ties: Ties::Highest, ..setup(1, 3, &[]) };
+    let mut policy = Q::new(params, &setup).expect("valid parameters");
+    for id in (0..3).map(ClientId) {
+        policy.on_wake(Time::ZERO, id, &Packet { estimate: 1, ..Packet::default() });
+    }
+    assert_eq!(policy.pick(Time::ZERO, CoreId(0)), Some(ClientId(2)));
 }

@@ -22,7 +22,7 @@ use humpyard_core::params;
 use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::finish_order::FinishOrder;
+use super::finish_order::{FinishOrder, finish_handlers};
 use super::tournament::Tournament;
 use super::virtual_time::{Clock, VirtualTime};
 
@@ -41,7 +41,7 @@ params! {
 #[derive(Debug)]
 pub struct VirtualClock {
     /// Real time over the reserved weights.
-    now: VirtualTime,
+    virtual_time: VirtualTime,
     /// The sum of the weights of all clients, if that is what is reserved.
     reserved: Option<u64>,
     /// Clients by what their clock would show after their head.
@@ -69,67 +69,36 @@ impl Build for VirtualClock {
                 (all, Some(all))
             }
         };
-        let now = VirtualTime::new(Self::INFO.name, params.clock, Some(total), setup)?;
-        Ok(Self { now, reserved, order: FinishOrder::new(setup) })
+        let virtual_time = VirtualTime::new(Self::INFO.name, params.clock, Some(total), setup)?;
+        Ok(Self { virtual_time, reserved, order: FinishOrder::new(setup) })
     }
 }
 
 impl Policy for VirtualClock {
     fn check(&self) {
-        self.now.check();
-        self.order.check(self.now.busy());
+        self.virtual_time.check();
+        self.order.check(self.virtual_time.busy());
     }
 }
 
 impl Share for VirtualClock {
-    fn on_arrival(&mut self, now: Time, id: ClientId, _: &Packet, waiting: u32) {
-        if waiting == 0 {
-            self.now.elapse(now);
-            self.order.arrive(id, self.now.tag());
-        }
-    }
-
-    fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
-        self.now.join(now, self.order.weight(id));
-        self.order.wake(id, head.estimate);
-    }
-
-    fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
-        self.order.offer(id, head.estimate);
-    }
-
-    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
-        self.order.first()
-    }
-
-    fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
-        self.now.dispatch(now, core, sent.estimate);
-        self.order.dispatch(id, sent.estimate);
-    }
-
-    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
-        self.now.complete(used, sent.estimate);
-        self.order.complete(id, used, sent.estimate);
-    }
+    // Tags start by virtual time at the arrival; heads are served by their finish tags.
+    finish_handlers!();
 
     fn on_idle(&mut self, now: Time, id: ClientId) {
-        self.now.leave(now, self.order.weight(id));
+        self.virtual_time.leave(now, self.order.weight(id));
         self.order.idle(id);
-    }
-
-    fn on_client_end(&mut self, _: Time, id: ClientId) {
-        self.order.end(id);
     }
 
     fn set_weight(&mut self, now: Time, id: ClientId, weight: Weight) {
         let before = self.order.weight(id);
         if self.order.is_busy(id) {
-            self.now.reweigh(now, before, weight);
+            self.virtual_time.reweigh(now, before, weight);
         }
         if let Some(reserved) = &mut self.reserved {
             *reserved = *reserved - u64::from(before.get()) + u64::from(weight.get());
-            self.now.elapse(now);
-            self.now.share_among(*reserved);
+            self.virtual_time.elapse(now);
+            self.virtual_time.share_among(*reserved);
         }
         self.order.set_weight(id, weight);
     }
@@ -138,7 +107,9 @@ impl Share for VirtualClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::testing::{A, B, Desk, V, churn_errors, sequence, unit_errors, unit_sequence, v_work};
+    use crate::share::testing::{
+        A, B, Desk, V, after_ten_alone, churn_errors, sequence, unit_errors, unit_sequence, v_work,
+    };
     use crate::testing::setup;
     use alloc::string::ToString;
 
@@ -155,11 +126,7 @@ mod tests {
     /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta stands back for five.
     #[test]
     fn use_of_idle_capacity_is_punished() {
-        let mut desk = Desk::<VirtualClock>::new(&VIRTUAL_CLOCK, &[1, 1]);
-        desk.wake(&[1]);
-        assert_eq!(desk.serve(10), "1111111111");
-        desk.wake(&[2]);
-        assert_eq!(desk.serve(11), "22222121212");
+        assert_eq!(after_ten_alone::<VirtualClock>(&VIRTUAL_CLOCK, 11), "22222121212");
     }
 
     /// PROPORTIONAL_SHARE section 5.5: [-11, 8.4], and within twice that, over 5,000 quanta. There is no bound: the longer it takes

@@ -53,12 +53,14 @@ impl VirtualTime {
     pub(super) fn new(owner: &str, clock: Clock, total: Option<u64>, setup: &Setup<'_>) -> Result<Self, BuildError> {
         let time = setup.unit == WorkUnit::Nanoseconds;
         if clock == Clock::Wall && !time {
-            return Err(BuildError::new(alloc::format!(
+            return Err(BuildError::combination(alloc::format!(
                 "{owner}: `clock=wall` needs work in ns; where work is bytes or packets, use `clock=work`"
             )));
         }
         if let Some(total) = total.filter(|&total| total > TOTAL_MAX) {
-            return Err(BuildError::new(alloc::format!("{owner}: `total` must be at most {TOTAL_MAX}, not {total}")));
+            return Err(BuildError::bad_value(alloc::format!(
+                "{owner}: `total` must be at most {TOTAL_MAX}, not {total}"
+            )));
         }
         Ok(Self {
             tag: TotalTag::default(),

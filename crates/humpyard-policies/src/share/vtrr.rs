@@ -30,7 +30,7 @@ use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promi
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::by_weight::ByWeight;
-use super::slot::{GivesSlots, Slots, quantum};
+use super::slot::{GivesSlots, Slots, quantum, slot_handlers};
 
 params! {
     /// Parameters of virtual-time round robin.
@@ -193,10 +193,8 @@ impl Policy for Vtrr {
 }
 
 impl Share for Vtrr {
-    #[inline]
-    fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
-        self.slots.arrive(id);
-    }
+    // Arrivals, dispatches, completions and push-outs, and whom to serve: who holds a slot.
+    slot_handlers!();
 
     fn on_wake(&mut self, _: Time, id: ClientId, _: &Packet) {
         self.join(id);
@@ -206,25 +204,6 @@ impl Share for Vtrr {
     #[inline]
     fn on_head(&mut self, _: Time, id: ClientId, _: &Packet) {
         self.slots.offer(id);
-    }
-
-    #[inline]
-    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
-        self.holder()
-    }
-
-    #[inline]
-    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
-        self.slots.dispatch(id, sent.estimate);
-    }
-
-    #[inline]
-    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
-        self.slots.settle(id, used, sent.estimate);
-    }
-
-    fn on_push_out(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
-        self.slots.push_out(id, waiting);
     }
 
     fn on_idle(&mut self, _: Time, id: ClientId) {

@@ -259,11 +259,9 @@ impl Wf2qPlus {
 mod tests {
     use super::*;
     use crate::share::testing::{
-        A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work,
+        A, B, V, after_ten_alone, assert_ties_may_go_to_the_higher, assert_wrong_estimates_are_corrected, churn_errors,
+        random_weights, sequence, unit_errors, unit_sequence, v_work,
     };
-    use alloc::vec::Vec;
-    use humpyard_core::id::Id;
-    use humpyard_core::policy::Ties;
 
     const WF2Q_PLUS: Wf2qPlusParams = Wf2qPlusParams {};
 
@@ -297,36 +295,17 @@ mod tests {
     /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
-        let mut desk = Desk::<Wf2qPlus>::new(&WF2Q_PLUS, &[1, 1]);
-        desk.wake(&[1]);
-        assert_eq!(desk.serve(10), "1111111111");
-        desk.wake(&[2]);
-        assert_eq!(desk.serve(6), "121212");
+        assert_eq!(after_ten_alone::<Wf2qPlus>(&WF2Q_PLUS, 6), "121212");
     }
 
     /// One core: what is charged at dispatch and corrected at completion is charged at completion.
     #[test]
     fn wrong_estimates_are_corrected() {
-        let estimated = |client, number| (10, u64::from(v_work(client, number)));
-        let mut desk = Desk::<Wf2qPlus>::with_work(&WF2Q_PLUS, &V, 10, estimated);
-        desk.wake(&[1, 2, 3]);
-        let mut served = [0u64; 3];
-        for _ in 0..3000 {
-            let (client, work) = desk.step();
-            served[client.index()] += work;
-        }
-        let shares: Vec<u64> = served.iter().zip(V).map(|(served, weight)| served / u64::from(weight)).collect();
-        assert!(shares.iter().all(|share| share.abs_diff(shares[0]) <= 20), "{served:?}");
+        assert_wrong_estimates_are_corrected::<Wf2qPlus>(&WF2Q_PLUS, 20);
     }
 
     #[test]
     fn ties_may_go_to_the_higher() {
-        let weights = crate::share::testing::weights_of(&[1, 1, 1]);
-        let setup = Setup { ties: Ties::Highest, ..crate::testing::setup(1, 3, &weights) };
-        let mut policy = Wf2qPlus::new(&WF2Q_PLUS, &setup).unwrap();
-        for id in (0..3).map(ClientId) {
-            policy.on_wake(Time::ZERO, id, &Packet { estimate: 1, ..Packet::default() });
-        }
-        assert_eq!(policy.pick(Time::ZERO, CoreId(0)), Some(ClientId(2)));
+        assert_ties_may_go_to_the_higher::<Wf2qPlus>(&WF2Q_PLUS);
     }
 }

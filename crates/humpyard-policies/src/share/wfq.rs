@@ -27,7 +27,7 @@ use humpyard_core::params;
 use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::finish_order::FinishOrder;
+use super::finish_order::{FinishOrder, finish_handlers};
 use super::ready_queue::ReadyQueue;
 use super::sorted_list::SortedList;
 use super::tournament::Tournament;
@@ -101,35 +101,8 @@ impl<R: ReadyQueue> Policy for Wfq<R> {
 }
 
 impl<R: ReadyQueue> Share for Wfq<R> {
-    fn on_arrival(&mut self, now: Time, id: ClientId, _: &Packet, waiting: u32) {
-        if waiting == 0 {
-            self.virtual_time.elapse(now);
-            self.order.arrive(id, self.virtual_time.tag());
-        }
-    }
-
-    fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
-        self.virtual_time.join(now, self.order.weight(id));
-        self.order.wake(id, head.estimate);
-    }
-
-    fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
-        self.order.offer(id, head.estimate);
-    }
-
-    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
-        self.order.first()
-    }
-
-    fn on_dispatch(&mut self, now: Time, core: CoreId, id: ClientId, sent: &Packet) {
-        self.virtual_time.dispatch(now, core, sent.estimate);
-        self.order.dispatch(id, sent.estimate);
-    }
-
-    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
-        self.virtual_time.complete(used, sent.estimate);
-        self.order.complete(id, used, sent.estimate);
-    }
+    // Tags start by virtual time at the arrival; heads are served by their finish tags.
+    finish_handlers!();
 
     fn on_idle(&mut self, now: Time, id: ClientId) {
         self.virtual_time.leave(now, self.order.weight(id));
@@ -137,10 +110,6 @@ impl<R: ReadyQueue> Share for Wfq<R> {
         if self.virtual_time.busy() == 0 {
             self.virtual_time.begin_anew(self.order.finish_max());
         }
-    }
-
-    fn on_client_end(&mut self, _: Time, id: ClientId) {
-        self.order.end(id);
     }
 
     fn set_weight(&mut self, now: Time, id: ClientId, weight: Weight) {
@@ -155,14 +124,14 @@ impl<R: ReadyQueue> Share for Wfq<R> {
 mod tests {
     use super::*;
     use crate::share::testing::{
-        A, B, Desk, V, churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work, weights_of,
+        A, B, Desk, V, after_ten_alone, assert_ties_may_go_to_the_higher, assert_wrong_estimates_are_corrected,
+        churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work,
     };
     use crate::testing::setup;
     use alloc::string::ToString;
     use alloc::vec;
     use alloc::vec::Vec;
     use humpyard_core::id::Id;
-    use humpyard_core::policy::Ties;
     use humpyard_core::unit::WorkUnit;
 
     const WFQ: WfqParams = WfqParams { clock: Clock::Work };
@@ -240,11 +209,7 @@ mod tests {
     /// PROPORTIONAL_SHARE section 2.5: who was alone for ten quanta has not to wait for who comes then.
     #[test]
     fn use_of_idle_capacity_is_forgiven() {
-        let mut desk = Desk::<WfqTree>::new(&WFQ, &[1, 1]);
-        desk.wake(&[1]);
-        assert_eq!(desk.serve(10), "1111111111");
-        desk.wake(&[2]);
-        assert_eq!(desk.serve(6), "121212");
+        assert_eq!(after_ten_alone::<WfqTree>(&WFQ, 6), "121212");
     }
 
     /// PROPORTIONAL_SHARE section 5.5: [-1.9, 1.1], and within twice that.
@@ -269,26 +234,12 @@ mod tests {
     /// One core: what is charged at dispatch and corrected at completion is charged at completion.
     #[test]
     fn wrong_estimates_are_corrected() {
-        let mut desk = Desk::<WfqTree>::with_work(&WFQ, &V, 10, |client, number| (10, v_work(client, number).into()));
-        desk.wake(&[1, 2, 3]);
-        let mut served = [0; 3];
-        for _ in 0..3000 {
-            let (client, work) = desk.step();
-            served[client.index()] += work;
-        }
-        let shares: Vec<u64> = served.iter().zip(V).map(|(served, weight)| served / u64::from(weight)).collect();
-        assert!(shares.iter().all(|share| share.abs_diff(shares[0]) <= 20), "{served:?}");
+        assert_wrong_estimates_are_corrected::<WfqTree>(&WFQ, 20);
     }
 
     #[test]
     fn ties_may_go_to_the_higher() {
-        let weights = weights_of(&[1, 1, 1]);
-        let setup = Setup { ties: Ties::Highest, ..setup(1, 3, &weights) };
-        let mut policy = WfqTree::new(&WFQ, &setup).unwrap();
-        for id in (0..3).map(ClientId) {
-            policy.on_wake(Time::ZERO, id, &Packet { estimate: 1, ..Packet::default() });
-        }
-        assert_eq!(policy.pick(Time::ZERO, CoreId(0)), Some(ClientId(2)));
+        assert_ties_may_go_to_the_higher::<WfqTree>(&WFQ);
     }
 
     /// By the wall, who comes later starts later though nothing was done in between.

@@ -25,7 +25,7 @@ use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promi
 use humpyard_core::storage::IdRing;
 use humpyard_core::unit::{Time, Weight, Work};
 
-use super::slot::{GivesSlots, Slots, quantum};
+use super::slot::{GivesSlots, Slots, quantum, slot_handlers};
 
 params! {
     /// Parameters of weighted round robin.
@@ -79,9 +79,8 @@ impl Policy for Wrr {
 }
 
 impl Share for Wrr {
-    fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
-        self.slots.arrive(id);
-    }
+    // Arrivals, dispatches, completions and push-outs, and whom to serve: who holds a slot.
+    slot_handlers!();
 
     fn on_wake(&mut self, _: Time, id: ClientId, _: &Packet) {
         match self.ring.back().filter(|_| self.begun) {
@@ -93,22 +92,6 @@ impl Share for Wrr {
 
     fn on_head(&mut self, _: Time, id: ClientId, _: &Packet) {
         self.slots.offer(id);
-    }
-
-    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
-        self.holder()
-    }
-
-    fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
-        self.slots.dispatch(id, sent.estimate);
-    }
-
-    fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
-        self.slots.settle(id, used, sent.estimate);
-    }
-
-    fn on_push_out(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
-        self.slots.push_out(id, waiting);
     }
 
     fn on_idle(&mut self, _: Time, id: ClientId) {

@@ -428,10 +428,12 @@ mod tests {
             packets in 1..300_usize,
         ) {
             let (mut run, flows) = laid_out(&NEVER, &held);
-            let rows = overlaps(&held.iter().map(|&held| u64::from(held)).collect::<Vec<_>>(), 8);
-            for ((&flow, row), &held) in flows.iter().zip(&rows).zip(&held) {
-                // The packet to come counts, so this one of all bytes is not there yet.
-                let part = f64::from(held) * 8.0;
+            for (at, &flow) in flows.iter().enumerate() {
+                // The packet to come counts, of one byte.
+                let mut held: Vec<u64> = held.iter().copied().map(u64::from).collect();
+                held[at] += 1;
+                let row = &overlaps(&held, 8)[at];
+                let part = held[at] as f64 * 8.0;
                 let mut count = [0_u32; 8];
                 (0..packets).for_each(|_| count[run.dropped(flow, 1).index()] += 1);
                 for (core, &count) in count.iter().enumerate() {

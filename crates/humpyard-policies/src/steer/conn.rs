@@ -67,7 +67,7 @@ impl Build for Conn {
 
     fn new(params: &ConnParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
         if !params.buckets.is_power_of_two() {
-            return Err(BuildError::new(format!(
+            return Err(BuildError::bad_value(format!(
                 "conn: `buckets` must be a power of two, not {}: try {}",
                 params.buckets,
                 params.buckets.next_power_of_two()

@@ -131,7 +131,7 @@ impl Classes {
     fn new(setup: &Setup<'_>) -> Result<Self, BuildError> {
         let (clients, services) = (setup.clients, setup.services.len());
         if clients.saturating_mul(services) > CLASSES_MAX {
-            return Err(BuildError::new(format!(
+            return Err(BuildError::too_large(format!(
                 "`weight=class` takes {CLASSES_MAX} clients and services at most, multiplied, not {clients} and {services}: \
                  have fewer, or `weight=backlog`"
             )));

@@ -71,6 +71,32 @@ pub(super) struct ElementLoads {
     loads: IdVec<CoreId, u64>,
 }
 
+/// The handlers that policies of element loads have in common, in their `impl Steer`: they have `loads`.
+macro_rules! element_handlers {
+    () => {
+        fn reach(&self) -> Reach {
+            self.loads.reach()
+        }
+
+        fn on_enqueue(&mut self, _: Time, target: Target, packet: &Packet) {
+            self.loads.on_enqueue(target, packet);
+        }
+
+        fn on_push_out(&mut self, _: Time, target: Target, packet: &Packet) {
+            self.loads.on_push_out(target, packet);
+        }
+
+        fn on_dispatch(&mut self, _: Time, core: CoreId, target: Target, packet: &Packet) {
+            self.loads.on_dispatch(core, target, packet);
+        }
+
+        fn on_completion(&mut self, _: Time, core: CoreId, packet: &Packet, _: Work) {
+            self.loads.on_completion(core, packet);
+        }
+    };
+}
+pub(super) use element_handlers;
+
 impl ElementLoads {
     pub(super) fn new(parts: PartLoads, full: Full, setup: &Setup<'_>) -> Self {
         Self {

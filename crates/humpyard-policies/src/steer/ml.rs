@@ -24,7 +24,7 @@ use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Re
 use humpyard_core::unit::{Time, Work};
 
 pub use super::element_loads::Full;
-use super::element_loads::{ElementLoads, PartLoads};
+use super::element_loads::{ElementLoads, PartLoads, element_handlers};
 
 params! {
     /// Parameters of minimum load.
@@ -73,28 +73,11 @@ impl Policy for Ml {
 }
 
 impl Steer for Ml {
-    fn reach(&self) -> Reach {
-        self.loads.reach()
-    }
+    // How far it reaches, and what each packet adds to the load of its element and takes from it.
+    element_handlers!();
 
     fn steer(&mut self, _: Time, _: &Packet, view: &View<'_>) -> Target {
         self.loads.steer(view, |_, load| load)
-    }
-
-    fn on_enqueue(&mut self, _: Time, target: Target, packet: &Packet) {
-        self.loads.on_enqueue(target, packet);
-    }
-
-    fn on_push_out(&mut self, _: Time, target: Target, packet: &Packet) {
-        self.loads.on_push_out(target, packet);
-    }
-
-    fn on_dispatch(&mut self, _: Time, core: CoreId, target: Target, packet: &Packet) {
-        self.loads.on_dispatch(core, target, packet);
-    }
-
-    fn on_completion(&mut self, _: Time, core: CoreId, packet: &Packet, _: Work) {
-        self.loads.on_completion(core, packet);
     }
 }
 

@@ -27,7 +27,7 @@ use humpyard_core::policy::{
 };
 use humpyard_core::unit::{Time, Work};
 
-use super::element_loads::{ElementLoads, PartLoads};
+use super::element_loads::{ElementLoads, PartLoads, element_handlers};
 use super::ml::Full;
 
 /// What having been chosen last adds to an element's load.
@@ -115,31 +115,14 @@ impl Policy for Mlp {
 }
 
 impl Steer for Mlp {
-    fn reach(&self) -> Reach {
-        self.loads.reach()
-    }
+    // How far it reaches, and what each packet adds to the load of its element and takes from it.
+    element_handlers!();
 
     fn steer(&mut self, _: Time, _: &Packet, view: &View<'_>) -> Target {
         let penalty = |element| if self.last == Some(element) { self.penalty_permille } else { 0 };
         let target = self.loads.steer(view, |element, load| 1000 * load + penalty(element));
         self.last = self.loads.joined(target).or(self.last);
         target
-    }
-
-    fn on_enqueue(&mut self, _: Time, target: Target, packet: &Packet) {
-        self.loads.on_enqueue(target, packet);
-    }
-
-    fn on_push_out(&mut self, _: Time, target: Target, packet: &Packet) {
-        self.loads.on_push_out(target, packet);
-    }
-
-    fn on_dispatch(&mut self, _: Time, core: CoreId, target: Target, packet: &Packet) {
-        self.loads.on_dispatch(core, target, packet);
-    }
-
-    fn on_completion(&mut self, _: Time, core: CoreId, packet: &Packet, _: Work) {
-        self.loads.on_completion(core, packet);
     }
 }
 

@@ -258,83 +258,28 @@ mod tests {
     use super::*;
     use crate::steer::core_sets::CoreSets;
     use crate::steer::h_cahrw::{HCahrw, HCahrwParams};
-    use crate::steer::testing::{cores_of, keys, views};
+    use crate::steer::testing::{Cores, keys, views};
     use crate::testing::setup;
     use alloc::vec::Vec;
-    use humpyard_core::hash::mix;
-    use humpyard_core::id::{IdVec, ServiceId};
-    use humpyard_core::policy::{CoreView, Topology};
+    use humpyard_core::id::ServiceId;
+    use humpyard_core::policy::Topology;
     use humpyard_core::random::Seed;
 
     fn tree() -> Topology {
         Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap()
     }
 
-    fn key_of(flow: u32) -> u64 {
-        mix(u64::from(flow) ^ 0x5eed)
+    /// A policy on eight cores of a tree, and the packets it has steered.
+    type Run = Cores<PsHrw>;
+
+    fn run_of(params: &PsHrwParams, flows: usize) -> Run {
+        let topology = tree();
+        let setup = Setup { flows, topology: Some(&topology), ..setup(8, 1, &[]) };
+        Cores::of(PsHrw::new(params, &setup).unwrap(), 8)
     }
 
-    /// A policy on eight cores, and the packets it has steered.
-    struct Run {
-        policy: PsHrw,
-        views: IdVec<CoreId, CoreView>,
-        eligible: Vec<CoreId>,
-        held: Vec<(CoreId, Packet)>,
-        accepted: u64,
-    }
-
-    impl Run {
-        fn new(params: &PsHrwParams, flows: usize) -> Self {
-            let topology = tree();
-            let setup = Setup { flows, topology: Some(&topology), ..setup(8, 1, &[]) };
-            Self {
-                policy: PsHrw::new(params, &setup).unwrap(),
-                views: views(&[0; 8]),
-                eligible: (0..8).map(CoreId).collect(),
-                held: Vec::new(),
-                accepted: 0,
-            }
-        }
-
-        fn packet(&self, flow: u32, length: u32) -> Packet {
-            Packet { key: key_of(flow), flow: FlowId(flow), length, sequence: self.accepted, ..Packet::default() }
-        }
-
-        /// Asks only: the packet is dropped.
-        fn dropped(&mut self, flow: u32, length: u32) -> CoreId {
-            let packet = self.packet(flow, length);
-            let view = View { as_of: Time::ZERO, cores: &self.views, eligible: &self.eligible };
-            let core = self.policy.steer(Time::ZERO, &packet, &view).core().expect("a core");
-            assert!(self.eligible.contains(&core), "core {core} is not one of {:?}", self.eligible);
-            self.policy.check();
-            core
-        }
-
-        fn arrive(&mut self, flow: u32, length: u32) -> CoreId {
-            let core = self.dropped(flow, length);
-            self.join(core, flow, length);
-            core
-        }
-
-        fn join(&mut self, core: CoreId, flow: u32, length: u32) {
-            let packet = self.packet(flow, length);
-            self.accepted += 1;
-            self.views[core].packets += 1;
-            self.policy.on_enqueue(Time::ZERO, Target::Core(core), &packet);
-            self.held.push((core, packet));
-            self.policy.check();
-        }
-
-        fn complete(&mut self, place: usize) {
-            let (core, packet) = self.held.remove(place);
-            self.views[core].packets -= 1;
-            self.policy.on_completion(Time::ZERO, core, &packet, 1);
-            self.policy.check();
-        }
-
-        fn set(&self, flow: u32) -> (Vec<CoreId>, u64) {
-            self.policy.connections.cores_of(FlowId(flow))
-        }
+    fn set_of(run: &Run, flow: u32) -> (Vec<CoreId>, u64) {
+        run.policy.connections.cores_of(FlowId(flow))
     }
 
     fn params(residual: Residual, multiplier: Multiplier) -> PsHrwParams {
@@ -352,19 +297,19 @@ mod tests {
     #[test]
     fn example_of_the_specification() {
         for (flow, cores, rest) in [(0, 5, 799), (1, 3, 399), (2, 1, 799)] {
-            let mut run = Run::new(&PsHrwParams::default(), 3);
+            let mut run = run_of(&PsHrwParams::default(), 3);
             for other in (0..3).filter(|&other| other != flow) {
                 run.join(CoreId(0), other, 6000 / [1, 2, 6][other as usize]);
             }
             run.arrive(flow, 6000 / [1, 2, 6][flow as usize]);
-            let (set, weight) = run.set(flow);
+            let (set, weight) = set_of(&run, flow);
             assert_eq!((set.len(), weight), (cores, rest), "connection {flow}");
         }
     }
 
     #[test]
     fn a_set_is_what_the_tree_chooses_one_after_the_other() {
-        let mut run = Run::new(&PsHrwParams::default(), 2);
+        let mut run = run_of(&PsHrwParams::default(), 2);
         run.join(CoreId(3), 1, 4000);
         let topology = tree();
         let mut forest =
@@ -374,13 +319,13 @@ mod tests {
         let home = forest.home(stand, &run.packet(0, 6000));
         let mut expected = Vec::new();
         for _ in 0..5 {
-            expected.push(forest.choose(stand, key_of(0), home));
+            expected.push(forest.choose(stand, run.key_of(0), home));
             forest.take_out(stand, expected[expected.len() - 1]);
         }
         run.arrive(0, 6000);
         assert_eq!(run.policy.connections.of(FlowId(0)).core, expected[4], "the last is the one for the rest");
         expected.sort_unstable();
-        assert_eq!(run.set(0).0, expected);
+        assert_eq!(set_of(&run, 0).0, expected);
     }
 
     /// While no connection has a core to itself, this is `h-cahrw`, asked when sets are built: here for every packet.
@@ -390,7 +335,7 @@ mod tests {
         let setup = Setup { flows: 400, topology: Some(&topology), ..setup(8, 1, &[]) };
         for (residual, multiplier) in ALL {
             let mut tree = HCahrw::new(&HCahrwParams::default(), &setup).unwrap();
-            let mut run = Run::new(&PsHrwParams { beta: 0.0, ..params(residual, multiplier) }, 400);
+            let mut run = run_of(&PsHrwParams { beta: 0.0, ..params(residual, multiplier) }, 400);
             let mut random = Seed(5).stream("test");
             for flow in 0..400 {
                 let view = View { as_of: Time::ZERO, cores: &run.views, eligible: &run.eligible };
@@ -411,18 +356,13 @@ mod tests {
 
     /// Arrivals, drops, completions and ends of connections, while cores come and go.
     fn random_run(params: &PsHrwParams, seed: u64, mut watch: impl FnMut(&Run, u32, u64)) -> Run {
-        let mut run = Run::new(params, 6);
+        let mut run = run_of(params, 6);
         let mut random = Seed(seed).stream("test");
         for _ in 0..600 {
             let flow = random.below(6) as u32;
             match random.below(16) {
                 0 => drop(run.dropped(flow, 1 + random.below(1500) as u32)),
-                1 => {
-                    run.eligible = (0..8).filter(|_| random.below(4) > 0).map(CoreId).collect();
-                    if run.eligible.is_empty() {
-                        run.eligible = cores_of([6]).to_vec();
-                    }
-                }
+                1 => run.change_cores(&mut random),
                 2 => run.eligible = (0..8).map(CoreId).collect(),
                 3..9 if !run.held.is_empty() => run.complete(random.below(run.held.len() as u64) as usize),
                 9 if run.held.iter().all(|(_, packet)| packet.flow != FlowId(flow)) => {
@@ -452,13 +392,13 @@ mod tests {
                             Part::of(u128::from(held), u128::from(total), run.eligible.len())
                         };
                         assert_eq!(usize::from(connection.whole), part.whole);
-                        assert!(run.set(flow).0.iter().all(|core| run.eligible.contains(core)));
+                        assert!(set_of(run, flow).0.iter().all(|core| run.eligible.contains(core)));
                         assert!(
                             residual == Residual::Literal
                                 || connection.rest == part.rest.max(u32::from(part.whole == 0))
                         );
                     }
-                    assert!(run.set(flow).0.contains(&run.held[run.held.len() - 1].0), "a packet left its set");
+                    assert!(set_of(run, flow).0.contains(&run.held[run.held.len() - 1].0), "a packet left its set");
                 });
             }
         }
@@ -467,7 +407,7 @@ mod tests {
     #[test]
     fn without_a_limit_of_change_a_set_is_built_once() {
         for beta in [f64::INFINITY, 1e10] {
-            let mut run = Run::new(&PsHrwParams { beta, ..PsHrwParams::default() }, 6);
+            let mut run = run_of(&PsHrwParams { beta, ..PsHrwParams::default() }, 6);
             let mut random = Seed(1).stream("test");
             for _ in 0..500 {
                 run.arrive(random.below(6) as u32, 1 + random.below(100_000) as u32);
@@ -481,7 +421,7 @@ mod tests {
 
     #[test]
     fn a_change_of_more_than_beta_builds_the_set_anew() {
-        let mut run = Run::new(&PsHrwParams { beta: 0.5, ..PsHrwParams::default() }, 1);
+        let mut run = run_of(&PsHrwParams { beta: 0.5, ..PsHrwParams::default() }, 1);
         run.arrive(0, 1000);
         run.arrive(0, 500);
         assert_eq!(run.policy.built(), 1, "half more is not more than half");
@@ -496,16 +436,16 @@ mod tests {
 
     #[test]
     fn what_is_dropped_holds_nothing() {
-        let mut run = Run::new(&PsHrwParams::default(), 2);
+        let mut run = run_of(&PsHrwParams::default(), 2);
         run.dropped(0, 1000);
         assert_eq!(run.policy.connections.total(ServiceId(0)), 0);
         run.arrive(1, 1000);
-        assert_eq!(run.set(1).0.len(), 8, "all bytes are its own");
+        assert_eq!(set_of(&run, 1).0.len(), 8, "all bytes are its own");
     }
 
     #[test]
     fn a_connection_that_ends_leaves_nothing_behind() {
-        let mut run = Run::new(&PsHrwParams::default(), 2);
+        let mut run = run_of(&PsHrwParams::default(), 2);
         run.arrive(0, 1000);
         assert_eq!(run.policy.connections.sets.used(), 1);
         run.complete(0);
@@ -517,10 +457,10 @@ mod tests {
 
     #[test]
     fn a_set_loses_the_cores_that_are_not_eligible_and_is_built_anew_without_any() {
-        let mut run = Run::new(&PsHrwParams { beta: 1e10, ..PsHrwParams::default() }, 2);
+        let mut run = run_of(&PsHrwParams { beta: 1e10, ..PsHrwParams::default() }, 2);
         run.join(CoreId(0), 1, 5000);
         run.arrive(0, 5000);
-        let (set, _) = run.set(0);
+        let (set, _) = set_of(&run, 0);
         assert_eq!(set.len(), 4);
         run.eligible = set[..1].to_vec();
         assert_eq!(run.arrive(0, 1), set[0]);
@@ -532,16 +472,16 @@ mod tests {
 
     #[test]
     fn without_room_for_a_set_a_connection_has_one_core() {
-        let mut run = Run::new(&PsHrwParams::default(), 2);
+        let mut run = run_of(&PsHrwParams::default(), 2);
         run.policy.connections.sets = CoreSets::new(8, 1);
         run.arrive(0, 1000);
         run.arrive(1, 4000);
-        assert_eq!((run.set(0).0.len(), run.set(1).0.len(), run.policy.crowded_out()), (8, 1, 1));
+        assert_eq!((set_of(&run, 0).0.len(), set_of(&run, 1).0.len(), run.policy.crowded_out()), (8, 1, 1));
     }
 
     #[test]
     fn the_guard_keeps_a_connection_where_its_last_packet_is() {
-        let mut run = Run::new(&PsHrwParams { beta: 0.0, guard: true, ..PsHrwParams::default() }, 2);
+        let mut run = run_of(&PsHrwParams { beta: 0.0, guard: true, ..PsHrwParams::default() }, 2);
         run.join(CoreId(0), 1, 100_000);
         run.arrive(0, 1000);
         run.arrive(0, 1000);
@@ -575,14 +515,14 @@ mod tests {
             for multiplier in [Multiplier::Carp, Multiplier::Log] {
                 let mut added = 0;
                 for seed in keys(4000) {
-                    let mut run = Run::new(&params(Residual::Literal, multiplier), 2);
+                    let mut run = run_of(&params(Residual::Literal, multiplier), 2);
                     run.join(CoreId(0), 1, others);
                     run.views = views(&[0; 8]);
                     let packet = Packet { key: seed, ..run.packet(0, held) };
                     let view = View { as_of: Time::ZERO, cores: &run.views, eligible: &run.eligible };
                     run.policy.steer(Time::ZERO, &packet, &view);
                     assert_eq!(run.policy.connections.of(FlowId(0)).whole, whole);
-                    added += run.set(0).0.len() - usize::from(whole);
+                    added += set_of(&run, 0).0.len() - usize::from(whole);
                 }
                 let share = added as f64 / 4000.0;
                 assert!((share - expected).abs() < 0.025, "{share} got another core, not {expected}");
@@ -594,12 +534,12 @@ mod tests {
     #[test]
     fn logarithms_give_the_rest_its_share() {
         let on_rest = |multiplier| {
-            let mut run = Run::new(&PsHrwParams { beta: 1e10, ..params(Residual::Capacity, multiplier) }, 2);
+            let mut run = run_of(&PsHrwParams { beta: 1e10, ..params(Residual::Capacity, multiplier) }, 2);
             run.join(CoreId(0), 1, 8125);
             run.views = views(&[0; 8]);
             run.dropped(0, 1875);
             let rest = run.policy.connections.of(FlowId(0)).core;
-            assert_eq!((run.set(0).0.len(), run.set(0).1), (2, 500));
+            assert_eq!((set_of(&run, 0).0.len(), set_of(&run, 0).1), (2, 500));
             let steered = keys(20_000).into_iter().filter(|&key| {
                 let packet = Packet { key, ..run.packet(0, 1) };
                 let view = View { as_of: Time::ZERO, cores: &run.views, eligible: &run.eligible };

@@ -389,7 +389,7 @@ fn nodes(topology: &Topology, distance: Distance) -> Result<(Vec<Node>, Vec<u64>
         let costs = level > 0 && (distance == Distance::Levels || level == topology.depth());
         let cost_permille = if costs { topology.cost_permille(level) } else { 1000 };
         if cost_permille > COST_PERMILLE_MAX {
-            return Err(BuildError::new(format!(
+            return Err(BuildError::set_up(format!(
                 "leaving a group costs at most {COST_PERMILLE_MAX} thousandths of staying, not {cost_permille}"
             )));
         }

@@ -14,7 +14,7 @@ fn histories() -> impl Iterator<Item = History> {
         let limits = if seed % 2 == 0 {
             Limits::default()
         } else {
-            Limits { queue: 12, client: 5, when_full: WhenFull::LongestQueue }
+            Limits::default().with_queue(12).with_client(5).with_when_full(WhenFull::LongestQueue)
         };
         let flow_order = if seed % 3 == 0 { FlowOrder::Free } else { FlowOrder::Hold };
         History::generate(&Shape {

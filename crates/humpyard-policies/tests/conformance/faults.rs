@@ -285,7 +285,7 @@ impl Subject for Faulty {
         }
         let services = setup.services.len();
         if services > setup.cores {
-            return Err(BuildError::new("too few cores"));
+            return Err(BuildError::set_up("too few cores"));
         }
         Ok(Some(Allocation { fault: self.fault, services }))
     }

@@ -1,6 +1,7 @@
 //! A journal says all that was decided: the same run writes the same, and a fresh scheduler answers to it the same.
 
 use humpyard_core::mechanism::{Event, Record};
+use humpyard_core::unit::WorkUnit;
 use humpyard_policies::registry;
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_testkit::{History, Memory, Player, Shape, explain};
@@ -17,7 +18,8 @@ fn scheduler(spec: &str, history: &History) -> AnyScheduler {
 fn journal(spec: &str, history: &History) -> Result<Vec<Record>, TestCaseError> {
     let memory = Memory::default();
     let mut scheduler = scheduler(spec, history).with_journal(Box::new(memory.clone()));
-    explain(history, || Player::new(history).run(&mut scheduler, &mut ())).map_err(TestCaseError::fail)?;
+    explain(history, || Player::new(history).run(&mut scheduler, &mut ()))
+        .map_err(|failure| TestCaseError::fail(format!("{spec}: {failure}")))?;
     Ok(memory.take())
 }
 
@@ -81,4 +83,22 @@ fn a_journal_is_text_and_back() {
             assert_eq!(back, record, "{text}");
         }
     }
+}
+
+/// At one instant a service has a packet for its idle core, and loses that core, its last: it must be asked for again.
+#[test]
+fn a_service_that_has_just_lost_its_last_core_is_served() {
+    let shape = Shape {
+        seed: 17_908_910_917_985_852_090,
+        cores: 4,
+        clients: 6,
+        services: 2,
+        events: 71,
+        in_flight: 3,
+        error_permille: 500,
+        chains: true,
+        unit: WorkUnit::Nanoseconds,
+        ..Shape::default()
+    };
+    journal("everest-ld", &History::generate(&shape)).expect("every packet is served");
 }

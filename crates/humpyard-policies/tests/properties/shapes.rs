@@ -28,7 +28,7 @@ pub(crate) fn every_shape() -> impl Strategy<Value = Shape> {
             contexts: if shape.cores % contexts == 0 { contexts } else { 1 },
             chains,
             exit,
-            limits: Limits { when_full, ..shape.limits },
+            limits: shape.limits.with_when_full(when_full),
             ..shape
         }
     })
@@ -58,7 +58,7 @@ pub(crate) fn any_shape() -> impl Strategy<Value = Shape> {
             in_flight: machine.2,
             flow_order: machine.3,
             packets: limits.0,
-            limits: Limits { queue: limits.1, client: limits.2, ..Limits::default() },
+            limits: Limits::default().with_queue(limits.1).with_client(limits.2),
             unit: work.0,
             error_permille: if work.0 == WorkUnit::Nanoseconds { work.1 } else { 0 },
             weight_max: work.2,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use humpyard_core::id::{CoreId, FlowId};
-use humpyard_core::mechanism::{Event as Call, ExitOrder, FlowOrder, Limits, Scheduler, Split, WhenFull};
+use humpyard_core::mechanism::{Event as Call, ExitOrder, FlowOrder, Scheduler, Split, WhenFull};
 use humpyard_core::packet::Part;
 use humpyard_core::policy::{BuildError, Family};
 use humpyard_core::unit::{Time, WorkUnit};
@@ -40,7 +40,7 @@ fn split_shape() -> impl Strategy<Value = Shape> {
             split: Some(split),
             unit: WorkUnit::Nanoseconds,
             error_permille: 1000,
-            limits: Limits { when_full, ..shape.limits },
+            limits: shape.limits.with_when_full(when_full),
             ..shape
         },
     )

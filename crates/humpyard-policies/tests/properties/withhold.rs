@@ -33,8 +33,8 @@ impl Host {
         let setup = Setup { cores: CORES, clients: CLIENTS, flows: CLIENTS, packets: 24, ..Setup::default() };
         let build = || spec.parse::<PolicySpec>().expect("a registered policy").build_share(&setup);
         let merges = humpyard_core::policy::Share::merges_clients(&build().expect("a valid set-up"));
-        let limits = Limits { when_full: WhenFull::LongestQueue, ..Limits::default() };
-        let options = Options { limits, flow_order, ..Options::default() };
+        let limits = Limits::default().with_when_full(WhenFull::LongestQueue);
+        let options = Options::default().with_limits(limits).with_flow_order(flow_order);
         let share = || Ok(Checked::new(build()?, promises(spec)));
         Self {
             scheduler: Scheduler::new(&setup, options, None, None, share).expect("a valid set-up"),

@@ -10,10 +10,10 @@ use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::{Time, Weight};
 use humpyard_traffic::source::Polled;
 
-use super::{BATCH, Dispatcher, Held, PROGRESS_EVERY, SLEEP_MAX, TIMED_EVERY, ns};
+use super::{BATCH, Dispatcher, Held, PROGRESS_EVERY, TIMED_EVERY, ns};
 use crate::live::Overload;
 use crate::outcome::RunError;
-use crate::wait::Next;
+use crate::wait::{Next, SLEEP_MAX};
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// The frames that have arrived: at most a batch, but in virtual time all of an instant.

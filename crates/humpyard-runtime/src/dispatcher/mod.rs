@@ -49,8 +49,6 @@ const BATCH: usize = 32;
 const TIMED_EVERY: u64 = 1 << 6;
 /// How often progress is told, and a look is taken at the workers, in packets.
 const PROGRESS_EVERY: u64 = 1 << 14;
-/// A sleep is never longer, so that an end from outside is noticed.
-pub(crate) const SLEEP_MAX: Duration = Duration::from_millis(20);
 /// A sleep ends so long before the next arrival, for the system takes its time to wake a thread.
 const WAKE_EARLY: Duration = Duration::from_micros(100);
 
@@ -100,7 +98,7 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
     let seated = seats[0].take();
     crew.wait_until_ready();
     let counting = (is_real && live.hardware).then(|| ThreadCounters::start(seats[0].thread));
-    let begin = begin.map(|begin| begin());
+    let begin = begin.map_or_else(|| now.read(), |begin| begin());
     let started = Instant::now();
     let mut dispatcher = Dispatcher {
         given: IdSet::new(live.workers.max(1)),
@@ -129,12 +127,13 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         decision: Histogram::new(),
         arrivals: 0,
         idle: Idle::default(),
+        round: begin,
         lost_before: live.measured.measurements().measured_from().map(|_| LostOutside::default()),
         patience: Patience::new(seats[0].shared),
         seats,
         stopwatch,
         crew,
-        begin: begin.unwrap_or_else(|| now.read()),
+        begin,
         now,
         doorbell,
         live,
@@ -302,6 +301,8 @@ struct Dispatcher<'a, S, Q, A> {
     arrivals: u64,
     /// The time in which there was nothing to do.
     idle: Idle,
+    /// When the round of work began that is under way: whether it is idle is known at its end.
+    round: Time,
     /// Packets that interfaces had lost when the warm-up ended. `None`: it lasts.
     lost_before: Option<LostOutside>,
 }
@@ -312,6 +313,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn work(&mut self) -> Result<(), RunError> {
         loop {
             let began = self.now.read();
+            self.round = began;
             let sent = self.finish_sending(began)?;
             let completed = self.take_back(began)?;
             let timed_out = self.keep_time()?;

@@ -28,12 +28,12 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// How busy the dispatcher has been so far, by a real clock.
+    /// Returns how busy the dispatcher was up to the round under way, so that the time never falls. `None`: the clock is virtual.
     pub(super) fn load(&self) -> Option<Load> {
         if self.now.is_virtual() {
             return None;
         }
-        let now = self.now.read();
+        let now = self.round;
         let elapsed = now.since(self.begin);
         let cores = if matches!(self.crew, Crew::Own(_)) { 0 } else { self.live.measured.scheduler().cores() };
         let cores_busy = self.live.measured.measurements().busy();

@@ -6,10 +6,10 @@ use humpyard_core::link::OutputLink;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::Time;
 
-use super::{Dispatcher, SLEEP_MAX, WAKE_EARLY, ns};
+use super::{Dispatcher, WAKE_EARLY, ns};
 use crate::clock::Now;
 use crate::outcome::RunError;
-use crate::wait::Next;
+use crate::wait::{Next, SLEEP_MAX};
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// Nothing to do now: time passes. False if nothing will ever come.

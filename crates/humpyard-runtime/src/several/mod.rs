@@ -6,6 +6,7 @@
 //! on another takes what the dispatchers forward, so that the frames of a dispatcher leave in its order. The calling thread looks
 //! after all of them.
 
+mod common;
 mod reader;
 mod writer;
 
@@ -26,25 +27,24 @@ use humpyard_traffic::sink::{NullSink, Sink};
 use humpyard_traffic::source::Source;
 use humpyard_traffic::{Classifier, Spread};
 
-use crate::clock::{Clock, Stopwatch};
+use crate::clock::Stopwatch;
 use crate::counters::Counters;
-use crate::dispatcher::{SLEEP_MAX, Start, ns, run_from};
+use crate::dispatcher::{Start, ns, run_from};
 use crate::input::Input;
+use crate::lane::Inlet;
 use crate::live::{Live, Overload};
 use crate::load::{Hears, Load, SharedLoad};
 use crate::loss;
 use crate::outcome::{OutAccount, Outcome, Part, RunError};
 use crate::panic;
 use crate::placement::{Places, Seat};
-use crate::wait::Doorbell;
+use crate::wait::{Doorbell, SLEEP_MAX};
 use crate::watch::{Snapshot, Watch, Watched, watch};
 
-pub(crate) use reader::Inlet;
+use common::Common;
 use reader::{HasRead, Reader};
 use writer::{HasWritten, Shared, Writer};
 
-/// Frames that a ring between two threads holds, at most.
-const RING: usize = 1024;
 /// How long an answer of one of the threads is waited for, when somebody looks at the run.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 
@@ -87,7 +87,7 @@ pub struct Several<'a, S, Q, A> {
     pub warm_up: Time,
     /// Ends reading after so long.
     pub longest: Option<Duration>,
-    /// Set from outside to end reading: what is held is served and written.
+    /// Set from outside to end reading. The run then serves and writes the packets that it holds.
     pub stop: &'a AtomicBool,
     /// Told now and then of the packets read so far and how much of the source that is (0 to 1, where it is known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
@@ -95,52 +95,6 @@ pub struct Several<'a, S, Q, A> {
     pub loads: Option<Hears<'a>>,
     /// One half of [`watch`](crate::watch()).
     pub watched: Option<Watched>,
-}
-
-/// What the threads of a run share.
-struct Common {
-    stopwatch: Stopwatch,
-    /// Threads that are not ready yet.
-    missing: AtomicUsize,
-    /// When all were: from then arrivals count.
-    begun: OnceLock<Time>,
-    /// Set when nothing more is to be read.
-    over: AtomicBool,
-    /// Threads that have not ended.
-    running: AtomicUsize,
-    /// What the calling thread sleeps on.
-    bell: Arc<Doorbell>,
-    /// Frames read.
-    frames: AtomicU64,
-    /// How much of the source was read, in bits of a float; NaN where that is not known.
-    progress: AtomicU64,
-    /// How busy each dispatcher has been so far.
-    loads: Vec<SharedLoad>,
-}
-
-impl Common {
-    /// The calling thread is ready: returns when all are, or the run is to end, with the time since which arrivals count.
-    fn begin(&self) -> Time {
-        self.missing.fetch_sub(1, Ordering::AcqRel);
-        while self.missing.load(Ordering::Acquire) > 0 && !self.is_over() {
-            thread::yield_now();
-        }
-        *self.begun.get_or_init(|| self.stopwatch.read())
-    }
-
-    fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
-    }
-
-    /// Nothing more is to be read.
-    fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
-    }
-
-    fn progress(&self, frames: u64, read: Option<f64>) {
-        self.frames.store(frames, Ordering::Relaxed);
-        self.progress.store(read.unwrap_or(f64::NAN).to_bits(), Ordering::Relaxed);
-    }
 }
 
 /// A thread of the run. Where it ends before it says that it did so well, as by a panic, the run is to end.
@@ -295,28 +249,14 @@ fn dispatch<S: Steer, Q: Share, A: Allocate>(
     common: &Common,
 ) -> (Dispatched<S, Q, A>, bool) {
     let mut loads = |loads: &[Load]| loads.iter().for_each(|&load| common.loads[number].tell(load));
-    let live = Live {
-        measured: one.measured,
-        packets: one.packets,
-        workers: one.workers,
-        seats: Some(with.seats),
-        hardware: with.hardware,
-        services: with.services,
-        classifier: one.classifier,
-        input: Input::dealt(with.inlet),
-        sink: with.sink,
-        link: None,
-        quarantine: with.quarantine,
-        overload: with.overload,
-        clock: Clock::Real,
-        swaps: Vec::new(),
-        replacements: None,
-        longest: None,
-        stop: &common.over,
-        progress: &mut |_, _| {},
-        loads: Some(&mut loads),
-        watched: with.watched,
-    };
+    let mut progress = |_, _| {};
+    let input = Input::dealt(with.inlet);
+    let mut live = Live::new(one.measured, with.services, one.classifier, input, &common.over, &mut progress);
+    (live.packets, live.workers) = (one.packets, one.workers);
+    (live.seats, live.hardware) = (Some(with.seats), with.hardware);
+    (live.sink, live.quarantine, live.overload) = (with.sink, with.quarantine, with.overload);
+    live.loads = Some(&mut loads);
+    live.watched = with.watched;
     let begin = || common.begin();
     let start = Start { stopwatch: common.stopwatch, doorbell: with.doorbell, begin: Some(&begin) };
     let outcome = run_from(live, start);

@@ -12,12 +12,11 @@ use humpyard_traffic::TrafficError;
 use humpyard_traffic::sink::Sink;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::{Common, RING};
+use super::common::Common;
 use crate::RunError;
-use crate::dispatcher::SLEEP_MAX;
 use crate::loss::{self, WarmUp};
 use crate::placement::Seat;
-use crate::wait::{Doorbell, Next, Patience};
+use crate::wait::{Doorbell, Next, Patience, RING, SLEEP_MAX};
 use crate::watch::{Snapshot, Watched};
 
 /// Frames that go into a ring at a time, or are taken from it, at most.

@@ -40,10 +40,10 @@ fn what_finds_no_room_is_dropped_and_counted() {
 #[test]
 fn limits_of_queues_and_clients_have_reasons_of_their_own() {
     let run = Run { workers: 1, pace: TOO_FAST, overload: Overload::Drop, in_flight: 1, ..Run::default() };
-    let (outcome, _) = Run { policy: "drr", limits: Limits { queue: 64, client: 2, ..Limits::default() }, ..run }.go();
+    let (outcome, _) = Run { policy: "drr", limits: Limits::default().with_queue(64).with_client(2), ..run }.go();
     let account = outcome.measured.account();
     assert!(account.dropped(DropReason::ClientFull) > 0, "{account:?}");
-    let (outcome, _) = Run { policy: "fcfs", limits: Limits { queue: 4, ..Limits::default() }, ..run }.go();
+    let (outcome, _) = Run { policy: "fcfs", limits: Limits::default().with_queue(4), ..run }.go();
     let account = outcome.measured.account();
     assert!(account.dropped(DropReason::QueueFull) > 0, "{account:?}");
     assert_eq!(account.dropped(DropReason::ClientFull), 0, "{account:?}");

@@ -6,8 +6,8 @@ use humpyard_core::id::ServiceId;
 use humpyard_policies::registry;
 use humpyard_runtime::RunError;
 use humpyard_services::{Context, DropReason, Factory, Generated, Service, Verdict};
-use humpyard_traffic::{Sink, TrafficError, create};
 
+use crate::ends::Failing;
 use crate::order::by_flow;
 use crate::support::{Run, frames};
 
@@ -111,24 +111,6 @@ fn a_good_service_leaves_a_quarantine_empty() {
         assert!(aside.is_empty() && outcome.panic.is_none(), "{workers}");
         assert_eq!(outcome.measured.account().processed, 20_000);
     }
-}
-
-/// Takes so many frames, and fails at the next or at the end.
-struct Failing(u64);
-
-impl Sink for Failing {
-    fn write(&mut self, _: &Frame) -> Result<(), TrafficError> {
-        self.0 = self.0.checked_sub(1).ok_or_else(full)?;
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<u64, TrafficError> {
-        Err(full())
-    }
-}
-
-fn full() -> TrafficError {
-    create("").err().expect("an empty name is refused")
 }
 
 #[test]

@@ -270,7 +270,7 @@ impl Run<'_> {
         };
         let weights = self.weights();
         let setup = Setup { weights: &weights, ..setup };
-        let options = Options { limits: self.limits, exit: self.exit, ..Options::default() };
+        let options = Options::default().with_limits(self.limits).with_exit(self.exit);
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
         let scheduler = policy.build(&setup, options).expect("a valid set-up").with_in_flight(self.in_flight);
         Ok((Measured::new(scheduler, Measurements::new(&setup)), classifier))

@@ -35,7 +35,7 @@ use self::connections::Connections;
 use self::rule::{Direction, Headers, Rule, SIDES, prefix};
 use crate::ip::IpPacket;
 use crate::service::{Build, Context, Counter, DropReason, Generated, Info, Service, ServiceError, Verdict};
-use crate::text::read_text;
+use humpyard_text::read_text;
 
 params! {
     /// Parameters of the packet filter.

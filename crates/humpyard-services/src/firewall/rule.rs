@@ -182,6 +182,9 @@ fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
 
 #[cfg(test)]
 mod tests {
+    use humpyard_core::random::{Random, Seed};
+    use humpyard_core::storage::FirstMatch;
+
     use super::*;
 
     fn headers(from: &str, to: &str, protocol: u8, ports: Option<(u16, u16)>) -> Headers {
@@ -214,6 +217,60 @@ mod tests {
         ] {
             assert!(!rule.matches(&bad), "{bad:?}");
         }
+    }
+
+    /// One of few values, so that rules and packets meet often.
+    fn one_of<'a>(random: &mut Random, of: &[&'a str]) -> &'a str {
+        of[random.below(of.len() as u64) as usize]
+    }
+
+    const HOSTS: [&str; 5] = ["10.0.0.1", "10.0.3.7", "192.0.2.9", "2001:db8::1", "::a00:1"];
+    const PORTS: [&str; 5] = ["0", "53", "443", "5000", "65535"];
+
+    fn random_rule(random: &mut Random) -> String {
+        let mut text = one_of(random, &["allow", "deny"]).to_owned();
+        let prefixes = ["10.0.0.0/8", "10.0.0.0/22", "10.0.0.1", "192.0.2.0/24", "2001:db8::/32", "::/0", "0.0.0.0/0"];
+        let ranges = ["0-1023", "443", "53-5000", "0-65535", "65535"];
+        for condition in ["", "from", "to", "sport", "dport", "port"] {
+            if random.below(3) > 0 {
+                continue;
+            }
+            text += "+";
+            text += &match condition {
+                "" => one_of(random, &["tcp", "udp", "icmp", "icmpv6", "in", "out"]).to_owned(),
+                "from" | "to" => format!("{condition}={}", one_of(random, &prefixes)),
+                _ => format!("{condition}={}", one_of(random, &ranges)),
+            };
+        }
+        text
+    }
+
+    fn random_headers(random: &mut Random) -> Headers {
+        let port = |random: &mut Random| one_of(random, &PORTS).parse().unwrap();
+        let ports = (random.below(4) > 0).then(|| (port(random), port(random)));
+        let protocol = [protocol::TCP, protocol::UDP, protocol::ICMP, 50][random.below(4) as usize];
+        let direction = [None, Some(Direction::In), Some(Direction::Out)][random.below(3) as usize];
+        Headers { direction, ..headers(one_of(random, &HOSTS), one_of(random, &HOSTS), protocol, ports) }
+    }
+
+    #[test]
+    fn the_index_finds_the_rule_that_a_scan_finds() {
+        let mut random = Seed(1).stream("firewall");
+        let mut found = 0;
+        for size in (0..40).chain([200, 1_000]) {
+            let text: Vec<String> = (0..size).map(|_| random_rule(&mut random)).collect();
+            let rules = Rule::parse_all(&text.join("\n")).unwrap();
+            let asked: Vec<_> = (0..).zip(&rules).flat_map(|(number, rule)| rule.asked(number)).collect();
+            let index = FirstMatch::new(&asked);
+            for _ in 0..200 {
+                let headers = random_headers(&mut random);
+                let scanned = rules.iter().position(|rule| rule.matches(&headers));
+                let searched = index.find(&headers.point(), |number| rules[number as usize].matches(&headers));
+                assert_eq!(searched.map(|number| number as usize), scanned, "{headers:?} among {text:?}");
+                found += usize::from(scanned.is_some_and(|number| number > 8));
+            }
+        }
+        assert!(found > 100, "{found}: packets meet late rules, too");
     }
 
     #[test]

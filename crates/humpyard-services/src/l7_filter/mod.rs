@@ -100,6 +100,7 @@ const BUFFERED_MAX: u64 = 4 << 30;
 
 /// A signature of the table, to be shown or compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ListedSignature {
     /// The protocol, as results name it.
     pub protocol: &'static str,

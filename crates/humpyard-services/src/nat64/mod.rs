@@ -33,6 +33,7 @@
 
 mod errors;
 mod header;
+mod kinds;
 mod parameter;
 mod prefix;
 mod shared;
@@ -48,10 +49,11 @@ use humpyard_core::frame::Frame;
 
 use self::errors::Message;
 use self::header::{Head, Header, Refusal};
+use self::kinds::Protocol;
 pub use self::parameter::{Filter, Map, Nat64Params, Pool, Ports};
 pub use self::prefix::Prefix;
 use self::shared::Shared;
-use self::table::{Found, Protocol};
+use self::table::Found;
 use self::transport::{Change, Content, End, Ends, Ports as PortPair, change};
 use crate::forward::Router;
 use crate::forward::icmp::Reporter;

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use humpyard_core::hash::mix;
 use humpyard_core::unit::Time;
 
+use super::kinds::{Kind, Protocol};
 use super::tcp::{Segment, State};
 use crate::service::DropReason;
 
@@ -23,17 +24,6 @@ const STRIDE: usize = 2 * PARTS;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// What a binding is for: the ports of these are apart from each other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Protocol {
-    /// Ports of TCP.
-    Tcp,
-    /// Ports of UDP.
-    Udp,
-    /// Identifiers of ICMP queries.
-    Icmp,
-}
-
 /// Where a host is in IPv6.
 pub(super) type Inside = (Ipv6Addr, u16);
 /// Where somebody is in IPv4.
@@ -41,19 +31,6 @@ pub(super) type Outside = (Ipv4Addr, u16);
 
 /// How long what is remembered, by [`Kind`].
 pub(super) type Lifetimes = [Time; Kind::COUNT];
-
-/// What sessions wait for together: those of one kind end in the order in which they were touched.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    Udp,
-    Icmp,
-    TcpOpen,
-    TcpTransitory,
-}
-
-impl Kind {
-    pub(super) const COUNT: usize = 4;
-}
 
 /// What the table says of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

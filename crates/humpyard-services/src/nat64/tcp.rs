@@ -1,6 +1,6 @@
 //! What is remembered of a session, and how packets change it (RFC 6146, sections 3.5.1 to 3.5.3).
 
-use super::table::{Kind, Protocol};
+use super::kinds::{Kind, Protocol};
 
 /// What a TCP segment says of its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::table::Protocol;
+use super::kinds::Protocol;
 use super::tcp::Segment;
 use crate::checksum::{self, Sum};
 use crate::ip::protocol;

@@ -50,15 +50,19 @@ impl SkewedWeights {
     /// A skew that is not from 0 to 1, and one that leaves the others less than 1 each.
     pub fn new(clients: usize, total: u32, skew: f64, heavy: Heavy) -> Result<Self, BuildError> {
         if !(0.0..=1.0).contains(&skew) {
-            return Err(BuildError::new(format!("the skew, the part of the heavy client, is from 0 to 1, not {skew}")));
+            return Err(BuildError::set_up(format!(
+                "the skew, the part of the heavy client, is from 0 to 1, not {skew}"
+            )));
         }
         if clients < 2 {
-            return Err(BuildError::new(format!("one client is heavy among others: 2 clients or more, not {clients}")));
+            return Err(BuildError::set_up(format!(
+                "one client is heavy among others: 2 clients or more, not {clients}"
+            )));
         }
         let heaviest = ((f64::from(total) * skew).round() as u32).max(1);
         let rest = total.saturating_sub(heaviest);
         if (rest as usize) < clients - 1 {
-            return Err(BuildError::new(format!(
+            return Err(BuildError::set_up(format!(
                 "weights of {clients} clients that add up to {total}, of which one has {heaviest}, leave the others less than 1 \
                  each: have fewer clients, a greater total, or less skew"
             )));
@@ -153,6 +157,7 @@ impl DrawsRequest {
 
 /// The least or the greatest error of all: of equal ones that of the first draw, and in it the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Extreme {
     /// The service error.
     pub error: Fraction,
@@ -168,6 +173,7 @@ pub struct Extreme {
 
 /// The extremes of single draws: their mean and their standard deviation.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Spread {
     /// Mean.
     pub mean: f64,
@@ -177,6 +183,7 @@ pub struct Spread {
 
 /// The service errors over all draws.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Draws {
     /// The furthest any client was behind its share.
     pub least: Extreme,
@@ -231,7 +238,7 @@ pub fn draws(request: &DrawsRequest, mut progress: impl FnMut(u32)) -> Result<Dr
         match (refused, all) {
             (Some((_, error)), _) => Err(error),
             (None, Some(all)) => Ok(all.result(u64::from(request.weights.total()))),
-            (None, None) => Err(BuildError::new("there is nothing to say without a draw: have one or more")),
+            (None, None) => Err(BuildError::set_up("there is nothing to say without a draw: have one or more")),
         }
     })
 }

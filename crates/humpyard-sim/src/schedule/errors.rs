@@ -45,7 +45,7 @@ pub(super) fn check_bounds(total_weight: u64, work: u64) -> Result<(), BuildErro
     if fits {
         return Ok(());
     }
-    Err(BuildError::new(format!(
+    Err(BuildError::too_large(format!(
         "service errors are exact while all work times the sum of the weights stays below 2^63: {work} times {total_weight} \
          is more; have fewer slots, or lower weights"
     )))

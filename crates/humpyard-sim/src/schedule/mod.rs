@@ -36,6 +36,7 @@ pub struct ScheduleRequest {
 
 /// A sequence of decisions.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Schedule {
     /// For each step what each processor served; none where it was idle.
     pub slots: Vec<Vec<Option<ClientId>>>,
@@ -78,7 +79,7 @@ fn check_policy(policy: &PolicySpec) -> Result<(), BuildError> {
     if policy.is_share_alone() {
         return Ok(());
     }
-    Err(BuildError::new(format!(
+    Err(BuildError::combination(format!(
         "`schedule` asks a sharing policy alone, not `{policy}`: see `humpyard list policies`"
     )))
 }

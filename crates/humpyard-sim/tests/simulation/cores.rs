@@ -43,7 +43,7 @@ fn round_robin_loads_cores_alike_and_breaks_order() {
 /// A service with two of three cores, beside one that has little to do or far too much.
 #[test]
 fn a_static_allocation_isolates_services() {
-    let limits = Limits { queue: 500, ..Limits::default() };
+    let limits = Limits::default().with_queue(500);
     let beside = |other_ns| -> ServiceSummary {
         let other = LinearCost { fixed: other_ns, ..UNIT };
         let services: &[Service] = &[(Match::Tcp, UNIT, 2_000_000, 666_667), (Match::Any, other, 2_000_000, 333_333)];

@@ -68,7 +68,7 @@ fn cost(us: u64) -> LinearCost {
 fn run(flows: [Flow; 2], costs_us: [u64; 2], link: Link<'_>) -> (Outcome, LinkOutcome) {
     let services: [Service; 2] =
         [(Match::Udp, cost(costs_us[0]), 1_000_000_000, 0), (Match::Other, cost(costs_us[1]), 1_000_000_000, 0)];
-    let limits = Limits { client: 20, ..Limits::default() };
+    let limits = Limits::default().with_client(20);
     let sim = Sim { policy: "efq", services: &services, limits, link: Some(link), ..Sim::default() };
     let mut outcome = sim.with(Box::new(Steady { flows, sent: [0; 2] }), &AtomicBool::new(false));
     let link = outcome.link.take().expect("there is a link");

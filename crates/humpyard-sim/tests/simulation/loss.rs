@@ -9,14 +9,14 @@ use crate::support::{Sim, capture};
 #[test]
 fn what_is_dropped_is_late_and_beyond_every_delay() {
     let ten = capture(&[(5, 60); 10]);
-    let limits = Limits { queue: 7, ..Limits::default() };
+    let limits = Limits::default().with_queue(7);
     let outcome = Sim { limits, ..Sim::default() }.of_capture(&ten);
     let summary = outcome.measured.summary();
     assert_eq!(outcome.measured.account().dropped_total(), 3);
     let late = summary.late;
     assert_eq!((late.count, late.lost, late.packets, late.fraction), (3, 3, 10, 0.3));
     assert_eq!(summary.services[0].late, late);
-    let DelayOffered { p50, p90, p99, p999 } = summary.delay_offered_ns;
+    let DelayOffered { p50, p90, p99, p999, .. } = summary.delay_offered_ns;
     assert!(p50.is_some_and(|ns| (5000..5050).contains(&ns)), "{p50:?}");
     assert_eq!((p90, p99, p999), (None, None, None));
     assert_eq!(summary.services[0].delay_offered_ns, summary.delay_offered_ns);
@@ -35,7 +35,7 @@ fn without_loss_the_percentiles_are_the_same() {
 /// A packet that waited and was pushed out by another is lost as one that never got in.
 #[test]
 fn what_is_pushed_out_is_late_once() {
-    let limits = Limits { when_full: humpyard_core::mechanism::WhenFull::LongestQueue, ..Limits::default() };
+    let limits = Limits::default().with_when_full(humpyard_core::mechanism::WhenFull::LongestQueue);
     let input = "gen:poisson:packets=20000,pps=3M,flows=16";
     let outcome = Sim { policy: "drr", input, packets: 64, limits, ..Sim::default() }.go();
     let (account, summary) = (outcome.measured.account(), outcome.measured.summary());

@@ -113,7 +113,7 @@ impl Sim<'_> {
             services: &setups,
             ..Setup::default()
         };
-        let options = Options { limits: self.limits, flow_order: self.flow_order, ..Options::default() };
+        let options = Options::default().with_limits(self.limits).with_flow_order(self.flow_order);
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
         let scheduler = policy.build(&setup, options).expect("a valid set-up");
         let outcome = simulate(Simulation {

@@ -147,7 +147,10 @@ mod tests {
         assert_eq!((history.cores, history.contexts, history.in_flight, history.packets), (4, 2, 3, 20));
         assert_eq!(history.weights, [Weight::ONE, Weight::new(1_000_000).unwrap()]);
         assert_eq!(history.flow_order, FlowOrder::Free);
-        assert_eq!(history.limits, Limits { queue: 9, client: 3, when_full: WhenFull::LongestQueue });
+        assert_eq!(
+            history.limits,
+            Limits::default().with_queue(9).with_client(3).with_when_full(WhenFull::LongestQueue)
+        );
         assert_eq!(history.exit, Some(ExitOrder { packets: 8, timeout: Time::from_ns(50_000) }));
         assert_eq!(history.seed.0, 7);
         assert_eq!(history.chains, [vec![ServiceId(0)], vec![ServiceId(1), ServiceId(0)]]);

@@ -6,6 +6,7 @@
 
 mod heaviest;
 mod index;
+mod known;
 
 pub use heaviest::Heaviest;
 
@@ -17,6 +18,7 @@ use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 
 use self::index::Index;
+use self::known::KnownFlows;
 use crate::error::TrafficError;
 use crate::header::{FlowKey, KeyHasher, Network, SteeringHashes};
 
@@ -27,6 +29,7 @@ const HELD: u32 = u32::MAX - 1;
 
 /// What a flow table answers to a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Lookup {
     /// The id of the flow.
     pub flow: FlowId,
@@ -47,6 +50,7 @@ pub trait FlowNames: Debug + Send + Sync {
 pub struct FlowTable {
     hasher: KeyHasher,
     index: Index,
+    known: KnownFlows,
     flows: Vec<Flow>,
     capacity: usize,
     /// Flows without holds: `oldest` was used least recently, `newest` most recently.
@@ -194,6 +198,7 @@ impl FlowTable {
         Ok(Self {
             hasher: KeyHasher::new(seed),
             index: Index::new(capacity),
+            known: KnownFlows::default(),
             flows: Vec::with_capacity(capacity),
             capacity,
             oldest: NONE,
@@ -244,6 +249,19 @@ impl FlowTable {
     #[inline]
     pub(crate) fn classify_hashed(&mut self, key: &FlowKey, hash: u64) -> Result<Lookup, TrafficError> {
         self.find_or_insert(key, hash, |_, _| ())
+    }
+
+    /// Finds the live flow that the source knows by this number, takes one hold on it, and gives what was noted beside it.
+    #[inline]
+    pub(crate) fn find_numbered(&mut self, number: u64) -> Option<(FlowId, u32)> {
+        let (at, note) = self.known.find(number)?;
+        self.hold(at);
+        Some((FlowId(at), note))
+    }
+
+    /// This live flow is the one that the source knows by this number, as long as it lives.
+    pub(crate) fn set_number(&mut self, number: u64, flow: FlowId, note: u32) {
+        self.known.add(number, flow, note, self.capacity);
     }
 
     /// What keys are hashed by.
@@ -462,6 +480,7 @@ impl FlowTable {
 
     /// Takes a flow without holds out of list and index.
     fn remove(&mut self, at: u32) {
+        self.known.remove(FlowId(at));
         self.unlink(at);
         let hash = self.hasher.flow(&self.key(FlowId(at)));
         self.index.remove(hash, at);

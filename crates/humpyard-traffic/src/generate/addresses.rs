@@ -6,7 +6,7 @@ use humpyard_core::random::Seed;
 use super::packet::{Endpoint, Side};
 use super::permutation::Permutation;
 use super::ports::PortLaw;
-use super::services::Protocol;
+use super::protocol::Protocol;
 
 /// Hosts of a side: all addresses of its prefix but the first and the last.
 const CLIENTS: u64 = (1 << 24) - 2;

@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use super::addresses::Addresses;
 use super::laws::FlowSize;
 use super::packet::{Endpoint, Side};
+use super::profile::{OpenedSource, Opener, Profile};
+use super::rewrite;
 use super::specification::Specification;
-use super::{OpenedSource, Profile, rewrite};
 use crate::error::TrafficError;
 use crate::header::{FlowKey, Headers};
-use crate::source::{Polled, Source, open};
+use crate::source::{Polled, Source};
 
 /// Captured bytes and packets that are kept of the payloads, at most.
 const PAYLOAD_BYTES_MAX: usize = 64 << 20;
@@ -44,14 +45,14 @@ impl Profile for Compose {
          when the traffic begins. Of the capture the first 64 MiB or 2^20 packets are kept in memory.";
     type Params = ComposeParams;
 
-    fn open(params: &ComposeParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &ComposeParams, seed: Seed, description: String, open: Opener) -> OpenedSource {
         let options = ComposeOptions {
             arrivals: params.arrivals.text(),
             flows: params.flows.text(),
             payloads: params.payloads.text(),
             concurrent: params.concurrent,
         };
-        Ok(Box::new(Composed { description, ..composed(&options, seed)? }))
+        Ok(Box::new(Composed { description, ..composed(&options, seed, open)? }))
     }
 }
 
@@ -69,22 +70,14 @@ pub struct ComposeOptions {
     pub concurrent: u64,
 }
 
-/// Composes traffic: every arrival is the next packet of one of the flows that go on.
-///
-/// # Errors
-/// If a source or the law cannot be opened, or the payloads hold no IP packet. Damaged payloads serve as far as they are good, and
-/// the damage is told at the end.
-pub fn compose(options: &ComposeOptions, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
-    Ok(Box::new(composed(options, seed)?))
-}
-
-fn composed(options: &ComposeOptions, seed: Seed) -> Result<Composed, TrafficError> {
+/// Composes traffic from sources that `open` opens.
+pub(crate) fn composed(options: &ComposeOptions, seed: Seed, open: Opener) -> Result<Composed, TrafficError> {
     let sizes = match options.flows.as_str() {
         "capture" => None,
         law => Some(FlowSize::parse(law)?),
     };
     let arrivals = open(&options.arrivals, seed)?;
-    let payloads = Payloads::load(&options.payloads, seed)?;
+    let payloads = Payloads::load(&mut *open(&options.payloads, seed)?)?;
     let ComposeOptions { arrivals: times, flows, payloads: capture, .. } = options;
     let mut composed = Composed {
         description: format!("arrivals of {times}, flows of {flows}, payloads of {capture}"),
@@ -100,7 +93,8 @@ fn composed(options: &ComposeOptions, seed: Seed) -> Result<Composed, TrafficErr
     Ok(composed)
 }
 
-struct Composed {
+/// Composed traffic.
+pub(crate) struct Composed {
     description: String,
     arrivals: Box<dyn Source + Send>,
     /// None for the sizes of the capture.
@@ -242,8 +236,7 @@ impl Packet {
 }
 
 impl Payloads {
-    fn load(specification: &str, seed: Seed) -> Result<Self, TrafficError> {
-        let mut source = open(specification, seed)?;
+    fn load(source: &mut dyn Source) -> Result<Self, TrafficError> {
         let mut payloads = Self { bytes: Vec::new(), packets: Vec::new(), connections: Vec::new(), damage: None };
         let mut known: HashMap<FlowKey, usize> = HashMap::new();
         let mut firsts: Vec<FlowKey> = Vec::new();
@@ -290,18 +283,9 @@ impl Payloads {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::packet::tests::assert_sound;
+    use super::super::packet::tests::{assert_sound, frames};
     use super::*;
-
-    fn frames(specification: &str, seed: u64) -> Vec<Frame> {
-        let mut source = open(specification, Seed(seed)).unwrap();
-        let mut frames = Vec::new();
-        let mut frame = Frame::default();
-        while source.next(&mut frame).unwrap() {
-            frames.push(frame.clone());
-        }
-        frames
-    }
+    use crate::opening::open;
 
     #[test]
     fn times_are_those_of_the_arrivals_and_lengths_those_of_the_payloads() {

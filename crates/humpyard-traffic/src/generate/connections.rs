@@ -2,12 +2,12 @@
 
 use humpyard_core::random::{Random, Seed};
 
-use super::PoissonClock;
 use super::addresses::Addresses;
 use super::laws::FlowSize;
 use super::model::Model;
 use super::packet::{Endpoint, Version};
-use super::services::Protocol;
+use super::poisson_clock::PoissonClock;
+use super::protocol::Protocol;
 use super::sketch::{Saying, Segment, Sketch, Transport};
 use super::text::Application;
 
@@ -138,6 +138,8 @@ impl Connections {
 }
 
 impl Model for Connections {
+    type Packet = Sketch;
+
     fn next(&mut self) -> Option<Sketch> {
         let (whose, time_ns) = self.schedule();
         let (length, from_server) = match self.connections[whose].sent {

@@ -7,9 +7,9 @@ use super::addresses::Addresses;
 use super::laws::LogNormal;
 use super::model::{Generator, Model};
 use super::packet::Version;
-use super::services::Protocol;
+use super::profile::{OpenedSource, Opener, Profile};
+use super::protocol::Protocol;
 use super::sketch::{Sketch, Transport};
-use super::{OpenedSource, Profile};
 
 /// Output formats: million pixels per second to encode. SQCIF, QCIF, CIF and 4CIF, by width, height and frames per second.
 const OUTPUTS: [f64; 4] = [128.0 * 96.0 * 15e-6, 176.0 * 144.0 * 15e-6, 352.0 * 288.0 * 26e-6, 704.0 * 576.0 * 30e-6];
@@ -51,7 +51,7 @@ impl Profile for Ffmpeg {
          5100, tells the format. Groups of a film come in equal steps, or later by a part of one.";
     type Params = FfmpegParams;
 
-    fn open(params: &FfmpegParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &FfmpegParams, seed: Seed, description: String, _: Opener) -> OpenedSource {
         let mut random = seed.stream("traffic/ffmpeg");
         let step_ns = (params.group * 1e6) as u64;
         let mut first_ns: Vec<u64> = (0..params.streams).map(|_| random.below(step_ns)).collect();
@@ -95,6 +95,8 @@ impl Films {
 }
 
 impl Model for Films {
+    type Packet = Sketch;
+
     fn next(&mut self) -> Option<Sketch> {
         let film = (0..self.films.len()).min_by_key(|&film| self.films[film].comes_ns)?;
         let Film { due_ns, comes_ns: time_ns } = self.films[film];

@@ -10,9 +10,10 @@ use humpyard_core::{choice, params};
 use super::laws::{FlowSize, LogNormal};
 use super::model::{Generator, Merged, Model};
 use super::packet::Endpoint;
-use super::services::{LENGTH_MAX, Mix, Progress, Protocol, Service};
+use super::profile::{OpenedSource, Opener, Profile};
+use super::protocol::Protocol;
+use super::services::{LENGTH_MAX, Mix, Progress, Service};
 use super::sketch::{Segment, Sketch, Transport};
-use super::{OpenedSource, Profile};
 
 /// Tail exponent, least and most data packets of a connection.
 const DATA_SHAPE: f64 = 1.2;
@@ -78,7 +79,7 @@ impl Profile for Flow {
          rate, and as many more as the rate is higher.";
     type Params = FlowParams;
 
-    fn open(params: &FlowParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &FlowParams, seed: Seed, description: String, _: Opener) -> OpenedSource {
         let mix = Mix { udp: params.udp, icmp: params.icmp, ipv6: params.ipv6 };
         let services = services(&mix, params.pps, params.start, seed);
         Generator::open(Merged::new(services), params.packets, LENGTH_MAX as usize, description)
@@ -123,6 +124,8 @@ impl Flows {
 }
 
 impl Model for Flows {
+    type Packet = Sketch;
+
     fn next(&mut self) -> Option<Sketch> {
         match self {
             Self::Connections(connections) => connections.next(),
@@ -388,6 +391,8 @@ impl Connection {
 }
 
 impl Model for Connections {
+    type Packet = Sketch;
+
     fn next(&mut self) -> Option<Sketch> {
         while let Some(begins) = self.beginnings.before(self.under_way.next_ns(), &mut self.random) {
             self.begin(begins);
@@ -530,6 +535,8 @@ impl Trains {
 }
 
 impl Model for Trains {
+    type Packet = Sketch;
+
     fn next(&mut self) -> Option<Sketch> {
         while let Some(begins) = self.beginnings.before(self.under_way.next_ns(), &mut self.random) {
             let packets = self.sizes.draw(&mut self.random);

@@ -6,9 +6,9 @@ use humpyard_core::random::{Random, Seed};
 use super::flow::{Flows, Start, services};
 use super::laws::BoundedPareto;
 use super::model::{Generator, Merged, Model};
+use super::profile::{OpenedSource, Opener, Profile};
 use super::services::{LENGTH_MAX, Mix};
 use super::sketch::Sketch;
-use super::{OpenedSource, Profile};
 
 params! {
     /// Parameters of connections in bursts.
@@ -45,7 +45,7 @@ impl Profile for Flowb {
          for intervals of 2 to 400 ms (Pareto, 1.4), with either speed as likely.";
     type Params = FlowbParams;
 
-    fn open(params: &FlowbParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &FlowbParams, seed: Seed, description: String, _: Opener) -> OpenedSource {
         let mix = Mix { udp: params.udp, icmp: params.icmp, ipv6: params.ipv6 };
         let mean = 0.5 * (params.slow + params.fast);
         let speeds = [params.slow / mean, params.fast / mean];
@@ -90,6 +90,8 @@ impl Warped {
 }
 
 impl Model for Warped {
+    type Packet = Sketch;
+
     fn next(&mut self) -> Option<Sketch> {
         let mut sketch = self.flows.next()?;
         let time_ns = sketch.time_ns as f64;

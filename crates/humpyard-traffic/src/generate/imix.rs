@@ -7,9 +7,10 @@ use humpyard_core::random::{Random, Seed};
 use super::addresses::Addresses;
 use super::model::{Generator, Model};
 use super::packet::Version;
-use super::services::Protocol;
+use super::poisson_clock::PoissonClock;
+use super::profile::{OpenedSource, Opener, Profile};
+use super::protocol::Protocol;
 use super::sketch::{Sketch, Transport};
-use super::{OpenedSource, PoissonClock, Profile};
 
 params! {
     /// Parameters of mixed lengths.
@@ -59,7 +60,7 @@ impl Profile for Imix {
                                   and so can you. UDP over IPv4, IPv6 or both; lengths are drawn independently.";
     type Params = ImixParams;
 
-    fn open(params: &ImixParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &ImixParams, seed: Seed, description: String, _: Opener) -> OpenedSource {
         let longest = params.lengths.0.iter().map(|&(length, _)| length).max().unwrap_or(0);
         let model = Mixed {
             random: seed.stream("traffic/imix"),
@@ -99,6 +100,8 @@ impl Mixed {
 }
 
 impl Model for Mixed {
+    type Packet = Sketch;
+
     fn next(&mut self) -> Option<Sketch> {
         let time_ns = self.clock.tick(&mut self.random);
         let length = self.length();

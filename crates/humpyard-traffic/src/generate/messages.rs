@@ -8,9 +8,11 @@ use humpyard_core::unit::Time;
 
 use super::addresses::Addresses;
 use super::packet::{Endpoint, HOPS, Parts, Version};
-use super::services::Protocol;
+use super::poisson_clock::PoissonClock;
+use super::profile::{OpenedSource, Opener, Profile};
+use super::protocol::Protocol;
+use super::text;
 use super::text::Application;
-use super::{OpenedSource, PoissonClock, Profile, text};
 use crate::error::TrafficError;
 use crate::source::Source;
 
@@ -141,7 +143,7 @@ impl Profile for Messages {
          occur.";
     type Params = MessagesParams;
 
-    fn open(params: &MessagesParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &MessagesParams, seed: Seed, description: String, _: Opener) -> OpenedSource {
         let pps = params.pps;
         let mean_burst = (BURST_MAX + 1) as f64 / 2.0;
         let addresses = Addresses::new(seed, "messages");
@@ -380,21 +382,10 @@ impl Tcp {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::packet::tests::assert_sound;
+    use super::super::packet::tests::{assert_sound, frames};
     use crate::header::{FlowKey, Headers, Kind, Network};
-    use crate::source::{Source, open};
 
     use super::*;
-
-    fn run(specification: &str, seed: u64) -> Vec<Frame> {
-        let mut source = open(specification, Seed(seed)).unwrap();
-        let mut frames = Vec::new();
-        let mut frame = Frame::default();
-        while source.next(&mut frame).unwrap() {
-            frames.push(frame.clone());
-        }
-        frames
-    }
 
     fn share(frames: &[Frame], of: impl Fn(&Headers, &Frame) -> bool) -> f64 {
         frames.iter().filter(|frame| of(&Headers::parse(frame), frame)).count() as f64 / frames.len() as f64
@@ -402,7 +393,7 @@ mod tests {
 
     #[test]
     fn packets_are_sound_in_order_and_within_limits() {
-        let frames = run("gen:messages:packets=20000", 1);
+        let frames = frames("gen:messages:packets=20000", 1);
         assert_eq!(frames.len(), 20_000);
         assert!(frames.windows(2).all(|pair| pair[0].time < pair[1].time));
         for frame in &frames {
@@ -413,7 +404,7 @@ mod tests {
 
     #[test]
     fn the_mix_is_as_described() {
-        let frames = run("gen:messages:packets=60000", 2);
+        let frames = frames("gen:messages:packets=60000", 2);
         let mut flows: BTreeMap<FlowKey, u32> = BTreeMap::new();
         for frame in &frames {
             *flows.entry(Headers::parse(frame).key).or_default() += 1;
@@ -441,7 +432,7 @@ mod tests {
     #[test]
     fn high_rates_are_kept() {
         for pps in [5_000_000u64, 100_000_000] {
-            let frames = run(&format!("gen:messages:packets=60000,pps={pps}"), 3);
+            let frames = frames(&format!("gen:messages:packets=60000,pps={pps}"), 3);
             let rate = 60_000.0 * 1e9 / frames.last().unwrap().time.as_ns() as f64;
             assert!((rate / pps as f64 - 1.0).abs() < 0.06, "{rate} {pps}");
         }
@@ -450,7 +441,7 @@ mod tests {
     #[test]
     fn tcp_streams_have_no_gaps() {
         let mut next: BTreeMap<FlowKey, u32> = BTreeMap::new();
-        for frame in run("gen:messages:packets=20000,udp=0,flows=20", 4) {
+        for frame in frames("gen:messages:packets=20000,udp=0,flows=20", 4) {
             let headers = Headers::parse(&frame);
             let packet = etherparse::LaxSlicedPacket::from_ethernet(&frame.data).unwrap();
             let Some(etherparse::TransportSlice::Tcp(tcp)) = packet.transport else { panic!("no TCP") };
@@ -468,13 +459,13 @@ mod tests {
     #[test]
     fn extreme_shares_work() {
         for shares in ["elephant=1", "elephant=0,udp=1,ipv6=1,vlan=1,expiring=1,flows=1", "udp=0,ipv6=0,vlan=0"] {
-            assert_eq!(run(&format!("gen:messages:packets=3000,{shares}"), 5).len(), 3_000);
+            assert_eq!(frames(&format!("gen:messages:packets=3000,{shares}"), 5).len(), 3_000);
         }
     }
 
     #[test]
     fn a_seed_gives_one_sequence() {
-        assert_eq!(run("gen:messages:packets=2000", 6), run("gen:messages:packets=2000", 6));
-        assert_ne!(run("gen:messages:packets=2000", 6), run("gen:messages:packets=2000", 7));
+        assert_eq!(frames("gen:messages:packets=2000", 6), frames("gen:messages:packets=2000", 6));
+        assert_ne!(frames("gen:messages:packets=2000", 6), frames("gen:messages:packets=2000", 7));
     }
 }

@@ -3,10 +3,11 @@
 use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
 
-use super::model::{Generator, Merged, Model};
-use super::services::{LENGTH_MAX, Mix, Progress, Service};
-use super::sketch::Sketch;
-use super::{OpenedSource, Profile};
+use super::model::{Merged, Model};
+use super::numbered::{Draw, NumberedGenerator, ServiceFlows};
+use super::profile::{OpenedSource, Opener, Profile};
+use super::services::{Gateway, LENGTH_MAX, Mix, Progress, Service};
+use super::sketch::Writer;
 
 params! {
     /// Parameters of Poisson arrivals modulated by two states.
@@ -42,21 +43,25 @@ impl Profile for Mmpp {
          peaks exceed what the cores can do.";
     type Params = MmppParams;
 
-    fn open(params: &MmppParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &MmppParams, seed: Seed, description: String, _: Opener) -> OpenedSource {
         let mix = Mix { udp: params.udp, icmp: params.icmp, ipv6: params.ipv6 };
         let stays = [params.low * 1e6, params.high * 1e6];
         let part_high = params.high / (params.low + params.high);
         let low = params.pps as f64 / 1e9 / (1.0 + part_high * (params.ratio - 1.0));
-        let services = mix.services("mmpp", seed).map(|service| {
+        let services = mix.services("mmpp", seed);
+        let models = services.iter().enumerate().map(|(index, &service)| {
             let rates = [low * service.share, low * params.ratio * service.share];
-            Modulated::new(service, rates, stays, params.flows as usize, seed)
+            Modulated::new((index, service), rates, stays, params.flows as usize, seed)
         });
-        Generator::open(Merged::new(services), params.packets, LENGTH_MAX as usize, description)
+        let writer = Writer::new(LENGTH_MAX as usize, 0);
+        NumberedGenerator::open(Merged::new(models), ServiceFlows(services), params.packets, writer, description)
     }
 }
 
 /// One service.
 struct Modulated {
+    /// Which of the services.
+    index: usize,
     service: Service,
     random: Random,
     /// Packets per ns in either state.
@@ -70,17 +75,19 @@ struct Modulated {
 }
 
 impl Modulated {
-    fn new(service: Service, rates: [f64; 2], stays: [f64; 2], flows: usize, seed: Seed) -> Self {
+    fn new((index, service): (usize, Service), rates: [f64; 2], stays: [f64; 2], flows: usize, seed: Seed) -> Self {
         let mut random = seed.stream(&format!("traffic/mmpp/{}", service.name()));
         let state = usize::from(random.unit() * (stays[0] + stays[1]) < stays[1]);
         let until_ns = random.exponential(stays[state]);
         let flows = vec![Progress::default(); flows];
-        Self { service, random, rates, stays, state, until_ns, now_ns: 0.0, flows }
+        Self { index, service, random, rates, stays, state, until_ns, now_ns: 0.0, flows }
     }
 }
 
 impl Model for Modulated {
-    fn next(&mut self) -> Option<Sketch> {
+    type Packet = Draw;
+
+    fn next(&mut self) -> Option<Draw> {
         if self.rates[0] <= 0.0 {
             return None;
         }
@@ -96,8 +103,8 @@ impl Model for Modulated {
             self.now_ns = at_ns;
             let flow = self.random.below(self.flows.len() as u64);
             let length = self.service.length(&mut self.random);
-            let ends = self.service.ends(flow);
-            return Some(self.flows[flow as usize].sketch(at_ns as u64, length, ends, &self.service));
+            let number = Gateway::number(self.index, flow);
+            return Some(self.flows[flow as usize].draw(at_ns as u64, length, number, &self.service));
         }
     }
 }

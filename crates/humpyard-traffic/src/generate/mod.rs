@@ -15,12 +15,16 @@ mod messages;
 mod mit;
 mod mmpp;
 mod model;
+mod numbered;
 mod nyp;
 mod onoff;
 mod packet;
 mod permutation;
 mod poisson;
+mod poisson_clock;
 mod ports;
+mod profile;
+mod protocol;
 mod rewrite;
 mod scale;
 mod services;
@@ -31,31 +35,16 @@ mod specification;
 mod text;
 mod tu;
 
-pub use compose::{ComposeOptions, compose};
-pub use scale::scale;
+pub use compose::ComposeOptions;
+pub(crate) use compose::composed;
+pub(crate) use scale::scaled;
 
 use humpyard_core::name::{Named, unknown};
 use humpyard_core::policy::{Entry, Parameter, Params};
 use humpyard_core::random::Seed;
 
 use crate::error::TrafficError;
-use crate::source::Source;
-
-/// A kind of traffic that can be generated.
-trait Profile {
-    const NAME: &'static str;
-    /// What it is, in one line.
-    const SUMMARY: &'static str;
-    /// What it models, and how.
-    const SOURCE: &'static str;
-    type Params: Params;
-
-    /// Makes the source; `description` names it in full.
-    fn open(params: &Self::Params, seed: Seed, description: String) -> OpenedSource;
-}
-
-/// A source, or why there is none.
-type OpenedSource = Result<Box<dyn Source + Send>, TrafficError>;
+use profile::{OpenedSource, Opener, Profile};
 
 /// A profile of the list.
 struct Registered {
@@ -64,7 +53,7 @@ struct Registered {
     open: Open,
 }
 
-type Open = fn(&[(String, String)], Seed) -> OpenedSource;
+type Open = fn(&[(String, String)], Seed, Opener) -> OpenedSource;
 
 impl Registered {
     const fn of<P: Profile>() -> Self {
@@ -96,10 +85,10 @@ fn entry<P: Profile>() -> Entry {
     Entry { name: P::NAME, family: "profile", summary: P::SUMMARY, source: P::SOURCE, parameters }
 }
 
-fn open_one<P: Profile>(pairs: &[(String, String)], seed: Seed) -> OpenedSource {
+fn open_one<P: Profile>(pairs: &[(String, String)], seed: Seed, open: Opener) -> OpenedSource {
     let params = P::Params::from_pairs(P::NAME, pairs)?;
     let description = format!("gen:{}", Named { name: P::NAME.into(), parameters: in_full::<P>(pairs) });
-    P::open(&params, seed, description)
+    P::open(&params, seed, description, open)
 }
 
 /// All parameters with their values, those that are not given with their defaults.
@@ -116,17 +105,17 @@ pub fn entries() -> Vec<Entry> {
     PROFILES.iter().map(|profile| (profile.entry)()).collect()
 }
 
-/// Opens a generator by its specification, without the `gen:` before it.
+/// Opens a generator by its specification, without the `gen:` before it; `open` opens the sources that it is made of.
 ///
 /// # Errors
 /// If the profile or a parameter does not exist, or a value is outside its range.
-pub fn open(specification: &str, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
+pub(crate) fn open(specification: &str, seed: Seed, open: Opener) -> OpenedSource {
     let Named { name, mut parameters } = specification.parse()?;
     for (_, value) in &mut parameters {
         *value = digits(value).unwrap_or_else(|| value.clone());
     }
     match PROFILES.iter().find(|profile| profile.name == name) {
-        Some(profile) => (profile.open)(&parameters, seed),
+        Some(profile) => (profile.open)(&parameters, seed, open),
         None => {
             let names = PROFILES.iter().map(|profile| profile.name);
             Err(TrafficError::usage(unknown("traffic profile", &name, names)))
@@ -148,33 +137,15 @@ fn digits(text: &str) -> Option<String> {
     Some(digits.replace('_', "").parse::<u64>().ok()?.checked_mul(unit)?.to_string())
 }
 
-/// Arrival instants: exponential gaps, rounded down to whole ns without losing the fractions.
-struct PoissonClock {
-    now_ns: u64,
-    fraction_ns: f64,
-    mean_ns: f64,
-}
-
-impl PoissonClock {
-    fn new(mean_ns: f64) -> Self {
-        Self { now_ns: 0, fraction_ns: 0.0, mean_ns }
-    }
-
-    /// The next instant.
-    fn tick(&mut self, random: &mut humpyard_core::random::Random) -> u64 {
-        let gap = random.exponential(self.mean_ns) + self.fraction_ns;
-        let whole = gap as u64;
-        self.fraction_ns = gap - whole as f64;
-        self.now_ns = self.now_ns.saturating_add(whole);
-        self.now_ns
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use humpyard_core::hash::mix;
 
     use super::*;
+
+    fn open(specification: &str, seed: Seed) -> OpenedSource {
+        super::open(specification, seed, crate::open)
+    }
 
     #[test]
     fn profiles_describe_themselves_and_run_with_their_defaults() {

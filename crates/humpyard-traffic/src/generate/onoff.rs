@@ -4,11 +4,12 @@ use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
 
 use super::laws::BoundedPareto;
-use super::model::{Generator, Merged, Model};
-use super::packet::Endpoint;
-use super::services::{LENGTH_MAX, Mix, Progress, Protocol, Service};
-use super::sketch::Sketch;
-use super::{OpenedSource, Profile};
+use super::model::{Merged, Model};
+use super::numbered::{Draw, NumberedGenerator, ServiceFlows};
+use super::profile::{OpenedSource, Opener, Profile};
+use super::protocol::Protocol;
+use super::services::{Gateway, LENGTH_MAX, Mix, Progress, Service};
+use super::sketch::Writer;
 
 /// The longest time that a source is on or off, in ns.
 const SPAN_MAX_NS: f64 = 2e9;
@@ -48,23 +49,27 @@ impl Profile for Onoff {
          university's link in the Everest paper. The sources are in the midst of their times when the traffic begins.";
     type Params = OnoffParams;
 
-    fn open(params: &OnoffParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &OnoffParams, seed: Seed, description: String, _: Opener) -> OpenedSource {
         let mix = Mix { udp: params.udp, icmp: params.icmp, ipv6: params.ipv6 };
         let spans = [params.off, params.on].map(|mean| BoundedPareto::with_mean(params.shape, mean * 1e6, SPAN_MAX_NS));
-        let services = mix.services("onoff", seed).map(|service| {
+        let services = mix.services("onoff", seed);
+        let models = services.iter().enumerate().map(|(index, &service)| {
             let sources = match service.protocol {
                 Protocol::Tcp => params.sources,
                 Protocol::Udp => (params.sources / 3).max(1),
                 Protocol::Icmp => (params.sources / 6).max(1),
             };
-            Switching::new(service, params.pps as f64 * service.share / 1e9, sources, spans, seed)
+            Switching::new((index, service), params.pps as f64 * service.share / 1e9, sources, spans, seed)
         });
-        Generator::open(Merged::new(services), params.packets, LENGTH_MAX as usize, description)
+        let writer = Writer::new(LENGTH_MAX as usize, 0);
+        NumberedGenerator::open(Merged::new(models), ServiceFlows(services), params.packets, writer, description)
     }
 }
 
 /// The sources of one service.
 struct Switching {
+    /// Which of the services.
+    index: usize,
     service: Service,
     random: Random,
     /// Laws of the times off and on, in ns.
@@ -84,17 +89,19 @@ struct Switching {
 struct Span {
     is_on: bool,
     until_ns: f64,
-    ends: (Endpoint, Endpoint),
+    /// The number of its flow among those of the service.
+    flow: u64,
     progress: Progress,
 }
 
 impl Switching {
-    fn new(service: Service, rate: f64, sources: u64, spans: [BoundedPareto; 2], seed: Seed) -> Self {
+    fn new((index, service): (usize, Service), rate: f64, sources: u64, spans: [BoundedPareto; 2], seed: Seed) -> Self {
         let random = seed.stream(&format!("traffic/onoff/{}", service.name()));
         let [off, on] = spans.map(|span| span.mean());
         let part_on = on / (on + off);
         let rate = rate / (sources as f64 * part_on);
         let mut switching = Self {
+            index,
             service,
             random,
             spans,
@@ -108,8 +115,7 @@ impl Switching {
         for at in 0..sources as usize {
             let is_on = switching.random.unit() < part_on;
             let until_ns = spans[usize::from(is_on)].draw_residual(&mut switching.random);
-            let ends = switching.service.ends(0);
-            switching.sources.push(Span { is_on, until_ns, ends, progress: Progress::default() });
+            switching.sources.push(Span { is_on, until_ns, flow: 0, progress: Progress::default() });
             if is_on {
                 switching.begin(at);
             }
@@ -121,7 +127,7 @@ impl Switching {
     /// A source begins a flow.
     fn begin(&mut self, at: usize) {
         self.on.push(at);
-        self.sources[at].ends = self.service.ends(self.flows);
+        self.sources[at].flow = self.flows;
         self.sources[at].progress = Progress { next: self.random.bits() as u32 };
         self.flows += 1;
     }
@@ -149,7 +155,9 @@ impl Switching {
 }
 
 impl Model for Switching {
-    fn next(&mut self) -> Option<Sketch> {
+    type Packet = Draw;
+
+    fn next(&mut self) -> Option<Draw> {
         if self.rate <= 0.0 {
             return None;
         }
@@ -164,7 +172,8 @@ impl Model for Switching {
             let at = self.on[self.random.below(self.on.len() as u64) as usize];
             let length = self.service.length(&mut self.random);
             let source = &mut self.sources[at];
-            return Some(source.progress.sketch(self.now_ns as u64, length, source.ends, &self.service));
+            let flow = Gateway::number(self.index, source.flow);
+            return Some(source.progress.draw(self.now_ns as u64, length, flow, &self.service));
         }
     }
 }

@@ -157,6 +157,21 @@ pub(super) mod tests {
 
     use super::*;
 
+    /// All packets of a source.
+    pub(in super::super) fn frames(specification: &str, seed: u64) -> Vec<Frame> {
+        all_of(&mut *crate::open(specification, Seed(seed)).unwrap())
+    }
+
+    /// All packets that a source has.
+    pub(in super::super) fn all_of(source: &mut dyn crate::Source) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        let mut frame = Frame::default();
+        while source.next(&mut frame).unwrap() {
+            frames.push(frame.clone());
+        }
+        frames
+    }
+
     /// Asserts that a frame is a whole packet with right lengths and checksums.
     pub(in super::super) fn assert_sound(frame: &Frame) {
         assert_eq!(frame.wire_length as usize, frame.data.len());

@@ -4,11 +4,14 @@ use humpyard_core::random::{Random, Seed};
 use humpyard_core::{choice, params};
 
 use super::addresses::Addresses;
-use super::model::{Generator, Model};
+use super::model::Model;
+use super::numbered::{Draw, DrawnFlows, NumberedGenerator, ServiceFlows};
 use super::packet::Version;
-use super::services::{LENGTH_MAX, Mix, Progress, Protocol, Service};
+use super::poisson_clock::PoissonClock;
+use super::profile::{OpenedSource, Opener, Profile};
+use super::protocol::Protocol;
+use super::services::{Gateway, LENGTH_MAX, Mix, Progress, Service};
 use super::sketch::{Sketch, Transport, Writer};
-use super::{OpenedSource, PoissonClock, Profile};
 
 /// The services of the Everest paper.
 const SERVICES: Mix = Mix { udp: 0.11, icmp: 0.01, ipv6: 0.5 };
@@ -58,13 +61,24 @@ pub(super) struct Poisson {
     clock: PoissonClock,
     flows: u64,
     length: u32,
-    versions: [Version; 2],
-    /// Ends of the flows where all are UDP.
-    addresses: Addresses,
     /// Services with the sums of their shares up to each, or none for UDP alone.
     services: Vec<(f64, Service)>,
     /// Next sequence numbers of the flows of each service.
     progress: Vec<Progress>,
+}
+
+/// UDP flows of which every other may have another version.
+struct UdpFlows {
+    versions: [Version; 2],
+    addresses: Addresses,
+}
+
+impl DrawnFlows for UdpFlows {
+    fn sketch(&self, draw: &Draw) -> Sketch {
+        let version = self.versions[(draw.flow % 2) as usize];
+        let ends = self.addresses.ends(draw.flow, Protocol::Udp);
+        Sketch { text: draw.text, ..Sketch::new(draw.time_ns, draw.length, version, ends, Transport::Udp) }
+    }
 }
 
 /// Sequence numbers that are kept; flows beyond share them.
@@ -79,16 +93,14 @@ impl Profile for Poisson {
                                   ICMP 1 %, half of each over IPv6), each with so many flows and with lengths of its own.";
     type Params = PoissonParams;
 
-    fn open(params: &PoissonParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &PoissonParams, seed: Seed, description: String, _: Opener) -> OpenedSource {
+        let gateway = (params.mix == Mixture::Services).then(|| SERVICES.services("poisson", seed));
         let mut up_to = 0.0;
         let mut sum = |service: Service| {
             up_to += service.share;
             (up_to, service)
         };
-        let services: Vec<_> = match params.mix {
-            Mixture::Udp => Vec::new(),
-            Mixture::Services => SERVICES.services("poisson", seed).into_iter().map(&mut sum).collect(),
-        };
+        let services: Vec<_> = gateway.into_iter().flatten().map(&mut sum).collect();
         let kept = services.len() * params.flows.min(PROGRESS_MAX) as usize;
         let length = params.length as usize;
         let model = Self {
@@ -96,23 +108,26 @@ impl Profile for Poisson {
             clock: PoissonClock::new(1e9 / params.pps as f64),
             flows: params.flows,
             length: params.length as u32,
-            versions: match params.version {
-                Versions::V4 => [Version::V4; 2],
-                Versions::V6 => [Version::V6; 2],
-                Versions::Mixed => [Version::V4, Version::V6],
-            },
-            addresses: Addresses::new(seed, "poisson"),
             services,
             progress: vec![Progress::default(); kept],
         };
         let writer = Writer::new(length.max(LENGTH_MAX as usize), length);
-        Generator::open_with(model, params.packets, writer, description)
+        if let Some(services) = gateway {
+            return NumberedGenerator::open(model, ServiceFlows(services), params.packets, writer, description);
+        }
+        let versions = match params.version {
+            Versions::V4 => [Version::V4; 2],
+            Versions::V6 => [Version::V6; 2],
+            Versions::Mixed => [Version::V4, Version::V6],
+        };
+        let flows = UdpFlows { versions, addresses: Addresses::new(seed, "poisson") };
+        NumberedGenerator::open(model, flows, params.packets, writer, description)
     }
 }
 
 impl Poisson {
     /// A packet of one of the services.
-    fn of_service(&mut self, time_ns: u64) -> Sketch {
+    fn of_service(&mut self, time_ns: u64) -> Draw {
         let draw = self.random.unit();
         let last = self.services.len() - 1;
         let at = self.services.iter().position(|&(up_to, _)| draw < up_to).unwrap_or(last);
@@ -120,22 +135,23 @@ impl Poisson {
         let flow = self.random.below(self.flows);
         let length = service.length(&mut self.random);
         let kept = self.progress.len() / self.services.len();
-        self.progress[at * kept + flow as usize % kept].sketch(time_ns, length, service.ends(flow), service)
+        let number = Gateway::number(at, flow);
+        self.progress[at * kept + flow as usize % kept].draw(time_ns, length, number, service)
     }
 }
 
 impl Model for Poisson {
-    fn next(&mut self) -> Option<Sketch> {
+    type Packet = Draw;
+
+    #[inline]
+    fn next(&mut self) -> Option<Draw> {
         let time_ns = self.clock.tick(&mut self.random);
         if !self.services.is_empty() {
             return Some(self.of_service(time_ns));
         }
         let flow = self.random.below(self.flows);
-        let version = self.versions[(flow % 2) as usize];
-        let ends = self.addresses.ends(flow, Protocol::Udp);
-        let mut sketch = Sketch::new(time_ns, self.length, version, ends, Transport::Udp);
-        sketch.text = self.random.below(u64::from(self.length)) as u32;
-        Some(sketch)
+        let text = self.random.below(u64::from(self.length)) as u32;
+        Some(Draw { time_ns, flow, length: self.length, sequence: 0, text })
     }
 }
 
@@ -145,19 +161,15 @@ mod tests {
 
     use humpyard_core::frame::Frame;
 
-    use super::super::packet::tests::assert_sound;
+    use super::super::packet::tests::{all_of, assert_sound};
     use crate::header::{Headers, Network};
-    use crate::source::open;
+    use crate::opening::open;
 
     use super::*;
 
     fn run(specification: &str, seed: u64) -> Vec<Frame> {
         let mut source = open(specification, Seed(seed)).unwrap();
-        let mut frames = Vec::new();
-        let mut frame = Frame::default();
-        while source.next(&mut frame).unwrap() {
-            frames.push(frame.clone());
-        }
+        let frames = all_of(&mut *source);
         assert_eq!(source.progress(), Some(1.0));
         frames
     }

@@ -4,7 +4,7 @@
 //! and single applications; each capture counts the same. `cargo run --release -p humpyard-traffic --example port_law -- DIRECTORY ...`
 //! prints what captures have. Server ports that less than 2 % have are one range here, that of registered ports.
 
-use super::services::Protocol;
+use super::protocol::Protocol;
 
 /// Ports that connections of a protocol have.
 #[derive(Debug)]

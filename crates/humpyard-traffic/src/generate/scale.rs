@@ -10,11 +10,12 @@ use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
 
 use super::permutation::Permutation;
+use super::profile::{OpenedSource, Opener, Profile};
+use super::rewrite;
 use super::specification::Specification;
-use super::{OpenedSource, Profile, rewrite};
 use crate::error::TrafficError;
 use crate::header::{Headers, KeyHasher};
-use crate::source::{Source, open};
+use crate::source::Source;
 
 params! {
     /// Parameters of scaled traffic.
@@ -39,24 +40,22 @@ impl Profile for Scale {
          copy; memory does not depend on its length.";
     type Params = ScaleParams;
 
-    fn open(params: &ScaleParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &ScaleParams, seed: Seed, description: String, open: Opener) -> OpenedSource {
         Ok(Box::new(Scaled {
             description,
-            ..scaled(&params.input.text(), params.factor, seed, &AtomicBool::new(false))?
+            ..scaled(&params.input.text(), params.factor, seed, &AtomicBool::new(false), open)?
         }))
     }
 }
 
-/// Scales the traffic of a capture file, or of a generated source, by its number of flows. `stop` ends the first reading of the input.
-///
-/// # Errors
-/// If the factor is not from 0.0001 to 256; if the input cannot be read, or not twice; if there are not enough addresses for
-/// the copies, which takes a capture that knows much of the Internet; if it was stopped. Damage comes as an error after all packets before it.
-pub fn scale(input: &str, factor: f64, seed: Seed, stop: &AtomicBool) -> Result<Box<dyn Source + Send>, TrafficError> {
-    Ok(Box::new(scaled(input, factor, seed, stop)?))
-}
-
-fn scaled(input: &str, factor: f64, seed: Seed, stop: &AtomicBool) -> Result<Scaled, TrafficError> {
+/// Scales the traffic of a source that `open` opens.
+pub(crate) fn scaled(
+    input: &str,
+    factor: f64,
+    seed: Seed,
+    stop: &AtomicBool,
+    open: Opener,
+) -> Result<Scaled, TrafficError> {
     if !(0.0001..=256.0).contains(&factor) {
         return Err(TrafficError::usage(format!("the factor lies between 0.0001 and 256, and is not {factor}")));
     }
@@ -66,7 +65,7 @@ fn scaled(input: &str, factor: f64, seed: Seed, stop: &AtomicBool) -> Result<Sca
             format!("`{input}` is read more than once to be scaled, and a pipe cannot be; write it to a file first");
         return Err(TrafficError::usage(reason));
     }
-    let mut survey = Survey::of(input, seed, stop)?;
+    let mut survey = Survey::of(&mut *open(input, seed)?, stop)?;
     let turns = turns(factor, survey.lasts_ns, &mut seed.stream("traffic/scale"));
     let maps = 2 * (turns.len() as u64 - 1);
     let mut random = seed.stream("traffic/scale/addresses");
@@ -86,6 +85,7 @@ fn scaled(input: &str, factor: f64, seed: Seed, stop: &AtomicBool) -> Result<Sca
         let mut copy = Replica {
             input: input.to_owned(),
             seed,
+            open,
             source: open(input, seed)?,
             turn,
             number: number as u64,
@@ -130,7 +130,8 @@ fn turns(factor: f64, lasts_ns: u64, random: &mut Random) -> Vec<Turn> {
     kept.into_iter().enumerate().map(one).collect()
 }
 
-struct Scaled {
+/// Scaled traffic.
+pub(crate) struct Scaled {
     description: String,
     first: Time,
     lasts_ns: u64,
@@ -174,6 +175,7 @@ impl Source for Scaled {
 struct Replica {
     input: String,
     seed: Seed,
+    open: Opener,
     source: Box<dyn Source + Send>,
     turn: Turn,
     number: u64,
@@ -205,7 +207,7 @@ impl Replica {
                 if self.turned || shift_ns == 0 {
                     return Ok(None);
                 }
-                self.source = open(&self.input, self.seed)?;
+                self.source = (self.open)(&self.input, self.seed)?;
                 self.turned = true;
                 self.latest = Time::ZERO;
                 continue;
@@ -260,8 +262,7 @@ struct Survey {
 }
 
 impl Survey {
-    fn of(input: &str, seed: Seed, stop: &AtomicBool) -> Result<Self, TrafficError> {
-        let mut source = open(input, seed)?;
+    fn of(source: &mut dyn Source, stop: &AtomicBool) -> Result<Self, TrafficError> {
         let mut frame = Frame::default();
         let (mut first, mut latest, mut packets) = (None, Time::ZERO, 0);
         let (mut ipv4, mut ipv6) = (Prefixes::ipv4(), Prefixes::ipv6());
@@ -438,18 +439,10 @@ impl Bits {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use super::super::packet::tests::assert_sound;
+    use super::super::packet::tests::{all_of, assert_sound};
     use super::*;
     use crate::header::FlowKey;
-
-    fn frames(source: &mut dyn Source) -> Vec<Frame> {
-        let mut frames = Vec::new();
-        let mut frame = Frame::default();
-        while source.next(&mut frame).unwrap() {
-            frames.push(frame.clone());
-        }
-        frames
-    }
+    use crate::opening::{open, scale};
 
     fn by_connection(frames: &[Frame]) -> BTreeMap<FlowKey, Vec<Frame>> {
         let mut found: BTreeMap<FlowKey, Vec<Frame>> = BTreeMap::new();
@@ -463,8 +456,8 @@ mod tests {
 
     #[test]
     fn copies_are_whole_sound_in_order_and_distinct() {
-        let original = frames(&mut *open(INPUT, Seed(1)).unwrap());
-        let scaled = frames(&mut *scale(INPUT, 3.0, Seed(1), &AtomicBool::new(false)).unwrap());
+        let original = all_of(&mut *open(INPUT, Seed(1)).unwrap());
+        let scaled = all_of(&mut *scale(INPUT, 3.0, Seed(1), &AtomicBool::new(false)).unwrap());
         assert_eq!(scaled.len(), 3 * original.len());
         assert!(scaled.windows(2).all(|pair| pair[0].time <= pair[1].time));
         scaled.iter().for_each(assert_sound);
@@ -487,8 +480,8 @@ mod tests {
         let gaps = |frames: &Vec<Frame>| -> Vec<(u32, u64)> {
             frames.windows(2).map(|pair| (pair[1].wire_length, pair[1].time.since(pair[0].time).as_ns())).collect()
         };
-        let original = by_connection(&frames(&mut *open(INPUT, Seed(1)).unwrap()));
-        let scaled = by_connection(&frames(&mut *scale(INPUT, 2.0, Seed(1), &AtomicBool::new(false)).unwrap()));
+        let original = by_connection(&all_of(&mut *open(INPUT, Seed(1)).unwrap()));
+        let scaled = by_connection(&all_of(&mut *scale(INPUT, 2.0, Seed(1), &AtomicBool::new(false)).unwrap()));
         let mut known: BTreeMap<Vec<(u32, u64)>, u32> = BTreeMap::new();
         scaled.values().for_each(|frames| *known.entry(gaps(frames)).or_default() += 1);
         let twice = original.values().filter(|frames| known[&gaps(frames)] >= 2).count();
@@ -497,8 +490,8 @@ mod tests {
 
     #[test]
     fn a_fraction_keeps_whole_connections() {
-        let original = by_connection(&frames(&mut *open(INPUT, Seed(1)).unwrap()));
-        let scaled = by_connection(&frames(&mut *scale(INPUT, 0.4, Seed(1), &AtomicBool::new(false)).unwrap()));
+        let original = by_connection(&all_of(&mut *open(INPUT, Seed(1)).unwrap()));
+        let scaled = by_connection(&all_of(&mut *scale(INPUT, 0.4, Seed(1), &AtomicBool::new(false)).unwrap()));
         assert!((scaled.len() as f64 / original.len() as f64 - 0.4).abs() < 0.05);
         for (key, frames) in &scaled {
             assert_eq!(&original[key], frames);
@@ -528,7 +521,7 @@ mod tests {
     #[test]
     fn nothing_scales_to_nothing() {
         assert!(
-            frames(&mut *scale("gen:poisson:packets=0", 2.5, Seed(1), &AtomicBool::new(false)).unwrap()).is_empty()
+            all_of(&mut *scale("gen:poisson:packets=0", 2.5, Seed(1), &AtomicBool::new(false)).unwrap()).is_empty()
         );
     }
 

@@ -4,7 +4,9 @@
 use humpyard_core::random::{Random, Seed};
 
 use super::addresses::Addresses;
-use super::packet::{Endpoint, Version};
+use super::numbered::{Draw, ServiceFlows};
+use super::packet::{Endpoint, FRAME_BYTES_MIN, Version};
+use super::protocol::Protocol;
 use super::sketch::{Segment, Sketch, Transport};
 
 /// Ethernet lengths of TCP packets of mixed flows, each with the share of packets that are longer.
@@ -13,15 +15,10 @@ const TCP_LENGTHS: [(f64, u32); 3] = [(0.42, 64), (0.17, 576), (0.0, 1_514)];
 const UDP_LENGTHS: (u32, u32) = (64, 576);
 /// Payload of an echo, in bytes, as common programs send it.
 const ECHO_BYTES: u32 = 56;
+/// An Ethernet header.
+const ETHERNET_BYTES: u32 = 14;
 /// The longest Ethernet frame that is made.
 pub(super) const LENGTH_MAX: u32 = 1_514;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Protocol {
-    Tcp,
-    Udp,
-    Icmp,
-}
 
 /// One of the services.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +30,9 @@ pub(super) struct Service {
     /// The ends of its flows.
     addresses: Addresses,
 }
+
+/// The flows of the six services.
+pub(super) type Gateway = ServiceFlows<6>;
 
 /// Shares of the packets. TCP has what UDP and ICMP leave.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,35 @@ impl Service {
         self.addresses.ends(flow, self.protocol)
     }
 
+    /// A packet from its client.
+    pub(super) fn sketch(&self, time_ns: u64, length: u32, ends: (Endpoint, Endpoint), sequence: u32) -> Sketch {
+        let transport = match self.protocol {
+            Protocol::Tcp => Transport::Tcp(Segment { sequence, acknowledgment: 1, flags: Segment::ACK }),
+            Protocol::Udp => Transport::Udp,
+            Protocol::Icmp => Transport::Echo { sequence: sequence as u16, reply: false },
+        };
+        Sketch::new(time_ns, length, self.version, ends, transport)
+    }
+
+    /// Bytes of all headers of its packets.
+    #[inline]
+    const fn header_bytes(&self) -> u32 {
+        let transport = match self.protocol {
+            Protocol::Tcp => 20,
+            Protocol::Udp | Protocol::Icmp => 8,
+        };
+        ETHERNET_BYTES + self.version.header_bytes() as u32 + transport
+    }
+
+    /// Ethernet length of its shortest packet.
+    #[inline]
+    const fn length_min(&self) -> u32 {
+        let headers = self.header_bytes();
+        if headers > FRAME_BYTES_MIN as u32 { headers } else { FRAME_BYTES_MIN as u32 }
+    }
+
     /// Ethernet length of a packet.
+    #[inline]
     pub(super) fn length(&self, random: &mut Random) -> u32 {
         match self.protocol {
             Protocol::Tcp => {
@@ -91,7 +119,7 @@ impl Service {
                 let (least, greatest) = UDP_LENGTHS;
                 least + random.below(u64::from(greatest - least) + 1) as u32
             }
-            Protocol::Icmp => 14 + self.version.header_bytes() as u32 + 8 + ECHO_BYTES,
+            Protocol::Icmp => self.header_bytes() + ECHO_BYTES,
         }
     }
 }
@@ -112,16 +140,24 @@ impl Progress {
         ends: (Endpoint, Endpoint),
         service: &Service,
     ) -> Sketch {
-        let transport = match service.protocol {
-            Protocol::Tcp => Transport::Tcp(Segment { sequence: self.next, acknowledgment: 1, flags: Segment::ACK }),
-            Protocol::Udp => Transport::Udp,
-            Protocol::Icmp => Transport::Echo { sequence: self.next as u16, reply: false },
-        };
-        let sketch = Sketch::new(time_ns, length, service.version, ends, transport);
-        self.next = self.next.wrapping_add(match service.protocol {
-            Protocol::Tcp => sketch.payload_bytes() as u32,
+        service.sketch(time_ns, length, ends, self.advance(length, service))
+    }
+
+    /// The same of a flow that has this number.
+    #[inline]
+    pub(super) fn draw(&mut self, time_ns: u64, length: u32, flow: u64, service: &Service) -> Draw {
+        let sequence = self.advance(length, service);
+        Draw { time_ns, flow, length: length.max(service.length_min()), sequence, text: 0 }
+    }
+
+    /// What the next packet, of this length, says of itself.
+    #[inline]
+    fn advance(&mut self, length: u32, service: &Service) -> u32 {
+        let passed = match service.protocol {
+            Protocol::Tcp => length.saturating_sub(service.header_bytes()),
             Protocol::Udp | Protocol::Icmp => 1,
-        });
-        sketch
+        };
+        let next = self.next.wrapping_add(passed);
+        core::mem::replace(&mut self.next, next)
     }
 }

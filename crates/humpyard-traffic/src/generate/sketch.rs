@@ -13,6 +13,7 @@ use humpyard_core::unit::Time;
 use super::packet::{Endpoint, FRAME_BYTES_MIN, HOPS, Version};
 use super::text::{self, Application};
 use crate::header::{FIN_SYN_RST, FlowKey, Headers, Kind, Network};
+use crate::tunnel::Tunnels;
 
 /// Stretches of prose start before this byte, unless a model says otherwise.
 const STARTS: u64 = 1_024;
@@ -105,6 +106,18 @@ impl Sketch {
     pub(super) fn wire_length(&self) -> u32 {
         let bytes = self.header_bytes() + self.payload_bytes();
         if self.raw { bytes as u32 } else { bytes.max(FRAME_BYTES_MIN) as u32 }
+    }
+
+    /// What [`Source::next_headers`](crate::Source::next_headers) gives of the packet: without tunnels it is not written.
+    pub(super) fn heading(&self, writer: &mut Writer, frame: &mut Frame, tunnels: Tunnels, headers: &mut Headers) {
+        if tunnels == Tunnels::NONE {
+            frame.time = Time::from_ns(self.time_ns);
+            frame.wire_length = self.wire_length();
+            *headers = self.headers();
+        } else {
+            writer.write(self, frame);
+            *headers = Headers::parse_inside(frame, tunnels);
+        }
     }
 
     /// What the headers of the frame say.

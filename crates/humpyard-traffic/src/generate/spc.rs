@@ -6,9 +6,9 @@ use humpyard_core::{choice, params};
 use super::addresses::Addresses;
 use super::model::{Generator, Model};
 use super::packet::{Endpoint, Version};
-use super::services::Protocol;
+use super::profile::{OpenedSource, Opener, Profile};
+use super::protocol::Protocol;
 use super::sketch::{Sketch, Transport};
-use super::{OpenedSource, Profile};
 
 /// An application of the prototype router: what a packet takes, in us of its 167 MHz engine, fixed and for each byte.
 #[derive(Clone, Copy)]
@@ -80,7 +80,7 @@ impl Profile for Spc {
          `predictive`.";
     type Params = SpcParams;
 
-    fn open(params: &SpcParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &SpcParams, seed: Seed, description: String, _: Opener) -> OpenedSource {
         let mut random = seed.stream("traffic/spc");
         let addresses = Addresses::new(seed, "spc");
         let flows = (0..params.flows).map(|flow| Paced::new(flow, params, &addresses, &mut random)).collect();
@@ -120,6 +120,8 @@ struct PacedFlows {
 }
 
 impl Model for PacedFlows {
+    type Packet = Sketch;
+
     fn next(&mut self) -> Option<Sketch> {
         let next = self.flows.iter_mut().min_by(|a, b| a.next_ns().total_cmp(&b.next_ns()))?;
         let time_ns = next.next_ns() as u64;

@@ -3,12 +3,12 @@
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::{choice, params};
 
-use super::PoissonClock;
 use super::addresses::Addresses;
 use super::model::{Generator, Model};
+use super::poisson_clock::PoissonClock;
+use super::profile::{OpenedSource, Opener, Profile};
 use super::sketch::Sketch;
 use super::spc::{Application, ends, raw};
-use super::{OpenedSource, Profile};
 
 /// IP lengths: up to which part of the packets, from how many bytes, to how many.
 const LENGTHS: [(f64, u32, u32); 3] = [(0.5, 64, 64), (0.8, 300, 576), (1.0, 576, 1_000)];
@@ -59,7 +59,7 @@ impl Profile for SpcApps {
          paper's change of workload: apps=3,equal=work,change=10000.";
     type Params = SpcAppsParams;
 
-    fn open(params: &SpcAppsParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &SpcAppsParams, seed: Seed, description: String, _: Opener) -> OpenedSource {
         let works: Vec<f64> = (0..params.apps as usize).map(|app| KINDS[app % 3].time(LENGTH_MEAN)).collect();
         let equal: Vec<f64> = match params.equal {
             Equal::Bytes => vec![1.0; works.len()],
@@ -105,6 +105,8 @@ struct Apps {
 }
 
 impl Model for Apps {
+    type Packet = Sketch;
+
     fn next(&mut self) -> Option<Sketch> {
         let time_ns = self.clock.tick(&mut self.random);
         let changed = self.change > 0 && self.made >= self.change;

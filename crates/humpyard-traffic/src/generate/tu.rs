@@ -5,7 +5,7 @@ use humpyard_core::random::Seed;
 
 use super::connections::{Connections, LENGTH_MAX, Trace};
 use super::model::Generator;
-use super::{OpenedSource, Profile};
+use super::profile::{OpenedSource, Opener, Profile};
 
 params! {
     /// Parameters of connections like those of the TU trace.
@@ -30,7 +30,7 @@ impl Profile for Tu {
          The first data of either end is an HTTP message. Connections are in their midst when the traffic begins.";
     type Params = TuParams;
 
-    fn open(params: &TuParams, seed: Seed, description: String) -> OpenedSource {
+    fn open(params: &TuParams, seed: Seed, description: String, _: Opener) -> OpenedSource {
         let trace = Trace {
             name: Self::NAME,
             connection_packets: 12.0,

@@ -74,7 +74,7 @@ struct Desk {
 /// The number of a queue, as the user wrote it.
 pub(crate) fn number(text: &str) -> Result<u16, TrafficError> {
     text.parse()
-        .map_err(|_| TrafficError::usage(format!("`{text}` is no number of a queue: nfqueue:0 to nfqueue:65535")))
+        .map_err(|_| TrafficError::usage(format!("`{text}` is not a queue number: use nfqueue:0 to nfqueue:65535")))
 }
 
 /// Takes a queue; `port` is how the user names it.

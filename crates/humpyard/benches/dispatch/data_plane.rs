@@ -11,9 +11,8 @@ use humpyard::measure::{Measured, Measurements};
 use humpyard::mechanism::Options;
 use humpyard::policies::spec::PolicySpec;
 use humpyard::policy::Setup;
-use humpyard::runtime::{Clock, Input, Live, Overload};
+use humpyard::runtime::{Input, Live};
 use humpyard::services::registry::prepare;
-use humpyard::traffic::sink::NullSink;
 use humpyard::traffic::{Classifier, ClassifierConfig, Source, TrafficError};
 
 use crate::work::{Figures, Order, Work};
@@ -29,30 +28,14 @@ pub(crate) fn run(order: Order, work: &Work) -> Figures {
         ..Setup::default()
     };
     let policy: PolicySpec = order.policy().parse().expect("a registered policy");
-    let scheduler = policy.build(&setup, Options { exit: order.exit(), ..Options::default() });
+    let scheduler = policy.build(&setup, Options::default().with_exit(order.exit()));
     let scheduler = scheduler.expect("a set-up that can be").with_in_flight(work.depth);
-    let live = Live {
-        measured: Measured::new(scheduler, Measurements::new(&setup)),
-        packets: work.in_flight,
-        workers: 1,
-        seats: None,
-        hardware: false,
-        services: vec![prepare(&"pass".parse().expect("a name")).expect("a service without parameters")],
-        classifier,
-        input: Input::new(Box::new(Repeated::new(work.flows)), None),
-        sink: Box::new(NullSink::default()),
-        link: None,
-        quarantine: None,
-        overload: Overload::Wait,
-        clock: Clock::Real,
-        swaps: Vec::new(),
-        replacements: None,
-        longest: Some(work.time),
-        stop: &AtomicBool::new(false),
-        progress: &mut |_, _| {},
-        loads: None,
-        watched: None,
-    };
+    let services = vec![prepare(&"pass".parse().expect("a name")).expect("a service without parameters")];
+    let measured = Measured::new(scheduler, Measurements::new(&setup));
+    let input = Input::new(Box::new(Repeated::new(work.flows)), None);
+    let (stop, mut progress) = (AtomicBool::new(false), |_, _| {});
+    let mut live = Live::new(measured, services, classifier, input, &stop, &mut progress);
+    (live.packets, live.workers, live.longest) = (work.in_flight, 1, Some(work.time));
     let outcome = humpyard::runtime::run(live).expect("nothing fails in memory");
     assert!(outcome.out.balances() && outcome.measured.account().balances(), "every packet is accounted for");
     assert_eq!(outcome.out.forwarded, outcome.measured.account().arrived, "every packet came through");

@@ -94,7 +94,7 @@ pub(crate) fn host(order: Order, in_flight: u32, work: &Work, host: impl Host) -
 }
 
 fn scheduler<S: Build + Steer>(order: Order, in_flight: u32, setup: &Setup<'_>) -> Scheduler<S, Fcfs, Never> {
-    let options = Options { exit: order.exit(), ..Options::default() };
+    let options = Options::default().with_exit(order.exit());
     let scheduler = Scheduler::new(setup, options, Some(policy(setup)), None, || Ok(policy(setup)));
     scheduler.expect("a set-up that can be").with_in_flight(in_flight)
 }

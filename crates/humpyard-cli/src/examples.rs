@@ -1,0 +1,176 @@
+//! Examples below the help of commands.
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  humpyard demo
+  humpyard run --input in.pcap --output out.pcap --policy hrw --workers 2
+  humpyard sim --input in.pcap --policy drr --cores 4 --load 0.9
+  humpyard compare --input in.pcap --policy rr --policy hrw --policy hrw/drr --cores 8 --load 0.8
+  humpyard sim --input gen:onoff:packets=1M --policy hrw --cores 16
+  humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
+  humpyard explain drr
+
+Exit codes: 0 done, 1 it ran but a check failed or the input was damaged, 2 bad usage or input.";
+
+pub(crate) const RUN_EXAMPLES: &str = "Examples:
+  humpyard run --input in.pcap --output out.pcap --policy hrw --workers 2 --json
+  humpyard run --input in.pcapng.zst --policy drr --workers 0
+  humpyard run --input gen:messages:packets=1000000 --policy conn --rate 200k --for 5s
+  humpyard run --input in.pcap --policy rr --services 'forward:routes=10.0.0.0/8=out;::/0=out'
+  humpyard run --input in.pcap --policy hrw --output out.pcap --services tcp=encrypt,other=fec
+  humpyard run --input in.pcap --policy rr --services ipv4=fec,other=fec-decode --chain ipv4=other
+  humpyard run --input in.pcap --policy conn --services dpi --json
+  humpyard run --input in.pcap --policy hrw --output out.pcap --quarantine bad.pcapng
+  humpyard run --input in.pcap --policy drr --output out.pcap --clock virtual --load 0.9
+  humpyard run --input in.pcap --policy conn --services encrypt --split share=0.3,cores=2
+  humpyard run --input in.pcap --policy h-cahrw --topology machine --counters
+  humpyard run --input gen:poisson --policy drr --rate 200k --for 60s --metrics 127.0.0.1:9464
+  humpyard run --input iface:eth0 --output iface:eth1 --both-ways --policy hrw
+  humpyard run --input in.pcap --policy efq --services encrypt --link 100Mbit:queue=16
+  humpyard run --input nfqueue:7 --policy hrw --services 'l7-filter:fwmark=http=7;tls=8,drop=bittorrent'
+
+Without --rate packets arrive as fast as the run takes them, so delay is mostly time in the buffer (--buffer): give
+a rate to measure delay. By a virtual clock services do their work on one thread, each packet keeps its worker busy
+for the time that --costs says, and packets arrive as captured unless a rate is given: the figures are exactly those
+of `sim`. Ctrl-C ends reading: the run serves and writes the packets that it holds, and prints the summary.";
+
+pub(crate) const TOP_EXAMPLES: &str = "Examples:
+  humpyard top
+  humpyard top '[::1]:9464' --interval 500ms
+  humpyard top 127.0.0.1:9464 --once
+  humpyard top --json | jq .packets
+
+In another terminal: humpyard run --input SRC --policy drr --metrics 127.0.0.1:9464
+Keys: q ends, p pauses, left and right choose the column by which services are sorted. Rates, delays and the late fraction are
+those of the last interval. Top flows are those of the latest 1024 sampled packets, one in 64. Ends with 0 when the run does.";
+
+pub(crate) const SIM_EXAMPLES: &str = "Examples:
+  humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9
+  humpyard sim --input gen:poisson:packets=1M --policy drr --costs table:predictive --load 0.95
+  humpyard sim --input in.pcap --policy static --services tcp=forward,other=forward --cores 4
+  humpyard sim --input in.pcap --policy drr --load 0.9 --timeline drr.perfetto-trace
+  humpyard sim --input in.pcap --policy efq --load 0.9 --services fec --link 500Mbit:share=drr
+  humpyard sim --input in.pcap --policy hrw --load 0.9 --services encrypt:cipher=cast-128
+
+The same input, options and seed give the same result, byte for byte, but for `measured` and `environment`.";
+
+pub(crate) const ADMIT_EXAMPLES: &str = "Examples:
+  humpyard admit --cores 2 --costs table:predictive --flow name=video,service=encrypt,rate=10Mbit,length=500,burst=8k
+  humpyard admit --cores 4 --costs calibrated --link 1Gbit --flows flows.toml --json
+  humpyard admit --topology network.toml --costs table:predictive --flows flows.csv
+
+A file of flows has a table [[flow]] for each flow, or is CSV with a line of names: service, rate (bits per second,
+10Mbit), length (mean, in bytes), burst (bytes that may arrive at once), and, where they are known, name, longest
+(packet, in bytes), from and to (nodes of a --topology). A topology has [[node]] with name, engines and speed, and
+[[link]] with from, to, rate and delay; both-ways = false makes a link of one direction.
+Exits with 1 if a flow is refused.";
+
+pub(crate) const COMPARE_EXAMPLES: &str = "Examples:
+  humpyard compare --input in.pcap --policy rr --policy conn --policy hrw --cores 8 --load 0.8
+  humpyard compare --live --input in.pcap --policy rr --policy hrw --workers 2 --repeat 7
+  humpyard compare --input in.pcap --policy drr --policy sfq --load 0.9 --report report.html
+
+With --repeat the policies are run in turn, so that what changes in the machine meets all alike, and on identical arrivals
+within a repetition. Tables have the median and the range; --json has for each figure the values, the median, the range and a
+confidence interval of the median by order statistics: 95 % from 6 repetitions on, the range at its own level below.";
+
+pub(crate) const RECOMMEND_EXAMPLES: &str = "Examples:
+  humpyard recommend --input in.pcap --workers 8 --goal 'late<0.1%@2ms'
+  humpyard recommend --input in.pcap --workers 8 --load 0.8 --goal 'late<0.1%@20us'
+  humpyard recommend --input in.pcap --workers 4 --services dpi --rate 2M --goal 'p99<500us,ooo<0.01%'
+  humpyard recommend --input gen:onoff:packets=20k --workers 4 --load 0.7 --goal 'loss<0.1%,min=p99' --report recommendation.html
+
+A goal is a list of bounds: late (delayed beyond what is tolerated, @TIME says what, or dropped), mean, p50, p90, p99, p999, max (delays),
+ooo (out of order), loss, fairness (Jain), throughput. Among policies that keep all bounds the one with the greatest margin wins, or
+the best in min=FIGURE or max=FIGURE. The traffic is fixed first: the input as captured, or as --multiplier, --rate or --load says; it
+stays the same on other cores. Candidates are all policies that fit, some with several parameters; all are simulated on a part of the
+input that has its peaks, the better half on twice as much, and so on. Finalists run on all of it under three seeds, of which the worst
+counts. Blocks that are held out of the search say how sure the choice is. Every command that is printed can be typed. The same input,
+options, costs and seed give the same answer. Costs that are measured are printed: keep them in a file for --costs FILE. Exits with 1 if no policy keeps the goal.";
+
+pub(crate) const VALIDATE_EXAMPLES: &str = "Examples:
+  humpyard validate --input in.pcap --policy hrw --policy drr
+  humpyard validate --input gen:imix:packets=200k --services encrypt --workers 1 --report validation.html
+  humpyard validate --input gen:poisson:packets=100k --policy rr --rate 200k --json
+
+Each policy runs live; the simulator then hears of when each packet reached the scheduler and of what it took, once as it was
+measured, packet by packet, and once by the straight line of its service: of --costs, by default auto, measured before the run; with
+--costs fitted through what the run took. Without a rate half of what the machine takes is offered. Aims: 10 % for throughput and utilization, 25 % for p99, as measured. Exits
+with 1 if one is missed. Leave the machine alone meanwhile.";
+
+pub(crate) const CALIBRATE_EXAMPLES: &str = "Examples:
+  humpyard calibrate --output here.toml
+  humpyard calibrate --save && humpyard sim --input YOUR.pcap --policy hrw --cores 8 --load 0.9 --costs calibrated
+  humpyard sim --input in.pcap --policy hrw --cores 8 --load 0.9 --costs here.toml
+  humpyard sim --input in.pcap --policy hrw --services firewall:rules=deny+tcp --costs auto
+  humpyard calibrate --quick --services forward,encrypt,encrypt:cipher=cast-128 --json
+  humpyard calibrate --matrix --plot plots
+  humpyard calibrate --services none --matrix-output cores.toml && humpyard topology cores.toml
+
+Times are those of one core, to which the measurement is pinned: leave the machine alone meanwhile. Packets of an inverse
+(decrypt, decompress, fec-decode) are what its service makes of the others. The line has a confidence interval of 95 %.";
+
+pub(crate) const TOPOLOGY_EXAMPLES: &str = "Examples:
+  humpyard topology
+  humpyard topology e5355 --json
+  humpyard topology epyc-2p --plot epyc.svg
+  humpyard topology 2x4x2 --output mine.toml
+  humpyard sim --input in.pcap --policy ps-hrw --cores 8 --topology e5355 --costs ps-hrw
+
+Live, a worker has the place in the tree of the processor on which it sits. `humpyard calibrate --matrix` measures the ways
+between cores, and --matrix-output FILE of it writes a topology with what was measured.";
+
+pub(crate) const CHECK_EXAMPLES: &str = "Examples:
+  humpyard check run.toml
+  humpyard check run.toml --for sim --json
+  humpyard check --schema > humpyard.schema.json
+
+A file has a key for every option of `run`, `sim` and `compare`, by its long name; those of another command do not count:
+  input = \"in.pcap\"
+  policy = \"everest\"
+  cores = 8
+  tolerance = { web = \"2ms\" }
+  services = { web = \"forward\", rest = \"forward\" }
+  [[rule]]
+  port = [80, 443]
+  service = \"web\"
+  [[rule]]
+  service = \"rest\"
+
+Without --for the file is checked for `run` and for `sim`: for one of them alone if it says workers or cores, and for
+`compare` if it has several policies. An option that is typed beside --config counts, and replaces all that the file says of
+it: --rule all of its rules. File names are seen from the directory in which humpyard runs.";
+
+pub(crate) const COMPLETIONS_EXAMPLES: &str = "Examples:
+  humpyard completions bash > ~/.local/share/bash-completion/completions/humpyard
+  humpyard completions fish > ~/.config/fish/completions/humpyard.fish
+  humpyard completions zsh > _humpyard";
+
+pub(crate) const CUT_EXAMPLES: &str = "Examples:
+  humpyard trace cut in.pcap --output part.pcapng --from 1s --to 2.5s
+  humpyard trace cut in.pcap --output part.pcap.zst --packets 10..20 --snap 96
+  humpyard trace cut in.pcap --output one.pcap --match udp --flow 'udp 10.0.0.1:5000 <> 10.0.0.2:53'
+
+Times count from the first packet of the capture. A packet must meet all conditions. Outputs have times in ns. An output
+appears under its name when it is complete.";
+
+pub(crate) const MERGE_EXAMPLES: &str = "Examples:
+  humpyard trace merge in.pcap in.pcapng.zst --output both.pcapng
+
+Packets of one time go in the order in which their captures are named. A capture whose clock goes back stays in its own order.
+Captures of different link types need a .pcapng.";
+
+pub(crate) const COMPOSE_EXAMPLES: &str = "Examples:
+  humpyard trace compose --payloads in.pcap --output out.pcap --flows pareto:mean=12
+  humpyard trace compose --payloads in.pcap --output out.pcap --arrivals gen:onoff:packets=1M
+  humpyard trace compose --payloads in.pcap --output out.pcapng.zst --flows capture
+  humpyard sim --policy hrw --input gen:compose:arrivals=gen:onoff,payloads=in.pcap
+
+Only the times of the arrivals count; they set the number of packets. As an input, write `;` for `,` inside.";
+
+pub(crate) const SCALE_EXAMPLES: &str = "Examples:
+  humpyard trace scale --factor 2.5 in.pcap out.pcap
+  humpyard trace scale --factor 0.1 in.pcap out.pcapng.zst
+  humpyard sim --policy hrw --input gen:scale:factor=4,input=in.pcap
+
+The factor multiplies the mean rate, and its square root the standard deviation of the rate. Copies have addresses of
+their own, by /24 (IPv6: by the third to fifth byte). Memory does not depend on the length of the capture.";

@@ -1,0 +1,165 @@
+//! The options of runs on the command line, as the laboratory declares them.
+
+use core::marker::PhantomData;
+use core::ops::Deref;
+use std::collections::BTreeMap;
+
+use clap::builder::PossibleValuesParser;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use humpyard::lab::option::{Group, RunCommand, Takes, Times};
+use humpyard::lab::{OPTIONS, RunConfig, RunOption, spelled};
+
+use crate::failure::Failure;
+
+/// The options of a run that were given, with their values.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Given(BTreeMap<&'static str, Vec<String>>);
+
+impl Given {
+    /// Returns the values of an option.
+    pub(crate) fn all(&self, name: &str) -> &[String] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the value of an option that is given once.
+    pub(crate) fn one(&self, name: &str) -> Option<&String> {
+        self.all(name).last()
+    }
+
+    /// Returns the options that are given, in the order in which they apply.
+    pub(crate) fn options(&self) -> impl Iterator<Item = &'static RunOption> {
+        OPTIONS.iter().filter(|option| self.0.contains_key(option.name))
+    }
+
+    /// Returns the same without an option.
+    pub(crate) fn without(&self, name: &str) -> Self {
+        let mut others = self.clone();
+        others.0.remove(name);
+        others
+    }
+
+    /// Does to a configuration what the options say.
+    pub(crate) fn apply(&self, config: &mut RunConfig) -> Result<(), Failure> {
+        Ok(config.apply(&self.0)?)
+    }
+}
+
+/// A command that has options of runs.
+pub(crate) trait MakesRuns {
+    /// Which one it is.
+    const COMMAND: RunCommand;
+}
+
+/// `humpyard run`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForRun;
+/// `humpyard sim`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForSim;
+/// `humpyard compare`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForCompare;
+/// `humpyard recommend`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForRecommend;
+/// `humpyard validate`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForValidate;
+
+impl MakesRuns for ForRun {
+    const COMMAND: RunCommand = RunCommand::Run;
+}
+impl MakesRuns for ForSim {
+    const COMMAND: RunCommand = RunCommand::Sim;
+}
+impl MakesRuns for ForCompare {
+    const COMMAND: RunCommand = RunCommand::Compare;
+}
+impl MakesRuns for ForRecommend {
+    const COMMAND: RunCommand = RunCommand::Recommend;
+}
+impl MakesRuns for ForValidate {
+    const COMMAND: RunCommand = RunCommand::Validate;
+}
+
+/// The options of runs that a command has.
+#[derive(Clone, Debug)]
+pub(crate) struct OptionsOf<C> {
+    given: Given,
+    command: PhantomData<C>,
+}
+
+impl<C> Deref for OptionsOf<C> {
+    type Target = Given;
+
+    fn deref(&self) -> &Given {
+        &self.given
+    }
+}
+
+/// Returns the options that a command has.
+fn options_of<C: MakesRuns>() -> impl Iterator<Item = &'static RunOption> {
+    OPTIONS.iter().filter(|option| option.commands.contains(&C::COMMAND))
+}
+
+impl<C: MakesRuns> Args for OptionsOf<C> {
+    fn augment_args(command: Command) -> Command {
+        let mut options: Vec<&RunOption> = options_of::<C>().collect();
+        options.sort_by_key(|option| option.group.place());
+        options.into_iter().fold(command, |command, option| command.arg(argument(option)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<C: MakesRuns> FromArgMatches for OptionsOf<C> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_typed = |option: &&RunOption| {
+            matches.value_source(option.name).is_some_and(|source| source == ValueSource::CommandLine)
+        };
+        let values = |option: &RunOption| match option.takes {
+            Takes::Nothing => Vec::new(),
+            _ => matches.get_raw(option.name).into_iter().flatten().map(|text| text.to_string_lossy().into()).collect(),
+        };
+        let given = options_of::<C>().filter(is_typed).map(|option| (option.name, values(option))).collect();
+        Ok(Self { given: Given(given), command: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Declares an option for the parser of the command line.
+fn argument(option: &'static RunOption) -> Arg {
+    let argument =
+        Arg::new(option.name).long(option.name).help(spelled(option.help, "--")).conflicts_with_all(option.excludes);
+    let argument = match option.takes {
+        Takes::Nothing => argument.action(ArgAction::SetTrue),
+        Takes::Whole(name, least, u64::MAX) => {
+            argument.value_name(name).value_parser(value_parser!(u64).range(least..))
+        }
+        Takes::Whole(name, least, most) => {
+            argument.value_name(name).value_parser(value_parser!(u64).range(least..=most))
+        }
+        Takes::Number(name) => argument.value_name(name).value_parser(value_parser!(f64)).allow_negative_numbers(true),
+        Takes::OneOf(names) => argument.value_name("CHOICE").value_parser(PossibleValuesParser::new(names)),
+        Takes::Text(name) => argument.value_name(name),
+        Takes::Time(name) => argument.value_name(name).allow_hyphen_values(true),
+    };
+    let argument = match (option.times, option.takes) {
+        (_, Takes::Nothing) | (Times::Once, _) => argument,
+        (Times::Several, _) => argument.action(ArgAction::Append),
+        (Times::Commas, _) => argument.action(ArgAction::Append).value_delimiter(','),
+    };
+    let argument = match option.group {
+        Group::First(place) => argument.display_order(place),
+        Group::Under(heading) => argument.help_heading(heading),
+    };
+    let argument = option.needs.into_iter().fold(argument, Arg::requires);
+    option.default.into_iter().fold(argument, Arg::default_value).required(option.is_required)
+}

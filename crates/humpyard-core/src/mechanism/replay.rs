@@ -1,0 +1,104 @@
+//! Playing a journal again: a fresh scheduler does what a record says, and its answers are compared.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+
+use super::journal::{Event, Given, Record};
+use super::scheduler::Scheduler;
+use crate::policy::{Allocate, Share, Steer};
+
+/// The first record of a journal to which a scheduler gave another answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Divergence {
+    /// What the journal says.
+    pub expected: Record,
+    /// What the scheduler did.
+    pub found: String,
+    /// Its answer, where it gave one.
+    pub answer: Option<Box<Event>>,
+}
+
+impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
+    /// Does what the record says, and compares the answer.
+    ///
+    /// # Errors
+    /// Another answer than the record's.
+    ///
+    /// # Panics
+    /// At [`Event::Swap`]: only who knows policies by name can play it.
+    pub fn replay(&mut self, record: &Record) -> Result<(), Divergence> {
+        let now = record.now;
+        let found = match record.event.clone() {
+            Event::Arrival { packet, .. } => {
+                let answer = self.on_arrival(now, packet);
+                Event::Arrival { packet, answer }
+            }
+            Event::Core(expected) => match self.next_core(now) {
+                Some(core) => Event::Core(core),
+                None => return Err(self.no(record, &format!("no core, not core {expected}"))),
+            },
+            Event::Next { core, .. } => {
+                let answer = self.next(now, core).map(|given| Given { slot: given.slot, cold: given.cold });
+                Event::Next { core, answer }
+            }
+            Event::Completion { slot, busy, ends, .. } => {
+                if !self.is_in_service(slot) {
+                    return Err(self.no(record, "no packet in service in this slot"));
+                }
+                let done = if ends { self.on_end(now, slot, busy) } else { self.on_completion(now, slot, busy) };
+                Event::Completion { slot, busy, ends, used: done.used, onward: done.onward, exit: done.exit }
+            }
+            Event::Switch(_) => match self.next_switch() {
+                Some(switch) => Event::Switch(switch),
+                None => return Err(self.no(record, "no core switches")),
+            },
+            Event::Switched(core) => {
+                self.on_switched(now, core);
+                Event::Switched(core)
+            }
+            Event::Dropped(..) => match self.next_dropped() {
+                Some(dropped) => Event::Dropped(dropped.slot, dropped.reason),
+                None => return Err(self.no(record, "no packet is dropped")),
+            },
+            Event::Exit(_) => match self.next_exit() {
+                Some(exit) => Event::Exit(exit.place),
+                None => return Err(self.no(record, "no packet leaves")),
+            },
+            Event::Timeout => {
+                self.on_timeout(now);
+                Event::Timeout
+            }
+            Event::ClientEnd(client) => {
+                self.on_client_end(now, client);
+                Event::ClientEnd(client)
+            }
+            Event::FlowEnd(flow) => {
+                self.on_flow_end(now, flow);
+                Event::FlowEnd(flow)
+            }
+            Event::Weight(client, weight) => {
+                self.set_weight(now, client, weight);
+                Event::Weight(client, weight)
+            }
+            Event::Withhold(client) => {
+                self.withhold(now, client);
+                Event::Withhold(client)
+            }
+            Event::EndWithholding(client) => {
+                self.end_withholding(now, client);
+                Event::EndWithholding(client)
+            }
+            Event::Swap(policy) => panic!("`{policy}` takes over, which only its host can do"),
+        };
+        if found == record.event {
+            return Ok(());
+        }
+        Err(Divergence { answer: Some(Box::new(found.clone())), ..self.no(record, &format!("{found:?}")) })
+    }
+
+    fn no(&self, expected: &Record, found: &str) -> Divergence {
+        Divergence { expected: expected.clone(), found: found.into(), answer: None }
+    }
+}

@@ -1,0 +1,32 @@
+//! How a run is watched and ended from outside.
+
+use core::sync::atomic::AtomicBool;
+
+use humpyard_core::measure::Observer;
+use humpyard_runtime::Hears;
+
+use crate::metrics::Endpoint;
+use crate::reload::Reload;
+
+/// How a run is watched and ended from outside.
+pub struct Control<'a> {
+    /// Set to end reading. The run then serves and writes the packets that it holds.
+    pub stop: &'a AtomicBool,
+    /// Hears now and then of the packets so far and the part of the input that was read (0 to 1, where that is known).
+    pub progress: &'a mut dyn FnMut(u64, Option<f64>),
+    /// Hears now and then how busy each dispatcher of a live run has been so far. `None`: nobody listens.
+    pub loads: Option<Hears<'a>>,
+    /// Asked now and then whether the run goes on with another configuration. `None`: it never does. Live only.
+    pub reload: Option<&'a dyn Reload>,
+    /// Where the metrics of a live run are served while it goes on.
+    pub metrics: Option<Endpoint>,
+    /// Hears of everything as it is measured, of one run; a timeline is not written then.
+    pub observer: Option<Box<dyn Observer + Send>>,
+}
+
+impl<'a> Control<'a> {
+    /// A run that is ended by `stop`, tells of its progress, and keeps its configuration.
+    pub fn new(stop: &'a AtomicBool, progress: &'a mut dyn FnMut(u64, Option<f64>)) -> Self {
+        Self { stop, progress, loads: None, reload: None, metrics: None, observer: None }
+    }
+}

@@ -1,0 +1,12 @@
+//! From a configuration to the parts that a driver takes.
+
+pub(crate) mod demand;
+pub(crate) mod link;
+pub(crate) mod order;
+pub(crate) mod place;
+pub(crate) mod ruled;
+pub(crate) mod setup;
+pub(crate) mod several;
+
+pub use demand::pacer;
+pub use setup::{Records, classifier, cost_model, measured, no_line_rate, source, with_setup, work};

@@ -1,0 +1,466 @@
+//! The set-up of a run, its scheduler with measurements, its cores, services and ports.
+
+use core::time::Duration;
+use std::collections::HashSet;
+use std::path::absolute;
+use std::sync::Arc;
+
+use humpyard_core::cost::{CostModel, LinearCost};
+use humpyard_core::id::{FlowId, Id, ServiceId};
+use humpyard_core::measure::{Measured, Measurements};
+use humpyard_core::mechanism::{Options, PlannedSwap};
+use humpyard_core::name::unknown;
+use humpyard_core::policy::{ServiceSetup, Setup};
+use humpyard_core::unit::Time;
+use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+use humpyard_policies::spec::{AnyScheduler, PolicySpec};
+use humpyard_sim::{Interrupted, Work};
+use humpyard_traffic::classify::{Classifier, ClassifierConfig};
+use humpyard_traffic::flow::FlowNames;
+use humpyard_traffic::header::FlowKey;
+use humpyard_traffic::repeat::Repeat;
+use humpyard_traffic::sink::{Sink, create};
+use humpyard_traffic::source::Source;
+use humpyard_traffic::{First, TrafficError};
+use humpyard_wire::Ports;
+
+use crate::LabError;
+use crate::choice::host::{Clock, Host};
+use crate::choice::rate::Rate;
+use crate::choice::time::time;
+use crate::config::RunConfig;
+use crate::costs::{Found, MachineCosts, ServiceCost};
+use crate::journal::JournalFile;
+use crate::parts::order::check_order;
+use crate::parts::place::placed;
+use crate::parts::ruled::Ruled;
+use crate::timeline::TimelineFile;
+
+/// The mechanism over any policies, measured.
+pub(crate) type AnyMeasured = Measured<AnySteer, AnyShare, AnyAllocate>;
+
+/// Policies that take over, whichever they are.
+pub(crate) type AnySwap<'a> = PlannedSwap<'a, AnySteer, AnyShare, AnyAllocate>;
+
+/// The longest packet that policies prepare for, in bytes: an Ethernet frame.
+pub(crate) const LONGEST_BYTES: u32 = 1514;
+
+/// The typical packet whose work allocations reckon with, in bytes: about the mean of the papers' traces.
+pub(crate) const TYPICAL_BYTES: u32 = 800;
+
+/// Rejects a run without room for more flows than packets.
+pub(crate) fn check_flows(config: &RunConfig) -> Result<(), LabError> {
+    let (places, more) = if config.link.is_some() { (2, " twice, for as many may wait at @link") } else { (1, "") };
+    if config.flows > places * config.buffer {
+        return Ok(());
+    }
+    Err(LabError::option(format!(
+        "@flows ({}) must be greater than @buffer ({}){more}, so that a new flow always finds room",
+        config.flows, config.buffer
+    )))
+}
+
+/// Returns the classifier of a run.
+pub fn classifier(config: &RunConfig) -> Result<Classifier, LabError> {
+    check_flows(config)?;
+    check_names(config)?;
+    let classifier = ClassifierConfig {
+        flows: config.flows,
+        granularity: config.granularity(),
+        rules: Ruled::new(config)?.rules,
+        local: config.local.clone(),
+        seed: config.seed,
+        timeout: config.flow_timeout.map(time),
+        tunnels: config.tunnels,
+    };
+    Ok(Classifier::new(classifier)?)
+}
+
+/// Returns what each service costs, in ns.
+pub(crate) fn costs(config: &RunConfig) -> Result<Vec<LinearCost>, LabError> {
+    Ok(lines(config)?.iter().map(|found| found.line.cost()).collect())
+}
+
+/// Returns the line of each service's costs. Where the line is but an estimate, on real cores without a load, a line of
+/// the same service with other parameters will do.
+pub(crate) fn lines(config: &RunConfig) -> Result<Vec<Found<'_>>, LabError> {
+    let is_exact = config.knows_work();
+    let line = |work| if is_exact { config.costs.find(work) } else { config.costs.estimate(work) };
+    config.services.iter().map(|choice| line(&choice.work)).collect()
+}
+
+/// Returns the costs of services, as results show them.
+pub(crate) fn service_costs(config: &RunConfig) -> Result<Vec<ServiceCost>, LabError> {
+    let lines = lines(config)?;
+    Ok(config.services.iter().zip(&lines).map(|(choice, found)| found.of(&choice.name)).collect())
+}
+
+/// Makes the set-up of a run of this many cores and clients, and hands it to `body`.
+pub fn with_setup<T>(
+    config: &RunConfig,
+    cores: usize,
+    clients: usize,
+    body: impl FnOnce(&Setup<'_>, &Options) -> Result<T, LabError>,
+) -> Result<T, LabError> {
+    check_cores(config, cores)?;
+    check_host(config)?;
+    check_order(config, cores)?;
+    let topology = placed(config, cores)?.topology;
+    let ruled = Ruled::new(config)?;
+    let weights = ruled.weights(config);
+    let costs = costs(config)?;
+    let estimates = config.estimates(&costs);
+    let guarantees = guarantees(config)?;
+    let services: Vec<ServiceSetup<'_>> = config
+        .services
+        .iter()
+        .zip(&costs)
+        .zip(guarantees)
+        .map(|((choice, cost), guarantee_millionths)| ServiceSetup {
+            name: &choice.name,
+            packet_time: Time::from_ns(cost.work(TYPICAL_BYTES)),
+            switch_cost: time(config.switch_cost(&choice.name)),
+            tolerance: time(config.tolerance(&choice.name)),
+            guarantee_millionths,
+        })
+        .collect();
+    let setup = Setup {
+        cores,
+        contexts: config.contexts,
+        speeds: &config.speeds,
+        topology: topology.as_ref(),
+        flows: config.flows,
+        clients,
+        packets: config.buffer,
+        unit: config.unit,
+        longest: estimates.iter().map(|cost| cost.work(LONGEST_BYTES)).max().unwrap_or(1),
+        weights: &weights,
+        estimates: &estimates,
+        services: &services,
+        services_per_core: config.services_per_core,
+        ties: config.ties,
+        seed: config.seed,
+        rendezvous: humpyard_simd::rendezvous(),
+    };
+    let options = Options::default()
+        .with_limits(config.limits)
+        .with_flow_order(config.flow_order.of_clients())
+        .with_chains(chains(config, ruled)?)
+        .with_exit(config.flow_order.exit(config.buffer))
+        .with_split(config.split)
+        .with_hand_over(time(config.hand_over.unwrap_or_default()));
+    body(&setup, &options)
+}
+
+/// The files that a run writes as it goes.
+#[derive(Default)]
+pub struct Records {
+    journal: Option<JournalFile>,
+    timeline: Option<TimelineFile>,
+}
+
+impl Records {
+    /// Returns the listener for flows that begin. `None`: no file names flows.
+    pub(crate) fn names(&self) -> Option<Arc<dyn FlowNames>> {
+        let Self { journal, timeline } = self;
+        (journal.is_some() || timeline.is_some())
+            .then(|| Arc::new(Names { journal: journal.clone(), timeline: timeline.clone() }) as _)
+    }
+
+    /// Completes the files; returns whether the timeline ends before the run.
+    pub fn finish(self) -> Result<bool, LabError> {
+        self.journal.map_or(Ok(()), JournalFile::finish)?;
+        self.timeline.map_or(Ok(false), TimelineFile::finish)
+    }
+}
+
+/// The files in which flows have names.
+#[derive(Debug)]
+struct Names {
+    journal: Option<JournalFile>,
+    timeline: Option<TimelineFile>,
+}
+
+impl FlowNames for Names {
+    fn on_flow(&self, flow: FlowId, key: &FlowKey) {
+        self.journal.iter().for_each(|journal| journal.on_flow(flow, key));
+        self.timeline.iter().for_each(|timeline| timeline.on_flow(flow, key));
+    }
+}
+
+/// Makes the mechanism with its policies and measurements, and the files that it writes.
+pub fn measured(config: &RunConfig, setup: &Setup<'_>, options: &Options) -> Result<(AnyMeasured, Records), LabError> {
+    let queued = config.host == Host::Live || config.hand_over.is_some();
+    let in_flight = if queued { config.in_flight } else { 1 };
+    let mut scheduler = config.policy.build(setup, options.clone())?.with_in_flight(in_flight);
+    let mut records = Records::default();
+    if let Some(path) = &config.journal {
+        let file = JournalFile::create(path, &config.policy, setup, options, in_flight)?;
+        scheduler = scheduler.with_journal(Box::new(file.clone()));
+        records.journal = Some(file);
+    }
+    let mut measurements = Measurements::new(setup).with_chains(&options.chains).with_warm_up(time(config.warm_up));
+    if config.knows_work() {
+        measurements = measurements.with_costs(&costs(config)?, &options.chains);
+    }
+    let mut measured = Measured::new(scheduler, measurements);
+    if let Some(choice) = &config.timeline {
+        let file = TimelineFile::create(choice, &config.policy.to_string(), setup)?;
+        measured = measured.with_observer(Box::new(file.clone()));
+        records.timeline = Some(file);
+    }
+    Ok((measured, records))
+}
+
+/// Makes the cores of a run in virtual time.
+pub fn cost_model(config: &RunConfig, setup: &Setup<'_>) -> Result<CostModel, LabError> {
+    let stalls = vec![time(config.stall); config.services.len()];
+    Ok(CostModel::new(setup, costs(config)?.into_iter().collect(), &stalls).with_moves(config.costs.moves))
+}
+
+/// Returns how packets get to the cores of a simulation, and how cores are interrupted.
+pub fn work(config: &RunConfig) -> Result<Work, LabError> {
+    let hand_over = time(config.hand_over.unwrap_or_default());
+    let interrupted = match (config.interrupted, config.costs.machine.as_ref().and_then(MachineCosts::disturbance)) {
+        (false, _) => None,
+        (true, Some(disturbance)) => Some(Interrupted::new(config.cores, &disturbance, config.seed)),
+        (true, None) => {
+            return Err(LabError::option(format!(
+                "@interrupted: `{}` does not say how cores are interrupted: `humpyard calibrate --machine --output FILE` \
+                 writes costs that do",
+                config.costs
+            )));
+        }
+    };
+    Ok(Work::default().with_hand_over(hand_over).with_interrupted(interrupted))
+}
+
+/// Returns the policies that take over during the run.
+pub(crate) fn swaps<'a>(
+    config: &'a RunConfig,
+    setup: &'a Setup<'a>,
+    records: &Records,
+) -> Result<Vec<AnySwap<'a>>, LabError> {
+    let mut planned: Vec<&(Duration, PolicySpec)> = config.swaps.iter().collect();
+    planned.sort_by_key(|(at, _)| *at);
+    let mut before = &config.policy;
+    let swaps = planned.into_iter().map(|(at, policy)| {
+        // Tried on an empty scheduler, so that errors are reported before the run.
+        let mut trial = before.build(setup, Options::default())?;
+        policy.take_over(Time::ZERO, before, setup, &mut trial)?;
+        let last = core::mem::replace(&mut before, policy);
+        let timeline = records.timeline.clone();
+        let take_over = Box::new(move |now, scheduler: &mut AnyScheduler| {
+            policy.take_over(now, last, setup, scheduler)?;
+            if let Some(timeline) = &timeline {
+                timeline.on_swap(now, &policy.to_string());
+            }
+            Ok(())
+        });
+        Ok(PlannedSwap { at: time(*at), policy: policy.to_string().into(), take_over: take_over as _ })
+    });
+    swaps.collect()
+}
+
+/// Returns the services that packets go through, by their first service; empty where no packet goes through several.
+pub(crate) fn chains(config: &RunConfig, ruled: Ruled) -> Result<Vec<Vec<ServiceId>>, LabError> {
+    if config.chains.is_empty() && ruled.chains.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut chains: Vec<Vec<ServiceId>> =
+        (0..config.services.len()).map(|id| vec![ServiceId::from_index(id)]).collect();
+    for (first, then) in &config.chains {
+        let chain = &mut chains[config.find_service(first)?.index()];
+        chain.truncate(1);
+        for name in then {
+            chain.push(config.find_service(name)?);
+        }
+    }
+    chains.extend(ruled.chains);
+    Ok(chains)
+}
+
+/// Rejects cores that do not make whole elements, and speeds without a core.
+fn check_cores(config: &RunConfig, cores: usize) -> Result<(), LabError> {
+    if !cores.is_multiple_of(config.contexts) {
+        return Err(LabError::option(format!(
+            "@contexts {} does not divide {cores} cores: every element has as many; give one that does, or other cores",
+            config.contexts
+        )));
+    }
+    if config.speeds.len() > cores {
+        return Err(LabError::option(format!(
+            "@speeds names {} cores, and there are {cores}: name fewer, or have more cores",
+            config.speeds.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Opens the input, played as often as asked, or its first packets.
+pub fn source(config: &RunConfig) -> Result<Box<dyn Source + Send>, TrafficError> {
+    let source = Repeat::open(&config.inputs(), config.seed, config.rounds)?;
+    Ok(match config.packets {
+        Some(packets) => Box::new(First::new(source, packets)),
+        None => Box::new(source),
+    })
+}
+
+/// Rejects options that set when packets arrive, where packets arrive at an interface.
+pub(crate) fn check_arrivals(config: &RunConfig) -> Result<(), LabError> {
+    if !config.listens() {
+        return Ok(());
+    }
+    let refuse =
+        |option: &str| Err(LabError::option(format!("{option} does not apply to live interfaces: leave it out")));
+    if config.clock == Clock::Virtual {
+        return refuse("@clock virtual");
+    }
+    match config.rate {
+        Rate::Line => {}
+        Rate::Load { .. } => return refuse("@load"),
+        Rate::Multiplied(_) => return refuse("@multiplier"),
+        Rate::Trace | Rate::PacketsPerSecond(_) => return refuse("@rate"),
+    }
+    if config.rounds > 1 {
+        return refuse("@loop");
+    }
+    if config.packets.is_some() {
+        return refuse("@packets");
+    }
+    Ok(())
+}
+
+/// Opens the inputs and the output of a live run: files, or interfaces.
+pub(crate) fn ports(config: &RunConfig) -> Result<Ports, LabError> {
+    check_arrivals(config)?;
+    let (inputs, output) = (config.inputs(), &config.output);
+    Ok(humpyard_wire::open(&inputs, output, config.both_ways, || source(config), create)?)
+}
+
+/// Opens the quarantine, if one is asked for.
+pub(crate) fn quarantine(config: &RunConfig) -> Result<Option<Box<dyn Sink + Send>>, LabError> {
+    let Some(quarantine) = &config.quarantine else { return Ok(None) };
+    if quarantine == "-" || quarantine == "null:" {
+        return Err(LabError::option(format!("@quarantine takes the name of a capture file, not `{quarantine}`")));
+    }
+    if quarantine == &config.output || absolute(quarantine).ok() == absolute(&config.output).ok() {
+        return Err(LabError::option(format!(
+            "@quarantine and @output are both `{quarantine}`: name another file for one of them"
+        )));
+    }
+    Ok(Some(create(quarantine)?))
+}
+
+/// Rejects a policy that must know all packets beforehand where that is impossible.
+fn check_host(config: &RunConfig) -> Result<(), LabError> {
+    if config.host == Host::Live && config.policy.is_offline() {
+        return Err(LabError::option(format!(
+            "`{}` must know all packets before the first is served, which a live run does not: use `humpyard sim`",
+            config.policy
+        )));
+    }
+    match config.swaps.iter().find(|(_, policy)| policy.is_offline()) {
+        Some((_, policy)) => Err(LabError::option(format!(
+            "`{policy}` must know all packets before the first is served, so it cannot take over: name it by @policy"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the error of a simulation at a line rate.
+pub fn no_line_rate() -> LabError {
+    LabError::option("a simulation cannot use @rate line: give @rate trace, @rate PPS, @multiplier or @load")
+}
+
+/// Rejects tolerances, guarantees and chains of services that the run does not have.
+fn check_names(config: &RunConfig) -> Result<(), LabError> {
+    let all = || config.services.iter().map(|choice| choice.name.as_str());
+    let mut names = HashSet::with_capacity(config.services.len());
+    if let Some(twice) = all().find(|name| !names.insert(*name)) {
+        return Err(LabError::option(format!(
+            "two services are called `{twice}`: give each a name of its own, {twice}2=... for example"
+        )));
+    }
+    if names.len() > SERVICES_MAX {
+        return Err(LabError::option(format!("@services: {} services are more than {SERVICES_MAX}", names.len())));
+    }
+    let times = [("@tolerance", &config.tolerances), ("@switch-cost", &config.switch_costs)];
+    let times = times.into_iter().flat_map(|(option, times)| times.iter().map(move |(name, _)| (option, name)));
+    let times = times.filter(|(_, name)| !name.is_empty());
+    let guarantees = config.guarantees.iter().map(|(name, _)| ("@guarantee", name));
+    let chains = config.chains.iter().flat_map(|(first, then)| core::iter::once(first).chain(then));
+    for (option, name) in times.chain(guarantees).chain(chains.map(|name| ("@chain", name))) {
+        if !names.contains(name.as_str()) {
+            return Err(LabError::option(format!("{option}: {}", unknown("service of this run", name, all()))));
+        }
+    }
+    Ok(())
+}
+
+/// Most services of a run.
+const SERVICES_MAX: usize = 16_384;
+
+/// Returns the guarantee of each service, in millionths: services without one share the rest equally.
+fn guarantees(config: &RunConfig) -> Result<Vec<u32>, LabError> {
+    let mut known: Vec<Option<u32>> = config.services.iter().map(|choice| config.guarantee(&choice.name)).collect();
+    round_down(&mut known);
+    let sum: u64 = known.iter().flatten().map(|&share| u64::from(share)).sum();
+    let left = 1_000_000u64.checked_sub(sum).ok_or_else(|| {
+        // Where no option gives one, rules do.
+        let option = if config.guarantees.is_empty() { "" } else { "@guarantee: " };
+        LabError::option(format!("{option}the guarantees add up to {}, more than 1: lower one", sum as f64 / 1e6))
+    })?;
+    let others = known.iter().filter(|share| share.is_none()).count().max(1) as u64;
+    Ok(known.into_iter().map(|share| share.unwrap_or((left / others) as u32)).collect())
+}
+
+/// Takes off the greatest shares, one millionth each, what rounding may have added to the sum beyond 1.
+fn round_down(shares: &mut [Option<u32>]) {
+    let given = shares.iter().flatten().count() as u64;
+    let sum: u64 = shares.iter().flatten().map(|&share| u64::from(share)).sum();
+    let beyond = sum.saturating_sub(1_000_000);
+    if beyond > given / 2 {
+        return;
+    }
+    let mut greatest: Vec<&mut u32> = shares.iter_mut().flatten().collect();
+    greatest.sort_by(|a, b| b.cmp(a));
+    greatest.into_iter().take(beyond as usize).for_each(|share| *share -= 1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> RunConfig {
+        RunConfig::new(Host::Sim, "gen:poisson", "drr".parse().expect("a policy"))
+    }
+
+    fn guaranteed(shares: &[&str]) -> Result<Vec<u32>, LabError> {
+        let mut config = config();
+        let name = |at: usize| format!("s{at}");
+        let work = crate::ServiceChoice::forward().work;
+        let service = |at| crate::ServiceChoice { name: name(at), matches: None, work: work.clone() };
+        config.services = (0..shares.len()).map(service).collect();
+        let share =
+            |(at, text): (usize, &&str)| (name(at), humpyard_text::quantity::parse_share(text).expect("a share"));
+        config.guarantees = shares.iter().enumerate().map(share).collect();
+        guarantees(&config)
+    }
+
+    #[test]
+    fn shares_that_round_up_to_more_than_1_are_taken() {
+        // 4/9, 1/9 and so on as people type them.
+        for shares in
+            [&["0.4444445", "0.1111112", "0.1111112", "0.3333334"][..], &["0.6666667", "0.3333335"], &["0.1666667"; 6]]
+        {
+            let found = guaranteed(shares).expect("they add up to 1, but for rounding");
+            assert!(found.iter().sum::<u32>() <= 1_000_000, "{found:?}");
+            for (share, text) in found.iter().zip(shares) {
+                assert!((f64::from(*share) - text.parse::<f64>().unwrap() * 1e6).abs() <= 1.5, "{found:?}");
+            }
+        }
+        let said = guaranteed(&["0.500002", "0.5"]).unwrap_err().to_string();
+        assert_eq!(said, "guarantee: the guarantees add up to 1.000002, more than 1: lower one");
+    }
+}

@@ -1,0 +1,192 @@
+//! A live run of several dispatchers: each has the part of a configuration that is its own.
+
+use humpyard_core::random::Seed;
+use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+use humpyard_runtime::{Dispatching, Places};
+use humpyard_traffic::classify::Granularity;
+
+use crate::LabError;
+use crate::choice::host::{Clock, Host};
+use crate::config::RunConfig;
+use crate::parts::place::placed_apart;
+use crate::parts::setup;
+
+/// The dispatchers of a run, ready, and where their threads sit.
+pub(crate) struct Apart {
+    pub(crate) dispatchers: Vec<Dispatching<AnySteer, AnyShare, AnyAllocate>>,
+    pub(crate) places: Places,
+    /// One more than the largest client number of any of them.
+    pub(crate) clients: usize,
+}
+
+/// Whether packets go anywhere: what goes nowhere needs no writer.
+pub(crate) fn writes(config: &RunConfig) -> bool {
+    config.output != "null:"
+}
+
+/// Makes the dispatchers of a run.
+///
+/// # Errors
+/// Whatever one of them cannot be made for.
+pub(crate) fn apart(config: &RunConfig) -> Result<Apart, LabError> {
+    let count = config.dispatchers;
+    // As it was asked for: parts of it say other numbers.
+    setup::check_flows(config)?;
+    let workers: Vec<usize> = (0..count).map(|number| part(config.cores, count, number)).collect();
+    let (places, topologies) = placed_apart(config, &workers, writes(config))?;
+    let mut clients = 0;
+    let mut dispatchers = Vec::with_capacity(count);
+    for ((number, &workers), topology) in workers.iter().enumerate().zip(topologies) {
+        let buffer = part(config.buffer, count, number).max(1);
+        let own = RunConfig {
+            dispatchers: 1,
+            cores: workers,
+            // At least one packet, and as many flows more than packets as there are for one alone.
+            buffer,
+            flows: buffer + config.flows.saturating_sub(config.buffer).div_ceil(count),
+            topology: Some(topology),
+            ..config.clone()
+        };
+        // All of one seed: what services share they know by the hashes of connections.
+        let classifier = setup::classifier(&own)?;
+        let own = RunConfig { seed: seed(config.seed, number), ..own };
+        clients = clients.max(classifier.clients_max());
+        let measured = setup::with_setup(&own, workers, classifier.clients_max(), |setup, options| {
+            Ok(setup::measured(&own, setup, options)?.0)
+        });
+        let measured = measured.map_err(|error| of_one(error, count, workers))?;
+        dispatchers.push(Dispatching { measured, packets: own.buffer, workers, classifier });
+    }
+    Ok(Apart { dispatchers, places, clients })
+}
+
+/// What keeps one of several dispatchers from being made may be that it has but a part of the workers.
+fn of_one(error: LabError, dispatchers: usize, workers: usize) -> LabError {
+    match error {
+        LabError::Policy(_) | LabError::Option(_) => LabError::option(format!(
+            "{error:#}; with @dispatchers {dispatchers} each has a part of the workers of its own, one of them {workers}"
+        )),
+        other => other,
+    }
+}
+
+/// Returns the part of `all` that one of several gets: parts differ by one at most, and the first are larger.
+const fn part(all: usize, several: usize, number: usize) -> usize {
+    all / several + if number < all % several { 1 } else { 0 }
+}
+
+/// What a dispatcher draws from: the first from what a dispatcher alone would.
+fn seed(seed: Seed, number: usize) -> Seed {
+    if number == 0 { seed } else { Seed(seed.stream(&format!("dispatcher/{number}")).bits()) }
+}
+
+/// Refuses several dispatchers where there cannot be, and what there is for one alone.
+pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
+    let (dispatchers, workers) = (config.dispatchers, config.cores);
+    let refuse = |why: String| Err(LabError::option(format!("@dispatchers {dispatchers} {why}")));
+    match dispatchers {
+        0 => return refuse("is no data plane: have at least one".to_owned()),
+        1 => return Ok(()),
+        _ => {}
+    }
+    if config.host == Host::Sim {
+        return refuse("are for live runs, a simulation has all cores at once: have one".to_owned());
+    }
+    if config.clock == Clock::Virtual {
+        return refuse(
+            "are threads, which a virtual clock has none of: leave out one of @dispatchers and @clock".to_owned(),
+        );
+    }
+    if dispatchers > workers {
+        return refuse(format!(
+            "need a worker each, and there are @workers {workers}: have {dispatchers} workers, or fewer dispatchers"
+        ));
+    }
+    let by_order = matches!(config.granularity(), Granularity::Flow | Granularity::Connection);
+    for (option, is_used, instead) in [
+        ("@journal", config.journal.is_some(), "record a run of one dispatcher"),
+        ("@timeline", config.timeline.is_some(), "record a run of one dispatcher"),
+        ("@swap", !config.swaps.is_empty(), "have one dispatcher"),
+        ("@link", config.link.is_some(), "one link has one sender, so have one dispatcher"),
+        ("@contexts", config.contexts > 1, "have one dispatcher"),
+        (
+            "@weights",
+            !config.weights.is_empty() && by_order,
+            "no dispatcher sees all clients in their order: weigh them by @rule, or take @clients service",
+        ),
+        (
+            "@input nfqueue:NUMBER",
+            config.has_queues(),
+            "have one dispatcher for each queue, and let the kernel spread packets over queues (--queue-balance)",
+        ),
+    ] {
+        if is_used {
+            return refuse(format!("do not go with {option}: {instead}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(policy: &str, workers: usize, dispatchers: usize) -> RunConfig {
+        let config = RunConfig::new(Host::Live, "gen:poisson", policy.parse().unwrap());
+        RunConfig { cores: workers, dispatchers, ..config }
+    }
+
+    #[test]
+    fn nothing_is_left_over() {
+        for all in 0..40 {
+            for several in 1..9 {
+                let parts: Vec<usize> = (0..several).map(|number| part(all, several, number)).collect();
+                assert_eq!(parts.iter().sum::<usize>(), all);
+                assert!(parts[0] - parts[several - 1] <= 1, "{parts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_has_its_workers_packets_and_flows() {
+        let mut config = config("steer=hrw/share=drr", 5, 3);
+        (config.buffer, config.flows) = (100, 101);
+        let apart = apart(&config).unwrap();
+        let few = self::apart(&RunConfig { flows: 100, ..config.clone() }).err().unwrap().to_string();
+        assert!(few.contains("flows (100) must be greater than buffer (100)"), "{few}");
+        let of = |one: &Dispatching<_, _, _>| (one.workers, one.packets, one.classifier.flows().capacity());
+        let all: Vec<_> = apart.dispatchers.iter().map(of).collect();
+        assert_eq!(all, [(2, 34, 35), (2, 33, 34), (1, 33, 34)]);
+        assert!(apart.dispatchers.iter().all(|one| one.measured.scheduler().cores() == one.workers));
+        assert_eq!(apart.places.dispatchers.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 2]);
+        assert!(apart.places.writer.is_none());
+    }
+
+    #[test]
+    fn each_draws_from_a_seed_of_its_own() {
+        let seeds: Vec<Seed> = (0..4).map(|number| seed(Seed(7), number)).collect();
+        assert_eq!(seeds[0], Seed(7));
+        assert!((0..4).all(|at| seeds[..at].iter().all(|other| *other != seeds[at])), "{seeds:?}");
+    }
+
+    #[test]
+    fn what_is_for_one_alone_is_refused() {
+        let said = |config: &RunConfig| refuse(config).unwrap_err().to_string();
+        assert!(refuse(&config("hrw", 0, 1)).is_ok() && refuse(&config("hrw", 2, 2)).is_ok());
+        assert!(said(&config("hrw", 2, 0)).contains("at least one"));
+        assert!(said(&config("hrw", 2, 3)).contains("workers 2: have 3 workers"));
+        assert!(said(&config("hrw", 0, 2)).contains("workers 0"));
+        let by_virtual_clock = RunConfig { clock: Clock::Virtual, ..config("hrw", 2, 2) };
+        assert!(said(&by_virtual_clock).contains("clock"));
+        assert!(said(&RunConfig { host: Host::Sim, ..config("hrw", 2, 2) }).contains("simulation"));
+        let weighed = RunConfig { weights: vec![humpyard_core::unit::Weight::ONE], ..config("drr", 2, 2) };
+        assert!(said(&weighed).contains("weights"));
+        assert!(refuse(&RunConfig { clients: Some(Granularity::Service), ..weighed }).is_ok());
+        let queued = RunConfig { input: "nfqueue:3".to_owned(), ..config("hrw", 2, 2) };
+        assert!(said(&queued).contains("--queue-balance"));
+        let mut services = config("static", 4, 2);
+        services.services = crate::ServiceChoice::parse_list("tcp=forward,udp=forward,other=forward").unwrap();
+        let told = apart(&services).err().unwrap().to_string();
+        assert!(told.contains("dispatchers 2") && told.contains("3 services need at least 3 cores"), "{told}");
+    }
+}

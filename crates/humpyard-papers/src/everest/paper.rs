@@ -1,0 +1,25 @@
+//! The paper, its policies, and how much is run.
+
+/// The paper.
+pub(super) const PAPER: &str =
+    "Kokku, Shevade, Shah, Mahimkar, Cho, Vin. Processor scheduler for multi-service routers (Everest).";
+
+/// The policies of the paper's figures; for Everest its text, too, which moves extra cores back and forth.
+pub(super) const EVEREST: &str = "everest";
+pub(super) const LITERAL: &str = "everest:extra-reclaim=literal";
+pub(super) const WITHOUT_EXTRAS: &str = "everest:extra-reclaim=never";
+pub(super) const LATE: &str = "everest-ld";
+pub(super) const ENVELOPE: &str = "everest-env";
+pub(super) const STATIC: &str = "static";
+pub(super) const AE: &str = "everest-ae";
+pub(super) const AE_WITHOUT_FORCE: &str = "everest-ae:force=false";
+pub(super) const COHORT_E: &str = "cohort-e";
+/// Those that move a core to any queue.
+pub(super) const EAGER: [&str; 5] = ["quantum:quantum=10000000", "quantum:quantum=40000000", "cohort", COHORT_E, AE];
+
+/// Cores of the paper's router.
+pub(super) const CORES: usize = 16;
+/// How often traffic is drawn.
+pub(super) const DRAWS: (usize, usize) = (3, 10);
+/// Packets of a run.
+pub(super) const PACKETS: (u64, u64) = (60_000, 3_000_000);

@@ -1,0 +1,234 @@
+//! Figure 6: cores follow what two services are sent, and are shared as guaranteed when both are sent too much.
+
+use std::collections::BTreeSet;
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::id::{CoreId, ServiceId, Slot};
+use humpyard_core::mechanism::{Limits, Options, Scheduler};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{ServiceSetup, Setup};
+use humpyard_core::random::Seed;
+use humpyard_core::unit::{Time, WorkUnit};
+use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+use humpyard_policies::spec::PolicySpec;
+
+use super::paper::{AE, DRAWS, EVEREST, LITERAL, PAPER};
+use crate::harness::{About, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, rows, whole};
+use humpyard_lab::LabError;
+use humpyard_plot::{Line, LinePlot};
+
+const POLICIES: [&str; 4] = [EVEREST, LITERAL, "everest-env", AE];
+const CORES: usize = 4;
+/// What a packet takes, a switch, and what is tolerated.
+const PACKET: Time = Time::from_ns(10_000);
+const SWITCH: Time = Time::from_ns(2_000_000);
+/// Packets that may wait for a service: a queue without end would keep both overloaded to the end.
+const QUEUE: u32 = 512;
+/// Samples of a run.
+pub(super) const SAMPLES: u64 = 60;
+/// How long a run takes, in ms.
+const LENGTH_MS: (u64, u64) = (600, 6_000);
+
+/// From which sample on so many cores' work is sent to either service, and the cores they have when that ends.
+pub(super) const PHASES: [(u64, [f64; 2], [u32; 2]); 4] =
+    [(0, [0.6, 2.7], [1, 3]), (11, [2.7, 0.6], [3, 1]), (22, [4.0, 4.0], [2, 2]), (40, [1.5, 1.5], [2, 2])];
+
+rows! {
+    COLUMNS, fn row(policy: &str, draw: usize, sample: u64, machine: &Machine) {
+        text policy = policy, integer draw = draw, real seconds_of_six = 6.0 * (sample + 1) as f64 / SAMPLES as f64,
+        integer cores_a = machine.cores_of(0), integer cores_b = machine.cores_of(1),
+        integer switches = machine.switches,
+    }
+}
+
+/// Figure 6.
+pub(super) struct Figure6;
+
+/// The machine: what each core is doing, until when.
+struct Machine {
+    scheduler: Scheduler<AnySteer, AnyShare, AnyAllocate>,
+    under_way: BTreeSet<(Time, CoreId, Option<Slot>)>,
+    owners: [ServiceId; CORES],
+    switches: u64,
+}
+
+impl Machine {
+    fn new(policy: &str) -> Result<Self, LabError> {
+        let service = ServiceSetup {
+            name: "detector",
+            packet_time: PACKET,
+            switch_cost: SWITCH,
+            tolerance: SWITCH + PACKET,
+            guarantee_millionths: 500_000,
+        };
+        let setup = Setup {
+            cores: CORES,
+            packets: 2 * QUEUE as usize + CORES,
+            unit: WorkUnit::Nanoseconds,
+            estimates: &[LinearCost { fixed: PACKET.as_ns(), per_byte_milli: 0, cold: 0 }; 2],
+            services: &[service; 2],
+            ..Setup::default()
+        };
+        let options = Options::default().with_limits(Limits::default().with_queue(QUEUE));
+        let scheduler = policy.parse::<PolicySpec>()?.build(&setup, options)?;
+        let owners = [0, 0, 1, 1].map(ServiceId);
+        Ok(Self { scheduler, under_way: BTreeSet::new(), owners, switches: 0 })
+    }
+
+    /// What cores are done with by then, and what timeouts there are.
+    fn run_until(&mut self, end: Time) {
+        loop {
+            let done = self.under_way.first().map(|&(time, ..)| time);
+            let Some(now) = Time::earlier(done, self.scheduler.next_timeout()).filter(|&now| now <= end) else {
+                return;
+            };
+            while let Some(&(_, core, slot)) = self.under_way.first().filter(|&&(time, ..)| time <= now) {
+                self.under_way.pop_first();
+                match slot {
+                    Some(slot) => drop(self.scheduler.on_completion(now, slot, PACKET)),
+                    None => self.scheduler.on_switched(now, core),
+                }
+            }
+            if self.scheduler.next_timeout().is_some_and(|timeout| timeout <= now) {
+                self.scheduler.on_timeout(now);
+            }
+            self.hand_out(now);
+        }
+    }
+
+    fn arrive(&mut self, now: Time, service: ServiceId) {
+        self.scheduler.on_arrival(now, Packet { arrival: now, service, length: 64, ..Packet::default() });
+        self.hand_out(now);
+    }
+
+    fn hand_out(&mut self, now: Time) {
+        while let Some(core) = self.scheduler.next_core(now) {
+            if let Some(dispatch) = self.scheduler.next(now, core) {
+                self.under_way.insert((now + PACKET, core, Some(dispatch.slot)));
+            }
+        }
+        while let Some(switch) = self.scheduler.next_switch() {
+            self.owners[usize::from(switch.core.0)] = switch.to;
+            self.switches += 1;
+            self.under_way.insert((now + switch.cost, switch.core, None));
+        }
+    }
+
+    fn cores_of(&self, service: u16) -> usize {
+        self.owners.iter().filter(|&&owner| owner == ServiceId(service)).count()
+    }
+}
+
+/// A run: a row for each sample.
+fn run(policy: &str, draw: usize, length: Time, seed: Seed) -> Result<Vec<Row>, LabError> {
+    let mut machine = Machine::new(policy)?;
+    let mut random = seed.stream(&format!("everest-fig6/{draw}"));
+    let mut rows = Vec::new();
+    let mut now = 0.0;
+    for sample in 0..SAMPLES {
+        let (_, work, _) = PHASES.iter().rfind(|&&(from, ..)| from <= sample).expect("the first is from 0");
+        let end = length.as_ns() / SAMPLES * (sample + 1);
+        let sum = work[0] + work[1];
+        loop {
+            let gap = random.exponential(PACKET.as_ns() as f64 / sum);
+            if now + gap >= end as f64 {
+                now = end as f64;
+                break;
+            }
+            now += gap;
+            let service = ServiceId(u16::from(random.unit() * sum >= work[0]));
+            machine.run_until(Time::from_ns(now as u64));
+            machine.arrive(Time::from_ns(now as u64), service);
+        }
+        machine.run_until(Time::from_ns(end));
+        rows.push(row(policy, draw, sample, &machine));
+    }
+    Ok(rows)
+}
+
+impl Experiment for Figure6 {
+    fn about(&self) -> About {
+        About {
+            id: "everest-fig6",
+            figure: "figure 6",
+            title: "cores follow two services",
+            description: "Four cores, two detectors with equal guarantees; a packet takes 10 us, a switch 2 ms. They \
+                are sent the work of 0.6 and 2.7 cores, then of 2.7 and 0.6, from 2.2 s to 4 s of 4 each, then of 1.5 \
+                each. The paper's rates are in a figure only. 512 packets may wait for each. A quick run passes in a \
+                tenth of the time.",
+            columns: COLUMNS,
+            ..About::of(PAPER)
+        }
+    }
+
+    fn parts(&self, scale: Scale) -> usize {
+        scale.of(DRAWS)
+    }
+
+    fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+        let length = Time::from_ns(1_000_000 * scale.of(LENGTH_MS));
+        let rows = POLICIES.iter().map(|policy| run(policy, part + 1, length, seed));
+        Ok(rows.collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
+    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+        [EVEREST, LITERAL].iter().flat_map(|policy| [follows(data, policy), few_switches(data, policy)]).collect()
+    }
+
+    fn plots(&self, data: &Table) -> Plots {
+        let plot = LinePlot {
+            title: "cores of the first service".to_owned(),
+            description: self.about().description.to_owned(),
+            x: whole("seconds, of six"),
+            y: whole("cores of the first service, of four"),
+            lines: cores_over_time(data, &POLICIES),
+        };
+        vec![("cores".to_owned(), plot.svg())]
+    }
+}
+
+/// Draws the cores of the first service over time, in the first draw.
+pub(super) fn cores_over_time(data: &Table, policies: &[&str]) -> Vec<Line> {
+    let line =
+        |&policy: &&str| data.rows_of("policy", policy).at("draw", 1.0).line(policy, "seconds_of_six", "cores_a");
+    policies.iter().map(line).collect()
+}
+
+/// The cores of both services at the end of each phase.
+pub(super) fn follows(data: &Table, policy: &str) -> Verdict {
+    let ends = PHASES.iter().skip(1).map(|phase| phase.0).chain([SAMPLES]);
+    let at = |row: &TableRow<'_>, sample: u64| row.number("seconds_of_six") == 6.0 * sample as f64 / SAMPLES as f64;
+    let mut seen: Vec<String> = Vec::new();
+    let mut holds = true;
+    for (&(_, _, [a, b]), end) in PHASES.iter().zip(ends) {
+        for row in data.rows_of("policy", policy).filter(|row| at(row, end)) {
+            let cores = [row.number("cores_a"), row.number("cores_b")];
+            holds &= cores == [f64::from(a), f64::from(b)];
+            let cores = format!("{}/{}", cores[0], cores[1]);
+            if seen.last() != Some(&cores) {
+                seen.push(cores);
+            }
+        }
+    }
+    Verdict::of(format!("{policy}: cores of both follow what they are sent"), "1/3, 3/1, 2/2", seen.join(", "), holds)
+}
+
+pub(super) fn few_switches(data: &Table, policy: &str) -> Verdict {
+    let most = data.rows_of("policy", policy).most("switches");
+    Verdict::of(format!("{policy}: switches"), "at most 10", format!("{most}"), most <= 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::testing::parts;
+
+    #[test]
+    fn cores_follow() {
+        let data = parts(&Figure6, [0]);
+        assert_eq!(data.len(), POLICIES.len() * SAMPLES as usize);
+        for verdict in Figure6.verdicts(&data) {
+            assert_eq!(verdict.pass, Some(true), "{verdict:?}");
+        }
+    }
+}

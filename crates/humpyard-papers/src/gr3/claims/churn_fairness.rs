@@ -1,0 +1,199 @@
+//! Service errors while clients come and go: PROPORTIONAL_SHARE section 5.5.
+
+use humpyard_core::id::{ClientId, CoreId, Id};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{BuildError, Setup, Share};
+use humpyard_core::random::{Random, Seed};
+use humpyard_core::unit::Time;
+use humpyard_policies::registry::AnyShare;
+use humpyard_policies::spec::PolicySpec;
+
+use super::super::errors::errors;
+use super::super::paper::PAPER;
+use super::super::scheduled::weights;
+use crate::harness::{About, Column, Experiment, Plots, Range, Row, Scale, Table, Verdict, bar, columns, group};
+use humpyard_lab::LabError;
+use humpyard_plot::{Axis, BarPlot};
+
+/// The policies, with the range of errors of the specification, which may be exceeded by twice.
+const POLICIES: [(&str, (f64, f64)); 11] = [
+    ("wf2q+", (-1.5, 0.9)),
+    ("eevdf", (-1.5, 0.9)),
+    ("wfq", (-1.9, 1.1)),
+    ("stride", (-1.7, 1.2)),
+    ("gr3", (-3.3, 2.9)),
+    ("srr", (-2.6, 2.0)),
+    ("qfq", (-3.5, 1.9)),
+    ("sfq", (-5.0, 1.5)),
+    ("virtual-clock", (-11.0, 8.4)),
+    ("vtrr", (-9.1, 12.3)),
+    ("wrr", (-26.0, 49.0)),
+];
+const CLIENTS: usize = 30;
+const WEIGHT_MAX: u64 = 40;
+/// One packet in so many of its own is the last of a client for a while.
+const BLOCK: u64 = 20;
+/// After one slot in so many a client that is idle wakes.
+const WAKE: u64 = 50;
+/// Runs, and the slots of each.
+const RUNS: (u32, u32) = (10, 100);
+const SLOTS: u32 = 5000;
+
+const COLUMNS: &[Column] = columns![text policy, integer run, integer slots, real error_min, real error_max];
+
+/// The experiment.
+pub(super) struct ChurnFairness;
+
+impl Experiment for ChurnFairness {
+    fn about(&self) -> About {
+        About {
+            id: "gr3-churn-fairness",
+            figure: "not in the paper",
+            title: "service errors while 30 clients come and go",
+            description: "30 clients with weights from 1 to 40 and packets of one slot. After each of its packets a \
+                client has no more with a chance of 1 in 20; an idle one wakes with a chance of 1 in 50 in each slot. \
+                The service error of a client is its service less its weight's share of all service since it woke. \
+                Runs of 5000 slots: the errors of virtual-clock have no bound, and grow with the length of a run.",
+            columns: COLUMNS,
+            ..About::of(PAPER)
+        }
+    }
+
+    fn parts(&self, _: Scale) -> usize {
+        POLICIES.len()
+    }
+
+    fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+        let policy = POLICIES[part].0;
+        let spec = policy.parse()?;
+        let rows = (0..scale.of(RUNS)).map(|run| {
+            // All policies see the same clients.
+            let (least, greatest) = run_errors(&spec, &mut seed.stream(&format!("gr3-churn-fairness/{run}")))?;
+            Ok(vec![policy.into(), run.into(), SLOTS.into(), least.into(), greatest.into()])
+        });
+        rows.collect()
+    }
+
+    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+        let of = |(policy, (low, high)): (&str, (f64, f64))| {
+            let (found, said) = (errors(data.rows_of("policy", policy)), Range { least: low, greatest: high });
+            let twice = said.times(2.0);
+            Verdict::of(
+                format!("{policy}: all errors"),
+                format!("{twice} (twice {said})"),
+                found.to_string(),
+                found.least >= twice.least && found.greatest <= twice.greatest,
+            )
+        };
+        POLICIES.map(of).into()
+    }
+
+    fn plots(&self, data: &Table) -> Plots {
+        let groups = POLICIES.map(|(policy, _)| {
+            let Range { least, greatest } = errors(data.rows_of("policy", policy));
+            group(policy, [bar("behind", -least), bar("ahead", greatest)])
+        });
+        let plot = BarPlot {
+            title: "largest service errors while clients come and go".to_owned(),
+            description: "For each policy how far clients were behind their share and ahead of it, at most.".to_owned(),
+            value: Axis::linear("slots", |slots| format!("{slots:.1}")),
+            groups: groups.into(),
+        };
+        vec![("churn".to_owned(), plot.svg())]
+    }
+}
+
+/// One run: the least service error, before a packet, and the greatest, after one.
+fn run_errors(spec: &PolicySpec, random: &mut Random) -> Result<(f64, f64), BuildError> {
+    let weights = weights((0..CLIENTS).map(|_| 1 + random.below(WEIGHT_MAX) as u32));
+    let setup = Setup { clients: CLIENTS, longest: 1, weights: &weights, ..Setup::default() };
+    let mut processor = Processor { policy: spec.build_share(&setup)?, now: Time::ZERO };
+    let weights: Vec<f64> = weights.iter().map(|weight| weight.get().into()).collect();
+    // The error of each client that is awake.
+    let mut errors = vec![Some(0.0); CLIENTS];
+    (0..CLIENTS).for_each(|client| processor.wake(client));
+    let (mut least, mut greatest) = (0.0f64, 0.0f64);
+    for _ in 0..SLOTS {
+        let client = processor.serve();
+        let awake = errors.iter().zip(&weights).filter(|(error, _)| error.is_some());
+        let total: f64 = awake.map(|(_, weight)| weight).sum();
+        let served = errors[client].as_mut().expect("only who is awake is served");
+        least = least.min(*served);
+        *served += 1.0;
+        for (error, weight) in errors.iter_mut().zip(&weights) {
+            if let Some(error) = error {
+                *error -= weight / total;
+            }
+        }
+        greatest = greatest.max(errors[client].expect("awake"));
+        if random.below(BLOCK) == 0 && errors.iter().flatten().count() > 1 {
+            processor.block(client);
+            errors[client] = None;
+        } else {
+            processor.offer(client);
+        }
+        for idle in (0..CLIENTS).filter(|&idle| idle != client) {
+            if errors[idle].is_none() && random.below(WAKE) == 0 {
+                processor.wake(idle);
+                errors[idle] = Some(0.0);
+            }
+        }
+    }
+    Ok((least, greatest))
+}
+
+/// A policy that is told of one packet of each client at a time, of one unit of work.
+struct Processor {
+    policy: AnyShare,
+    /// A nanosecond a packet.
+    now: Time,
+}
+
+impl Processor {
+    fn packet(client: usize) -> Packet {
+        Packet { client: ClientId::from_index(client), length: 1, estimate: 1, ..Packet::default() }
+    }
+
+    fn wake(&mut self, client: usize) {
+        let packet = Self::packet(client);
+        self.policy.on_arrival(self.now, packet.client, &packet, 0);
+        self.policy.on_wake(self.now, packet.client, &packet);
+    }
+
+    /// The client that was served has another packet.
+    fn offer(&mut self, client: usize) {
+        let packet = Self::packet(client);
+        self.policy.on_arrival(self.now, packet.client, &packet, 1);
+        self.policy.on_head(self.now, packet.client, &packet);
+    }
+
+    /// The client that was served has no other.
+    fn block(&mut self, client: usize) {
+        self.policy.on_idle(self.now, ClientId::from_index(client));
+    }
+
+    /// Serves one packet: whose.
+    fn serve(&mut self) -> usize {
+        let client = self.policy.pick(self.now, CoreId(0)).expect("a policy that is work conserving").index();
+        let packet = Self::packet(client);
+        self.policy.on_dispatch(self.now, CoreId(0), packet.client, &packet);
+        self.now += Time::from_ns(1);
+        self.policy.on_completion(self.now, CoreId(0), packet.client, &packet, 1);
+        client
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who takes turns by weight strays by whole turns, who looks at eligibility by about a slot.
+    #[test]
+    fn policies_are_told_apart() {
+        let found = |policy: &str| run_errors(&policy.parse().unwrap(), &mut Seed(1).stream("test")).unwrap();
+        let (least, greatest) = found("wf2q+");
+        assert!((-3.0..=-0.9).contains(&least) && (0.5..=1.8).contains(&greatest), "{least} to {greatest}");
+        let (least, greatest) = found("wrr");
+        assert!(least < -10.0 && greatest > 20.0, "{least} to {greatest}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Adversaries of round robins that keep what is left of a turn: PROPORTIONAL_SHARE sections 2.2 and 2.11.
+
+use humpyard_core::id::{ClientId, Id};
+use humpyard_core::mechanism::AlwaysReady;
+use humpyard_core::policy::Setup;
+use humpyard_core::random::Seed;
+use humpyard_policies::spec::PolicySpec;
+
+use super::super::errors::errors;
+use super::super::paper::PAPER;
+use super::super::scheduled::{scheduled, weights};
+use crate::harness::{
+    About, Bound, Column, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, columns, line, listed,
+    logarithmic, short, whole,
+};
+use humpyard_lab::LabError;
+use humpyard_plot::LinePlot;
+
+/// Work of a slot, and the longest packet.
+const SLOT: u32 = 1000;
+/// Numbers of clients of the first adversary.
+const CLIENTS: [usize; 6] = [32, 64, 128, 256, 512, 1024];
+/// Rounds of its runs, in each of which everybody is entitled to its weight in slots.
+const ROUNDS: u64 = 8;
+/// The policies, each with the work of the first packet of a light client that leaves the most of a turn, or takes the
+/// most.
+const POLICIES: [(&str, u32); 3] = [("drr", 1), ("drr:surplus=true", SLOT - 1), ("gr3", 1)];
+/// Numbers of clients of the second, with the error of the heavy one and the slots that it has in one run, where they
+/// are given.
+const STRATIFIED: [(usize, Option<(f64, u32)>); 4] =
+    [(6, None), (8, Some((-6.274, 122))), (10, Some((-8.689, 504))), (12, None)];
+
+const COLUMNS: &[Column] = columns![
+    text adversary, text policy, integer clients, real error_min, real error_max, integer longest_run,
+];
+
+/// The experiment.
+pub(super) struct Deficit;
+
+impl Experiment for Deficit {
+    fn about(&self) -> About {
+        About {
+            id: "gr3-deficit",
+            figure: "section 2, on deficits and strata",
+            title: "adversaries of deficit and of stratified round robin",
+            description: "Deficits: a client with half of the weights among N - 1 light ones, all of whose packets \
+                take a whole slot but the first of each light one, which leaves it with a deficit of a slot, less one \
+                unit of work, for good. The error is the heavy client's, in slots, at the ends of rounds for drr, at \
+                all times for gr3. Strata: one client has half of the capacity, N - 1 have a part of 2^-N each; the \
+                error is the heavy client's for strr, anybody's for gr3, and the longest run is that of consecutive \
+                slots of one client.",
+            columns: COLUMNS,
+            ..About::of(PAPER)
+        }
+    }
+
+    fn parts(&self, _: Scale) -> usize {
+        CLIENTS.len() * POLICIES.len() + STRATIFIED.len()
+    }
+
+    fn run(&self, part: usize, _: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+        match part.checked_sub(CLIENTS.len() * POLICIES.len()) {
+            None => {
+                let (policy, first) = POLICIES[part % POLICIES.len()];
+                let clients = CLIENTS[part / POLICIES.len()];
+                let (least, greatest) = deficit_errors(&policy.parse()?, clients, first)?;
+                let values =
+                    ["deficits".into(), policy.into(), clients.into(), least.into(), greatest.into(), 0u32.into()];
+                Ok(vec![values.into()])
+            }
+            Some(part) => stratified(STRATIFIED[part].0, seed),
+        }
+    }
+
+    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+        let mut verdicts: Vec<Verdict> = POLICIES.iter().map(|(policy, _)| of_deficits(data, policy)).collect();
+        for (clients, expected) in STRATIFIED {
+            let Some((error, run)) = expected else { continue };
+            let row = strata(data, "strr", clients);
+            let (found, longest) = (row.number("error_min"), row.number("longest_run"));
+            verdicts.push(Verdict::of(
+                format!("strr, {clients} clients: least error of the heavy one, then consecutive slots"),
+                format!("{error}, {run}"),
+                format!("{}, {longest}", short(found)),
+                (found - error).abs() < 5e-4 && longest == f64::from(run),
+            ));
+        }
+        let rows = data.rows_of("adversary", "strata").of("policy", "gr3");
+        let bound = Bound::Within(-1.0, 1.0);
+        verdicts.push(Verdict::bounded("gr3 with the same clients: all errors", bound, errors(rows)));
+        verdicts
+    }
+
+    fn plots(&self, data: &Table) -> Plots {
+        let plot = LinePlot {
+            title: "service error of a client with half of the weights, against deficits".to_owned(),
+            description:
+                "The largest error over the number of clients: it grows in proportion for drr, and stays for gr3."
+                    .to_owned(),
+            x: logarithmic("clients"),
+            y: whole("slots"),
+            lines: POLICIES.map(|(policy, _)| line(policy, deficits(data, policy))).into(),
+        };
+        vec![("deficits".to_owned(), plot.svg())]
+    }
+}
+
+/// The largest error against the adversary of deficits, by the number of clients.
+fn deficits<'a>(data: &'a Table, policy: &'a str) -> impl Iterator<Item = (f64, f64)> {
+    let rows = data.rows_of("adversary", "deficits").of("policy", policy);
+    rows.map(|row| (row.number("clients"), row.number("error_max").max(-row.number("error_min"))))
+}
+
+fn of_deficits(data: &Table, policy: &str) -> Verdict {
+    let text = listed(deficits(data, policy).map(|(_, error)| error));
+    if policy == "gr3" {
+        let holds = deficits(data, policy).all(|(_, error)| error <= 5.0);
+        return Verdict::of("gr3: largest error with ever more clients", "at most 5 slots", text, holds);
+    }
+    // Half of the deficits of all others.
+    let holds = deficits(data, policy).all(|(clients, error)| (error / (clients - 1.0) - 0.5).abs() < 0.05);
+    Verdict::of(
+        format!("{policy}: largest error with ever more clients"),
+        "half a slot for each other client",
+        text,
+        holds,
+    )
+}
+
+fn strata<'a>(data: &'a Table, policy: &'a str, clients: usize) -> TableRow<'a> {
+    let mut rows = data.rows_of("adversary", "strata").of("policy", policy).at("clients", clients as f64);
+    rows.next().expect("a row for each policy and number of clients")
+}
+
+/// The range of the heavy client's error, in slots, where light clients' first packets take this work.
+fn deficit_errors(spec: &PolicySpec, clients: usize, first: u32) -> Result<(f64, f64), LabError> {
+    let heavy = ClientId(0);
+    let weights = weights((0..clients).map(|client| if client == 0 { clients as u32 - 1 } else { 1 }));
+    let setup =
+        Setup { clients, packets: 3 * clients + 1, longest: SLOT.into(), weights: &weights, ..Setup::default() };
+    let work = |client: ClientId, number: u64| if number == 0 && client != heavy { first } else { SLOT };
+    let order = (0..clients).map(ClientId::from_index);
+    let mut ready = AlwaysReady::new(&setup, order, work, || spec.build_share(&setup))?;
+    let in_rounds = !spec.to_string().ends_with("gr3");
+    let (mut least, mut greatest) = (0.0f64, 0.0f64);
+    // Half of the weights are the heavy client's: its error is half of what it has had more than the others together.
+    let (mut ahead, mut before) = (0i64, None);
+    let end = ROUNDS * 2 * clients as u64 * u64::from(SLOT);
+    let mut done = 0;
+    while done < end {
+        let served = ready.step().next().flatten().expect("somebody is ready");
+        let begins = served.client == heavy && before.is_some_and(|client| client != heavy);
+        if begins || !in_rounds {
+            let error = ahead as f64 / 2.0 / f64::from(SLOT);
+            (least, greatest) = (least.min(error), greatest.max(error));
+        }
+        ahead += if served.client == heavy { i64::from(served.work) } else { -i64::from(served.work) };
+        done += u64::from(served.work);
+        before = Some(served.client);
+    }
+    Ok((least, greatest))
+}
+
+/// Both policies with one client of half the capacity and others of a part of 2^-N.
+fn stratified(clients: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
+    let capacity = 1u32 << clients;
+    let weights = weights((0..clients).map(|client| if client == 0 { capacity / 2 } else { 1 }));
+    let of = |policy: &str, name: &str| {
+        let found = scheduled(policy, &weights, 1, 2 * capacity as usize, seed)?;
+        let served: Vec<ClientId> = found.slots.iter().filter_map(|slot| slot[0]).collect();
+        let longest = served.chunk_by(|one, next| one == next).map(<[ClientId]>::len).max().unwrap_or(0);
+        let (least, greatest) = (found.error_min.value(), found.error_max.value());
+        Ok(vec!["strata".into(), name.into(), clients.into(), least.into(), greatest.into(), longest.into()])
+    };
+    [("strr", format!("strr:capacity={capacity}")), ("gr3", "gr3".to_owned())]
+        .iter()
+        .map(|(name, policy)| of(policy, name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two clients of weight 1: after a round the light one has had 1 of 1000 units, and is 999 behind the other.
+    #[test]
+    fn errors_are_half_of_what_one_is_ahead() {
+        let (least, greatest) = deficit_errors(&"drr".parse().unwrap(), 2, 1).unwrap();
+        assert_eq!((least, greatest), (0.0, 0.4995));
+    }
+
+    /// Where every packet takes a slot, deficits are 0 and rounds end without an error.
+    #[test]
+    fn without_an_adversary_rounds_end_even() {
+        assert_eq!(deficit_errors(&"drr".parse().unwrap(), 64, SLOT).unwrap(), (0.0, 0.0));
+    }
+}

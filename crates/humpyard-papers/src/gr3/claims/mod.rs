@@ -1,0 +1,38 @@
+//! What the GR3 paper says in passing, and what follows from it: PROPORTIONAL_SHARE sections 2.2, 2.11, 3.3, 4, 4.3 and
+//! 5.5.
+
+mod churn_fairness;
+mod deficit;
+mod delay;
+mod migrations;
+mod readjustment;
+
+use crate::harness::{Experiment, family};
+
+/// Every experiment here.
+pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
+    [
+        family(&[delay::Delay]),
+        family(&[deficit::Deficit]),
+        family(&[migrations::Migrations]),
+        family(&[readjustment::Readjustment]),
+        family(&[churn_fairness::ChurnFairness]),
+    ]
+    .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::testing::{assert_holds, quick};
+
+    /// A quick run of those that take no more than some seconds.
+    #[test]
+    fn claims_hold() {
+        for experiment in experiments().into_iter().filter(|one| one.about().id != "gr3-migrations") {
+            let data = quick(experiment);
+            assert_holds(experiment, &data);
+            assert_eq!(experiment.plots(&data).len(), 1);
+        }
+    }
+}

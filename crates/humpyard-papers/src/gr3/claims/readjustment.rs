@@ -1,0 +1,356 @@
+//! What it takes to make weights feasible: sorting all clients, or the groups of GR3 and the median of one of them.
+//! PROPORTIONAL_SHARE section 4.3, the GR3 paper's sections 3.2, 4.2 and 5.
+
+use core::cmp::Ordering;
+
+use humpyard_core::id::{ClientId, Id};
+use humpyard_core::random::{Random, Seed};
+use humpyard_policies::share::feasible::{FeasibleWeights, Ratio};
+
+use super::super::paper::PAPER;
+use crate::harness::{
+    About, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, listed, logarithmic, rows, short,
+};
+use humpyard_lab::LabError;
+use humpyard_plot::LinePlot;
+
+const CLIENTS: [usize; 6] = [25, 100, 400, 1600, 8192, 65_536];
+const PROCESSORS: [usize; 5] = [2, 8, 32, 128, 512];
+/// Draws of the weights.
+const DRAWS: (u32, u32) = (20, 200);
+/// Weights of clients that are not heavy, where others are.
+const LIGHT_MAX: u64 = 40;
+/// Weights that are not often the same.
+const UNIFORM_MAX: u64 = 1 << 20;
+/// The most comparisons for each processor, in the mean: to find a median among n takes n (2 + 2 ln 2) by quickselect,
+/// and the candidates are 2 P at first, then half as many, and so on. To sort them takes more from 64 processors on.
+const MOST: f64 = 4.0 * (2.0 + 2.0 * core::f64::consts::LN_2);
+/// How much less or more than with other numbers of clients the comparisons by groups may be.
+const EVEN: f64 = 1.25;
+/// How much less or more than in proportion to N log N the comparisons of sorting may grow.
+const GROWTH: (f64, f64) = (0.8, 1.4);
+
+rows! {
+    COLUMNS, fn row(law: &str, clients: usize, processors: usize, draws: u32, sums: &Counts) {
+        let mean = |sum: u64| sum as f64 / f64::from(draws);
+    } => {
+        text law = law, integer clients = clients, integer processors = processors, integer draws = draws,
+        real infeasible_mean = mean(sums.infeasible), real sorting_all_mean = mean(sums.sorting_all),
+        real sorting_group_mean = mean(sums.sorting_group), real partition_mean = mean(sums.partition),
+        integer draws_that_differ = sums.differ,
+    }
+}
+
+/// The laws of the weights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Law {
+    /// From 1 to 2^20, all equally likely: hardly ever is one infeasible.
+    Uniform,
+    /// As many have a weight of at least x as 1 / x says, up to 2^30.
+    Pareto,
+    /// For each four processors three clients are of one group, and some of them too heavy; the others are light.
+    Threshold,
+    /// Almost twice as many clients as processors are of one group: the most that are compared. None is too heavy.
+    Crowd,
+}
+
+const LAWS: [(&str, Law); 4] =
+    [("uniform", Law::Uniform), ("pareto", Law::Pareto), ("threshold", Law::Threshold), ("crowd", Law::Crowd)];
+
+impl Law {
+    fn draw(self, clients: usize, processors: usize, random: &mut Random) -> Vec<u32> {
+        let from_1_to = |most: u64, random: &mut Random| 1 + random.below(most) as u32;
+        match self {
+            Self::Uniform => (0..clients).map(|_| from_1_to(UNIFORM_MAX, random)).collect(),
+            Self::Pareto => (0..clients).map(|_| random.bounded_pareto(1.0, 1.0, f64::from(1 << 30)) as u32).collect(),
+            Self::Threshold => Self::with_heavy(3 * processors / 4, clients, processors, random),
+            Self::Crowd => Self::with_heavy(2 * processors - 1, clients, processors, random),
+        }
+    }
+
+    /// Returns weights with this many heavy clients, at most all but one. The heavy clients are of one group, each
+    /// with twice the weight or more that the light ones have for each processor.
+    fn with_heavy(heavy: usize, clients: usize, processors: usize, random: &mut Random) -> Vec<u32> {
+        let heavy = heavy.min(clients - 1);
+        let mut weights: Vec<u32> = (heavy..clients).map(|_| 1 + random.below(LIGHT_MAX) as u32).collect();
+        let light: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
+        let least = (2 * light / processors as u64).max(1).next_power_of_two();
+        weights.extend((0..heavy).map(|_| (least + random.below(least)) as u32));
+        for at in (1..clients).rev() {
+            weights.swap(at, random.below(at as u64 + 1) as usize);
+        }
+        weights
+    }
+}
+
+/// The experiment.
+pub(super) struct Readjustment;
+
+impl Experiment for Readjustment {
+    fn about(&self) -> About {
+        About {
+            id: "gr3-readjustment",
+            figure: "sections 3.2, 4.2 and 5, on feasible weights",
+            title: "comparisons that it takes to make weights feasible",
+            description: "A client that is entitled to more than one of P processors gets the mean of what lighter \
+                ones have for each processor that is left. Three ways to find such clients: sorting all N by weight; \
+                finding the one group of GR3 of which some may be and some not, and sorting that; the same, with the \
+                median instead of sorting, as gr3mp and sfs here do. Counted are comparisons of two weights, in the \
+                mean of all draws, where all weights are new: a sorted list that is kept needs O(log N) for each \
+                client that comes. Weights are uniform (1 to 2^20), of a Pareto law (up to 2^30), or light (1 to 40) \
+                but for 3P / 4 (threshold) or 2P - 1 (crowd) of one group, which are about as heavy as can be. The \
+                paper has no figure, but says what the comparisons are in proportion to.",
+            columns: COLUMNS,
+            ..About::of(PAPER)
+        }
+    }
+
+    fn parts(&self, _: Scale) -> usize {
+        LAWS.len() * CLIENTS.len()
+    }
+
+    fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+        let (name, law) = LAWS[part % LAWS.len()];
+        let clients = CLIENTS[part / LAWS.len()];
+        let processors = PROCESSORS.into_iter().filter(|&processors| processors < clients);
+        let draws = scale.of(DRAWS);
+        let row = |processors: usize| {
+            let mut sums = Counts::default();
+            for draw in 0..draws {
+                let mut random = seed.stream(&format!("gr3-readjustment/{name}/{clients}/{processors}/{draw}"));
+                sums.add(&law.draw(clients, processors, &mut random), processors);
+            }
+            row(name, clients, processors, draws, &sums)
+        };
+        Ok(processors.map(row).collect())
+    }
+
+    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+        let (draws, differ) = (data.rows().total("draws"), data.rows().total("draws_that_differ"));
+        let mut verdicts = vec![
+            Verdict::of(
+                "weights made feasible in the three ways",
+                "the same",
+                format!("the same in {} of {draws} draws", draws - differ),
+                differ == 0.0,
+            ),
+            by_processors(data),
+            by_clients(data),
+            sorting_grows(data),
+        ];
+        verdicts.extend(PROCESSORS.iter().map(|&processors| sorting_the_group(data, processors)));
+        verdicts
+    }
+
+    fn plots(&self, data: &Table) -> Plots {
+        let line = |name: String, column: &str, processors: usize| {
+            data.rows_of("law", "crowd").at("processors", processors as f64).line(name, "clients", column)
+        };
+        let few = |column, what: &str| line(format!("{what}, 8 processors"), column, 8);
+        let plot = LinePlot {
+            title: "comparisons to make weights feasible".to_owned(),
+            description:
+                "Over the number of clients, of which almost twice as many as processors are heavy: they grow \
+                with the clients where all are sorted, and with the processors alone by groups."
+                    .to_owned(),
+            x: logarithmic("clients"),
+            y: logarithmic("comparisons"),
+            lines: vec![
+                few("sorting_all_mean", "sorting all"),
+                few("sorting_group_mean", "sorting a group"),
+                few("partition_mean", "partition"),
+                line("partition, 128 processors".to_owned(), "partition_mean", 128),
+            ],
+        };
+        vec![("comparisons".to_owned(), plot.svg())]
+    }
+}
+
+/// Comparisons of the partition are O(P).
+fn by_processors(data: &Table) -> Verdict {
+    let each = |row: TableRow<'_>| row.number("partition_mean") / row.number("processors");
+    let most = |processors| data.rows().at("processors", processors as f64).map(each).fold(0.0, f64::max);
+    let found = PROCESSORS.map(most);
+    Verdict::of(
+        "partition: comparisons for each processor, the most with 2, 8, 32, 128, 512 of them",
+        format!("at most {}, that of quickselect (paper: O(P))", short(MOST)),
+        listed(found),
+        found.iter().all(|&each| each <= MOST),
+    )
+}
+
+/// Comparisons of the partition do not depend on the number of clients, where that leaves room for all heavy ones.
+fn by_clients(data: &Table) -> Verdict {
+    let rows = data.rows_of("law", "crowd").at("processors", 8.0).filter(|row| row.number("clients") >= 100.0);
+    let found = rows.clone().range("partition_mean");
+    Verdict::of(
+        "partition: comparisons with 100, 400, 1600, 8192, 65536 clients, of which 15 are heavy, on 8 processors",
+        format!("nowhere more than {EVEN} times what they are elsewhere (paper: O(P))"),
+        rows.listed("partition_mean"),
+        found.greatest <= EVEN * found.least,
+    )
+}
+
+/// Comparisons of sorting grow as N log N.
+fn sorting_grows(data: &Table) -> Verdict {
+    let rows = data.rows_of("law", "uniform").at("processors", 8.0);
+    let found: Vec<(f64, f64)> = rows.map(|row| (row.number("clients"), row.number("sorting_all_mean"))).collect();
+    let proportion = |&(clients, comparisons): &(f64, f64)| comparisons / (clients * clients.log2());
+    let first = found.first().map_or(f64::NAN, proportion);
+    let growth = found.last().map_or(f64::NAN, proportion) / first;
+    let comparisons = listed(found.iter().map(|&(_, comparisons)| comparisons));
+    Verdict::of(
+        "sorting all: growth of the comparisons from 25 to 65536 uniform weights, over that of N log N",
+        format!("{} to {}", short(GROWTH.0), short(GROWTH.1)),
+        format!("{}: {}", short(growth), comparisons),
+        (GROWTH.0..=GROWTH.1).contains(&growth),
+    )
+}
+
+/// Whether it takes less to sort the one group, which the paper says it does for few processors.
+fn sorting_the_group(data: &Table, processors: usize) -> Verdict {
+    let rows = data.rows_of("law", "crowd").at("processors", processors as f64);
+    let last = rows.max_by(|one, other| one.number("clients").total_cmp(&other.number("clients")));
+    let of = |column| last.map_or(f64::NAN, |row| row.number(column));
+    Verdict::measured(
+        format!("{processors} processors, {} heavy clients: comparisons in their group", 2 * processors - 1),
+        "sorting is simpler, and better in practice for few processors (paper)",
+        format!("sorting {}, partition {}", short(of("sorting_group_mean")), short(of("partition_mean"))),
+    )
+}
+
+/// Sums over draws.
+#[derive(Default)]
+struct Counts {
+    infeasible: u64,
+    sorting_all: u64,
+    sorting_group: u64,
+    partition: u64,
+    differ: u32,
+}
+
+impl Counts {
+    /// Makes weights feasible in the three ways.
+    fn add(&mut self, weights: &[u32], processors: usize) {
+        let by_sorting = by_sorting(weights, processors, &mut self.sorting_all);
+        let by_group = by_groups(weights, processors, &mut self.sorting_group);
+        let by_partition = by_partition(weights, processors, &mut self.partition);
+        self.differ += u32::from(by_sorting != by_group || by_sorting != by_partition);
+        let changed = by_sorting.iter().zip(weights).filter(|&(&feasible, &weight)| feasible != given(weight));
+        self.infeasible += changed.count() as u64;
+    }
+}
+
+/// A weight as it was given.
+fn given(weight: u32) -> Ratio {
+    (weight.into(), 1)
+}
+
+/// Compares, heavier first, and counts that.
+fn counted(comparisons: &mut u64, one: u32, other: u32) -> Ordering {
+    *comparisons += 1;
+    other.cmp(&one)
+}
+
+/// By the definition: the first clients of a sorted list, up to the first that is entitled to no more than a processor.
+fn by_sorting(weights: &[u32], processors: usize, comparisons: &mut u64) -> Vec<Ratio> {
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|&one, &other| counted(comparisons, weights[one], weights[other]));
+    let total = weights.iter().map(|&weight| u64::from(weight)).sum();
+    let (infeasible, rest) = first_too_heavy(&order, weights, processors, total);
+    readjusted(weights, infeasible, processors, rest)
+}
+
+/// Of clients in order, how many are too heavy for one of so many processors, and what all others weigh.
+fn first_too_heavy<'a>(order: &'a [usize], weights: &[u32], processors: usize, mut rest: u64) -> (&'a [usize], u64) {
+    let mut count = 0;
+    for &client in order {
+        let weight = u64::from(weights[client]);
+        if weight * (processors - count) as u64 <= rest {
+            break;
+        }
+        (count, rest) = (count + 1, rest - weight);
+    }
+    (&order[..count], rest)
+}
+
+/// By groups, of which the last is sorted.
+fn by_groups(weights: &[u32], processors: usize, comparisons: &mut u64) -> Vec<Ratio> {
+    let mut groups: [Vec<usize>; 32] = Default::default();
+    (0..weights.len()).for_each(|client| groups[weights[client].ilog2() as usize].push(client));
+    let sum = |clients: &[usize]| clients.iter().map(|&client| u64::from(weights[client])).sum::<u64>();
+    let mut rest = groups.iter().map(|group| sum(group)).sum::<u64>();
+    let mut infeasible: Vec<usize> = Vec::new();
+    for (order, group) in groups.iter_mut().enumerate().rev().filter(|(_, group)| !group.is_empty()) {
+        let (left, lighter) = (processors - infeasible.len(), rest - sum(group));
+        if group.len() < left && ((left - group.len()) as u64) << order > lighter {
+            infeasible.extend_from_slice(group);
+            rest = lighter;
+            continue;
+        }
+        if group.len() < 2 * left {
+            group.sort_by(|&one, &other| counted(comparisons, weights[one], weights[other]));
+            let (few, others) = first_too_heavy(group, weights, left, rest);
+            infeasible.extend_from_slice(few);
+            rest = others;
+        }
+        break;
+    }
+    readjusted(weights, &infeasible, processors, rest)
+}
+
+/// As `gr3mp` and `sfs` do.
+fn by_partition(weights: &[u32], processors: usize, comparisons: &mut u64) -> Vec<Ratio> {
+    let mut feasible = FeasibleWeights::new(processors, weights.len(), |id| weights[id.index()]);
+    (0..weights.len()).for_each(|client| feasible.join(ClientId::from_index(client)));
+    let mut readjusted: Vec<Ratio> = weights.iter().copied().map(given).collect();
+    let compare = |one: &u32, other: &u32| {
+        *comparisons += 1;
+        one.cmp(other)
+    };
+    feasible.readjust_by(processors, compare, |id, weight| readjusted[id.index()] = weight);
+    readjusted
+}
+
+/// The weights once these clients have what the others have for each of the processors left.
+fn readjusted(weights: &[u32], infeasible: &[usize], processors: usize, rest: u64) -> Vec<Ratio> {
+    let mut readjusted: Vec<Ratio> = weights.iter().copied().map(given).collect();
+    for &client in infeasible {
+        readjusted[client] = (rest, (processors - infeasible.len()) as u64);
+    }
+    readjusted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the specification, by each of the ways: 6, 6, 3, 3, 2, 2, 1, 1.
+    #[test]
+    fn all_ways_find_what_the_specification_has() {
+        let weights = [100, 60, 3, 3, 2, 2, 1, 1];
+        let expected: Vec<Ratio> = [(12, 2), (12, 2), (3, 1), (3, 1), (2, 1), (2, 1), (1, 1), (1, 1)].to_vec();
+        for way in [by_sorting, by_groups, by_partition] {
+            let mut comparisons = 0;
+            assert_eq!(way(&weights, 4, &mut comparisons), expected);
+        }
+        let mut comparisons = 0;
+        by_sorting(&weights, 4, &mut comparisons);
+        assert!(comparisons >= 7, "{comparisons} comparisons cannot put 8 in order");
+    }
+
+    #[test]
+    fn heavy_clients_are_of_one_group_and_some_are_too_heavy() {
+        let mut random = Seed(1).stream("gr3-readjustment/test");
+        let (mut some, mut counts) = (false, Counts::default());
+        for _ in 0..50 {
+            let weights = Law::Threshold.draw(100, 8, &mut random);
+            let heavy: Vec<u32> = weights.iter().copied().filter(|&weight| u64::from(weight) > LIGHT_MAX).collect();
+            assert_eq!((weights.len(), heavy.len()), (100, 6));
+            assert!(heavy.iter().all(|weight| weight.ilog2() == heavy[0].ilog2()));
+            counts.add(&weights, 8);
+            some |= counts.infeasible > 0;
+        }
+        assert!(some && counts.differ == 0);
+    }
+}

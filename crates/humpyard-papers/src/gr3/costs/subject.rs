@@ -1,0 +1,150 @@
+//! The policies whose decisions are timed, and what is said and drawn of times.
+
+use humpyard_core::id::{ClientId, Id};
+use humpyard_core::policy::{Setup, Share};
+use humpyard_core::random::Seed;
+use humpyard_core::unit::Weight;
+use humpyard_policies::registry::{AnyShare, ShareVisitor};
+use humpyard_policies::spec::PolicySpec;
+
+use super::machine::{AlwaysReady, Machine};
+use crate::harness::{About, Effort, Rows, Scale, TableRow, Timing, Verdict, logarithmic, measure};
+use humpyard_lab::LabError;
+use humpyard_plot::{Line, LinePlot, Svg};
+
+/// It takes all clients as one.
+pub(super) const WITHOUT_CLIENTS: &str = "fcfs";
+/// It is for several processors.
+pub(super) const FOR_SEVERAL: &str = "gr3mp";
+/// As many, which one thread simulates.
+pub(super) const PROCESSORS: usize = 8;
+/// The policies that the claims are of.
+pub(super) const RIVALS: [&str; 7] = ["gr3", FOR_SEVERAL, "vtrr", "wfq", "wfq-list", "linux-o1", "linux24"];
+/// The weights of clients are from 1 to this.
+pub(super) const WEIGHT_MAX: u64 = 40;
+
+/// A policy whose decisions are timed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Subject {
+    pub(super) policy: &'static str,
+    pub(super) processors: usize,
+    /// Whether a decision takes time with every client.
+    pub(super) is_linear: bool,
+}
+
+/// The policies of a scale, those of the claims first.
+pub(super) fn subjects(scale: Scale) -> Vec<Subject> {
+    let entries = AnyShare::entries();
+    let subject = |policy: &'static str| {
+        let entry = entries.iter().find(|entry| entry.info.name == policy);
+        let complexity = entry.map_or("", |entry| entry.info.complexity);
+        let processors = if policy == FOR_SEVERAL { PROCESSORS } else { 1 };
+        Subject { policy, processors, is_linear: complexity.starts_with("O(n)") }
+    };
+    let is_other = |name: &&str| scale == Scale::Full && *name != WITHOUT_CLIENTS && !RIVALS.contains(name);
+    let others = entries.iter().map(|entry| entry.info.name).filter(is_other);
+    RIVALS.into_iter().chain(others).map(subject).collect()
+}
+
+/// The weights of so many clients: each from 1 to [`WEIGHT_MAX`], all as likely.
+pub(in super::super) fn weights(clients: usize, seed: Seed) -> Vec<Weight> {
+    let mut random = seed.stream(&format!("gr3-costs/weights/{clients}"));
+    let weight = |_| Weight::new(random.below(WEIGHT_MAX) as u32 + 1).expect("1 or more");
+    (0..clients).map(weight).collect()
+}
+
+impl Subject {
+    /// Hands the policy, made for clients of these weights, to a visitor.
+    pub(super) fn visit<V: ShareVisitor>(
+        &self,
+        weights: &[Weight],
+        seed: Seed,
+        visitor: V,
+    ) -> Result<V::Answer, LabError> {
+        let clients = weights.len();
+        let setup = Setup {
+            cores: self.processors,
+            clients,
+            packets: 2 * clients + self.processors,
+            longest: 1,
+            weights,
+            seed,
+            ..Setup::default()
+        };
+        let spec: PolicySpec = self.policy.parse()?;
+        Ok(spec.build_share(&setup)?.visit(visitor))
+    }
+}
+
+/// What a select costs among clients that always want another slot, and how many of them have a slot when each is to
+/// have one more.
+pub(super) struct Selecting<'a> {
+    pub(super) weights: &'a [Weight],
+    pub(super) processors: usize,
+    pub(super) effort: Effort,
+}
+
+impl ShareVisitor for Selecting<'_> {
+    type Answer = Result<(Timing, Option<u64>), LabError>;
+
+    fn visit<Q: Share>(self, policy: Q) -> Self::Answer {
+        let clients = self.weights.len();
+        let mut machine = Machine::new(policy, self.processors);
+        (0..clients).map(ClientId::from_index).for_each(|client| machine.wake(client));
+        let run = |slots| (0..slots).map(|_| machine.slot(&mut AlwaysReady)).sum();
+        let timing = measure(round(self.weights, self.processors), self.effort, run)?;
+        Ok((timing, machine.drain(clients)))
+    }
+}
+
+/// The slots in which every client gets as many as it has weight, if they are as many.
+pub(super) fn round(weights: &[Weight], processors: usize) -> u64 {
+    weights.iter().map(|weight| u64::from(weight.get())).sum::<u64>().div_ceil(processors as u64)
+}
+
+/// Something that must be so in all these rows, or else where it is not.
+pub(super) fn everywhere<'a>(
+    rows: impl Rows<'a>,
+    claim: &str,
+    at: &str,
+    holds: impl Fn(&TableRow<'a>) -> bool,
+) -> Option<Verdict> {
+    let broken = |row: TableRow<'_>| format!("not of {} with {} {at}", row.text("policy"), row.number(at));
+    Verdict::everywhere((claim, "everywhere"), rows, holds, |count| format!("at all {count} places"), broken)
+}
+
+/// Times, in the order of their rows, beside those that the specification has of other implementations on another
+/// machine.
+pub(in super::super) fn times_listed(claim: String, said: &str, times: impl Iterator<Item = f64>) -> Verdict {
+    let times: Vec<String> = times.map(|time| format!("{time:.1}")).collect();
+    Verdict::measured(claim, said, times.join(", "))
+}
+
+/// A line for each policy, in the order of its rows.
+pub(in super::super) fn lines<'a>(rows: impl Iterator<Item = TableRow<'a>>, at: &str, column: &str) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for row in rows {
+        let name = match row.number("processors") {
+            1.0 => row.text("policy").to_owned(),
+            processors => format!("{}, {processors} processors", row.text("policy")),
+        };
+        if lines.last().is_none_or(|line| line.name != name) {
+            lines.push(Line { name, points: Vec::new() });
+        }
+        let line = lines.last_mut().expect("one was pushed");
+        line.points.push((row.number(at), row.number(column)).into());
+    }
+    lines
+}
+
+/// Times over clients, or groups of them, both by their logarithms.
+pub(in super::super) fn plot(about: About, title: &str, at: &str, lines: Vec<Line>) -> Svg {
+    LinePlot {
+        title: title.to_owned(),
+        description: about.description.to_owned(),
+        x: logarithmic(at),
+        y: logarithmic("ns for a select"),
+        lines,
+    }
+    .svg()
+}

@@ -1,0 +1,191 @@
+//! The directory that experiments are written to: what in it is ours, and may be written over.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use humpyard_traffic::capture::PartialFile;
+use serde::{Deserialize, Serialize};
+
+use super::experiment::Scale;
+use super::verdict::{Outcome, Verdict};
+use humpyard_lab::LabError;
+
+/// The heading of the pages, by which ours are known.
+pub(super) const TITLE: &str = "Experiments of the papers, done again";
+/// What came of an experiment, in a directory of its own.
+const DOCUMENT: &str = "verdicts.json";
+/// The pages, and how each begins to say its title.
+const PAGES: [(&str, &str); 2] = [("index.html", "<title>"), ("REPRODUCTION.md", "# ")];
+
+/// An experiment that was run: the document that is kept of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reproduced {
+    /// Its name.
+    pub experiment: String,
+    /// The paper.
+    pub paper: String,
+    /// Which figure, table or passage of it.
+    pub figure: String,
+    /// What it shows.
+    pub title: String,
+    /// How it is done.
+    pub description: String,
+    /// How much of it was run.
+    pub scale: Scale,
+    /// Where all randomness came from.
+    pub seed: u64,
+    /// The version of humpyard that ran it; empty where that was not kept.
+    #[serde(default)]
+    pub version: String,
+    /// What came of its claims.
+    pub verdicts: Vec<Verdict>,
+    /// Its files, in the directory.
+    pub files: Vec<String>,
+    /// How long all its parts took one after the other, in seconds: different in every run.
+    // Documents that take hours to make again have its former name.
+    #[serde(alias = "measured_core_seconds")]
+    pub measured_seconds: f64,
+}
+
+impl Reproduced {
+    /// Whether no claim failed.
+    pub fn holds(&self) -> bool {
+        self.count(Outcome::Fail) == 0
+    }
+
+    /// How many claims fared so.
+    pub(super) fn count(&self, outcome: Outcome) -> usize {
+        self.verdicts.iter().filter(|verdict| verdict.outcome == outcome).count()
+    }
+
+    /// What makes it again.
+    pub(super) fn command(&self) -> String {
+        let scale = match self.scale {
+            Scale::Quick => "quick",
+            Scale::Full => "full",
+        };
+        let seed = if self.seed == 1 { String::new() } else { format!(" --seed {}", self.seed) };
+        format!("humpyard reproduce {} --{scale}{seed}", self.experiment)
+    }
+}
+
+/// A file of an experiment: its name, and what is in it.
+pub(super) type Contents = (String, Vec<u8>);
+
+/// Where experiments are written to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Directory<'a> {
+    path: &'a Path,
+}
+
+impl<'a> Directory<'a> {
+    /// Makes it if it is not there.
+    ///
+    /// # Errors
+    /// A place where nothing can be written, and files in the way of these experiments or the pages that are not ours.
+    pub(super) fn open(path: &'a Path, ids: impl Iterator<Item = &'static str>) -> Result<Self, LabError> {
+        if path.as_os_str().is_empty() {
+            return Err(LabError::option("--out takes the name of a directory, reproduction for example"));
+        }
+        fs::create_dir_all(path).map_err(|error| unwritable(path, &error))?;
+        let directory = Self { path };
+        directory.check_pages()?;
+        for id in ids {
+            let of_it = path.join(id);
+            let is_used =
+                fs::read_dir(&of_it).is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(is_visible)));
+            if is_used && directory.document(id).is_none() {
+                return Err(foreign(&of_it, "has files, but no verdicts.json of this experiment that can be read"));
+            }
+        }
+        Ok(directory)
+    }
+
+    fn check_pages(self) -> Result<(), LabError> {
+        for (name, before) in PAGES {
+            let path = self.path.join(name);
+            let is_ours = || fs::read_to_string(&path).is_ok_and(|text| text.contains(&format!("{before}{TITLE}")));
+            if path.exists() && !is_ours() {
+                return Err(foreign(&path, "is no page of `humpyard reproduce`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is kept of the experiment of this name, if it was done, and can be read.
+    pub(super) fn document(self, id: &str) -> Option<Reproduced> {
+        let text = fs::read_to_string(self.path_of_document(id)).ok()?;
+        serde_json::from_str(&text).ok().filter(|document: &Reproduced| document.experiment == id)
+    }
+
+    /// Where that is.
+    pub(super) fn path_of_document(self, id: &str) -> PathBuf {
+        self.path.join(id).join(DOCUMENT)
+    }
+
+    /// Writes what came of an experiment: all of its files, or none. Sets what they are called in the document.
+    ///
+    /// # Errors
+    /// What cannot be written, and a file in the way that is not of an earlier run.
+    pub(super) fn write(self, document: &mut Reproduced, mut files: Vec<Contents>) -> Result<(), LabError> {
+        let id = document.experiment.clone();
+        let directory = self.path.join(&id);
+        fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
+        let before = self.document(&id).map_or_else(Vec::new, |before| before.files);
+        let name = |file: &str| format!("{id}/{file}");
+        let listed = files.iter().map(|(file, _)| file.as_str()).chain([DOCUMENT]);
+        document.files = listed.map(name).collect();
+        if let Some(file) = document.files.iter().find(|file| self.path.join(file).exists() && !before.contains(file)) {
+            return Err(foreign(&self.path.join(file), "is not of an earlier run"));
+        }
+        let text = serde_json::to_string_pretty(document).unwrap_or_default();
+        // First, for by it the others are known as ours.
+        files.insert(0, (DOCUMENT.to_owned(), format!("{text}\n").into_bytes()));
+        let written = files.iter().map(|(file, contents)| {
+            let path = directory.join(file);
+            let mut file = PartialFile::create(&path).map_err(|error| unwritable(&path, &error))?;
+            file.write_all(contents).map_err(|error| unwritable(&path, &error))?;
+            Ok((path, file))
+        });
+        for (path, file) in written.collect::<Result<Vec<_>, LabError>>()? {
+            file.finish().map_err(|error| unwritable(&path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the pages.
+    ///
+    /// # Errors
+    /// What cannot be written, and pages in the way that are not ours.
+    pub(super) fn write_pages(self, index: &str, summary: &str) -> Result<(), LabError> {
+        self.check_pages()?;
+        for ((name, _), text) in PAGES.into_iter().zip([index, summary]) {
+            write(&self.path.join(name), text.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Files that are being written have hidden names.
+fn is_visible(entry: fs::DirEntry) -> bool {
+    !entry.file_name().to_string_lossy().starts_with('.')
+}
+
+fn foreign(path: &Path, what: &str) -> LabError {
+    LabError::option(format!(
+        "`{}` {what}, and would be written over: move it away, or name another directory with --out",
+        path.display()
+    ))
+}
+
+/// Writes a file, under a hidden name until it is whole.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
+    let mut file = PartialFile::create(path).map_err(|error| unwritable(path, &error))?;
+    let written = file.write_all(bytes).and_then(|()| file.finish());
+    written.map_err(|error| unwritable(path, &error))
+}
+
+pub(super) fn unwritable(path: &Path, error: &io::Error) -> LabError {
+    LabError::option(format!("cannot write `{}`: {error}: name another directory with --out", path.display()))
+}

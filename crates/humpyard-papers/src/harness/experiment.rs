@@ -1,0 +1,116 @@
+//! What an experiment is.
+
+use humpyard_core::random::Seed;
+use serde::{Deserialize, Serialize};
+
+use super::table::{Column, Row, Table};
+use super::verdict::Verdict;
+use humpyard_lab::LabError;
+use humpyard_plot::Svg;
+
+/// How much of an experiment is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// A fixed part of it, within a minute.
+    Quick,
+    /// All of it.
+    Full,
+}
+
+impl Scale {
+    /// One of two numbers.
+    pub const fn pick<T: Copy>(self, quick: T, full: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Full => full,
+        }
+    }
+
+    /// Returns the first of a pair if quick, else the second.
+    pub const fn of<T: Copy>(self, (quick, full): (T, T)) -> T {
+        self.pick(quick, full)
+    }
+}
+
+/// What an experiment is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct About {
+    /// Its name.
+    #[serde(rename = "name")]
+    pub id: &'static str,
+    /// The paper.
+    #[serde(rename = "source")]
+    pub paper: &'static str,
+    /// Which figure, table or passage of it.
+    pub figure: &'static str,
+    /// What it shows, in a few words.
+    #[serde(rename = "summary")]
+    pub title: &'static str,
+    /// How it is done together with those beside it, word for word the same for all of them; empty where it stands
+    /// alone.
+    #[serde(skip)]
+    pub setting: &'static str,
+    /// How it is done, and what of the paper cannot be known.
+    pub description: &'static str,
+    /// The columns of its data.
+    #[serde(skip)]
+    pub columns: &'static [Column],
+}
+
+impl About {
+    /// Starts to describe an experiment of this paper, for struct update; it has no name yet.
+    pub(crate) const fn of(paper: &'static str) -> Self {
+        Self { id: "", paper, figure: "", title: "", setting: "", description: "", columns: &[] }
+    }
+
+    /// The setting and the description.
+    pub fn whole_description(&self) -> String {
+        format!("{} {}", self.setting, self.description).trim_start().to_owned()
+    }
+}
+
+/// Plots, each with its name.
+pub type Plots = Vec<(String, Svg)>;
+
+/// An experiment.
+pub trait Experiment: Sync {
+    /// What it is.
+    fn about(&self) -> About;
+
+    /// The columns of its data.
+    fn columns(&self) -> &'static [Column] {
+        self.about().columns
+    }
+
+    /// The version of its rows. Raise it whenever a seed gives other rows than before: parts that an interrupted run
+    /// kept are then run again.
+    fn version(&self) -> u32 {
+        1
+    }
+
+    /// How many parts it has at this scale.
+    fn parts(&self, scale: Scale) -> usize;
+
+    /// Runs a part, numbered from 0.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being run.
+    fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError>;
+
+    /// What the data say of the claims.
+    fn verdicts(&self, data: &Table) -> Vec<Verdict>;
+
+    /// Plots of the data, by name.
+    fn plots(&self, data: &Table) -> Plots;
+
+    /// Whether it measures times, so that nothing else may run beside it.
+    fn is_timed(&self) -> bool {
+        false
+    }
+}
+
+/// Lists experiments of one kind.
+pub(crate) fn family<E: Experiment>(of: &'static [E]) -> Vec<&'static dyn Experiment> {
+    of.iter().map(|experiment| experiment as _).collect()
+}

@@ -1,0 +1,98 @@
+//! The parts of a run that are done, so that a run that was ended goes on where it was.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::directory::{unwritable, write};
+use super::experiment::Experiment;
+use super::options::ReproduceOptions;
+use super::table::{Row, Table};
+use humpyard_lab::LabError;
+use humpyard_lab::sha256_of;
+
+/// The rows of a part, and how many seconds it took.
+pub(super) type Part = (Vec<Row>, f64);
+
+/// The rows of parts that are done, in a directory of their own, by scale, seed, experiment and its version.
+pub(super) struct Kept {
+    directory: PathBuf,
+    /// The parts of this run.
+    done: Vec<PathBuf>,
+    /// Where parts that are running have their files.
+    scratch: PathBuf,
+}
+
+impl Kept {
+    /// Makes the directory.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(super) fn open(options: &ReproduceOptions) -> Result<Self, LabError> {
+        let name = format!("{:?}-{}", options.scale, options.seed.0);
+        let directory = options.directory.join(".parts").join(name);
+        fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
+        let scratch = directory.join("running");
+        let mut kept = Self { directory, done: Vec::new(), scratch };
+        for experiment in &options.experiments {
+            let parts = 0..experiment.parts(options.scale);
+            kept.done.extend(parts.map(|part| kept.path(*experiment, part)).collect::<Vec<_>>());
+        }
+        Ok(kept)
+    }
+
+    /// Where the rows of a part are kept.
+    fn path(&self, experiment: &dyn Experiment, part: usize) -> PathBuf {
+        self.directory.join(format!("{}-v{}-{part}.rows", experiment.about().id, experiment.version()))
+    }
+
+    /// A part: what is kept of it, or else what it yields now.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being run or kept.
+    pub(super) fn part(
+        &self,
+        options: &ReproduceOptions,
+        experiment: &dyn Experiment,
+        part: usize,
+    ) -> Result<Part, LabError> {
+        let path = self.path(experiment, part);
+        if let Some(kept) = read(&path, experiment) {
+            return Ok(kept);
+        }
+        let begin = Instant::now();
+        let rows = experiment.run(part, options.scale, options.seed)?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let table = Table::of(experiment.columns(), rows);
+        let text = format!("{seconds}\n{}", table.csv());
+        write(&path, format!("{}\n{text}", sha256_of(text.as_bytes())).as_bytes())?;
+        Ok((table.into_rows(), seconds))
+    }
+
+    /// Where parts that are running have their files.
+    pub(super) fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// Removes what parts that were running have left, and, where everything is done, what was kept.
+    pub(super) fn clear(&self, all_is_done: bool) {
+        // What cannot be removed does no harm: parts of other experiments are not ours, and keep their directory.
+        let _ = fs::remove_dir_all(&self.scratch);
+        for path in self.done.iter().filter(|_| all_is_done) {
+            let _ = fs::remove_file(path);
+        }
+        let _ = fs::remove_dir(&self.directory);
+        let _ = self.directory.parent().map(fs::remove_dir);
+    }
+}
+
+/// The kept part in this file; none if there is none, or it is not as it was written.
+fn read(path: &Path, experiment: &dyn Experiment) -> Option<Part> {
+    let text = fs::read_to_string(path).ok()?;
+    let (checksum, text) = text.split_once('\n')?;
+    if checksum != sha256_of(text.as_bytes()) {
+        return None;
+    }
+    let (seconds, csv) = text.split_once('\n')?;
+    Some((Table::from_csv(experiment.columns(), csv)?.into_rows(), seconds.parse().ok()?))
+}

@@ -1,0 +1,45 @@
+//! The harness: runs experiments, keeps what is done, writes data, verdicts and pages; and the pieces that experiments
+//! are made of.
+
+mod directory;
+mod experiment;
+mod kept;
+mod options;
+mod page;
+mod parts;
+mod plot;
+mod reproduce;
+mod row;
+mod run;
+mod scratch;
+mod select;
+mod statistics;
+mod table;
+#[cfg(test)]
+pub(crate) mod testing;
+mod timing;
+mod verdict;
+mod watch;
+
+pub use directory::Reproduced;
+pub(crate) use experiment::family;
+pub use experiment::{About, Experiment, Plots, Scale};
+pub use options::{Missing, ReproduceOptions, Reproduction};
+#[cfg(test)]
+pub(crate) use page::{Shown, index, summary};
+pub(crate) use parts::split;
+pub(crate) use plot::{bar, bar_of, group, line, logarithmic, whole};
+pub(crate) use reproduce::{find, reproduce};
+pub(crate) use row::{columns, rows};
+pub(crate) use run::{held_order, unstopped};
+pub(crate) use scratch::create as scratch_directory;
+pub(crate) use select::Rows;
+pub use statistics::short;
+pub(crate) use statistics::{Range, ascending, listed, mean};
+pub use table::{Column, Kind, Row, Table, TableRow, Value};
+#[cfg(test)]
+pub(crate) use timing::BRIEF;
+pub(crate) use timing::{Effort, Timing, measure, summary as summary_of_batches, thread_time};
+pub(crate) use verdict::{Bound, Judged};
+pub use verdict::{Outcome, Verdict};
+pub(crate) use watch::{Sees, Watched};

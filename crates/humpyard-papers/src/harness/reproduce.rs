@@ -1,0 +1,428 @@
+//! Runs experiments: their parts on all cores, their files one experiment after the other. What is done is kept, so
+//! that a run that was ended goes on where it was.
+
+use core::num::NonZeroUsize;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+
+use humpyard_core::name::unknown;
+
+use super::directory::{Contents, Directory, Reproduced};
+use super::experiment::{About, Experiment};
+use super::kept::{Kept, Part};
+use super::options::{Missing, ReproduceOptions, Reproduction};
+use super::page::{self, Shown};
+use super::scratch;
+use super::table::{Row, Table};
+use humpyard_lab::LabError;
+
+/// Finds the experiments of these names among those that are known, each once, in their order; a name may be a pattern
+/// with `*` and `?`, or `all`.
+///
+/// # Errors
+/// A name of none, and a pattern that nothing fits.
+pub(crate) fn find(
+    known: Vec<&'static dyn Experiment>,
+    names: &[String],
+) -> Result<Vec<&'static dyn Experiment>, LabError> {
+    let mut chosen = vec![false; known.len()];
+    for name in names {
+        let pattern = if name == "all" { "*" } else { name };
+        let pattern = glob::Pattern::new(pattern)
+            .map_err(|error| LabError::option(format!("`{name}` is no pattern of names: {error}")))?;
+        let mut found = false;
+        for (experiment, chosen) in known.iter().zip(&mut chosen) {
+            let fits = pattern.matches(experiment.about().id);
+            found |= fits;
+            *chosen |= fits;
+        }
+        if !found {
+            return Err(LabError::option(unknown("experiment", name, known.iter().map(|known| known.about().id))));
+        }
+    }
+    Ok(known.into_iter().zip(chosen).filter_map(|(experiment, chosen)| chosen.then_some(experiment)).collect())
+}
+
+/// Runs experiments and writes their data, plots, and pages of all known experiments that are in the directory.
+/// `progress` hears of parts done, of how many, and of which experiment the last was. Parts that an earlier run of the
+/// same experiments, in the same version and with the same seed and scale, had done when it was ended are not run
+/// again.
+///
+/// Once `stop` is set, this returns within a second, whatever the parts do: what is whole is written, and the pages
+/// name what is missing. Parts that are running are given up; their threads end when they are done or the process ends.
+///
+/// # Errors
+/// Whatever keeps an experiment from being run, a directory that cannot be written, and files in it that are not ours.
+pub(crate) fn reproduce(
+    known: &[&dyn Experiment],
+    options: &ReproduceOptions,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<Reproduction, LabError> {
+    let ids = options.experiments.iter().map(|experiment| experiment.about().id);
+    let directory = Directory::open(&options.directory, ids)?;
+    let parts = Arc::new(Parts { options: options.clone(), kept: Kept::open(options)? });
+    let mut collected: Vec<Collected> = options.experiments.iter().map(|&run| Collected::new(run, options)).collect();
+    let all = collected.iter().map(|experiment| experiment.parts.len()).sum();
+    let mut reproduced: Vec<Option<Reproduced>> = vec![None; collected.len()];
+    let mut done = 0;
+    for is_timed in [false, true] {
+        let works = works(&collected, is_timed);
+        let threads = if is_timed { NonZeroUsize::MIN } else { options.threads };
+        run_parts(works, threads, &parts, stop, |work, (rows, seconds)| {
+            let experiment = &mut collected[work.experiment];
+            experiment.parts[work.part] = Some(rows);
+            experiment.seconds += seconds;
+            done += 1;
+            progress(done, all, experiment.about.id);
+            if experiment.is_whole() {
+                reproduced[work.experiment] = Some(experiment.finish(options, directory)?);
+            }
+            Ok(())
+        })?;
+    }
+    let missing: Vec<Missing> = collected.iter().filter_map(Collected::missing).collect();
+    let unreadable = write_pages(known, options, directory, &missing)?;
+    parts.kept.clear(missing.is_empty());
+    Ok(Reproduction { experiments: reproduced.into_iter().flatten().collect(), done, all, missing, unreadable })
+}
+
+/// Writes the pages of all experiments that the directory has and of what is missing, if there is any of either; the
+/// documents that cannot be read.
+fn write_pages(
+    known: &[&dyn Experiment],
+    options: &ReproduceOptions,
+    directory: Directory<'_>,
+    missing: &[Missing],
+) -> Result<Vec<PathBuf>, LabError> {
+    let mut about: Vec<About> = known.iter().map(|experiment| experiment.about()).collect();
+    let of_run = options.experiments.iter().map(|experiment| experiment.about());
+    let unlisted: Vec<About> = of_run.filter(|this| !about.contains(this)).collect();
+    about.extend(unlisted);
+    let (mut shown, mut unreadable) = (Vec::new(), Vec::new());
+    for about in about {
+        let path = directory.path_of_document(about.id);
+        match directory.document(about.id) {
+            Some(document) => shown.push(Shown { about, document }),
+            None if path.exists() => unreadable.push(path),
+            None => {}
+        }
+    }
+    if !shown.is_empty() || !missing.is_empty() {
+        directory.write_pages(&page::index(&shown, missing).into_string(), &page::summary(&shown, missing))?;
+    }
+    Ok(unreadable)
+}
+
+/// A part of an experiment.
+#[derive(Clone, Copy)]
+struct Work {
+    experiment: usize,
+    part: usize,
+}
+
+fn works(collected: &[Collected], is_timed: bool) -> Vec<Work> {
+    let of_kind = collected.iter().enumerate().filter(|(_, experiment)| experiment.run.is_timed() == is_timed);
+    let parts =
+        of_kind.flat_map(|(at, experiment)| (0..experiment.parts.len()).map(move |part| Work { experiment: at, part }));
+    parts.collect()
+}
+
+/// What threads need to do parts.
+struct Parts {
+    options: ReproduceOptions,
+    kept: Kept,
+}
+
+impl Parts {
+    fn part(&self, work: Work) -> Result<Part, LabError> {
+        self.kept.part(&self.options, self.options.experiments[work.experiment], work.part)
+    }
+}
+
+/// Parts to do, and the next of them.
+struct Queue {
+    works: Vec<Work>,
+    next: AtomicUsize,
+}
+
+impl Queue {
+    fn take(&self) -> Option<Work> {
+        self.works.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
+    }
+}
+
+/// Lets nobody take another part when it is dropped.
+struct Closing(Arc<Queue>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.next.store(self.0.works.len(), Ordering::Relaxed);
+    }
+}
+
+/// How often the flag that ends a run is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs parts on this many threads, and hands over their rows in this one, in any order. Where `stop` is set, or a part
+/// fails, nobody waits for the parts that are running.
+fn run_parts(
+    works: Vec<Work>,
+    threads: NonZeroUsize,
+    parts: &Arc<Parts>,
+    stop: &AtomicBool,
+    mut collect: impl FnMut(Work, Part) -> Result<(), LabError>,
+) -> Result<(), LabError> {
+    if stop.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let threads = threads.get().min(works.len());
+    let queue = Arc::new(Queue { works, next: AtomicUsize::new(0) });
+    let _closing = Closing(Arc::clone(&queue));
+    let (sender, finished) = mpsc::channel();
+    let work = || {
+        let (parts, queue, sender) = (Arc::clone(parts), Arc::clone(&queue), sender.clone());
+        thread::spawn(move || {
+            scratch::make_in(parts.kept.scratch());
+            while let Some(work) = queue.take() {
+                if sender.send((work, parts.part(work))).is_err() {
+                    break;
+                }
+            }
+        })
+    };
+    let crew: Vec<thread::JoinHandle<()>> = (0..threads).map(|_| work()).collect();
+    drop(sender);
+    loop {
+        match finished.recv_timeout(LOOK_EVERY) {
+            Ok((work, part)) => collect(work, part?)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if stop.load(Ordering::Relaxed) {
+            return finished.try_iter().try_for_each(|(work, part)| collect(work, part?));
+        }
+    }
+    // All are done, or have panicked.
+    crew.into_iter().try_for_each(thread::JoinHandle::join).unwrap_or_else(|panic| resume_unwind(panic));
+    Ok(())
+}
+
+/// The rows of an experiment, as they come.
+struct Collected {
+    run: &'static dyn Experiment,
+    about: About,
+    parts: Vec<Option<Vec<Row>>>,
+    seconds: f64,
+    is_written: bool,
+}
+
+impl Collected {
+    fn new(run: &'static dyn Experiment, options: &ReproduceOptions) -> Self {
+        Self { run, about: run.about(), parts: vec![None; run.parts(options.scale)], seconds: 0.0, is_written: false }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.parts.iter().all(Option::is_some)
+    }
+
+    /// What has not been done of it, if it is not written.
+    fn missing(&self) -> Option<Missing> {
+        let parts = self.parts.iter().enumerate().filter(|(_, rows)| rows.is_none());
+        let parts: Vec<usize> = parts.map(|(part, _)| part).collect();
+        let missing = Missing { experiment: self.about.id, parts, of: self.parts.len() };
+        (!self.is_written && !missing.parts.is_empty()).then_some(missing)
+    }
+
+    /// Judges the data, and writes them with their plots.
+    fn finish(&mut self, options: &ReproduceOptions, directory: Directory<'_>) -> Result<Reproduced, LabError> {
+        let data = Table::of(self.run.columns(), self.parts.iter_mut().filter_map(Option::take).flatten());
+        let mut parquet = Vec::new();
+        data.write_parquet(&mut parquet)
+            .map_err(|error| LabError::option(format!("{}: its data cannot be Parquet: {error}", self.about.id)))?;
+        let mut files: Vec<Contents> =
+            vec![("data.csv".to_owned(), data.csv().into_bytes()), ("data.parquet".to_owned(), parquet)];
+        let plots = self.run.plots(&data).into_iter();
+        files.extend(plots.map(|(name, svg)| (format!("{name}.svg"), svg.file().into_bytes())));
+        let mut reproduced = Reproduced {
+            experiment: self.about.id.to_owned(),
+            paper: self.about.paper.to_owned(),
+            figure: self.about.figure.to_owned(),
+            title: self.about.title.to_owned(),
+            description: self.about.whole_description(),
+            scale: options.scale,
+            seed: options.seed.0,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            verdicts: self.run.verdicts(&data),
+            files: Vec::new(),
+            measured_seconds: self.seconds,
+        };
+        directory.write(&mut reproduced, files)?;
+        self.is_written = true;
+        Ok(reproduced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicU32;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use humpyard_core::random::Seed;
+
+    use super::super::experiment::{Plots, Scale};
+    use super::super::testing::options;
+    use super::super::verdict::Verdict;
+    use super::*;
+
+    /// Rows of squares, which counts how often it is run, and fails at its last part when told to.
+    struct Squares {
+        runs: AtomicU32,
+        fails: AtomicBool,
+    }
+
+    static SQUARES: Squares = Squares { runs: AtomicU32::new(0), fails: AtomicBool::new(true) };
+
+    impl Experiment for Squares {
+        fn about(&self) -> About {
+            About {
+                id: "squares",
+                paper: "none",
+                figure: "none",
+                title: "squares",
+                setting: "",
+                description: "of whole numbers",
+                columns: crate::harness::columns![integer number, real square],
+            }
+        }
+        fn parts(&self, _: Scale) -> usize {
+            5
+        }
+        fn run(&self, part: usize, _: Scale, _: Seed) -> Result<Vec<Row>, LabError> {
+            self.runs.fetch_add(1, Ordering::Relaxed);
+            if part == 4 && self.fails.load(Ordering::Relaxed) {
+                return Err(LabError::option("the last part fails"));
+            }
+            Ok(vec![vec![part.into(), ((part * part) as f64).into()]])
+        }
+        fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+            let sum: f64 = data.rows().map(|row| row.number("square")).sum();
+            vec![Verdict::within("their sum", (30.0, 30.0), sum)]
+        }
+        fn plots(&self, _: &Table) -> Plots {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn what_is_done_is_not_done_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = options(vec![&SQUARES], directory.path(), 1);
+        let go = || reproduce(&[], &options, &AtomicBool::new(false), &mut |_, _, _| ());
+        assert!(go().unwrap_err().to_string().contains("the last part fails"));
+        assert_eq!(SQUARES.runs.load(Ordering::Relaxed), 5);
+        assert!(!directory.path().join("squares").exists() && !directory.path().join("index.html").exists());
+        let stopped = reproduce(&[], &options, &AtomicBool::new(true), &mut |_, _, _| ()).unwrap();
+        assert_eq!((stopped.done, stopped.all, stopped.experiments.len()), (0, 5, 0));
+        assert_eq!(stopped.missing, [Missing { experiment: "squares", parts: vec![0, 1, 2, 3, 4], of: 5 }]);
+        for page in ["index.html", "REPRODUCTION.md"] {
+            let page = fs::read_to_string(directory.path().join(page)).unwrap();
+            assert!(page.contains("was interrupted. Missing: squares (all of it)."), "{page}");
+        }
+        SQUARES.fails.store(false, Ordering::Relaxed);
+        // A part that was kept is damaged, so that it still reads: it is run again, as is the one that failed.
+        let kept = kept_files(directory.path());
+        assert_eq!(kept.len(), 4);
+        let text = fs::read_to_string(&kept[3]).unwrap();
+        fs::write(&kept[3], text.replace("3,9", "3,8")).unwrap();
+        let done = go().unwrap();
+        assert_eq!((done.done, done.all), (5, 5));
+        assert_eq!(SQUARES.runs.load(Ordering::Relaxed), 7, "only the part that failed and the damaged one are run");
+        let done = &done.experiments;
+        assert!(done[0].holds(), "{done:?}");
+        assert_eq!(done[0].files, ["squares/data.csv", "squares/data.parquet", "squares/verdicts.json"]);
+        let csv = fs::read_to_string(directory.path().join("squares/data.csv")).unwrap();
+        assert_eq!(csv, "number,square\n0,0\n1,1\n2,4\n3,9\n4,16\n");
+        assert!(!directory.path().join(".parts").exists());
+        let page = fs::read_to_string(directory.path().join("index.html")).unwrap();
+        assert!(!page.contains("interrupted"), "{page}");
+    }
+
+    /// One row for each part; the last part sleeps for ever. Its version is what the test says.
+    struct Sleeper {
+        runs: AtomicU32,
+        version: AtomicU32,
+    }
+
+    static SLEEPER: Sleeper = Sleeper { runs: AtomicU32::new(0), version: AtomicU32::new(1) };
+
+    impl Experiment for Sleeper {
+        fn about(&self) -> About {
+            About {
+                id: "sleeper",
+                title: "sleeper",
+                columns: crate::harness::columns![integer number],
+                ..SQUARES.about()
+            }
+        }
+        fn version(&self) -> u32 {
+            self.version.load(Ordering::Relaxed)
+        }
+        fn parts(&self, _: Scale) -> usize {
+            3
+        }
+        fn run(&self, part: usize, _: Scale, _: Seed) -> Result<Vec<Row>, LabError> {
+            self.runs.fetch_add(1, Ordering::Relaxed);
+            let _directory = scratch::create().map_err(|error| LabError::option(error.to_string()))?;
+            if part == 2 {
+                loop {
+                    thread::park();
+                }
+            }
+            Ok(vec![vec![part.into()]])
+        }
+        fn verdicts(&self, _: &Table) -> Vec<Verdict> {
+            Vec::new()
+        }
+        fn plots(&self, _: &Table) -> Plots {
+            Vec::new()
+        }
+    }
+
+    /// A part that never ends keeps no run from ending, and a part that was done is kept by its version.
+    #[test]
+    fn a_run_ends_whatever_its_parts_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = options(vec![&SLEEPER], directory.path(), 1);
+        let until_two_are_done = || {
+            let stop = AtomicBool::new(false);
+            reproduce(&[], &options, &stop, &mut |done, _, _| stop.store(done == 2, Ordering::Relaxed)).unwrap()
+        };
+        let stopped = until_two_are_done();
+        assert_eq!((stopped.done, stopped.all), (2, 3));
+        assert_eq!(stopped.missing[0].text(), "sleeper (part 3 of 3)");
+        assert_eq!(kept_files(directory.path()).len(), 2, "the directory of the part that was given up is gone");
+        let summary = fs::read_to_string(directory.path().join("REPRODUCTION.md")).unwrap();
+        assert!(summary.contains("interrupted. Missing: sleeper (part 3 of 3)."), "{summary}");
+        let runs = || SLEEPER.runs.swap(0, Ordering::Relaxed);
+        let first = runs();
+        until_two_are_done();
+        assert!((2..=3).contains(&first) && runs() <= 1, "only the last is begun again");
+        SLEEPER.version.store(2, Ordering::Relaxed);
+        until_two_are_done();
+        assert!(runs() >= 2, "another version is run anew");
+    }
+
+    fn kept_files(directory: &Path) -> Vec<PathBuf> {
+        let of_run = fs::read_dir(directory.join(".parts")).unwrap().next().unwrap().unwrap().path();
+        let mut files: Vec<PathBuf> = fs::read_dir(of_run).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}

@@ -1,0 +1,97 @@
+//! Figures of several numbers.
+
+use core::fmt;
+
+use humpyard_plot::statistics::Statistic;
+
+/// What numbers lie between.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Range {
+    /// The least of them.
+    pub(crate) least: f64,
+    /// The greatest of them.
+    pub(crate) greatest: f64,
+}
+
+impl Range {
+    /// Spans these numbers; without any it is infinite, the wrong way round.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        Self { least: f64::INFINITY, greatest: f64::NEG_INFINITY }.with(values)
+    }
+
+    /// Spans these numbers and 0.
+    pub(crate) fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
+        Self { least: 0.0, greatest: 0.0 }.with(values)
+    }
+
+    fn with(self, values: impl IntoIterator<Item = f64>) -> Self {
+        let wider = |Self { least, greatest }: Self, value: f64| Self {
+            least: least.min(value),
+            greatest: greatest.max(value),
+        };
+        values.into_iter().fold(self, wider)
+    }
+
+    /// Returns how far they lie apart.
+    pub(crate) fn span(self) -> f64 {
+        self.greatest - self.least
+    }
+
+    /// Returns the largest magnitude.
+    pub(crate) fn magnitude(self) -> f64 {
+        self.greatest.max(-self.least)
+    }
+
+    /// Multiplies both ends.
+    pub(crate) fn times(self, factor: f64) -> Self {
+        Self { least: self.least * factor, greatest: self.greatest * factor }
+    }
+}
+
+impl From<&Statistic> for Range {
+    fn from(statistic: &Statistic) -> Self {
+        Self { least: statistic.min, greatest: statistic.max }
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} to {}", short(self.least), short(self.greatest))
+    }
+}
+
+/// Returns the mean.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Writes numbers, one after the other.
+pub(crate) fn listed(values: impl IntoIterator<Item = f64>) -> String {
+    values.into_iter().map(short).collect::<Vec<_>>().join(", ")
+}
+
+/// Sorts numbers, each once.
+pub(crate) fn ascending(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
+}
+
+/// A number with as many digits as say something.
+pub fn short(number: f64) -> String {
+    let digits = if number.abs() >= 100.0 { 1 } else { 3 };
+    let text = format!("{number:.digits$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let shown = [0.0, -1.0, 819.15, 26_214.4, 0.12345, -2.5].map(short);
+        assert_eq!(shown, ["0", "-1", "819.1", "26214.4", "0.123", "-2.5"]);
+    }
+}

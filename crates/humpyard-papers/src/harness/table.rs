@@ -1,0 +1,348 @@
+//! The data of an experiment: rows under typed columns, as CSV and as Parquet.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use parquet::basic::{ConvertedType, Repetition, Type as PhysicalType};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{Type, TypePtr};
+
+/// What a column holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Words.
+    Text,
+    /// Whole numbers.
+    Integer,
+    /// Numbers.
+    Real,
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Column {
+    /// Its name, with the unit.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+}
+
+impl Column {
+    /// A column of words.
+    pub const fn text(name: &'static str) -> Self {
+        Self { name, kind: Kind::Text }
+    }
+
+    /// A column of whole numbers.
+    pub const fn integer(name: &'static str) -> Self {
+        Self { name, kind: Kind::Integer }
+    }
+
+    /// A column of numbers.
+    pub const fn real(name: &'static str) -> Self {
+        Self { name, kind: Kind::Real }
+    }
+}
+
+/// One value of a row.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// Words.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// A number.
+    Real(f64),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Real(number)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Integer(number)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(number: u32) -> Self {
+        Self::Integer(number.into())
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<usize> for Value {
+    fn from(number: usize) -> Self {
+        Self::from(number as u64)
+    }
+}
+
+impl Value {
+    /// As it is written; numbers read back as what they were.
+    fn written(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Integer(number) => number.to_string(),
+            Self::Real(number) => number.to_string(),
+        }
+    }
+
+    fn read(text: &str, kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::Text => Some(Self::from(text)),
+            Kind::Integer => text.parse().ok().map(Self::Integer),
+            Kind::Real => text.parse().ok().map(Self::Real),
+        }
+    }
+
+    const fn kind(&self) -> Kind {
+        match self {
+            Self::Text(_) => Kind::Text,
+            Self::Integer(_) => Kind::Integer,
+            Self::Real(_) => Kind::Real,
+        }
+    }
+}
+
+/// A row: a value for each column.
+pub type Row = Vec<Value>;
+
+/// Rows under columns.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Table {
+    columns: &'static [Column],
+    rows: Vec<Row>,
+}
+
+impl Table {
+    /// A table without rows.
+    pub const fn new(columns: &'static [Column]) -> Self {
+        Self { columns, rows: Vec::new() }
+    }
+
+    /// Makes a table of these rows.
+    pub(crate) fn of(columns: &'static [Column], rows: impl IntoIterator<Item = Row>) -> Self {
+        let mut table = Self::new(columns);
+        rows.into_iter().for_each(|row| table.push(row));
+        table
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If its values are not those of the columns.
+    pub fn push(&mut self, row: Row) {
+        let fits = row.iter().map(Value::kind).eq(self.columns.iter().map(|column| column.kind));
+        assert!(fits, "a value for each of {:?}, not {row:?}", self.columns);
+        self.rows.push(row);
+    }
+
+    /// The rows alone.
+    pub(super) fn into_rows(self) -> Vec<Row> {
+        self.rows
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> impl Iterator<Item = TableRow<'_>> + Clone {
+        self.rows.iter().map(|row| TableRow { columns: self.columns, row })
+    }
+
+    /// The rows in which this column says this.
+    pub fn rows_of<'a, 'b>(&'a self, column: &'b str, text: &'b str) -> impl Iterator<Item = TableRow<'a>> + Clone {
+        self.rows().filter(move |row| row.text(column) == text)
+    }
+
+    /// As CSV (RFC 4180), with a line of names.
+    pub fn csv(&self) -> String {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let names = self.columns.iter().map(|column| column.name.to_owned()).collect::<Vec<_>>();
+        let lines = core::iter::once(names).chain(self.rows.iter().map(|row| row.iter().map(Value::written).collect()));
+        for line in lines {
+            writer.write_record(line).expect("writing in memory does not fail");
+        }
+        let bytes = writer.into_inner().expect("writing in memory does not fail");
+        String::from_utf8(bytes).expect("it was text")
+    }
+
+    /// Reads what [`Table::csv`] wrote; none if it is anything else.
+    pub fn from_csv(columns: &'static [Column], text: &str) -> Option<Self> {
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        if !reader.headers().ok()?.iter().eq(columns.iter().map(|column| column.name)) {
+            return None;
+        }
+        let mut table = Self::new(columns);
+        for record in reader.records() {
+            let record = record.ok()?;
+            let values = record.iter().zip(columns).map(|(text, column)| Value::read(text, column.kind));
+            let row: Row = values.collect::<Option<_>>()?;
+            if row.len() != columns.len() {
+                return None;
+            }
+            table.rows.push(row);
+        }
+        Some(table)
+    }
+
+    /// Writes it as Parquet.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn write_parquet(&self, file: impl Write + Send) -> Result<(), ParquetError> {
+        let fields: Result<Vec<TypePtr>, ParquetError> = self.columns.iter().map(field).collect();
+        let schema = Type::group_type_builder("row").with_fields(fields?).build()?;
+        let properties = Arc::new(WriterProperties::builder().build());
+        let mut writer = SerializedFileWriter::new(file, Arc::new(schema), properties)?;
+        let mut group = writer.next_row_group()?;
+        for (index, column) in self.columns.iter().enumerate() {
+            let mut chunk = group.next_column()?.expect("a chunk for each column");
+            let values = || self.rows.iter().map(|row| &row[index]);
+            match column.kind {
+                Kind::Text => {
+                    let bytes = |value: &Value| ByteArray::from(value.written().into_bytes());
+                    chunk.typed::<ByteArrayType>().write_batch(&values().map(bytes).collect::<Vec<_>>(), None, None)?;
+                }
+                Kind::Integer => {
+                    let number = |value: &Value| if let Value::Integer(number) = value { *number } else { 0 };
+                    chunk.typed::<Int64Type>().write_batch(&values().map(number).collect::<Vec<_>>(), None, None)?;
+                }
+                Kind::Real => {
+                    let number = |value: &Value| if let Value::Real(number) = value { *number } else { f64::NAN };
+                    chunk.typed::<DoubleType>().write_batch(&values().map(number).collect::<Vec<_>>(), None, None)?;
+                }
+            }
+            chunk.close()?;
+        }
+        group.close()?;
+        writer.close()?;
+        Ok(())
+    }
+}
+
+fn field(column: &Column) -> Result<TypePtr, ParquetError> {
+    let (physical, converted) = match column.kind {
+        Kind::Text => (PhysicalType::BYTE_ARRAY, ConvertedType::UTF8),
+        Kind::Integer => (PhysicalType::INT64, ConvertedType::NONE),
+        Kind::Real => (PhysicalType::DOUBLE, ConvertedType::NONE),
+    };
+    let field = Type::primitive_type_builder(column.name, physical).with_converted_type(converted);
+    Ok(Arc::new(field.with_repetition(Repetition::REQUIRED).build()?))
+}
+
+/// A row, whose values are found by the names of their columns.
+#[derive(Clone, Copy, Debug)]
+pub struct TableRow<'a> {
+    columns: &'static [Column],
+    row: &'a Row,
+}
+
+impl<'a> TableRow<'a> {
+    fn value(&self, column: &str) -> &'a Value {
+        let index = self.columns.iter().position(|known| known.name == column);
+        &self.row[index.unwrap_or_else(|| panic!("no column `{column}`"))]
+    }
+
+    /// The words in this column.
+    ///
+    /// # Panics
+    /// If it is not there, or holds numbers.
+    pub fn text(&self, column: &str) -> &'a str {
+        match self.value(column) {
+            Value::Text(text) => text,
+            other => panic!("`{column}` holds no words: {other:?}"),
+        }
+    }
+
+    /// The number in this column.
+    ///
+    /// # Panics
+    /// If it is not there, or holds words.
+    pub fn number(&self, column: &str) -> f64 {
+        match self.value(column) {
+            Value::Integer(number) => *number as f64,
+            Value::Real(number) => *number,
+            Value::Text(text) => panic!("`{column}` holds words: {text}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+
+    use super::*;
+
+    const COLUMNS: [Column; 3] = [Column::text("policy"), Column::integer("clients"), Column::real("error")];
+
+    fn table() -> Table {
+        let mut table = Table::new(&COLUMNS);
+        table.push(vec!["wf2q+".into(), 32u32.into(), 0.1.into()]);
+        table.push(vec!["a \"b\", c\n".into(), (-7i64).into(), (-1.0 / 3.0).into()]);
+        table
+    }
+
+    #[test]
+    fn csv_reads_back_as_written() {
+        let text = table().csv();
+        assert!(text.starts_with("policy,clients,error\nwf2q+,32,0.1\n"), "{text}");
+        assert_eq!(Table::from_csv(&COLUMNS, &text), Some(table()));
+        for damaged in [&text[1..], &text.replace("32", "3.2"), &text.replace(",0.1", "")] {
+            assert_eq!(Table::from_csv(&COLUMNS, damaged), None, "{damaged}");
+        }
+        assert_eq!(Table::from_csv(&COLUMNS[..2], &text), None);
+    }
+
+    #[test]
+    fn parquet_holds_the_same() {
+        let file = tempfile::tempfile().unwrap();
+        table().write_parquet(file.try_clone().unwrap()).unwrap();
+        let reader = SerializedFileReader::new(file).unwrap();
+        let rows: Vec<Vec<Field>> = reader
+            .get_row_iter(None)
+            .unwrap()
+            .map(|row| row.unwrap().get_column_iter().map(|(_, field)| field.clone()).collect())
+            .collect();
+        assert_eq!(rows[0], [Field::Str("wf2q+".to_owned()), Field::Long(32), Field::Double(0.1)]);
+        assert_eq!(rows[1][2], Field::Double(-1.0 / 3.0));
+        assert_eq!(rows.len(), 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "a value for each of")]
+    fn rows_fit_their_columns() {
+        Table::new(&COLUMNS).push(vec![1u32.into(), 1u32.into(), 0.0.into()]);
+    }
+}

@@ -1,0 +1,69 @@
+//! Observers that keep what they have seen for their maker.
+
+use core::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use humpyard_core::id::{CoreId, Slot};
+use humpyard_core::measure::Observer;
+use humpyard_core::mechanism::{Arrival, Completed, Dispatch, Dropped, Switch};
+use humpyard_core::packet::Packet;
+use humpyard_core::unit::Time;
+
+/// What an observer notes; it ignores the rest.
+pub(crate) trait Sees: Debug {
+    /// A packet arrived.
+    fn on_arrival(&mut self, _: Time, _: &Packet, _: Arrival) {}
+
+    /// A packet was given to a core.
+    fn on_dispatch(&mut self, _: Time, _: &Dispatch) {}
+
+    /// A core was done with a packet at `finished`, and had been busy with it for `busy`.
+    fn on_completion(&mut self, _: &Completed, _finished: Time, _busy: Time) {}
+
+    /// A core begins to go over to another service.
+    fn on_switch(&mut self, _: &Switch) {}
+}
+
+/// An observer; clones share what they have seen.
+#[derive(Debug)]
+pub(crate) struct Watched<S>(Arc<Mutex<S>>);
+
+impl<S> Clone for Watched<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S> Watched<S> {
+    /// Makes an observer that begins with this.
+    pub(crate) fn new(seen: S) -> Self {
+        Self(Arc::new(Mutex::new(seen)))
+    }
+
+    /// Looks at what was seen so far.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut S) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<S: Sees> Observer for Watched<S> {
+    fn on_arrival(&mut self, now: Time, packet: &Packet, arrival: Arrival) {
+        self.with(|seen| seen.on_arrival(now, packet, arrival));
+    }
+
+    fn on_dispatch(&mut self, now: Time, _: CoreId, dispatch: &Dispatch) {
+        self.with(|seen| seen.on_dispatch(now, dispatch));
+    }
+
+    fn on_completion(&mut self, _: CoreId, _: Slot, completed: &Completed, finished: Time, busy: Time) {
+        self.with(|seen| seen.on_completion(completed, finished, busy));
+    }
+
+    fn on_drop(&mut self, _: &Dropped) {}
+
+    fn on_switch(&mut self, switch: &Switch) {
+        self.with(|seen| seen.on_switch(switch));
+    }
+
+    fn on_switched(&mut self, _: Time, _: CoreId) {}
+}

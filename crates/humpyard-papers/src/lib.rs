@@ -1,0 +1,66 @@
+//! Experiments: figures, tables and claims of the papers, done again.
+//!
+//! An experiment is data over one harness: what it is, what it varies, the columns of its rows, what it claims, and
+//! plots shaped like the paper's. It falls into parts that know nothing of each other, each of which is run from its
+//! own streams of chance, so that [`reproduce`] may run them on all cores, and go on where it was ended.
+//!
+//! To add one, write a file or folder in the folder of its paper, and two lines in the `mod.rs` there: the module, and
+//! its experiments in the list.
+
+mod everest;
+mod gr3;
+mod harness;
+mod own;
+mod predictive;
+mod ps_hrw;
+#[cfg(test)]
+mod tests;
+mod yim;
+
+use core::sync::atomic::AtomicBool;
+
+use humpyard_lab::LabError;
+
+pub use harness::{
+    About, Column, Experiment, Kind, Missing, Outcome, Plots, ReproduceOptions, Reproduced, Reproduction, Row, Scale,
+    Table, TableRow, Value, Verdict, short,
+};
+
+/// Every experiment, paper by paper.
+pub fn all() -> Vec<&'static dyn Experiment> {
+    [
+        gr3::experiments(),
+        ps_hrw::experiments(),
+        yim::experiments(),
+        everest::experiments(),
+        predictive::experiments(),
+        own::experiments(),
+    ]
+    .concat()
+}
+
+/// The experiments of these names, each once, in the order of [`all`]; a name may be a pattern with `*` and `?`, or
+/// `all`.
+///
+/// # Errors
+/// A name of none, and a pattern that nothing fits.
+pub fn find(names: &[String]) -> Result<Vec<&'static dyn Experiment>, LabError> {
+    harness::find(all(), names)
+}
+
+/// Runs experiments and writes their data, plots, and pages of all experiments that are in the directory. `progress`
+/// hears of parts done, of how many, and of which experiment the last was. Parts that an earlier run of the same
+/// experiments, in the same version and with the same seed and scale, had done when it was ended are not run again.
+///
+/// Once `stop` is set, this returns within a second, whatever the parts do: what is whole is written, and the pages
+/// name what is missing. Parts that are running are given up; their threads end when they are done or the process ends.
+///
+/// # Errors
+/// Whatever keeps an experiment from being run, a directory that cannot be written, and files in it that are not ours.
+pub fn reproduce(
+    options: &ReproduceOptions,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<Reproduction, LabError> {
+    harness::reproduce(&all(), options, stop, progress)
+}

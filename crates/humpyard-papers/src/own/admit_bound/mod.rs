@@ -1,0 +1,15 @@
+//! Admission holds: flows that keep to what they reserved keep the delay that `humpyard admit` printed, while others
+//! overload.
+
+mod flows;
+mod live;
+mod simulated;
+mod taken;
+mod traffic;
+
+use crate::harness::{Experiment, family};
+
+/// Every experiment here.
+pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
+    [family(&[simulated::AdmitBound]), family(&[live::AdmitBoundLive])].concat()
+}

@@ -1,0 +1,11 @@
+//! Whether the search of `recommend` finds the policy that trying everything finds.
+
+mod scenarios;
+mod search;
+
+use crate::harness::{Experiment, family};
+
+/// Every experiment here.
+pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
+    family(&[search::Scenarios])
+}

@@ -1,0 +1,409 @@
+//! Engines in virtual time: the mechanism decides, and an engine takes longer for a packet whose application it did not
+//! serve last.
+
+use core::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use humpyard_core::cost::LinearCost;
+use humpyard_core::id::{ClientId, CoreId, FlowId, Id, ServiceId, Slot};
+use humpyard_core::mechanism::{Arrival, FlowOrder, Options, Scheduler};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Policy, ServiceSetup, Setup, Share};
+use humpyard_core::random::{Random, Seed};
+use humpyard_core::storage::IdSet;
+use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
+use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+use humpyard_policies::share::efq_lap::Mode;
+use humpyard_policies::spec::PolicySpec;
+
+use super::costs::{Machine, noise};
+use humpyard_lab::LabError;
+
+/// A packet to come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    pub(super) arrival: Time,
+    pub(super) application: usize,
+    pub(super) client: usize,
+    pub(super) length: u32,
+    /// What it takes a warm engine, in ns.
+    pub(super) work: Work,
+}
+
+/// When packets come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Feed {
+    /// When they arrive.
+    Arrivals,
+    /// So that always so many wait, as long as there are any.
+    Buffer(usize),
+    /// All at the start.
+    AtOnce,
+}
+
+/// What is to be run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial<'a> {
+    /// The sharing policy, with its estimator if it is not the table.
+    pub(super) policy: &'a str,
+    pub(super) engines: usize,
+    /// By application.
+    pub(super) costs: &'a [LinearCost],
+    pub(super) clients: usize,
+    pub(super) jobs: &'a [Job],
+    pub(super) feed: Feed,
+}
+
+/// A packet that was served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    /// Which of the packets.
+    pub(super) job: usize,
+    pub(super) engine: usize,
+    pub(super) finished: Time,
+    pub(super) cold: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Came {
+    /// Packets in the order in which they were started.
+    pub(super) served: Vec<Served>,
+    pub(super) makespan: Time,
+    /// Packets that waited when the last one had come.
+    pub(super) left: usize,
+    /// Changes of mode of `efq-lap`, and the part of all decisions that it took as `lap`.
+    pub(super) changes: u64,
+    pub(super) local: f64,
+}
+
+/// What is noted of a sharing policy.
+#[derive(Debug, Default)]
+struct Notes {
+    changes: Cell<u64>,
+    local: Cell<u64>,
+}
+
+/// A sharing policy whose mode is noted at every decision.
+#[derive(Debug)]
+struct Noted {
+    policy: AnyShare,
+    notes: Rc<Notes>,
+}
+
+impl Policy for Noted {}
+
+impl Share for Noted {
+    fn merges_clients(&self) -> bool {
+        self.policy.merges_clients()
+    }
+    fn prefers_cores(&self) -> bool {
+        self.policy.prefers_cores()
+    }
+    fn on_arrival(&mut self, now: Time, client: ClientId, packet: &Packet, waiting: u32) {
+        self.policy.on_arrival(now, client, packet, waiting);
+    }
+    fn on_wake(&mut self, now: Time, client: ClientId, head: &Packet) {
+        self.policy.on_wake(now, client, head);
+    }
+    fn on_head(&mut self, now: Time, client: ClientId, head: &Packet) {
+        self.policy.on_head(now, client, head);
+    }
+    fn pick(&mut self, now: Time, core: CoreId) -> Option<ClientId> {
+        self.policy.pick(now, core)
+    }
+    fn place(&mut self, now: Time, idle: &IdSet<CoreId>) -> CoreId {
+        self.policy.place(now, idle)
+    }
+    fn on_dispatch(&mut self, now: Time, core: CoreId, client: ClientId, sent: &Packet) {
+        if let AnyShare::EfqLap(policy) = &self.policy {
+            self.notes.local.set(self.notes.local.get() + u64::from(policy.mode() == Mode::Local));
+            self.notes.changes.set(policy.changes());
+        }
+        self.policy.on_dispatch(now, core, client, sent);
+    }
+    fn on_completion(&mut self, now: Time, core: CoreId, client: ClientId, sent: &Packet, used: Work) {
+        self.policy.on_completion(now, core, client, sent, used);
+    }
+    fn on_push_out(&mut self, now: Time, client: ClientId, packet: &Packet, waiting: u32) {
+        self.policy.on_push_out(now, client, packet, waiting);
+    }
+    fn on_idle(&mut self, now: Time, client: ClientId) {
+        self.policy.on_idle(now, client);
+    }
+    fn on_client_end(&mut self, now: Time, client: ClientId) {
+        self.policy.on_client_end(now, client);
+    }
+    fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight) {
+        self.policy.set_weight(now, client, weight);
+    }
+}
+
+/// The engines.
+struct Engines<'a> {
+    trial: Trial<'a>,
+    scheduler: Scheduler<AnySteer, Noted, AnyAllocate>,
+    /// What engines serve, by the end of that.
+    under_way: BinaryHeap<Reverse<(Time, CoreId, Slot, Time)>>,
+    /// The packet that comes next.
+    next: usize,
+    waiting: usize,
+    now: Time,
+    served: Vec<Served>,
+    left: usize,
+}
+
+/// Runs it to the end of the last packet.
+///
+/// # Errors
+/// What a policy refuses.
+pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
+    let services = vec![ServiceSetup::ONLY; trial.costs.len()];
+    let packets = match trial.feed {
+        Feed::Buffer(waiting) => waiting + trial.engines + 1,
+        Feed::Arrivals | Feed::AtOnce => trial.jobs.len(),
+    };
+    let setup = Setup {
+        cores: trial.engines,
+        flows: trial.clients,
+        clients: trial.clients,
+        packets,
+        unit: WorkUnit::Nanoseconds,
+        longest: trial.jobs.iter().map(|job| job.work).max().unwrap_or(1),
+        services: &services,
+        estimates: trial.costs,
+        ..Setup::default()
+    };
+    let spec: PolicySpec = trial.policy.parse()?;
+    let notes = Rc::new(Notes::default());
+    let share = || Ok(Noted { policy: spec.build_share(&setup)?, notes: Rc::clone(&notes) });
+    let options = Options::default().with_flow_order(FlowOrder::Free);
+    let mut scheduler = Scheduler::new(&setup, options, None, None, share)?;
+    if let Some(estimate) = spec.build_estimate(&setup)? {
+        scheduler = scheduler.with_estimate(Box::new(estimate));
+    }
+    let engines = Engines {
+        trial: *trial,
+        scheduler,
+        under_way: BinaryHeap::new(),
+        next: 0,
+        waiting: 0,
+        now: Time::ZERO,
+        served: Vec::with_capacity(trial.jobs.len()),
+        left: 0,
+    };
+    let (served, left) = engines.run();
+    let makespan = served.iter().map(|served| served.finished).max().unwrap_or_default();
+    let local = notes.local.get() as f64 / served.len().max(1) as f64;
+    Ok(Came { served, makespan, left, changes: notes.changes.get(), local })
+}
+
+impl Engines<'_> {
+    fn run(mut self) -> (Vec<Served>, usize) {
+        while self.served.len() < self.trial.jobs.len() || !self.under_way.is_empty() {
+            self.fill();
+            self.hand_out();
+            let done = self.under_way.peek().map(|Reverse((time, ..))| *time);
+            let arrival = match self.trial.feed {
+                Feed::Arrivals => self.trial.jobs.get(self.next).map(|job| job.arrival),
+                Feed::Buffer(_) | Feed::AtOnce => None,
+            };
+            let Some(next) = Time::earlier(arrival, done) else { continue };
+            self.now = self.now.max(next);
+            while let Some(&Reverse((time, _, slot, busy))) = self.under_way.peek()
+                && time <= self.now
+            {
+                self.under_way.pop();
+                self.scheduler.on_completion(time, slot, busy);
+            }
+        }
+        (self.served, self.left)
+    }
+
+    /// All packets come that do now.
+    fn fill(&mut self) {
+        while let Some(job) = self.trial.jobs.get(self.next) {
+            let comes = match self.trial.feed {
+                Feed::Arrivals => job.arrival <= self.now,
+                Feed::Buffer(waiting) => self.waiting < waiting,
+                Feed::AtOnce => true,
+            };
+            if !comes {
+                return;
+            }
+            let packet = Packet {
+                client: ClientId::from_index(job.client),
+                flow: FlowId::from_index(job.client),
+                service: ServiceId::from_index(job.application),
+                length: job.length,
+                // For an oracle.
+                estimate: job.work,
+                arrival: self.now,
+                ..Packet::default()
+            };
+            let arrival = self.scheduler.on_arrival(self.now, packet);
+            assert!(matches!(arrival, Arrival::Queued(_)), "there is room for all");
+            self.next += 1;
+            self.waiting += 1;
+            if self.next == self.trial.jobs.len() {
+                self.left = self.waiting;
+            }
+        }
+    }
+
+    /// Gives every idle engine what it can have. With a buffer another packet comes for each that goes.
+    fn hand_out(&mut self) {
+        while let Some(core) = self.scheduler.next_core(self.now) {
+            let Some(dispatch) = self.scheduler.next(self.now, core) else { return };
+            let job = dispatch.packet.sequence as usize;
+            let cost = self.trial.costs[self.trial.jobs[job].application];
+            let busy = Time::from_ns(self.trial.jobs[job].work + if dispatch.cold { cost.cold } else { 0 });
+            let finished = self.now + busy;
+            self.served.push(Served { job, engine: core.index(), finished, cold: dispatch.cold });
+            self.under_way.push(Reverse((finished, core, dispatch.slot, busy)));
+            self.waiting -= 1;
+            self.fill();
+        }
+    }
+}
+
+impl Came {
+    /// Part of the packets for which their engine was cold.
+    pub(super) fn cold(&self) -> f64 {
+        self.served.iter().filter(|served| served.cold).count() as f64 / self.served.len() as f64
+    }
+
+    /// Deviation of the place in which packets are started from that in which they came.
+    pub(super) fn order_deviation(&self) -> f64 {
+        let shifts = || self.served.iter().enumerate().map(|(rank, served)| rank as f64 - served.job as f64);
+        let count = self.served.len() as f64;
+        let mean = shifts().sum::<f64>() / count;
+        (shifts().map(|shift| (shift - mean).powi(2)).sum::<f64>() / count).sqrt()
+    }
+
+    /// Mean delay, in ns.
+    pub(super) fn delay(&self, jobs: &[Job]) -> f64 {
+        let delay = |served: &Served| served.finished.since(jobs[served.job].arrival).as_ns() as f64;
+        self.served.iter().map(delay).sum::<f64>() / self.served.len() as f64
+    }
+}
+
+/// What a packet takes a warm engine: on the line, but for noise.
+pub(super) fn drawn(random: &mut Random, machine: Machine, application: &str, length: u32) -> Work {
+    let work = machine.cost(application).work(length) as f64;
+    let off = 2.0 * (random.below(1 << 20) as f64 / f64::from(1 << 20)) - 1.0;
+    ((work * (1.0 + noise(application) * off)).round() as Work).max(1)
+}
+
+/// A length of the paper's mix as the specification has it: 322 bytes in the mean.
+pub(super) fn length(random: &mut Random) -> u32 {
+    match random.below(10) {
+        0..5 => 64,
+        5..8 => 300 + random.below(277) as u32,
+        _ => 576 + random.below(425) as u32,
+    }
+}
+
+/// Engines of the paper's network processor.
+pub(super) const ENGINES: usize = 16;
+/// Applications of its figures 10 to 12: ten copies of each that works on payloads.
+pub(super) const APPLICATIONS: usize = 30;
+
+/// Which application an application of figures 10 to 12 is a copy of.
+pub(super) fn copy_of(application: usize) -> &'static str {
+    super::costs::PAYLOAD[application % super::costs::PAYLOAD.len()]
+}
+
+/// The costs of the thirty applications.
+pub(super) fn thirty(machine: Machine) -> Vec<LinearCost> {
+    (0..APPLICATIONS).map(|application| machine.cost(copy_of(application))).collect()
+}
+
+/// What a packet of the thirty applications takes a warm engine in the mean, in ns.
+pub(super) fn mean_work(machine: Machine) -> f64 {
+    const MEAN_LENGTH: f64 = 0.5 * 64.0 + 0.3 * 438.0 + 0.2 * 788.0;
+    let work = |cost: &LinearCost| cost.fixed as f64 + cost.per_byte_milli as f64 / 1e3 * MEAN_LENGTH;
+    thirty(machine).iter().map(work).sum::<f64>() / APPLICATIONS as f64
+}
+
+/// So many packets of the thirty applications, each its own client, each equally often. They come at random times at
+/// which warm engines would be busy for this part of the time; `wave` is by how much the rate swings about that, over
+/// 5,000 packets.
+pub(super) fn thirty_jobs(machine: Machine, packets: usize, load: f64, wave: f64, seed: Seed) -> Vec<Job> {
+    let mut random = seed.stream("predictive/thirty");
+    let gap = mean_work(machine) / ENGINES as f64 / load;
+    let mut at = 0.0;
+    let job = |number: usize| {
+        let application = random.below(APPLICATIONS as u64) as usize;
+        let length = length(&mut random);
+        let swing = if (number / 2_500).is_multiple_of(2) { 1.0 + wave } else { 1.0 - wave };
+        at += random.exponential(gap) / swing;
+        let work = drawn(&mut random, machine, copy_of(application), length);
+        Job { arrival: Time::from_ns(at as u64), application, client: application, length, work }
+    };
+    (0..packets).map(job).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COST: LinearCost = LinearCost { fixed: 100, per_byte_milli: 0, cold: 50 };
+
+    fn jobs(applications: &[usize], gap: u64) -> Vec<Job> {
+        let job = |(number, &application): (usize, &usize)| Job {
+            arrival: Time::from_ns(number as u64 * gap),
+            application,
+            client: application,
+            length: 64,
+            work: 100,
+        };
+        applications.iter().enumerate().map(job).collect()
+    }
+
+    fn came(policy: &str, jobs: &[Job], feed: Feed) -> Came {
+        run(&Trial { policy, engines: 1, costs: &[COST; 2], clients: 2, jobs, feed }).unwrap()
+    }
+
+    #[test]
+    fn cold_engines_take_longer() {
+        let jobs = jobs(&[0, 1, 0, 1], 0);
+        let in_order = came("fcfs", &jobs, Feed::AtOnce);
+        assert_eq!((in_order.makespan, in_order.cold()), (Time::from_ns(600), 1.0));
+        let best = came("t-opt", &jobs, Feed::AtOnce);
+        assert_eq!((best.makespan, best.cold()), (Time::from_ns(500), 0.5));
+        // Places 0 1 2 3 for packets 0 2 1 3.
+        assert!((best.order_deviation() - 0.5f64.sqrt()).abs() < 1e-9, "{}", best.order_deviation());
+    }
+
+    #[test]
+    fn a_buffer_has_always_so_many() {
+        let jobs = jobs(&[0, 1, 1, 0, 1, 0, 0], 0);
+        // Of two packets one is of the application that the engine is warm for, or both are of the other.
+        let order =
+            |feed| came("lap:rule=exhaustive", &jobs, feed).served.iter().map(|served| served.job).collect::<Vec<_>>();
+        assert_eq!(order(Feed::Buffer(1)), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(order(Feed::Buffer(2)), [0, 1, 2, 4, 3, 5, 6]);
+        assert_eq!(order(Feed::AtOnce), [0, 3, 5, 6, 1, 2, 4]);
+    }
+
+    #[test]
+    fn arrivals_are_waited_for() {
+        let jobs = jobs(&[0, 0, 0], 1_000);
+        let came = came("efq", &jobs, Feed::Arrivals);
+        assert_eq!((came.makespan, came.left), (Time::from_ns(2_100), 1));
+        assert!((came.delay(&jobs) - 350.0 / 3.0).abs() < 1e-9, "{}", came.delay(&jobs));
+    }
+
+    #[test]
+    fn the_mix_is_that_of_the_specification() {
+        let jobs = thirty_jobs(Machine::Paper, 50_000, 0.8, 0.0, Seed(1));
+        let mean = |of: fn(&Job) -> f64| jobs.iter().map(of).sum::<f64>() / jobs.len() as f64;
+        assert!((mean(|job| f64::from(job.length)) - 321.0).abs() < 5.0);
+        let busy = jobs.iter().map(|job| job.work).sum::<u64>() as f64 / ENGINES as f64;
+        let load = busy / jobs.last().unwrap().arrival.as_ns() as f64;
+        assert!((load - 0.8).abs() < 0.01, "{load}");
+    }
+}

@@ -1,0 +1,334 @@
+//! Packets that come when they come: what loads fair queueing and locality stand, both together, and what warm engines
+//! save.
+
+use humpyard_core::random::Seed;
+
+use super::costs::Machine;
+use super::machine::{APPLICATIONS, Came, ENGINES, Feed, Job, Trial, mean_work, run, thirty, thirty_jobs};
+use super::paper::{DRAWS, PAPER, drawn_seed};
+use crate::harness::{
+    About, Experiment, Plots, Range, Row, Rows, Scale, Table, Verdict, line, listed, rows, short, split,
+};
+use humpyard_lab::LabError;
+use humpyard_plot::{Axis, LinePlot};
+
+/// Packets of a run: those of 20 s on the paper's engines at 167 MHz, and of 200 s.
+const PACKETS: (usize, usize) = (120_000, 1_200_000);
+
+rows! {
+    COLUMNS, fn row(
+        machine: Machine, (load, wave): (f64, f64), policy: &str, draw: usize, penalty: f64, jobs: &[Job], came: &Came
+    ) {
+        text costs = machine.name(), real load = load, real wave = wave, text policy = policy, integer draw = draw,
+        integer packets = jobs.len(), real cold = came.cold(),
+        real delay_packet_times = came.delay(jobs) / mean_work(machine),
+        real left = came.left as f64 / jobs.len() as f64, integer mode_changes = came.changes,
+        real as_lap = came.local, real cold_over_work = penalty,
+    }
+}
+
+const FCFS: &str = "fcfs";
+const EFQ: &str = "efq";
+const WARM: &str = "efq-warm";
+const LAP: &str = "lap";
+const BOTH: &str = "efq-lap";
+
+const SETTING: &str = "16 engines serve packets of 30 applications, ten copies of each of encrypt, compress and fec, \
+    322 bytes long in the mean, that come at random; each application is a flow with an equal share. Load is the part \
+    of the time that engines would be busy if they were always warm. Costs are those of table 1 at speed 10 (`paper`), \
+    and what services were measured to take here, with what a packet takes longer when 16 MiB of memory were touched \
+    (`calibrated, caches lost`). Delays are over what a packet takes a warm engine in the mean. A quick run has \
+    120,000 packets, a full one 1,200,000.";
+
+/// An experiment: policies at loads.
+pub(super) struct Figure {
+    id: &'static str,
+    figure: &'static str,
+    title: &'static str,
+    description: &'static str,
+    /// Loads, and by how much they swing.
+    loads: &'static [(f64, f64)],
+    policies: &'static [&'static str],
+    shown: (&'static str, &'static str),
+    verdicts: fn(&Table) -> Vec<Verdict>,
+}
+
+pub(super) static FIGURES: [Figure; 3] = [
+    Figure {
+        id: "efq-lap-switch",
+        figure: "section 6: a combination of EFQ and LAP, without a figure",
+        title: "EFQ, LAP, and EFQ that becomes LAP while much work waits",
+        description: "`efq-lap` becomes LAP when more than 8 mean packet times wait for each engine, and EFQ again \
+            below 2. At load 0.8 there is also traffic whose rate is 35 % higher for 2,500 packets, then 35 % lower.",
+        loads: &[(0.7, 0.0), (0.8, 0.0), (0.85, 0.0), (0.92, 0.0), (0.8, 0.35)],
+        policies: &[FCFS, EFQ, LAP, BOTH],
+        shown: ("delay_packet_times", "mean delay, in packet times"),
+        verdicts: switching,
+    },
+    Figure {
+        id: "efq-warm-admit",
+        figure: "section 6: a warm engine for EFQ's choice, and equation 4",
+        title: "what a choice among idle engines saves, and what it lets admission admit",
+        description: "`efq-warm` gives the packet that EFQ chooses to the idle engine that is warm for it, if there is \
+            one. Admission charges a flow for what its packets take on warm engines and for the cold ones it must \
+            reckon with.",
+        loads: &[(0.3, 0.0), (0.5, 0.0), (0.7, 0.0), (0.8, 0.0), (0.84, 0.0)],
+        policies: &[EFQ, WARM],
+        shown: ("cold", "packets whose engine was cold"),
+        verdicts: admission,
+    },
+    Figure {
+        id: "lap-load",
+        figure: "section 5.2.8: that LAP works better the more it is loaded",
+        title: "cold packets over the load",
+        description: "All that waits is visible.",
+        loads: &[(0.5, 0.0), (0.7, 0.0), (0.8, 0.0), (0.9, 0.0), (0.95, 0.0), (0.98, 0.0)],
+        policies: &[FCFS, EFQ, LAP],
+        shown: ("cold", "packets whose engine was cold"),
+        verdicts: loaded,
+    },
+];
+
+const MACHINES: [Machine; 2] = [Machine::Paper, Machine::HereEvicted];
+
+/// What is common to them.
+const ABOUT: About = About { setting: SETTING, columns: COLUMNS, ..About::of(PAPER) };
+
+impl Experiment for Figure {
+    fn about(&self) -> About {
+        About { id: self.id, figure: self.figure, title: self.title, description: self.description, ..ABOUT }
+    }
+
+    fn parts(&self, scale: Scale) -> usize {
+        MACHINES.len() * scale.of(DRAWS)
+    }
+
+    fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+        let (machine, draw) = split(part, &MACHINES);
+        let seed = drawn_seed(seed, "open", draw);
+        let costs = thirty(machine);
+        let penalty = costs.iter().map(|cost| cost.cold as f64).sum::<f64>() / APPLICATIONS as f64 / mean_work(machine);
+        let mut rows = Vec::new();
+        for &(load, wave) in self.loads {
+            let jobs = thirty_jobs(machine, scale.of(PACKETS), load, wave, seed);
+            for &policy in self.policies {
+                let came = run(&Trial {
+                    policy,
+                    engines: ENGINES,
+                    costs: &costs,
+                    clients: APPLICATIONS,
+                    jobs: &jobs,
+                    feed: Feed::Arrivals,
+                })?;
+                rows.push(row(machine, (load, wave), policy, draw, penalty, &jobs, &came));
+            }
+        }
+        Ok(rows)
+    }
+
+    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+        (self.verdicts)(data)
+    }
+
+    fn plots(&self, data: &Table) -> Plots {
+        let (column, label) = self.shown;
+        let plot = |machine: Machine| {
+            let place = Place { data, costs: machine.name() };
+            let steady = || self.loads.iter().filter(|load| load.1 == 0.0);
+            let drawn = |policy| line(policy, steady().map(|&at| (at.0, place.mean(policy, at, column))));
+            let svg = LinePlot {
+                title: format!("{}: {} costs", self.title, machine.name()),
+                description: "Means over the draws; the rate does not swing.".to_owned(),
+                x: Axis::linear("load", |load| format!("{load:.2}")),
+                y: Axis::linear(label, short),
+                lines: self.policies.iter().copied().map(drawn).collect(),
+            };
+            (machine.file_name(), svg.svg())
+        };
+        MACHINES.map(plot).into()
+    }
+}
+
+/// Rows with these costs.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    data: &'a Table,
+    costs: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn rows(self, policy: &'a str, (load, wave): (f64, f64)) -> impl Rows<'a> {
+        self.data.rows_of("policy", policy).of("costs", self.costs).at("load", load).at("wave", wave)
+    }
+
+    fn range(self, policy: &'a str, at: (f64, f64), column: &str) -> Range {
+        self.rows(policy, at).range(column)
+    }
+
+    fn mean(self, policy: &'a str, at: (f64, f64), column: &str) -> f64 {
+        self.rows(policy, at).mean(column)
+    }
+}
+
+fn paper(data: &Table) -> Place<'_> {
+    Place { data, costs: Machine::Paper.name() }
+}
+
+/// Section 6.
+fn switching(data: &Table) -> Vec<Verdict> {
+    let place = paper(data);
+    let mut verdicts = Vec::new();
+    for (policy, is_stable) in [(EFQ, false), (FCFS, false), (LAP, true), (BOTH, true)] {
+        let left = place.range(policy, (0.92, 0.0), "left");
+        let (expected, holds) = if is_stable {
+            ("stable: less than 0.01", left.greatest < 0.01)
+        } else {
+            ("not stable: at least 0.02, and more with every packet", left.least >= 0.02)
+        };
+        let claim = format!("load 0.92: part of the packets that wait at the end under {policy}");
+        verdicts.push(Verdict::of(claim, expected, left.to_string(), holds));
+    }
+    let never = [0.7, 0.8].map(|load| place.range(BOTH, (load, 0.0), "as_lap").greatest);
+    verdicts.push(Verdict::of(
+        "load 0.7 and 0.8, steady: decisions of efq-lap as LAP",
+        "none",
+        format!("{} and {}", short(never[0]), short(never[1])),
+        never == [0.0, 0.0],
+    ));
+    for (at, specified) in
+        [((0.85, 0.0), "6.8, 3.8 and 2.4"), ((0.92, 0.0), "unstable, 7.9 and 4"), ((0.8, 0.35), "10.7, 9 and 6.8")]
+    {
+        let delays = [EFQ, BOTH, LAP].map(|policy| place.mean(policy, at, "delay_packet_times"));
+        let between = delays[2] <= delays[1] && delays[1] <= delays[0];
+        verdicts.push(Verdict::of(
+            format!(
+                "load {}, swing {}: mean delay of efq-lap lies between those of EFQ and LAP, in packet times",
+                at.0, at.1
+            ),
+            format!("EFQ, efq-lap, LAP: {specified} (specification)"),
+            listed(delays),
+            between,
+        ));
+    }
+    let (changes, local) = (place.range(BOTH, (0.92, 0.0), "mode_changes"), place.range(BOTH, (0.92, 0.0), "as_lap"));
+    let half = |changes: f64| (changes / 2.0).ceil();
+    let to_lap = Range { least: half(changes.least), greatest: half(changes.greatest) };
+    let packets = place.mean(BOTH, (0.92, 0.0), "packets");
+    verdicts.push(Verdict::measured(
+        "load 0.92: changes of mode, those of them to LAP, and part of the decisions as LAP",
+        format!(
+            "43 in 120,000 packets, 0.47 of the time (specification), from which follow {} to LAP in as many as these",
+            short(changes_to_lap(packets, 0.47))
+        ),
+        format!("{changes}, {to_lap}, and {local}"),
+    ));
+    let here = Place { data, costs: Machine::HereEvicted.name() };
+    let delays = [EFQ, BOTH, LAP].map(|policy| here.mean(policy, (0.85, 0.0), "delay_packet_times"));
+    let left = here.range(EFQ, (0.85, 0.0), "left");
+    verdicts.push(Verdict::measured(
+        "costs of this machine where caches are lost: mean delays of EFQ, efq-lap and LAP at load 0.85, and what waits \
+            at the end under EFQ",
+        "cold engines take longer than the work itself: EFQ is not stable",
+        format!("{} packet times; {}", listed(delays), left),
+    ));
+    verdicts
+}
+
+/// How often `efq-lap` goes over to LAP at load 0.92, if it is LAP for this part of the time: for the rest engines are
+/// cold, so that what comes beyond their capacity then waits, until it is what lies between the thresholds.
+fn changes_to_lap(packets: f64, as_lap: f64) -> f64 {
+    const LOAD: f64 = 0.92;
+    const COLD_CAPACITY: f64 = 0.856;
+    const BETWEEN_THRESHOLDS: f64 = 8.0 - 2.0;
+    let packet_times = packets / (LOAD * ENGINES as f64);
+    (1.0 - as_lap) * packet_times * (LOAD - COLD_CAPACITY) / BETWEEN_THRESHOLDS
+}
+
+/// Section 6, the last paragraph, and equation 4.
+fn admission(data: &Table) -> Vec<Verdict> {
+    let place = paper(data);
+    let specified = [(0.5, 0.77), (0.7, 0.89), (0.8, 0.95)];
+    let mut verdicts: Vec<Verdict> = specified
+        .map(|(load, expected)| {
+            let cold = [EFQ, WARM].map(|policy| place.mean(policy, (load, 0.0), "cold"));
+            let holds = (cold[1] - expected).abs() <= 0.03 && (cold[0] - 0.97).abs() <= 0.02;
+            Verdict::of(
+                format!("load {load}: cold packets of efq and efq-warm"),
+                format!("0.97 and {expected}, within 0.02 and 0.03 (specification)"),
+                format!("{} and {}", short(cold[0]), short(cold[1])),
+                holds,
+            )
+        })
+        .into_iter()
+        .collect();
+    let gain = place.mean(EFQ, (0.84, 0.0), "cold") - place.mean(WARM, (0.84, 0.0), "cold");
+    verdicts.push(Verdict::of(
+        "load 0.84: cold packets that efq-warm saves",
+        "less than 0.05: next to none",
+        short(gain),
+        gain < 0.05,
+    ));
+    for machine in MACHINES {
+        let place = Place { data, costs: machine.name() };
+        let penalty = place.mean(WARM, (0.5, 0.0), "cold_over_work");
+        let all = 1.0 / (1.0 + penalty);
+        // The greatest load tried at which engines have time for the packets and for the cold engines that were found.
+        let admitted = |policy: &'static str| {
+            let fits = |load: &f64| load * (1.0 + penalty * place.mean(policy, (*load, 0.0), "cold")) <= 1.0;
+            [0.3, 0.5, 0.7, 0.8, 0.84].into_iter().rfind(fits).unwrap_or(0.0)
+        };
+        let saved = |load: f64| {
+            let cold = |policy| 1.0 + penalty * place.mean(policy, (load, 0.0), "cold");
+            100.0 * (1.0 - cold(WARM) / cold(EFQ))
+        };
+        let claim = format!(
+            "{} costs: load that admission admits if all packets must be reckoned cold, and at most, of those tried, \
+                by what was found of efq and efq-warm",
+            machine.name()
+        );
+        let said = "0.856 of warm capacity, and no more by efq-warm: near saturation one engine is idle at a time \
+            (specification)";
+        let found = format!(
+            "{}; {} and {}; engine time that efq-warm saves at loads 0.3, 0.5 and 0.7: {} %",
+            short(all),
+            short(admitted(EFQ)),
+            short(admitted(WARM)),
+            listed([0.3, 0.5, 0.7].map(saved))
+        );
+        verdicts.push(Verdict::measured(claim, said, found));
+    }
+    verdicts
+}
+
+/// Section 5.2.8.
+fn loaded(data: &Table) -> Vec<Verdict> {
+    const LOADS: [f64; 6] = [0.5, 0.7, 0.8, 0.9, 0.95, 0.98];
+    let place = paper(data);
+    let cold = LOADS.map(|load| place.mean(LAP, (load, 0.0), "cold"));
+    let delays =
+        |policy: &'static str| LOADS.map(|load| short(place.mean(policy, (load, 0.0), "delay_packet_times"))).join(" ");
+    let falls = cold[2..].windows(2).all(|pair| pair[1] < pair[0]);
+    let left = place.range(LAP, (0.98, 0.0), "left");
+    let mut verdicts = vec![
+        Verdict::of(
+            "from load 0.8 on cold packets of LAP fall with the load",
+            "everywhere",
+            cold.map(short).join(" "),
+            falls,
+        ),
+        Verdict::of(
+            "load 0.98, more than cold engines could serve: part of the packets that wait at the end under LAP",
+            "less than 0.01",
+            left.to_string(),
+            left.greatest < 0.01,
+        ),
+    ];
+    verdicts.extend([FCFS, EFQ, LAP].map(|policy| {
+        Verdict::measured(
+            format!("mean delay under {policy} at loads 0.5, 0.7, 0.8, 0.9, 0.95 and 0.98, in packet times"),
+            "more without end where it is not stable, beyond 0.856",
+            delays(policy),
+        )
+    }));
+    verdicts
+}

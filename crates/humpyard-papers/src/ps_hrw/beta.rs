@@ -1,0 +1,188 @@
+//! Figure 6: how often sets of cores are built anew, and what that costs and brings.
+
+use humpyard_core::random::Seed;
+
+use super::claims::told;
+use super::machine::{Came, DecisionCost, Feed, Trial, run};
+use super::paper::{DRAWS, FULL, PAPER, QUICK_SATURATED, TOPOLOGY, drawn_seed};
+use super::workload::{ALL, Cost, Workload};
+use crate::harness::{About, Bound, Experiment, Plots, Row, Rows, Scale, Table, Verdict, line, rows, split};
+use humpyard_lab::{LabError, parse_topology};
+use humpyard_plot::statistics::Statistic;
+use humpyard_plot::{Axis, LinePlot, Point, Svg};
+
+pub(super) struct BetaSweep;
+
+/// By what part a connection's bytes change before its set is built anew.
+const BETAS: [f64; 8] = [0.0, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28];
+/// What the paper chose.
+const CHOSEN: f64 = 0.16;
+/// Between these all are as good.
+const PLATEAU: [f64; 4] = [0.04, 0.08, 0.16, 0.32];
+/// What decisions take, in ns: about what they take on a server core of 2.6 GHz.
+const DECISION: DecisionCost = DecisionCost { packet: 50, rebuild: 200 };
+/// Which core has the rest of a connection's part.
+const RESIDUALS: [&str; 2] = ["capacity", "literal"];
+
+rows! {
+    COLUMNS, fn row(
+        workload: Workload, residual: &str, draw: usize, beta: f64, came: &Came, free: &Came, packets: usize
+    ) {
+        text workload = workload.name(), text residual = residual, integer draw = draw, real beta = beta,
+        real throughput_per_s = came.summary.throughput_pps,
+        real throughput_without_cost_per_s = free.summary.throughput_pps,
+        real rebuilds_per_packet = came.rebuilt as f64 / packets as f64,
+    }
+}
+
+impl Experiment for BetaSweep {
+    fn about(&self) -> About {
+        About {
+            id: "ps-hrw-fig6",
+            figure: "figure 6",
+            title: "throughput by how much a connection changes before its cores are chosen anew",
+            setting: super::figures::SETTING,
+            description: "A decision takes 50 ns of the core that gets the packet, a set of cores that is built anew \
+                200 ns more. Without that cost the best is to choose anew for every packet. The paper chose 16 %.",
+            columns: COLUMNS,
+            ..About::of(PAPER)
+        }
+    }
+
+    fn parts(&self, scale: Scale) -> usize {
+        ALL.len() * scale.of(DRAWS)
+    }
+
+    fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+        let (workload, draw) = split(part, &ALL);
+        let seed = drawn_seed(seed, draw);
+        let offered =
+            workload.offered(Cost::Model, workload.packets(scale).min(scale.pick(QUICK_SATURATED, u64::MAX)), seed)?;
+        let topology = parse_topology(TOPOLOGY)?;
+        let places = RESIDUALS.into_iter().flat_map(|residual| BETAS.map(|beta| (residual, beta)));
+        let rows = places.map(|(residual, beta)| {
+            let policy = format!("ps-hrw:beta={beta},residual={residual}");
+            let trial =
+                Trial { policy: &policy, feed: Feed::Saturated(FULL), ..Trial::on(&topology, seed).of(&offered) };
+            let came = run(&Trial { decision: DECISION, ..trial })?;
+            let free = run(&trial)?;
+            Ok(row(workload, residual, draw, beta, &came, &free, offered.packets.len()))
+        });
+        rows.collect()
+    }
+
+    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+        let sweeps = ALL.into_iter().flat_map(|workload| RESIDUALS.map(|residual| Sweep { data, workload, residual }));
+        sweeps.flat_map(|sweep| sweep.verdicts()).collect()
+    }
+
+    fn plots(&self, data: &Table) -> Plots {
+        vec![
+            ("throughput".to_owned(), plot(data, "throughput over that at 16 %", |sweep, beta| sweep.relative(beta))),
+            (
+                "rebuilds".to_owned(),
+                plot(data, "sets built for each packet", |sweep, beta| sweep.statistic(beta, "rebuilds_per_packet")),
+            ),
+        ]
+    }
+}
+
+/// All β with one workload and one way to choose the core for the rest.
+#[derive(Clone, Copy)]
+struct Sweep<'a> {
+    data: &'a Table,
+    workload: Workload,
+    residual: &'a str,
+}
+
+impl Sweep<'_> {
+    /// The rows at this β, draw by draw.
+    fn rows(&self, beta: f64) -> impl Rows<'_> {
+        self.data.rows_of("workload", self.workload.name()).of("residual", self.residual).at("beta", beta)
+    }
+
+    /// A column at this β, draw by draw.
+    fn values(&self, beta: f64, column: &str) -> Vec<f64> {
+        self.rows(beta).numbers(column).collect()
+    }
+
+    fn statistic(&self, beta: f64, column: &str) -> Statistic {
+        self.rows(beta).statistic(column)
+    }
+
+    /// Throughput at this β over the best of all, draw by draw.
+    fn of_best(&self, beta: f64) -> Statistic {
+        let all = BETAS.map(|beta| self.values(beta, "throughput_per_s"));
+        let best = |draw: usize| all.iter().map(|values| values[draw]).fold(0.0, f64::max);
+        let found = self.values(beta, "throughput_per_s");
+        Statistic::of(found.iter().enumerate().map(|(draw, found)| found / best(draw)).collect())
+            .expect("every draw has every beta")
+    }
+
+    /// Throughput at this β over that at the paper's, draw by draw.
+    fn relative(&self, beta: f64) -> Statistic {
+        let (found, chosen) = (self.values(beta, "throughput_per_s"), self.values(CHOSEN, "throughput_per_s"));
+        Statistic::of(found.iter().zip(&chosen).map(|(found, chosen)| found / chosen).collect())
+            .expect("every draw has every beta")
+    }
+
+    fn name(&self) -> String {
+        format!("{}, {}", self.workload.name(), self.residual)
+    }
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let name = self.name();
+        let least = PLATEAU.map(|beta| self.of_best(beta)).into_iter().min_by(|a, b| a.median.total_cmp(&b.median));
+        let least = least.expect("some beta");
+        let at = self.of_best(BETAS[BETAS.len() - 1]);
+        let plateau = format!("{name}: least throughput over the best, beta 0.04 to 0.32");
+        let end = format!("{name}: throughput over the best, beta 1.28");
+        let (plateau, end) = match self.workload {
+            Workload::Trace(_) => (
+                Verdict::bounded(plateau, Bound::AtLeast(0.98), &least),
+                Verdict::bounded(end, Bound::AtMost(0.985), &at),
+            ),
+            Workload::Films => (told(plateau, "not said", &least), Verdict::beside(end, Bound::AtMost(0.7), &at)),
+        };
+        let built = BETAS.map(|beta| self.statistic(beta, "rebuilds_per_packet").median);
+        let text = built.map(|built| format!("{built:.3}")).join(" ");
+        let falls = built.is_sorted_by(|before, after| after < before);
+        vec![
+            plateau,
+            end,
+            Verdict::of(format!("{name}: sets built for each packet, by beta"), "ever fewer", text, falls),
+            self.best(),
+        ]
+    }
+
+    /// Where the best is.
+    fn best(&self) -> Verdict {
+        let at = |column: &str| {
+            let median = |beta: f64| self.statistic(beta, column).median;
+            BETAS.into_iter().fold(BETAS[0], |best, beta| if median(beta) > median(best) { beta } else { best })
+        };
+        let measured =
+            format!("{}; {} if decisions cost nothing", at("throughput_per_s"), at("throughput_without_cost_per_s"));
+        Verdict::measured(format!("{}: the best beta", self.name()), "0.16 (paper)", measured)
+    }
+}
+
+fn plot(data: &Table, title: &str, of: impl Fn(&Sweep<'_>, f64) -> Statistic) -> Svg {
+    let sweeps = ALL.into_iter().flat_map(|workload| RESIDUALS.map(|residual| Sweep { data, workload, residual }));
+    let over_beta = |sweep: Sweep<'_>| {
+        let points = BETAS.into_iter().filter(|&beta| beta > 0.0).map(|beta| {
+            let found = of(&sweep, beta);
+            Point { x: beta, y: found.median, error: Some((found.min, found.max)) }
+        });
+        line(sweep.name(), points)
+    };
+    LinePlot {
+        title: title.to_owned(),
+        description: "Over beta, by which part the bytes of a connection change before its cores are chosen anew."
+            .to_owned(),
+        x: Axis::logarithmic("beta", |beta| format!("{beta:.2}")),
+        y: Axis::linear(title, |number| format!("{number:.2}")),
+        lines: sweeps.map(over_beta).collect(),
+    }
+    .svg()
+}

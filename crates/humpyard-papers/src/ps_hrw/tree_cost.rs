@@ -1,0 +1,255 @@
+//! What a decision costs where all cores bid, and where groups of them do: over the number of cores.
+
+use humpyard_core::id::{CoreId, FlowId, Id, IdVec};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{CoreView, Setup, Steer, Target, Topology, View};
+use humpyard_core::random::Seed;
+use humpyard_core::unit::Time;
+use humpyard_policies::registry::AnySteer;
+use humpyard_policies::spec::PolicySpec;
+
+use super::paper::PAPER;
+use crate::harness::{
+    About, Effort, Experiment, Plots, Row, Scale, Table, Timing, Verdict, line, logarithmic, measure, rows, short,
+};
+use humpyard_lab::LabError;
+use humpyard_plot::LinePlot;
+
+pub(super) struct TreeCost;
+
+/// The shape of a tree: fan-outs from the root down.
+type Shape = &'static [usize];
+
+/// Trees of two children everywhere, and such as machines have, by their number of cores.
+const SHAPES: [(usize, Shape, Shape); 5] = [
+    (8, &[2; 3], &[2, 2, 2]),
+    (16, &[2; 4], &[2, 2, 4]),
+    (64, &[2; 6], &[2, 8, 4]),
+    (256, &[2; 8], &[4, 8, 8]),
+    (1024, &[2; 10], &[4, 16, 16]),
+];
+/// Costs of leaving a group, from the cores up, in thousandths of staying.
+const LEVEL_COSTS: [u32; 3] = [1_100, 1_400, 2_000];
+
+/// What is timed: a policy, and whether its tree has two children everywhere.
+const SUBJECTS: [Subject; 7] = [
+    ("conn", false),
+    ("hrw", false),
+    ("ahrw", false),
+    ("ca-ahrw", false),
+    ("h-cahrw", true),
+    ("h-cahrw", false),
+    ("ps-hrw", false),
+];
+/// A flat policy, and the tree that does the same.
+const FLAT: Subject = ("ca-ahrw", false);
+const TREE: Subject = ("h-cahrw", false);
+
+/// Connections whose packets are steered, in turn.
+const CONNECTIONS: usize = 1024;
+
+/// A policy, and whether its tree has two children everywhere.
+type Subject = (&'static str, bool);
+
+rows! {
+    COLUMNS, fn row((policy, is_binary): Subject, cores: usize, shape: Shape, timing: &Timing) {
+        text policy = policy, text tree = tree_name(is_binary), integer cores = cores,
+        integer bids = bids(policy, cores, shape), real best_ns = timing.best, real median_ns = timing.median,
+        integer batches = timing.batches,
+    }
+}
+
+fn topology(shape: Shape) -> Result<Topology, LabError> {
+    let cost = |level: usize| LEVEL_COSTS[(shape.len() - 1 - level).min(LEVEL_COSTS.len() - 1)];
+    let levels: Vec<(usize, u32)> = shape.iter().enumerate().map(|(level, &fan_out)| (fan_out, cost(level))).collect();
+    Ok(Topology::regular(&levels)?)
+}
+
+/// Cores with packets, and a policy that has heard of them.
+struct Bench {
+    policy: AnySteer,
+    views: IdVec<CoreId, CoreView>,
+    eligible: Vec<CoreId>,
+    packets: Vec<Packet>,
+}
+
+impl Bench {
+    fn new(policy: &str, tree: &Topology, seed: Seed) -> Result<Self, LabError> {
+        let cores = tree.cores();
+        let mut random = seed.stream("ps-hrw/treecost");
+        let setup = Setup {
+            cores,
+            topology: Some(tree),
+            flows: CONNECTIONS,
+            packets: 8 * cores,
+            seed,
+            rendezvous: humpyard_simd::rendezvous(),
+            ..Setup::default()
+        };
+        let spec: PolicySpec = policy.parse()?;
+        let mut policy = spec.build_steer(&setup)?.expect("it steers");
+        let connection = |flow: usize, key: u64| Packet {
+            flow: FlowId::from_index(flow),
+            key,
+            rss: (key >> 32) as u32,
+            length: 800,
+            ..Packet::default()
+        };
+        let packets: Vec<Packet> = (0..CONNECTIONS).map(|flow| connection(flow, random.bits())).collect();
+        let mut views = IdVec::from_fn(cores, |_| CoreView::default());
+        for core in (0..cores).map(CoreId::from_index) {
+            for _ in 0..random.below(8) {
+                let packet = &packets[random.below(CONNECTIONS as u64) as usize];
+                policy.on_enqueue(Time::ZERO, Target::Core(core), packet);
+                views[core].packets += 1;
+            }
+        }
+        Ok(Self { policy, views, eligible: (0..cores).map(CoreId::from_index).collect(), packets })
+    }
+
+    /// Steers so many packets; a sum over where they go, so that nothing is left out.
+    fn steer(&mut self, packets: u64) -> u64 {
+        let view = View { as_of: Time::ZERO, cores: &self.views, eligible: &self.eligible };
+        let mut sum = 0;
+        for at in 0..packets as usize {
+            let target = self.policy.steer(Time::ZERO, &self.packets[at % CONNECTIONS], &view);
+            sum += target.core().map_or(0, |core| u64::from(core.0));
+        }
+        sum
+    }
+
+    fn timing(&mut self, effort: Effort) -> Result<Timing, LabError> {
+        measure(CONNECTIONS as u64, effort, |packets| {
+            std::hint::black_box(self.steer(packets));
+            packets
+        })
+    }
+}
+
+/// How many bids are compared for a packet whose home is known.
+fn bids(policy: &str, cores: usize, shape: Shape) -> usize {
+    match policy {
+        "conn" => 0,
+        "h-cahrw" => shape.iter().sum(),
+        "ps-hrw" => 1,
+        _ => cores,
+    }
+}
+
+impl Experiment for TreeCost {
+    fn about(&self) -> About {
+        About {
+            id: "ps-hrw-treecost",
+            figure: "section IV, which has no plot of it",
+            title: "what a decision costs, flat and down a tree",
+            description: "A packet of one of 1,024 connections is steered to cores with 0 to 7 packets each. Flat, \
+                every core bids; down a tree, the children of a node do. Trees have two children everywhere, or are as \
+                machines are: 2x2x2, 2x2x4, 2x8x4, 4x8x8 and 4x16x16. Times are those of the policy alone, on one \
+                thread; the best batch counts.",
+            columns: COLUMNS,
+            ..About::of(PAPER)
+        }
+    }
+
+    fn parts(&self, _: Scale) -> usize {
+        SHAPES.len()
+    }
+
+    fn is_timed(&self) -> bool {
+        true
+    }
+
+    fn run(&self, part: usize, scale: Scale, seed: Seed) -> Result<Vec<Row>, LabError> {
+        let (cores, binary, machine) = SHAPES[part];
+        let rows = SUBJECTS.into_iter().map(|(policy, is_binary)| {
+            let shape = if is_binary { binary } else { machine };
+            let timing = Bench::new(policy, &topology(shape)?, seed)?.timing(Effort::of(scale))?;
+            Ok(row((policy, is_binary), cores, shape, &timing))
+        });
+        rows.collect()
+    }
+
+    fn verdicts(&self, data: &Table) -> Vec<Verdict> {
+        let (flat, tree) = (times(data, FLAT), times(data, TREE));
+        let last = flat.len() - 1;
+        let grows = |times: &[f64]| short(times[last] / times[0]);
+        let cheaper = |subject| {
+            let at = times(data, subject).iter().zip(&tree).position(|(flat, tree)| tree < flat);
+            at.map_or("never".to_owned(), |at| format!("from {} cores on", SHAPES[at].0))
+        };
+        let mut verdicts = vec![
+            Verdict::of(
+                "1,024 cores: time down the tree over flat",
+                "less than 1",
+                short(tree[last] / flat[last]),
+                tree[last] < flat[last],
+            ),
+            Verdict::measured(
+                "the tree is cheaper than ca-ahrw, and than ahrw, which knows no distances",
+                "from 16 cores on (the specification's prototype)",
+                format!("{}, {}", cheaper(FLAT), cheaper(("ahrw", false))),
+            ),
+            Verdict::measured(
+                "times with 1,024 cores over those with 8, flat and down the tree",
+                "N to lg N (paper): 128 and 3.3",
+                format!("{} and {}", grows(&flat), grows(&tree)),
+            ),
+        ];
+        let at = |subject, cores: usize| {
+            let place = SHAPES.iter().position(|(known, ..)| *known == cores).expect("a number of cores");
+            times(data, subject)[place]
+        };
+        let goals: [(&str, Subject, usize, f64); 4] = [
+            ("conn, given the hash", ("conn", false), 16, 5.0),
+            ("hrw", ("hrw", false), 16, 20.0),
+            ("h-cahrw, the home known", TREE, 1024, 80.0),
+            ("ps-hrw, no set built", ("ps-hrw", false), 8, 30.0),
+        ];
+        verdicts.extend(goals.map(|(what, subject, cores, most)| {
+            let time = at(subject, cores);
+            let (claim, said) = (format!("{what}, {cores} cores: ns"), format!("at most {}", short(most)));
+            Verdict::of(claim, said, format!("{time:.1}"), time <= most).on_this_machine()
+        }));
+        verdicts.extend(SUBJECTS.map(|subject| {
+            let times: Vec<String> = times(data, subject).iter().map(|time| format!("{time:.1}")).collect();
+            Verdict::measured(
+                format!("{}: ns with 8, 16, 64, 256 and 1,024 cores", subject_name(subject)),
+                "not said",
+                times.join(", "),
+            )
+        }));
+        verdicts
+    }
+
+    fn plots(&self, data: &Table) -> Plots {
+        let over_cores = |subject| {
+            let cores = SHAPES.iter().map(|(cores, ..)| *cores as f64);
+            line(subject_name(subject), cores.zip(times(data, subject)))
+        };
+        let plot = LinePlot {
+            title: "ns for a decision".to_owned(),
+            description: self.about().description.to_owned(),
+            x: logarithmic("cores"),
+            y: logarithmic("ns"),
+            lines: SUBJECTS.map(over_cores).into(),
+        };
+        vec![("cost".to_owned(), plot.svg())]
+    }
+}
+
+const fn tree_name(is_binary: bool) -> &'static str {
+    if is_binary { "of two" } else { "of a machine" }
+}
+
+fn subject_name((policy, is_binary): Subject) -> String {
+    if is_binary { format!("{policy}, two children") } else { policy.to_owned() }
+}
+
+/// What a decision of a policy takes, by the number of cores.
+fn times(data: &Table, (policy, is_binary): Subject) -> Vec<f64> {
+    let rows = || data.rows_of("policy", policy).filter(|row| row.text("tree") == tree_name(is_binary));
+    let at = |cores: usize| {
+        rows().find(|row| row.number("cores") as usize == cores).map_or(f64::NAN, |row| row.number("best_ns"))
+    };
+    SHAPES.iter().map(|&(cores, ..)| at(cores)).collect()
+}

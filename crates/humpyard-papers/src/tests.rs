@@ -1,0 +1,144 @@
+//! Experiments that are run, and what is written of them.
+
+use core::sync::atomic::AtomicBool;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use humpyard_core::random::Seed;
+use humpyard_lab::LabError;
+
+use crate::harness::testing::options;
+use crate::harness::{Shown, index, summary};
+use crate::{About, Experiment, Reproduced, Reproduction, Scale, all, find, reproduce};
+
+fn done(names: &str, scale: Scale, seed: u64, directory: &Path) -> Result<Reproduction, LabError> {
+    let mut options = options(find(&[names.to_owned()]).unwrap(), directory, 1);
+    (options.scale, options.seed) = (scale, Seed(seed));
+    reproduce(&options, &AtomicBool::new(false), &mut |_, _, _| ())
+}
+
+#[test]
+fn pages_show_all_that_was_done_in_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let read = |file: &str| fs::read_to_string(directory.path().join(file)).unwrap();
+    done("gr3-fig3", Scale::Full, 7, directory.path()).unwrap();
+    // As it was written before versions were kept.
+    let document = read("gr3-fig3/verdicts.json");
+    let line = document.lines().find(|line| line.contains("\"version\"")).unwrap();
+    let document = document.replace(&format!("{line}\n"), "").replace("measured_seconds", "measured_core_seconds");
+    fs::write(directory.path().join("gr3-fig3/verdicts.json"), document).unwrap();
+    let made = done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap();
+    assert_eq!(made.experiments.len(), 1, "{made:?}");
+    let text = read("REPRODUCTION.md");
+    let (second, third) = (text.find("| gr3-fig2: "), text.find("| gr3-fig3: "));
+    assert!(second.is_some() && second < third, "{text}");
+    assert!(text.contains("| a part (quick) | 1 | 1 | 0 | 0 | `humpyard reproduce gr3-fig2 --quick` |"), "{text}");
+    assert!(text.contains("| all (full) | 7 | 2 | 0 | 0 | `humpyard reproduce gr3-fig3 --full --seed 7` |"), "{text}");
+    assert!(read("index.html").contains("id=\"gr3-fig3\""));
+    done("gr3-fig3", Scale::Quick, 2, directory.path()).unwrap();
+    let text = read("REPRODUCTION.md");
+    assert!(text.contains("gr3-fig2 --quick`") && text.contains("gr3-fig3 --quick --seed 2`"), "{text}");
+    assert!(!text.contains("--seed 7"), "it was made anew: {text}");
+    fs::write(directory.path().join("gr3-fig3/verdicts.json"), "{").unwrap();
+    let made = done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap();
+    assert_eq!(made.unreadable, [directory.path().join("gr3-fig3/verdicts.json")]);
+    assert!(!read("REPRODUCTION.md").contains("gr3-fig3"));
+}
+
+#[test]
+fn what_is_not_ours_is_not_written_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |file: &str| directory.path().join(file);
+    let refused = || done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap_err().to_string();
+    fs::write(at("index.html"), "<title>My page</title>").unwrap();
+    assert!(refused().contains("index.html` is no page of `humpyard reproduce`"), "{}", refused());
+    assert!(!at("gr3-fig2").exists(), "it is told before anything is run");
+    fs::remove_file(at("index.html")).unwrap();
+    fs::create_dir(at("gr3-fig2")).unwrap();
+    fs::write(at("gr3-fig2/data.csv"), "mine").unwrap();
+    assert!(
+        refused().contains("gr3-fig2` has files, but no verdicts.json of this experiment that can be read"),
+        "{}",
+        refused()
+    );
+    assert_eq!(fs::read_to_string(at("gr3-fig2/data.csv")).unwrap(), "mine");
+    fs::remove_file(at("gr3-fig2/data.csv")).unwrap();
+    done("gr3-fig2", Scale::Quick, 1, directory.path()).unwrap();
+    fs::write(at("REPRODUCTION.md"), "my notes").unwrap();
+    assert!(refused().contains("REPRODUCTION.md` is no page"), "{}", refused());
+}
+
+#[test]
+fn what_experiments_have_in_common_is_told_once() {
+    let about = all().into_iter().map(Experiment::about);
+    let of_figures = about.filter(|about| about.id.starts_with("gr3-fig")).map(|about| Shown {
+        document: Reproduced {
+            experiment: about.id.to_owned(),
+            paper: String::new(),
+            figure: String::new(),
+            title: String::new(),
+            description: String::new(),
+            scale: Scale::Quick,
+            seed: 1,
+            version: String::new(),
+            verdicts: Vec::new(),
+            files: Vec::new(),
+            measured_seconds: 0.0,
+        },
+        about,
+    });
+    let shown: Vec<Shown> = of_figures.collect();
+    let (summary, index) = (summary(&shown, &[]), index(&shown, &[]).into_string());
+    for about in shown.iter().map(|one| one.about) {
+        for text in [&summary, &index] {
+            assert_eq!(text.matches(about.paper).count(), 1);
+            let setting = maud::html! { (about.setting) }.into_string();
+            let said = text.matches(about.setting).count().max(text.matches(&setting).count());
+            assert!(about.setting.is_empty() || said == 1, "{}: {said} times", about.id);
+        }
+    }
+}
+
+#[test]
+fn threads_change_nothing() {
+    let experiments = || find(&["gr3-fig[23]".to_owned()]).unwrap();
+    let data = |threads| {
+        let directory = tempfile::tempdir().unwrap();
+        let done =
+            reproduce(&options(experiments(), directory.path(), threads), &AtomicBool::new(false), &mut |_, _, _| ());
+        let done = done.unwrap().experiments;
+        assert!(done.iter().all(Reproduced::holds), "{done:#?}");
+        let page = fs::read_to_string(directory.path().join("index.html")).unwrap();
+        let page = page.strip_prefix("<!DOCTYPE html>").unwrap();
+        roxmltree::Document::parse(page.trim_start()).unwrap();
+        ["gr3-fig2/data.csv", "gr3-fig3/data.csv"].map(|file| fs::read(directory.path().join(file)).unwrap())
+    };
+    assert_eq!(data(1), data(4));
+}
+
+fn found(names: &[&str]) -> Vec<&'static str> {
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    find(&names).unwrap().into_iter().map(|experiment| experiment.about().id).collect()
+}
+
+#[test]
+fn experiments_are_found_by_name_and_pattern() {
+    assert_eq!(found(&["gr3-fig3", "gr3-fig2", "gr3-fig2"]), ["gr3-fig2", "gr3-fig3"]);
+    assert_eq!(found(&["gr3-fig[23]"]), ["gr3-fig2", "gr3-fig3"]);
+    assert_eq!(found(&["all"]).len(), all().len());
+    let refused = |name: &str| find(&[name.to_owned()]).err().unwrap().to_string();
+    assert!(refused("gr3-fg2").contains("did you mean `gr3-fig2`?"));
+    assert!(refused("gr3-fig[").contains("no pattern"));
+}
+
+#[test]
+fn every_experiment_says_what_it_is() {
+    let mut ids = BTreeSet::new();
+    for experiment in all() {
+        let About { id, paper, figure, title, description, .. } = experiment.about();
+        assert!(ids.insert(id), "{id} twice");
+        assert!([paper, figure, title, description].iter().all(|text| !text.is_empty()), "{id}");
+        assert!(experiment.parts(Scale::Quick) > 0 && experiment.parts(Scale::Quick) <= experiment.parts(Scale::Full));
+    }
+}

@@ -1,0 +1,9 @@
+//! The smallest hosts that keep a policy busy without end: benchmarks measure their steps.
+
+mod allocating;
+mod sharing;
+mod steering;
+
+pub use allocating::Allocating;
+pub use sharing::Sharing;
+pub use steering::Steering;

@@ -1,0 +1,94 @@
+//! Quantities as people type them: counts, times, shares, bit rates and bytes.
+
+use core::time::Duration;
+
+use crate::TextError;
+
+/// Returns a finite number with an optional k, M or G. `None`: anything else.
+pub fn parse_count(text: &str) -> Option<f64> {
+    let (digits, factor) = match text.as_bytes().last()? {
+        b'k' => (&text[..text.len() - 1], 1e3),
+        b'M' => (&text[..text.len() - 1], 1e6),
+        b'G' => (&text[..text.len() - 1], 1e9),
+        _ => (text, 1.0),
+    };
+    digits.parse::<f64>().ok().filter(|count| count.is_finite()).map(|count| count * factor)
+}
+
+/// Returns a span of time with its unit: `500us`, `2ms`, `1.5s`, `2min`.
+///
+/// # Errors
+/// Anything else.
+pub fn parse_duration(text: &str) -> Result<Duration, TextError> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "min" => 60e9,
+        _ => f64::NAN,
+    };
+    match digits.parse::<f64>() {
+        Ok(value) if value >= 0.0 && value * factor <= TIME_MAX_NS => {
+            Ok(Duration::from_nanos((value * factor).round() as u64))
+        }
+        Ok(value) if value >= 0.0 && !factor.is_nan() => {
+            Err(TextError::new(format!("a time is {:.0} s at most; not `{text}`", TIME_MAX_NS / 1e9)))
+        }
+        _ => Err(TextError::new(format!("a time has a unit (ns, us, ms, s, min), for example 2ms; not `{text}`"))),
+    }
+}
+
+/// The longest time that is taken, in ns.
+const TIME_MAX_NS: f64 = 1e18;
+
+/// Returns a share from 0 to 1, in millionths. `None`: anything else.
+pub fn parse_share(text: &str) -> Option<u32> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.map(|share| (share * 1e6).round() as u32)
+}
+
+/// Returns bits per second, from 1 to 1e15: `10Mbit`, `10M`, `1.5Gbit/s`. `None`: anything else.
+pub fn parse_bit_rate(text: &str) -> Option<f64> {
+    let number = ["bit/s", "bps", "bit"].iter().find_map(|unit| text.strip_suffix(unit)).unwrap_or(text);
+    parse_count(number).filter(|rate| (1.0..=1e15).contains(rate))
+}
+
+/// Returns bytes, from 1 to 1e12: `500`, `8k`, `8kB`. `None`: anything else.
+pub fn parse_bytes(text: &str) -> Option<f64> {
+    parse_count(text.strip_suffix('B').unwrap_or(text)).filter(|bytes| (1.0..=1e12).contains(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_as_people_write_them() {
+        assert_eq!(parse_duration("1.5ms").unwrap(), Duration::from_micros(1500));
+        assert_eq!(parse_duration("500us").unwrap(), Duration::from_micros(500));
+        for bad in ["", "2", "-2ms", "2 ms", "ms", "2h", "1e30s"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+        let said = parse_duration("99999999999999999s").unwrap_err().to_string();
+        assert_eq!(said, "a time is 1000000000 s at most; not `99999999999999999s`");
+    }
+
+    #[test]
+    fn counts_bytes_and_shares_have_bounds() {
+        assert_eq!([parse_count("1.5M"), parse_count("-2"), parse_count("x")], [Some(1.5e6), Some(-2.0), None]);
+        assert_eq!([parse_bytes("8kB"), parse_bytes("0.5"), parse_bytes("2T")], [Some(8e3), None, None]);
+        assert_eq!([parse_share("0.25"), parse_share("1.1"), parse_share("-0")], [Some(250_000), None, Some(0)]);
+    }
+
+    #[test]
+    fn bit_rates_read_with_and_without_their_unit() {
+        for text in ["10Mbit", "10M", "10Mbit/s", "10Mbps", "10000000"] {
+            assert_eq!(parse_bit_rate(text), Some(1e7), "{text}");
+        }
+        for text in ["", "bit", "-1", "0.5", "nan", "10Mb"] {
+            assert_eq!(parse_bit_rate(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Which cores are near each other: of this machine, of a file, of a machine by name, or of fan-outs.
+
+#![forbid(unsafe_code)]
+
+mod file;
+mod machine;
+
+use core::fmt;
+use core::str::FromStr;
+use std::path::Path;
+
+use humpyard_core::id::{CoreId, Id};
+use humpyard_core::name::unknown;
+use humpyard_core::policy::{LevelKind, Topology};
+use humpyard_text::TextError;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+
+pub use file::PACKET_NS;
+
+/// Which cores are near each other, as a run is told.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TopologyChoice {
+    /// All are the same.
+    Flat,
+    /// They are the leaves of a tree.
+    Tree(CoreTree),
+}
+
+/// A tree of cores, and where it is from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CoreTree {
+    /// What it is called on the command line: `machine`, a name, fan-outs, or a file.
+    pub name: String,
+    /// What is to be known of it.
+    pub source: String,
+    /// The tree.
+    pub tree: Topology,
+    /// The processor of each core, by the numbers of the system; empty where they are of no machine in particular.
+    pub processors: Vec<usize>,
+    /// What was measured between the cores, where something was.
+    pub ways: Option<Ways>,
+}
+
+/// What was measured between cores: the communication matrix follows from it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ways {
+    /// What a packet takes longer when another core had the one before: a row for each core, 0 to itself, in ns.
+    pub hand_over_ns: Vec<Vec<f64>>,
+    /// What a packet takes where it stays, in ns: the cost of a way is 1 + hand-over / this.
+    pub packet_ns: f64,
+    /// The round trip of a cache line, likewise, where it was measured; for readers.
+    pub round_trip_ns: Option<Vec<Vec<f64>>>,
+}
+
+impl Ways {
+    /// The communication matrix, in thousandths of staying.
+    fn permille(&self) -> Vec<Vec<u32>> {
+        let cost = |ns: &f64| (1000.0 * (1.0 + ns.max(0.0) / self.packet_ns)).round() as u32;
+        self.hand_over_ns.iter().map(|row| row.iter().map(cost).collect()).collect()
+    }
+}
+
+/// A machine by name: its name, what it is, and its levels from the root down with their fan-outs and costs.
+type Known = (&'static str, &'static str, &'static [(LevelKind, usize, u32)]);
+
+/// Machines by name.
+const KNOWN: [Known; 3] = [
+    (
+        "e5355",
+        "the PS-HRW paper's server: 2 Xeon E5355 of 2 caches of the second level of 2 cores",
+        &[(LevelKind::Socket, 2, 2000), (LevelKind::L2, 2, 1400), (LevelKind::Core, 2, 1100)],
+    ),
+    (
+        "epyc-2p",
+        "2 EPYC 7763 of 8 caches of the third level of 8 cores, one node for each socket",
+        &[(LevelKind::Socket, 2, 2000), (LevelKind::L3, 8, 1400), (LevelKind::Core, 8, 1100)],
+    ),
+    ("numa4x16", "4 nodes of 16 cores", &[(LevelKind::Node, 4, 2000), (LevelKind::Core, 16, 1100)]),
+];
+
+/// What it costs to leave a group of this kind, in thousandths of staying, where nobody says otherwise.
+const fn usual_cost(kind: LevelKind, below_l3: bool) -> u32 {
+    match kind {
+        LevelKind::Socket => 2000,
+        LevelKind::Node => 1700,
+        LevelKind::L3 => 1400,
+        LevelKind::L2 if below_l3 => 1200,
+        LevelKind::L2 => 1400,
+        LevelKind::Core => 1100,
+        LevelKind::Thread => 1050,
+    }
+}
+
+/// The usual costs of these levels, from the root down.
+fn usual_costs(kinds: &[LevelKind]) -> Vec<u32> {
+    kinds.iter().map(|&kind| usual_cost(kind, kinds.contains(&LevelKind::L3))).collect()
+}
+
+/// What it costs to cross a level of fan-outs, from the cores up, in thousandths of staying: a shared cache, a socket, beyond.
+const FAN_OUT_COSTS: [u32; 3] = [1100, 1400, 2000];
+
+/// The processors that the calling thread may run on, in order; none if the system does not say.
+pub fn processors() -> Vec<usize> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).ok();
+    let may_use = |&processor: &usize| allowed.is_some_and(|set| set.is_set(processor).unwrap_or(false));
+    (0..CpuSet::count()).filter(may_use).collect()
+}
+
+/// Names that `--topology` knows, beside fan-outs and files.
+pub fn topology_names() -> impl Iterator<Item = &'static str> {
+    ["flat", "machine"].into_iter().chain(KNOWN.map(|(name, ..)| name))
+}
+
+impl CoreTree {
+    /// The tree of this machine: of the processors that the calling thread may use, as the kernel tells of them in /sys.
+    ///
+    /// # Errors
+    /// There is no /sys, or it does not tell.
+    pub fn machine() -> Result<Self, TextError> {
+        machine::read(Path::new(machine::SYSTEM), &processors())
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is no topology, or says what cannot be: with the place in it.
+    pub fn read(path: &str) -> Result<Self, TextError> {
+        file::read(path)
+    }
+
+    /// Understands the text of a file of this name.
+    ///
+    /// # Errors
+    /// See [`CoreTree::read`].
+    pub fn parse(path: &str, text: &str) -> Result<Self, TextError> {
+        file::parse(path, text)
+    }
+
+    /// The text of a file with it.
+    pub fn text(&self) -> String {
+        file::text(self)
+    }
+
+    /// With what was measured between the cores: a level costs the median of the pairs that part at it, and the matrix is what
+    /// was measured.
+    ///
+    /// # Errors
+    /// Measurements of another number of cores.
+    pub fn with_ways(self, ways: Ways) -> Result<Self, TextError> {
+        let permille = ways.permille();
+        let tree = self.with_costs(&permille)?.with_matrix(&permille)?;
+        Ok(Self { tree, ways: Some(ways), ..self })
+    }
+
+    /// The tree with the costs of its levels from a matrix.
+    fn with_costs(&self, permille: &[Vec<u32>]) -> Result<Topology, TextError> {
+        let tree = &self.tree;
+        let mut crossing: Vec<Vec<u32>> = vec![Vec::new(); tree.depth()];
+        for (a, row) in permille.iter().enumerate() {
+            for (b, &cost) in row.iter().enumerate().take(tree.cores()) {
+                let parting =
+                    (a < tree.cores()).then(|| tree.parting(CoreId::from_index(a), CoreId::from_index(b))).flatten();
+                if let Some(level) = parting {
+                    crossing[level - 1].push(cost);
+                }
+            }
+        }
+        let mut levels = levels(tree);
+        for (level, mut costs) in levels.iter_mut().zip(crossing) {
+            costs.sort_unstable();
+            if let Some(&median) = costs.get(costs.len() / 2) {
+                level.cost_permille = median;
+            }
+        }
+        Ok(Topology::new(levels)?)
+    }
+
+    /// The communication matrix: what it costs two cores to talk, where staying costs 1.
+    pub fn matrix(&self) -> Vec<Vec<f64>> {
+        let cores = || (0..self.tree.cores()).map(CoreId::from_index);
+        let cost = |a, b| f64::from(self.tree.distance_permille(a, b)) / 1e3;
+        cores().map(|a| cores().map(|b| cost(a, b)).collect()).collect()
+    }
+}
+
+/// The levels of a tree, from the root down.
+fn levels(tree: &Topology) -> Vec<humpyard_core::policy::Level> {
+    let level = |level: usize| humpyard_core::policy::Level {
+        kind: tree.kind(level),
+        group: (0..tree.cores()).map(|core| tree.group(level, CoreId::from_index(core)) as u16).collect(),
+        cost_permille: tree.cost_permille(level),
+    };
+    (1..=tree.depth()).map(level).collect()
+}
+
+impl TopologyChoice {
+    /// What it is called on the command line.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Flat => "flat",
+            Self::Tree(tree) => &tree.name,
+        }
+    }
+}
+
+impl fmt::Display for TopologyChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for TopologyChoice {
+    type Err = TextError;
+
+    /// `flat`, `machine`, the name of a machine, fan-outs from the root such as `2x4x2`, with the costs of their levels if they
+    /// are not the usual (`2x4:2.0,1.2`), or the name of a file.
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        if text == "flat" {
+            return Ok(Self::Flat);
+        }
+        if text == "machine" {
+            return CoreTree::machine().map(Self::Tree);
+        }
+        if let Some((name, source, levels)) = KNOWN.iter().find(|(name, ..)| *name == text) {
+            return Ok(Self::Tree(CoreTree {
+                name: (*name).to_owned(),
+                source: (*source).to_owned(),
+                tree: Topology::regular_of(levels)?,
+                processors: Vec::new(),
+                ways: None,
+            }));
+        }
+        if text.starts_with(|c: char| c.is_ascii_digit()) && !Path::new(text).exists() {
+            return Ok(Self::Tree(CoreTree {
+                name: text.to_owned(),
+                source: "fan-outs from the root".to_owned(),
+                tree: fan_outs(text)?,
+                processors: Vec::new(),
+                ways: None,
+            }));
+        }
+        if !text.contains(['.', '/']) && !Path::new(text).exists() {
+            return Err(TextError::new(format!(
+                "{}; nor is it fan-outs from the root, 2x4x2 for example, or a file",
+                unknown("topology", text, topology_names())
+            )));
+        }
+        CoreTree::read(text).map(Self::Tree)
+    }
+}
+
+/// The tree of fan-outs, with costs or without.
+fn fan_outs(text: &str) -> Result<Topology, TextError> {
+    let (fan_outs, costs) = text.split_once(':').map_or((text, None), |(fan_outs, costs)| (fan_outs, Some(costs)));
+    let fan_outs: Option<Vec<usize>> = fan_outs.split('x').map(|part| part.parse().ok()).collect();
+    let depth = fan_outs.as_ref().map_or(0, Vec::len);
+    let costs: Option<Vec<u32>> = match costs {
+        Some(costs) => costs.split(',').map(|part| permille(part.parse().ok()?)).collect(),
+        None => {
+            let above = |level: usize| (depth - 1 - level).min(FAN_OUT_COSTS.len() - 1);
+            Some((0..depth).map(|level| FAN_OUT_COSTS[above(level)]).collect())
+        }
+    };
+    match (fan_outs, costs) {
+        (Some(fan_outs), Some(costs)) if fan_outs.len() == costs.len() => {
+            Ok(Topology::regular(&fan_outs.into_iter().zip(costs).collect::<Vec<_>>())?)
+        }
+        _ => Err(TextError::new(format!(
+            "fan-outs go from the root, 2x4x2 for example, with a cost from 1 for each level if you like (2x4:2.0,1.2); not \
+             `{text}`"
+        ))),
+    }
+}
+
+/// A cost in thousandths; none if it is less than staying, or absurd.
+fn permille(cost: f64) -> Option<u32> {
+    (1.0..=1e6).contains(&cost).then(|| (cost * 1e3).round() as u32)
+}
+
+/// The tree that text describes, as [`TopologyChoice`] reads it.
+///
+/// # Errors
+/// Anything else, and `flat`: that is no tree.
+pub fn parse_topology(text: &str) -> Result<Topology, TextError> {
+    match text.parse()? {
+        TopologyChoice::Tree(tree) => Ok(tree.tree),
+        TopologyChoice::Flat => Err(TextError::new("a flat topology is none: leave it out")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topologies_read_as_fan_outs() {
+        let usual = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap();
+        assert_eq!(parse_topology("e5355").unwrap(), usual);
+        assert_eq!(parse_topology("2x2x2").unwrap(), usual);
+        assert_eq!(parse_topology("4:1.5").unwrap(), Topology::regular(&[(4, 1500)]).unwrap());
+        for bad in ["", "2x", "2x2:1", "0", "2:0.5", "e5356", "2:nan", "flat"] {
+            assert!(parse_topology(bad).is_err(), "{bad}");
+        }
+        let said = parse_topology("e5356").unwrap_err().to_string();
+        assert!(said.starts_with("no topology `e5356`; did you mean `e5355`?"), "{said}");
+    }
+
+    #[test]
+    fn machines_by_name_have_their_cores() {
+        let cores = |name| parse_topology(name).unwrap().cores();
+        assert_eq!(["e5355", "epyc-2p", "numa4x16"].map(cores), [8, 128, 64]);
+        let epyc = parse_topology("epyc-2p").unwrap();
+        let cost = |a, b| epyc.distance_permille(CoreId(a), CoreId(b));
+        assert_eq!([cost(0, 7), cost(0, 8), cost(0, 64)], [1100, 1400, 2000]);
+    }
+
+    #[test]
+    fn what_was_measured_makes_matrix_and_costs() {
+        let TopologyChoice::Tree(tree) = "2x2".parse().unwrap() else { panic!("a tree") };
+        let far = |near: f64| [[0.0, near, 900.0, 1000.0], [near, 0.0, 1000.0, 1100.0]];
+        let [a, b] = far(100.0).map(Vec::from);
+        let hand_over_ns = vec![a, b, vec![900.0, 1000.0, 0.0, 120.0], vec![1000.0, 1100.0, 120.0, 0.0]];
+        let ways = Ways { hand_over_ns, packet_ns: 1000.0, round_trip_ns: None };
+        let measured = tree.clone().with_ways(ways.clone()).unwrap();
+        assert_eq!(measured.matrix()[1], [1.1, 1.0, 2.0, 2.1]);
+        assert_eq!([1, 2].map(|level| measured.tree.cost_permille(level)), [2000, 1120]);
+        assert!(tree.with_ways(Ways { hand_over_ns: vec![vec![0.0]], ..ways }).is_err());
+    }
+}

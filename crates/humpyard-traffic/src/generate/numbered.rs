@@ -1,0 +1,219 @@
+//! Packets of flows that have numbers. A flow gets its addresses when a classifier asks for them, not with each packet.
+
+use std::sync::Arc;
+
+use humpyard_core::frame::Frame;
+use humpyard_core::unit::Time;
+
+use super::model::{Model, Timed};
+use super::profile::OpenedSource;
+use super::services::Service;
+use super::sketch::{Sketch, Writer};
+use crate::error::TrafficError;
+use crate::header::Headers;
+use crate::source::{Numbered, NumberedFlows, Source};
+use crate::tunnel::Tunnels;
+
+/// A packet before its flow has addresses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Draw {
+    pub(super) time_ns: u64,
+    /// The number of its flow.
+    pub(super) flow: u64,
+    /// Length on the wire.
+    pub(super) length: u32,
+    /// What a TCP header or an echo counts.
+    pub(super) sequence: u32,
+    /// Where in the prose the payload starts, if the model says so.
+    pub(super) text: u32,
+}
+
+impl Timed for Draw {
+    fn time_ns(&self) -> u64 {
+        self.time_ns
+    }
+}
+
+/// What packets look like, by the numbers of their flows.
+pub(super) trait DrawnFlows: Send + Sync + 'static {
+    /// The packet. Addresses, ports and protocol depend on its flow's number alone, and no packet begins or ends a connection.
+    fn sketch(&self, draw: &Draw) -> Sketch;
+}
+
+impl<F: DrawnFlows> NumberedFlows for F {
+    fn headers(&self, flow: u64) -> Headers {
+        self.sketch(&Draw { flow, ..Draw::default() }).headers()
+    }
+}
+
+/// The flows of several services: the number of a flow is its number in its service times the services, plus that of its
+/// service.
+pub(super) struct ServiceFlows<const SERVICES: usize>(pub(super) [Service; SERVICES]);
+
+impl<const SERVICES: usize> ServiceFlows<SERVICES> {
+    /// The number of this flow of a service.
+    pub(super) const fn number(service: usize, flow: u64) -> u64 {
+        flow * SERVICES as u64 + service as u64
+    }
+}
+
+impl<const SERVICES: usize> DrawnFlows for ServiceFlows<SERVICES> {
+    fn sketch(&self, draw: &Draw) -> Sketch {
+        let service = &self.0[(draw.flow % SERVICES as u64) as usize];
+        let ends = service.ends(draw.flow / SERVICES as u64);
+        service.sketch(draw.time_ns, draw.length, ends, draw.sequence)
+    }
+}
+
+/// A source that makes packets of what a model says of numbered flows.
+pub(super) struct NumberedGenerator<M, F> {
+    model: M,
+    flows: Arc<F>,
+    writer: Writer,
+    description: String,
+    packets: u64,
+    made: u64,
+}
+
+impl<M: Model<Packet = Draw>, F: DrawnFlows> NumberedGenerator<M, F> {
+    /// Opens a source that gives this number of packets of a model.
+    pub(super) fn open(model: M, flows: F, packets: u64, writer: Writer, description: String) -> OpenedSource {
+        Ok(Box::new(Self { model, flows: Arc::new(flows), writer, description, packets, made: 0 }))
+    }
+
+    #[inline]
+    fn draw(&mut self) -> Option<Draw> {
+        if self.made == self.packets {
+            return None;
+        }
+        let draw = self.model.next()?;
+        self.made += 1;
+        Some(draw)
+    }
+}
+
+impl<M: Model<Packet = Draw>, F: DrawnFlows> Source for NumberedGenerator<M, F> {
+    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        let Some(draw) = self.draw() else { return Ok(false) };
+        self.writer.write(&self.flows.sketch(&draw), frame);
+        Ok(true)
+    }
+
+    fn next_headers(
+        &mut self,
+        frame: &mut Frame,
+        tunnels: Tunnels,
+        headers: &mut Headers,
+    ) -> Result<bool, TrafficError> {
+        let Some(draw) = self.draw() else { return Ok(false) };
+        let sketch = self.flows.sketch(&draw);
+        sketch.heading(&mut self.writer, frame, tunnels, headers);
+        Ok(true)
+    }
+
+    fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>> {
+        Some(self.flows.clone())
+    }
+
+    fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> Result<bool, TrafficError> {
+        for _ in 0..most {
+            let Some(Draw { time_ns, flow, length, .. }) = self.draw() else { return Ok(false) };
+            packets.push(Numbered { time: Time::from_ns(time_ns), flow, length });
+        }
+        Ok(true)
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn progress(&self) -> Option<f64> {
+        Some(if self.packets == 0 { 1.0 } else { self.made as f64 / self.packets as f64 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use humpyard_core::random::Seed;
+
+    use super::*;
+    use crate::{Classifier, ClassifierConfig, First, Granularity};
+
+    const SOURCES: [&str; 5] = [
+        "gen:poisson:packets=700,flows=40",
+        "gen:poisson:packets=700,version=mixed,length=1000",
+        "gen:poisson:packets=900,mix=services",
+        "gen:onoff:packets=900",
+        "gen:mmpp:packets=900",
+    ];
+
+    fn open(source: &str) -> Box<dyn Source + Send> {
+        crate::open(source, Seed(3)).unwrap()
+    }
+
+    /// All packets of a source, read in pieces.
+    fn numbered(mut source: impl Source) -> Vec<Numbered> {
+        let mut packets = Vec::new();
+        while source.next_numbered(&mut packets, 97).unwrap() {}
+        packets
+    }
+
+    #[test]
+    fn packets_by_numbers_are_those_with_headers() {
+        for specification in SOURCES {
+            let mut source = open(specification);
+            let flows = source.numbered_flows().unwrap();
+            let (mut frame, mut headers) = (Frame::default(), Headers::default());
+            for Numbered { time, flow, length } in numbered(open(specification)) {
+                assert!(source.next_headers(&mut frame, Tunnels::NONE, &mut headers).unwrap());
+                assert_eq!((time, length, flows.headers(flow)), (frame.time, frame.wire_length, headers));
+            }
+            assert!(!source.next(&mut frame).unwrap(), "{specification}");
+        }
+    }
+
+    #[test]
+    fn first_and_repeated_packets_are_numbered_too() {
+        let source = SOURCES[0].to_owned();
+        assert_eq!(numbered(First::new(open(&source), 10)), numbered(open(&source))[..10]);
+        let repeated = || crate::repeat::Repeat::open(std::slice::from_ref(&source), Seed(3), 3).unwrap();
+        let (mut plain, mut frame) = (repeated(), Frame::default());
+        for packet in numbered(repeated()) {
+            assert!(plain.next(&mut frame).unwrap());
+            assert_eq!(packet.time, frame.time);
+        }
+        assert!(!plain.next(&mut frame).unwrap());
+    }
+
+    /// In tables that hold all flows, and in such that must end some.
+    #[test]
+    fn packets_are_classified_alike_by_numbers_and_by_headers() {
+        for specification in SOURCES {
+            for (flows, granularity) in
+                [(1_000, Granularity::Flow), (7, Granularity::Connection), (7, Granularity::Flow)]
+            {
+                let config = ClassifierConfig { flows, granularity, ..ClassifierConfig::default() };
+                let [mut by_number, mut by_headers] = [(); 2].map(|()| Classifier::new(config.clone()).unwrap());
+                let known = open(specification).numbered_flows().unwrap();
+                let mut found = 0;
+                for Numbered { flow, length, .. } in numbered(open(specification)) {
+                    let headers = known.headers(flow);
+                    let expected = by_headers.classify_headers(&headers, length).unwrap();
+                    let packet = by_number.classify_numbered(flow, length);
+                    found += u32::from(packet.is_some());
+                    let packet = packet.unwrap_or_else(|| {
+                        let classified = by_number.classify_new_number(flow, &headers, length).unwrap();
+                        assert_eq!(classified, expected);
+                        classified.packet
+                    });
+                    assert_eq!(packet, expected.packet);
+                    by_headers.release(&expected.packet);
+                    by_number.release(&packet);
+                }
+                assert!(found > 10 && (flows < 1_000 || found > 500), "{specification}: {found} of {flows} flows");
+                let counts = |classifier: &Classifier| (classifier.flows().seen(), classifier.flows().evicted());
+                assert_eq!(counts(&by_number), counts(&by_headers));
+            }
+        }
+    }
+}

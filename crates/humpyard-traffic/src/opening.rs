@@ -1,0 +1,77 @@
+//! Opening sources by name: captures and generators, and what is made of other sources.
+
+use core::sync::atomic::AtomicBool;
+use std::io;
+
+use humpyard_core::random::Seed;
+
+use crate::background::Background;
+use crate::capture::CaptureReader;
+use crate::error::TrafficError;
+use crate::generate::{self, ComposeOptions};
+use crate::source::{Source, refuse_interface};
+
+/// Opens a source: a capture file, `-` for a capture on the standard input, or `gen:PROFILE:name=value,...`.
+///
+/// The seed rules what a generator draws; a capture does not depend on it.
+///
+/// # Errors
+/// If the text names none of these, or the capture is unusable.
+pub fn open(source: &str, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
+    refuse_interface(source)?;
+    if source.is_empty() {
+        return Err(TrafficError::usage("the source is empty; name a capture file, `-`, or `gen:PROFILE`"));
+    }
+    if let Some(specification) = source.strip_prefix("gen:") {
+        return generate::open(specification, seed, open);
+    }
+    if source == "-" {
+        return Ok(Box::new(Background::new(CaptureReader::new("standard input", io::stdin())?)));
+    }
+    let reader = CaptureReader::open(source)?;
+    Ok(if reader.is_file() { Box::new(reader) } else { Box::new(Background::new(reader)) })
+}
+
+/// Composes traffic: every arrival is the next packet of one of the flows that go on.
+///
+/// # Errors
+/// If a source or the law cannot be opened, or the payloads hold no IP packet. Damaged payloads serve as far as they
+/// are good, and the damage is told at the end.
+pub fn compose(options: &ComposeOptions, seed: Seed) -> Result<Box<dyn Source + Send>, TrafficError> {
+    Ok(Box::new(generate::composed(options, seed, open)?))
+}
+
+/// Scales the traffic of a capture file, or of a generated source, by its number of flows. `stop` ends the first
+/// reading of the input.
+///
+/// # Errors
+/// If the factor is not from 0.0001 to 256; if the input cannot be read, or not twice; if there are not enough
+/// addresses for the copies, which takes a capture that knows much of the Internet; if it was stopped. Damage comes
+/// as an error after all packets before it.
+pub fn scale(input: &str, factor: f64, seed: Seed, stop: &AtomicBool) -> Result<Box<dyn Source + Send>, TrafficError> {
+    Ok(Box::new(generate::scaled(input, factor, seed, stop, open)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn error_of(source: &str) -> TrafficError {
+        open(source, Seed(1)).err().expect("this source must be refused")
+    }
+
+    #[test]
+    fn what_cannot_be_opened_says_why() {
+        let error = error_of("iface:eth0");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("only `humpyard run` uses live interfaces"), "{error}");
+        let error = error_of("/no/such/file.pcap");
+        assert_eq!(error.kind(), ErrorKind::Unusable);
+        assert_eq!(error.to_string(), "/no/such/file.pcap: there is no such file");
+        let error = error_of(env!("CARGO_MANIFEST_DIR"));
+        assert!(error.to_string().contains("directory"), "{error}");
+        let error = error_of(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        assert!(error.to_string().contains("no capture"), "{error}");
+    }
+}
