@@ -156,7 +156,7 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
         let Present { packets, client } = self.present[processed.flow];
         let client = if packets > 0 { client } else { processed.client };
         let packet = Packet { length: self.length(processed), arrival: now, hop: 0, client, ..*processed };
-        let arrival = self.measured.on_arrival(now, packet);
+        let arrival = self.measured.on_arrival(now, &packet);
         let Arrival::Queued(slot) = arrival else { return arrival };
         self.present[packet.flow] = Present { packets: packets + 1, client };
         self.entered[slot] = processed.entered;

@@ -98,7 +98,7 @@ macro_rules! family {
         }
 
         visit! { $any [$($variant)+] $($visitor)* }
-        delegate! { $any [$($variant)+] Policy asked { fn check(); fn next_timeout() -> Option<Time>; } told { fn on_timeout(now: Time); } }
+        delegate! { $any [$($variant)+] Policy asked { fn check(); fn keeps_time() -> bool; fn next_timeout() -> Option<Time>; } told { fn on_timeout(now: Time); } }
         delegate! { $any [$($variant)+] $trait asked { $($asked)* } told { $($told)* } }
     };
 }

@@ -345,7 +345,7 @@ mod tests {
                     length: 50 + random.below(50) as u32,
                     ..Packet::default()
                 };
-                scheduler.on_arrival(now, packet);
+                scheduler.on_arrival(now, &packet);
             }
             while let Some(core) = scheduler.next_core(now) {
                 let Some(dispatch) = scheduler.next(now, core) else { break };

@@ -98,7 +98,7 @@ impl<S: Steer, Q: Share, A: Allocate> Host<S, Q, A> {
         let key = mix(u64::from(flow.0) + 1);
         self.scheduler.on_arrival(
             self.now,
-            Packet { arrival: self.now, key, flow, client, length, service, ..Packet::default() },
+            &Packet { arrival: self.now, key, flow, client, length, service, ..Packet::default() },
         );
         self.begin_switches();
     }

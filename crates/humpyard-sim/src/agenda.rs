@@ -52,8 +52,12 @@ impl Agenda {
             return None;
         }
         let done = self.doing[core];
-        let after = if self.later_count == 0 { None } else { self.take_later(core) };
-        self.until.set(core, after.unwrap_or(Time::MAX));
+        self.until.remove_first();
+        if self.later_count > 0
+            && let Some(until) = self.take_later(core)
+        {
+            self.until.add(core, until);
+        }
         Some((core, done))
     }
 
@@ -76,7 +80,7 @@ impl Agenda {
             return self.begin_later(core, until.max(present), doing);
         }
         self.doing[core] = doing;
-        self.until.set(core, until);
+        self.until.add(core, until);
     }
 
     #[cold]
@@ -91,24 +95,30 @@ impl Agenda {
 /// The instant before never.
 const LAST: Time = Time::from_ns(u64::MAX - 1);
 
-/// A time for each core, of which the earliest is known, of several the lowest core's: a tree in whose nodes the winners of
-/// both halves meet. A new time takes a step for each level, log2 of the cores.
+/// A time for each core that has one, of which the earliest is known, of several the lowest core's: a tree of groups of eight
+/// times, each group the earliest of eight groups below. Adding takes a comparison for each level that it is the earliest of;
+/// taking the earliest away a look at two groups for each level, log8 of the cores.
 #[derive(Debug)]
 struct Winner {
     first: (Time, CoreId),
-    /// The winners of both halves of node `n` at `n`, the root at 1; the cores are below the last nodes.
-    halves: Vec<[(Time, CoreId); 2]>,
-    /// The first core is at this place, were cores nodes.
-    leaves: usize,
+    /// The groups, level by level, the root first: the groups below place `p` of group `g` is group `8 g + p + 1`.
+    groups: Vec<[Time; GROUP]>,
+    /// The first of the groups whose members are cores.
+    cores: usize,
 }
+
+/// Members of a group.
+const GROUP: usize = 8;
 
 impl Winner {
     fn new(cores: usize) -> Self {
-        let leaves = cores.next_power_of_two().max(2);
-        let mut winner =
-            Self { first: (Time::MAX, CoreId(0)), halves: vec![[(Time::MAX, CoreId(0)); 2]; leaves], leaves };
-        (0..cores).rev().for_each(|core| winner.set(CoreId::from_index(core), Time::MAX));
-        winner
+        let (mut first, mut groups) = (0, 1);
+        while groups * GROUP < cores {
+            first += groups;
+            groups *= GROUP;
+        }
+        let groups = vec![[Time::MAX; GROUP]; first + cores.div_ceil(GROUP)];
+        Self { first: (Time::MAX, CoreId(0)), groups, cores: first }
     }
 
     #[inline]
@@ -118,23 +128,74 @@ impl Winner {
 
     #[inline]
     fn of(&self, core: CoreId) -> Time {
-        let at = self.leaves + core.index();
-        self.halves[at / 2][at % 2].0
+        self.groups[self.cores + core.index() / GROUP][core.index() % GROUP]
     }
 
+    /// Gives a time to a core that has none.
     #[inline]
-    fn set(&mut self, core: CoreId, time: Time) {
-        let mut at = self.leaves + core.index();
-        let mut winner = (time, core);
-        while at > 1 {
-            let halves = &mut self.halves[at / 2];
-            halves[at % 2] = winner;
-            let [left, right] = *halves;
-            winner = if right.0 < left.0 { right } else { left };
-            at /= 2;
+    fn add(&mut self, core: CoreId, time: Time) {
+        if (time, core) < self.first {
+            self.first = (time, core);
         }
-        self.first = winner;
+        let (mut group, mut place) = (self.cores + core.index() / GROUP, core.index() % GROUP);
+        loop {
+            let known = &mut self.groups[group][place];
+            if *known <= time {
+                return;
+            }
+            *known = time;
+            if group == 0 {
+                return;
+            }
+            (group, place) = ((group - 1) / GROUP, (group - 1) % GROUP);
+        }
     }
+
+    /// Takes the earliest time away.
+    #[inline]
+    fn remove_first(&mut self) {
+        let (_, core) = self.first;
+        let (mut group, mut place) = (self.cores + core.index() / GROUP, core.index() % GROUP);
+        let mut time = Time::MAX;
+        loop {
+            let members = &mut self.groups[group];
+            members[place] = time;
+            if group == 0 {
+                break;
+            }
+            (time, _) = earliest(members);
+            (group, place) = ((group - 1) / GROUP, (group - 1) % GROUP);
+        }
+        self.first = self.find();
+    }
+
+    /// The earliest time, from the root down.
+    #[inline]
+    fn find(&self) -> (Time, CoreId) {
+        let mut group = 0;
+        loop {
+            let (time, place) = earliest(&self.groups[group]);
+            if time == Time::MAX {
+                return (time, CoreId(0));
+            }
+            if group >= self.cores {
+                return (time, CoreId::from_index((group - self.cores) * GROUP + place));
+            }
+            group = GROUP * group + place + 1;
+        }
+    }
+}
+
+/// The earliest of these, and its place; the first of several.
+#[inline]
+fn earliest(members: &[Time; GROUP]) -> (Time, usize) {
+    let mut earliest = (members[0], 0);
+    for (place, &time) in members.iter().enumerate().skip(1) {
+        if time < earliest.0 {
+            earliest = (time, place);
+        }
+    }
+    earliest
 }
 
 #[cfg(test)]
@@ -148,7 +209,7 @@ mod tests {
     /// Done in the order of time, then of cores, and on each core in the order in which it was begun.
     #[test]
     fn it_agrees_with_a_map() {
-        for cores in [1, 2, 3, 16, 21] {
+        for cores in [1, 2, 3, 8, 9, 16, 21, 64, 70, 600] {
             let mut agenda = Agenda::new(cores);
             // By core: until when, and what; those that are to come later follow.
             let mut model: BTreeMap<u16, VecDeque<(Time, Doing)>> = BTreeMap::new();

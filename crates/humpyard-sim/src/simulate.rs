@@ -156,14 +156,18 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
     let mut arrival = state.read();
     let mut now = Time::ZERO;
     while arrival.is_some() || state.is_busy() {
-        let next = arrival.unwrap_or(Time::MAX).min(state.agenda.next()).min(state.next_timeout());
+        let mut next = arrival.unwrap_or(Time::MAX).min(state.agenda.next());
+        let keeps_time = state.keeps_time();
+        if keeps_time {
+            next = next.min(state.next_timeout());
+        }
         if next == Time::MAX && arrival.is_none() && !state.awaits() {
             break;
         }
         now = next.max(now);
         state.finish_sending(now);
         state.complete(now);
-        if state.next_timeout() <= now {
+        if keeps_time && state.next_timeout() <= now {
             state.keep_time(now);
             state.swap(now)?;
         }
@@ -230,7 +234,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         packet.estimate = self.costs.work(&packet);
         self.arrivals += 1;
         let timed = self.is_timed().then(Instant::now);
-        let arrival = self.measured.on_arrival(now, packet);
+        let arrival = self.measured.on_arrival(now, &packet);
         self.record(timed);
         self.follow_up(now);
         if let Arrival::Dropped(_) = arrival {
@@ -299,6 +303,12 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
             self.classifier.release(&dropped.packet);
             self.measured.on_loss_behind(&dropped.packet, dropped.packet.arrival);
         }
+    }
+
+    /// Whether there is anybody who may want to be asked at some time.
+    #[inline]
+    fn keeps_time(&self) -> bool {
+        self.measured.scheduler().keeps_time() || !self.swaps.is_empty() || self.link.is_some()
     }
 
     /// When a policy, the link or a policy that is to take over wants to be asked; the last instant if none does.

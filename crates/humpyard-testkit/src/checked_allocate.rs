@@ -115,7 +115,9 @@ fn guaranteed_cores(setup: &Setup<'_>) -> Vec<u32> {
 
 impl<A: Allocate> Policy for CheckedAllocate<A> {
     fn next_timeout(&self) -> Option<Time> {
-        self.allocate.next_timeout()
+        let timeout = self.allocate.next_timeout();
+        assert!(timeout.is_none() || self.allocate.keeps_time(), "a policy that keeps no time wants to be told of it");
+        timeout
     }
 
     fn on_timeout(&mut self, now: Time) {

@@ -99,7 +99,9 @@ impl<S: Steer> CheckedSteer<S> {
 
 impl<S: Steer> Policy for CheckedSteer<S> {
     fn next_timeout(&self) -> Option<Time> {
-        self.steer.next_timeout()
+        let timeout = self.steer.next_timeout();
+        assert!(timeout.is_none() || self.steer.keeps_time(), "a policy that keeps no time wants to be told of it");
+        timeout
     }
 
     fn on_timeout(&mut self, now: Time) {

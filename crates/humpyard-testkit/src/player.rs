@@ -287,7 +287,7 @@ impl<'h> Player<'h> {
             let number = self.next_event;
             self.next_event += 1;
             match *event {
-                Event::Arrive { packet, .. } => match scheduler.on_arrival(now, packet) {
+                Event::Arrive { packet, .. } => match scheduler.on_arrival(now, &packet) {
                     Arrival::Queued(slot) => {
                         // Who was pushed out for it has left the slot that it may have been given.
                         self.settle(now, scheduler, observer);

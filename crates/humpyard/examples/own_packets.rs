@@ -19,7 +19,7 @@ pub(crate) fn share() -> Result<String, BuildError> {
     let (mut jobs, mut done) = (HashMap::new(), [0u32; 3]);
     for number in 0..120 {
         let packet = Packet { client: ClientId(number as u32 % 3), length: 1000, ..Packet::default() };
-        let Arrival::Queued(slot) = printer.on_arrival(Time::ZERO, packet) else { panic!("there is room") };
+        let Arrival::Queued(slot) = printer.on_arrival(Time::ZERO, &packet) else { panic!("there is room") };
         jobs.insert(slot, number);
     }
     for now in (1..=54).map(Time::from_ns) {
@@ -39,7 +39,7 @@ pub(crate) fn steer() -> Result<String, BuildError> {
     let message = |flow, length| Packet { flow: FlowId(flow), key: 3 + u64::from(flow), length, ..Packet::default() };
     let messages = [message(0, 600), message(1, 300), message(2, 100)];
     for number in 0..600 {
-        server.on_arrival(Time::ZERO, messages[number % 3]);
+        server.on_arrival(Time::ZERO, &messages[number % 3]);
     }
     let mut cores = [const { BTreeSet::new() }; 3];
     for tick in 0..8000 {
@@ -47,7 +47,7 @@ pub(crate) fn steer() -> Result<String, BuildError> {
         let Some(dispatch) = server.next(now, core) else { continue };
         server.on_completion(now, dispatch.slot, Time::from_ns(1));
         let connection = dispatch.packet.flow.0 as usize;
-        server.on_arrival(now, messages[connection]); // The connection sends its next.
+        server.on_arrival(now, &messages[connection]); // The connection sends its next.
         cores[connection].extend((tick >= 4000).then_some(core.0));
     }
     assert!((0..3).all(|i| (1..=[5, 3, 1][i]).contains(&cores[i].len())), "not as many cores as their parts");

@@ -376,7 +376,7 @@ impl Embedded {
                 )));
             }
             this.advance(now)?;
-            let arrival = this.scheduler.on_arrival(now, Packet { arrival: now, ..packet });
+            let arrival = this.scheduler.on_arrival(now, &Packet { arrival: now, ..packet });
             if let Arrival::Queued(_) = arrival {
                 this.of_client[packet.client.index()] += 1;
                 this.of_flow[packet.flow.index()] += 1;

@@ -41,7 +41,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
 
     /// A packet arrives: [`Scheduler::on_arrival`].
     #[inline]
-    pub fn on_arrival(&mut self, now: Time, packet: Packet) -> Arrival {
+    pub fn on_arrival(&mut self, now: Time, packet: &Packet) -> Arrival {
         let arrival = self.scheduler.on_arrival(now, packet);
         self.measurements.on_offer(packet.arrival, packet.length, packet.chain, packet.service);
         match arrival {
@@ -49,12 +49,18 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
             Arrival::Dropped(_) => self.measurements.on_refuse(packet.arrival, packet.service),
         }
         if let Some(observer) = &mut self.observer {
-            // A copy for the observer alone: what is lent to one must be in memory, and is written twice for everybody.
-            let seen = packet;
-            observer.on_arrival(now, &seen, arrival);
+            observer.on_arrival(now, packet, arrival);
         }
-        self.measurements.on_hold(now, self.scheduler.holds_back());
+        self.note_hold(now);
         arrival
+    }
+
+    /// Whether packets are held back now, where that is counted.
+    #[inline]
+    fn note_hold(&mut self, now: Time) {
+        if self.measurements.counts_holds() {
+            self.measurements.on_hold(now, self.scheduler.holds_back());
+        }
     }
 
     /// A core that has room, and for which something may wait: [`Scheduler::next_core`].
@@ -91,7 +97,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// That time has come: [`Scheduler::on_timeout`].
     pub fn on_timeout(&mut self, now: Time) {
         self.scheduler.on_timeout(now);
-        self.measurements.on_hold(now, self.scheduler.holds_back());
+        self.note_hold(now);
     }
 
     /// The packet that `core` serves next: [`Scheduler::next`].
@@ -125,7 +131,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
 
     fn record_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time) {
         self.measurements.on_completion(core, completed, finished, busy);
-        self.measurements.on_hold(finished, self.scheduler.holds_back());
+        self.note_hold(finished);
         if let Some(observer) = &mut self.observer {
             observer.on_completion(core, slot, completed, finished, busy);
         }

@@ -321,6 +321,12 @@ impl Measurements {
         self.fairness.on_service(packet.client, completed.used, measured);
     }
 
+    /// Whether it is counted how long packets are held back.
+    #[inline]
+    pub(super) fn counts_holds(&self) -> bool {
+        self.elements.is_some()
+    }
+
     /// The steering policy holds packets back from now on, or does not. Counted where elements have several contexts.
     #[inline]
     pub fn on_hold(&mut self, now: Time, holds: bool) {

@@ -85,7 +85,7 @@ impl<Q: Share, W: FnMut(ClientId, u64) -> u32> AlwaysReady<Q, W> {
         let number = self.sent[client.index()];
         self.sent[client.index()] += 1;
         let packet = Packet { client, length: (self.work)(client, number), ..Packet::default() };
-        let arrival = self.scheduler.on_arrival(Time::from_ns(self.step), packet);
+        let arrival = self.scheduler.on_arrival(Time::from_ns(self.step), &packet);
         assert!(matches!(arrival, Arrival::Queued(_)), "room for three packets of every client");
     }
 }

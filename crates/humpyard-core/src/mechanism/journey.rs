@@ -2,7 +2,6 @@
 
 use super::account::DropReason;
 use super::answer::{Arrival, Completed};
-use super::journal::Event;
 use super::layout::{Core, Layout};
 use super::scheduler::Scheduler;
 use crate::id::{CoreId, ExitSlot, Id, QueueId, ServiceId, Slot};
@@ -10,65 +9,73 @@ use crate::packet::Packet;
 use crate::policy::{Allocate, Cause, Share, Steer, Target, View};
 use crate::unit::{Time, WorkUnit};
 
+/// Calls that every packet makes have a parameter `PLAIN`: that the run has nothing of what [`Scheduler::is_plain`] names, so that
+/// the compiler leaves all of it out.
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
-    pub(super) fn accept(&mut self, now: Time, packet: &mut Packet) -> Arrival {
+    pub(super) fn accept<const PLAIN: bool>(&mut self, now: Time, packet: &Packet) -> Arrival {
         self.account.arrived += 1;
-        if self.is_full() && !self.plan.push_out {
+        let is_full = if PLAIN { self.account.held >= self.packets_max } else { self.is_full() };
+        if is_full && (PLAIN || !self.plan.push_out) {
             return self.drop_arriving(DropReason::BufferFull);
         }
+        let slot = self.slab.insert(packet);
+        let packet = &mut self.slab.get_mut(slot).packet;
         (packet.entered, packet.hop) = (packet.arrival, 0);
-        if let Some(chain) = self.chains.get(packet.chain) {
+        if !PLAIN && let Some(chain) = self.chains.get(packet.chain) {
             packet.service = chain[0];
         }
         packet.estimate = self.estimate.of(packet);
         packet.sequence = self.accepted;
-        if let Some(split) = &mut self.split {
+        if !PLAIN && let Some(split) = &mut self.split {
             split.on_arrival(now, packet);
         }
-        let target = self.steer(now, packet, true);
+        let Packet { service, client, .. } = *packet;
+        let target = self.steer::<PLAIN>(now, slot, true);
         if target == Some(Target::Hold) {
-            if self.is_full() {
-                return self.drop_arriving(DropReason::BufferFull);
+            if is_full {
+                return self.refuse_arriving(slot, DropReason::BufferFull);
             }
-            let slot = self.admit(packet);
+            self.admit::<PLAIN>(slot);
             let steer = self.steer.as_mut().expect("who holds back packets steers");
             steer.held.push(slot, &mut self.slab);
             return Arrival::Queued(slot);
         }
-        let queue = self.queue_of(target, packet.service);
-        if let Some(reason) = self.make_room(now, queue, packet.client, self.is_full()) {
+        let queue = self.queue_of(target, service);
+        if !PLAIN && let Some(reason) = self.make_room(now, queue, client, is_full) {
             if let (Some(steer), Some(target)) = (&mut self.steer, target) {
-                steer.policy.on_drop(now, target, packet);
+                steer.policy.on_drop(now, target, &self.slab.get(slot).packet);
             }
-            return self.drop_arriving(reason);
+            return self.refuse_arriving(slot, reason);
         }
-        let slot = self.admit(packet);
-        self.join(now, slot, target, queue);
+        self.admit::<PLAIN>(slot);
+        self.join::<PLAIN>(now, slot, target, queue);
         Arrival::Queued(slot)
     }
 
-    /// Gives an accepted packet its slot.
+    /// The packet that was given this slot is dropped after all.
+    #[cold]
+    fn refuse_arriving(&mut self, slot: Slot, reason: DropReason) -> Arrival {
+        self.slab.remove(slot);
+        self.drop_arriving(reason)
+    }
+
+    /// The packet in this slot is accepted.
     #[inline]
-    pub(super) fn admit(&mut self, packet: &Packet) -> Slot {
+    fn admit<const PLAIN: bool>(&mut self, slot: Slot) {
         self.accepted += 1;
         self.account.held += 1;
-        let slot = self.slab.insert(packet);
-        if let Some(exit) = &mut self.exit {
-            self.slab.get_mut(slot).stamp = exit.on_enter(packet.flow);
+        if !PLAIN && let Some(exit) = &mut self.exit {
+            let entry = self.slab.get_mut(slot);
+            entry.stamp = exit.on_enter(entry.packet.flow);
         }
-        slot
     }
 
     /// Puts a packet into a queue, and tells everybody.
     #[inline]
-    pub(super) fn join(&mut self, now: Time, slot: Slot, target: Option<Target>, queue: QueueId) {
+    pub(super) fn join<const PLAIN: bool>(&mut self, now: Time, slot: Slot, target: Option<Target>, queue: QueueId) {
         let state = &mut self.queues[queue];
-        let entry = self.slab.get_mut(slot);
-        (entry.queue, entry.foreign) = (queue, false);
-        entry.charged = state.charged(entry.packet.client);
-        let Packet { estimate, flow, service, .. } = entry.packet;
-        state.enqueue(now, slot, &mut self.slab);
+        let packet = state.enqueue(now, slot, queue, &mut self.slab);
         state.forgive_cores();
         if !state.free.is_empty() {
             self.candidates.insert(queue);
@@ -77,15 +84,23 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             if let Target::Core(core) = target {
                 let view = &mut self.views[core];
                 view.packets += 1;
-                view.backlog += estimate;
+                view.backlog += packet.estimate;
             }
-            let packet = &self.slab.get(slot).packet;
             steer.policy.on_enqueue(now, target, packet);
-            steer.on_enqueue(flow);
-            if let Some(split) = &mut self.split {
+            steer.on_enqueue(packet.flow);
+            if !PLAIN && let Some(split) = &mut self.split {
                 split.on_enqueue(packet);
             }
         }
+        if self.allocation.is_some() {
+            let service = packet.service;
+            self.tell_arrival(now, queue, service);
+        }
+    }
+
+    /// Tells the allocation of a packet that joined a queue.
+    #[inline(never)]
+    fn tell_arrival(&mut self, now: Time, queue: QueueId, service: ServiceId) {
         self.tell_waiting(queue);
         if let Some(allocation) = &mut self.allocation {
             allocation.policy.on_arrival(now, service);
@@ -94,11 +109,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     #[inline]
-    pub(super) fn dispatch(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
+    pub(super) fn dispatch<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
         if !self.allocation.as_ref().is_none_or(|allocation| allocation.is_movable(core)) {
             return None;
         }
-        let Some((id, slot)) = self.pull(now, core) else {
+        let Some((id, slot)) = self.pull::<PLAIN>(now, core) else {
             self.refuse(now, core);
             return None;
         };
@@ -110,10 +125,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         entry.cold = cold;
         state.last_service = Some(service);
         state.in_service += 1;
-        if state.in_service >= self.in_flight {
+        let is_occupied = state.in_service >= self.in_flight;
+        if !PLAIN && is_occupied {
             self.withdraw(core);
         }
-        let queue = &self.queues[id];
+        let queue = &mut self.queues[id];
+        if PLAIN && is_occupied {
+            queue.withdraw_core(core);
+        }
         if queue.waiting == 0 || queue.free.is_empty() {
             self.candidates.remove(id);
         }
@@ -123,16 +142,25 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             view.backlog += estimate;
         }
         if let Some(steer) = &mut self.steer {
-            steer.policy.on_dispatch(now, core, self.plan.target_of(id), &self.slab.get(slot).packet);
+            let target = if PLAIN { Target::Core(core) } else { self.plan.target_of(id) };
+            steer.policy.on_dispatch(now, core, target, &self.slab.get(slot).packet);
         }
+        if self.allocation.is_some() {
+            self.tell_dispatch(now, core, id);
+        }
+        Some((slot, cold))
+    }
+
+    /// Tells the allocation of a packet that went from a queue to a core.
+    #[inline(never)]
+    fn tell_dispatch(&mut self, now: Time, core: CoreId, queue: QueueId) {
         if let Some(allocation) = &mut self.allocation {
             allocation.on_dispatch(now, core);
         }
-        self.tell_waiting(id);
-        if self.layout == Layout::PerService && self.queues[id].waiting == 0 {
-            self.disappoint(now, ServiceId(id.0));
+        self.tell_waiting(queue);
+        if self.layout == Layout::PerService && self.queues[queue].waiting == 0 {
+            self.disappoint(now, ServiceId(queue.0));
         }
-        Some((slot, cold))
     }
 
     /// Nothing waits for this service any more: cores that were free for it have nothing to do.
@@ -147,8 +175,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// The packet that the sharing policies give the core, and the queue that it was in.
     #[inline]
-    fn pull(&mut self, now: Time, core: CoreId) -> Option<(QueueId, Slot)> {
-        if let Some(queue) = self.cores[core].only_queue() {
+    fn pull<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<(QueueId, Slot)> {
+        let puller = &self.cores[core];
+        if PLAIN || puller.pulls == 1 {
+            let queue = puller.queues[0];
             return Some((queue, self.queues[queue].dispatch(now, core, &mut self.slab)?));
         }
         self.cores[core].queues().find_map(|queue| {
@@ -172,7 +202,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     #[inline]
-    pub(super) fn complete(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
+    pub(super) fn complete<const PLAIN: bool>(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
         self.advance(now);
         let entry = self.slab.get(slot);
         let core = entry.core.expect("a packet must be in service to complete");
@@ -182,8 +212,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             WorkUnit::Bytes => u64::from(packet.length),
             WorkUnit::Packets => 1,
         };
-        let ends = ends && (self.exit.is_some() || !self.chains.is_empty());
-        let onward = if ends { None } else { self.next_service(&packet) };
+        let ends = !PLAIN && ends && (self.exit.is_some() || !self.chains.is_empty());
+        let onward = if PLAIN || ends { None } else { self.next_service(&packet) };
         self.estimate.on_completion(&packet, used, entry.cold);
         let queue = entry.queue;
         let state = &mut self.queues[queue];
@@ -194,7 +224,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         let server = &mut self.cores[core];
         server.in_service -= 1;
-        let goes_on_here = self.allocation.is_none() && server.only_queue() == Some(queue);
+        let goes_on_here = self.allocation.is_none() && (PLAIN || server.pulls == 1) && (server.queues[0] == queue);
         if goes_on_here {
             state.offer_core(core);
         }
@@ -209,7 +239,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             self.slab.get_mut(slot).core = None;
             None
         } else {
-            self.leave(now, slot, &packet, ends)
+            self.leave::<PLAIN>(now, slot, &packet, ends)
         };
         if !goes_on_here {
             self.release(now, core, packet.service, now.since(packet.arrival));
@@ -217,18 +247,22 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if let Some(service) = onward {
             self.go_on(now, slot, service);
         }
-        self.release_held(now);
-        self.note(|| Event::Completion { slot, busy, ends, used, onward, exit });
+        if self.steer.is_some() {
+            self.release_held(now);
+        }
         Completed { packet, used, onward, ends, exit }
     }
 
     /// The packet has gone through all its services, or ends. Where it waits for earlier ones, if it must.
     #[inline]
-    pub(super) fn leave(&mut self, now: Time, slot: Slot, packet: &Packet, ends: bool) -> Option<ExitSlot> {
-        let stamp = self.slab.get(slot).stamp;
+    fn leave<const PLAIN: bool>(&mut self, now: Time, slot: Slot, packet: &Packet, ends: bool) -> Option<ExitSlot> {
         self.slab.remove(slot);
         self.account.processed += 1;
         self.account.held -= 1;
+        if PLAIN {
+            return None;
+        }
+        let stamp = self.slab.get(slot).stamp;
         let exit = self.exit.as_mut()?;
         if ends {
             exit.on_gone(now, packet, stamp);
@@ -243,7 +277,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let mut packet = Packet { hop: before.hop + 1, arrival: now, service, estimate: 0, ..before };
         packet.estimate = self.estimate.of(&packet);
         self.slab.get_mut(slot).packet = packet;
-        match self.steer(now, &packet, true) {
+        match self.steer::<false>(now, slot, true) {
             Some(Target::Hold) => {
                 let steer = self.steer.as_mut().expect("who holds back packets steers");
                 steer.held.push(slot, &mut self.slab);
@@ -256,8 +290,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     pub(super) fn release_held(&mut self, now: Time) {
         while let Some(slot) = self.steer.as_ref().and_then(|steer| steer.held.front()) {
-            let packet = self.slab.get(slot).packet;
-            let target = self.steer(now, &packet, false);
+            let target = self.steer::<false>(now, slot, false);
             if target == Some(Target::Hold) {
                 return;
             }
@@ -271,7 +304,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let packet = self.slab.get(slot).packet;
         let queue = self.queue_of(target, packet.service);
         match self.make_room(now, queue, packet.client, false) {
-            None => self.join(now, slot, target, queue),
+            None => self.join::<false>(now, slot, target, queue),
             Some(reason) => {
                 if let (Some(steer), Some(target)) = (&mut self.steer, target) {
                     steer.policy.on_drop(now, target, &packet);
@@ -364,16 +397,17 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         panic!("the allocation policy moves cores without end");
     }
 
-    /// Where the packet goes; none where nothing steers. A packet that comes in, or to its next service, waits behind those
+    /// Where the packet in this slot goes; none where nothing steers. A packet that comes in, or to its next service, waits behind those
     /// held back.
     #[inline]
-    pub(super) fn steer(&mut self, now: Time, packet: &Packet, behind: bool) -> Option<Target> {
+    pub(super) fn steer<const PLAIN: bool>(&mut self, now: Time, slot: Slot, behind: bool) -> Option<Target> {
         let steer = self.steer.as_mut()?;
         if behind && !steer.held.is_empty() {
             return Some(Target::Hold);
         }
+        let packet = &self.slab.get(slot).packet;
         let view = View { as_of: self.now, cores: &self.views, eligible: &self.eligible[packet.service] };
-        if let Some(core) = self.split.as_ref().and_then(|split| split.steer(packet, &view)) {
+        if !PLAIN && let Some(core) = self.split.as_ref().and_then(|split| split.steer(packet, &view)) {
             return Some(Target::Core(core));
         }
         Some(steer.ask(now, packet, &view))

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::slab::{Entry, NONE, Slab};
-use crate::id::{ClientId, CoreId, IdVec, Slot};
+use crate::id::{ClientId, CoreId, IdVec, QueueId, Slot};
 use crate::packet::Packet;
 use crate::policy::Share;
 use crate::storage::{IdSet, IndexedHeap};
@@ -28,6 +28,12 @@ struct Backlog {
 impl Backlog {
     const EMPTY: Self =
         Self { head: NONE, tail: NONE, waiting: 0, in_service: 0, foreign: 0, untold: 0, withheld: false };
+
+    /// Whether the sharing policy must not know of the client: it would serve its packets too early.
+    #[inline]
+    fn is_hidden(&self, one_at_a_time: bool) -> bool {
+        self.withheld || (one_at_a_time && self.foreign > 0)
+    }
 
     /// Packets waiting that the sharing policy knows of.
     #[inline]
@@ -121,11 +127,11 @@ impl<Q: Share> Queue<Q> {
     /// The packets waiting, client by client. O(clients, and packets waiting).
     pub(super) fn waiting_slots<'s>(&'s self, slab: &'s Slab) -> impl Iterator<Item = Slot> + 's {
         let next = |&slot: &Slot| Some(slab.get(slot).next);
-        let waiting = |backlog: &Backlog| (Some(backlog.head), backlog.waiting as usize);
-        self.backlogs
-            .iter()
-            .map(waiting)
-            .flat_map(move |(head, waiting)| core::iter::successors(head.filter(|_| waiting > 0), next).take(waiting))
+        let of_client = move |backlog: &Backlog| {
+            let head = (backlog.waiting > 0).then_some(backlog.head);
+            core::iter::successors(head, next).take(backlog.waiting as usize)
+        };
+        self.backlogs.iter().flat_map(of_client)
     }
 
     /// This core has room.
@@ -170,22 +176,23 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
-    /// Puts a packet at the end of its client's line, and tells the sharing policy.
+    /// Puts a packet at the end of its client's line in this queue, `id`, and tells the sharing policy. Gives the packet.
     #[inline]
-    pub(super) fn enqueue(&mut self, now: Time, slot: Slot, slab: &mut Slab) {
+    pub(super) fn enqueue<'s>(&mut self, now: Time, slot: Slot, id: QueueId, slab: &'s mut Slab) -> &'s Packet {
         if self.is_linked {
             self.link(slot, slab);
         }
         let entry = slab.get_mut(slot);
-        let client = entry.charged;
+        let client = self.charged(entry.packet.client);
         let backlog = &mut self.backlogs[client];
+        (entry.queue, entry.foreign, entry.charged) = (id, false, client);
         entry.joined = self.joined;
         self.joined += 1;
         self.waiting += 1;
         backlog.waiting += 1;
         let Backlog { waiting, tail, .. } = *backlog;
         backlog.tail = slot;
-        let is_hidden = backlog.withheld || (self.one_at_a_time && backlog.foreign > 0);
+        let is_hidden = backlog.is_hidden(self.one_at_a_time);
         backlog.untold += u32::from(is_hidden);
         if waiting == 1 {
             backlog.head = slot;
@@ -194,14 +201,14 @@ impl<Q: Share> Queue<Q> {
             slab.get_mut(tail).next = slot;
         }
         self.note_length(client);
-        if is_hidden {
-            return;
-        }
         let packet = &slab.get(slot).packet;
-        self.share.on_arrival(now, client, packet, waiting - 1);
-        if waiting == 1 {
-            self.offer_first(now, client, packet);
+        if !is_hidden {
+            self.share.on_arrival(now, client, packet, waiting - 1);
+            if waiting == 1 {
+                self.offer_first(now, client, packet);
+            }
         }
+        packet
     }
 
     /// Offers the head of a client of which the sharing policy knew nothing that waits.
@@ -212,12 +219,6 @@ impl<Q: Share> Queue<Q> {
         } else if !self.one_at_a_time {
             self.share.on_head(now, client, head);
         }
-    }
-
-    /// Whether the sharing policy must not know of the client: it would serve its packets too early.
-    #[inline]
-    fn is_hidden(&self, backlog: &Backlog) -> bool {
-        backlog.withheld || (self.one_at_a_time && backlog.foreign > 0)
     }
 
     /// Tells the sharing policy of no more packets of this client, and takes back those that it knows of but for a head that
@@ -250,7 +251,7 @@ impl<Q: Share> Queue<Q> {
     /// Tells the sharing policy of the packets that it does not know of, if it may know of them.
     fn tell_rest(&mut self, now: Time, client: ClientId, slab: &Slab) {
         let backlog = self.backlogs[client];
-        if self.is_hidden(&backlog) {
+        if backlog.is_hidden(self.one_at_a_time) {
             return;
         }
         self.backlogs[client].untold = 0;
@@ -371,9 +372,8 @@ impl<Q: Share> Queue<Q> {
             self.backlogs[entry.charged].foreign += 1;
         }
         for slot in waiting {
-            let entry = slab.get_mut(slot);
-            entry.charged = self.charged(entry.packet.client);
-            self.enqueue(now, slot, slab);
+            let id = slab.get(slot).queue;
+            self.enqueue(now, slot, id, slab);
         }
         self.forgive_cores();
     }
@@ -399,7 +399,10 @@ impl<Q: Share> Queue<Q> {
         let mut waiting = 0;
         for backlog in &self.backlogs {
             assert!(backlog.untold <= backlog.waiting, "packets that the policy does not know of");
-            assert!(backlog.untold == 0 || self.is_hidden(backlog), "a client is hidden without a reason");
+            assert!(
+                backlog.untold == 0 || backlog.is_hidden(self.one_at_a_time),
+                "a client is hidden without a reason"
+            );
             let mut slot = backlog.head;
             for place in 0..backlog.waiting {
                 assert!(slab.get(slot).core.is_none(), "a waiting packet is in service");

@@ -47,6 +47,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         mem::swap(&mut self.slab, &mut fresh.slab);
         fresh.exit = self.exit.take();
         fresh.split = self.split.take();
+        fresh.is_plain = fresh.finds_plain();
+        fresh.keeps_time = fresh.finds_time();
         fresh.account = self.account;
         (fresh.accepted, fresh.now) = (self.accepted, self.now);
         for id in self.reweighed.ids() {
@@ -93,13 +95,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// A packet that has its slot already is steered and queued.
     fn queue_anew(&mut self, now: Time, slot: Slot) {
-        let packet = self.slab.get(slot).packet;
-        match self.steer(now, &packet, true) {
+        let service = self.slab.get(slot).packet.service;
+        match self.steer::<false>(now, slot, true) {
             Some(Target::Hold) => {
                 let steer = self.steer.as_mut().expect("who holds back packets steers");
                 steer.held.push(slot, &mut self.slab);
             }
-            target => self.join(now, slot, target, self.queue_of(target, packet.service)),
+            target => self.join::<false>(now, slot, target, self.queue_of(target, service)),
         }
     }
 }

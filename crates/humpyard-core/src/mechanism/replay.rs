@@ -32,7 +32,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let now = record.now;
         let found = match record.event.clone() {
             Event::Arrival { packet, .. } => {
-                let answer = self.on_arrival(now, packet);
+                let answer = self.on_arrival(now, &packet);
                 Event::Arrival { packet, answer }
             }
             Event::Core(expected) => match self.next_core(now) {

@@ -83,6 +83,10 @@ pub struct Scheduler<S, Q, A> {
     pub(super) accepted: u64,
     pub(super) now: Time,
     pub(super) journal: Option<Box<dyn Journal + Send>>,
+    /// Whether the run has none of what few runs have: chains, an exit, split flows, limits of queues or clients, queues that
+    /// several elements share, a journal. Asked once a call.
+    pub(super) is_plain: bool,
+    pub(super) keeps_time: bool,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
@@ -173,11 +177,24 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             accepted: 0,
             now: Time::ZERO,
             journal: None,
+            is_plain: false,
+            keeps_time: false,
         };
         let reach = scheduler.steer.as_ref().map_or(Reach::Core, |steer| steer.policy.reach());
         scheduler.add_wider_queues(reach, &mut share)?;
         scheduler.candidates = IdSet::new(scheduler.queues.len());
+        scheduler.is_plain = scheduler.finds_plain();
+        scheduler.keeps_time = scheduler.finds_time();
         Ok(scheduler)
+    }
+
+    /// Finds what [`Scheduler::is_plain`] says.
+    pub(super) fn finds_plain(&self) -> bool {
+        let Limits { queue, client, .. } = self.limits;
+        let is_unlimited = queue == u32::MAX && client == u32::MAX && !self.plan.push_out;
+        let is_narrow = self.cores.iter().all(|core| core.pulls == 1);
+        let is_direct = self.chains.is_empty() && self.exit.is_none() && self.split.is_none();
+        is_unlimited && is_narrow && is_direct && self.journal.is_none()
     }
 
     /// With room for so many packets at a time on each core, from 1, which is what it is without this: see
@@ -199,18 +216,19 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[must_use]
     pub fn with_journal(mut self, journal: Box<dyn Journal + Send>) -> Self {
         self.journal = Some(journal);
+        self.is_plain = false;
         self
     }
 
     /// A packet arrives: it is steered and queued, or dropped for a named reason.
     #[inline]
-    pub fn on_arrival(&mut self, now: Time, mut packet: Packet) -> Arrival {
+    pub fn on_arrival(&mut self, now: Time, packet: &Packet) -> Arrival {
         self.advance(now);
-        let as_it_came = self.journal.is_some().then_some(packet);
-        let answer = self.accept(now, &mut packet);
-        if let Some(packet) = as_it_came {
-            self.note(|| Event::Arrival { packet, answer });
+        if self.is_plain {
+            return self.accept::<true>(now, packet);
         }
+        let answer = self.accept::<false>(now, packet);
+        self.note(|| Event::Arrival { packet: *packet, answer });
         answer
     }
 
@@ -256,7 +274,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     pub(crate) fn take(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
         self.advance(now);
-        let taken = self.dispatch(now, core);
+        if self.is_plain {
+            return self.dispatch::<true>(now, core);
+        }
+        let taken = self.dispatch::<false>(now, core);
         self.note(|| Event::Next { core, answer: taken.map(|(slot, cold)| Given { slot, cold }) });
         taken
     }
@@ -274,7 +295,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// If it was not in service.
     #[inline]
     pub fn on_completion(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
-        self.complete(now, slot, busy, false)
+        if self.is_plain {
+            return self.complete::<true>(now, slot, busy, false);
+        }
+        self.complete_any(now, slot, busy, false)
     }
 
     /// The packet in `slot` is done, and ends here, though there may be more services in its chain: its service has consumed
@@ -283,13 +307,28 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// # Panics
     /// If it was not in service.
     pub fn on_end(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
-        self.complete(now, slot, busy, true)
+        if self.is_plain {
+            return self.complete::<true>(now, slot, busy, true);
+        }
+        self.complete_any(now, slot, busy, true)
+    }
+
+    fn complete_any(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
+        let completed = self.complete::<false>(now, slot, busy, ends);
+        let Completed { used, onward, ends, exit, .. } = completed;
+        self.note(|| Event::Completion { slot, busy, ends, used, onward, exit });
+        completed
     }
 
     /// Whether [`Scheduler::next_dropped`], [`Scheduler::next_exit`] and [`Scheduler::next_switch`] have nothing to answer, so
     /// that a driver need not ask them. O(1).
     #[inline]
     pub fn is_settled(&self) -> bool {
+        // Without limits nothing is dropped that has a slot.
+        (self.is_plain && self.allocation.is_none()) || self.is_all_settled()
+    }
+
+    fn is_all_settled(&self) -> bool {
         self.dropped.is_empty()
             && self.exit.as_ref().is_none_or(ExitBuffer::is_settled)
             && self.allocation.as_ref().is_none_or(Allocation::is_settled)
@@ -349,10 +388,26 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// When a policy, or a packet at the exit, wants to be told of the time; none is never. To be asked after every event.
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
+        if !self.keeps_time {
+            return None;
+        }
         let steer = self.steer.as_ref().and_then(|steer| steer.policy.next_timeout());
         let allocate = self.allocation.as_ref().and_then(|allocation| allocation.policy.next_timeout());
         let exit = self.exit.as_ref().and_then(ExitBuffer::next_timeout);
         Time::earlier(Time::earlier(steer, allocate), exit)
+    }
+
+    /// Whether there is anybody who may ever want to be told of the time, so that a driver need not ask where there is none.
+    #[inline]
+    pub fn keeps_time(&self) -> bool {
+        self.keeps_time
+    }
+
+    /// Finds what [`Scheduler::keeps_time`] says.
+    pub(super) fn finds_time(&self) -> bool {
+        self.exit.is_some()
+            || self.steer.as_ref().is_some_and(|steer| steer.policy.keeps_time())
+            || self.allocation.as_ref().is_some_and(|allocation| allocation.policy.keeps_time())
     }
 
     /// The time that [`Scheduler::next_timeout`] named has come.
@@ -530,6 +585,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let mut candidates = IdSet::new(self.queues.len());
         self.queues.ids().for_each(|queue| candidates.insert(queue));
         self.candidates = candidates;
+        self.is_plain = false;
         Ok(())
     }
 

@@ -41,6 +41,12 @@ use crate::unit::Time;
 
 /// What all policies share.
 pub trait Policy {
+    /// Whether the policy may ever want to be told of the time: where it never does, [`Policy::next_timeout`] is not asked,
+    /// which spares a call for every event. Always the same.
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
     /// When the policy wants to be told of the time; none is never. Asked after every event; steering and allocation have
     /// the time, sharing works without.
     fn next_timeout(&self) -> Option<Time> {

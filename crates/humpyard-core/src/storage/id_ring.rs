@@ -76,19 +76,26 @@ impl<I: Id> IdRing<I> {
     /// # Panics
     /// If it is a member already.
     pub fn push_back(&mut self, id: I) {
-        assert!(!self.links[id].linked, "{id:?} is in the ring already");
-        match self.front {
+        let (previous, next) = match self.front {
             None => {
-                self.links[id] = Link { previous: id, next: id, linked: true };
                 self.front = Some(id);
+                (id, id)
             }
             Some(front) => {
-                let back = self.links[front].previous;
-                self.links[id] = Link { previous: back, next: front, linked: true };
+                let back = core::mem::replace(&mut self.links[front].previous, id);
                 self.links[back].next = id;
-                self.links[front].previous = id;
+                (back, front)
             }
-        }
+        };
+        self.link(id, previous, next);
+    }
+
+    /// Makes `id` a member between these, which know of it already.
+    #[inline]
+    fn link(&mut self, id: I, previous: I, next: I) {
+        let link = &mut self.links[id];
+        assert!(!link.linked, "{id:?} is in the ring already");
+        *link = Link { previous, next, linked: true };
         self.len += 1;
     }
 
@@ -106,12 +113,11 @@ impl<I: Id> IdRing<I> {
     /// # Panics
     /// If `id` is a member already, or `next` is none.
     pub fn insert_before(&mut self, next: I, id: I) {
-        assert!(self.links[next].linked && !self.links[id].linked, "{id:?} before {next:?}");
-        let previous = self.links[next].previous;
-        self.links[id] = Link { previous, next, linked: true };
+        let after = &mut self.links[next];
+        assert!(after.linked, "{id:?} before {next:?}, which is not in the ring");
+        let previous = core::mem::replace(&mut after.previous, id);
         self.links[previous].next = id;
-        self.links[next].previous = id;
-        self.len += 1;
+        self.link(id, previous, next);
         if self.front == Some(next) {
             self.front = Some(id);
         }
@@ -127,13 +133,14 @@ impl<I: Id> IdRing<I> {
 
     /// Takes `id` out; nothing happens if it is no member.
     pub fn remove(&mut self, id: I) {
-        let Link { previous, next, linked } = self.links[id];
+        let link = &mut self.links[id];
+        let Link { previous, next, linked } = *link;
         if !linked {
             return;
         }
+        link.linked = false;
         self.links[previous].next = next;
         self.links[next].previous = previous;
-        self.links[id].linked = false;
         self.len -= 1;
         if self.front == Some(id) {
             self.front = (self.len > 0).then_some(next);

@@ -8,30 +8,37 @@ use crate::id::Id;
 use crate::steps;
 
 /// A set of the ids below a limit: one bit each, and one for each word of bits, up to a single word. Adding, removing and
-/// finding are O(log n) to the base 64: four words for a million ids.
+/// finding are O(log n) to the base 64: four words for a million ids. The first 64 ids take one word that is always at hand.
 #[derive(Clone, Debug)]
 pub struct IdSet<I> {
+    /// The ids below 64.
+    low: u64,
+    len: usize,
+    /// The ids from 64 on.
     words: Vec<u64>,
     /// The words of the level below that are not zero, level by level; below the first are `words`.
     above: Vec<Vec<u64>>,
-    len: usize,
     id: PhantomData<I>,
 }
+
+/// Ids of the first word.
+const LOW: usize = 64;
 
 impl<I: Id> IdSet<I> {
     /// An empty set for ids below `limit`.
     pub fn new(limit: usize) -> Self {
-        let words = vec![0; limit.div_ceil(64)];
+        let words = vec![0; limit.saturating_sub(LOW).div_ceil(64)];
         let mut above: Vec<Vec<u64>> = Vec::new();
         let mut below = words.len();
         while below > 1 {
             below = below.div_ceil(64);
             above.push(vec![0; below]);
         }
-        Self { words, above, len: 0, id: PhantomData }
+        Self { low: 0, len: 0, words, above, id: PhantomData }
     }
 
     /// Number of members.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -43,14 +50,27 @@ impl<I: Id> IdSet<I> {
     }
 
     /// Whether `id` is a member.
+    #[inline]
     pub fn contains(&self, id: I) -> bool {
-        self.words[id.index() / 64] >> (id.index() % 64) & 1 == 1
+        let at = id.index();
+        let word = if at < LOW { self.low } else { self.words[at / 64 - 1] };
+        word >> (at % 64) & 1 == 1
     }
 
     /// Makes `id` a member.
     #[inline]
     pub fn insert(&mut self, id: I) {
         let at = id.index();
+        if at >= LOW {
+            return self.insert_high(at - LOW);
+        }
+        let bit = 1 << at;
+        self.len += usize::from(self.low & bit == 0);
+        self.low |= bit;
+    }
+
+    #[inline(never)]
+    fn insert_high(&mut self, at: usize) {
         let word = &mut self.words[at / 64];
         let before = *word;
         // What is there already is most often asked for: nothing is written then, for which the next to ask would wait.
@@ -71,7 +91,17 @@ impl<I: Id> IdSet<I> {
     /// Takes `id` out.
     #[inline]
     pub fn remove(&mut self, id: I) {
-        let mut at = id.index();
+        let at = id.index();
+        if at >= LOW {
+            return self.remove_high(at - LOW);
+        }
+        let bit = 1 << at;
+        self.len -= usize::from(self.low & bit != 0);
+        self.low &= !bit;
+    }
+
+    #[inline(never)]
+    fn remove_high(&mut self, mut at: usize) {
         let word = &mut self.words[at / 64];
         let before = *word;
         if before >> (at % 64) & 1 == 0 {
@@ -93,11 +123,10 @@ impl<I: Id> IdSet<I> {
     /// The lowest member.
     #[inline]
     pub fn first(&self) -> Option<I> {
-        match self.words.first() {
-            Some(&word) if word != 0 => Some(I::from_index(lowest(0, word))),
-            _ if self.len == 0 => None,
-            _ => self.lowest_from(64),
+        if self.low != 0 {
+            return Some(I::from_index(self.low.trailing_zeros() as usize));
         }
+        if self.len == 0 { None } else { self.lowest_high(0) }
     }
 
     /// The lowest member above `id`, which need not be one.
@@ -114,10 +143,20 @@ impl<I: Id> IdSet<I> {
     /// The lowest member of this index or a higher one: up to the first level that knows of one, and down again.
     #[inline]
     fn lowest_from(&self, index: usize) -> Option<I> {
+        if index >= LOW {
+            return self.lowest_high(index - LOW);
+        }
+        steps::taken(1);
+        let rest = self.low & (!0 << index);
+        if rest != 0 { Some(I::from_index(rest.trailing_zeros() as usize)) } else { self.lowest_high(0) }
+    }
+
+    /// The same for the ids from 64 on, of which this is the number.
+    fn lowest_high(&self, index: usize) -> Option<I> {
         steps::taken(1);
         let rest = self.words.get(index / 64)? & (!0 << (index % 64));
         if rest != 0 {
-            return Some(I::from_index(lowest(index / 64, rest)));
+            return Some(I::from_index(LOW + lowest(index / 64, rest)));
         }
         let mut at = index / 64 + 1;
         let mut levels = self.above.iter().enumerate();
@@ -131,12 +170,12 @@ impl<I: Id> IdSet<I> {
             }
             at = at / 64 + 1;
         };
-        Some(I::from_index(lowest(word, self.words[word])))
+        Some(I::from_index(LOW + lowest(word, self.words[word])))
     }
 
     /// The members, ascending.
     pub fn iter(&self) -> impl Iterator<Item = I> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, &word)| {
+        core::iter::once(&self.low).chain(&self.words).enumerate().flat_map(|(at, &word)| {
             steps::taken(1);
             let mut left = word;
             core::iter::from_fn(move || {

@@ -97,7 +97,7 @@ impl Machine {
     }
 
     fn arrive(&mut self, now: Time, service: ServiceId) {
-        self.scheduler.on_arrival(now, Packet { arrival: now, service, length: 64, ..Packet::default() });
+        self.scheduler.on_arrival(now, &Packet { arrival: now, service, length: 64, ..Packet::default() });
         self.hand_out(now);
     }
 

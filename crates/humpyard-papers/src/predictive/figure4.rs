@@ -72,7 +72,7 @@ fn rows((name, policy, known, ties, _): Discipline) -> Result<Vec<Row>, LabError
     let times: Vec<u64> = jobs().map(|(_, time)| time).collect();
     for (flow, time) in jobs() {
         let length = if known { time as u32 } else { ESTIMATE };
-        scheduler.on_arrival(Time::ZERO, Packet { client: ClientId(flow), length, ..Packet::default() });
+        scheduler.on_arrival(Time::ZERO, &Packet { client: ClientId(flow), length, ..Packet::default() });
     }
     let mut now = Time::ZERO;
     let mut rows = Vec::new();

@@ -243,7 +243,7 @@ impl Engines<'_> {
                 arrival: self.now,
                 ..Packet::default()
             };
-            let arrival = self.scheduler.on_arrival(self.now, packet);
+            let arrival = self.scheduler.on_arrival(self.now, &packet);
             assert!(matches!(arrival, Arrival::Queued(_)), "there is room for all");
             self.next += 1;
             self.waiting += 1;

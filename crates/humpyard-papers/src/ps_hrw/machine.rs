@@ -380,7 +380,7 @@ impl<'a> Machine<'a> {
     fn arrive(&mut self, packet: Packet) {
         let packet = Packet { arrival: self.now, ..packet };
         let before = self.notes.rebuilt.get();
-        match self.measured.on_arrival(self.now, packet) {
+        match self.measured.on_arrival(self.now, &packet) {
             Arrival::Queued(_) => {
                 let DecisionCost { packet, rebuild } = self.trial.decision;
                 self.decisions.push(packet + rebuild * (self.notes.rebuilt.get() - before));

@@ -172,7 +172,7 @@ impl<'a> Machine<'a> {
     }
 
     fn arrive(&mut self, packet: Packet) {
-        self.measured.on_arrival(self.now, Packet { arrival: self.now, ..packet });
+        self.measured.on_arrival(self.now, &Packet { arrival: self.now, ..packet });
         self.hand_out();
     }
 

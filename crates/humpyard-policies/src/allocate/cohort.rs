@@ -54,7 +54,11 @@ impl Build for Cohort {
     }
 }
 
-impl Policy for Cohort {}
+impl Policy for Cohort {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
 
 impl Allocate for Cohort {
     // The guarantees at the start; each packet may take a core; the core idle last is asked first.

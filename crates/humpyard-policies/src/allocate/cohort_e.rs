@@ -50,7 +50,11 @@ impl Build for CohortE {
     }
 }
 
-impl Policy for CohortE {}
+impl Policy for CohortE {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
 
 impl Allocate for CohortE {
     // The guarantees at the start; each packet may take a core; the core idle last is asked first.

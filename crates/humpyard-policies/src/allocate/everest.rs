@@ -72,6 +72,10 @@ impl Build for Everest {
 }
 
 impl Policy for Everest {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     fn check(&self) {
         self.engine.check();
     }

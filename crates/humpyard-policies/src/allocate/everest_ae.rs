@@ -72,6 +72,10 @@ impl Build for EverestAe {
 }
 
 impl Policy for EverestAe {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     fn check(&self) {
         self.engine.check();
         assert!(self.engine.marks_nothing(), "a core is marked");

@@ -74,7 +74,11 @@ impl Build for Quantum {
 /// The shortest quantum that is worked out.
 const QUANTUM_MIN: Time = Time::from_ns(100_000);
 
-impl Policy for Quantum {}
+impl Policy for Quantum {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
 
 impl Allocate for Quantum {
     // The guarantees at the start; each packet may take a core; the core idle last is asked first.

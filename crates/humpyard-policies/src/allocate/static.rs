@@ -46,6 +46,10 @@ impl Build for Static {
 }
 
 impl Policy for Static {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     fn check(&self) {
         assert!(self.shares.iter().all(|&cores| cores > 0), "a service without a core");
     }

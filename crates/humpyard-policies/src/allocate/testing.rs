@@ -163,7 +163,7 @@ impl Scenario<'_> {
             }
             self.hand_out(&mut scheduler, now, &mut under_way, &mut outcome);
             while let Some(&(_, service)) = arrivals.next_if(|&&(time, _)| time == now) {
-                scheduler.on_arrival(now, Packet { arrival: now, service, ..Packet::default() });
+                scheduler.on_arrival(now, &Packet { arrival: now, service, ..Packet::default() });
                 self.hand_out(&mut scheduler, now, &mut under_way, &mut outcome);
             }
             if checks {

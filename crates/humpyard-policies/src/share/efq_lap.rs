@@ -372,7 +372,7 @@ mod tests {
                         let client = random.below(20) as u32;
                         let packet = Packet { length: 50 + random.below(50) as u32, ..packet(client, 0, 0) };
                         assert!(matches!(
-                            scheduler.on_arrival(now, packet),
+                            scheduler.on_arrival(now, &packet),
                             humpyard_core::mechanism::Arrival::Queued(_)
                         ));
                         came += 1;

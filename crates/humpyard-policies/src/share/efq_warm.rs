@@ -240,7 +240,7 @@ mod tests {
             // In another order each time.
             for client in (0..4).map(|client| (client * 3 + round as u32) % 4) {
                 let service = ServiceId(client as u16);
-                scheduler.on_arrival(now, Packet { client: ClientId(client), service, ..Packet::default() });
+                scheduler.on_arrival(now, &Packet { client: ClientId(client), service, ..Packet::default() });
             }
             let mut sent = Vec::new();
             while let Some(dispatch) = scheduler.next_core(now).and_then(|core| scheduler.next(now, core)) {

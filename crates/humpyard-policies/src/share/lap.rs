@@ -361,7 +361,7 @@ mod tests {
             let application = (self.draw)(&mut self.random, self.served);
             let (client, service) = (ClientId::from_index(application), ServiceId::from_index(application));
             let length = 40 + self.random.exponential(284.0).min(1460.0) as u32;
-            self.scheduler.on_arrival(self.now, Packet { client, service, length, ..Packet::default() });
+            self.scheduler.on_arrival(self.now, &Packet { client, service, length, ..Packet::default() });
         }
 
         /// Serves so many packets.

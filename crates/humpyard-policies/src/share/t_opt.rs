@@ -99,7 +99,7 @@ mod tests {
         for number in 0..60 {
             let service = (number * 7 % 3) as u16;
             let packet = Packet { client: ClientId(service.into()), service: ServiceId(service), ..Packet::default() };
-            scheduler.on_arrival(Time::ZERO, packet);
+            scheduler.on_arrival(Time::ZERO, &packet);
         }
         let (mut order, mut cold) = (vec![], 0);
         for round in 0..30 {

@@ -69,7 +69,11 @@ impl Build for Ahrw {
     }
 }
 
-impl Policy for Ahrw {}
+impl Policy for Ahrw {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
 
 impl Steer for Ahrw {
     #[inline]

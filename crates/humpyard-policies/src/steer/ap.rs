@@ -177,6 +177,10 @@ impl Build for Ap {
 }
 
 impl Policy for Ap {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     fn check(&self) {
         self.tree.check();
         let mut owned = 0;

@@ -67,7 +67,11 @@ impl Build for CaAhrw {
     }
 }
 
-impl Policy for CaAhrw {}
+impl Policy for CaAhrw {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
 
 impl Steer for CaAhrw {
     #[inline]

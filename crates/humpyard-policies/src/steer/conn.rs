@@ -78,7 +78,11 @@ impl Build for Conn {
     }
 }
 
-impl Policy for Conn {}
+impl Policy for Conn {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
 
 impl Steer for Conn {
     #[inline]

@@ -58,6 +58,10 @@ impl Build for FcfsThread {
 }
 
 impl Policy for FcfsThread {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     fn check(&self) {
         for thread in self.packets.ids() {
             assert_eq!(

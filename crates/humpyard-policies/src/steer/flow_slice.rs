@@ -100,7 +100,11 @@ impl Build for FlowSlice {
     }
 }
 
-impl Policy for FlowSlice {}
+impl Policy for FlowSlice {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
 
 impl Steer for FlowSlice {
     fn steer(&mut self, now: Time, packet: &Packet, view: &View<'_>) -> Target {

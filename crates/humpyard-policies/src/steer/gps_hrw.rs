@@ -102,6 +102,10 @@ impl Build for GpsHrw {
 }
 
 impl Policy for GpsHrw {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     fn check(&self) {
         self.connections.check();
     }

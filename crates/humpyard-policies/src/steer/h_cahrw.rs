@@ -61,6 +61,10 @@ impl Build for HCahrw {
 }
 
 impl Policy for HCahrw {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     fn check(&self) {
         self.forest.check();
     }

@@ -49,7 +49,11 @@ impl Build for Hrw {
     }
 }
 
-impl Policy for Hrw {}
+impl Policy for Hrw {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
 
 impl Steer for Hrw {
     #[inline]

@@ -40,7 +40,11 @@ impl Build for Jsq {
     }
 }
 
-impl Policy for Jsq {}
+impl Policy for Jsq {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
 
 impl Steer for Jsq {
     #[inline]

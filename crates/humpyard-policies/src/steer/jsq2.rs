@@ -59,7 +59,11 @@ impl Build for Jsq2 {
     }
 }
 
-impl Policy for Jsq2 {}
+impl Policy for Jsq2 {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
 
 impl Steer for Jsq2 {
     #[inline]

@@ -67,6 +67,10 @@ impl Build for Ml {
 }
 
 impl Policy for Ml {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     fn check(&self) {
         self.loads.check();
     }

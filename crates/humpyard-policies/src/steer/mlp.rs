@@ -109,6 +109,10 @@ impl Build for Mlp {
 }
 
 impl Policy for Mlp {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     fn check(&self) {
         self.loads.check();
     }

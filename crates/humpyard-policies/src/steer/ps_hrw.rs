@@ -112,6 +112,10 @@ impl Build for PsHrw {
 }
 
 impl Policy for PsHrw {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     fn check(&self) {
         self.forest.check();
         self.connections.check();

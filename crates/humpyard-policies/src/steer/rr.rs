@@ -46,7 +46,11 @@ impl Build for Rr {
     }
 }
 
-impl Policy for Rr {}
+impl Policy for Rr {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
 
 impl Steer for Rr {
     fn steer(&mut self, _: Time, packet: &Packet, view: &View<'_>) -> Target {

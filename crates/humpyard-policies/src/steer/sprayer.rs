@@ -58,7 +58,11 @@ impl Build for Sprayer {
     }
 }
 
-impl Policy for Sprayer {}
+impl Policy for Sprayer {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
 
 impl Steer for Sprayer {
     #[inline]

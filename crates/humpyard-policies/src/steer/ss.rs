@@ -56,6 +56,10 @@ impl Build for Ss {
 }
 
 impl Policy for Ss {
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     fn check(&self) {
         assert!(self.next.iter().all(|&step| step < self.threads()), "a step beyond the last: {:?}", self.next);
     }

@@ -40,7 +40,7 @@ impl Host {
         for flow in (0..FLOWS).map(FlowId) {
             let key = mix(u64::from(flow.0) ^ 0x5eed);
             let packet = Packet { flow, key, rss: key as u32, length: 100, ..Packet::default() };
-            self.scheduler.on_arrival(Time::ZERO, packet);
+            self.scheduler.on_arrival(Time::ZERO, &packet);
             if !self.together {
                 self.serve(&mut found);
             }

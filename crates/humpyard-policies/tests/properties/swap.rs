@@ -143,7 +143,7 @@ fn weights_outlast_a_swap() {
     after.take_over(Time::ZERO, &before, &setup, &mut scheduler).expect("it can take over");
     for client in [0, 1].repeat(60).into_iter().map(ClientId) {
         let packet = Packet { client, flow: FlowId(client.0), length: 100, estimate: 100, ..Packet::default() };
-        scheduler.on_arrival(Time::ZERO, packet);
+        scheduler.on_arrival(Time::ZERO, &packet);
     }
     let mut served = [0; 2];
     for _ in 0..64 {

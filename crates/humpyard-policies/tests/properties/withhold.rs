@@ -76,7 +76,7 @@ impl Host {
             arrival: self.now,
             ..Packet::default()
         };
-        self.scheduler.on_arrival(self.now, packet);
+        self.scheduler.on_arrival(self.now, &packet);
     }
 
     fn serve(&mut self) {
@@ -145,7 +145,7 @@ fn who_was_withheld_does_not_catch_up() {
         let packet =
             |client: u32| Packet { client: ClientId(client), flow: FlowId(client), length: 100, ..Packet::default() };
         for client in (0..1000).map(|at| at % 2) {
-            scheduler.on_arrival(Time::ZERO, packet(client));
+            scheduler.on_arrival(Time::ZERO, &packet(client));
         }
         let mut now = Time::ZERO;
         let fair = served(&mut scheduler, &mut now, 100);

@@ -158,7 +158,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         packet.arrival = arrival;
         packet.estimate = self.crew.work(&packet).unwrap_or(0);
         let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
-        let answer = self.live.measured.on_arrival(now, packet);
+        let answer = self.live.measured.on_arrival(now, &packet);
         self.record(timed);
         self.arrivals += 1;
         if let Some(watched) = &mut self.live.watched {

@@ -59,7 +59,7 @@ impl<S: Steer, Q: Share> Scheduling<S, Q> {
     pub(crate) fn arrive(&mut self, now: Time, flow: u32, touches: u64) {
         let key = self.keys[flow as usize];
         let packet = Packet { arrival: now, flow: FlowId(flow), key, rss: key as u32, length: 64, ..Packet::default() };
-        match self.scheduler.on_arrival(now, packet) {
+        match self.scheduler.on_arrival(now, &packet) {
             Arrival::Queued(slot) => self.held[slot.index()] = touches,
             Arrival::Dropped(reason) => panic!("an event was dropped: {reason:?}"),
         }

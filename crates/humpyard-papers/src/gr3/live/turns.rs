@@ -205,7 +205,7 @@ impl State {
     /// The thread wants a turn.
     fn arrive(&mut self, client: ClientId) {
         let packet = Packet { client, length: 1, ..Packet::default() };
-        let arrival = self.scheduler.on_arrival(self.now, packet);
+        let arrival = self.scheduler.on_arrival(self.now, &packet);
         assert!(matches!(arrival, Arrival::Queued(_)), "there is room for what every thread may want");
     }
 

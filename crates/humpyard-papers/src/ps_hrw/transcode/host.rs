@@ -211,7 +211,7 @@ impl<'a> Dispatcher<'a> {
             estimate: self.trial.estimates[stream],
             ..Packet::default()
         };
-        let arrival = self.measured.on_arrival(now, packet);
+        let arrival = self.measured.on_arrival(now, &packet);
         self.deciding += begun.elapsed();
         match arrival {
             Arrival::Queued(slot) => {
