@@ -26,6 +26,8 @@ pub(crate) struct Ahead {
     batch: Batch,
     /// The next packet of the batch.
     at: usize,
+    /// The packet before it.
+    current: Numbered,
     reader: Reader,
     flows: Option<Arc<dyn NumberedFlows>>,
 }
@@ -89,7 +91,7 @@ impl Ahead {
         let batch = Batch { progress: source.progress(), ..Batch::default() };
         let flows = source.numbered_flows().filter(|_| tunnels == Tunnels::NONE);
         let filler = Filler { source, tunnels, digester, frame: Frame::default(), is_numbered: flows.is_some() };
-        Self { batch, at: 0, reader: Reader::Here(filler, ALONE), flows }
+        Self { batch, at: 0, current: Numbered::default(), reader: Reader::Here(filler, ALONE), flows }
     }
 
     /// The flows of the source, if they have the numbers that its packets give.
@@ -112,17 +114,16 @@ impl Ahead {
         if self.at == self.batch.packets.len() && !self.turn()? {
             return Ok(None);
         }
+        let next = self.batch.packets[self.at];
         self.at += 1;
-        Ok(Some(self.current().time))
+        self.current = next;
+        Ok(Some(next.time))
     }
 
     /// The packet that [`Ahead::next`] gave last.
-    ///
-    /// # Panics
-    /// If it gave none.
     #[inline]
     pub(crate) fn current(&self) -> &Numbered {
-        &self.batch.packets[self.at - 1]
+        &self.current
     }
 
     /// What the headers of that packet say.

@@ -107,6 +107,8 @@ struct State<'a, S, Q, A> {
     heaviest: Heaviest,
     taken_over: Vec<TakenOver>,
     swap_pause_max: Duration,
+    /// Whether there is a link, or a policy that is to take over.
+    is_timed_otherwise: bool,
 }
 
 /// Runs a simulation to its end: until the source is dry and every packet is served.
@@ -132,6 +134,7 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
 ) -> Result<Outcome<S, Q, A>, SimulationError> {
     let started = Instant::now();
     let mut state = State {
+        is_timed_otherwise: run.link.is_some() || !run.swaps.is_empty(),
         work,
         agenda: Agenda::new(run.cores),
         measured: run.measured,
@@ -157,8 +160,7 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
     let mut now = Time::ZERO;
     while arrival.is_some() || state.is_busy() {
         let mut next = arrival.unwrap_or(Time::MAX).min(state.agenda.next());
-        let keeps_time = state.keeps_time();
-        if keeps_time {
+        if state.keeps_time() {
             next = next.min(state.next_timeout());
         }
         if next == Time::MAX && arrival.is_none() && !state.awaits() {
@@ -167,7 +169,7 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
         now = next.max(now);
         state.finish_sending(now);
         state.complete(now);
-        if keeps_time && state.next_timeout() <= now {
+        if state.keeps_time() && state.next_timeout() <= now {
             state.keep_time(now);
             state.swap(now)?;
         }
@@ -308,7 +310,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     /// Whether there is anybody who may want to be asked at some time.
     #[inline]
     fn keeps_time(&self) -> bool {
-        self.measured.scheduler().keeps_time() || !self.swaps.is_empty() || self.link.is_some()
+        self.measured.scheduler().keeps_time() || self.is_timed_otherwise
     }
 
     /// When a policy, the link or a policy that is to take over wants to be asked; the last instant if none does.

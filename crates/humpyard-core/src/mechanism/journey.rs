@@ -15,7 +15,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     pub(super) fn accept<const PLAIN: bool>(&mut self, now: Time, packet: &Packet) -> Arrival {
         self.account.arrived += 1;
-        let is_full = if PLAIN { self.account.held >= self.packets_max } else { self.is_full() };
+        let is_full = self.is_full();
         if is_full && (PLAIN || !self.plan.push_out) {
             return self.drop_arriving(DropReason::BufferFull);
         }
@@ -36,7 +36,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             if is_full {
                 return self.refuse_arriving(slot, DropReason::BufferFull);
             }
-            self.admit::<PLAIN>(slot);
+            self.admit(slot);
             let steer = self.steer.as_mut().expect("who holds back packets steers");
             steer.held.push(slot, &mut self.slab);
             return Arrival::Queued(slot);
@@ -48,7 +48,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             }
             return self.refuse_arriving(slot, reason);
         }
-        self.admit::<PLAIN>(slot);
+        self.admit(slot);
         self.join::<PLAIN>(now, slot, target, queue);
         Arrival::Queued(slot)
     }
@@ -62,10 +62,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// The packet in this slot is accepted.
     #[inline]
-    fn admit<const PLAIN: bool>(&mut self, slot: Slot) {
+    fn admit(&mut self, slot: Slot) {
         self.accepted += 1;
         self.account.held += 1;
-        if !PLAIN && let Some(exit) = &mut self.exit {
+        if let Some(exit) = &mut self.exit {
             let entry = self.slab.get_mut(slot);
             entry.stamp = exit.on_enter(entry.packet.flow);
         }
@@ -212,7 +212,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             WorkUnit::Bytes => u64::from(packet.length),
             WorkUnit::Packets => 1,
         };
-        let ends = !PLAIN && ends && (self.exit.is_some() || !self.chains.is_empty());
+        let ends = ends && (self.exit.is_some() || !self.chains.is_empty());
         let onward = if PLAIN || ends { None } else { self.next_service(&packet) };
         self.estimate.on_completion(&packet, used, entry.cold);
         let queue = entry.queue;
@@ -239,7 +239,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             self.slab.get_mut(slot).core = None;
             None
         } else {
-            self.leave::<PLAIN>(now, slot, &packet, ends)
+            self.leave(now, slot, &packet, ends)
         };
         if !goes_on_here {
             self.release(now, core, packet.service, now.since(packet.arrival));
@@ -255,14 +255,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// The packet has gone through all its services, or ends. Where it waits for earlier ones, if it must.
     #[inline]
-    fn leave<const PLAIN: bool>(&mut self, now: Time, slot: Slot, packet: &Packet, ends: bool) -> Option<ExitSlot> {
-        self.slab.remove(slot);
+    fn leave(&mut self, now: Time, slot: Slot, packet: &Packet, ends: bool) -> Option<ExitSlot> {
+        let stamp = self.slab.remove(slot);
         self.account.processed += 1;
         self.account.held -= 1;
-        if PLAIN {
-            return None;
-        }
-        let stamp = self.slab.get(slot).stamp;
         let exit = self.exit.as_mut()?;
         if ends {
             exit.on_gone(now, packet, stamp);

@@ -83,9 +83,10 @@ pub struct Scheduler<S, Q, A> {
     pub(super) accepted: u64,
     pub(super) now: Time,
     pub(super) journal: Option<Box<dyn Journal + Send>>,
-    /// Whether the run has none of what few runs have: chains, an exit, split flows, limits of queues or clients, queues that
-    /// several elements share, a journal. Asked once a call.
+    /// Whether the run has none of what few runs have: chains, split flows, limits of queues or clients, cores with several
+    /// queues, a journal. Asked once a call.
     pub(super) is_plain: bool,
+    /// Whether one of the policies keeps time.
     pub(super) keeps_time: bool,
 }
 
@@ -193,7 +194,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let Limits { queue, client, .. } = self.limits;
         let is_unlimited = queue == u32::MAX && client == u32::MAX && !self.plan.push_out;
         let is_narrow = self.cores.iter().all(|core| core.pulls == 1);
-        let is_direct = self.chains.is_empty() && self.exit.is_none() && self.split.is_none();
+        let is_direct = self.chains.is_empty() && self.split.is_none();
         is_unlimited && is_narrow && is_direct && self.journal.is_none()
     }
 
@@ -324,11 +325,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// that a driver need not ask them. O(1).
     #[inline]
     pub fn is_settled(&self) -> bool {
-        // Without limits nothing is dropped that has a slot.
-        (self.is_plain && self.allocation.is_none()) || self.is_all_settled()
-    }
-
-    fn is_all_settled(&self) -> bool {
         self.dropped.is_empty()
             && self.exit.as_ref().is_none_or(ExitBuffer::is_settled)
             && self.allocation.as_ref().is_none_or(Allocation::is_settled)
@@ -388,7 +384,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// When a policy, or a packet at the exit, wants to be told of the time; none is never. To be asked after every event.
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
-        if !self.keeps_time {
+        if !self.keeps_time() {
             return None;
         }
         let steer = self.steer.as_ref().and_then(|steer| steer.policy.next_timeout());
@@ -397,16 +393,16 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Time::earlier(Time::earlier(steer, allocate), exit)
     }
 
-    /// Whether there is anybody who may ever want to be told of the time, so that a driver need not ask where there is none.
+    /// Whether there is anybody who may want to be told of the time, so that a driver need not ask where there is none: a policy
+    /// that keeps time, or a packet at the exit.
     #[inline]
     pub fn keeps_time(&self) -> bool {
-        self.keeps_time
+        self.keeps_time || self.exit.as_ref().is_some_and(|exit| exit.waiting() > 0)
     }
 
-    /// Finds what [`Scheduler::keeps_time`] says.
+    /// Finds whether one of the policies keeps time.
     pub(super) fn finds_time(&self) -> bool {
-        self.exit.is_some()
-            || self.steer.as_ref().is_some_and(|steer| steer.policy.keeps_time())
+        self.steer.as_ref().is_some_and(|steer| steer.policy.keeps_time())
             || self.allocation.as_ref().is_some_and(|allocation| allocation.policy.keeps_time())
     }
 

@@ -85,14 +85,15 @@ impl Slab {
         slot
     }
 
-    /// Gives a slot back.
+    /// Gives a slot back. Returns the place that its packet had in the order of its flow.
     #[inline]
-    pub(super) fn remove(&mut self, slot: Slot) {
+    pub(super) fn remove(&mut self, slot: Slot) -> u32 {
         let entry = &mut self.entries[slot];
         entry.core = None;
         entry.next = self.free;
         self.free = slot;
         self.used -= 1;
+        entry.stamp
     }
 
     #[inline]
