@@ -18,20 +18,22 @@
 //! `--quick` measures three times and more briefly, up to 4,096 clients. All of it takes half an hour.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the tables are what it is for")]
 
+mod bare;
+
 use std::fmt::{self, Display, Write};
 use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use humpyard_core::id::{ClientId, CoreId, Id};
-use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Policy, Setup, Share};
+use humpyard_core::id::{ClientId, Id};
+use humpyard_core::policy::{Setup, Share};
 use humpyard_core::random::Seed;
-use humpyard_core::unit::{Time, Weight};
+use humpyard_core::unit::Weight;
 use humpyard_policies::registry::{AnyShare, ShareVisitor};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_testkit::loops::Sharing;
-use nix::time::{ClockId, clock_gettime};
+
+use self::bare::{Nothing, thread_time};
 
 const CLIENTS: [usize; 7] = [8, 64, 512, 4096, 16_384, 32_768, 1 << 20];
 /// The most clients of a policy that looks at all of them for a decision, or to let one in.
@@ -173,28 +175,6 @@ const fn flat(time: f64) -> [(usize, f64); CLIENTS.len()] {
     times
 }
 
-/// The policy that takes no time: clients are served in the order of visits.
-struct Nothing<'a> {
-    order: &'a [ClientId],
-    next: usize,
-}
-
-impl Policy for Nothing<'_> {}
-
-impl Share for Nothing<'_> {
-    fn on_wake(&mut self, _: Time, _: ClientId, _: &Packet) {}
-    fn on_head(&mut self, _: Time, _: ClientId, _: &Packet) {}
-    fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
-        Some(self.order[self.next])
-    }
-    fn on_dispatch(&mut self, _: Time, _: CoreId, _: ClientId, _: &Packet) {
-        self.next = if self.next + 1 < self.order.len() { self.next + 1 } else { 0 };
-    }
-    fn on_idle(&mut self, _: Time, _: ClientId) {}
-    fn on_client_end(&mut self, _: Time, _: ClientId) {}
-    fn set_weight(&mut self, _: Time, _: ClientId, _: Weight) {}
-}
-
 /// Makes as many packets wait as there are at all times.
 fn prepare<Q: Share>(host: &mut Sharing<Q>, clients: usize, workload: Workload) {
     let each = match workload {
@@ -224,11 +204,6 @@ fn round<Q: Share>(host: &mut Sharing<Q>, clients: usize, workload: Workload) {
             host.arrive_for(client);
         }),
     }
-}
-
-/// Processor time of this thread.
-fn thread_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("threads have a clock").into()
 }
 
 /// How often and how long is measured.
@@ -291,7 +266,7 @@ impl Cell<'_> {
     fn time(self, effort: Effort) -> f64 {
         let (weights, order) = (self.weights.of(self.clients), self.order.of(self.clients));
         if self.policy == NONE {
-            let nothing = Nothing { order: &order, next: 0 };
+            let nothing = Nothing::new(&order);
             return measure(nothing, &order, self.workload, effort);
         }
         let setup = Setup {
