@@ -12,7 +12,7 @@ GUNGRAUN = $(abspath $(or $(CARGO_TARGET_DIR),target))/gungraun
 # Where what judges metrics is, unless it is installed.
 PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-dispatch bench-wire prerequisites prometheus python transcode clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-wire prerequisites prometheus python transcode clean
 
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
@@ -21,6 +21,7 @@ help:
 	@echo "make bench    time the hot paths"
 	@echo "make bench-instructions  count instructions of whole runs and of single steps, and fail above a limit (two minutes after the build; ARGUMENTS=...)"
 	@echo "make bench-share  time sharing policies in turn with dummynet's schedulers (four minutes; ARGUMENTS=...)"
+	@echo "make bench-sim  time a simulation in turn with a bare loop and with ns-2 (two minutes; ARGUMENTS=...)"
 	@echo "make bench-dispatch  compare the scheduler and the runtime with DPDK's event devices, in turn (four minutes; ARGUMENTS=...)"
 	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
 	@echo "make clean    remove everything built"
@@ -73,6 +74,11 @@ bench-instructions: prerequisites
 # dummynet is found by HUMPYARD_PEERS. ARGUMENTS are those of the benchmark: --help shows them.
 bench-share: prerequisites
 	$(CARGO) bench --locked --package humpyard-policies --bench peer -- $(ARGUMENTS)
+
+# The bare loop is found by HUMPYARD_PEERS. ARGUMENTS are those of the benchmark: --help shows them.
+bench-sim: prerequisites
+	@scripts/prerequisites ns2
+	$(CARGO) bench --locked --package humpyard-cli --bench sim -- $(ARGUMENTS)
 
 # ARGUMENTS are those of the benchmark: --pairs, --milliseconds, --json.
 bench-dispatch: prerequisites
