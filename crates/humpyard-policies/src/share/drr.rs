@@ -39,8 +39,9 @@ params! {
     }
 }
 
-/// What is known of one client.
+/// What is known of one client: half a line of the cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Client {
     /// Credit left; negative is debt.
     deficit: i64,
@@ -59,7 +60,9 @@ pub struct Drr {
     surplus: bool,
     /// The clients that are not idle, in the order of their next turns.
     ring: IdRing<ClientId>,
-    /// The clients whose turn has begun and whose head may be served.
+    /// The first client whose turn has begun and whose head may be served, unless it is in `open`.
+    first_open: Option<ClientId>,
+    /// The others, in the order in which that became so: empty while one core alone takes packets.
     open: IdRing<ClientId>,
     /// Whose turn began last.
     latest: ClientId,
@@ -102,13 +105,21 @@ impl Build for Drr {
             in_turn: false,
         });
         let ring = IdRing::new(setup.clients);
-        Ok(Self { quantum, surplus: params.surplus, open: ring.clone(), ring, latest: ClientId(0), clients })
+        Ok(Self {
+            quantum,
+            surplus: params.surplus,
+            first_open: None,
+            open: ring.clone(),
+            ring,
+            latest: ClientId(0),
+            clients,
+        })
     }
 }
 
 impl Policy for Drr {
     fn check(&self) {
-        for id in self.open.iter() {
+        for id in self.first_open.into_iter().chain(self.open.iter()) {
             let client = &self.clients[id];
             assert!(client.in_turn && client.head > 0 && self.ring.contains(id), "client {id} has no open turn");
         }
@@ -130,15 +141,16 @@ impl Share for Drr {
     }
 
     fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
-        self.clients[id].head = head.estimate;
-        if self.clients[id].in_turn {
-            self.open.push_back(id);
+        let client = &mut self.clients[id];
+        client.head = head.estimate;
+        if client.in_turn {
+            self.open(id);
         }
     }
 
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
         loop {
-            let id = match self.open.front() {
+            let id = match self.first_open.or_else(|| self.open.front()) {
                 Some(id) => id,
                 None => self.begin_turn()?,
             };
@@ -148,23 +160,26 @@ impl Share for Drr {
                 return Some(id);
             }
             client.in_turn = false;
-            self.open.remove(id);
+            self.close(id);
         }
     }
 
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
-        self.open.remove(id);
-        self.clients[id].deficit -= sent.estimate as i64;
-        self.clients[id].head = 0;
+        self.close(id);
+        let client = &mut self.clients[id];
+        client.deficit -= sent.estimate as i64;
+        client.head = 0;
     }
 
     fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
-        self.clients[id].deficit -= used as i64 - sent.estimate as i64;
+        if used != sent.estimate {
+            self.clients[id].deficit -= used as i64 - sent.estimate as i64;
+        }
     }
 
     fn on_idle(&mut self, _: Time, id: ClientId) {
-        self.clients[id].deficit = 0;
-        self.clients[id].in_turn = false;
+        let client = &mut self.clients[id];
+        (client.deficit, client.in_turn) = (0, false);
         self.ring.remove(id);
     }
 
@@ -183,11 +198,35 @@ impl Drr {
         let client = &mut self.clients[id];
         client.in_turn = true;
         client.deficit += client.credit;
-        self.ring.remove(id);
-        self.ring.push_back(id);
-        self.open.push_back(id);
+        if self.ring.front() == Some(id) {
+            self.ring.rotate();
+        } else {
+            self.ring.remove(id);
+            self.ring.push_back(id);
+        }
+        self.open(id);
         self.latest = id;
         Some(id)
+    }
+
+    /// The client, whose turn has begun, may be served.
+    #[inline]
+    fn open(&mut self, id: ClientId) {
+        if self.first_open.is_none() && self.open.is_empty() {
+            self.first_open = Some(id);
+        } else {
+            self.open.push_back(id);
+        }
+    }
+
+    /// The client may not be served, or has no turn; nothing happens if that was so.
+    #[inline]
+    fn close(&mut self, id: ClientId) {
+        if self.first_open == Some(id) {
+            self.first_open = None;
+        } else if !self.open.is_empty() {
+            self.open.remove(id);
+        }
     }
 }
 
