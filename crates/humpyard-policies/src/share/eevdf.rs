@@ -32,7 +32,7 @@ use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promi
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::eligible::{Eligible, Standing};
-use super::tag::{Divisor, ExactTag, Tag, TotalTag};
+use super::tag::{ClientDivisor, Divisor, ExactTag, Tag, TotalTag};
 
 params! {
     /// Parameters of earliest eligible virtual deadline first.
@@ -46,32 +46,35 @@ params! {
 /// Virtual time when nobody has been served yet: far from both ends of its range, for who is owed is before it.
 const ORIGIN: Tag = 1 << 94;
 
-/// What is known of one client.
+/// What is known of one client: half a line of the cache.
 #[derive(Clone, Copy, Debug)]
-#[repr(Rust, packed(4))]
+#[repr(align(32))]
 struct Client {
     /// Its eligible time: how far it has been served. While it is idle, that time if virtual time were `ORIGIN`.
     eligible: ExactTag,
-    weight: Divisor,
+    weight: ClientDivisor,
     /// Whether it has packets.
     busy: bool,
 }
 
 impl Client {
+    #[inline]
+    fn weight(&self) -> u64 {
+        self.weight.weight().get().into()
+    }
+
     /// The deadline of its next slice.
     #[inline]
     fn deadline(&self, slice: Work) -> Tag {
         let mut deadline = self.eligible;
-        deadline.advance(slice, &{ self.weight });
+        deadline.advance(slice, &self.weight.divisor());
         deadline.tag()
     }
 
     /// It was served so much, of which so much was charged before.
     #[inline]
     fn charge(&mut self, used: Work, before: Work) {
-        let mut eligible = self.eligible;
-        eligible.correct(used, before, &{ self.weight });
-        self.eligible = eligible;
+        self.eligible.correct(used, before, &self.weight.divisor());
     }
 }
 
@@ -91,51 +94,67 @@ impl Mean {
     }
 
     /// By how much service, in units of 2^-32 of work, the client is behind; rounded down, for virtual time is a fraction.
+    #[inline]
     fn lag(&self, client: &Client) -> i128 {
-        self.fraction(&{ client.weight }) - ahead_of(self.now.tag, client)
+        self.fraction(client.weight()) - ahead_of(self.now.tag, client)
     }
 
     /// The eligible time with which a client of this weight has this lag.
+    #[inline]
     fn lagging(&self, lag: i128, weight: &Divisor) -> ExactTag {
-        ahead(self.now.tag, self.fraction(weight) - lag, weight)
+        ahead(self.now.tag, self.fraction(weight.weight()) - lag, weight)
     }
 
     /// What a client of this weight has of the remainder.
-    fn fraction(&self, weight: &Divisor) -> i128 {
-        let remainder = u128::from(self.now.remainder()) * u128::from(weight.weight());
-        if remainder == 0 { 0 } else { quotient(remainder as i128, self.weight).0 }
+    #[inline]
+    fn fraction(&self, weight: u64) -> i128 {
+        let remainder = u128::from(self.now.remainder()) * u128::from(weight);
+        // Without weights there is no remainder.
+        if remainder == 0 { 0 } else { quotient(remainder as i128, &self.among).0 }
     }
 
     /// The eligible times by weight are so much further ahead than they were, and the weights have this sum.
+    #[inline]
     fn change(&mut self, ahead: i128, weight: u64) {
-        let (quotient, remainder) = quotient(i128::from(self.now.remainder()) + ahead, weight.max(1));
+        self.weight = weight;
+        if self.among.weight() != weight.max(1) {
+            self.among = Divisor::new(weight.max(1));
+        }
+        let (quotient, remainder) = quotient(i128::from(self.now.remainder()) + ahead, &self.among);
         let tag = self.now.tag.checked_add_signed(quotient).expect("virtual time is far from the ends of its range");
         self.now = TotalTag::with_remainder(tag, remainder);
-        self.weight = weight;
-        self.among = Divisor::new(weight.max(1));
     }
 }
 
 /// By how much service, in units of 2^-32 of work, the client is ahead of a virtual time without a remainder.
+#[inline]
 fn ahead_of(now: Tag, client: &Client) -> i128 {
-    let ahead = { client.eligible }.tag() as i128 - now as i128;
-    ahead * i128::from({ client.weight }.weight()) + i128::from({ client.eligible }.remainder())
+    let ahead = client.eligible.tag() as i128 - now as i128;
+    ahead * i128::from(client.weight()) + i128::from(client.eligible.remainder())
 }
 
 /// The eligible time with which a client of this weight is so much service ahead.
+#[inline]
 fn ahead(now: Tag, ahead: i128, weight: &Divisor) -> ExactTag {
-    let (quotient, remainder) = quotient(ahead, weight.weight());
+    let (quotient, remainder) = quotient(ahead, weight);
     let tag = now.checked_add_signed(quotient).expect("eligible times are far from the ends of their range");
     ExactTag::with_remainder(tag, remainder as u32)
 }
 
 /// Quotient, rounded down, and remainder.
-fn quotient(number: i128, divisor: u64) -> (i128, u64) {
-    // Almost always both fit 64 bits, where division is several times faster.
-    match (i64::try_from(number), i64::try_from(divisor)) {
-        (Ok(number), Ok(divisor)) => (number.div_euclid(divisor).into(), number.rem_euclid(divisor) as u64),
-        _ => (number.div_euclid(divisor.into()), number.rem_euclid(divisor.into()) as u64),
+#[inline]
+fn quotient(number: i128, divisor: &Divisor) -> (i128, u64) {
+    // Almost always the number fits 64 bits, and multiplications do.
+    if let Ok(number) = i64::try_from(number) {
+        let (quotient, remainder) = divisor.divide(number.unsigned_abs());
+        return match (number < 0, remainder) {
+            (false, _) => (quotient.into(), remainder),
+            (true, 0) => (-i128::from(quotient), 0),
+            (true, _) => (-i128::from(quotient) - 1, divisor.weight() - remainder),
+        };
     }
+    let divisor = i128::from(divisor.weight());
+    (number.div_euclid(divisor), number.rem_euclid(divisor) as u64)
 }
 
 /// Earliest eligible virtual deadline first.
@@ -168,7 +187,7 @@ impl Build for Eevdf {
         };
         let clients = IdVec::from_fn(setup.clients, |id| Client {
             eligible: ExactTag::at(ORIGIN),
-            weight: Divisor::new(setup.weight(id).get().into()),
+            weight: ClientDivisor::new(setup.weight(id)),
             busy: false,
         });
         let heads = Eligible::new(setup.clients, setup.ties);
@@ -180,7 +199,7 @@ impl Policy for Eevdf {
     fn check(&self) {
         let now = self.mean.now.tag;
         let busy = || self.clients.ids().filter(|&id| self.clients[id].busy);
-        let weight: u64 = busy().map(|id| { self.clients[id].weight }.weight()).sum();
+        let weight: u64 = busy().map(|id| self.clients[id].weight()).sum();
         assert_eq!(weight, self.mean.weight, "weights of the clients that are not idle");
         let ahead: i128 = busy().map(|id| ahead_of(now, &self.clients[id])).sum();
         assert_eq!(ahead, i128::from(self.mean.now.remainder()), "the sum of lags is not 0");
@@ -189,7 +208,7 @@ impl Policy for Eevdf {
             match self.heads.standing(id) {
                 None => {}
                 Some(Standing::Early(tag)) => {
-                    assert_eq!(tag, { client.eligible }.tag(), "eligible time of client {id}")
+                    assert_eq!(tag, client.eligible.tag(), "eligible time of client {id}")
                 }
                 Some(Standing::Due(tag)) => assert_eq!(tag, client.deadline(self.slice), "deadline of client {id}"),
             }
@@ -212,7 +231,7 @@ impl Share for Eevdf {
         let now = self.mean.now.tag;
         // Virtual time may have gone back: then those that are first may have to wait again.
         while let Some((_, id)) = self.heads.first_due()
-            && { self.clients[id].eligible }.tag() > now
+            && self.clients[id].eligible.tag() > now
         {
             self.heads.leave(id);
             self.file(id);
@@ -224,7 +243,7 @@ impl Share for Eevdf {
 
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
         let client = &mut self.clients[id];
-        client.charge(sent.estimate, 0);
+        client.eligible.advance(sent.estimate, &client.weight.divisor());
         self.mean.now.advance(sent.estimate, &self.mean.among);
         self.heads.leave(id);
     }
@@ -248,18 +267,18 @@ impl Share for Eevdf {
     }
 
     fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
-        let to = Divisor::new(weight.get().into());
+        let to = ClientDivisor::new(weight);
         let client = &mut self.clients[id];
         if client.busy {
-            let lagging = self.mean.lagging(self.mean.lag(client), &to);
+            let lagging = self.mean.lagging(self.mean.lag(client), &to.divisor());
             let before = ahead_of(self.mean.now.tag, client);
-            let others = self.mean.weight - { client.weight }.weight();
+            let others = self.mean.weight - client.weight();
             (client.eligible, client.weight) = (lagging, to);
             let change = ahead_of(self.mean.now.tag, client) - before;
-            self.mean.change(change, others + to.weight());
+            self.mean.change(change, others + client.weight());
             self.file_again(id);
         } else {
-            client.eligible = ahead(ORIGIN, ahead_of(ORIGIN, client), &to);
+            client.eligible = ahead(ORIGIN, ahead_of(ORIGIN, client), &to.divisor());
             client.weight = to;
         }
     }
@@ -270,8 +289,8 @@ impl Eevdf {
     fn join(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
         client.busy = true;
-        client.eligible = self.mean.lagging(-ahead_of(ORIGIN, client), &{ client.weight });
-        let weight = self.mean.weight + { client.weight }.weight();
+        client.eligible = self.mean.lagging(-ahead_of(ORIGIN, client), &client.weight.divisor());
+        let weight = self.mean.weight + client.weight();
         self.mean.change(ahead_of(self.mean.now.tag, client), weight);
     }
 
@@ -280,15 +299,15 @@ impl Eevdf {
         let client = &mut self.clients[id];
         client.busy = false;
         let (lag, before) = (self.mean.lag(client), ahead_of(self.mean.now.tag, client));
-        client.eligible = ahead(ORIGIN, -lag, &{ client.weight });
-        self.mean.change(-before, self.mean.weight - { client.weight }.weight());
+        client.eligible = ahead(ORIGIN, -lag, &client.weight.divisor());
+        self.mean.change(-before, self.mean.weight - client.weight());
     }
 
     /// Files a client whose head may be served.
     #[inline]
     fn file(&mut self, id: ClientId) {
         let client = &self.clients[id];
-        let eligible = { client.eligible }.tag();
+        let eligible = client.eligible.tag();
         if eligible > self.mean.now.tag {
             self.heads.enter_early(id, eligible, 0);
         } else {

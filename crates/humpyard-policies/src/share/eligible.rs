@@ -93,12 +93,16 @@ impl Nodes {
         Self { groups: vec![Group([ABSENT; WIDTH]); groups], least: ABSENT }
     }
 
-    /// Below a group of leaves there is this key from now on, too.
+    /// Below a group of leaves there is this key from now on, too. Goes up no further than it is the least. The first
+    /// node is changed without a branch: one key in four is the least there, which nobody can predict.
     #[inline]
     fn enter(&mut self, levels: &[usize], mut at: usize, key: u128) {
-        for level in levels {
+        for (height, level) in levels.iter().enumerate() {
             steps::taken(1);
             let node = &mut self.groups[level + at / WIDTH].0[at % WIDTH];
+            if height > 0 && *node < key {
+                return;
+            }
             *node = lesser(*node, key);
             at /= WIDTH;
         }
@@ -164,14 +168,14 @@ impl<I: Id> Eligible<I> {
     /// Whether the client is early or due.
     #[inline]
     pub(super) fn contains(&self, id: I) -> bool {
-        *self.leaf(id) != ABSENT
+        !is_absent(*self.leaf(id))
     }
 
     /// What the client is, if it is either.
     pub(super) fn standing(&self, id: I) -> Option<Standing> {
         let leaf = *self.leaf(id);
         let tag = (leaf & !EARLY) >> LOW;
-        (leaf != ABSENT).then_some(if leaf & EARLY == 0 { Standing::Due(tag) } else { Standing::Early(tag) })
+        (!is_absent(leaf)).then_some(if leaf & EARLY == 0 { Standing::Due(tag) } else { Standing::Early(tag) })
     }
 
     /// The number of a client that is early or due.
@@ -200,7 +204,7 @@ impl<I: Id> Eligible<I> {
     #[inline]
     pub(super) fn leave(&mut self, id: I) {
         let leaf = *self.leaf(id);
-        if leaf == ABSENT {
+        if is_absent(leaf) {
             return;
         }
         if leaf & EARLY == 0 { self.leave_due(id) } else { self.leave_early(id) }
@@ -250,6 +254,12 @@ impl<I: Id> Eligible<I> {
     fn unpack(&self, key: u128) -> Option<(Tag, I)> {
         (key < NOBODY).then(|| (key >> LOW, I::from_index((key as u32 ^ self.flip) as usize)))
     }
+}
+
+/// Whether the leaf's client is neither. Looks at one half: reading both at once waits for their writes.
+#[inline]
+fn is_absent(leaf: u128) -> bool {
+    (leaf >> 64) as u64 == u64::MAX
 }
 
 /// The lesser key, without a branch: which it is, nobody can predict.

@@ -37,7 +37,7 @@ impl Divisor {
 
     /// Quotient and remainder. The estimate of the quotient is short by less than `number` / 2^64 and its rounding: by 1.
     #[inline]
-    fn divide(&self, number: u64) -> (u64, u64) {
+    pub(crate) fn divide(&self, number: u64) -> (u64, u64) {
         let quotient = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
         let remainder = number - quotient * self.weight;
         let short = remainder >= self.weight;
