@@ -91,6 +91,8 @@ pub(super) struct BucketGroups<I, T> {
     divisor: Divisor,
     bitmaps: [u64; 4],
     groups: Box<[Group; GROUPS_STORED]>,
+    /// The bitmap that each group is in, if it is in one: reading all four at once waits for writes of one.
+    listed: [u8; GROUPS_STORED],
     buckets: Box<[Bucket<I>]>,
     /// The group of which the first bucket became empty since the bitmaps were brought up to date.
     changed: Option<u8>,
@@ -115,6 +117,7 @@ impl<I: Id, T> BucketGroups<I, T> {
             divisor: Divisor::new(1),
             bitmaps: [0; 4],
             groups: Box::new([Group::default(); GROUPS_STORED]),
+            listed: [0; GROUPS_STORED],
             buckets: vec![Bucket { first: none, last: none }; GROUPS_STORED * BUCKETS as usize].into_boxed_slice(),
             changed: None,
             tick: ceil_log2(longest),
@@ -411,14 +414,16 @@ impl<I: Id, T> BucketGroups<I, T> {
     /// Takes a group out of the bitmaps.
     #[inline]
     fn withdraw(&mut self, group: usize) {
-        self.bitmaps.iter_mut().for_each(|bitmap| *bitmap &= !(1 << group));
+        self.bitmaps[usize::from(self.listed[group]) % 4] &= !(1 << group);
     }
 
     /// Puts a group that is in no bitmap into the one where it belongs.
     #[inline]
     fn place(&mut self, group: usize) {
         let (early, blocked) = (self.is_early(group), self.is_blocked(group));
-        self.bitmaps[usize::from(early) + 2 * usize::from(blocked)] |= 1 << group;
+        let to = usize::from(early) + 2 * usize::from(blocked);
+        self.bitmaps[to] |= 1 << group;
+        self.listed[group] = to as u8;
     }
 
     /// Whether a group has not begun.
@@ -479,6 +484,7 @@ impl<I: Id, T> BucketGroups<I, T> {
     fn move_group(&mut self, group: usize, from: usize, to: usize) {
         self.bitmaps[from] &= !(1 << group);
         self.bitmaps[to] |= 1 << group;
+        self.listed[group] = to as u8;
     }
 
     /// Virtual time in ticks, modulo 2^64.
