@@ -45,12 +45,16 @@ params! {
 struct Client {
     /// Credit left; negative is debt.
     deficit: i64,
-    /// Credit of one turn.
-    credit: i64,
     /// Estimated work of its head; 0 while it may not be served.
     head: Work,
+    weight: Weight,
+    /// Its neighbours in the ring.
+    previous: ClientId,
+    next: ClientId,
     /// Whether its turn has begun and is not over.
     in_turn: bool,
+    /// Whether it is in the ring.
+    in_ring: bool,
 }
 
 /// Deficit round robin.
@@ -58,8 +62,8 @@ struct Client {
 pub struct Drr {
     quantum: Work,
     surplus: bool,
-    /// The clients that are not idle, in the order of their next turns.
-    ring: IdRing<ClientId>,
+    /// The first in the ring: the clients that are not idle, in the order of their next turns.
+    front: Option<ClientId>,
     /// The first client whose turn has begun and whose head may be served, unless it is in `open`.
     first_open: Option<ClientId>,
     /// The others, in the order in which that became so: empty while one core alone takes packets.
@@ -100,20 +104,15 @@ impl Build for Drr {
         };
         let clients = IdVec::from_fn(setup.clients, |id| Client {
             deficit: 0,
-            credit: credit(quantum, setup.weight(id)),
             head: 0,
+            weight: setup.weight(id),
+            previous: id,
+            next: id,
             in_turn: false,
+            in_ring: false,
         });
-        let ring = IdRing::new(setup.clients);
-        Ok(Self {
-            quantum,
-            surplus: params.surplus,
-            first_open: None,
-            open: ring.clone(),
-            ring,
-            latest: ClientId(0),
-            clients,
-        })
+        let open = IdRing::new(setup.clients);
+        Ok(Self { quantum, surplus: params.surplus, front: None, first_open: None, open, latest: ClientId(0), clients })
     }
 }
 
@@ -121,10 +120,13 @@ impl Policy for Drr {
     fn check(&self) {
         for id in self.first_open.into_iter().chain(self.open.iter()) {
             let client = &self.clients[id];
-            assert!(client.in_turn && client.head > 0 && self.ring.contains(id), "client {id} has no open turn");
+            assert!(client.in_turn && client.head > 0 && client.in_ring, "client {id} has no open turn");
         }
-        for id in self.clients.ids().filter(|&id| !self.ring.contains(id)) {
-            let client = &self.clients[id];
+        for (id, client) in self.clients.ids().zip(self.clients.iter()) {
+            if client.in_ring {
+                assert_eq!(self.clients[client.next].previous, id, "neighbours");
+                continue;
+            }
             assert!(!client.in_turn && client.head == 0 && client.deficit == 0, "client {id} is idle");
         }
     }
@@ -133,11 +135,8 @@ impl Policy for Drr {
 impl Share for Drr {
     fn on_wake(&mut self, _: Time, id: ClientId, head: &Packet) {
         self.clients[id].head = head.estimate;
-        if self.clients[self.latest].in_turn {
-            self.ring.insert_before(self.latest, id);
-        } else {
-            self.ring.push_back(id);
-        }
+        let latest = self.latest;
+        self.insert(id, self.clients[latest].in_turn.then_some(latest));
     }
 
     fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
@@ -180,33 +179,78 @@ impl Share for Drr {
     fn on_idle(&mut self, _: Time, id: ClientId) {
         let client = &mut self.clients[id];
         (client.deficit, client.in_turn) = (0, false);
-        self.ring.remove(id);
+        self.remove(id);
     }
 
     fn on_client_end(&mut self, _: Time, _: ClientId) {}
 
     fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
-        self.clients[id].credit = credit(self.quantum, weight);
+        self.clients[id].weight = weight;
     }
 }
 
 impl Drr {
     /// Begins the turn of the first client in the ring that has none and whose head may be served.
     fn begin_turn(&mut self) -> Option<ClientId> {
-        let clients = &self.clients;
-        let id = self.ring.iter().find(|&id| clients[id].head > 0 && !clients[id].in_turn)?;
+        let front = self.front?;
+        let mut id = front;
+        while self.clients[id].head == 0 || self.clients[id].in_turn {
+            id = self.clients[id].next;
+            if id == front {
+                return None;
+            }
+        }
         let client = &mut self.clients[id];
         client.in_turn = true;
-        client.deficit += client.credit;
-        if self.ring.front() == Some(id) {
-            self.ring.rotate();
+        client.deficit += credit(self.quantum, client.weight);
+        if id == front {
+            // Goes to the end of the ring.
+            self.front = Some(client.next);
         } else {
-            self.ring.remove(id);
-            self.ring.push_back(id);
+            self.remove(id);
+            self.insert(id, None);
         }
         self.open(id);
         self.latest = id;
         Some(id)
+    }
+
+    /// Puts a client, which is not in the ring, before another, or at the end.
+    #[inline]
+    fn insert(&mut self, id: ClientId, before: Option<ClientId>) {
+        debug_assert!(!self.clients[id].in_ring, "client {id} is in the ring already");
+        let Some(next) = before.or(self.front) else {
+            let client = &mut self.clients[id];
+            (client.previous, client.next, client.in_ring) = (id, id, true);
+            self.front = Some(id);
+            return;
+        };
+        let previous = core::mem::replace(&mut self.clients[next].previous, id);
+        self.clients[previous].next = id;
+        let client = &mut self.clients[id];
+        (client.previous, client.next, client.in_ring) = (previous, next, true);
+        if before.is_some() && before == self.front {
+            self.front = Some(id);
+        }
+    }
+
+    /// Takes a client out of the ring; nothing happens if it is not there.
+    #[inline]
+    fn remove(&mut self, id: ClientId) {
+        let Client { previous, next, in_ring, .. } = self.clients[id];
+        if !in_ring {
+            return;
+        }
+        self.clients[id].in_ring = false;
+        if next == id {
+            self.front = None;
+            return;
+        }
+        self.clients[previous].next = next;
+        self.clients[next].previous = previous;
+        if self.front == Some(id) {
+            self.front = Some(next);
+        }
     }
 
     /// The client, whose turn has begun, may be served.
