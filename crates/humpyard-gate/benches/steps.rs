@@ -59,11 +59,11 @@ fn share_packets<Q: Share>(host: &mut Sharing<Q>, packets: u64) {
 }
 
 #[library_benchmark]
-#[bench::drr(args = (sharing::<Drr>()), config = at_most(293_600))]
+#[bench::drr(args = (sharing::<Drr>()), config = at_most(224_500))]
 #[bench::gr3(args = (sharing::<Gr3>()), config = at_most(505_900))]
 #[bench::qfq(args = (sharing::<Qfq>()), config = at_most(575_200))]
 #[bench::efq(args = (sharing::<Efq>()), config = at_most(1_031_000))]
-#[bench::eevdf(args = (sharing::<Eevdf>()), config = at_most(1_406_000))]
+#[bench::eevdf(args = (sharing::<Eevdf>()), config = at_most(1_286_300))]
 #[bench::fcfs(args = (sharing::<Fcfs>()), config = at_most(105_200))]
 fn share<Q: Share>(mut host: Sharing<Q>) -> Sharing<Q> {
     share_packets(&mut host, PACKETS);
