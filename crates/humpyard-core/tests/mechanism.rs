@@ -275,11 +275,11 @@ fn packets_pushed_out_take_no_places_at_the_exit() {
     let mut scheduler =
         Scheduler::<LeastBacklog, _, Never>::new(&setup, options, None, None, share).expect("a valid set-up");
     let of_client = |client: u32| Packet { client: ClientId(client), flow: FlowId(client), ..Packet::default() };
-    assert!(matches!(scheduler.on_arrival(Time::ZERO, of_client(0)), Arrival::Queued(_)));
+    assert!(matches!(scheduler.on_arrival(Time::ZERO, &of_client(0)), Arrival::Queued(_)));
     let first = scheduler.next(Time::ZERO, CoreId(0)).expect("it waits");
     let mut pushed_out = 0;
     for client in [0, 0, 0, 1, 1] {
-        assert!(matches!(scheduler.on_arrival(Time::ZERO, of_client(client)), Arrival::Queued(_)), "{client}");
+        assert!(matches!(scheduler.on_arrival(Time::ZERO, &of_client(client)), Arrival::Queued(_)), "{client}");
         pushed_out += core::iter::from_fn(|| scheduler.next_dropped()).count();
     }
     assert_eq!(pushed_out, 2);
