@@ -9,7 +9,8 @@
 //!
 //! **Promises.** A client with packets waiting is served in the end, if shorter ones pause. Not work conserving, on purpose.
 //!
-//! **Cost.** O(1); O(n log n) when cores are reserved anew, at most once in a window of completions.
+//! **Cost.** O(log n) to the base 64, to find the shortest; O(n log n) when cores are reserved anew, at most once in a window of
+//! completions.
 //!
 //! **Invariants.** Every client has a rank, by mean service time; groups are ranges of ranks. The last group has a core.
 //!
@@ -105,7 +106,7 @@ impl Build for Darc {
         summary: "cores reserved for clients with short packets, which may use the others, too",
         source: "Demoulin et al. When idling is ideal (Persephone). SOSP 2021",
         promises: &[Promise::Served],
-        complexity: "O(1); O(n log n) when cores are reserved anew",
+        complexity: "O(log n) to the base 64; O(n log n) when cores are reserved anew",
     };
     const VARIANTS: &'static [&'static str] = &["window=20,slowdown=0,drift=0", "spread=1"];
 
