@@ -12,6 +12,9 @@ GUNGRAUN = $(abspath $(or $(CARGO_TARGET_DIR),target))/gungraun
 # Where what judges metrics is, unless it is installed.
 PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 
+# Property tests draw the same cases each time. By `cargo test` alone they draw others each time.
+PROPTEST_RNG_SEED ?= 1
+
 .PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-wire prerequisites prometheus python transcode clean
 
 help:
@@ -38,7 +41,8 @@ test: prerequisites prometheus transcode format lint docs check-no-std
 	@scripts/prerequisites network
 	@scripts/prerequisites vectorscan
 	@scripts/prerequisites scapy
-	HUMPYARD_PYTHON=$(PYTHON) HUMPYARD_PROMETHEUS=$(PROMETHEUS) $(CARGO) test --locked --workspace --all-features
+	HUMPYARD_PYTHON=$(PYTHON) HUMPYARD_PROMETHEUS=$(PROMETHEUS) PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) \
+		$(CARGO) test --locked --workspace --all-features
 	$(or $(CARGO_TARGET_DIR),target)/debug/examples/own_packets
 # The limits are those of one architecture.
 ifeq ($(shell uname -m),x86_64)

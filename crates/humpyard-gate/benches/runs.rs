@@ -28,25 +28,25 @@ const RUNS: [Run; 3] = [
         name: "drr",
         command: "sim --input gen:poisson:flows=64,pps=14700000,packets=N --policy drr --cores 1 \
                   --costs table:measured --json",
-        few_max: 94_800_000,
-        many_max: 206_100_000,
-        packet_max: 2_780,
+        few_max: 84_200_000,
+        many_max: 176_000_000,
+        packet_max: 2_295,
     },
     Run {
         name: "hrw",
         command: "sim --input gen:poisson:flows=64,pps=14700000,packets=N --policy hrw --cores 8 \
                   --costs table:measured --json",
-        few_max: 93_500_000,
-        many_max: 209_000_000,
-        packet_max: 2_890,
+        few_max: 85_200_000,
+        many_max: 184_200_000,
+        packet_max: 2_475,
     },
     Run {
         name: "everest",
         command: "sim --input gen:onoff:packets=N,pps=709600 --policy everest --cores 16 \
                   --services tcp=forward,udp=forward,other=forward --costs table:measured --json",
-        few_max: 119_600_000,
-        many_max: 279_200_000,
-        packet_max: 3_990,
+        few_max: 111_700_000,
+        many_max: 255_800_000,
+        packet_max: 3_600,
     },
 ];
 

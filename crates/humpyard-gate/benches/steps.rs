@@ -103,8 +103,8 @@ fn allocating<A: Allocate + Build>() -> Allocating<A> {
 }
 
 #[library_benchmark]
-#[bench::everest(args = (allocating::<Everest>()), config = at_most(768_200))]
-#[bench::static_(args = (allocating::<Static>()), config = at_most(404_200))]
+#[bench::everest(args = (allocating::<Everest>()), config = at_most(744_500))]
+#[bench::static_(args = (allocating::<Static>()), config = at_most(372_700))]
 fn allocate<A: Allocate + Build>(mut host: Allocating<A>) -> Allocating<A> {
     (0..PACKETS).for_each(|_| host.step());
     host
