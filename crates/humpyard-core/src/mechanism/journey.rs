@@ -247,7 +247,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if let Some(service) = onward {
             self.go_on(now, slot, service);
         }
-        if self.steer.is_some() {
+        if self.holds_back() {
             self.release_held(now);
         }
         Completed { packet, used, onward, ends, exit }
@@ -260,11 +260,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.account.processed += 1;
         self.account.held -= 1;
         let exit = self.exit.as_mut()?;
-        if ends {
+        let place = if ends {
             exit.on_gone(now, packet, stamp);
-            return None;
-        }
-        exit.on_done(now, packet, stamp)
+            None
+        } else {
+            exit.on_done(now, packet, stamp)
+        };
+        self.waiting_out = exit.waiting();
+        place
     }
 
     /// The packet goes on to the next service of its chain, as if it arrived there.

@@ -46,6 +46,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let waiting = self.waiting_by_sequence();
         mem::swap(&mut self.slab, &mut fresh.slab);
         fresh.exit = self.exit.take();
+        fresh.waiting_out = self.waiting_out;
         fresh.split = self.split.take();
         fresh.is_plain = fresh.finds_plain();
         fresh.keeps_time = fresh.finds_time();

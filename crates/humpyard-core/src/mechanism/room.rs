@@ -59,6 +59,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.account.held -= 1;
         if let Some(exit) = &mut self.exit {
             exit.on_gone(now, &packet, stamp);
+            self.waiting_out = exit.waiting();
         }
         self.dropped.push(slot, &mut self.slab);
     }

@@ -88,6 +88,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) is_plain: bool,
     /// Whether one of the policies keeps time.
     pub(super) keeps_time: bool,
+    /// Places taken at the exit: [`ExitBuffer::waiting`].
+    pub(super) waiting_out: u64,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
@@ -180,6 +182,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             journal: None,
             is_plain: false,
             keeps_time: false,
+            waiting_out: 0,
         };
         let reach = scheduler.steer.as_ref().map_or(Reach::Core, |steer| steer.policy.reach());
         scheduler.add_wider_queues(reach, &mut share)?;
@@ -397,7 +400,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// that keeps time, or a packet at the exit.
     #[inline]
     pub fn keeps_time(&self) -> bool {
-        self.keeps_time || self.exit.as_ref().is_some_and(|exit| exit.waiting() > 0)
+        self.keeps_time || self.waiting_out > 0
     }
 
     /// Finds whether one of the policies keeps time.
@@ -411,6 +414,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.advance(now);
         if let Some(exit) = &mut self.exit {
             exit.on_timeout(now);
+            self.waiting_out = exit.waiting();
         }
         if let Some(steer) = &mut self.steer {
             steer.policy.on_timeout(now);
@@ -483,8 +487,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// Whether as many packets are held as the run allows, those that wait at the exit among them.
     #[inline]
     pub fn is_full(&self) -> bool {
-        let waiting_out = self.exit.as_ref().map_or(0, ExitBuffer::waiting);
-        self.account.held + waiting_out >= self.packets_max
+        self.account.held + self.waiting_out >= self.packets_max
     }
 
     /// Packets in service on `core`.
@@ -532,6 +535,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         if let Some(exit) = &self.exit {
             exit.check();
+            assert_eq!(exit.waiting(), self.waiting_out, "places taken at the exit");
         }
         self.estimate.check();
     }
