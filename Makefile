@@ -65,8 +65,9 @@ docs: transcode
 check-no-std:
 	@scripts/check-no-std
 
+# Those beside a peer have targets of their own.
 bench: prerequisites
-	$(CARGO) bench --locked --workspace --exclude humpyard-gate
+	$(CARGO) bench --locked --workspace --bench decisions --bench share --bench services --bench l7_filter --bench draws --bench reading
 
 # The program is that of `make demo`. ARGUMENTS are those of the runner, such as a pattern of names: ARGUMENTS="'*drr*'".
 bench-instructions: prerequisites

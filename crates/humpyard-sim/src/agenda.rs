@@ -95,13 +95,15 @@ impl Agenda {
 /// The instant before never.
 const LAST: Time = Time::from_ns(u64::MAX - 1);
 
-/// A time for each core that has one, of which the earliest is known, of several the lowest core's: a tree of groups of eight
-/// times, each group the earliest of eight groups below. Adding takes a comparison for each level that it is the earliest of;
-/// taking the earliest away a look at two groups for each level, log8 of the cores.
+/// A time for each core that has one, of which the earliest is known, of several the lowest core's:
+/// a tree of groups of eight times, each group the earliest of eight groups below. Adding takes a
+/// comparison for each level that it is the earliest of; taking the earliest away a look at two
+/// groups for each level, log8 of the cores.
 #[derive(Debug)]
 struct Winner {
     first: (Time, CoreId),
-    /// The groups, level by level, the root first: the groups below place `p` of group `g` is group `8 g + p + 1`.
+    /// The groups, level by level, the root first: the groups below place `p` of group `g` is group
+    /// `8 g + p + 1`.
     groups: Vec<[Time; GROUP]>,
     /// The first of the groups whose members are cores.
     cores: usize,

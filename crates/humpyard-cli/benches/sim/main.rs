@@ -1,11 +1,13 @@
-//! Simulation of 64 Poisson flows through deficit round robin: `humpyard sim`, a bare loop and ns-2, in turn.
+//! Simulation of 64 Poisson flows through deficit round robin: `humpyard sim`, a bare loop and
+//! ns-2, in turn.
 //!
-//! `make bench-sim` runs it, and installs ns-2. The bare loop is `floor/floor.rs` in the directory of the environment
-//! variable `HUMPYARD_PEERS`, by default `../shared/peers` beside the checkout: it does what such a simulation must do,
-//! and nothing else. `docs/sim-speed.md` shows the results.
+//! `make bench-sim` runs it, and installs ns-2. The bare loop is `floor/floor.rs` in the directory
+//! of the environment variable `HUMPYARD_PEERS`, by default `../shared/peers` beside the checkout:
+//! it does what such a simulation must do, and nothing else. `docs/sim-speed.md` shows the results.
 //!
-//! Each simulator runs with few packets and with many. The difference of the two least wall-clock times, divided by the
-//! difference of the packets, is the time of a packet: start-up does not count.
+//! Each simulator runs with few packets and with many. The difference of the two least wall-clock
+//! times, divided by the difference of the packets, is the time of a packet: start-up does not
+//! count.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the table is what it is for")]
 
 use std::io::{IsTerminal, stderr};
@@ -195,7 +197,8 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(format!("{name} failed ({status}): {}", String::from_utf8_lossy(&stderr).trim()))
 }
 
-/// Runs a command to its end and returns the most memory that it had in MB, as the kernel counts it.
+/// Runs a command to its end and returns the most memory that it had in MB, as the kernel counts
+/// it.
 fn peak_memory(command: &mut Command) -> Result<f64, String> {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = quiet.spawn().map_err(|error| format!("humpyard: {error}"))?;

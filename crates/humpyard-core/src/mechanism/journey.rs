@@ -9,8 +9,8 @@ use crate::packet::Packet;
 use crate::policy::{Allocate, Cause, Share, Steer, Target, View};
 use crate::unit::{Time, WorkUnit};
 
-/// Calls that every packet makes have a parameter `PLAIN`: that the run has nothing of what [`Scheduler::is_plain`] names, so that
-/// the compiler leaves all of it out.
+/// Calls that every packet makes have a parameter `PLAIN`: that the run has nothing of what
+/// [`Scheduler::is_plain`] names, so that the compiler leaves all of it out.
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     pub(super) fn accept<const PLAIN: bool>(&mut self, now: Time, packet: &Packet) -> Arrival {
@@ -396,8 +396,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         panic!("the allocation policy moves cores without end");
     }
 
-    /// Where the packet in this slot goes; none where nothing steers. A packet that comes in, or to its next service, waits behind those
-    /// held back.
+    /// Where the packet in this slot goes; none where nothing steers. A packet that comes in, or to
+    /// its next service, waits behind those held back.
     #[inline]
     pub(super) fn steer<const PLAIN: bool>(&mut self, now: Time, slot: Slot, behind: bool) -> Option<Target> {
         let steer = self.steer.as_mut()?;

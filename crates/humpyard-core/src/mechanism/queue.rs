@@ -29,7 +29,8 @@ impl Backlog {
     const EMPTY: Self =
         Self { head: NONE, tail: NONE, waiting: 0, in_service: 0, foreign: 0, untold: 0, withheld: false };
 
-    /// Whether the sharing policy must not know of the client: it would serve its packets too early.
+    /// Whether the sharing policy must not know of the client: it would serve its packets too
+    /// early.
     #[inline]
     fn is_hidden(&self, one_at_a_time: bool) -> bool {
         self.withheld || (one_at_a_time && self.foreign > 0)
@@ -176,7 +177,8 @@ impl<Q: Share> Queue<Q> {
         }
     }
 
-    /// Puts a packet at the end of its client's line in this queue, `id`, and tells the sharing policy. Gives the packet.
+    /// Puts a packet at the end of its client's line in this queue, `id`, and tells the sharing
+    /// policy. Gives the packet.
     #[inline]
     pub(super) fn enqueue<'s>(&mut self, now: Time, slot: Slot, id: QueueId, slab: &'s mut Slab) -> &'s Packet {
         if self.is_linked {

@@ -83,8 +83,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) accepted: u64,
     pub(super) now: Time,
     pub(super) journal: Option<Box<dyn Journal + Send>>,
-    /// Whether the run has none of what few runs have: chains, split flows, limits of queues or clients, cores with several
-    /// queues, a journal. Asked once a call.
+    /// Whether the run has none of what few runs have: chains, split flows, limits of queues or
+    /// clients, cores with several queues, a journal. Asked once a call.
     pub(super) is_plain: bool,
     /// Whether one of the policies keeps time.
     pub(super) keeps_time: bool,
@@ -396,8 +396,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Time::earlier(Time::earlier(steer, allocate), exit)
     }
 
-    /// Whether there is anybody who may want to be told of the time, so that a driver need not ask where there is none: a policy
-    /// that keeps time, or a packet at the exit.
+    /// Whether there is anybody who may want to be told of the time, so that a driver need not ask
+    /// where there is none: a policy that keeps time, or a packet at the exit.
     #[inline]
     pub fn keeps_time(&self) -> bool {
         self.keeps_time || self.waiting_out > 0

@@ -8,7 +8,8 @@ use crate::id::Id;
 use crate::steps;
 
 /// A set of the ids below a limit: one bit each, and one for each word of bits, up to a single word. Adding, removing and
-/// finding are O(log n) to the base 64: four words for a million ids. The first 64 ids take one word that is always at hand.
+/// finding are O(log n) to the base 64: four words for a million ids. The first 64 ids take one
+/// word that is always at hand.
 #[derive(Clone, Debug)]
 pub struct IdSet<I> {
     /// The ids below 64.

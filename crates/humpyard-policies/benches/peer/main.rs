@@ -1,16 +1,19 @@
-//! Sharing policies against dummynet's schedulers, in turn in one run: ns a packet, net of each side's loop.
+//! Sharing policies against dummynet's schedulers, in turn in one run: ns a packet, net of each
+//! side's loop.
 //!
-//! `make bench-share` runs it. It builds dummynet's user-space test from `dummynet` in the directory of the environment
-//! variable `HUMPYARD_PEERS`, by default `../shared/peers` beside the checkout. `docs/policy-speed.md` shows the
-//! results.
+//! `make bench-share` runs it. It builds dummynet's user-space test from `dummynet` in the
+//! directory of the environment variable `HUMPYARD_PEERS`, by default `../shared/peers` beside the
+//! checkout. `docs/policy-speed.md` shows the results.
 //!
-//! A packet is one enqueue and one dequeue. `waking`: one packet at a time, of the clients in turn, so that each wakes
-//! an idle client. `steady`: between three and four packets a client wait; as many packets leave as there are clients,
-//! then as many arrive, for the same clients. Half of the clients have weight 1, the other half weight 7:
-//! dummynet's QFQ takes weights that add up to 131,072.
+//! A packet is one enqueue and one dequeue. `waking`: one packet at a time, of the clients in turn,
+//! so that each wakes an idle client. `steady`: between three and four packets a client wait; as
+//! many packets leave as there are clients, then as many arrive, for the same clients. Half of the
+//! clients have weight 1, the other half weight 7: dummynet's QFQ takes weights that add up to
+//! 131,072.
 //!
-//! The loop of the peer is its driver without a scheduler (`-alg null`); ours is the same loop with a policy that
-//! serves clients in the order of visits. The peer's schedulers keep the queues of packets; our loop does, for every policy.
+//! The loop of the peer is its driver without a scheduler (`-alg null`); ours is the same loop with
+//! a policy that serves clients in the order of visits. The peer's schedulers keep the queues of
+//! packets; our loop does, for every policy.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the table is what it is for")]
 
 #[path = "../share/bare.rs"]
@@ -51,7 +54,8 @@ impl Workload {
     }
 }
 
-/// The weights of the two halves of the clients. Those of 32,768 add up to what dummynet's QFQ takes.
+/// The weights of the two halves of the clients. Those of 32,768 add up to what dummynet's QFQ
+/// takes.
 pub(crate) const WEIGHTS: [u32; 2] = [1, 7];
 
 /// A policy of ours.
@@ -82,7 +86,8 @@ struct Options {
 }
 
 impl Options {
-    /// The most clients that the peer is measured with: the weights of more add up to more than its QFQ takes.
+    /// The most clients that the peer is measured with: the weights of more add up to more than its
+    /// QFQ takes.
     const PEER_CLIENTS_MAX: usize = 32_768;
 
     fn default() -> Self {

@@ -17,7 +17,8 @@ pub(crate) const LONG: Duration = Duration::from_millis(60);
 /// The least time of a test that the loop works.
 pub(crate) const SHORT: Duration = Duration::ZERO;
 
-/// Returns the time of a packet under a policy in ns, of the processor time of this thread; `None`: of the loop alone.
+/// Returns the time of a packet under a policy in ns, of the processor time of this thread; `None`:
+/// of the loop alone.
 pub(crate) fn time(policy: Option<&str>, workload: Workload, clients: usize, least: Duration) -> f64 {
     let order: Vec<ClientId> = (0..clients).map(ClientId::from_index).collect();
     let measurement = Measurement { order: &order, workload, least };

@@ -1,4 +1,5 @@
-//! What benchmarks of sharing policies subtract and measure by: the loop without a policy, and the clock.
+//! What benchmarks of sharing policies subtract and measure by: the loop without a policy, and the
+//! clock.
 
 use std::time::Duration;
 

@@ -91,7 +91,8 @@ pub(super) struct BucketGroups<I, T> {
     divisor: Divisor,
     bitmaps: [u64; 4],
     groups: Box<[Group; GROUPS_STORED]>,
-    /// The bitmap that each group is in, if it is in one: reading all four at once waits for writes of one.
+    /// The bitmap that each group is in, if it is in one: reading all four at once waits for writes
+    /// of one.
     listed: [u8; GROUPS_STORED],
     buckets: Box<[Bucket<I>]>,
     /// The group of which the first bucket became empty since the bitmaps were brought up to date.

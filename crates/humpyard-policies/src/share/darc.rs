@@ -9,8 +9,8 @@
 //!
 //! **Promises.** A client with packets waiting is served in the end, if shorter ones pause. Not work conserving, on purpose.
 //!
-//! **Cost.** O(log n) to the base 64, to find the shortest; O(n log n) when cores are reserved anew, at most once in a window of
-//! completions.
+//! **Cost.** O(log n) to the base 64, to find the shortest; O(n log n) when cores are reserved
+//! anew, at most once in a window of completions.
 //!
 //! **Invariants.** Every client has a rank, by mean service time; groups are ranges of ranks. The last group has a core.
 //!

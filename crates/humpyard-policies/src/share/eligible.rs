@@ -93,8 +93,9 @@ impl Nodes {
         Self { groups: vec![Group([ABSENT; WIDTH]); groups], least: ABSENT }
     }
 
-    /// Below a group of leaves there is this key from now on, too. Goes up no further than it is the least. The first
-    /// node is changed without a branch: one key in four is the least there, which nobody can predict.
+    /// Below a group of leaves there is this key from now on, too. Goes up no further than it is
+    /// the least. The first node is changed without a branch: one key in four is the least there,
+    /// which nobody can predict.
     #[inline]
     fn enter(&mut self, levels: &[usize], mut at: usize, key: u128) {
         for (height, level) in levels.iter().enumerate() {
@@ -256,7 +257,8 @@ impl<I: Id> Eligible<I> {
     }
 }
 
-/// Whether the leaf's client is neither. Looks at one half: reading both at once waits for their writes.
+/// Whether the leaf's client is neither. Looks at one half: reading both at once waits for their
+/// writes.
 #[inline]
 fn is_absent(leaf: u128) -> bool {
     (leaf >> 64) as u64 == u64::MAX
