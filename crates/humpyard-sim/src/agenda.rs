@@ -95,10 +95,10 @@ impl Agenda {
 /// The instant before never.
 const LAST: Time = Time::from_ns(u64::MAX - 1);
 
-/// A time for each core that has one, of which the earliest is known, of several the lowest core's:
-/// a tree of groups of eight times, each group the earliest of eight groups below. Adding takes a
-/// comparison for each level that it is the earliest of; taking the earliest away a look at two
-/// groups for each level, log8 of the cores.
+/// The times of cores, and the earliest of them; of equal times, that of the lowest core. The times
+/// are in a tree of groups of eight: each time in an upper group is the earliest of a group below.
+/// Adding a time climbs while the time is the earliest of its group. Removing the earliest time
+/// searches two groups on each of the log8(cores) levels.
 #[derive(Debug)]
 struct Winner {
     first: (Time, CoreId),

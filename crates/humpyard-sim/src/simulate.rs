@@ -307,7 +307,7 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         }
     }
 
-    /// Whether there is anybody who may want to be asked at some time.
+    /// Whether the scheduler, the link or a planned takeover may have a timeout.
     #[inline]
     fn keeps_time(&self) -> bool {
         self.measured.scheduler().keeps_time() || self.is_timed_otherwise

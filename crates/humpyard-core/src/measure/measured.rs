@@ -55,7 +55,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         arrival
     }
 
-    /// Whether packets are held back now, where that is counted.
+    /// Tells the measurements whether packets are held back now, if they count that.
     #[inline]
     fn note_hold(&mut self, now: Time) {
         if self.measurements.counts_holds() {

@@ -321,7 +321,7 @@ impl Measurements {
         self.fairness.on_service(packet.client, completed.used, measured);
     }
 
-    /// Whether it is counted how long packets are held back.
+    /// Whether these measurements count how long packets are held back.
     #[inline]
     pub(super) fn counts_holds(&self) -> bool {
         self.elements.is_some()

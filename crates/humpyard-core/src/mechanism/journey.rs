@@ -9,8 +9,9 @@ use crate::packet::Packet;
 use crate::policy::{Allocate, Cause, Share, Steer, Target, View};
 use crate::unit::{Time, WorkUnit};
 
-/// Calls that every packet makes have a parameter `PLAIN`: that the run has nothing of what
-/// [`Scheduler::is_plain`] names, so that the compiler leaves all of it out.
+/// The steps that every packet takes have a constant parameter `PLAIN`. It is true where the run has
+/// none of the rare features that `Scheduler::is_plain` lists; the compiler then leaves out the code
+/// of these features.
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     pub(super) fn accept<const PLAIN: bool>(&mut self, now: Time, packet: &Packet) -> Arrival {

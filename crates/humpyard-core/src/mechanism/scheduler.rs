@@ -83,8 +83,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) accepted: u64,
     pub(super) now: Time,
     pub(super) journal: Option<Box<dyn Journal + Send>>,
-    /// Whether the run has none of what few runs have: chains, split flows, limits of queues or
-    /// clients, cores with several queues, a journal. Asked once a call.
+    /// Whether the run has none of these rare features: chains, split flows, limits of queues or
+    /// clients, cores with several queues, a journal. Each call checks it once.
     pub(super) is_plain: bool,
     /// Whether one of the policies keeps time.
     pub(super) keeps_time: bool,
@@ -192,7 +192,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Ok(scheduler)
     }
 
-    /// Finds what [`Scheduler::is_plain`] says.
+    /// Returns the value that [`Scheduler::is_plain`] must have.
     pub(super) fn finds_plain(&self) -> bool {
         let Limits { queue, client, .. } = self.limits;
         let is_unlimited = queue == u32::MAX && client == u32::MAX && !self.plan.push_out;
@@ -396,14 +396,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Time::earlier(Time::earlier(steer, allocate), exit)
     }
 
-    /// Whether there is anybody who may want to be told of the time, so that a driver need not ask
-    /// where there is none: a policy that keeps time, or a packet at the exit.
+    /// Whether a policy that keeps time, or a packet at the exit, may want to be told of the time. If
+    /// not, a driver need not ask [`Scheduler::next_timeout`].
     #[inline]
     pub fn keeps_time(&self) -> bool {
         self.keeps_time || self.waiting_out > 0
     }
 
-    /// Finds whether one of the policies keeps time.
+    /// Asks the policies whether one of them keeps time.
     pub(super) fn finds_time(&self) -> bool {
         self.steer.as_ref().is_some_and(|steer| steer.policy.keeps_time())
             || self.allocation.as_ref().is_some_and(|allocation| allocation.policy.keeps_time())

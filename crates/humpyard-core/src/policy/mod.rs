@@ -41,8 +41,8 @@ use crate::unit::Time;
 
 /// What all policies share.
 pub trait Policy {
-    /// Whether the policy may ever want to be told of the time: where it never does,
-    /// [`Policy::next_timeout`] is not asked, which spares a call for every event. Always the same.
+    /// Whether the policy may ever want to be told of the time. The answer must never change. If it is
+    /// false, nobody calls [`Policy::next_timeout`], which saves a call for every event.
     fn keeps_time(&self) -> bool {
         true
     }

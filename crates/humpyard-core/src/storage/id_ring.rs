@@ -90,7 +90,7 @@ impl<I: Id> IdRing<I> {
         self.link(id, previous, next);
     }
 
-    /// Makes `id` a member between these, which know of it already.
+    /// Makes `id` a member between these two. Their own links to it must be set already.
     #[inline]
     fn link(&mut self, id: I, previous: I, next: I) {
         let link = &mut self.links[id];

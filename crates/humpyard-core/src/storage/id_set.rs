@@ -152,7 +152,7 @@ impl<I: Id> IdSet<I> {
         if rest != 0 { Some(I::from_index(rest.trailing_zeros() as usize)) } else { self.lowest_high(0) }
     }
 
-    /// The same for the ids from 64 on, of which this is the number.
+    /// The lowest member from id `LOW + index` on.
     fn lowest_high(&self, index: usize) -> Option<I> {
         steps::taken(1);
         let rest = self.words.get(index / 64)? & (!0 << (index % 64));
