@@ -2,12 +2,14 @@
 
 use core::ffi::{CStr, c_char};
 
+use humpyard::config::{SchedulerConfig, ServiceConfig};
 use humpyard::cost::LinearCost;
-use humpyard::embed::{self, Refusal};
+use humpyard::embed::{self, Embedded, Refusal};
 use humpyard::id::{ClientId, FlowId, ServiceId};
-use humpyard::mechanism::{self, DropReason, FlowOrder};
+use humpyard::mechanism::{self, DropReason, FlowOrder, Limits};
 use humpyard::packet;
 use humpyard::policy::Ties;
+use humpyard::random::Seed;
 use humpyard::unit::{Time, WorkUnit};
 
 use crate::failure::Failure;
@@ -302,7 +304,7 @@ unsafe fn list<'a, T>(name: &'static str, list: *const T, count: usize) -> Resul
         Ok(&[])
     } else if list.is_null() {
         Err(Failure::Null(name))
-    } else if count > embed::Config::PLACES_MAX {
+    } else if count > Embedded::PLACES_MAX {
         Err(Refusal::argument(format!("{count} {name} are too many")).into())
     } else {
         // SAFETY: it is not NULL, not too long for an object, and the caller says that the items are there.
@@ -310,14 +312,14 @@ unsafe fn list<'a, T>(name: &'static str, list: *const T, count: usize) -> Resul
     }
 }
 
-/// Reads a configuration; NULL is all defaults.
+/// Reads the length of the longest packet and a configuration; NULL is all defaults.
 ///
 /// # Safety
 /// `config` is NULL or a configuration whose pointers are NULL or point to what they say.
-pub(crate) unsafe fn config(config: *const Config) -> Result<embed::Config, Failure> {
-    let default = embed::Config::default();
+pub(crate) unsafe fn config(config: *const Config) -> Result<(u32, SchedulerConfig), Failure> {
+    let default = SchedulerConfig::default();
     // SAFETY: the caller says that it is NULL or good.
-    let Some(given) = (unsafe { config.as_ref() }) else { return Ok(default) };
+    let Some(given) = (unsafe { config.as_ref() }) else { return Ok((SchedulerConfig::LONGEST_BYTES, default)) };
     // SAFETY: the caller says that what the pointers point to is there.
     let (topology, speeds, weights, services) = unsafe {
         (
@@ -329,30 +331,33 @@ pub(crate) unsafe fn config(config: *const Config) -> Result<embed::Config, Fail
     };
     let count = |given: u32, default: usize| if given == 0 { default } else { given as usize };
     let limit = |given: u32, default: u32| if given == 0 { default } else { given };
-    Ok(embed::Config {
+    let limits = Limits::default()
+        .with_queue(limit(given.queue_limit, default.limits.queue))
+        .with_client(limit(given.client_limit, default.limits.client));
+    let clients = count(given.clients, default.clients);
+    let unit = unit(given.unit)?;
+    let (services, estimates) = embed::services(services.iter().map(service), unit);
+    let config = SchedulerConfig {
         cores: count(given.cores, default.cores),
         contexts: count(given.contexts, default.contexts),
         speeds: speeds.to_vec(),
-        topology: topology.map(str::to_owned),
-        clients: count(given.clients, default.clients),
+        topology: topology.map(embed::topology).transpose()?,
+        clients,
         flows: count(given.flows, default.flows),
         packets: count(given.packets, default.packets),
-        weights: weights.to_vec(),
-        unit: unit(given.unit)?,
-        longest: limit(given.longest, default.longest),
-        services: services.iter().map(service).collect(),
-        services_per_core: if given.services_per_core == 0 {
-            default.services_per_core
-        } else {
-            given.services_per_core
-        },
-        queue_limit: limit(given.queue_limit, default.queue_limit),
-        client_limit: limit(given.client_limit, default.client_limit),
-        flow_order: if given.free_order == 0 { FlowOrder::Hold } else { FlowOrder::Free },
         in_flight: limit(given.in_flight, default.in_flight),
+        weights: embed::weights(weights, clients)?,
+        unit,
+        services,
+        estimates,
+        services_per_core: count(given.services_per_core.into(), default.services_per_core),
+        limits,
+        flow_order: if given.free_order == 0 { FlowOrder::Hold } else { FlowOrder::Free },
         ties: if given.ties_highest == 0 { Ties::Lowest } else { Ties::Highest },
-        seed: if given.seed == 0 { default.seed } else { given.seed },
-    })
+        seed: if given.seed == 0 { default.seed } else { Seed(given.seed) },
+        ..default
+    };
+    Ok((limit(given.longest, SchedulerConfig::LONGEST_BYTES), config))
 }
 
 fn unit(unit: u8) -> Result<WorkUnit, Refusal> {
@@ -364,14 +369,15 @@ fn unit(unit: u8) -> Result<WorkUnit, Refusal> {
     }
 }
 
-fn service(given: &Service) -> embed::Service {
+fn service(given: &Service) -> (ServiceConfig, LinearCost) {
     let Service { fixed, per_byte_milli, cold, .. } = *given;
     let estimate = LinearCost { fixed: fixed.into(), per_byte_milli: per_byte_milli.into(), cold: cold.into() };
-    embed::Service {
+    let service = ServiceConfig {
         packet_time: Time::from_ns(given.packet_time_ns),
         switch_cost: Time::from_ns(given.switch_cost_ns),
         tolerance: if given.tolerance_ns == 0 { Time::MAX } else { Time::from_ns(given.tolerance_ns) },
         guarantee_millionths: given.guarantee_millionths,
-        estimate: Some(estimate).filter(|&estimate| estimate != LinearCost::default()),
-    }
+        ..ServiceConfig::default()
+    };
+    (service, estimate)
 }

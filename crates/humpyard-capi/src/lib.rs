@@ -59,8 +59,8 @@ pub extern "C" fn humpyard_last_error_code() -> i32 {
 pub unsafe extern "C" fn humpyard_new(policy: *const c_char, config: *const Config) -> *mut Scheduler {
     let made: Result<_, Failure> = embed::caught(|| {
         // SAFETY: the caller says that the string and the configuration are good.
-        let (policy, config) = unsafe { (data::text("policy", policy)?, data::config(config)?) };
-        Ok(Embedded::new(policy.ok_or(Failure::Null("policy"))?, &config)?)
+        let (policy, (longest, config)) = unsafe { (data::text("policy", policy)?, data::config(config)?) };
+        Ok(Embedded::new(policy.ok_or(Failure::Null("policy"))?, longest, config)?)
     });
     match made {
         Ok(embedded) => Box::into_raw(Box::new(Scheduler { embedded })),

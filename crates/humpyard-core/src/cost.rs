@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::SchedulerConfig;
 use crate::id::{CoreId, ElementId, Id, IdVec, ServiceId};
 use crate::mechanism::Dispatch;
 use crate::packet::Packet;
-use crate::policy::{Apart, Setup};
-use crate::unit::Time;
+use crate::policy::Apart;
+use crate::unit::{Time, WorkUnit};
 
 /// The work of a packet: a fixed part, a part per byte, and what a cold core adds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -24,6 +25,15 @@ impl LinearCost {
     pub const BYTES: Self = Self { fixed: 0, per_byte_milli: 1000, cold: 0 };
     /// One unit of work per packet.
     pub const PACKETS: Self = Self { fixed: 1, per_byte_milli: 0, cold: 0 };
+
+    /// Returns the estimate of a service of which nothing is known: a unit for each packet or byte, or a nanosecond
+    /// for each byte.
+    pub const fn usual(unit: WorkUnit) -> Self {
+        match unit {
+            WorkUnit::Packets => Self::PACKETS,
+            WorkUnit::Bytes | WorkUnit::Nanoseconds => Self::BYTES,
+        }
+    }
 
     /// The work of a packet of `length` bytes on a warm core, at least 1.
     #[inline]
@@ -108,17 +118,18 @@ pub struct Span {
 }
 
 impl CostModel {
-    /// The cores of this set-up, with these costs and stalls by service, in ns; services beyond the last stall not at all.
+    /// Returns the cores of this configuration, with these costs and stalls by service, in ns. Services beyond the last
+    /// stall do not stall.
     ///
     /// # Panics
     /// If a speed is zero.
-    pub fn new(setup: &Setup<'_>, costs: IdVec<ServiceId, LinearCost>, stalls: &[Time]) -> Self {
-        let cores = || IdVec::from_fn(setup.cores, |core: CoreId| core);
-        let speeds: IdVec<CoreId, u32> = cores().iter().map(|&core| setup.speed(core)).collect();
+    pub fn new(config: &SchedulerConfig, costs: IdVec<ServiceId, LinearCost>, stalls: &[Time]) -> Self {
+        let cores = || IdVec::from_fn(config.cores, |core: CoreId| core);
+        let speeds: IdVec<CoreId, u32> = cores().iter().map(|&core| config.speed(core)).collect();
         assert!(speeds.iter().all(|&speed| speed > 0), "a core without speed is never done");
         let stalls_never = stalls.iter().all(|&stall| stall == Time::ZERO);
         Self {
-            plain: setup.contexts == 1 && stalls_never && speeds.iter().all(|&speed| speed == 1000),
+            plain: config.contexts == 1 && stalls_never && speeds.iter().all(|&speed| speed == 1000),
             stalls: IdVec::from_fn(costs.len(), |service: ServiceId| {
                 stalls.get(service.index()).copied().unwrap_or_default()
             }),
@@ -126,9 +137,9 @@ impl CostModel {
             moves: MovePenalties::NONE,
             hand_over: Time::ZERO,
             speeds,
-            element: cores().iter().map(|&core| setup.element(core)).collect(),
-            free: IdVec::from_fn(setup.cores, |_| Time::ZERO),
-            computed: IdVec::from_fn(setup.elements(), |_| Time::ZERO),
+            element: cores().iter().map(|&core| config.element(core)).collect(),
+            free: IdVec::from_fn(config.cores, |_| Time::ZERO),
+            computed: IdVec::from_fn(config.elements(), |_| Time::ZERO),
         }
     }
 
@@ -201,8 +212,8 @@ mod tests {
         Dispatch { slot: crate::id::Slot(0), packet: Packet { length: 100, ..Packet::EMPTY }, cold: true, moved: None };
 
     fn model(cores: usize, contexts: usize, speeds: &[u32], stall: u64) -> CostModel {
-        let setup = Setup { cores, contexts, speeds, ..Setup::default() };
-        CostModel::new(&setup, IdVec::from_iter([LinearCost::BYTES]), &[Time::from_ns(stall)])
+        let config = SchedulerConfig { cores, contexts, speeds: speeds.to_vec(), ..SchedulerConfig::default() };
+        CostModel::new(&config, IdVec::from_iter([LinearCost::BYTES]), &[Time::from_ns(stall)])
     }
 
     fn finished(model: &mut CostModel, now: u64, core: u16) -> u64 {

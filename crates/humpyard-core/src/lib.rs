@@ -16,6 +16,7 @@ pub mod policy_alloc {
     pub use alloc::{format, string, vec};
 }
 
+pub mod config;
 pub mod cost;
 pub mod frame;
 pub mod hash;

@@ -17,11 +17,12 @@
 
 use alloc::vec::Vec;
 
+use crate::config::SchedulerConfig;
 use crate::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId, Slot};
 use crate::measure::{Histogram, Measured, Summary};
 use crate::mechanism::{Account, Arrival, Dropped, Scheduler};
 use crate::packet::Packet;
-use crate::policy::{Allocate, Setup, Share, Steer};
+use crate::policy::{Allocate, Share, Steer};
 use crate::unit::{Time, Weight};
 
 /// The transmitter, which is the only core of the link's mechanism.
@@ -95,12 +96,13 @@ pub struct LinkOutcome {
 }
 
 impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
-    /// A link whose packets are scheduled and measured by `measured`, of this set-up: with one core, whose work is bytes.
+    /// A link whose packets are scheduled and measured by `measured`, of this configuration: with one core, whose
+    /// work is bytes.
     ///
     /// # Panics
-    /// If the set-up has more cores, or the link has no rate.
-    pub fn new(link: LinkSetup, measured: Measured<S, Q, A>, setup: &Setup<'_>) -> Self {
-        assert_eq!(setup.cores, 1, "a link sends one packet after the other");
+    /// If the configuration has more cores, or the link has no rate.
+    pub fn new(link: LinkSetup, measured: Measured<S, Q, A>, config: &SchedulerConfig) -> Self {
+        assert_eq!(config.cores, 1, "a link sends one packet after the other");
         assert!(link.rate_bps > 0, "a link has a rate");
         Self {
             measured,
@@ -108,11 +110,11 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
             sending: None,
             free: Time::ZERO,
             owed: 0,
-            waiting: IdVec::from_fn(setup.clients, |_| 0),
-            withheld: IdVec::from_fn(setup.clients, |_| false),
-            present: IdVec::from_fn(setup.flows, |_| Present { packets: 0, client: ClientId(0) }),
-            entered: IdVec::from_fn(setup.packets + 1, |_| Time::ZERO),
-            in_all: IdVec::from_fn(setup.services.len(), |_| Histogram::new()),
+            waiting: IdVec::from_fn(config.clients, |_| 0),
+            withheld: IdVec::from_fn(config.clients, |_| false),
+            present: IdVec::from_fn(config.flows, |_| Present { packets: 0, client: ClientId(0) }),
+            entered: IdVec::from_fn(config.packets + 1, |_| Time::ZERO),
+            in_all: IdVec::from_fn(config.services.len(), |_| Histogram::new()),
             waiting_max: 0,
             withheld_times: 0,
         }

@@ -1,12 +1,12 @@
 //! What the mechanism promises whatever its policies decide, held against random histories and policies without a purpose.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId};
 use humpyard_core::mechanism::{
-    Arrival, Completed, Dispatch, DropReason, ExitAccount, ExitOrder, FlowOrder, Limits, Never, Options, Scheduler,
-    WhenFull,
+    Arrival, Completed, Dispatch, DropReason, ExitAccount, ExitOrder, FlowOrder, Limits, Never, Scheduler, WhenFull,
 };
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Allocate, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Allocate, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_testkit::reference::Arbitrary;
 use humpyard_testkit::{Checked, CheckedSteer, Event, FlowWatch, History, Log, Observer, Player, Shape, explain};
@@ -109,8 +109,7 @@ fn play_to_exit(
         Layout::PerService | Layout::PerCoreOfService => Some(Dealt { services: history.estimates.len() }),
     };
     let checked = || Ok(Checked::new(share(), &[Promise::WorkConserving]));
-    let mut scheduler =
-        Scheduler::new(&history.setup(), history.options(), steer, allocate, checked).expect("the set-up is valid");
+    let mut scheduler = Scheduler::new(&history.config(), steer, allocate, checked).expect("the set-up is valid");
     let log = explain(history, || Player::new(history).run(&mut scheduler, observer))
         .map_err(|error| TestCaseError::fail(format!("{layout:?}: {error}")))?;
     Ok((log, scheduler.exit_account()))
@@ -266,14 +265,12 @@ proptest! {
 /// Packets that are pushed out while an earlier one of their flow is in service leave no notes at the exit, which has one place.
 #[test]
 fn packets_pushed_out_take_no_places_at_the_exit() {
-    let setup = Setup { cores: 1, clients: 2, flows: 2, packets: 4, ..Setup::default() };
-    let options = Options::default()
+    let config = SchedulerConfig { cores: 1, clients: 2, flows: 2, packets: 4, ..SchedulerConfig::default() }
         .with_limits(Limits::default().with_when_full(WhenFull::LongestQueue))
         .with_flow_order(FlowOrder::Free)
         .with_exit(Some(ExitOrder { packets: 1, timeout: Time::MAX }));
     let share = || Ok(Arbitrary::new(1));
-    let mut scheduler =
-        Scheduler::<LeastBacklog, _, Never>::new(&setup, options, None, None, share).expect("a valid set-up");
+    let mut scheduler = Scheduler::<LeastBacklog, _, Never>::new(&config, None, None, share).expect("a valid set-up");
     let of_client = |client: u32| Packet { client: ClientId(client), flow: FlowId(client), ..Packet::default() };
     assert!(matches!(scheduler.on_arrival(Time::ZERO, &of_client(0)), Arrival::Queued(_)));
     let first = scheduler.next(Time::ZERO, CoreId(0)).expect("it waits");

@@ -8,11 +8,12 @@ use std::hint::black_box;
 
 use gungraun::prelude::*;
 use gungraun::{Callgrind, EventKind};
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::frame::Frame;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Allocate, Build, Estimate, Setup, Share, Steer};
+use humpyard_core::policy::{Allocate, Build, Estimate, Share, Steer};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::allocate::{everest::Everest, r#static::Static};
@@ -41,7 +42,7 @@ fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
 fn sharing<Q: Share + Build>() -> Sharing<Q> {
     let weights: Vec<Weight> = (0..CLIENTS).filter_map(|client| Weight::new(1 + client as u32 % 10)).collect();
     let packets = Sharing::<Q>::packets_max(CLIENTS);
-    let setup = Setup { clients: CLIENTS, packets, weights: &weights, ..Setup::default() };
+    let setup = SchedulerConfig { clients: CLIENTS, packets, weights, ..SchedulerConfig::default() };
     let policy = Q::new(&Q::Params::default(), &setup).expect("defaults fit");
     let mut order: Vec<ClientId> = (0..CLIENTS).map(ClientId::from_index).collect();
     order.sort_by_key(|client| mix(u64::from(client.0)));
@@ -74,7 +75,14 @@ fn share<Q: Share>(mut host: Sharing<Q>) -> Sharing<Q> {
 fn steering<S: Steer + Build>() -> Steering<S> {
     let rendezvous = humpyard_simd::rendezvous();
     let flows = CONNECTIONS as usize;
-    let setup = Setup { cores: 16, flows, clients: 1, packets: 8 * flows + 1, rendezvous, ..Setup::default() };
+    let setup = SchedulerConfig {
+        cores: 16,
+        flows,
+        clients: 1,
+        packets: 8 * flows + 1,
+        rendezvous,
+        ..SchedulerConfig::default()
+    };
     let mut host = Steering::new(&S::Params::default(), &setup, CONNECTIONS, false);
     steer_packets(&mut host, BEFORE);
     host
@@ -112,7 +120,7 @@ fn allocate<A: Allocate + Build>(mut host: Allocating<A>) -> Allocating<A> {
 
 /// Makes an estimator that has learned from packets of many lengths, and these packets.
 fn estimating() -> (LeastSquares, Vec<Packet>) {
-    let mut estimator = LeastSquares::new(&Default::default(), &Setup::default()).expect("defaults fit");
+    let mut estimator = LeastSquares::new(&Default::default(), &SchedulerConfig::default()).expect("defaults fit");
     let packet = |i| Packet { length: 64 + (mix(i) % 1437) as u32, ..Packet::default() };
     let packets: Vec<Packet> = (0..PACKETS).map(packet).collect();
     (0..BEFORE / PACKETS).for_each(|_| estimate_packets(&mut estimator, &packets));

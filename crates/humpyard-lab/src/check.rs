@@ -3,6 +3,7 @@
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::cost::MovePenalties;
 use humpyard_core::id::Id;
 use humpyard_core::measure::Summary;
@@ -59,6 +60,18 @@ pub struct CheckedRule {
     pub reached: bool,
 }
 
+/// Makes the parts of a run of one dispatcher, and drops them.
+fn check_parts(config: &RunConfig, setup: &SchedulerConfig) -> Result<(), LabError> {
+    let (_, records) = setup::measured(config, setup)?;
+    setup::cost_model(config, setup)?;
+    link(config, setup)?;
+    setup::swaps(config, setup, &records)?;
+    if config.host == Host::Live {
+        let _: RuntimeClock = clock(config, setup)?;
+    }
+    Ok(())
+}
+
 /// Makes everything that a run needs, and drops it: files are opened, and none is left behind. The input is not read.
 ///
 /// # Errors
@@ -71,16 +84,7 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     };
     several::refuse(config)?;
     let classifier = setup::classifier(config)?;
-    setup::with_setup(config, cores, classifier.clients_max(), |setup, options| {
-        let (_, records) = setup::measured(config, setup, options)?;
-        setup::cost_model(config, setup)?;
-        link(config, setup, options)?;
-        setup::swaps(config, setup, &records)?;
-        if config.host == Host::Live {
-            let _: RuntimeClock = clock(config, setup)?;
-        }
-        Ok(())
-    })?;
+    check_parts(config, &setup::scheduler_config(config, cores, classifier.clients_max())?)?;
     if config.dispatchers > 1 {
         several::apart(config)?;
     }

@@ -13,7 +13,7 @@ use humpyard_traffic::TrafficError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// A policy or the set-up.
+    /// A policy or the configuration.
     #[error(transparent)]
     Policy(#[from] BuildError),
     /// A parameter.

@@ -7,18 +7,16 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use humpyard_core::cost::LinearCost;
-use humpyard_core::id::{FlowId, ServiceId, Slot};
-use humpyard_core::mechanism::{Arrival, Event, ExitOrder, FlowOrder, Given, Journal, Limits, Options, Record, Split};
-use humpyard_core::policy::{ServiceSetup, Setup, Ties, Topology};
-use humpyard_core::random::Seed;
-use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
+use humpyard_core::config::SchedulerConfig;
+use humpyard_core::id::{FlowId, Slot};
+use humpyard_core::mechanism::{Arrival, Event, Given, Journal, Record};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_runtime::panic::{catch, keep_quiet};
 use humpyard_text::TEXT_BYTES_MAX;
 use humpyard_traffic::capture::PartialFile;
 use humpyard_traffic::header::FlowKey;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::LabError;
 
@@ -28,38 +26,23 @@ use crate::LabError;
 struct Header {
     humpyard_journal: u32,
     policy: String,
-    cores: usize,
-    contexts: usize,
-    speeds: Vec<u32>,
-    topology: Option<Topology>,
-    flows: usize,
-    clients: usize,
-    packets: usize,
-    in_flight: u32,
-    unit: WorkUnit,
-    longest: Work,
-    weights: Vec<Weight>,
-    estimates: Vec<LinearCost>,
-    services: Vec<Service>,
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    services_per_core: usize,
-    ties: Ties,
-    seed: Seed,
-    limits: Limits,
-    flow_order: FlowOrder,
-    chains: Vec<Vec<ServiceId>>,
-    exit: Option<ExitOrder>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    split: Option<Split>,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    hand_over: Time,
+    config: SchedulerConfig,
+}
+
+/// The version alone, of a header of any version.
+#[derive(Debug, Deserialize)]
+struct Version {
+    humpyard_journal: u32,
 }
 
 /// More clients, flows or packets than any run has.
 const HELD_MAX: usize = 1 << 26;
 
-/// The version of the format. Since the third, a line names each flow that begins.
-const VERSION: u32 = 3;
+/// The version of the format. Since the third, a line names each flow that begins; since the fourth, the header holds
+/// the scheduler's configuration as one value.
+const VERSION: u32 = 4;
+/// The last version whose header has the fields of the configuration beside the version and the policies.
+const VERSION_FLAT: u32 = 3;
 /// The oldest version that can be read.
 const VERSION_READ: u32 = 2;
 
@@ -84,107 +67,40 @@ struct Trailer {
     records: u64,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Service {
-    name: String,
-    packet_time: Time,
-    switch_cost: Time,
-    tolerance: Time,
-    guarantee_millionths: u32,
-}
-
 impl Header {
-    fn new(policy: &PolicySpec, setup: &Setup<'_>, options: &Options, in_flight: u32) -> Self {
-        let service = |service: &ServiceSetup<'_>| Service {
-            name: service.name.to_owned(),
-            packet_time: service.packet_time,
-            switch_cost: service.switch_cost,
-            tolerance: service.tolerance,
-            guarantee_millionths: service.guarantee_millionths,
+    /// Reads the first line of a journal of any version that can be read.
+    fn read(path: &str, line: &str) -> Result<Self, LabError> {
+        let none = |error: serde_json::Error| {
+            LabError::option(format!(
+                "`{path}` is no journal of humpyard: line 1: {error}; name a file that --journal wrote"
+            ))
         };
-        Self {
-            humpyard_journal: VERSION,
-            policy: policy.to_string(),
-            cores: setup.cores,
-            contexts: setup.contexts,
-            speeds: setup.speeds.to_vec(),
-            topology: setup.topology.cloned(),
-            flows: setup.flows,
-            clients: setup.clients,
-            packets: setup.packets,
-            in_flight,
-            unit: setup.unit,
-            longest: setup.longest,
-            weights: setup.weights.to_vec(),
-            estimates: setup.estimates.to_vec(),
-            services: setup.services.iter().map(service).collect(),
-            services_per_core: setup.services_per_core,
-            ties: setup.ties,
-            seed: setup.seed,
-            limits: options.limits,
-            flow_order: options.flow_order,
-            chains: options.chains.clone(),
-            exit: options.exit,
-            split: options.split,
-            hand_over: options.hand_over,
+        let Version { humpyard_journal } = serde_json::from_str(line).map_err(none)?;
+        if !(VERSION_READ..=VERSION).contains(&humpyard_journal) {
+            return Err(LabError::option(format!(
+                "`{path}` is a journal of version {humpyard_journal}, and this reads {VERSION_READ} to {VERSION}: \
+                 record it again"
+            )));
         }
+        let header = if humpyard_journal > VERSION_FLAT { serde_json::from_str(line) } else { Self::read_flat(line) };
+        let header = header.map_err(none)?;
+        let SchedulerConfig { clients, flows, packets, .. } = header.config;
+        if clients.max(flows).max(packets) > HELD_MAX {
+            return Err(LabError::option(format!(
+                "`{path}`, line 1: more than {HELD_MAX} clients, flows or packets: the journal is damaged"
+            )));
+        }
+        Ok(header)
     }
 
-    fn options(&self) -> Options {
-        Options::default()
-            .with_limits(self.limits)
-            .with_flow_order(self.flow_order)
-            .with_chains(self.chains.clone())
-            .with_exit(self.exit)
-            .with_split(self.split)
-            .with_hand_over(self.hand_over)
+    /// Reads a header up to [`VERSION_FLAT`].
+    fn read_flat(line: &str) -> serde_json::Result<Self> {
+        let mut fields: Map<String, Value> = serde_json::from_str(line)?;
+        let mut take = |name| fields.remove(name).unwrap_or_default();
+        let humpyard_journal = serde_json::from_value(take("humpyard_journal"))?;
+        let policy = serde_json::from_value(take("policy"))?;
+        Ok(Self { humpyard_journal, policy, config: serde_json::from_value(Value::Object(fields))? })
     }
-
-    fn with_setup<T>(&self, body: impl FnOnce(&Setup<'_>) -> T) -> T {
-        let service = |service: &'_ Service| (service.packet_time, service.switch_cost, service.tolerance);
-        let services: Vec<ServiceSetup<'_>> = self
-            .services
-            .iter()
-            .map(|known| {
-                let (packet_time, switch_cost, tolerance) = service(known);
-                let guarantee_millionths = known.guarantee_millionths;
-                ServiceSetup { name: &known.name, packet_time, switch_cost, tolerance, guarantee_millionths }
-            })
-            .collect();
-        body(&Setup {
-            cores: self.cores,
-            contexts: self.contexts,
-            speeds: &self.speeds,
-            topology: self.topology.as_ref(),
-            flows: self.flows,
-            clients: self.clients,
-            packets: self.packets,
-            unit: self.unit,
-            longest: self.longest,
-            weights: &self.weights,
-            estimates: &self.estimates,
-            services: &services,
-            services_per_core: self.services_per_core,
-            ties: self.ties,
-            seed: self.seed,
-            rendezvous: humpyard_simd::rendezvous(),
-        })
-    }
-}
-
-/// What journals say nothing of.
-fn is_zero(time: &Time) -> bool {
-    *time == Time::ZERO
-}
-
-const fn one() -> usize {
-    1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-const fn is_one(number: &usize) -> bool {
-    *number == 1
 }
 
 /// A journal that is written to a file, under a hidden name until it is complete.
@@ -205,16 +121,11 @@ struct Writing {
 
 impl JournalFile {
     /// Begins a journal of a run.
-    pub(crate) fn create(
-        path: &str,
-        policy: &PolicySpec,
-        setup: &Setup<'_>,
-        options: &Options,
-        in_flight: u32,
-    ) -> Result<Self, LabError> {
+    pub(crate) fn create(path: &str, policy: &PolicySpec, config: &SchedulerConfig) -> Result<Self, LabError> {
         let file = PartialFile::create(Path::new(path)).map_err(|error| unwritable(path, &error))?;
         let mut file = BufWriter::with_capacity(1 << 18, file);
-        line(&mut file, &Header::new(policy, setup, options, in_flight)).map_err(|error| unwritable(path, &error))?;
+        let header = Header { humpyard_journal: VERSION, policy: policy.to_string(), config: config.clone() };
+        line(&mut file, &header).map_err(|error| unwritable(path, &error))?;
         let writing = Arc::new(Mutex::new(Writing { file: Some(file), records: 0, error: None }));
         Ok(Self { writing, path: path.to_owned() })
     }
@@ -320,70 +231,55 @@ pub fn replay(
     let mut read = 0;
     let mut lines = Lines(BufReader::with_capacity(1 << 18, file));
     let first = lines.next().transpose().map_err(|error| unreadable(&error))?.unwrap_or_default();
-    let header: Header = serde_json::from_str(&first).map_err(|error| {
-        LabError::option(format!(
-            "`{path}` is no journal of humpyard: line 1: {error}; name a file that --journal wrote"
-        ))
-    })?;
-    if !(VERSION_READ..=VERSION).contains(&header.humpyard_journal) {
-        return Err(LabError::option(format!(
-            "`{path}` is a journal of version {}, and this reads {VERSION_READ} to {VERSION}: record it again",
-            header.humpyard_journal
-        )));
-    }
-    if header.clients.max(header.flows).max(header.packets) > HELD_MAX {
-        return Err(LabError::option(format!(
-            "`{path}`, line 1: more than {HELD_MAX} clients, flows or packets: the journal is damaged"
-        )));
-    }
+    let header = Header::read(path, &first)?;
     keep_quiet();
     let recorded: PolicySpec = header.policy.parse()?;
     let policy = policy.unwrap_or_else(|| recorded.clone());
-    header.with_setup(|setup| {
-        let scheduler = policy.build(setup, header.options())?.with_in_flight(header.in_flight);
-        let present = policy.clone();
-        let mut playing = Playing { scheduler, setup, present, records: 0, named: Named::default(), divergence: None };
-        let mut whole = false;
-        for (at, line) in (2..).zip(lines) {
-            let line = line.map_err(|error| unreadable(&error))?;
-            read += line.len() as u64 + 1;
-            if playing.records.is_multiple_of(PROGRESS_EVERY) {
-                progress(playing.records, length.map(|length| read as f64 / length as f64));
-            }
-            let damaged = |what: &dyn fmt::Display| {
-                LabError::option(format!("`{path}`, line {at}: {what}: the journal is cut or damaged"))
-            };
-            if let Ok(Trailer { records }) = serde_json::from_str(&line) {
-                if whole || records != playing.records {
-                    return Err(damaged(&format!("{records} records were written, and {} are here", playing.records)));
-                }
-                whole = true;
-                continue;
-            }
-            if line.starts_with(FlowName::START) {
-                let FlowName { flow, is } = serde_json::from_str(&line).map_err(|error| damaged(&error))?;
-                playing.named.flows.insert(flow, is);
-                continue;
-            }
-            let record: Record = serde_json::from_str(&line).map_err(|error| damaged(&error))?;
-            let played = catch(|| playing.play(at, &record));
-            if !played.map_err(|panic| damaged(&format!("what it says cannot have been: {panic}")))?? {
-                whole = true;
-                break;
-            }
+    let config = SchedulerConfig { rendezvous: humpyard_simd::rendezvous(), ..header.config };
+    let scheduler = policy.build(&config)?;
+    let present = policy.clone();
+    let mut playing =
+        Playing { scheduler, config: &config, present, records: 0, named: Named::default(), divergence: None };
+    let mut whole = false;
+    for (at, line) in (2..).zip(lines) {
+        let line = line.map_err(|error| unreadable(&error))?;
+        read += line.len() as u64 + 1;
+        if playing.records.is_multiple_of(PROGRESS_EVERY) {
+            progress(playing.records, length.map(|length| read as f64 / length as f64));
         }
-        if !whole {
-            let records = playing.records;
-            return Err(LabError::option(format!(
-                "`{path}`: it ends after {records} records, before its end: the journal is cut"
-            )));
+        let damaged = |what: &dyn fmt::Display| {
+            LabError::option(format!("`{path}`, line {at}: {what}: the journal is cut or damaged"))
+        };
+        if let Ok(Trailer { records }) = serde_json::from_str(&line) {
+            if whole || records != playing.records {
+                return Err(damaged(&format!("{records} records were written, and {} are here", playing.records)));
+            }
+            whole = true;
+            continue;
         }
-        Ok(Replayed {
-            policy: policy.to_string(),
-            recorded: recorded.to_string(),
-            records: playing.records,
-            divergence: playing.divergence,
-        })
+        if line.starts_with(FlowName::START) {
+            let FlowName { flow, is } = serde_json::from_str(&line).map_err(|error| damaged(&error))?;
+            playing.named.flows.insert(flow, is);
+            continue;
+        }
+        let record: Record = serde_json::from_str(&line).map_err(|error| damaged(&error))?;
+        let played = catch(|| playing.play(at, &record));
+        if !played.map_err(|panic| damaged(&format!("what it says cannot have been: {panic}")))?? {
+            whole = true;
+            break;
+        }
+    }
+    if !whole {
+        let records = playing.records;
+        return Err(LabError::option(format!(
+            "`{path}`: it ends after {records} records, before its end: the journal is cut"
+        )));
+    }
+    Ok(Replayed {
+        policy: policy.to_string(),
+        recorded: recorded.to_string(),
+        records: playing.records,
+        divergence: playing.divergence,
     })
 }
 
@@ -415,7 +311,7 @@ const PROGRESS_EVERY: u64 = 1 << 12;
 
 struct Playing<'a> {
     scheduler: AnyScheduler,
-    setup: &'a Setup<'a>,
+    config: &'a SchedulerConfig,
     /// The policies that the scheduler has now.
     present: PolicySpec,
     records: u64,
@@ -470,7 +366,7 @@ impl Playing<'_> {
     fn play(&mut self, line: u64, record: &Record) -> Result<bool, LabError> {
         if let Event::Swap(name) = &record.event {
             let next: PolicySpec = name.parse()?;
-            next.take_over(record.now, &self.present, self.setup, &mut self.scheduler)?;
+            next.take_over(record.now, &self.present, self.config, &mut self.scheduler)?;
             self.present = next;
         } else if let Err(divergence) = self.scheduler.replay(record) {
             let expected = self.named.text(&divergence.expected.event);

@@ -72,22 +72,19 @@ fn replacement(
 ) -> Result<AnyReplacement, LabError> {
     check(running, wanted)?;
     check_withholding(wanted)?;
-    let before = setup::with_setup(running, running.cores.max(1), clients, |setup, _| Ok(setup.weights.to_vec()))?;
+    let before = setup::scheduler_config(running, running.cores.max(1), clients)?.weights;
     let link_weights = |config: &RunConfig| Ok::<_, LabError>(Ruled::new(config)?.link_weights(config));
     let link_weights = changed(&link_weights(running)?, &link_weights(wanted)?);
-    setup::with_setup(wanted, wanted.cores.max(1), clients, |setup, options| {
-        let scheduler = wanted.policy.build(setup, options.clone())?.with_in_flight(wanted.in_flight);
-        let weights = changed(&before, setup.weights);
-        Ok(Replacement {
-            policy: wanted.policy.to_string().into(),
-            scheduler,
-            weights,
-            link_weights: link_weights.clone(),
-            workers: wanted.cores,
-            topology: setup.topology.cloned(),
-            seats: placed(wanted, setup.cores)?.seats,
-            retired: retired.clone(),
-        })
+    let setup = setup::scheduler_config(wanted, wanted.cores.max(1), clients)?;
+    Ok(Replacement {
+        policy: wanted.policy.to_string().into(),
+        scheduler: wanted.policy.build(&setup)?,
+        weights: changed(&before, &setup.weights),
+        link_weights,
+        workers: wanted.cores,
+        seats: placed(wanted, setup.cores)?.seats,
+        topology: setup.topology,
+        retired: retired.clone(),
     })
 }
 

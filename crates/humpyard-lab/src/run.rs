@@ -5,11 +5,11 @@ use core::time::Duration;
 use std::sync::mpsc;
 use std::thread;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::measure::{Histogram, LostOutside, Measurements, SameClient, Summary};
 use humpyard_core::mechanism::{Account, ExitAccount, SplitAccount};
 use humpyard_core::name::Named;
-use humpyard_core::policy::Setup;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_runtime::{Hears, Input, Live, Outcome, Overload, Part, Several, Watched, watch};
 use humpyard_services::pass::Pass;
@@ -101,34 +101,34 @@ pub(crate) fn simulated(
     // First, for it names services that there are not.
     setup::costs(config)?;
     let classifier = setup::classifier(config)?;
-    let (outcome, link, timeline_cut) =
-        setup::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
-            let (measured, records) = setup::measured(config, setup, options)?;
-            let classifier = classifier.with_names(records.names());
-            let measured = observed(measured, control);
-            let costs = setup::cost_model(config, setup)?;
-            let swaps = setup::swaps(config, setup, &records)?;
-            let Feed { pacer, source, work } = input(control)?;
-            let (link, choice) = link(config, setup, options)?.unzip();
-            let run = Simulation {
-                measured,
-                link,
-                cores: config.cores,
-                costs,
-                swaps,
-                pacer,
-                source,
-                classifier,
-                stop: control.stop,
-                progress: control.progress,
-            };
-            let outcome = humpyard_sim::simulate_with(run, work)?;
-            let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
-            // A run that ends before its first packet leaves no files.
-            let is_begun = !outcome.interrupted || outcome.measured.account().arrived > 0;
-            let timeline_cut = is_begun && records.finish()?;
-            Ok((outcome, link, timeline_cut))
-        })?;
+    let setup = setup::scheduler_config(config, config.cores, classifier.clients_max())?;
+    let (outcome, link, timeline_cut) = {
+        let (measured, records) = setup::measured(config, &setup)?;
+        let classifier = classifier.with_names(records.names());
+        let measured = observed(measured, control);
+        let costs = setup::cost_model(config, &setup)?;
+        let swaps = setup::swaps(config, &setup, &records)?;
+        let Feed { pacer, source, work } = input(control)?;
+        let (link, choice) = link(config, &setup)?.unzip();
+        let run = Simulation {
+            measured,
+            link,
+            cores: config.cores,
+            costs,
+            swaps,
+            pacer,
+            source,
+            classifier,
+            stop: control.stop,
+            progress: control.progress,
+        };
+        let outcome = humpyard_sim::simulate_with(run, work)?;
+        let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
+        // A run that ends before its first packet leaves no files.
+        let is_begun = !outcome.interrupted || outcome.measured.account().arrived > 0;
+        let timeline_cut = is_begun && records.finish()?;
+        (outcome, link, timeline_cut)
+    };
     let mut result = result(config, "sim", &[&outcome.measured], LostOutside::default())?
         .with_taken_over(&outcome.taken_over)
         .with_heaviest(&outcome.heaviest);
@@ -189,8 +189,9 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
     let cores = config.cores.max(1);
     let classifier = setup::classifier(config)?;
     let clients = classifier.clients_max();
-    let (outcome, link, timeline_cut) = setup::with_setup(config, cores, clients, |setup, options| {
-        let (measured, records) = setup::measured(config, setup, options)?;
+    let setup = setup::scheduler_config(config, cores, clients)?;
+    let (outcome, link, timeline_cut) = {
+        let (measured, records) = setup::measured(config, &setup)?;
         let classifier = classifier.with_names(records.names());
         let measured = observed(measured, control);
         // A load is found by reading the input before the run does.
@@ -204,7 +205,7 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
         let (_serving, watched) = serve(config, control)?.unzip();
         let wanted = control.reload;
         let (replacements, coming) = mpsc::channel();
-        let (link, choice) = link(config, setup, options)?.unzip();
+        let (link, choice) = link(config, &setup)?.unzip();
         let live = Live {
             measured,
             link,
@@ -214,8 +215,8 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
             hardware: config.counters,
             services,
             overload: config.overload(),
-            clock: clock(config, setup)?,
-            swaps: setup::swaps(config, setup, &records)?,
+            clock: clock(config, &setup)?,
+            swaps: setup::swaps(config, &setup, &records)?,
             replacements: wanted.map(|_| coming),
             longest: config.longest,
             input: Input::new(source, pacer),
@@ -236,8 +237,8 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
             humpyard_runtime::run(live)
         })?;
         let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
-        Ok((outcome, link, records.finish()?))
-    })?;
+        (outcome, link, records.finish()?)
+    };
     Ok(RunResult { link, timeline_cut, ..live_result(config, outcome.into_parts(config.cores))? })
 }
 
@@ -436,7 +437,7 @@ pub(crate) fn services(config: &RunConfig) -> Result<Vec<Option<Factory>>, LabEr
 }
 
 /// The clock of a live run.
-pub(crate) fn clock(config: &RunConfig, setup: &Setup<'_>) -> Result<humpyard_runtime::Clock, LabError> {
+pub(crate) fn clock(config: &RunConfig, setup: &SchedulerConfig) -> Result<humpyard_runtime::Clock, LabError> {
     match config.clock {
         Clock::Real => Ok(humpyard_runtime::Clock::Real),
         Clock::Virtual if config.rate == Rate::Line => Err(LabError::option(

@@ -15,12 +15,12 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
-    Allocate, Build, BuildError, CoreView, Estimate, Family, Info, Params, Policy, Setup, Share, Steer, Target,
-    Topology, View,
+    Allocate, Build, BuildError, CoreView, Estimate, Family, Info, Params, Policy, Share, Steer, Target, Topology, View,
 };
 use humpyard_core::rendezvous::Rendezvous;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
@@ -53,31 +53,39 @@ use humpyard_policies::steer::{
 };
 use humpyard_testkit::loops::{Allocating, Steering};
 
-fn setup(cores: usize, clients: usize, weights: &[Weight]) -> Setup<'_> {
+fn config(cores: usize, clients: usize, weights: &[Weight]) -> SchedulerConfig {
     let rendezvous = humpyard_simd::rendezvous();
-    Setup { cores, flows: 1024, clients, packets: clients, weights, rendezvous, ..Setup::default() }
+    SchedulerConfig {
+        cores,
+        flows: 1024,
+        clients,
+        packets: clients,
+        weights: weights.to_vec(),
+        rendezvous,
+        ..SchedulerConfig::default()
+    }
 }
 
 fn steer<S: Steer + Build>(criterion: &mut Criterion) {
     for cores in [2, 8, 16] {
-        steer_by::<S>(criterion, &cores.to_string(), &S::Params::default(), &setup(cores, 1, &[]));
+        steer_by::<S>(criterion, &cores.to_string(), &S::Params::default(), &config(cores, 1, &[]));
     }
 }
 
 /// Those that hold a rendezvous, by what this processor can do, and by what every one can.
 fn steer_by_rendezvous<S: Steer + Build>(criterion: &mut Criterion) {
     steer::<S>(criterion);
-    let everywhere = Setup { rendezvous: Rendezvous::default(), ..setup(16, 1, &[]) };
+    let everywhere = SchedulerConfig { rendezvous: Rendezvous::default(), ..config(16, 1, &[]) };
     steer_by::<S>(criterion, "16 on any processor", &S::Params::default(), &everywhere);
 }
 
-fn steer_by<S: Steer + Build>(criterion: &mut Criterion, name: &str, params: &S::Params, setup: &Setup<'_>) {
+fn steer_by<S: Steer + Build>(criterion: &mut Criterion, name: &str, params: &S::Params, config: &SchedulerConfig) {
     let packets: Vec<Packet> = (0..1024)
         .map(|i| Packet { key: mix(i), rss: mix(i) as u32, flow: FlowId(i as u32), ..Packet::default() })
         .collect();
-    let mut policy = S::new(params, setup).expect("valid parameters");
-    let views = IdVec::from_fn(setup.cores, |_| CoreView::default());
-    let eligible: Vec<CoreId> = (0..setup.cores).map(CoreId::from_index).collect();
+    let mut policy = S::new(params, config).expect("valid parameters");
+    let views = IdVec::from_fn(config.cores, |_| CoreView::default());
+    let eligible: Vec<CoreId> = (0..config.cores).map(CoreId::from_index).collect();
     let mut next = 0;
     criterion.bench_function(&format!("steer/{}/{name}", S::INFO.name), |bencher| {
         bencher.iter(|| {
@@ -89,17 +97,17 @@ fn steer_by<S: Steer + Build>(criterion: &mut Criterion, name: &str, params: &S:
 }
 
 fn steer_by_logarithm(criterion: &mut Criterion) {
-    steer_by::<Ahrw>(criterion, "8, form=log", &AhrwParams { form: Form::Log }, &setup(8, 1, &[]));
+    steer_by::<Ahrw>(criterion, "8, form=log", &AhrwParams { form: Form::Log }, &config(8, 1, &[]));
 }
 
 /// Trees of two sockets of two caches of two cores, and of four of sixteen of sixteen.
 fn steer_down_a_tree(criterion: &mut Criterion) {
     for levels in [[(2, 2000), (2, 1400), (2, 1100)], [(4, 2000), (16, 1400), (16, 1100)]] {
         let tree = Topology::regular(&levels).expect("a tree");
-        let setup = Setup { topology: Some(&tree), ..setup(tree.cores(), 1, &[]) };
+        let config = SchedulerConfig { topology: Some(tree.clone()), ..config(tree.cores(), 1, &[]) };
         let name = format!("{} in a tree", tree.cores());
-        steer_by::<HCahrw>(criterion, &name, &HCahrwParams::default(), &setup);
-        let everywhere = Setup { rendezvous: Rendezvous::default(), ..setup };
+        steer_by::<HCahrw>(criterion, &name, &HCahrwParams::default(), &config);
+        let everywhere = SchedulerConfig { rendezvous: Rendezvous::default(), ..config };
         steer_by::<HCahrw>(criterion, &format!("{name} on any processor"), &HCahrwParams::default(), &everywhere);
     }
 }
@@ -109,7 +117,7 @@ fn steer_in_proportion<S: Steer + Build>(criterion: &mut Criterion) {
         for (beta, what) in [("0.16", "steady"), ("0", "always anew")] {
             let mut params = S::Params::default();
             params.set(S::INFO.name, "beta", beta).expect("it has one");
-            let mut host: Steering<S> = Steering::new(&params, &setup(cores, 1, &[]), connections, beta == "0");
+            let mut host: Steering<S> = Steering::new(&params, &config(cores, 1, &[]), connections, beta == "0");
             let name = format!("steer/{}/{cores}, {connections} connections, {what}", S::INFO.name);
             criterion.bench_function(&name, |bencher| bencher.iter(|| black_box(host.step())));
         }
@@ -119,8 +127,8 @@ fn steer_in_proportion<S: Steer + Build>(criterion: &mut Criterion) {
 /// A hundred thousand connections, each of which holds a packet, find their cores anew: one core of 16 is gone, or is back.
 fn remap<S: Steer + Build>(criterion: &mut Criterion) {
     const CONNECTIONS: u32 = 100_000;
-    let setup = Setup { flows: CONNECTIONS as usize, ..setup(16, 1, &[]) };
-    let mut policy = S::new(&S::Params::default(), &setup).expect("defaults fit");
+    let config = SchedulerConfig { flows: CONNECTIONS as usize, ..config(16, 1, &[]) };
+    let mut policy = S::new(&S::Params::default(), &config).expect("defaults fit");
     let packet = |flow: u32| {
         let key = mix(u64::from(flow));
         Packet {
@@ -172,8 +180,8 @@ impl Build for Nothing {
         complexity: "O(1)",
     };
 
-    fn new(_: &FcfsParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { heads: VecDeque::with_capacity(setup.clients) })
+    fn new(_: &FcfsParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { heads: VecDeque::with_capacity(config.clients) })
     }
 }
 
@@ -202,8 +210,8 @@ fn share_by_estimates<Q: Share + Build>(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group(format!("share/{} by estimates", Q::INFO.name));
     for (clients, exact) in [(64, true), (4096, true), (65_536, true), (64, false), (4096, false), (65_536, false)] {
         let weights: Vec<Weight> = (0..clients).filter_map(|i| Weight::new(1 + i as u32 % 10)).collect();
-        let setup = Setup { unit: WorkUnit::Nanoseconds, ..setup(1, clients, &weights) };
-        let mut policy = Q::new(&Q::Params::default(), &setup).expect("defaults fit");
+        let config = SchedulerConfig { unit: WorkUnit::Nanoseconds, ..config(1, clients, &weights) };
+        let mut policy = Q::new(&Q::Params::default(), &config).expect("defaults fit");
         let head = |client: ClientId| {
             let estimate = 640 + mix(u64::from(client.0)) % 14_501;
             Packet { client, length: estimate as u32, estimate, ..Packet::default() }
@@ -243,9 +251,9 @@ struct Applications<Q> {
 
 impl<Q: Share + Build> Applications<Q> {
     fn new(params: &Q::Params, applications: usize, packets: u64) -> Self {
-        let setup = Setup { packets: packets as usize + 16, ..setup(16, applications, &[]) };
+        let config = SchedulerConfig { packets: packets as usize + 16, ..config(16, applications, &[]) };
         let mut all = Self {
-            policy: Q::new(params, &setup).expect("valid parameters"),
+            policy: Q::new(params, &config).expect("valid parameters"),
             waiting: vec![VecDeque::with_capacity(packets as usize); applications],
             in_service: vec![0; applications],
             cores: vec![None; 16],
@@ -309,7 +317,7 @@ fn share_by_applications(criterion: &mut Criterion) {
 
 /// A packet is done, and its service's line is learned anew; and a packet is estimated.
 fn estimate(criterion: &mut Criterion) {
-    let mut estimator = LeastSquares::new(&LeastSquaresParams::default(), &setup(1, 1, &[])).expect("defaults fit");
+    let mut estimator = LeastSquares::new(&LeastSquaresParams::default(), &config(1, 1, &[])).expect("defaults fit");
     let packets: Vec<Packet> =
         (0..1024).map(|i| Packet { length: 64 + (mix(i) % 1437) as u32, ..Packet::default() }).collect();
     let mut next = 0;

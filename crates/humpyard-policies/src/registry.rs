@@ -6,11 +6,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::iter;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, FlowId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
-    Allocate, Build, BuildError, Cause, Estimate, Family, Info, Machine, Move, Parameter, Params, Policy, Reach, Setup,
-    Share, Steer, Target, View,
+    Allocate, Build, BuildError, Cause, Estimate, Family, Info, Machine, Move, Parameter, Params, Policy, Reach, Share,
+    Steer, Target, View,
 };
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
@@ -44,13 +45,14 @@ fn entry<P: Build>() -> Entry {
     Entry { info: P::INFO, parameters: P::Params::parameters(), variants: P::VARIANTS }
 }
 
-/// Checks the parameters alone, so that a slip is told before the set-up is known; the steering policy that they want, if any.
+/// Checks the parameters alone, so that a slip is told before the configuration is known; the steering policy that
+/// they want, if any.
 fn check_parameters<P: Build>(pairs: &[(String, String)]) -> Result<Option<&'static str>, BuildError> {
     Ok(P::steered_by(&P::Params::from_pairs(P::INFO.name, pairs)?))
 }
 
-fn build<P: Build>(pairs: &[(String, String)], setup: &Setup<'_>) -> Result<P, BuildError> {
-    P::new(&P::Params::from_pairs(P::INFO.name, pairs)?, setup)
+fn build<P: Build>(pairs: &[(String, String)], config: &SchedulerConfig) -> Result<P, BuildError> {
+    P::new(&P::Params::from_pairs(P::INFO.name, pairs)?, config)
 }
 
 /// Makes, for one family, from one list: an enum of its policies (so that one instantiation of the mechanism serves them
@@ -88,10 +90,10 @@ macro_rules! family {
             pub(crate) fn build(
                 name: &str,
                 pairs: &[(String, String)],
-                setup: &Setup<'_>,
+                config: &SchedulerConfig,
             ) -> Option<Result<Self, BuildError>> {
                 $(if name == <$policy>::INFO.name {
-                    return Some(build::<$policy>(pairs, setup).map(Self::$variant));
+                    return Some(build::<$policy>(pairs, config).map(Self::$variant));
                 })+
                 None
             }

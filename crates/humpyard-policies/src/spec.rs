@@ -8,9 +8,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-use humpyard_core::mechanism::{Options, Scheduler};
+use humpyard_core::config::SchedulerConfig;
+use humpyard_core::mechanism::Scheduler;
 use humpyard_core::name::{Named, unknown};
-use humpyard_core::policy::{BuildError, BuildErrorKind, Family, Promise, Setup};
+use humpyard_core::policy::{BuildError, BuildErrorKind, Family, Promise};
 use humpyard_core::unit::Time;
 
 use crate::registry::{AnyAllocate, AnyEstimate, AnyShare, AnySteer, find, names};
@@ -43,10 +44,10 @@ impl PolicySpec {
     ///
     /// # Errors
     /// What a policy or the mechanism refuses.
-    pub fn build(&self, setup: &Setup<'_>, options: Options) -> Result<AnyScheduler, BuildError> {
-        let (steer, allocate) = (self.build_steer(setup)?, self.build_allocate(setup)?);
-        let scheduler = Scheduler::new(setup, options, steer, allocate, || self.build_share(setup))?;
-        Ok(match self.build_estimate(setup)? {
+    pub fn build(&self, config: &SchedulerConfig) -> Result<AnyScheduler, BuildError> {
+        let (steer, allocate) = (self.build_steer(config)?, self.build_allocate(config)?);
+        let scheduler = Scheduler::new(config, steer, allocate, || self.build_share(config))?;
+        Ok(match self.build_estimate(config)? {
             Some(estimate) => scheduler.with_estimate(Box::new(estimate)),
             None => scheduler,
         })
@@ -56,8 +57,8 @@ impl PolicySpec {
     ///
     /// # Errors
     /// What the estimator refuses.
-    pub fn build_estimate(&self, setup: &Setup<'_>) -> Result<Option<AnyEstimate>, BuildError> {
-        let build = |named: &Named| known(AnyEstimate::build(&named.name, &named.parameters, setup));
+    pub fn build_estimate(&self, config: &SchedulerConfig) -> Result<Option<AnyEstimate>, BuildError> {
+        let build = |named: &Named| known(AnyEstimate::build(&named.name, &named.parameters, config));
         self.estimate.as_ref().map(build).transpose()
     }
 
@@ -65,8 +66,8 @@ impl PolicySpec {
     ///
     /// # Errors
     /// What the policy refuses.
-    pub fn build_steer(&self, setup: &Setup<'_>) -> Result<Option<AnySteer>, BuildError> {
-        let build = |named: &Named| known(AnySteer::build(&named.name, &named.parameters, setup));
+    pub fn build_steer(&self, config: &SchedulerConfig) -> Result<Option<AnySteer>, BuildError> {
+        let build = |named: &Named| known(AnySteer::build(&named.name, &named.parameters, config));
         self.steer.as_ref().map(build).transpose()
     }
 
@@ -74,8 +75,8 @@ impl PolicySpec {
     ///
     /// # Errors
     /// What the policy refuses.
-    pub fn build_allocate(&self, setup: &Setup<'_>) -> Result<Option<AnyAllocate>, BuildError> {
-        let build = |named: &Named| known(AnyAllocate::build(&named.name, &named.parameters, setup));
+    pub fn build_allocate(&self, config: &SchedulerConfig) -> Result<Option<AnyAllocate>, BuildError> {
+        let build = |named: &Named| known(AnyAllocate::build(&named.name, &named.parameters, config));
         self.allocate.as_ref().map(build).transpose()
     }
 
@@ -83,12 +84,12 @@ impl PolicySpec {
     ///
     /// # Errors
     /// What the policy refuses.
-    pub fn build_share(&self, setup: &Setup<'_>) -> Result<AnyShare, BuildError> {
+    pub fn build_share(&self, config: &SchedulerConfig) -> Result<AnyShare, BuildError> {
         let (name, parameters) = match &self.share {
             Some(named) => (named.name.as_str(), named.parameters.as_slice()),
             None => ("fcfs", [].as_slice()),
         };
-        known(AnyShare::build(name, parameters, setup))
+        known(AnyShare::build(name, parameters, config))
     }
 
     /// Makes these policies take over from those of `before`, which the scheduler has now, in every family in which they
@@ -100,7 +101,7 @@ impl PolicySpec {
         &self,
         now: Time,
         before: &Self,
-        setup: &Setup<'_>,
+        config: &SchedulerConfig,
         scheduler: &mut AnyScheduler,
     ) -> Result<(), BuildError> {
         let families = |spec: &Self| (spec.steer.is_some(), spec.allocate.is_some());
@@ -117,14 +118,14 @@ impl PolicySpec {
         }
         let name = format!("{self}");
         if self.share != before.share {
-            scheduler.swap_share(now, &name, || self.build_share(setup))?;
+            scheduler.swap_share(now, &name, || self.build_share(config))?;
         }
-        if let Some(steer) = self.build_steer(setup)?.filter(|_| self.steer != before.steer) {
+        if let Some(steer) = self.build_steer(config)?.filter(|_| self.steer != before.steer) {
             let keep_order = [&self.steer, &before.steer].into_iter().flatten().all(keeps_flow_order);
-            scheduler.swap_steer(now, &name, steer, keep_order, || self.build_share(setup))?;
+            scheduler.swap_steer(now, &name, steer, keep_order, || self.build_share(config))?;
         }
-        if let Some(allocate) = self.build_allocate(setup)?.filter(|_| self.allocate != before.allocate) {
-            scheduler.swap_allocate(now, &name, allocate, || self.build_share(setup))?;
+        if let Some(allocate) = self.build_allocate(config)?.filter(|_| self.allocate != before.allocate) {
+            scheduler.swap_allocate(now, &name, allocate, || self.build_share(config))?;
         }
         Ok(())
     }
@@ -274,7 +275,7 @@ fn check(named: &Named, family: Option<Family>) -> Result<(Family, Option<&'stat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::ToString;
     use humpyard_core::id::{ClientId, CoreId, FlowId, Slot};
     use humpyard_core::packet::Packet;
@@ -300,8 +301,8 @@ mod tests {
             ("allocate=everest/steer=hrw", BuildErrorKind::Combination),
             ("fcfs", BuildErrorKind::SetUp),
         ] {
-            let setup = Setup { packets: if spec == "fcfs" { 0 } else { 100 }, ..setup(4, 40, &[]) };
-            let built = spec.parse::<PolicySpec>().and_then(|spec| spec.build(&setup, Options::default()).map(drop));
+            let config = SchedulerConfig { packets: if spec == "fcfs" { 0 } else { 100 }, ..config(4, 40, &[]) };
+            let built = spec.parse::<PolicySpec>().and_then(|spec| spec.build(&config).map(drop));
             assert_eq!(built.unwrap_err().kind(), kind, "{spec}");
         }
     }
@@ -323,8 +324,8 @@ mod tests {
 
     /// What four cores do with packets of 40 flows that come at random: every dispatch and completion.
     fn served(spec: &str) -> Vec<(Time, CoreId, FlowId, u64)> {
-        let setup = Setup { longest: 100, unit: WorkUnit::Nanoseconds, ..setup(4, 40, &[]) };
-        let mut scheduler = spec.parse::<PolicySpec>().unwrap().build(&setup, Options::default()).unwrap();
+        let config = SchedulerConfig { longest: 100, unit: WorkUnit::Nanoseconds, ..config(4, 40, &[]) };
+        let mut scheduler = spec.parse::<PolicySpec>().unwrap().build(&config).unwrap();
         let mut random = Seed(4).stream("test");
         let (mut served, mut under_way) = (Vec::new(), Vec::new());
         for step in 0..4_000 {

@@ -3,12 +3,13 @@
 
 use std::collections::VecDeque;
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId, Slot};
-use humpyard_core::mechanism::{FlowOrder, Never, Options, Scheduler};
+use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Allocate, Family, Policy, ServiceSetup, Setup, Share, Steer};
+use humpyard_core::policy::{Allocate, Family, Policy, Share, Steer};
 use humpyard_core::steps;
 use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::registry::{Entry, entries};
@@ -163,28 +164,28 @@ impl<S: Steer, Q: Share, A: Allocate> Host<S, Q, A> {
     }
 }
 
-/// Runs `host` with a set-up of so many clients, cores and services.
-fn with_setup<R>(clients: usize, cores: usize, services: usize, host: impl FnOnce(&Setup<'_>, Options) -> R) -> R {
+/// Returns the configuration of a run of this many clients, cores and services.
+fn config(clients: usize, cores: usize, services: usize) -> SchedulerConfig {
     let weights: Vec<Weight> = (0..clients).filter_map(|at| Weight::new(1 + mix(at as u64) as u32 % 1000)).collect();
-    let service = ServiceSetup {
+    let service = ServiceConfig {
         packet_time: Time::from_ns(1000),
         switch_cost: Time::from_ns(10_000),
         tolerance: Time::from_ns(2_000_000),
         guarantee_millionths: 1_000_000 / services as u32,
-        ..ServiceSetup::ONLY
+        ..ServiceConfig::default()
     };
     let (services, estimates) = (vec![service; services], vec![LinearCost::BYTES; services]);
-    let setup = Setup {
+    SchedulerConfig {
         cores,
         clients,
         flows: clients,
         packets: 4 * clients + cores,
-        weights: &weights,
-        services: &services,
-        estimates: &estimates,
-        ..Setup::default()
-    };
-    host(&setup, Options::default().with_flow_order(FlowOrder::Hold))
+        weights,
+        services,
+        estimates,
+        flow_order: FlowOrder::Hold,
+        ..SchedulerConfig::default()
+    }
 }
 
 fn steps_of(spec: &str, family: Family, size: usize, waking: bool) -> f64 {
@@ -194,10 +195,9 @@ fn steps_of(spec: &str, family: Family, size: usize, waking: bool) -> f64 {
         Family::Steer => (size, size, 1),
         _ => (size, 2 * size, size),
     };
-    with_setup(clients, cores, services, |setup, options| {
-        let host = Host::new(spec.build(setup, options).expect("it fits"), clients, cores, services);
-        if waking { host.waking() } else { host.busy() }
-    })
+    let scheduler = spec.build(&config(clients, cores, services)).expect("it fits");
+    let host = Host::new(scheduler, clients, cores, services);
+    if waking { host.waking() } else { host.busy() }
 }
 
 /// Whether the policy keeps to what it says; and if not, what it does.
@@ -248,12 +248,10 @@ impl Share for Scan {
 #[test]
 fn a_scan_is_found_out() {
     let steps = SIZES.map(|size| {
-        with_setup(size, 1, 1, |setup, options| {
-            let share = || Ok(Scan(IdVec::from_fn(size, |_| false)));
-            let scheduler: Scheduler<Never, Scan, Never> =
-                Scheduler::new(setup, options, None, None, share).expect("it fits");
-            (size, Host::new(scheduler, size, 1, 1).busy())
-        })
+        let share = || Ok(Scan(IdVec::from_fn(size, |_| false)));
+        let scheduler: Scheduler<Never, Scan, Never> =
+            Scheduler::new(&config(size, 1, 1), None, None, share).expect("it fits");
+        (size, Host::new(scheduler, size, 1, 1).busy())
     });
     let holds = [Growth::Linear, Growth::Logarithmic, Growth::Constant].map(|growth| growth.holds(&steps));
     assert_eq!(holds, [true, false, false], "{steps:?}");

@@ -5,13 +5,15 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ::humpyard::config::{SchedulerConfig, ServiceConfig};
 use ::humpyard::cost::LinearCost;
-use ::humpyard::embed::{self, Config, Embedded, Refusal, RefusalKind};
+use ::humpyard::embed::{self, Embedded, Refusal, RefusalKind};
 use ::humpyard::id::{ClientId, FlowId, ServiceId};
-use ::humpyard::mechanism::{self, Arrival, DropReason, FlowOrder};
+use ::humpyard::mechanism::{self, Arrival, DropReason, FlowOrder, Limits};
 use ::humpyard::name::unknown;
 use ::humpyard::packet::{Packet, Part};
 use ::humpyard::policy::Ties;
+use ::humpyard::random::Seed;
 use ::humpyard::unit::{Time, WorkUnit};
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -62,9 +64,10 @@ fn error(refusal: Refusal) -> PyErr {
 /// `per_byte_milli` thousandths for each byte, and `cold` where the core served another service before; all 0 is its bytes,
 /// one packet, or a nanosecond for each byte. `guarantee_millionths` is the share of the cores that it is guaranteed.
 #[pyclass(frozen, module = "humpyard")]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Service {
-    service: embed::Service,
+    service: ServiceConfig,
+    estimate: LinearCost,
 }
 
 #[pymethods]
@@ -81,15 +84,14 @@ impl Service {
         per_byte_milli: u64,
         cold: u64,
     ) -> Self {
-        let estimate = LinearCost { fixed, per_byte_milli, cold };
-        let service = embed::Service {
+        let service = ServiceConfig {
             packet_time: Time::from_ns(packet_time_ns),
             switch_cost: Time::from_ns(switch_cost_ns),
             tolerance: tolerance_ns.map_or(Time::MAX, Time::from_ns),
             guarantee_millionths,
-            estimate: Some(estimate).filter(|&estimate| estimate != LinearCost::default()),
+            ..ServiceConfig::default()
         };
-        Self { service }
+        Self { service, estimate: LinearCost { fixed, per_byte_milli, cold } }
     }
 }
 
@@ -221,29 +223,36 @@ impl Scheduler {
         in_flight: u32,
         seed: u64,
     ) -> PyResult<Self> {
-        let default = Config::default();
+        let default = SchedulerConfig::default();
         let weights = weights.unwrap_or_default();
-        let config = Config {
+        let clients = clients.unwrap_or(weights.len().max(default.clients));
+        let unit = choose("unit", unit, UNITS)?;
+        let given = services.iter().flatten().map(|given| (given.service.clone(), given.estimate));
+        let (services, estimates) = embed::services(given, unit);
+        let limits = Limits::default()
+            .with_queue(queue_limit.unwrap_or(default.limits.queue))
+            .with_client(client_limit.unwrap_or(default.limits.client));
+        let config = SchedulerConfig {
             cores,
             contexts,
             speeds: speeds.unwrap_or_default(),
-            topology,
-            clients: clients.unwrap_or(weights.len().max(default.clients)),
+            topology: topology.as_deref().map(embed::topology).transpose().map_err(error)?,
+            clients,
             flows,
             packets,
-            weights,
-            unit: choose("unit", unit, UNITS)?,
-            longest,
-            services: services.iter().flatten().map(|service| service.service).collect(),
-            services_per_core,
-            queue_limit: queue_limit.unwrap_or(default.queue_limit),
-            client_limit: client_limit.unwrap_or(default.client_limit),
+            in_flight: in_flight.max(1),
+            weights: embed::weights(&weights, clients).map_err(error)?,
+            unit,
+            services,
+            estimates,
+            services_per_core: services_per_core.into(),
+            limits,
             flow_order: if free_order { FlowOrder::Free } else { FlowOrder::Hold },
-            in_flight,
             ties: choose("order of ties", ties, TIES)?,
-            seed,
+            seed: Seed(seed),
+            ..default
         };
-        let embedded = Mutex::new(Embedded::new(&policy, &config).map_err(error)?);
+        let embedded = Mutex::new(Embedded::new(&policy, longest, config).map_err(error)?);
         Ok(Self { policy, embedded })
     }
 

@@ -74,10 +74,10 @@ pub struct Live<'a, S, Q, A> {
 }
 
 impl<'a, S, Q, A> Live<'a, S, Q, A> {
-    /// Returns a run of the calling thread alone, by a real clock, with room for 1024 packets, as [`Setup`] has by
-    /// default. Frames go nowhere, nothing takes over, and nobody watches.
+    /// Returns a run of the calling thread alone, by a real clock, with room for 1024 packets, as [`SchedulerConfig`]
+    /// has by default. Frames go nowhere, nothing takes over, and nobody watches.
     ///
-    /// [`Setup`]: humpyard_core::policy::Setup
+    /// [`SchedulerConfig`]: humpyard_core::config::SchedulerConfig
     pub fn new(
         measured: Measured<S, Q, A>,
         services: Vec<Factory>,

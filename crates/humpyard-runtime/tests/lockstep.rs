@@ -6,17 +6,16 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::{CostModel, LinearCost};
 use humpyard_core::frame::Frame;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, Id, IdVec, ServiceId};
 use humpyard_core::link::{LinkOutcome, LinkSetup, OutputLink};
 use humpyard_core::measure::{Measured, Measurements, Summary};
-use humpyard_core::mechanism::{
-    self, Account, ExitOrder, Journal, Limits, Options, Record, Scheduler, Split, WhenFull,
-};
+use humpyard_core::mechanism::{self, Account, ExitOrder, Journal, Limits, Record, Scheduler, Split, WhenFull};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Allocate, Family, Policy, ServiceSetup, Setup, Share, Steer, Target, View};
+use humpyard_core::policy::{Allocate, Family, Policy, Share, Steer, Target, View};
 use humpyard_core::random::Seed;
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
@@ -208,7 +207,7 @@ impl Case<'_> {
 
     fn cost_model(&self) -> CostModel {
         let stalls = vec![Time::from_ns(if self.contexts > 1 { 500 } else { 0 }); self.services];
-        self.with_setup(|setup| CostModel::new(setup, self.costs().iter().copied().collect(), &stalls))
+        CostModel::new(&self.config(), self.costs().iter().copied().collect(), &stalls)
     }
 
     fn classifier(&self) -> Classifier {
@@ -224,63 +223,62 @@ impl Case<'_> {
 
     /// The mechanism, and what its sharing policies are told.
     fn measured(&self) -> (Measured<AnySteer, Noting, AnyAllocate>, Log) {
-        self.steered(|spec, setup| spec.build_steer(setup).expect("a valid set-up"))
+        self.steered(|spec, config| spec.build_steer(config).expect("a valid set-up"))
     }
 
     /// The mechanism with this steering policy.
     fn steered<S: Steer>(
         &self,
-        steer: impl FnOnce(&PolicySpec, &Setup<'_>) -> Option<S>,
+        steer: impl FnOnce(&PolicySpec, &SchedulerConfig) -> Option<S>,
     ) -> (Measured<S, Noting, AnyAllocate>, Log) {
-        self.with_setup(|setup| self.measured_by(setup, steer))
+        self.measured_by(&self.config(), steer)
     }
 
-    fn with_setup<T>(&self, body: impl FnOnce(&Setup<'_>) -> T) -> T {
-        let weights: Vec<Weight> = (1..=1000).filter_map(Weight::new).collect();
-        let services: Vec<ServiceSetup<'_>> = ["first", "second"][..self.services]
+    fn config(&self) -> SchedulerConfig {
+        let services = ["first", "second"][..self.services]
             .iter()
-            .map(|name| ServiceSetup {
-                name,
+            .map(|name| ServiceConfig {
+                name: (*name).to_owned(),
                 packet_time: Time::from_ns(1000),
                 switch_cost: Time::from_ns(self.switch_cost_ns),
                 tolerance: Time::from_ns(20_000),
                 guarantee_millionths: 1_000_000 / self.services as u32,
             })
             .collect();
-        body(&Setup {
+        SchedulerConfig {
             cores: self.cores,
             contexts: self.contexts,
-            speeds: self.speeds,
+            speeds: self.speeds.to_vec(),
             flows: 8192,
             clients: 8192,
             packets: self.packets,
+            in_flight: self.in_flight,
             unit: WorkUnit::Nanoseconds,
             longest: 2000,
             // Who comes later is worth more, so that it matters who was there when a core was asked.
-            weights: &weights,
-            estimates: self.costs(),
-            services: &services,
-            ..Setup::default()
-        })
+            weights: (1..=1000).filter_map(Weight::new).collect(),
+            estimates: self.costs().to_vec(),
+            services,
+            limits: self.limits,
+            chains: self.chains_of(),
+            exit: self.exit,
+            split: self.split,
+            ..SchedulerConfig::default()
+        }
     }
 
     fn measured_by<S: Steer>(
         &self,
-        setup: &Setup<'_>,
-        steer: impl FnOnce(&PolicySpec, &Setup<'_>) -> Option<S>,
+        config: &SchedulerConfig,
+        steer: impl FnOnce(&PolicySpec, &SchedulerConfig) -> Option<S>,
     ) -> (Measured<S, Noting, AnyAllocate>, Log) {
         let log = Log::default();
         let spec: PolicySpec = self.policy.parse().expect("a registered policy");
-        let share = || Ok(Noting { share: spec.build_share(setup)?, log: log.clone() });
-        let (steer, allocate) = (steer(&spec, setup), spec.build_allocate(setup).expect("a valid set-up"));
-        let options = Options::default()
-            .with_limits(self.limits)
-            .with_exit(self.exit)
-            .with_split(self.split)
-            .with_chains(self.chains_of());
-        let measurements = Measurements::new(setup).with_chains(&options.chains);
-        let scheduler = Scheduler::new(setup, options, steer, allocate, share).expect("a valid set-up");
-        let scheduler = scheduler.with_in_flight(self.in_flight).with_journal(Box::new(log.journal.clone()));
+        let share = || Ok(Noting { share: spec.build_share(config)?, log: log.clone() });
+        let (steer, allocate) = (steer(&spec, config), spec.build_allocate(config).expect("a valid set-up"));
+        let measurements = Measurements::new(config).with_chains(&config.chains);
+        let scheduler = Scheduler::new(config, steer, allocate, share).expect("a valid set-up");
+        let scheduler = scheduler.with_journal(Box::new(log.journal.clone()));
         (Measured::new(scheduler, measurements), log)
     }
 
@@ -340,30 +338,31 @@ impl Case<'_> {
     /// The link, whose sharing policy notes what it is told beside those of the cores.
     fn output_link<S: Steer>(&self, log: &Log) -> Option<OutputLink<S, Noting, AnyAllocate>> {
         let link = self.link?;
-        let estimates = vec![LinearCost::BYTES; self.services];
         let spec: PolicySpec = link.share.parse().expect("a registered policy");
-        Some(self.with_setup(|cores| {
-            let setup = Setup {
-                cores: 1,
-                contexts: 1,
-                speeds: &[],
-                unit: WorkUnit::Bytes,
-                longest: 4000,
-                estimates: &estimates,
-                ..*cores
-            };
-            let share = || Ok(Noting { share: spec.build_share(&setup)?, log: log.clone() });
-            let limits = Limits::default().with_when_full(self.limits.when_full);
-            let scheduler = Scheduler::new(&setup, Options::default().with_limits(limits), None, None, share);
-            let measured = Measured::new(scheduler.expect("a valid set-up"), Measurements::new(&setup));
-            let link = LinkSetup {
-                rate_bps: link.rate_bps,
-                expansions: vec![1500, 700],
-                chains: self.chains_of(),
-                withhold_above: link.queue,
-            };
-            OutputLink::new(link, measured, &setup)
-        }))
+        let setup = SchedulerConfig {
+            cores: 1,
+            contexts: 1,
+            speeds: Vec::new(),
+            in_flight: 1,
+            unit: WorkUnit::Bytes,
+            longest: 4000,
+            estimates: vec![LinearCost::BYTES; self.services],
+            limits: Limits::default().with_when_full(self.limits.when_full),
+            chains: Vec::new(),
+            exit: None,
+            split: None,
+            ..self.config()
+        };
+        let share = || Ok(Noting { share: spec.build_share(&setup)?, log: log.clone() });
+        let scheduler = Scheduler::new(&setup, None, None, share);
+        let measured = Measured::new(scheduler.expect("a valid set-up"), Measurements::new(&setup));
+        let link = LinkSetup {
+            rate_bps: link.rate_bps,
+            expansions: vec![1500, 700],
+            chains: self.chains_of(),
+            withhold_above: link.queue,
+        };
+        Some(OutputLink::new(link, measured, &setup))
     }
 
     fn chains_of(&self) -> Vec<Vec<ServiceId>> {

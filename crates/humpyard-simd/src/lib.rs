@@ -1,7 +1,8 @@
 //! What steering policies ask of every packet, by instructions that only some processors have.
 //!
-//! A host puts [`rendezvous`] into the set-up of its policies, and they decide as without it, in less time. Which instructions
-//! there are is found out at run time. To call code that needs them is `unsafe`, which is why this is a crate of its own.
+//! A host puts [`rendezvous`] into the configuration of its policies, and they decide as without it, in less time.
+//! Which instructions there are is found out at run time. To call code that needs them is `unsafe`, which is why this
+//! is a crate of its own.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

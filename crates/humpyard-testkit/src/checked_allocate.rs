@@ -1,7 +1,8 @@
 //! An allocation policy under watch.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
-use humpyard_core::policy::{Allocate, Cause, Machine, Move, Policy, Promise, Setup};
+use humpyard_core::policy::{Allocate, Cause, Machine, Move, Policy, Promise};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
@@ -35,8 +36,8 @@ pub struct CheckedAllocate<A> {
 
 impl<A: Allocate> CheckedAllocate<A> {
     /// A policy with these promises, under watch, made for this run.
-    pub fn new(allocate: A, promises: &[Promise], setup: &Setup<'_>) -> Self {
-        let services = setup.services.iter().zip(guaranteed_cores(setup)).map(|(service, guaranteed)| {
+    pub fn new(allocate: A, promises: &[Promise], config: &SchedulerConfig) -> Self {
+        let services = config.services.iter().zip(guaranteed_cores(config)).map(|(service, guaranteed)| {
             let in_time = service.tolerance.as_ns() / service.packet_time.as_ns().max(1);
             Service { guaranteed, needing: in_time.max(1).saturating_mul(u64::from(guaranteed)) }
         });
@@ -103,11 +104,11 @@ impl<A: Allocate> CheckedAllocate<A> {
 }
 
 /// Whole cores of each guarantee, rounded down, but one at least, for which those with most give theirs up.
-fn guaranteed_cores(setup: &Setup<'_>) -> Vec<u32> {
-    let cores = setup.cores as u64;
+fn guaranteed_cores(config: &SchedulerConfig) -> Vec<u32> {
+    let cores = config.cores as u64;
     let whole = |millionths: u32| (u64::from(millionths) * cores / 1_000_000).max(1) as u32;
-    let mut guaranteed: Vec<u32> = setup.services.iter().map(|service| whole(service.guarantee_millionths)).collect();
-    while guaranteed.iter().sum::<u32>() > setup.cores as u32 {
+    let mut guaranteed: Vec<u32> = config.services.iter().map(|service| whole(service.guarantee_millionths)).collect();
+    while guaranteed.iter().sum::<u32>() > config.cores as u32 {
         *guaranteed.iter_mut().max().expect("a service") -= 1;
     }
     guaranteed

@@ -19,7 +19,7 @@ pub struct FlowWatch<'h> {
 impl<'h> FlowWatch<'h> {
     /// For the flows of this history.
     pub fn new(history: &'h History) -> Self {
-        Self { measurements: Measurements::new(&history.setup()), history }
+        Self { measurements: Measurements::new(&history.config()), history }
     }
 
     /// Packets out of order so far.

@@ -1,10 +1,10 @@
 //! Drawing a history: swarm testing, in which each history does without some kinds of events.
 
+use humpyard_core::config::ServiceConfig;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
 use humpyard_core::packet::{Packet, Part};
-use humpyard_core::policy::ServiceSetup;
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 
@@ -80,14 +80,15 @@ impl History {
         generator.events.truncate(shape.events);
         // Tolerances of some packets, so that queues outgrow them; switches from instant to longer than that.
         let packet_time = |estimate: &LinearCost| estimate.work(shape.length_max / 2 + 1);
-        let services =
-            generator.estimates.iter().zip([0, 1, 4, 40].into_iter().cycle()).map(|(estimate, packets)| ServiceSetup {
-                name: "service",
+        let services = generator.estimates.iter().zip([0, 1, 4, 40].into_iter().cycle()).map(|(estimate, packets)| {
+            ServiceConfig {
+                name: "service".to_owned(),
                 packet_time: Time::from_ns(packet_time(estimate)),
                 switch_cost: Time::from_ns(packets * packet_time(estimate)),
                 tolerance: Time::from_ns(8 * packet_time(estimate)),
                 guarantee_millionths: 1_000_000 / shape.services as u32,
-            });
+            }
+        });
         let services = services.collect();
         Self {
             cores: shape.cores,

@@ -2,11 +2,11 @@
 
 use core::fmt;
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{ClientId, FlowId, Id, ServiceId};
-use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Options, Split};
+use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Split};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 
@@ -26,7 +26,7 @@ pub enum Event {
     EndClient(ClientId),
 }
 
-/// A run as seen from outside: the set-up, and what happens when. Completions follow from the decisions.
+/// A run as seen from outside: the configuration, and what happens when. Completions follow from the decisions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History {
     /// Number of cores.
@@ -61,13 +61,13 @@ pub struct History {
     pub seed: Seed,
     /// What happens, by ascending time.
     pub events: Vec<(Time, Event)>,
-    pub(crate) services: Vec<ServiceSetup<'static>>,
+    pub(crate) services: Vec<ServiceConfig>,
 }
 
 impl History {
-    /// The set-up of the run.
-    pub fn setup(&self) -> Setup<'_> {
-        Setup {
+    /// Returns the configuration of the run.
+    pub fn config(&self) -> SchedulerConfig {
+        SchedulerConfig {
             cores: self.cores,
             contexts: self.contexts,
             flows: self.flows,
@@ -75,11 +75,17 @@ impl History {
             packets: self.packets,
             unit: self.unit,
             longest: self.longest,
-            weights: &self.weights,
-            estimates: &self.estimates,
-            services: &self.services,
+            in_flight: self.in_flight as u32,
+            weights: self.weights.clone(),
+            estimates: self.estimates.clone(),
+            services: self.services.clone(),
             seed: self.seed,
-            ..Setup::default()
+            limits: self.limits,
+            flow_order: self.flow_order,
+            chains: self.chains.clone(),
+            exit: self.exit,
+            split: self.split,
+            ..SchedulerConfig::default()
         }
     }
 
@@ -87,16 +93,6 @@ impl History {
     pub fn flows_of(&self, client: ClientId) -> impl Iterator<Item = FlowId> + use<> {
         let each = self.flows / self.weights.len();
         (client.index() * each..(client.index() + 1) * each).map(FlowId::from_index)
-    }
-
-    /// Returns the options of the mechanism.
-    pub fn options(&self) -> Options {
-        Options::default()
-            .with_limits(self.limits)
-            .with_flow_order(self.flow_order)
-            .with_chains(self.chains.clone())
-            .with_exit(self.exit)
-            .with_split(self.split)
     }
 
     /// Number of packets that arrive.

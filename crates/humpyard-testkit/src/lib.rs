@@ -14,7 +14,7 @@
 //! let history = History::generate(&Shape { seed: 7, cores: 3, ..Shape::default() });
 //! let share = || Ok(Checked::new(Arbitrary::new(7), &[Promise::WorkConserving]));
 //! let mut scheduler =
-//!     Scheduler::<Never, _, Never>::new(&history.setup(), history.options(), None, None, share).unwrap();
+//!     Scheduler::<Never, _, Never>::new(&history.config(), None, None, share).unwrap();
 //! let log = Player::new(&history).run(&mut scheduler, &mut ());
 //! assert_eq!(log.decisions.len() + log.drops.len(), history.arrivals());
 //! ```

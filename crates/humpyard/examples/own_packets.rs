@@ -4,18 +4,19 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use humpyard::config::SchedulerConfig;
 use humpyard::id::{ClientId, CoreId, FlowId};
-use humpyard::mechanism::{Arrival, Options};
+use humpyard::mechanism::Arrival;
 use humpyard::packet::Packet;
 use humpyard::policies::spec::PolicySpec;
-use humpyard::policy::{BuildError, Setup, Topology};
+use humpyard::policy::{BuildError, Topology};
 use humpyard::unit::{Time, Weight};
 
 /// Whose jobs are among the first 54 of 120 that one printer (a core) does, at weights 5, 3 and 1.
 pub(crate) fn share() -> Result<String, BuildError> {
     let weights = [5, 3, 1].map(|weight| Weight::new(weight).expect("positive"));
-    let setup = Setup::new(1).with_clients(&weights);
-    let mut printer = "gr3".parse::<PolicySpec>()?.build(&setup, Options::default())?;
+    let config = SchedulerConfig::new(1).with_clients(weights.to_vec());
+    let mut printer = "gr3".parse::<PolicySpec>()?.build(&config)?;
     let (mut jobs, mut done) = (HashMap::new(), [0u32; 3]);
     for number in 0..120 {
         let packet = Packet { client: ClientId(number as u32 % 3), length: 1000, ..Packet::default() };
@@ -34,8 +35,8 @@ pub(crate) fn share() -> Result<String, BuildError> {
 /// Which cores serve connections that hold 60, 30 and 10 of 100 bytes, on two sockets of two caches of two cores.
 pub(crate) fn steer() -> Result<String, BuildError> {
     let topology = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)])?;
-    let setup = Setup::new(8).with_flows(3).with_topology(&topology);
-    let mut server = "ps-hrw".parse::<PolicySpec>()?.build(&setup, Options::default())?;
+    let config = SchedulerConfig::new(8).with_flows(3).with_topology(topology);
+    let mut server = "ps-hrw".parse::<PolicySpec>()?.build(&config)?;
     let message = |flow, length| Packet { flow: FlowId(flow), key: 3 + u64::from(flow), length, ..Packet::default() };
     let messages = [message(0, 600), message(1, 300), message(2, 100)];
     for number in 0..600 {

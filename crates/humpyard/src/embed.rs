@@ -4,12 +4,13 @@
 //! program needs none of it: it uses [`Scheduler`](crate::mechanism::Scheduler) itself.
 //!
 //! ```
-//! use humpyard::embed::{Config, Embedded};
+//! use humpyard::config::SchedulerConfig;
+//! use humpyard::embed::{Embedded, weights};
 //! use humpyard::packet::Packet;
 //! use humpyard::unit::Time;
 //!
-//! let config = Config { clients: 2, weights: vec![3, 1], ..Config::default() };
-//! let mut scheduler = Embedded::new("gr3", &config)?;
+//! let config = SchedulerConfig::new(1).with_clients(weights(&[3, 1], 2)?);
+//! let mut scheduler = Embedded::new("gr3", 1514, config)?;
 //! scheduler.arrive(Time::ZERO, Packet { length: 100, ..Packet::default() })?;
 //! let refusal = scheduler.set_weight(Time::ZERO, 2, 5).unwrap_err();
 //! assert_eq!(refusal.to_string(), "no client 2: there are 2, numbered from 0");
@@ -20,12 +21,12 @@ use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, Slot};
-use humpyard_core::mechanism::{Account, Arrival, Completed, Dispatch, FlowOrder, Options, Switch};
+use humpyard_core::mechanism::{Account, Arrival, Completed, Dispatch, Switch};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{BuildError, BuildErrorKind, ServiceSetup, Setup, Ties, Topology};
-use humpyard_core::random::Seed;
+use humpyard_core::policy::{BuildError, BuildErrorKind, Topology};
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 
@@ -112,212 +113,42 @@ fn text_of(panic: &(dyn Any + Send)) -> &str {
     }
 }
 
-/// What is known of a service; see [`ServiceSetup`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Service {
-    /// What a typical packet takes a core.
-    pub packet_time: Time,
-    /// What it takes a core to go over to this service.
-    pub switch_cost: Time,
-    /// The longest tolerable delay.
-    pub tolerance: Time,
-    /// The share of the cores it is guaranteed, in millionths.
-    pub guarantee_millionths: u32,
-    /// What a packet is believed to cost, in the unit of the run; none is a unit for each packet or byte, or a nanosecond for
-    /// each byte.
-    pub estimate: Option<LinearCost>,
-}
-
-impl Default for Service {
-    /// A service that says nothing of itself, and is guaranteed nothing.
-    fn default() -> Self {
-        let ServiceSetup { packet_time, switch_cost, tolerance, .. } = ServiceSetup::ONLY;
-        Self { packet_time, switch_cost, tolerance, guarantee_millionths: 0, estimate: None }
-    }
-}
-
-impl Service {
-    fn setup<'a>(&self, name: &'a str) -> ServiceSetup<'a> {
-        let Self { packet_time, switch_cost, tolerance, guarantee_millionths, estimate: _ } = *self;
-        ServiceSetup { name, packet_time, switch_cost, tolerance, guarantee_millionths }
-    }
-}
-
-/// What a scheduler is made for: [`Setup`] and [`Options`], owned.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Number of cores, from 1.
-    pub cores: usize,
-    /// Contexts of each processing element, from 1: so many consecutive cores take turns computing.
-    pub contexts: usize,
-    /// Speed of the first cores, in thousandths of the speed that estimates hold for; the others have 1000.
-    pub speeds: Vec<u32>,
-    /// Which cores are near each other, as [`parse_topology`] reads it; none is all the same.
-    pub topology: Option<String>,
-    /// Number of clients.
-    pub clients: usize,
-    /// Number of flows.
-    pub flows: usize,
-    /// Most packets held at once, waiting or in service.
-    pub packets: usize,
-    /// Weights of the first clients, from 1; the others have 1.
-    pub weights: Vec<u32>,
-    /// The unit of work.
-    pub unit: WorkUnit,
-    /// Length of the longest packet, in bytes: a longer one is refused.
-    pub longest: u32,
-    /// The services; none is one that has all cores.
-    pub services: Vec<Service>,
-    /// Of how many services a core keeps the code, from 1: to go back to one of them takes it no time.
-    pub services_per_core: u16,
-    /// Most packets waiting in one queue.
-    pub queue_limit: u32,
-    /// Most packets waiting of one client in one queue.
-    pub client_limit: u32,
-    /// Whether the packets of one client may be in service on several cores at once.
-    pub flow_order: FlowOrder,
-    /// Packets that a core may be handed at a time, from 1.
-    pub in_flight: u32,
-    /// Which of two equals goes first.
-    pub ties: Ties,
-    /// Where random policies draw from.
-    pub seed: u64,
-}
-
-impl Default for Config {
-    /// As [`Setup`] and [`Options`]: one core, one client, one flow, room for 1024 packets, bytes.
-    fn default() -> Self {
-        let (setup, limits) = (Setup::default(), Options::default().limits);
-        Self {
-            cores: setup.cores,
-            contexts: setup.contexts,
-            speeds: Vec::new(),
-            topology: None,
-            clients: setup.clients,
-            flows: setup.flows,
-            packets: setup.packets,
-            weights: Vec::new(),
-            unit: setup.unit,
-            longest: 1514,
-            services: Vec::new(),
-            services_per_core: 1,
-            queue_limit: limits.queue,
-            client_limit: limits.client,
-            flow_order: FlowOrder::default(),
-            in_flight: 1,
-            ties: setup.ties,
-            seed: setup.seed.0,
-        }
-    }
-}
-
-impl Config {
-    /// The most there may be of anything that has a place in memory.
-    pub const PLACES_MAX: usize = 1 << 24;
-
-    /// A packet is charged at most so many times what the longest is believed to cost: policies let a client pay off its debt
-    /// bit by bit, and one of a century would never end.
-    pub const DEBT_MAX: u64 = 1 << 20;
-
-    fn build(&self, policy: &str) -> Result<Embedded, Refusal> {
-        let policy: PolicySpec = policy.parse()?;
-        self.check()?;
-        let topology = self.topology.as_deref().map(parse_topology).transpose();
-        let topology = topology.map_err(|error| BuildError::set_up(error.to_string()))?;
-        if let Some(cores) = topology.as_ref().map(Topology::cores).filter(|&cores| cores != self.cores) {
-            return Err(BuildError::set_up(format!("the topology has {cores} cores, the run {}", self.cores)).into());
-        }
-        let weight = |&weight| Weight::new(weight).ok_or_else(|| BuildError::set_up(NO_WEIGHT));
-        let weights = self.weights.iter().map(weight).collect::<Result<Vec<_>, _>>()?;
-        let only = [Service { guarantee_millionths: ServiceSetup::ONLY.guarantee_millionths, ..Service::default() }];
-        let services = if self.services.is_empty() { &only } else { self.services.as_slice() };
-        let names: Vec<String> = (0..services.len()).map(|service| service.to_string()).collect();
-        let estimates: Vec<LinearCost> = services.iter().map(|service| self.estimate(service)).collect();
-        let services: Vec<ServiceSetup<'_>> =
-            services.iter().zip(&names).map(|(service, name)| service.setup(name)).collect();
-        let longest = estimates.iter().map(|cost| cost.work(self.longest)).max().unwrap_or(1);
-        let setup = Setup {
-            cores: self.cores,
-            contexts: self.contexts,
-            speeds: &self.speeds,
-            topology: topology.as_ref(),
-            flows: self.flows,
-            clients: self.clients,
-            packets: self.packets,
-            unit: self.unit,
-            longest,
-            weights: &weights,
-            estimates: &estimates,
-            services: &services,
-            services_per_core: usize::from(self.services_per_core),
-            ties: self.ties,
-            seed: Seed(self.seed),
-            rendezvous: humpyard_simd::rendezvous(),
-        };
-        let mut options = Options::default().with_flow_order(self.flow_order);
-        options.limits.queue = self.queue_limit;
-        options.limits.client = self.client_limit;
-        Ok(Embedded {
-            scheduler: policy.build(&setup, options)?.with_in_flight(self.in_flight),
-            now: Time::ZERO,
-            services: estimates.len(),
-            longest: self.longest,
-            busy_max: Time::from_ns(longest.saturating_mul(Self::DEBT_MAX)),
-            in_service: vec![false; self.packets],
-            of_client: vec![0; self.clients],
-            of_flow: vec![0; self.flows],
-            switching: vec![false; self.cores],
-            failure: None,
-        })
-    }
-
-    /// Refuses what policies may take for granted, and what would ask for more memory than there is.
-    fn check(&self) -> Result<(), BuildError> {
-        for (what, count, most) in [
-            ("cores", self.cores, usize::from(u16::MAX)),
-            ("contexts", self.contexts, self.cores),
-            ("clients", self.clients, Self::PLACES_MAX),
-            ("flows", self.flows, Self::PLACES_MAX),
-            ("packets", self.packets, Self::PLACES_MAX),
-        ] {
-            if !(1..=most).contains(&count) {
-                return Err(BuildError::set_up(format!("there may be 1 to {most} {what}, not {count}")));
-            }
-        }
-        let services = self.services.len().max(1);
-        if services > usize::from(u16::MAX) || services.saturating_mul(self.cores) > Self::PLACES_MAX {
-            return Err(BuildError::too_large(format!("{services} services on {} cores are too many", self.cores)));
-        }
-        for (what, count, whose, most) in [
-            ("weights", self.weights.len(), "clients", self.clients),
-            ("speeds", self.speeds.len(), "cores", self.cores),
-        ] {
-            if count > most {
-                return Err(BuildError::set_up(format!("{count} {what} for {most} {whose}")));
-            }
-        }
-        if self.services_per_core == 0 {
-            return Err(BuildError::set_up("a core keeps the code of one service or more, not of 0"));
-        }
-        if self.speeds.contains(&0) {
-            return Err(BuildError::set_up("a speed is from 1, not 0"));
-        }
-        let too_dear = |cost: &LinearCost| cost.fixed.max(cost.per_byte_milli).max(cost.cold) > u64::from(u32::MAX);
-        if let Some(cost) = self.services.iter().filter_map(|service| service.estimate).find(too_dear) {
-            return Err(BuildError::set_up(format!("the parts of an estimate are at most {}: {cost:?}", u32::MAX)));
-        }
-        Ok(())
-    }
-
-    fn estimate(&self, service: &Service) -> LinearCost {
-        service.estimate.unwrap_or(match self.unit {
-            WorkUnit::Packets => LinearCost::PACKETS,
-            WorkUnit::Bytes | WorkUnit::Nanoseconds => LinearCost::BYTES,
-        })
-    }
-}
-
 const NO_WEIGHT: &str = "a weight is from 1, not 0";
+
+/// Returns the weights of the first of this many clients.
+///
+/// # Errors
+/// More weights than clients, and a weight of 0.
+pub fn weights(given: &[u32], clients: usize) -> Result<Vec<Weight>, Refusal> {
+    if given.len() > clients {
+        return Err(BuildError::set_up(format!("{} weights for {clients} clients", given.len())).into());
+    }
+    let weight = |&weight| Weight::new(weight).ok_or_else(|| BuildError::set_up(NO_WEIGHT).into());
+    given.iter().map(weight).collect()
+}
+
+/// Returns the topology that a text describes, as [`parse_topology`] reads it.
+///
+/// # Errors
+/// A text that describes none.
+pub fn topology(text: &str) -> Result<Topology, Refusal> {
+    parse_topology(text).map_err(|error| BuildError::set_up(error.to_string()).into())
+}
+
+/// Returns the services of a scheduler, named by their numbers, and the estimate of each. An estimate of all zeros is
+/// the usual one of the unit; no service at all is one that has all cores.
+pub fn services(
+    given: impl Iterator<Item = (ServiceConfig, LinearCost)>,
+    unit: WorkUnit,
+) -> (Vec<ServiceConfig>, Vec<LinearCost>) {
+    let usual = LinearCost::usual(unit);
+    let known = |(number, (service, estimate)): (usize, (ServiceConfig, LinearCost))| {
+        let estimate = if estimate == LinearCost::default() { usual } else { estimate };
+        (ServiceConfig { name: number.to_string(), ..service }, estimate)
+    };
+    let (services, estimates): (Vec<_>, Vec<_>) = given.enumerate().map(known).unzip();
+    if services.is_empty() { (vec![ServiceConfig::default()], vec![usual]) } else { (services, estimates) }
+}
 
 /// Refuses an id that nothing has.
 fn within(what: &str, id: usize, count: usize) -> Result<(), Refusal> {
@@ -351,12 +182,42 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// A scheduler with these policies, as [`PolicySpec`] reads them: `gr3`, `ps-hrw:beta=0.1`, `steer=hrw/share=drr`.
+    /// The most there may be of anything that has a place in memory.
+    pub const PLACES_MAX: usize = 1 << 24;
+
+    /// A packet is charged at most so many times what the longest is believed to cost: policies let a client pay off
+    /// its debt bit by bit, and one of a century would never end.
+    pub const DEBT_MAX: u64 = 1 << 20;
+
+    /// Makes a scheduler with these policies, as [`PolicySpec`] reads them: `gr3`, `ps-hrw:beta=0.1`,
+    /// `steer=hrw/share=drr`.
+    ///
+    /// `longest` is the length of the longest packet, in bytes; the scheduler refuses a longer one. It sets
+    /// [`SchedulerConfig::longest`], and this machine sets [`SchedulerConfig::rendezvous`].
     ///
     /// # Errors
-    /// Unknown names and parameters, and a set-up that cannot be.
-    pub fn new(policy: &str, config: &Config) -> Result<Self, Refusal> {
-        caught(|| config.build(policy))
+    /// Unknown names and parameters, and a configuration that cannot be.
+    pub fn new(policy: &str, longest: u32, config: SchedulerConfig) -> Result<Self, Refusal> {
+        caught(|| Self::build(policy, longest, config))
+    }
+
+    fn build(policy: &str, longest: u32, config: SchedulerConfig) -> Result<Self, Refusal> {
+        let policy: PolicySpec = policy.parse()?;
+        config.check_within(Self::PLACES_MAX)?;
+        let work = config.estimates.iter().map(|cost| cost.work(longest)).max().unwrap_or(1);
+        let config = SchedulerConfig { longest: work, rendezvous: humpyard_simd::rendezvous(), ..config };
+        Ok(Self {
+            scheduler: policy.build(&config)?,
+            now: Time::ZERO,
+            services: config.services.len(),
+            longest,
+            busy_max: Time::from_ns(work.saturating_mul(Self::DEBT_MAX)),
+            in_service: vec![false; config.packets],
+            of_client: vec![0; config.clients],
+            of_flow: vec![0; config.flows],
+            switching: vec![false; config.cores],
+            failure: None,
+        })
     }
 
     /// A packet arrives; its time of arrival is `now`. It is queued in a slot, or dropped for a named reason.
@@ -414,7 +275,7 @@ impl Embedded {
 
     /// The packet in this slot is done; its core was busy with it for `busy`. The slot may be used for another.
     ///
-    /// Where work is in nanoseconds, it is charged `busy`, but no more than [`Config::DEBT_MAX`] allows.
+    /// Where work is in nanoseconds, it is charged `busy`, but no more than [`Embedded::DEBT_MAX`] allows.
     ///
     /// # Errors
     /// A slot whose packet is not in service, and time that goes back.
@@ -573,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_scheduler_that_failed_takes_no_calls_any_more() {
-        let mut scheduler = Embedded::new("gr3", &Config::default()).unwrap();
+        let mut scheduler = Embedded::new("gr3", 1514, SchedulerConfig::default()).unwrap();
         let failed = scheduler.guarded::<()>(|_| panic!("a count of {}", -1)).unwrap_err();
         assert_eq!(failed.kind, RefusalKind::Broken);
         assert_eq!(failed.to_string(), "the scheduler failed inside and takes no calls any more: a count of -1");

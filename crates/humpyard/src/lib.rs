@@ -25,7 +25,7 @@
 pub mod embed;
 
 pub use humpyard_core::{
-    cost, frame, hash, id, measure, mechanism, name, packet, policy, random, rendezvous, storage, unit,
+    config, cost, frame, hash, id, measure, mechanism, name, packet, policy, random, rendezvous, storage, unit,
 };
 #[cfg(feature = "lab")]
 pub use humpyard_lab as lab;

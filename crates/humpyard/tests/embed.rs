@@ -1,9 +1,10 @@
 //! Whatever a host calls, in whatever order, nothing fails inside.
 
+use humpyard::config::{SchedulerConfig, ServiceConfig};
 use humpyard::cost::LinearCost;
-use humpyard::embed::{Config, Embedded, Refusal, RefusalKind, Service};
+use humpyard::embed::{Embedded, Refusal, RefusalKind, services, topology, weights};
 use humpyard::id::{ClientId, FlowId, ServiceId};
-use humpyard::mechanism::FlowOrder;
+use humpyard::mechanism::{FlowOrder, Limits};
 use humpyard::packet::Packet;
 use humpyard::policies::registry::entries;
 use humpyard::policy::{BuildErrorKind, Family};
@@ -16,30 +17,34 @@ const CORES: u16 = 4;
 const SERVICES: u16 = 2;
 const PACKETS: u32 = 20;
 
-fn config(seed: u64) -> Config {
-    let service = Service {
+/// Length of the longest packet, in bytes.
+const LONGEST: u32 = 1514;
+
+fn config(seed: u64) -> SchedulerConfig {
+    let service = ServiceConfig {
         packet_time: Time::from_ns(1000),
         switch_cost: Time::from_ns(500),
         tolerance: Time::from_ns(20_000),
         guarantee_millionths: 500_000,
-        estimate: Some(LinearCost { fixed: 100, per_byte_milli: 1000, cold: 50 }),
+        ..ServiceConfig::default()
     };
-    Config {
+    let estimate = LinearCost { fixed: 100, per_byte_milli: 1000, cold: 50 };
+    SchedulerConfig {
         cores: CORES.into(),
         contexts: 2,
-        topology: Some("2x2".to_owned()),
+        topology: Some(topology("2x2").unwrap()),
         clients: CLIENTS as usize,
         flows: FLOWS as usize,
         packets: PACKETS as usize,
-        weights: vec![5, 1000, 1],
+        weights: weights(&[5, 1000, 1], CLIENTS as usize).unwrap(),
         unit: [WorkUnit::Bytes, WorkUnit::Packets, WorkUnit::Nanoseconds][seed as usize % 3],
         services: vec![service; SERVICES.into()],
-        queue_limit: 12,
-        client_limit: 6,
+        estimates: vec![estimate; SERVICES.into()],
+        limits: Limits::default().with_queue(12).with_client(6),
         flow_order: [FlowOrder::Hold, FlowOrder::Free][seed as usize % 2],
         in_flight: 1 + seed as u32 % 3,
-        seed,
-        ..Config::default()
+        seed: Seed(seed),
+        ..SchedulerConfig::default()
     }
 }
 
@@ -86,7 +91,7 @@ fn call(scheduler: &mut Embedded, random: &mut Random, now: Time) -> Result<(), 
 }
 
 fn play(policy: &str, seed: u64) {
-    let mut scheduler = match Embedded::new(policy, &config(seed)) {
+    let mut scheduler = match Embedded::new(policy, LONGEST, config(seed)) {
         Ok(scheduler) => scheduler,
         Err(refusal) => panic!("{policy}: {refusal}"),
     };
@@ -119,10 +124,10 @@ fn no_policy_fails_inside_whatever_is_called() {
 
 #[test]
 fn configurations_that_cannot_be_are_refused() {
-    let refused = |change: &dyn Fn(&mut Config)| {
+    let refused = |change: &dyn Fn(&mut SchedulerConfig)| {
         let mut config = config(0);
         change(&mut config);
-        let refusal = Embedded::new("ps-hrw", &config).unwrap_err();
+        let refusal = Embedded::new("ps-hrw", LONGEST, config).unwrap_err();
         let kind =
             if refusal.to_string().contains("too many") { BuildErrorKind::TooLarge } else { BuildErrorKind::SetUp };
         assert_eq!(refusal.kind, RefusalKind::Build(kind));
@@ -133,16 +138,35 @@ fn configurations_that_cannot_be_are_refused() {
     assert_eq!(refused(&|config| config.clients = 1 << 30), "there may be 1 to 16777216 clients, not 1073741824");
     assert_eq!(refused(&|config| config.flows = 1 << 30), "there may be 1 to 16777216 flows, not 1073741824");
     assert_eq!(refused(&|config| config.packets = 0), "there may be 1 to 16777216 packets, not 0");
-    assert_eq!(refused(&|config| config.topology = Some("3x1".into())), "the topology has 3 cores, the run 4");
+    assert_eq!(
+        refused(&|config| config.topology = Some(topology("3x1").unwrap())),
+        "the topology has 3 cores, the run 4"
+    );
     assert_eq!(refused(&|config| config.speeds = vec![1; 5]), "5 speeds for 4 cores");
     assert_eq!(refused(&|config| config.speeds = vec![1000, 0]), "a speed is from 1, not 0");
     assert_eq!(refused(&|config| config.contexts = 3), "4 cores are no elements of 3 contexts each");
-    let refusal =
-        Embedded::new("gr3", &config(0)).unwrap().arrive(Time::ZERO, Packet { length: 1515, ..Packet::default() });
+    let refusal = Embedded::new("gr3", LONGEST, config(0))
+        .unwrap()
+        .arrive(Time::ZERO, Packet { length: 1515, ..Packet::default() });
     assert_eq!(refusal.unwrap_err().to_string(), "1515 bytes are more than the longest packet's 1514");
-    let services = vec![Service::default(); 70_000];
-    assert_eq!(refused(&|config| config.services.clone_from(&services)), "70000 services on 4 cores are too many");
-    let dear = Some(LinearCost { fixed: 1 << 32, ..LinearCost::BYTES });
-    let message = refused(&|config| config.services[1].estimate = dear);
+    let many = vec![ServiceConfig::default(); 70_000];
+    assert_eq!(refused(&|config| config.services.clone_from(&many)), "70000 services on 4 cores are too many");
+    let dear = LinearCost { fixed: 1 << 32, ..LinearCost::BYTES };
+    let message = refused(&|config| config.estimates[1] = dear);
     assert!(message.starts_with("the parts of an estimate are at most 4294967295: LinearCost"), "{message}");
+}
+
+#[test]
+fn what_hosts_leave_out_has_defaults() {
+    let (only, usual) = services(std::iter::empty(), WorkUnit::Packets);
+    assert_eq!((only, usual), (vec![ServiceConfig::default()], vec![LinearCost::PACKETS]));
+    let silent = ServiceConfig { guarantee_millionths: 0, ..ServiceConfig::default() };
+    let dear = LinearCost { fixed: 9, ..LinearCost::default() };
+    let given = [(silent.clone(), LinearCost::default()), (silent, dear)];
+    let (named, estimates) = services(given.into_iter(), WorkUnit::Nanoseconds);
+    assert_eq!(named.iter().map(|service| service.name.as_str()).collect::<Vec<_>>(), ["0", "1"]);
+    assert_eq!(estimates, [LinearCost::BYTES, dear]);
+    assert_eq!(weights(&[1, 2], 1).unwrap_err().to_string(), "2 weights for 1 clients");
+    assert_eq!(weights(&[1, 0], 2).unwrap_err().to_string(), "a weight is from 1, not 0");
+    assert_eq!(topology("2x").unwrap_err().kind, RefusalKind::Build(BuildErrorKind::SetUp));
 }

@@ -65,7 +65,32 @@ fn another_policy_is_told_where_it_decides_otherwise() {
     assert!(good(directory.path(), "replay j.jsonl").out.contains("every answer the same"));
 }
 
-/// A line names each flow that begins; journals of before have none.
+/// A journal as the versions before the fourth wrote it: the configuration stands beside the version.
+fn flat(journal: &str, version: u32) -> String {
+    let (header, records) = journal.split_once('\n').expect("a header");
+    let mut header: Value = serde_json::from_str(header).expect("an object");
+    let mut fields = header["config"].take();
+    fields["humpyard_journal"] = version.into();
+    fields["policy"] = header["policy"].take();
+    format!("{fields}\n{records}")
+}
+
+/// A journal that names no flow, as those of version 2.
+fn nameless(journal: &str) -> String {
+    let lines: Vec<&str> = journal.lines().filter(|line| !line.starts_with("{\"flow\":")).collect();
+    flat(&(lines.join("\n") + "\n"), 2)
+}
+
+/// A program that wrote journals of version 3 wrote this one.
+#[test]
+fn a_journal_of_an_earlier_version_replays() {
+    let directory = directory();
+    fs::write(directory.path().join("3.jsonl"), include_str!("version3.jsonl")).unwrap();
+    let replayed = document(directory.path(), "replay 3.jsonl");
+    assert!(replayed["records"] == 28 && replayed["divergence"].is_null(), "{replayed}");
+}
+
+/// A line names each flow that begins; journals of version 2 name none.
 #[test]
 fn journals_name_flows_by_their_addresses_and_ports() {
     let directory = directory();
@@ -84,17 +109,16 @@ fn journals_name_flows_by_their_addresses_and_ports() {
     let top = result["top_flows"][0]["flow"].as_str().expect("a flow");
     assert!(names.iter().any(|name| name["is"] == top), "{top}");
     assert!(document(at, "replay j.jsonl")["divergence"].is_null());
-    let before: Vec<&str> = journal.lines().filter(|line| !line.starts_with("{\"flow\":")).collect();
-    let before = format!("{}\n", before.join("\n")).replacen("\"humpyard_journal\":3", "\"humpyard_journal\":2", 1);
-    fs::write(at.join("before.jsonl"), before).unwrap();
-    assert!(document(at, "replay before.jsonl")["divergence"].is_null());
+    for (name, before) in [("2.jsonl", nameless(&journal)), ("3.jsonl", flat(&journal, 3))] {
+        fs::write(at.join(name), before).unwrap();
+        assert!(document(at, &format!("replay {name}"))["divergence"].is_null(), "{name}");
+    }
     // What is `hold` now had another name.
     document(at, "sim --input gen:messages:packets=300 --policy drr --cores 3 --flow-order hold --journal hold.jsonl");
     let hold = fs::read_to_string(at.join("hold.jsonl")).unwrap();
-    let keep: Vec<&str> = hold.lines().filter(|line| !line.starts_with("{\"flow\":")).collect();
-    let keep = keep.join("\n").replacen("\"humpyard_journal\":3", "\"humpyard_journal\":2", 1);
+    let keep = nameless(&hold);
     assert_eq!(keep.matches("\"flow_order\":\"hold\"").count(), 1);
-    fs::write(at.join("keep.jsonl"), keep.replace("\"hold\"", "\"keep\"") + "\n").unwrap();
+    fs::write(at.join("keep.jsonl"), keep.replace("\"hold\"", "\"keep\"")).unwrap();
     assert!(document(at, "replay keep.jsonl")["divergence"].is_null());
     fs::write(at.join("bad.jsonl"), journal.replacen("\"is\":", "\"was\":", 1)).unwrap();
     refused(at, "replay bad.jsonl", &["`bad.jsonl`, line 2: unknown field `was`"]);
@@ -169,7 +193,7 @@ fn what_cannot_be_is_refused() {
     fs::write(at.join("words.jsonl"), whole.replacen("\"now\":", "\"word\":1,\"now\":", 1)).unwrap();
     fs::write(at.join("other.jsonl"), "{\"a\":1}\n").unwrap();
     fs::write(at.join("empty.jsonl"), "").unwrap();
-    fs::write(at.join("later.jsonl"), whole.replacen("journal\":3", "journal\":4", 1)).unwrap();
+    fs::write(at.join("later.jsonl"), whole.replacen("journal\":4", "journal\":5", 1)).unwrap();
     refused(at, "replay missing.jsonl", &["cannot read the journal `missing.jsonl`"]);
     refused(at, "replay cut.jsonl", &["`cut.jsonl`, line ", "cut or damaged"]);
     refused(
@@ -184,7 +208,7 @@ fn what_cannot_be_is_refused() {
     refused(at, "replay words.jsonl", &["`words.jsonl`, line 3: unknown field `word`"]);
     refused(at, "replay other.jsonl", &["`other.jsonl` is no journal of humpyard"]);
     refused(at, "replay empty.jsonl", &["`empty.jsonl` is no journal of humpyard"]);
-    refused(at, "replay later.jsonl", &["a journal of version 4, and this reads 2 to 3: record it again"]);
+    refused(at, "replay later.jsonl", &["a journal of version 5, and this reads 2 to 4: record it again"]);
     refused(at, "replay whole.jsonl --policy hrv", &["did you mean `hrw`?"]);
     let sim = "sim --input gen:messages:packets=100 --cores 4";
     for (options, expected) in [

@@ -27,7 +27,7 @@ pub struct Measured<S, Q, A> {
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
-    /// This scheduler, with these measurements of the same set-up.
+    /// This scheduler, with these measurements of the same configuration.
     pub fn new(scheduler: Scheduler<S, Q, A>, measurements: Measurements) -> Self {
         Self { scheduler, measurements, observer: None }
     }

@@ -33,10 +33,11 @@ pub use tally::{CoreTally, DelayTally, ServiceTally, Tally};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::config::SchedulerConfig;
 use crate::id::{ChainId, ClientId, CoreId, FlowId, IdVec, ServiceId};
 use crate::mechanism::{Account, Completed};
 use crate::packet::Packet;
-use crate::policy::{Apart, Setup, Topology};
+use crate::policy::{Apart, Topology};
 use crate::unit::{Time, Weight};
 
 use elements::Elements;
@@ -150,9 +151,9 @@ pub struct Measurements {
 }
 
 impl Measurements {
-    /// Measurements of a run with this set-up. All memory is allocated here.
-    pub fn new(setup: &Setup<'_>) -> Self {
-        let services = setup.services.iter().map(|service| Service {
+    /// Measurements of a run with this configuration. All memory is allocated here.
+    pub fn new(config: &SchedulerConfig) -> Self {
+        let services = config.services.iter().map(|service| Service {
             name: service.name.to_string(),
             tolerance: service.tolerance,
             delay: Histogram::new(),
@@ -169,12 +170,12 @@ impl Measurements {
             whole: None,
             lost: Lost::default(),
             bytes: 0,
-            cores: IdVec::from_fn(setup.cores, |_| Core::default()),
-            elements: (setup.contexts > 1).then(|| Elements::new(setup.contexts, setup.cores)),
-            order: Order::new(setup.flows),
-            moves: setup.topology.map(|topology| Moves::new(topology.clone(), setup.flows)),
-            flows: setup.flows,
-            fairness: Fairness::new(setup.clients, |client| setup.weight(client)),
+            cores: IdVec::from_fn(config.cores, |_| Core::default()),
+            elements: (config.contexts > 1).then(|| Elements::new(config.contexts, config.cores)),
+            order: Order::new(config.flows),
+            moves: config.topology.as_ref().map(|topology| Moves::new(topology.clone(), config.flows)),
+            flows: config.flows,
+            fairness: Fairness::new(config.clients, |client| config.weight(client)),
             offered: Offered::default(),
             costs: None,
             first_arrival: None,

@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::SchedulerConfig;
 use crate::id::{CoreId, IdVec, ServiceId};
-use crate::policy::{Allocate, Cause, Machine, Move, Setup};
+use crate::policy::{Allocate, Cause, Machine, Move};
 use crate::storage::IdSet;
 use crate::unit::Time;
 
@@ -36,16 +37,16 @@ pub(super) struct Allocation<A> {
 }
 
 impl<A: Allocate> Allocation<A> {
-    pub(super) fn new(mut policy: A, setup: &Setup<'_>) -> Self {
-        let mut initial = IdVec::from_fn(setup.cores, |_| ServiceId(0));
+    pub(super) fn new(mut policy: A, config: &SchedulerConfig) -> Self {
+        let mut initial = IdVec::from_fn(config.cores, |_| ServiceId(0));
         policy.initial(&mut initial);
         Self {
             policy,
-            machine: Machine::new(&initial, setup.services.len()).keeping(setup.services_per_core),
-            switch_costs: setup.services.iter().map(|service| service.switch_cost).collect(),
+            machine: Machine::new(&initial, config.services.len()).keeping(config.services_per_core),
+            switch_costs: config.services.iter().map(|service| service.switch_cost).collect(),
             wanted: None,
-            begun: VecDeque::with_capacity(setup.cores),
-            hopeful: IdSet::new(setup.cores),
+            begun: VecDeque::with_capacity(config.cores),
+            hopeful: IdSet::new(config.cores),
         }
     }
 

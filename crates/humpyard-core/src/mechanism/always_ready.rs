@@ -4,11 +4,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::answer::Arrival;
-use super::options::Options;
 use super::scheduler::{Never, Scheduler};
+use crate::config::SchedulerConfig;
 use crate::id::{ClientId, CoreId, Id, QueueId, Slot};
 use crate::packet::Packet;
-use crate::policy::{BuildError, Setup, Share};
+use crate::policy::{BuildError, Share};
 use crate::unit::Time;
 
 /// One packet served.
@@ -34,21 +34,22 @@ pub struct AlwaysReady<Q, W> {
 }
 
 impl<Q: Share, W: FnMut(ClientId, u64) -> u32> AlwaysReady<Q, W> {
-    /// Clients that arrive in this order, each with packets of this work, which the set-up must estimate by their length.
+    /// Clients that arrive in this order, each with packets of this work, which the configuration must estimate by
+    /// their length.
     ///
     /// # Errors
     /// What `share` gives.
     pub fn new(
-        setup: &Setup<'_>,
+        config: &SchedulerConfig,
         order: impl IntoIterator<Item = ClientId> + Clone,
         work: W,
         share: impl FnMut() -> Result<Q, BuildError>,
     ) -> Result<Self, BuildError> {
         let mut ready = Self {
-            scheduler: Scheduler::new(setup, Options::default(), None, None, share)?,
+            scheduler: Scheduler::new(config, None, None, share)?,
             work,
-            sent: vec![0; setup.clients],
-            in_service: vec![None; setup.cores],
+            sent: vec![0; config.clients],
+            in_service: vec![None; config.cores],
             step: 0,
         };
         for _ in 0..2 {

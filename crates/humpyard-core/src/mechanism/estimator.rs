@@ -11,7 +11,7 @@ use crate::unit::Work;
 /// The estimator of a run.
 #[derive(Debug)]
 pub(super) enum Estimator {
-    /// The table of the set-up, without a detour.
+    /// The table of the configuration, without a detour.
     Table(IdVec<ServiceId, LinearCost>),
     Other(Box<dyn Estimate + Send>),
 }

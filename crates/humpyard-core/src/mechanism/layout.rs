@@ -2,7 +2,7 @@
 
 use alloc::format;
 
-use super::options::FlowOrder;
+use super::flow_order::FlowOrder;
 use super::queue::{Queue, QueueKind};
 use crate::id::{CoreId, ElementId, Id, QueueId, ServiceId};
 use crate::policy::{BuildError, Share, Target};

@@ -24,7 +24,8 @@ impl WhenFull {
     }
 }
 
-/// How many packets may be held, beyond the [`Setup::packets`](crate::policy::Setup::packets) of the whole run.
+/// How many packets may be held, beyond the [`SchedulerConfig::packets`](crate::config::SchedulerConfig::packets) of
+/// the whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Limits {

@@ -12,16 +12,14 @@ use super::exit::{Exit, ExitAccount, ExitBuffer};
 use super::journal::{Event, Given, Journal, Record};
 use super::layout::{Core, Layout, PULLS_MAX, Plan, check_memory};
 use super::limits::{Limits, WhenFull};
-use super::options::{Options, check_setup, check_split};
 use super::queue::Queue;
 use super::slab::{Line, Slab};
 use super::split::{SplitAccount, Splitter};
 use super::steering::Steering;
+use crate::config::SchedulerConfig;
 use crate::id::{ChainId, ClientId, CoreId, FlowId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::packet::Packet;
-use crate::policy::{
-    Allocate, BuildError, Cause, CoreView, Estimate, Policy, Reach, Setup, Share, Steer, Target, View,
-};
+use crate::policy::{Allocate, BuildError, Cause, CoreView, Estimate, Policy, Reach, Share, Steer, Target, View};
 use crate::storage::IdSet;
 use crate::unit::{Time, Weight, WorkUnit};
 
@@ -96,23 +94,22 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// A scheduler for this run; `share` makes the sharing policy of each queue. All memory is allocated here.
     ///
     /// # Errors
-    /// What `share` gives, and limits that cannot be.
+    /// What `share` gives, what [`SchedulerConfig::check`] rejects, and policies that do not go together.
     pub fn new(
-        setup: &Setup<'_>,
-        options: Options,
+        config: &SchedulerConfig,
         steer: Option<S>,
         allocate: Option<A>,
         mut share: impl FnMut() -> Result<Q, BuildError>,
     ) -> Result<Self, BuildError> {
-        check_setup(setup, &options)?;
-        check_split(setup, &options, steer.is_some())?;
+        config.check()?;
+        config.check_split(steer.is_some())?;
         let moves = allocate.as_ref().is_some_and(Allocate::moves);
         if moves && steer.is_some() {
             return Err(BuildError::combination(
                 "an allocation that moves cores needs one queue per service: it cannot be combined with a steering policy",
             ));
         }
-        let allocation = allocate.map(|policy| Allocation::new(policy, setup));
+        let allocation = allocate.map(|policy| Allocation::new(policy, config));
         let layout = match (&steer, &allocation) {
             (Some(_), _) => Layout::PerCore,
             (None, Some(_)) => Layout::PerService,
@@ -124,32 +121,32 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             _ => QueueId(core.0),
         };
         let core = |core| Core { queues: [own_queue(core); PULLS_MAX], pulls: 1, last_service: None, in_service: 0 };
-        let cores: IdVec<CoreId, Core> = IdVec::from_fn(setup.cores, core);
+        let cores: IdVec<CoreId, Core> = IdVec::from_fn(config.cores, core);
         let queue_count = match layout {
             Layout::Shared => 1,
-            Layout::PerCore => setup.cores,
-            Layout::PerService => setup.services.len(),
+            Layout::PerCore => config.cores,
+            Layout::PerService => config.services.len(),
         };
         let plan = Plan {
             layout,
-            cores: setup.cores,
-            contexts: setup.contexts,
-            clients: setup.clients,
-            flows: setup.flows,
-            flow_order: options.flow_order,
-            push_out: options.limits.when_full == WhenFull::LongestQueue,
+            cores: config.cores,
+            contexts: config.contexts,
+            clients: config.clients,
+            flows: config.flows,
+            flow_order: config.flow_order,
+            push_out: config.limits.when_full == WhenFull::LongestQueue,
         };
         let mut queues = IdVec::new();
         for queue in (0..queue_count).map(QueueId::from_index) {
             let share = share()?;
-            check_memory(&share, queue_count, setup.clients)?;
+            check_memory(&share, queue_count, config.clients)?;
             let pulling = cores.iter().filter(|core| core.queues[0] == queue).count();
-            queues.push(plan.queue(share, if moves { setup.cores } else { pulling }));
+            queues.push(plan.queue(share, if moves { config.cores } else { pulling }));
         }
         for core in cores.ids() {
             queues[cores[core].queues[0]].offer_core(core);
         }
-        let eligible = IdVec::from_fn(setup.services.len(), |service| match &allocation {
+        let eligible = IdVec::from_fn(config.services.len(), |service| match &allocation {
             Some(allocation) => allocation.cores_of(service).collect(),
             None => cores.ids().collect(),
         });
@@ -158,24 +155,24 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             layout,
             queues,
             cores,
-            views: IdVec::from_fn(setup.cores, |_| CoreView::default()),
+            views: IdVec::from_fn(config.cores, |_| CoreView::default()),
             eligible,
             allocation,
-            estimate: Estimator::Table(setup.estimates.iter().copied().collect()),
-            chains: options.chains.into_iter().collect(),
-            exit: options.exit.map(|order| ExitBuffer::new(order, setup.flows)),
-            split: options.split.map(|split| Splitter::new(split, setup.flows)),
+            estimate: Estimator::Table(config.estimates.iter().copied().collect()),
+            chains: config.chains.iter().cloned().collect(),
+            exit: config.exit.map(|order| ExitBuffer::new(order, config.flows)),
+            split: config.split.map(|split| Splitter::new(split, config.flows)),
             // One more, for a packet that is pushed out and not yet asked for.
-            slab: Slab::new(setup.packets + usize::from(plan.push_out)),
+            slab: Slab::new(config.packets + usize::from(plan.push_out)),
             dropped: Line::EMPTY,
-            packets_max: setup.packets as u64,
+            packets_max: config.packets as u64,
             candidates: IdSet::new(0),
-            in_flight: 1,
-            hand_over: options.hand_over,
-            limits: options.limits,
-            unit: setup.unit,
+            in_flight: config.in_flight,
+            hand_over: config.hand_over,
+            limits: config.limits,
+            unit: config.unit,
             plan,
-            reweighed: IdVec::from_fn(setup.clients, |_| None),
+            reweighed: IdVec::from_fn(config.clients, |_| None),
             account: Account::default(),
             accepted: 0,
             now: Time::ZERO,
@@ -201,15 +198,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         is_unlimited && is_narrow && is_direct && self.journal.is_none()
     }
 
-    /// With room for so many packets at a time on each core, from 1, which is what it is without this: see
-    /// [`Scheduler::next_core`].
-    #[must_use]
-    pub fn with_in_flight(mut self, packets: u32) -> Self {
-        self.in_flight = packets.max(1);
-        self
-    }
-
-    /// With this estimator instead of the table of the set-up.
+    /// With this estimator instead of the table of the configuration.
     #[must_use]
     pub fn with_estimate(mut self, estimate: Box<dyn Estimate + Send>) -> Self {
         self.estimate = Estimator::Other(estimate);
@@ -459,7 +448,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::Weight(client, weight));
     }
 
-    /// Packets that a core may be handed at a time: see [`Scheduler::with_in_flight`].
+    /// Returns the most packets that a core may be handed at a time: [`SchedulerConfig::in_flight`].
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }

@@ -15,11 +15,11 @@ pub enum BuildErrorKind {
     Syntax,
     /// A parameter does not take this value.
     BadValue,
-    /// Policies, parameters, options and set-up are each good, and do not go together.
+    /// Policies, parameters and configuration are each good, and do not go together.
     Combination,
     /// It would take more memory, or greater numbers, than there can be.
     TooLarge,
-    /// The set-up or the options describe no run: no cores, for example.
+    /// The configuration describes no run: no cores, for example.
     SetUp,
 }
 

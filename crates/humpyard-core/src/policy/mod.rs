@@ -8,7 +8,7 @@
 //!   timeouts, arrivals, questions of idle cores.
 //! * A policy has no clock, thread, I/O or global state, allocates nothing after [`Build::new`], and cannot fail there:
 //!   overload is a drop by the mechanism, misuse by a host is an assertion.
-//! * Ties go to the lower id, unless [`Setup::ties`] says otherwise.
+//! * Ties go to the lower id, unless [`SchedulerConfig::ties`] says otherwise.
 //! * The same events give the same decisions, on every machine.
 
 mod allocate;
@@ -17,9 +17,9 @@ mod estimate;
 mod info;
 mod machine;
 mod parameter;
-mod setup;
 mod share;
 mod steer;
+mod ties;
 mod topology;
 mod view;
 
@@ -31,12 +31,13 @@ pub use machine::{Activity, CoreState, Machine, ServiceState};
 #[doc(hidden)]
 pub use parameter::in_unit;
 pub use parameter::{Auto, Entry, Parameter, ParameterError, ParameterValue, Params};
-pub use setup::{ServiceSetup, Setup, Ties};
 pub use share::Share;
 pub use steer::{Reach, Steer, Target};
+pub use ties::Ties;
 pub use topology::{Apart, Level, LevelKind, Topology};
 pub use view::{CoreView, View};
 
+use crate::config::SchedulerConfig;
 use crate::unit::Time;
 
 /// What all policies share.
@@ -78,6 +79,6 @@ pub trait Build: Policy + Sized {
     /// Makes the policy: the only call that may allocate or fail.
     ///
     /// # Errors
-    /// A parameter that does not go with the set-up; the message says what would.
-    fn new(params: &Self::Params, setup: &Setup<'_>) -> Result<Self, BuildError>;
+    /// A parameter that does not go with the configuration; the message says what would.
+    fn new(params: &Self::Params, config: &SchedulerConfig) -> Result<Self, BuildError>;
 }

@@ -212,7 +212,7 @@ impl ParameterValue for f64 {
     }
 }
 
-/// A number that is worked out from the set-up unless it is given.
+/// A number that is worked out from the configuration unless it is given.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug, Default)]
 pub enum Auto {
     /// Worked out.

@@ -48,7 +48,7 @@ pub trait Steer: Policy {
     fn steer(&mut self, now: Time, packet: &Packet, view: &View<'_>) -> Target;
 
     /// The packet has joined the queue of `target`, or was there, or in service on that core, when the policy took over. The
-    /// policy may not have been asked: flows that are split go to cores of their own (see `Options::split`).
+    /// policy may not have been asked: flows that are split go to cores of their own (`SchedulerConfig::split`).
     fn on_enqueue(&mut self, _now: Time, _target: Target, _packet: &Packet) {}
 
     /// The packet, which was steered to `target`, found the queue full, and was dropped.

@@ -1,10 +1,10 @@
 //! The link behind the cores, made for a run.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::link::{LinkSetup, OutputLink};
 use humpyard_core::measure::{Measured, Measurements};
-use humpyard_core::mechanism::{Limits, Options};
-use humpyard_core::policy::Setup;
+use humpyard_core::mechanism::Limits;
 use humpyard_core::unit::WorkUnit;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_runtime::Overload;
@@ -20,38 +20,32 @@ use crate::parts::setup::{LONGEST_BYTES, lines};
 /// The link of a run, over any policies.
 pub(crate) type AnyLink = OutputLink<AnySteer, AnyShare, AnyAllocate>;
 
-/// Makes the link of a run, if it has one; `setup` and `options` are those of the cores.
-pub fn link(
-    config: &RunConfig,
-    setup: &Setup<'_>,
-    options: &Options,
-) -> Result<Option<(AnyLink, LinkChoice)>, LabError> {
+/// Makes the link of a run, if it has one; `cores` is the configuration of the scheduler of the cores.
+pub fn link(config: &RunConfig, cores: &SchedulerConfig) -> Result<Option<(AnyLink, LinkChoice)>, LabError> {
     let Some(choice) = &config.link else { return Ok(None) };
     check_withholding(config)?;
     let lines = lines(config)?;
     let expansions: Vec<u32> = lines.iter().map(|found| (found.line.expansion() * 1e3).round() as u32).collect();
-    let estimates = vec![LinearCost::BYTES; setup.services.len()];
     // What waits for room has none dropped: there is as much more for what services make.
     let waits = config.host == Host::Live && config.overload() == Overload::Wait;
     let longest = expansions.iter().copied().max().unwrap_or(1000).max(1000);
-    let weights = Ruled::new(config)?.link_weights(config);
-    let setup = Setup {
-        cores: 1,
-        weights: &weights,
-        packets: setup.packets * if waits { 2 } else { 1 },
-        contexts: 1,
-        speeds: &[],
-        topology: None,
+    let setup = SchedulerConfig {
+        flows: cores.flows,
+        clients: cores.clients,
+        packets: cores.packets * if waits { 2 } else { 1 },
         unit: WorkUnit::Bytes,
-        estimates: &estimates,
         longest: u64::from(LONGEST_BYTES) * u64::from(longest).div_ceil(1000),
-        ..*setup
+        weights: Ruled::new(config)?.link_weights(config),
+        estimates: vec![LinearCost::BYTES; cores.services.len()],
+        services: cores.services.clone(),
+        services_per_core: cores.services_per_core,
+        ties: cores.ties,
+        seed: cores.seed,
+        limits: Limits::default().with_when_full(config.limits.when_full),
+        rendezvous: cores.rendezvous,
+        ..SchedulerConfig::default()
     };
-    let limits = Limits::default().with_when_full(config.limits.when_full);
-    let scheduler = choice
-        .share
-        .build(&setup, Options::default().with_limits(limits))
-        .map_err(|error| LabError::option(format!("@link: {error}")))?;
+    let scheduler = choice.share.build(&setup).map_err(|error| LabError::option(format!("@link: {error}")))?;
     let measurements = Measurements::new(&setup).with_warm_up(time(config.warm_up));
     let measured = Measured::new(scheduler, measurements);
     // Where services do their work in real time frames are as long as they are.
@@ -59,7 +53,7 @@ pub fn link(
     let link = LinkSetup {
         rate_bps: choice.rate_bps,
         expansions: if has_frames { Vec::new() } else { expansions },
-        chains: if has_frames { Vec::new() } else { options.chains.clone() },
+        chains: if has_frames { Vec::new() } else { cores.chains.clone() },
         withhold_above: choice.queue,
     };
     Ok(Some((OutputLink::new(link, measured, &setup), choice.clone())))

@@ -9,4 +9,4 @@ pub(crate) mod setup;
 pub(crate) mod several;
 
 pub use demand::pacer;
-pub use setup::{Records, classifier, cost_model, measured, no_line_rate, source, with_setup, work};
+pub use setup::{Records, classifier, cost_model, measured, no_line_rate, scheduler_config, source, work};

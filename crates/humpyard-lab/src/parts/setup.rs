@@ -1,16 +1,16 @@
-//! The set-up of a run, its scheduler with measurements, its cores, services and ports.
+//! The scheduler of a run with its configuration and measurements, its cores, services and ports.
 
 use core::time::Duration;
 use std::collections::HashSet;
 use std::path::absolute;
 use std::sync::Arc;
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::{CostModel, LinearCost};
 use humpyard_core::id::{FlowId, Id, ServiceId};
 use humpyard_core::measure::{Measured, Measurements};
-use humpyard_core::mechanism::{Options, PlannedSwap};
+use humpyard_core::mechanism::PlannedSwap;
 use humpyard_core::name::unknown;
-use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
@@ -95,13 +95,8 @@ pub(crate) fn service_costs(config: &RunConfig) -> Result<Vec<ServiceCost>, LabE
     Ok(config.services.iter().zip(&lines).map(|(choice, found)| found.of(&choice.name)).collect())
 }
 
-/// Makes the set-up of a run of this many cores and clients, and hands it to `body`.
-pub fn with_setup<T>(
-    config: &RunConfig,
-    cores: usize,
-    clients: usize,
-    body: impl FnOnce(&Setup<'_>, &Options) -> Result<T, LabError>,
-) -> Result<T, LabError> {
+/// Returns the configuration of the scheduler of a run of this many cores and clients.
+pub fn scheduler_config(config: &RunConfig, cores: usize, clients: usize) -> Result<SchedulerConfig, LabError> {
     check_cores(config, cores)?;
     check_host(config)?;
     check_order(config, cores)?;
@@ -111,45 +106,45 @@ pub fn with_setup<T>(
     let costs = costs(config)?;
     let estimates = config.estimates(&costs);
     let guarantees = guarantees(config)?;
-    let services: Vec<ServiceSetup<'_>> = config
+    let services = config
         .services
         .iter()
         .zip(&costs)
         .zip(guarantees)
-        .map(|((choice, cost), guarantee_millionths)| ServiceSetup {
-            name: &choice.name,
+        .map(|((choice, cost), guarantee_millionths)| ServiceConfig {
+            name: choice.name.clone(),
             packet_time: Time::from_ns(cost.work(TYPICAL_BYTES)),
             switch_cost: time(config.switch_cost(&choice.name)),
             tolerance: time(config.tolerance(&choice.name)),
             guarantee_millionths,
         })
         .collect();
-    let setup = Setup {
+    let is_queued = config.host == Host::Live || config.hand_over.is_some();
+    Ok(SchedulerConfig {
         cores,
         contexts: config.contexts,
-        speeds: &config.speeds,
-        topology: topology.as_ref(),
+        speeds: config.speeds.clone(),
+        topology,
         flows: config.flows,
         clients,
         packets: config.buffer,
+        in_flight: if is_queued { config.in_flight } else { 1 },
         unit: config.unit,
         longest: estimates.iter().map(|cost| cost.work(LONGEST_BYTES)).max().unwrap_or(1),
-        weights: &weights,
-        estimates: &estimates,
-        services: &services,
+        weights,
+        estimates,
+        services,
         services_per_core: config.services_per_core,
         ties: config.ties,
         seed: config.seed,
+        limits: config.limits,
+        flow_order: config.flow_order.of_clients(),
+        chains: chains(config, ruled)?,
+        exit: config.flow_order.exit(config.buffer),
+        split: config.split,
+        hand_over: time(config.hand_over.unwrap_or_default()),
         rendezvous: humpyard_simd::rendezvous(),
-    };
-    let options = Options::default()
-        .with_limits(config.limits)
-        .with_flow_order(config.flow_order.of_clients())
-        .with_chains(chains(config, ruled)?)
-        .with_exit(config.flow_order.exit(config.buffer))
-        .with_split(config.split)
-        .with_hand_over(time(config.hand_over.unwrap_or_default()));
-    body(&setup, &options)
+    })
 }
 
 /// The files that a run writes as it goes.
@@ -189,19 +184,17 @@ impl FlowNames for Names {
 }
 
 /// Makes the mechanism with its policies and measurements, and the files that it writes.
-pub fn measured(config: &RunConfig, setup: &Setup<'_>, options: &Options) -> Result<(AnyMeasured, Records), LabError> {
-    let queued = config.host == Host::Live || config.hand_over.is_some();
-    let in_flight = if queued { config.in_flight } else { 1 };
-    let mut scheduler = config.policy.build(setup, options.clone())?.with_in_flight(in_flight);
+pub fn measured(config: &RunConfig, setup: &SchedulerConfig) -> Result<(AnyMeasured, Records), LabError> {
+    let mut scheduler = config.policy.build(setup)?;
     let mut records = Records::default();
     if let Some(path) = &config.journal {
-        let file = JournalFile::create(path, &config.policy, setup, options, in_flight)?;
+        let file = JournalFile::create(path, &config.policy, setup)?;
         scheduler = scheduler.with_journal(Box::new(file.clone()));
         records.journal = Some(file);
     }
-    let mut measurements = Measurements::new(setup).with_chains(&options.chains).with_warm_up(time(config.warm_up));
+    let mut measurements = Measurements::new(setup).with_chains(&setup.chains).with_warm_up(time(config.warm_up));
     if config.knows_work() {
-        measurements = measurements.with_costs(&costs(config)?, &options.chains);
+        measurements = measurements.with_costs(&costs(config)?, &setup.chains);
     }
     let mut measured = Measured::new(scheduler, measurements);
     if let Some(choice) = &config.timeline {
@@ -213,7 +206,7 @@ pub fn measured(config: &RunConfig, setup: &Setup<'_>, options: &Options) -> Res
 }
 
 /// Makes the cores of a run in virtual time.
-pub fn cost_model(config: &RunConfig, setup: &Setup<'_>) -> Result<CostModel, LabError> {
+pub fn cost_model(config: &RunConfig, setup: &SchedulerConfig) -> Result<CostModel, LabError> {
     let stalls = vec![time(config.stall); config.services.len()];
     Ok(CostModel::new(setup, costs(config)?.into_iter().collect(), &stalls).with_moves(config.costs.moves))
 }
@@ -238,7 +231,7 @@ pub fn work(config: &RunConfig) -> Result<Work, LabError> {
 /// Returns the policies that take over during the run.
 pub(crate) fn swaps<'a>(
     config: &'a RunConfig,
-    setup: &'a Setup<'a>,
+    setup: &'a SchedulerConfig,
     records: &Records,
 ) -> Result<Vec<AnySwap<'a>>, LabError> {
     let mut planned: Vec<&(Duration, PolicySpec)> = config.swaps.iter().collect();
@@ -246,7 +239,7 @@ pub(crate) fn swaps<'a>(
     let mut before = &config.policy;
     let swaps = planned.into_iter().map(|(at, policy)| {
         // Tried on an empty scheduler, so that errors are reported before the run.
-        let mut trial = before.build(setup, Options::default())?;
+        let mut trial = before.build(setup)?;
         policy.take_over(Time::ZERO, before, setup, &mut trial)?;
         let last = core::mem::replace(&mut before, policy);
         let timeline = records.timeline.clone();

@@ -51,11 +51,10 @@ pub(crate) fn apart(config: &RunConfig) -> Result<Apart, LabError> {
         let classifier = setup::classifier(&own)?;
         let own = RunConfig { seed: seed(config.seed, number), ..own };
         clients = clients.max(classifier.clients_max());
-        let measured = setup::with_setup(&own, workers, classifier.clients_max(), |setup, options| {
-            Ok(setup::measured(&own, setup, options)?.0)
-        });
-        let measured = measured.map_err(|error| of_one(error, count, workers))?;
-        dispatchers.push(Dispatching { measured, packets: own.buffer, workers, classifier });
+        let measured = setup::scheduler_config(&own, workers, classifier.clients_max())
+            .and_then(|setup| setup::measured(&own, &setup))
+            .map_err(|error| of_one(error, count, workers))?;
+        dispatchers.push(Dispatching { measured: measured.0, packets: own.buffer, workers, classifier });
     }
     Ok(Apart { dispatchers, places, clients })
 }

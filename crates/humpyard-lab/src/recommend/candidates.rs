@@ -102,10 +102,7 @@ fn refusal(config: &RunConfig, clients: usize, policy: &PolicySpec) -> Option<St
         return Some("there is one service, so there is nothing to allocate".to_owned());
     }
     let config = &RunConfig { policy: policy.clone(), ..config.clone() };
-    let built = parts::with_setup(config, config.cores, clients, |setup, options| {
-        policy.build(setup, options.clone())?;
-        Ok(())
-    });
+    let built = parts::scheduler_config(config, config.cores, clients).and_then(|setup| Ok(policy.build(&setup)?));
     built.err().map(|error| error.to_string())
 }
 

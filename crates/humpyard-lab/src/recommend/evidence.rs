@@ -166,7 +166,7 @@ fn other_cores(trials: &Trials<'_>, asked: usize) -> Vec<usize> {
 
 /// Whether the configuration goes with this many cores: a topology, or the speeds of cores, may not.
 fn is_possible(trials: &Trials<'_>, cores: usize) -> bool {
-    crate::parts::with_setup(trials.config, cores, 1, |_, _| Ok(())).is_ok()
+    crate::parts::scheduler_config(trials.config, cores, 1).is_ok()
 }
 
 /// The least number of cores, from 1 on or from those that are asked for, with which one of these policies keeps all bounds under all

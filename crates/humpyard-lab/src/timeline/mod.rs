@@ -11,11 +11,11 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, FlowId, Id, ServiceId, Slot};
 use humpyard_core::measure::Observer;
 use humpyard_core::mechanism::{Arrival, Completed, Dispatch, DropReason, Dropped, Switch};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::Setup;
 use humpyard_core::unit::Time;
 use humpyard_traffic::capture::PartialFile;
 use humpyard_traffic::header::FlowKey;
@@ -65,7 +65,7 @@ pub(crate) struct TimelineFile {
 
 impl TimelineFile {
     /// Begins the timeline of a run under these policies.
-    pub(crate) fn create(choice: &TimelineChoice, policy: &str, setup: &Setup<'_>) -> Result<Self, LabError> {
+    pub(crate) fn create(choice: &TimelineChoice, policy: &str, setup: &SchedulerConfig) -> Result<Self, LabError> {
         let path = choice.path.clone();
         let file = PartialFile::create(Path::new(&path)).map_err(|error| unwritable(&path, &error))?;
         let mut writing = Writing {
@@ -76,11 +76,7 @@ impl TimelineFile {
             left: choice.packets,
             longest: choice.longest.map(|longest| Time::from_ns(longest.as_nanos() as u64)),
             is_over: false,
-            services: setup
-                .services
-                .iter()
-                .map(|service| Service { name: service.name.to_owned(), waiting: 0 })
-                .collect(),
+            services: setup.services.iter().map(|service| Service { name: service.name.clone(), waiting: 0 }).collect(),
             cores: setup.cores as u64,
             cold: Vec::new(),
             switching: vec![None; setup.cores],

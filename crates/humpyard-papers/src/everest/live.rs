@@ -237,38 +237,37 @@ fn live(
     control: &mut Control<'_>,
 ) -> Result<(Account, [u64; 2]), LabError> {
     let classifier = parts::classifier(config)?;
-    parts::with_setup(config, WORKERS, classifier.clients_max(), |setup, options| {
-        let (measured, records) = parts::measured(config, setup, options)?;
-        let pacer = parts::pacer(config, WORKERS, control)?;
-        let outcome = humpyard_runtime::run(Live {
-            measured: measured.with_observer(Box::new(cores.clone())),
-            packets: config.buffer,
-            workers: WORKERS,
-            seats: placed(config, WORKERS)?.seats,
-            hardware: false,
-            services: engines(config)?,
-            overload: Overload::Drop,
-            clock: humpyard_runtime::Clock::Real,
-            swaps: Vec::new(),
-            replacements: None,
-            longest: None,
-            input: Input::new(Box::new(source), pacer),
-            sink: Box::new(NullSink::default()),
-            link: None,
-            quarantine: None,
-            classifier,
-            stop: control.stop,
-            progress: control.progress,
-            loads: None,
-            watched: None,
-        })?;
-        records.finish()?;
-        let alarms = [0, 1].map(|service| {
-            let counters = outcome.counters.of(ServiceId::from_index(service));
-            counters.get("alarms").copied().unwrap_or_default()
-        });
-        Ok((*outcome.measured.account(), alarms))
-    })
+    let setup = parts::scheduler_config(config, WORKERS, classifier.clients_max())?;
+    let (measured, records) = parts::measured(config, &setup)?;
+    let pacer = parts::pacer(config, WORKERS, control)?;
+    let outcome = humpyard_runtime::run(Live {
+        measured: measured.with_observer(Box::new(cores.clone())),
+        packets: config.buffer,
+        workers: WORKERS,
+        seats: placed(config, WORKERS)?.seats,
+        hardware: false,
+        services: engines(config)?,
+        overload: Overload::Drop,
+        clock: humpyard_runtime::Clock::Real,
+        swaps: Vec::new(),
+        replacements: None,
+        longest: None,
+        input: Input::new(Box::new(source), pacer),
+        sink: Box::new(NullSink::default()),
+        link: None,
+        quarantine: None,
+        classifier,
+        stop: control.stop,
+        progress: control.progress,
+        loads: None,
+        watched: None,
+    })?;
+    records.finish()?;
+    let alarms = [0, 1].map(|service| {
+        let counters = outcome.counters.of(ServiceId::from_index(service));
+        counters.get("alarms").copied().unwrap_or_default()
+    });
+    Ok((*outcome.measured.account(), alarms))
 }
 
 /// A run: a row for each sample.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{CoreId, ServiceId, Slot};
-use humpyard_core::mechanism::{Limits, Options, Scheduler};
+use humpyard_core::mechanism::{Limits, Scheduler};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
@@ -54,23 +54,23 @@ struct Machine {
 
 impl Machine {
     fn new(policy: &str) -> Result<Self, LabError> {
-        let service = ServiceSetup {
-            name: "detector",
+        let service = ServiceConfig {
+            name: "detector".to_owned(),
             packet_time: PACKET,
             switch_cost: SWITCH,
             tolerance: SWITCH + PACKET,
             guarantee_millionths: 500_000,
         };
-        let setup = Setup {
+        let setup = SchedulerConfig {
             cores: CORES,
             packets: 2 * QUEUE as usize + CORES,
             unit: WorkUnit::Nanoseconds,
-            estimates: &[LinearCost { fixed: PACKET.as_ns(), per_byte_milli: 0, cold: 0 }; 2],
-            services: &[service; 2],
-            ..Setup::default()
+            estimates: vec![LinearCost { fixed: PACKET.as_ns(), per_byte_milli: 0, cold: 0 }; 2],
+            services: vec![service; 2],
+            limits: Limits::default().with_queue(QUEUE),
+            ..SchedulerConfig::default()
         };
-        let options = Options::default().with_limits(Limits::default().with_queue(QUEUE));
-        let scheduler = policy.parse::<PolicySpec>()?.build(&setup, options)?;
+        let scheduler = policy.parse::<PolicySpec>()?.build(&setup)?;
         let owners = [0, 0, 1, 1].map(ServiceId);
         Ok(Self { scheduler, under_way: BTreeSet::new(), owners, switches: 0 })
     }

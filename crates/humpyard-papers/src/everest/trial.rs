@@ -313,23 +313,22 @@ type Served = Measured<AnySteer, AnyShare, AnyAllocate>;
 /// Simulates this, watched.
 fn simulated(config: &RunConfig, queues: &Watched<Seen>, control: &mut Control<'_>) -> Result<Served, LabError> {
     let classifier = parts::classifier(config)?;
-    parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
-        let (measured, records) = parts::measured(config, setup, options)?;
-        let outcome = humpyard_sim::simulate(Simulation {
-            measured: measured.with_observer(Box::new(queues.clone())),
-            cores: config.cores,
-            costs: parts::cost_model(config, setup)?,
-            link: None,
-            swaps: Vec::new(),
-            pacer: parts::pacer(config, config.cores, control)?.ok_or_else(parts::no_line_rate)?,
-            source: parts::source(config)?,
-            classifier,
-            stop: control.stop,
-            progress: control.progress,
-        })?;
-        records.finish()?;
-        Ok(outcome.measured)
-    })
+    let setup = parts::scheduler_config(config, config.cores, classifier.clients_max())?;
+    let (measured, records) = parts::measured(config, &setup)?;
+    let outcome = humpyard_sim::simulate(Simulation {
+        measured: measured.with_observer(Box::new(queues.clone())),
+        cores: config.cores,
+        costs: parts::cost_model(config, &setup)?,
+        link: None,
+        swaps: Vec::new(),
+        pacer: parts::pacer(config, config.cores, control)?.ok_or_else(parts::no_line_rate)?,
+        source: parts::source(config)?,
+        classifier,
+        stop: control.stop,
+        progress: control.progress,
+    })?;
+    records.finish()?;
+    Ok(outcome.measured)
 }
 
 fn choice(name: &str) -> ServiceChoice {

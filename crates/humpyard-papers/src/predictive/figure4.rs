@@ -1,10 +1,11 @@
 //! Figure 4: the order in which six flows are served, by known costs, by estimates, and by neither.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{ClientId, CoreId};
-use humpyard_core::mechanism::{Options, Scheduler};
+use humpyard_core::mechanism::Scheduler;
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Setup, Ties};
+use humpyard_core::policy::Ties;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnySteer};
@@ -54,21 +55,21 @@ fn jobs() -> impl Iterator<Item = (u32, u64)> {
 
 fn rows((name, policy, known, ties, _): Discipline) -> Result<Vec<Row>, LabError> {
     let weights: Vec<Weight> = WEIGHTS.iter().filter_map(|&weight| Weight::new(weight)).collect();
-    let setup = Setup {
+    let setup = SchedulerConfig {
         cores: 1,
         flows: WEIGHTS.len(),
         clients: WEIGHTS.len(),
         packets: jobs().count(),
-        weights: &weights,
+        weights,
         unit: WorkUnit::Nanoseconds,
-        estimates: &[LinearCost::BYTES],
+        estimates: vec![LinearCost::BYTES],
         longest: 28,
         ties,
-        ..Setup::default()
+        ..SchedulerConfig::default()
     };
     let spec: PolicySpec = policy.parse()?;
     let share = || spec.build_share(&setup);
-    let mut scheduler = Scheduler::<AnySteer, _, AnyAllocate>::new(&setup, Options::default(), None, None, share)?;
+    let mut scheduler = Scheduler::<AnySteer, _, AnyAllocate>::new(&setup, None, None, share)?;
     let times: Vec<u64> = jobs().map(|(_, time)| time).collect();
     for (flow, time) in jobs() {
         let length = if known { time as u32 } else { ESTIMATE };

@@ -4,10 +4,11 @@
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::ServiceId;
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, Estimate, Setup};
+use humpyard_core::policy::{Build, Estimate};
 use humpyard_core::random::Seed;
 use humpyard_policies::estimate::least_squares::{LeastSquares, LeastSquaresParams};
 
@@ -298,7 +299,7 @@ fn learned(_: Scale, part: usize, seed: Seed) -> Result<Vec<Row>, LabError> {
             let cost = Machine::Paper.cost(name);
             // What it is told of before it has seen anything is wrong.
             let wrong = [LinearCost { fixed: 1, per_byte_milli: 1, cold: 0 }];
-            let setup = Setup { estimates: &wrong, ..Setup::default() };
+            let setup = SchedulerConfig { estimates: wrong.to_vec(), ..SchedulerConfig::default() };
             let mut estimator =
                 LeastSquares::new(&LeastSquaresParams { forgetting: 1.0, ..LeastSquaresParams::default() }, &setup)?;
             let mut random = seed.stream(&format!("predictive/table-1/{part}"));

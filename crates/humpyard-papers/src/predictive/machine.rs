@@ -6,11 +6,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, ServiceId, Slot};
-use humpyard_core::mechanism::{Arrival, FlowOrder, Options, Scheduler};
+use humpyard_core::mechanism::{Arrival, FlowOrder, Scheduler};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Policy, ServiceSetup, Setup, Share};
+use humpyard_core::policy::{Policy, Share};
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
@@ -160,27 +161,26 @@ struct Engines<'a> {
 /// # Errors
 /// What a policy refuses.
 pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
-    let services = vec![ServiceSetup::ONLY; trial.costs.len()];
     let packets = match trial.feed {
         Feed::Buffer(waiting) => waiting + trial.engines + 1,
         Feed::Arrivals | Feed::AtOnce => trial.jobs.len(),
     };
-    let setup = Setup {
+    let setup = SchedulerConfig {
         cores: trial.engines,
         flows: trial.clients,
         clients: trial.clients,
         packets,
         unit: WorkUnit::Nanoseconds,
         longest: trial.jobs.iter().map(|job| job.work).max().unwrap_or(1),
-        services: &services,
-        estimates: trial.costs,
-        ..Setup::default()
+        services: vec![ServiceConfig::default(); trial.costs.len()],
+        estimates: trial.costs.to_vec(),
+        flow_order: FlowOrder::Free,
+        ..SchedulerConfig::default()
     };
     let spec: PolicySpec = trial.policy.parse()?;
     let notes = Rc::new(Notes::default());
     let share = || Ok(Noted { policy: spec.build_share(&setup)?, notes: Rc::clone(&notes) });
-    let options = Options::default().with_flow_order(FlowOrder::Free);
-    let mut scheduler = Scheduler::new(&setup, options, None, None, share)?;
+    let mut scheduler = Scheduler::new(&setup, None, None, share)?;
     if let Some(estimate) = spec.build_estimate(&setup)? {
         scheduler = scheduler.with_estimate(Box::new(estimate));
     }

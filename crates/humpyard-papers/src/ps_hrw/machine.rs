@@ -6,12 +6,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::cost::MovePenalties;
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec, Slot};
 use humpyard_core::measure::{Measured, Measurements, Summary};
-use humpyard_core::mechanism::{Arrival, Limits, Options, Scheduler};
+use humpyard_core::mechanism::{Arrival, Limits, Scheduler};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Policy, Reach, Setup, Steer, Target, Topology, View};
+use humpyard_core::policy::{Policy, Reach, Steer, Target, Topology, View};
 use humpyard_core::random::Seed;
 use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::{Time, Work, WorkUnit};
@@ -265,23 +266,23 @@ impl<'a> Machine<'a> {
             Feed::Saturated(most) => cores * (most as usize + 2),
             Feed::Arrivals | Feed::Windows(_) => trial.packets.len(),
         };
-        let setup = Setup {
+        let setup = SchedulerConfig {
             cores,
-            topology: Some(trial.topology),
+            topology: Some(trial.topology.clone()),
             flows: trial.flows,
             clients: trial.clients,
             packets: held.max(1),
             unit: WorkUnit::Nanoseconds,
             longest: trial.packets.iter().map(|packet| packet.estimate).max().unwrap_or(1),
             seed: trial.seed,
+            limits: trial.limits,
             rendezvous: humpyard_simd::rendezvous(),
-            ..Setup::default()
+            ..SchedulerConfig::default()
         };
         let spec: PolicySpec = format!("estimate=oracle/{}", trial.policy).parse()?;
         let notes = Rc::new(Notes { is_timed: trial.is_timed, ..Notes::default() });
         let steer = spec.build_steer(&setup)?.map(|policy| Noted { policy, notes: Rc::clone(&notes) });
-        let options = Options::default().with_limits(trial.limits);
-        let mut scheduler = Scheduler::new(&setup, options, steer, None, || spec.build_share(&setup))?;
+        let mut scheduler = Scheduler::new(&setup, steer, None, || spec.build_share(&setup))?;
         if let Some(estimate) = spec.build_estimate(&setup)? {
             scheduler = scheduler.with_estimate(Box::new(estimate));
         }

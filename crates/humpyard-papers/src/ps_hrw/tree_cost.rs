@@ -1,8 +1,9 @@
 //! What a decision costs where all cores bid, and where groups of them do: over the number of cores.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{CoreView, Setup, Steer, Target, Topology, View};
+use humpyard_core::policy::{CoreView, Steer, Target, Topology, View};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::AnySteer;
@@ -77,14 +78,14 @@ impl Bench {
     fn new(policy: &str, tree: &Topology, seed: Seed) -> Result<Self, LabError> {
         let cores = tree.cores();
         let mut random = seed.stream("ps-hrw/treecost");
-        let setup = Setup {
+        let setup = SchedulerConfig {
             cores,
-            topology: Some(tree),
+            topology: Some(tree.clone()),
             flows: CONNECTIONS,
             packets: 8 * cores,
             seed,
             rendezvous: humpyard_simd::rendezvous(),
-            ..Setup::default()
+            ..SchedulerConfig::default()
         };
         let spec: PolicySpec = policy.parse()?;
         let mut policy = spec.build_steer(&setup)?.expect("it steers");

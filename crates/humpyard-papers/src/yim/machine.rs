@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, Id, IdVec, Slot};
 use humpyard_core::measure::{Measured, Measurements};
-use humpyard_core::mechanism::{Options, Scheduler};
+use humpyard_core::mechanism::Scheduler;
 use humpyard_core::packet::{Packet, Part};
-use humpyard_core::policy::Setup;
 use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
@@ -118,17 +118,16 @@ fn cell_of(frame: usize, cell: usize, cells: usize) -> Packet {
 impl<'a> Machine<'a> {
     fn new(trial: Trial<'a>) -> Result<Self, LabError> {
         let cores = trial.elements * trial.threads;
-        let setup = Setup {
+        let setup = SchedulerConfig {
             cores,
             contexts: trial.threads,
             packets: 2 * cores + 2,
             unit: WorkUnit::Packets,
             longest: 1,
-            ..Setup::default()
+            ..SchedulerConfig::default()
         };
         let spec: PolicySpec = trial.policy.parse()?;
-        let scheduler =
-            Scheduler::new(&setup, Options::default(), spec.build_steer(&setup)?, None, || spec.build_share(&setup))?;
+        let scheduler = Scheduler::new(&setup, spec.build_steer(&setup)?, None, || spec.build_share(&setup))?;
         Ok(Self {
             measured: Measured::new(scheduler, Measurements::new(&setup)),
             cells: IdVec::from_fn(cores, |_| None),

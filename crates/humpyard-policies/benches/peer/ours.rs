@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, Id};
-use humpyard_core::policy::{Setup, Share};
+use humpyard_core::policy::Share;
 use humpyard_core::unit::Weight;
 use humpyard_policies::registry::ShareVisitor;
 use humpyard_policies::spec::PolicySpec;
@@ -26,9 +27,9 @@ pub(crate) fn time(policy: Option<&str>, workload: Workload, clients: usize, lea
     let [low, high] = WEIGHTS.map(|weight| Weight::new(weight).expect("1 or more"));
     let weights: Vec<Weight> = (0..clients).map(|at| if at < clients / 2 { low } else { high }).collect();
     let packets = Sharing::<()>::packets_max(clients);
-    let setup = Setup { clients, packets, weights: &weights, ..Setup::default() };
+    let config = SchedulerConfig { clients, packets, weights, ..SchedulerConfig::default() };
     let spec: PolicySpec = policy.parse().expect("it is registered");
-    spec.build_share(&setup).expect("defaults fit").visit(measurement)
+    spec.build_share(&config).expect("defaults fit").visit(measurement)
 }
 
 /// Of a policy, called by its own type.

@@ -25,8 +25,9 @@ use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, Id};
-use humpyard_core::policy::{Setup, Share};
+use humpyard_core::policy::Share;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Weight;
 use humpyard_policies::registry::{AnyShare, ShareVisitor};
@@ -269,14 +270,14 @@ impl Cell<'_> {
             let nothing = Nothing::new(&order);
             return measure(nothing, &order, self.workload, effort);
         }
-        let setup = Setup {
+        let config = SchedulerConfig {
             clients: self.clients,
             packets: Sharing::<()>::packets_max(self.clients),
-            weights: &weights,
-            ..Setup::default()
+            weights,
+            ..SchedulerConfig::default()
         };
         let spec: PolicySpec = self.policy.parse().expect("it is registered");
-        let policy = spec.build_share(&setup).expect("defaults fit");
+        let policy = spec.build_share(&config).expect("defaults fit");
         policy.visit(Measurement { order: &order, workload: self.workload, effort })
     }
 

@@ -15,9 +15,10 @@
 //!
 //! **Departures.** None. The table says round robin of its beneficiaries, the text in proportion: that is `cohort-e`.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
 use humpyard_core::params;
-use humpyard_core::policy::{Allocate, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise, Setup};
+use humpyard_core::policy::{Allocate, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
@@ -49,8 +50,8 @@ impl Build for Cohort {
         complexity: "O(services) while packets wait",
     };
 
-    fn new(_: &CohortParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { eager: Eager::new("cohort", setup)?, latest: ServiceId(u16::MAX) })
+    fn new(_: &CohortParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { eager: Eager::new("cohort", config)?, latest: ServiceId(u16::MAX) })
     }
 }
 
@@ -96,7 +97,7 @@ mod tests {
     use alloc::vec;
 
     fn bench(cores: &[u16]) -> Bench<Cohort> {
-        Bench::new(&CohortParams {}, &[service(10_000, 100, 250_000); 4], cores)
+        Bench::new(&CohortParams {}, &vec![service(10_000, 100, 250_000); 4], cores)
     }
 
     #[test]
@@ -129,7 +130,7 @@ mod tests {
     /// Never by force: A, which comes late, has a core when a queue is empty, and not before.
     #[test]
     fn nobody_is_forced() {
-        let services = [service(10_000, 100, 500_000); 2];
+        let services = vec![service(10_000, 100, 500_000); 2];
         let mut arrivals = vec![(Time::ZERO, ServiceId(1)); 100];
         arrivals.push((us(1), ServiceId(0)));
         let outcome = Scenario { cores: 2, services: &services, arrivals: &arrivals }.run::<Cohort>();

@@ -13,9 +13,10 @@
 //!
 //! **Departures.** None.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
 use humpyard_core::params;
-use humpyard_core::policy::{Allocate, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise, Setup};
+use humpyard_core::policy::{Allocate, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
@@ -45,8 +46,8 @@ impl Build for CohortE {
         complexity: "O(services) while packets wait",
     };
 
-    fn new(_: &CohortEParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { eager: Eager::new("cohort-e", setup)? })
+    fn new(_: &CohortEParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { eager: Eager::new("cohort-e", config)? })
     }
 }
 
@@ -86,13 +87,14 @@ impl CohortE {
 mod tests {
     use super::*;
     use crate::allocate::testing::{Bench, Scenario, service, us};
+    use alloc::vec;
     use alloc::vec::Vec;
-    use humpyard_core::policy::ServiceSetup;
+    use humpyard_core::config::ServiceConfig;
     use humpyard_core::random::Seed;
 
     #[test]
     fn a_core_given_up_goes_where_cores_are_fewest_for_what_waits() {
-        let services = [service(10_000, 100, 250_000); 4];
+        let services = vec![service(10_000, 100, 250_000); 4];
         let cores = [0, 0, 0, 1, 1, 1, 2, 3];
         let mut bench: Bench<CohortE> =
             Bench::new(&CohortEParams {}, &services, &cores).busy(&[0, 1, 2, 3, 4, 5, 6, 7]);
@@ -112,7 +114,7 @@ mod tests {
     /// with a single service.
     #[test]
     fn without_switch_cost_it_is_pooled() {
-        let service = ServiceSetup { switch_cost: Time::ZERO, ..service(10_000, 500, 166_666) };
+        let service = ServiceConfig { switch_cost: Time::ZERO, ..service(10_000, 500, 166_666) };
         let mut random = Seed(7).stream("test");
         let mut now = 0.0;
         let arrivals: Vec<(Time, ServiceId)> = (0..3000)
@@ -122,11 +124,11 @@ mod tests {
             })
             .collect();
         let pooled: Vec<(Time, ServiceId)> = arrivals.iter().map(|&(time, _)| (time, ServiceId(0))).collect();
-        let times = |services: &[ServiceSetup<'_>], arrivals: &[(Time, ServiceId)]| -> Vec<Time> {
+        let times = |services: &[ServiceConfig], arrivals: &[(Time, ServiceId)]| -> Vec<Time> {
             let outcome = Scenario { cores: 6, services, arrivals }.run_with::<CohortE>(&CohortEParams {}, false);
             outcome.completions.into_iter().map(|(time, _)| time).collect()
         };
-        let (several, one) = (times(&[service; 6], &arrivals), times(&[service], &pooled));
+        let (several, one) = (times(&vec![service.clone(); 6], &arrivals), times(&[service], &pooled));
         let differs = several.iter().zip(&one).find(|(several, one)| several != one);
         assert_eq!((differs, several.len()), (None, arrivals.len()));
     }

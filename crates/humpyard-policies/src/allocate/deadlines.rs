@@ -1,7 +1,7 @@
 //! Services that are to be asked for at some time, whether or not anything happens then.
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::id::{IdVec, ServiceId};
-use humpyard_core::policy::{ServiceSetup, Setup};
 use humpyard_core::storage::{IdSet, IndexedHeap};
 use humpyard_core::unit::Time;
 
@@ -15,13 +15,13 @@ pub(super) struct Deadlines {
 }
 
 impl Deadlines {
-    pub(super) fn new(setup: &Setup<'_>) -> Self {
-        let services = setup.services.len();
-        let again = |service: &ServiceSetup<'_>| service.switch_cost.max(AGAIN_MIN);
+    pub(super) fn new(config: &SchedulerConfig) -> Self {
+        let services = config.services.len();
+        let again = |service: &ServiceConfig| service.switch_cost.max(AGAIN_MIN);
         Self {
             times: IndexedHeap::new(services),
             due: IdSet::new(services),
-            again: setup.services.iter().map(again).collect(),
+            again: config.services.iter().map(again).collect(),
         }
     }
 

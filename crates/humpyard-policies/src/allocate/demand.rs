@@ -3,7 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use humpyard_core::policy::{Auto, ServiceSetup};
+use humpyard_core::config::ServiceConfig;
+use humpyard_core::policy::Auto;
 use humpyard_core::unit::Time;
 
 /// What is known of the demand of one service.
@@ -112,12 +113,12 @@ impl Latest {
 impl Demand {
     /// The demand of a service on so many cores of usual speed.
     #[cfg(test)]
-    fn new(service: &ServiceSetup<'_>, window: Auto, cores: usize) -> Self {
+    fn new(service: &ServiceConfig, window: Auto, cores: usize) -> Self {
         Self::of_packets(service, service.packet_time.as_ns().max(1), window, cores)
     }
 
     /// The demand of a service whose packets take each of so many cores so long, in ns, before its first packet.
-    pub(super) fn of_packets(service: &ServiceSetup<'_>, packet_time: u64, window: Auto, cores: usize) -> Self {
+    pub(super) fn of_packets(service: &ServiceConfig, packet_time: u64, window: Auto, cores: usize) -> Self {
         let window = match window {
             Auto::Auto => service.switch_cost.as_ns(),
             Auto::Given(window) => window,
@@ -138,7 +139,7 @@ impl Demand {
     }
 
     /// Looks ahead, if a core that is asked for when the queue is too long comes too late.
-    pub(super) fn look_ahead(&mut self, service: &ServiceSetup<'_>) {
+    pub(super) fn look_ahead(&mut self, service: &ServiceConfig) {
         let ahead = service.switch_cost.as_ns().saturating_add(self.packet_time);
         let horizon = ahead.saturating_sub(service.tolerance.as_ns());
         let forecast = Forecast { horizon, window: self.window, from: Time::ZERO, count: 0, mean: 0 };
@@ -259,7 +260,7 @@ mod tests {
     /// D = 500 us, t_sw = 2 ms, t = 20 us: a core comes 1.52 ms too late.
     #[test]
     fn what_is_expected_before_a_core_can_help() {
-        let service = ServiceSetup { switch_cost: us(2_000), ..service(20_000, 500, 1_000_000) };
+        let service = ServiceConfig { switch_cost: us(2_000), ..service(20_000, 500, 1_000_000) };
         let mut demand = Demand::new(&service, Auto::Auto, 16);
         assert_eq!(demand.growth(us(0), 0), 0, "nobody looks ahead");
         demand.look_ahead(&service);
@@ -269,8 +270,9 @@ mod tests {
         assert_eq!(demand.growth(us(4_000), 2), 228 - 2 * 76);
         assert_eq!(demand.growth(us(4_000), 3), 0);
         assert_eq!(demand.growth(us(6_000), 0), 114, "a silent window");
-        let mut enough = Demand::new(&ServiceSetup { tolerance: us(2_020), ..service }, Auto::Auto, 16);
-        enough.look_ahead(&ServiceSetup { tolerance: us(2_020), ..service });
+        let service = ServiceConfig { tolerance: us(2_020), ..service };
+        let mut enough = Demand::new(&service, Auto::Auto, 16);
+        enough.look_ahead(&service);
         assert!(enough.forecast.is_none(), "D = t_sw + t");
     }
 

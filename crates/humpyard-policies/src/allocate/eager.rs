@@ -3,8 +3,9 @@
 
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
-use humpyard_core::policy::{BuildError, Machine, Move, Setup};
+use humpyard_core::policy::{BuildError, Machine, Move};
 use humpyard_core::storage::IdSet;
 
 use super::idle::longest_idle_but;
@@ -46,10 +47,10 @@ macro_rules! eager_handlers {
 pub(super) use eager_handlers;
 
 impl Eager {
-    pub(super) fn new(policy: &str, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        check_cores(policy, setup)?;
-        let waiting = IdSet::new(setup.services.len());
-        Ok(Self { guaranteed: guaranteed_cores(setup), may_take: false, waiting })
+    pub(super) fn new(policy: &str, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        check_cores(policy, config)?;
+        let waiting = IdSet::new(config.services.len());
+        Ok(Self { guaranteed: guaranteed_cores(config), may_take: false, waiting })
     }
 
     pub(super) fn initial(&self, allocation: &mut IdVec<CoreId, ServiceId>) {

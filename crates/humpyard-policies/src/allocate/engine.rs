@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use humpyard_core::choice;
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
-use humpyard_core::policy::{Auto, BuildError, Machine, Move, ServiceSetup, Setup};
+use humpyard_core::policy::{Auto, BuildError, Machine, Move};
 use humpyard_core::storage::{IdRing, IdRings, IdSet};
 use humpyard_core::unit::Time;
 
@@ -159,9 +160,9 @@ impl Engine {
         policy: &str,
         extra_reclaim: ExtraReclaim,
         window: Auto,
-        setup: &Setup<'_>,
+        config: &SchedulerConfig,
     ) -> Result<Self, BuildError> {
-        check_cores(policy, setup)?;
+        check_cores(policy, config)?;
         if let Auto::Given(window) = window
             && window > WINDOW_MAX
         {
@@ -169,9 +170,9 @@ impl Engine {
                 "{policy}: `window` must be at most {WINDOW_MAX} (ns), not {window}: give less, or auto"
             )));
         }
-        let guaranteed = guaranteed_cores(setup);
-        let service = |(service, &guaranteed): (&ServiceSetup<'_>, &usize)| Service {
-            demand: Demand::of_packets(service, packet_time(setup, service), window, setup.cores),
+        let guaranteed = guaranteed_cores(config);
+        let service = |(service, &guaranteed): (&ServiceConfig, &usize)| Service {
+            demand: Demand::of_packets(service, packet_time(config, service), window, config.cores),
             guaranteed: guaranteed as u32,
             switch_cost: service.switch_cost,
             tolerance: service.tolerance,
@@ -181,22 +182,22 @@ impl Engine {
         };
         Ok(Self {
             extra_reclaim,
-            services: setup.services.iter().zip(&guaranteed).map(service).collect(),
-            owner: IdVec::from_fn(setup.cores, |_| None),
-            marks: IdRing::new(setup.cores),
-            marks_of: IdRings::new(setup.services.len(), setup.cores),
-            seekers: IdSet::new(setup.services.len()),
-            shares: vec![0; setup.services.len()],
-            speeds: uneven_speeds(setup),
-            keeps_code: setup.services_per_core > 1,
+            services: config.services.iter().zip(&guaranteed).map(service).collect(),
+            owner: IdVec::from_fn(config.cores, |_| None),
+            marks: IdRing::new(config.cores),
+            marks_of: IdRings::new(config.services.len(), config.cores),
+            seekers: IdSet::new(config.services.len()),
+            shares: vec![0; config.services.len()],
+            speeds: uneven_speeds(config),
+            keeps_code: config.services_per_core > 1,
         })
     }
 
     /// Has services look ahead for which a core comes too late otherwise.
     #[must_use]
-    pub(super) fn looking_ahead(mut self, setup: &Setup<'_>) -> Self {
-        for (service, setup) in self.services.iter_mut().zip(setup.services) {
-            service.demand.look_ahead(setup);
+    pub(super) fn looking_ahead(mut self, config: &SchedulerConfig) -> Self {
+        for (service, known) in self.services.iter_mut().zip(&config.services) {
+            service.demand.look_ahead(known);
         }
         self
     }
@@ -581,9 +582,9 @@ impl Engine {
 }
 
 /// What a packet of a service takes the cores of this run in the mean, in ns.
-pub(super) fn packet_time(setup: &Setup<'_>, service: &ServiceSetup<'_>) -> u64 {
-    let all = (0..setup.cores).map(|core| u64::from(setup.speed(CoreId::from_index(core)))).sum::<u64>();
-    scaled_time(service.packet_time.as_ns().max(1), all / setup.cores as u64)
+pub(super) fn packet_time(config: &SchedulerConfig, service: &ServiceConfig) -> u64 {
+    let all = (0..config.cores).map(|core| u64::from(config.speed(CoreId::from_index(core)))).sum::<u64>();
+    scaled_time(service.packet_time.as_ns().max(1), all / config.cores as u64)
 }
 
 /// What takes so long at usual speed, at this one, in thousandths of it.
@@ -592,9 +593,9 @@ fn scaled_time(ns: u64, speed: u64) -> u64 {
 }
 
 /// The speeds of cores, if not all are the same.
-fn uneven_speeds(setup: &Setup<'_>) -> Option<IdVec<CoreId, u32>> {
-    let speeds: IdVec<CoreId, u32> = IdVec::from_fn(setup.cores, |core| setup.speed(core));
-    let first = setup.speed(CoreId(0));
+fn uneven_speeds(config: &SchedulerConfig) -> Option<IdVec<CoreId, u32>> {
+    let speeds: IdVec<CoreId, u32> = IdVec::from_fn(config.cores, |core| config.speed(core));
+    let first = config.speed(CoreId(0));
     speeds.iter().any(|&speed| speed != first).then_some(speeds)
 }
 
@@ -607,13 +608,13 @@ fn takeable(machine: &Machine, id: ServiceId) -> Option<CoreId> {
 mod tests {
     use super::*;
     use crate::allocate::testing::{packets_wait, service, us};
-    use crate::testing::setup;
+    use crate::testing::config;
     use humpyard_core::random::Seed;
 
-    fn engine(services: &[ServiceSetup<'_>], cores: usize) -> (Engine, Machine) {
+    fn engine(services: &[ServiceConfig], cores: usize) -> (Engine, Machine) {
         let window = Auto::Given(20_000_000);
-        let setup = Setup { services, ..setup(cores, 1, &[]) };
-        let engine = Engine::new("test", ExtraReclaim::Literal, window, &setup).unwrap();
+        let config = SchedulerConfig { services: services.to_vec(), ..config(cores, 1, &[]) };
+        let engine = Engine::new("test", ExtraReclaim::Literal, window, &config).unwrap();
         let mut initial = IdVec::from_fn(cores, |_| ServiceId(0));
         engine.initial(&mut initial);
         (engine, Machine::new(&initial, services.len()))
@@ -622,8 +623,8 @@ mod tests {
     #[test]
     fn windows_beyond_all_use_are_refused() {
         let services = [service(18_220, 500, 400_000)];
-        let setup = Setup { cores: 2, services: &services, ..Setup::default() };
-        let built = |window| Engine::new("test", ExtraReclaim::Literal, Auto::Given(window), &setup);
+        let config = SchedulerConfig { cores: 2, services: services.to_vec(), ..SchedulerConfig::default() };
+        let built = |window| Engine::new("test", ExtraReclaim::Literal, Auto::Given(window), &config);
         assert!(built(1_000_000_000_000_000).is_ok());
         let said = built(u64::MAX).unwrap_err();
         assert!(
@@ -684,8 +685,8 @@ mod tests {
     fn cores_of_unequal_speed() {
         let services = [service(10_000, 100, 1_000_000), service(10_000, 100, 0)];
         let speeds = [2000, 1000, 500, 500, 1000];
-        let setup = Setup { services: &services, speeds: &speeds, ..setup(5, 1, &[]) };
-        let mut engine = Engine::new("test", ExtraReclaim::Literal, Auto::Given(100_000), &setup).unwrap();
+        let config = SchedulerConfig { services: services.to_vec(), speeds: speeds.to_vec(), ..config(5, 1, &[]) };
+        let mut engine = Engine::new("test", ExtraReclaim::Literal, Auto::Given(100_000), &config).unwrap();
         let initial = [0, 0, 0, 0, 1].map(ServiceId).into_iter().collect();
         let mut machine = Machine::new(&initial, 2);
         assert_eq!(engine.limit_by_speed(&machine, ServiceId(0)), 19 + 9 + 4 + 4);
@@ -742,11 +743,11 @@ mod tests {
     /// A marked core that keeps the service's code goes before the one marked longest.
     #[test]
     fn a_move_that_costs_nothing_goes_first() {
-        let services = [service(10_000, 100, 500_000); 2];
-        let mut setup = Setup { services: &services, ..setup(4, 1, &[]) };
+        let services = vec![service(10_000, 100, 500_000); 2];
+        let mut config = SchedulerConfig { services, ..config(4, 1, &[]) };
         for (services_per_core, goes) in [(1, 2), (2, 3)] {
-            setup.services_per_core = services_per_core;
-            let mut engine = Engine::new("test", ExtraReclaim::Literal, Auto::Auto, &setup).unwrap();
+            config.services_per_core = services_per_core;
+            let mut engine = Engine::new("test", ExtraReclaim::Literal, Auto::Auto, &config).unwrap();
             let initial = [0, 0, 1, 0].map(ServiceId).into_iter().collect();
             let mut machine = Machine::new(&initial, 2).keeping(services_per_core);
             machine.on_move(Move { core: CoreId(3), to: ServiceId(1) }, true);

@@ -22,11 +22,10 @@
 //! `proactive=ewma` is the forecast that the paper tried and dropped, of which it gives no formula: what is expected to arrive, and
 //! not to be served, while a core comes too late counts as if it waited already.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
 use humpyard_core::params;
-use humpyard_core::policy::{
-    Allocate, Auto, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise, Setup,
-};
+use humpyard_core::policy::{Allocate, Auto, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
@@ -65,9 +64,9 @@ impl Build for Everest {
     const VARIANTS: &'static [&'static str] =
         &["extra-reclaim=literal", "extra-reclaim=never", "proactive=ewma,window=5000"];
 
-    fn new(params: &EverestParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let engine = Engine::new("everest", params.extra_reclaim, params.window, setup)?;
-        Ok(Self { engine: if params.proactive == Proactive::Ewma { engine.looking_ahead(setup) } else { engine } })
+    fn new(params: &EverestParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let engine = Engine::new("everest", params.extra_reclaim, params.window, config)?;
+        Ok(Self { engine: if params.proactive == Proactive::Ewma { engine.looking_ahead(config) } else { engine } })
     }
 }
 
@@ -110,14 +109,14 @@ mod tests {
     };
     use alloc::vec;
     use alloc::vec::Vec;
-    use humpyard_core::policy::ServiceSetup;
+    use humpyard_core::config::ServiceConfig;
 
     const A: ServiceId = ServiceId(0);
 
     /// n packets of A arrive together at 0; A holds two of three cores, B the third.
     fn burst(packets: usize, tolerance_us: u64, switch_cost_us: u64) -> Outcome {
         let service =
-            |guarantee| ServiceSetup { switch_cost: us(switch_cost_us), ..service(10_000, tolerance_us, guarantee) };
+            |guarantee| ServiceConfig { switch_cost: us(switch_cost_us), ..service(10_000, tolerance_us, guarantee) };
         let services = [service(666_667), service(333_333)];
         Scenario { cores: 3, services: &services, arrivals: &vec![(Time::ZERO, A); packets] }.run::<Everest>()
     }
@@ -145,14 +144,15 @@ mod tests {
     #[test]
     fn a_fetched_core_is_in_time_to_the_nanosecond() {
         for (tolerance_ns, packets, late) in [(109_999, 11, 1), (110_000, 12, 0)] {
-            let service = ServiceSetup {
+            let service = ServiceConfig {
                 switch_cost: us(100),
                 tolerance: Time::from_ns(tolerance_ns),
                 ..service(10_000, 0, 500_000)
             };
+            let services = vec![service; 2];
             let run = |packets: usize| {
                 let arrivals = vec![(Time::ZERO, A); packets];
-                Scenario { cores: 2, services: &[service; 2], arrivals: &arrivals }.run::<Everest>()
+                Scenario { cores: 2, services: &services, arrivals: &arrivals }.run::<Everest>()
             };
             let outcome = run(packets);
             assert_eq!((outcome.late, outcome.switches), (late, 1), "D = {tolerance_ns} ns");
@@ -165,12 +165,12 @@ mod tests {
     /// D < t_sw + t: with a forecast a core is asked for before the queue is too long, and fewer packets are late.
     #[test]
     fn a_forecast_asks_earlier() {
-        let service = ServiceSetup { switch_cost: us(400), ..service(10_000, 200, 500_000) };
+        let service = ServiceConfig { switch_cost: us(400), ..service(10_000, 200, 500_000) };
         // 2 ms of as much as a core can do, then three times as much.
         let slow = (0..200).map(|number| (us(10 * number), A));
         let fast = (0..600).map(|number| (us(2_000) + Time::from_ns(3_333 * number), A));
         let arrivals: Vec<_> = slow.chain(fast).collect();
-        let scenario = Scenario { cores: 6, services: &[service; 2], arrivals: &arrivals };
+        let scenario = Scenario { cores: 6, services: &vec![service; 2], arrivals: &arrivals };
         let [reactive, proactive] = [Proactive::Never, Proactive::Ewma].map(|proactive| {
             scenario.run_with::<Everest>(&EverestParams { proactive, ..EverestParams::default() }, true)
         });

@@ -15,11 +15,10 @@
 //! **Departures.** The victim is the core idle longest: nothing is marked here, of which the paper's table speaks. `force=false`
 //! does without force, which serves better where a switch takes half the tolerance or more.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
 use humpyard_core::params;
-use humpyard_core::policy::{
-    Allocate, Auto, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise, Setup,
-};
+use humpyard_core::policy::{Allocate, Auto, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
@@ -62,10 +61,10 @@ impl Build for EverestAe {
     };
     const VARIANTS: &'static [&'static str] = &["extra-reclaim=literal", "extra-reclaim=never"];
 
-    fn new(params: &EverestAeParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &EverestAeParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self {
-            engine: Engine::new("everest-ae", params.extra_reclaim, params.window, setup)?,
-            eager: Eager::new("everest-ae", setup)?,
+            engine: Engine::new("everest-ae", params.extra_reclaim, params.window, config)?,
+            eager: Eager::new("everest-ae", config)?,
             forces: params.force,
         })
     }
@@ -155,7 +154,7 @@ mod tests {
     /// c = 9.
     fn bench(params: &EverestAeParams, cores: &[u16]) -> Bench<EverestAe> {
         let busy: Vec<u16> = (0..cores.len() as u16).collect();
-        Bench::new(params, &[service(10_000, 100, 333_333); 3], cores).busy(&busy)
+        Bench::new(params, &vec![service(10_000, 100, 333_333); 3], cores).busy(&busy)
     }
 
     #[test]

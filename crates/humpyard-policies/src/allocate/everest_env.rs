@@ -22,10 +22,9 @@
 //! is not lent. Of marked cores those of the service with the least t_sw/D go first, and one without a core leaves those of
 //! services with more than its own until its latest start; the paper's order, longest marked first, is that of equal ones.
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
-use humpyard_core::policy::{
-    Allocate, Auto, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise, ServiceSetup, Setup,
-};
+use humpyard_core::policy::{Allocate, Auto, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
@@ -115,11 +114,11 @@ impl Build for EverestEnv {
     const VARIANTS: &'static [&'static str] =
         &["rules=le", "rules=evs", "theta=0,phi=0", "extra-reclaim=literal,theta=0.1"];
 
-    fn new(params: &EverestEnvParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &EverestEnvParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self {
-            engine: Engine::new("everest-env", params.extra_reclaim, params.window, setup)?,
-            rules: Envelope::new(params, setup),
-            deadlines: Deadlines::new(setup),
+            engine: Engine::new("everest-env", params.extra_reclaim, params.window, config)?,
+            rules: Envelope::new(params, config),
+            deadlines: Deadlines::new(config),
         })
     }
 }
@@ -294,11 +293,11 @@ impl Rules for Envelope {
 }
 
 impl Envelope {
-    fn new(params: &EverestEnvParams, setup: &Setup<'_>) -> Self {
-        let packet_time = |service: &ServiceSetup<'_>| packet_time(setup, service);
-        let longest = setup.services.iter().map(packet_time).max().expect("at least one service");
+    fn new(params: &EverestEnvParams, config: &SchedulerConfig) -> Self {
+        let packet_time = |service: &ServiceConfig| packet_time(config, service);
+        let longest = config.services.iter().map(packet_time).max().expect("at least one service");
         let [theta, phi] = [params.theta, params.phi].map(|factor| (factor * ONE as f64) as u64);
-        let limits = |service: &ServiceSetup<'_>| {
+        let limits = |service: &ServiceConfig| {
             let (switch_cost, tolerance) = (service.switch_cost.as_ns(), service.tolerance.as_ns());
             Limits {
                 packet_time: packet_time(service),
@@ -313,7 +312,7 @@ impl Envelope {
             lends: params.rules != RuleSet::Evs,
             theta,
             phi,
-            limits: setup.services.iter().map(limits).collect(),
+            limits: config.services.iter().map(limits).collect(),
             longest: if let Auto::Given(mu) = params.mu { mu } else { longest },
         }
     }
@@ -446,7 +445,7 @@ mod tests {
         Outcome, Scenario, TABLE_2, assert_a_guarantee_is_there_after_one_switch_and_one_packet, packets_wait, service,
         us,
     };
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::vec;
     use alloc::vec::Vec;
     use humpyard_core::policy::Params;
@@ -463,8 +462,12 @@ mod tests {
 
     impl Bench {
         /// Cores of these services at the start, all idle since 0.
-        fn new(params: &EverestEnvParams, services: &[ServiceSetup<'_>], cores: &[u16]) -> Self {
-            let policy = EverestEnv::new(params, &Setup { services, ..setup(cores.len(), 1, &[]) }).unwrap();
+        fn new(params: &EverestEnvParams, services: &[ServiceConfig], cores: &[u16]) -> Self {
+            let policy = EverestEnv::new(
+                params,
+                &SchedulerConfig { services: services.to_vec(), ..config(cores.len(), 1, &[]) },
+            )
+            .unwrap();
             let initial = cores.iter().copied().map(ServiceId).collect();
             Self { policy, machine: Machine::new(&initial, services.len()) }
         }
@@ -485,8 +488,8 @@ mod tests {
         EverestEnvParams { rules, ..EverestEnvParams::default() }
     }
 
-    fn with_switch_cost(switch_cost: Time, service: ServiceSetup<'_>) -> ServiceSetup<'_> {
-        ServiceSetup { switch_cost, ..service }
+    fn with_switch_cost(switch_cost: Time, service: ServiceConfig) -> ServiceConfig {
+        ServiceConfig { switch_cost, ..service }
     }
 
     /// Service A with t = 18.22 us on three busy cores, B with one that has been idle since 0; D = 500 us, t_sw = 200 us.
@@ -569,7 +572,7 @@ mod tests {
     #[test]
     fn without_switch_cost_it_is_eager() {
         let service = with_switch_cost(Time::ZERO, service(10_000, 500, 500_000));
-        let mut bench = Bench::new(&params(RuleSet::Les), &[service, service], &[0, 1]).busy(&[0]);
+        let mut bench = Bench::new(&params(RuleSet::Les), &[service.clone(), service], &[0, 1]).busy(&[0]);
         assert_eq!(bench.arrival(Time::ZERO, A, 1, Time::ZERO), Some(Move { core: CoreId(1), to: A }));
     }
 
@@ -581,7 +584,8 @@ mod tests {
             for cores in 1..4 {
                 let initial: Vec<u16> = (0..4).map(|core| u16::from(core >= cores)).collect();
                 let busy: Vec<u16> = (0..4).collect();
-                let mut bench = Bench::new(&params(RuleSet::Les), &[service, service], &initial).busy(&busy);
+                let mut bench =
+                    Bench::new(&params(RuleSet::Les), &[service.clone(), service.clone()], &initial).busy(&busy);
                 for waiting in 0..2_000 {
                     packets_wait(&mut bench.machine, A, waiting, us(9));
                     let moment = Moment::new(us(10_000), &bench.machine);
@@ -596,7 +600,8 @@ mod tests {
     #[test]
     fn a_service_takes_its_mark_back_before_it_takes_a_core() {
         let service = service(10_000, 100, 500_000);
-        let mut bench = Bench::new(&params(RuleSet::Evs), &[service, service], &[0, 0, 1, 1]).busy(&[0, 1, 2, 3]);
+        let mut bench =
+            Bench::new(&params(RuleSet::Evs), &[service.clone(), service], &[0, 0, 1, 1]).busy(&[0, 1, 2, 3]);
         for id in [A, B] {
             bench.policy.engine.refresh(Moment::new(us(500), &bench.machine), id);
         }
@@ -612,7 +617,7 @@ mod tests {
     fn the_longest_backlog_per_core_is_helped_first() {
         let service = with_switch_cost(us(20), service(10_000, 10_000, 250_000));
         let initial = [0, 0, 0, 1, 1, 2];
-        let mut bench = Bench::new(&params(RuleSet::Les), &[service; 3], &initial).busy(&[0, 1, 2, 3, 4]);
+        let mut bench = Bench::new(&params(RuleSet::Les), &vec![service; 3], &initial).busy(&[0, 1, 2, 3, 4]);
         for (id, waiting) in [(A, 12), (B, 9)] {
             assert_eq!(bench.arrival(us(5), id, waiting, us(5)), None);
         }
@@ -686,7 +691,7 @@ mod tests {
         let mut random = Seed(11).stream("test");
         for _ in 0..3_000 {
             let (tolerance, switch_cost) = (us(1 + random.below(3_000)), Time::from_ns(random.below(4_000_000)));
-            let draw = |time| ServiceSetup { switch_cost, tolerance, ..service(time, 1, 166_666) };
+            let draw = |time| ServiceConfig { switch_cost, tolerance, ..service(time, 1, 166_666) };
             let services = TABLE_2.map(draw);
             let phi = random.below(9) as f64 / 4.0;
             let initial: Vec<u16> = (0..16).map(|_| random.below(6) as u16).collect();
@@ -754,7 +759,7 @@ mod tests {
     }
 
     /// Late packets in a hundred thousand, under `everest` and its envelope.
-    fn late(arrivals: &[(Time, ServiceId)], services: &[ServiceSetup<'_>]) -> [f64; 2] {
+    fn late(arrivals: &[(Time, ServiceId)], services: &[ServiceConfig]) -> [f64; 2] {
         let scenario = Scenario { cores: 16, services, arrivals };
         let share = |outcome: Outcome| outcome.late as f64 * 1e5 / arrivals.len() as f64;
         let everest = scenario.run_with::<Everest>(&EverestParams::default(), false);

@@ -16,11 +16,10 @@
 //! cores completes no packet. Without an arrival it is asked for when its first packet becomes late; where any delay is tolerated,
 //! after a switch time. A service for which nothing waits asks for no core, though its last packet was late.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
 use humpyard_core::params;
-use humpyard_core::policy::{
-    Allocate, Auto, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise, Setup,
-};
+use humpyard_core::policy::{Allocate, Auto, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
@@ -72,18 +71,18 @@ impl Build for EverestLd {
     };
     const VARIANTS: &'static [&'static str] = &["extra-reclaim=literal", "extra-reclaim=never"];
 
-    fn new(params: &EverestLdParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let services = setup.services.iter().map(|service| Service {
+    fn new(params: &EverestLdParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let services = config.services.iter().map(|service| Service {
             tolerance: service.tolerance,
             switch_cost: service.switch_cost,
             patience: if service.tolerance < Time::MAX { service.tolerance } else { service.switch_cost },
             latest: None,
         });
         Ok(Self {
-            engine: Engine::new("everest-ld", params.extra_reclaim, params.window, setup)?,
+            engine: Engine::new("everest-ld", params.extra_reclaim, params.window, config)?,
             services: services.collect(),
-            late: IdSet::new(setup.services.len()),
-            deadlines: Deadlines::new(setup),
+            late: IdSet::new(config.services.len()),
+            deadlines: Deadlines::new(config),
         })
     }
 }
@@ -241,7 +240,7 @@ mod tests {
 
     fn bench(cores: &[u16]) -> Bench<EverestLd> {
         let busy: Vec<u16> = (0..cores.len() as u16).collect();
-        let services = [service(10_000, 100, 500_000); 2];
+        let services = vec![service(10_000, 100, 500_000); 2];
         Bench::new(&EverestLdParams::default(), &services, cores).busy(&busy)
     }
 

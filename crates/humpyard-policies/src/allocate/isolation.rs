@@ -3,8 +3,9 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use humpyard_core::config::ServiceConfig;
 use humpyard_core::id::ServiceId;
-use humpyard_core::policy::{Allocate, Build, Params, Promise, ServiceSetup};
+use humpyard_core::policy::{Allocate, Build, Params, Promise};
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
 
@@ -19,7 +20,7 @@ const A: ServiceId = ServiceId(0);
 /// A service that is silent while the others send what they like, and then needs all it is guaranteed, and goes on to need it.
 struct Trial {
     cores: usize,
-    services: Vec<ServiceSetup<'static>>,
+    services: Vec<ServiceConfig>,
     begin: Time,
     arrivals: Vec<(Time, ServiceId)>,
     /// Whether the others may still move cores among them when it begins.
@@ -34,7 +35,7 @@ impl Trial {
             let time = 1_000 + random.below(15_000);
             let tolerance = time / 100 + random.below(400);
             (
-                ServiceSetup { switch_cost: us(20 + random.below(200)), ..service(time, tolerance, 0) },
+                ServiceConfig { switch_cost: us(20 + random.below(200)), ..service(time, tolerance, 0) },
                 1 + random.below(9),
             )
         };
@@ -70,7 +71,7 @@ impl Trial {
 
     /// More at once than its guaranteed cores serve in time, and then as much as they serve.
     fn need(&mut self) {
-        let (service, cores) = (self.services[0], self.guaranteed());
+        let (service, cores) = (&self.services[0], self.guaranteed());
         let time = service.packet_time.as_ns();
         let at_once = cores * (service.tolerance.as_ns() / time + 2);
         self.arrivals.extend(vec![(self.begin, A); at_once as usize]);
@@ -88,7 +89,7 @@ impl Trial {
         }
         let scenario = Scenario { cores: self.cores, services: &self.services, arrivals: &self.arrivals };
         let outcome = scenario.run_with::<P>(&params, false);
-        let longest = |of: fn(&ServiceSetup<'_>) -> Time| self.services.iter().map(of).max().unwrap().as_ns();
+        let longest = |of: fn(&ServiceConfig) -> Time| self.services.iter().map(of).max().unwrap().as_ns();
         let switches = self.services[0].switch_cost.as_ns()
             + if self.restless { longest(|service| service.switch_cost) } else { 0 };
         let ready = self.begin + Time::from_ns(switches + longest(|service| service.packet_time));

@@ -13,11 +13,10 @@
 //!
 //! **Departures.** The quantum counts from the end of the switch, and is looked at when a packet is done.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
 use humpyard_core::params;
-use humpyard_core::policy::{
-    Allocate, Auto, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise, Setup,
-};
+use humpyard_core::policy::{Allocate, Auto, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
@@ -57,16 +56,16 @@ impl Build for Quantum {
     };
     const VARIANTS: &'static [&'static str] = &["quantum=1"];
 
-    fn new(params: &QuantumParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &QuantumParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let quantum = |switch_cost: Time| match params.quantum {
             Auto::Auto => Time::from_ns(switch_cost.as_ns().saturating_mul(5)).max(QUANTUM_MIN),
             Auto::Given(quantum) => Time::from_ns(quantum),
         };
         Ok(Self {
-            eager: Eager::new("quantum", setup)?,
-            guarantees: setup.services.iter().map(|service| service.guarantee_millionths).collect(),
-            quanta: setup.services.iter().map(|service| quantum(service.switch_cost)).collect(),
-            renewed: IdVec::from_fn(setup.cores, |_| Time::ZERO),
+            eager: Eager::new("quantum", config)?,
+            guarantees: config.services.iter().map(|service| service.guarantee_millionths).collect(),
+            quanta: config.services.iter().map(|service| quantum(service.switch_cost)).collect(),
+            renewed: IdVec::from_fn(config.cores, |_| Time::ZERO),
         })
     }
 }
@@ -169,7 +168,7 @@ mod tests {
 
     #[test]
     fn its_own_service_wins_ties() {
-        let services = [service(10_000, 100, 500_000); 2];
+        let services = vec![service(10_000, 100, 500_000); 2];
         let params = QuantumParams { quantum: Auto::Given(1) };
         let mut bench: Bench<Quantum> = Bench::new(&params, &services, &[0, 0, 0, 1, 1]).busy(&[0, 1, 2, 3, 4]);
         bench.arrival(us(1), 0, 1);
@@ -184,7 +183,7 @@ mod tests {
     /// B has both cores when A, silent so far, has packets: one goes at the end of its quantum, 100 us, and is there 50 us later.
     #[test]
     fn nobody_waits_for_longer_than_a_quantum() {
-        let services = [service(10_000, 1_000, 500_000); 2];
+        let services = vec![service(10_000, 1_000, 500_000); 2];
         let mut arrivals = vec![(Time::ZERO, ServiceId(1)); 100];
         arrivals.extend(vec![(us(1), ServiceId(0)); 5]);
         let params = QuantumParams { quantum: Auto::Given(100_000) };

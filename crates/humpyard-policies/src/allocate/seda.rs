@@ -19,11 +19,10 @@
 
 use alloc::vec::Vec;
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
 use humpyard_core::params;
-use humpyard_core::policy::{
-    Allocate, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise, ServiceSetup, Setup,
-};
+use humpyard_core::policy::{Allocate, Build, BuildError, Cause, Family, Info, Machine, Move, Policy, Promise};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
@@ -105,9 +104,9 @@ impl Build for Seda {
     };
     const VARIANTS: &'static [&'static str] = &["every=1"];
 
-    fn new(params: &SedaParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        check_cores("seda", setup)?;
-        let service = |service: &ServiceSetup<'_>| Service {
+    fn new(params: &SedaParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        check_cores("seda", config)?;
+        let service = |service: &ServiceConfig| Service {
             guarantee_millionths: service.guarantee_millionths,
             tolerance: service.tolerance,
             switch_cost: service.switch_cost,
@@ -121,10 +120,10 @@ impl Build for Seda {
             latest: None,
         };
         Ok(Self {
-            initial: guaranteed_cores(setup),
-            services: setup.services.iter().map(service).collect(),
+            initial: guaranteed_cores(config),
+            services: config.services.iter().map(service).collect(),
             every: params.every,
-            seekers: IdSet::new(setup.services.len()),
+            seekers: IdSet::new(config.services.len()),
             alarm: None,
         })
     }
@@ -322,7 +321,7 @@ mod tests {
     /// A has lost its core, which was idle; its first packet is served when B, which floods its own, lets one idle for long.
     #[test]
     fn a_service_without_a_core_is_served_in_the_end() {
-        let services = [service(10_000, 100, 500_000); 2];
+        let services = vec![service(10_000, 100, 500_000); 2];
         let mut arrivals: Vec<_> = vec![(us(200), ServiceId(1)); 100];
         arrivals.push((us(900), ServiceId(0)));
         let outcome = Scenario { cores: 2, services: &services, arrivals: &arrivals }.run::<Seda>();

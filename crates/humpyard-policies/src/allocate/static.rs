@@ -12,9 +12,10 @@
 use alloc::format;
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
 use humpyard_core::params;
-use humpyard_core::policy::{Allocate, Build, BuildError, Family, Info, Policy, Promise, Setup};
+use humpyard_core::policy::{Allocate, Build, BuildError, Family, Info, Policy, Promise};
 
 params! {
     /// Parameters of the static allocation: none. The guarantees belong to the services.
@@ -39,9 +40,9 @@ impl Build for Static {
         complexity: "O(1)",
     };
 
-    fn new(_: &StaticParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        check_cores("static", setup)?;
-        Ok(Self { shares: guaranteed_cores(setup) })
+    fn new(_: &StaticParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        check_cores("static", config)?;
+        Ok(Self { shares: guaranteed_cores(config) })
     }
 }
 
@@ -62,15 +63,15 @@ impl Allocate for Static {
 }
 
 /// Whether there is a core for each service, and guarantees that can be kept.
-pub(crate) fn check_cores(policy: &str, setup: &Setup<'_>) -> Result<(), BuildError> {
-    let services = setup.services.len();
-    if setup.cores < services {
+pub(crate) fn check_cores(policy: &str, config: &SchedulerConfig) -> Result<(), BuildError> {
+    let services = config.services.len();
+    if config.cores < services {
         return Err(BuildError::combination(format!(
             "{policy}: {services} services need at least {services} cores, not {}",
-            setup.cores
+            config.cores
         )));
     }
-    let guarantees = setup.services.iter().map(|service| u64::from(service.guarantee_millionths));
+    let guarantees = config.services.iter().map(|service| u64::from(service.guarantee_millionths));
     if guarantees.sum::<u64>() > 1_000_000 {
         return Err(BuildError::set_up(format!("{policy}: the guarantees of the services add up to more than 1")));
     }
@@ -78,9 +79,9 @@ pub(crate) fn check_cores(policy: &str, setup: &Setup<'_>) -> Result<(), BuildEr
 }
 
 /// The guarantee of each service in whole cores.
-pub(crate) fn guaranteed_cores(setup: &Setup<'_>) -> Vec<usize> {
-    let guarantees: Vec<u64> = setup.services.iter().map(|service| u64::from(service.guarantee_millionths)).collect();
-    integer_shares(&guarantees, setup.cores)
+pub(crate) fn guaranteed_cores(config: &SchedulerConfig) -> Vec<usize> {
+    let guarantees: Vec<u64> = config.services.iter().map(|service| u64::from(service.guarantee_millionths)).collect();
+    integer_shares(&guarantees, config.cores)
 }
 
 /// Deals cores to services, in order of both.
@@ -117,10 +118,10 @@ pub(crate) fn integer_shares(weights: &[u64], cores: usize) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::allocate::testing;
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::ToString;
     use alloc::vec;
-    use humpyard_core::policy::ServiceSetup;
+    use humpyard_core::config::ServiceConfig;
     use humpyard_core::random::Seed;
     use humpyard_core::unit::Time;
 
@@ -152,15 +153,17 @@ mod tests {
 
     #[test]
     fn cores_are_dealt_in_order() {
-        let service = |name, guarantee_millionths| ServiceSetup {
-            name,
+        let service = |name: &str, guarantee_millionths| ServiceConfig {
+            name: name.into(),
             packet_time: Time::ZERO,
             switch_cost: Time::ZERO,
             tolerance: Time::MAX,
             guarantee_millionths,
         };
         let services = [service("a", 666_667), service("b", 333_333)];
-        let mut policy = Static::new(&StaticParams {}, &Setup { services: &services, ..setup(3, 1, &[]) }).unwrap();
+        let mut policy =
+            Static::new(&StaticParams {}, &SchedulerConfig { services: services.to_vec(), ..config(3, 1, &[]) })
+                .unwrap();
         let mut allocation = IdVec::from_fn(3, |_| ServiceId(9));
         policy.initial(&mut allocation);
         assert_eq!(allocation.as_slice(), [ServiceId(0), ServiceId(0), ServiceId(1)]);
@@ -195,14 +198,15 @@ mod tests {
 
     #[test]
     fn too_few_cores_are_refused() {
-        let service = ServiceSetup {
-            name: "a",
+        let service = ServiceConfig {
+            name: "a".into(),
             packet_time: Time::ZERO,
             switch_cost: Time::ZERO,
             tolerance: Time::MAX,
             guarantee_millionths: 0,
         };
-        let error = Static::new(&StaticParams {}, &Setup { services: &[service; 3], ..setup(2, 1, &[]) }).unwrap_err();
+        let error = Static::new(&StaticParams {}, &SchedulerConfig { services: vec![service; 3], ..config(2, 1, &[]) })
+            .unwrap_err();
         assert_eq!(error.to_string(), "static: 3 services need at least 3 cores, not 2");
     }
 }

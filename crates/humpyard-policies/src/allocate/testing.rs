@@ -1,26 +1,28 @@
 //! What the tests of allocation policies share: the smallest driver that knows switches.
 
 use alloc::collections::BTreeSet;
+use alloc::vec;
 use alloc::vec::Vec;
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{CoreId, ServiceId, Slot};
-use humpyard_core::mechanism::{Never, Options, Scheduler};
+use humpyard_core::mechanism::{Never, Scheduler};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Allocate, Build, Cause, Machine, ServiceSetup, Setup};
+use humpyard_core::policy::{Allocate, Build, Cause, Machine};
 use humpyard_core::unit::{Time, WorkUnit};
 
 use crate::share::fcfs::{Fcfs, FcfsParams};
-use crate::testing::setup;
+use crate::testing::config;
 
 pub(crate) fn us(us: u64) -> Time {
     Time::from_ns(1000 * us)
 }
 
 /// A service with this packet time in ns, tolerance in us, and guarantee in millionths.
-pub(crate) fn service(packet_time_ns: u64, tolerance_us: u64, guarantee_millionths: u32) -> ServiceSetup<'static> {
-    ServiceSetup {
-        name: "test",
+pub(crate) fn service(packet_time_ns: u64, tolerance_us: u64, guarantee_millionths: u32) -> ServiceConfig {
+    ServiceConfig {
+        name: "test".into(),
         packet_time: Time::from_ns(packet_time_ns),
         switch_cost: us(50),
         tolerance: us(tolerance_us),
@@ -45,8 +47,9 @@ pub(crate) struct Bench<A> {
 
 impl<A: Allocate + Build> Bench<A> {
     /// Cores of these services at the start, all idle since 0.
-    pub(crate) fn new(params: &A::Params, services: &[ServiceSetup<'_>], cores: &[u16]) -> Self {
-        let policy = A::new(params, &Setup { services, ..setup(cores.len(), 1, &[]) }).unwrap();
+    pub(crate) fn new(params: &A::Params, services: &[ServiceConfig], cores: &[u16]) -> Self {
+        let policy =
+            A::new(params, &SchedulerConfig { services: services.to_vec(), ..config(cores.len(), 1, &[]) }).unwrap();
         let initial = cores.iter().copied().map(ServiceId).collect();
         Self { policy, machine: Machine::new(&initial, services.len()), waiting: alloc::vec![0; services.len()] }
     }
@@ -108,7 +111,7 @@ impl<A: Allocate + Build> Bench<A> {
 /// Packets that arrive for services on some cores, each of which takes the packet time of its service.
 pub(crate) struct Scenario<'a> {
     pub(crate) cores: usize,
-    pub(crate) services: &'a [ServiceSetup<'a>],
+    pub(crate) services: &'a [ServiceConfig],
     /// In order of time.
     pub(crate) arrivals: &'a [(Time, ServiceId)],
 }
@@ -135,18 +138,17 @@ impl Scenario<'_> {
     /// can have.
     pub(crate) fn run_with<A: Allocate + Build>(&self, params: &A::Params, checks: bool) -> Outcome {
         let estimate =
-            |service: &ServiceSetup<'_>| LinearCost { fixed: service.packet_time.as_ns(), per_byte_milli: 0, cold: 0 };
-        let setup = Setup {
-            services: self.services,
-            estimates: &self.services.iter().map(estimate).collect::<Vec<_>>(),
+            |service: &ServiceConfig| LinearCost { fixed: service.packet_time.as_ns(), per_byte_milli: 0, cold: 0 };
+        let config = SchedulerConfig {
+            services: self.services.to_vec(),
+            estimates: self.services.iter().map(estimate).collect(),
             unit: WorkUnit::Nanoseconds,
             packets: self.arrivals.len(),
-            ..setup(self.cores, 1, &[])
+            ..config(self.cores, 1, &[])
         };
-        let policy = A::new(params, &setup).unwrap();
+        let policy = A::new(params, &config).unwrap();
         let mut scheduler: Scheduler<Never, Fcfs, A> =
-            Scheduler::new(&setup, Options::default(), None, Some(policy), || Fcfs::new(&FcfsParams {}, &setup))
-                .unwrap();
+            Scheduler::new(&config, None, Some(policy), || Fcfs::new(&FcfsParams {}, &config)).unwrap();
         let mut outcome = Outcome::default();
         let mut under_way = UnderWay::new();
         let mut arrivals = self.arrivals.iter().peekable();
@@ -174,7 +176,7 @@ impl Scenario<'_> {
         outcome
     }
 
-    fn service(&self, id: ServiceId) -> &ServiceSetup<'_> {
+    fn service(&self, id: ServiceId) -> &ServiceConfig {
         &self.services[usize::from(id.0)]
     }
 
@@ -218,7 +220,7 @@ impl Scenario<'_> {
 pub(crate) fn assert_a_guarantee_is_there_after_one_switch_and_one_packet<P: Allocate + Build>() {
     const A: ServiceId = ServiceId(0);
     const B: ServiceId = ServiceId(1);
-    let services = [service(10_000, 100, 500_000); 2];
+    let services = vec![service(10_000, 100, 500_000); 2];
     for (begin_us, packets) in [(200, 19), (205, 40), (333, 25), (1000, 60), (1001, 33)] {
         let mut arrivals = alloc::vec![(Time::ZERO, B); 600];
         arrivals.extend(alloc::vec![(us(begin_us), A); packets]);

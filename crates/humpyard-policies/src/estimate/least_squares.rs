@@ -18,11 +18,12 @@
 //!
 //! **Departures.** Until two lengths were seen the slope is the table's, and until the first packet all is.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{FlowId, IdVec, ServiceId};
 use humpyard_core::packet::{Packet, Part};
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Estimate, Family, Info, Policy, Setup};
+use humpyard_core::policy::{Build, BuildError, Estimate, Family, Info, Policy};
 use humpyard_core::unit::Work;
 
 params! {
@@ -171,9 +172,9 @@ impl Build for LeastSquares {
         complexity: "O(1)",
     };
 
-    fn new(params: &LeastSquaresParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let lines = setup.estimates.iter().map(|&table| Line::new(table)).collect();
-        let flows = if params.group { setup.flows } else { 0 };
+    fn new(params: &LeastSquaresParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let lines = config.estimates.iter().map(|&table| Line::new(table)).collect();
+        let flows = if params.group { config.flows } else { 0 };
         Ok(Self { forgetting: params.forgetting, lines, units: IdVec::from_fn(flows, |_| Unit::default()) })
     }
 }
@@ -221,12 +222,12 @@ impl Estimate for LeastSquares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::vec::Vec;
     use humpyard_core::random::Seed;
 
     fn estimator(forgetting: f64) -> LeastSquares {
-        LeastSquares::new(&LeastSquaresParams { forgetting, ..LeastSquaresParams::default() }, &setup(1, 1, &[]))
+        LeastSquares::new(&LeastSquaresParams { forgetting, ..LeastSquaresParams::default() }, &config(1, 1, &[]))
             .unwrap()
     }
 
@@ -349,7 +350,7 @@ mod tests {
     #[test]
     fn parts_of_a_unit_are_one_point() {
         let params = LeastSquaresParams { forgetting: 1.0, group: true };
-        let mut grouped = LeastSquares::new(&params, &setup(1, 2, &[])).unwrap();
+        let mut grouped = LeastSquares::new(&params, &config(1, 2, &[])).unwrap();
         let mut single = estimator(1.0);
         let mut random = Seed(5).stream("frames");
         let part =
@@ -385,7 +386,7 @@ mod tests {
     #[test]
     fn a_unit_with_a_cold_part_is_cold() {
         let params = LeastSquaresParams { forgetting: 1.0, group: true };
-        let mut grouped = LeastSquares::new(&params, &setup(1, 1, &[])).unwrap();
+        let mut grouped = LeastSquares::new(&params, &config(1, 1, &[])).unwrap();
         for cold in [false, true] {
             for part in [Part::First, Part::Last] {
                 let packet = Packet { length: 100, part, ..Packet::default() };

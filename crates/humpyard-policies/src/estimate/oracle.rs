@@ -8,9 +8,10 @@
 //!
 //! **Departures.** A packet whose driver does not know its work (live) is estimated by the table.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Estimate, Family, Info, Policy, Setup};
+use humpyard_core::policy::{Build, BuildError, Estimate, Family, Info, Policy};
 use humpyard_core::unit::Work;
 
 use super::table::{Table, TableParams};
@@ -37,8 +38,8 @@ impl Build for Oracle {
         complexity: "O(1)",
     };
 
-    fn new(_: &OracleParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { unknown: Table::new(&TableParams {}, setup)? })
+    fn new(_: &OracleParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { unknown: Table::new(&TableParams {}, config)? })
     }
 }
 
@@ -54,11 +55,11 @@ impl Estimate for Oracle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::setup;
+    use crate::testing::config;
 
     #[test]
     fn believes_the_driver_and_falls_back_on_the_table() {
-        let oracle = Oracle::new(&OracleParams {}, &setup(1, 1, &[])).unwrap();
+        let oracle = Oracle::new(&OracleParams {}, &config(1, 1, &[])).unwrap();
         let packet = Packet { length: 100, ..Packet::default() };
         assert_eq!(oracle.estimate(&packet), 100);
         assert_eq!(oracle.estimate(&Packet { estimate: 7, ..packet }), 7);

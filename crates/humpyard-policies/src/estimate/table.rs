@@ -1,4 +1,4 @@
-//! Table: what the set-up says a packet costs, whatever is seen.
+//! Table: what the configuration says a packet costs, whatever is seen.
 //!
 //! **Idea.** A straight line in the length, per service.
 //!
@@ -6,11 +6,12 @@
 //!
 //! **Cost.** O(1).
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Estimate, Family, Info, Policy, Setup};
+use humpyard_core::policy::{Build, BuildError, Estimate, Family, Info, Policy};
 use humpyard_core::unit::Work;
 
 params! {
@@ -18,7 +19,7 @@ params! {
     pub struct TableParams {}
 }
 
-/// What the set-up says.
+/// What the configuration says.
 #[derive(Clone, Debug)]
 pub struct Table {
     lines: IdVec<ServiceId, LinearCost>,
@@ -35,8 +36,8 @@ impl Build for Table {
         complexity: "O(1)",
     };
 
-    fn new(_: &TableParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { lines: setup.estimates.iter().copied().collect() })
+    fn new(_: &TableParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { lines: config.estimates.iter().copied().collect() })
     }
 }
 

@@ -21,10 +21,11 @@
 
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 
@@ -110,13 +111,13 @@ impl Build for Darc {
     };
     const VARIANTS: &'static [&'static str] = &["window=20,slowdown=0,drift=0", "spread=1"];
 
-    fn new(params: &DarcParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &DarcParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let window = match params.window {
-            Auto::Auto => (4 * setup.clients as u64).max(1000),
+            Auto::Auto => (4 * config.clients as u64).max(1000),
             Auto::Given(window) => window,
         };
-        let mut groups = Vec::with_capacity(setup.cores.max(1));
-        groups.push(Group { end: setup.clients, cores: 0, demand: 0, work: 0 });
+        let mut groups = Vec::with_capacity(config.cores.max(1));
+        groups.push(Group { end: config.clients, cores: 0, demand: 0, work: 0 });
         Ok(Self {
             spread: thousandths(params.spread),
             slowdown: thousandths(params.slowdown),
@@ -124,13 +125,13 @@ impl Build for Darc {
             window,
             completions: 0,
             is_slow: true,
-            unit: setup.unit,
-            clients: (0..setup.clients).map(|rank| Client { rank, ..Client::default() }).collect(),
-            ranked: (0..setup.clients).map(ClientId::from_index).collect(),
-            ready: IdSet::new(setup.clients),
+            unit: config.unit,
+            clients: (0..config.clients).map(|rank| Client { rank, ..Client::default() }).collect(),
+            ranked: (0..config.clients).map(ClientId::from_index).collect(),
+            ready: IdSet::new(config.clients),
             groups,
-            asking: IdSet::new(setup.cores),
-            places: IdVec::from_fn(setup.cores, |_| 0),
+            asking: IdSet::new(config.cores),
+            places: IdVec::from_fn(config.cores, |_| 0),
         })
     }
 }
@@ -329,15 +330,15 @@ impl Darc {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::setup;
+    use crate::testing::config;
 
     const SHORT: ClientId = ClientId(0);
     const LONG: ClientId = ClientId(1);
 
     /// Packets of these clients take 1 and 100 us, 99 of 100 are short, and ten cores have asked.
     fn profiled(params: &DarcParams) -> Darc {
-        let setup = Setup { unit: WorkUnit::Nanoseconds, ..setup(10, 2, &[]) };
-        let mut policy = Darc::new(params, &setup).unwrap();
+        let config = SchedulerConfig { unit: WorkUnit::Nanoseconds, ..config(10, 2, &[]) };
+        let mut policy = Darc::new(params, &config).unwrap();
         (0..10).for_each(|core| assert_eq!(policy.pick(Time::ZERO, CoreId(core)), None));
         let packet = Packet::default();
         for number in 0..1000 {
@@ -403,8 +404,8 @@ mod tests {
 
     #[test]
     fn more_groups_than_cores_share_the_last() {
-        let setup = Setup { unit: WorkUnit::Nanoseconds, ..setup(2, 4, &[]) };
-        let mut policy = Darc::new(&DarcParams { window: Auto::Given(40), ..DarcParams::default() }, &setup).unwrap();
+        let config = SchedulerConfig { unit: WorkUnit::Nanoseconds, ..config(2, 4, &[]) };
+        let mut policy = Darc::new(&DarcParams { window: Auto::Given(40), ..DarcParams::default() }, &config).unwrap();
         (0..2).for_each(|core| assert_eq!(policy.pick(Time::ZERO, CoreId(core)), None));
         for number in 0..40 {
             let id = ClientId(number % 4);

@@ -22,10 +22,11 @@
 
 use alloc::format;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::storage::IdRing;
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -85,14 +86,14 @@ impl Build for Drr {
     };
     const VARIANTS: &'static [&'static str] = &["surplus=true", "quantum=20000"];
 
-    fn new(params: &DrrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &DrrParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let quantum = match params.quantum {
-            Auto::Auto => setup.longest,
-            Auto::Given(quantum) if quantum < setup.longest => {
+            Auto::Auto => config.longest,
+            Auto::Given(quantum) if quantum < config.longest => {
                 return Err(BuildError::bad_value(format!(
                     "drr: `quantum` must be at least the longest packet ({} {}), not {quantum}, or a turn may serve nothing",
-                    setup.longest,
-                    setup.unit.name()
+                    config.longest,
+                    config.unit.name()
                 )));
             }
             Auto::Given(quantum) if quantum > QUANTUM_MAX => {
@@ -102,16 +103,16 @@ impl Build for Drr {
             }
             Auto::Given(quantum) => quantum,
         };
-        let clients = IdVec::from_fn(setup.clients, |id| Client {
+        let clients = IdVec::from_fn(config.clients, |id| Client {
             deficit: 0,
             head: 0,
-            weight: setup.weight(id),
+            weight: config.weight(id),
             previous: id,
             next: id,
             in_turn: false,
             in_ring: false,
         });
-        let open = IdRing::new(setup.clients);
+        let open = IdRing::new(config.clients);
         Ok(Self { quantum, surplus: params.surplus, front: None, first_open: None, open, latest: ClientId(0), clients })
     }
 }
@@ -285,7 +286,7 @@ const QUANTUM_MAX: Work = 1 << 31;
 mod tests {
     use super::*;
     use crate::share::testing::{A, B, V, sequence, unit_sequence, v_work};
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::ToString;
 
     const SURPLUS: DrrParams = DrrParams { quantum: Auto::Auto, surplus: true };
@@ -308,7 +309,7 @@ mod tests {
     #[test]
     fn a_quantum_below_the_longest_packet_is_refused() {
         let params = DrrParams { quantum: Auto::Given(9), surplus: false };
-        let error = Drr::new(&params, &setup(1, 1, &[])).unwrap_err();
+        let error = Drr::new(&params, &config(1, 1, &[])).unwrap_err();
         assert_eq!(
             error.to_string(),
             "drr: `quantum` must be at least the longest packet (10 bytes), not 9, or a turn may serve nothing"

@@ -25,10 +25,11 @@
 //! client is idle is rounded to a unit of 2^-32 of work; the sum stays exact. A slice does not end before its packet: each
 //! packet begins another.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::eligible::{Eligible, Standing};
@@ -180,17 +181,17 @@ impl Build for Eevdf {
     };
     const VARIANTS: &'static [&'static str] = &["slice=1"];
 
-    fn new(params: &EevdfParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &EevdfParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let slice = match params.slice {
-            Auto::Auto => setup.longest,
+            Auto::Auto => config.longest,
             Auto::Given(slice) => slice,
         };
-        let clients = IdVec::from_fn(setup.clients, |id| Client {
+        let clients = IdVec::from_fn(config.clients, |id| Client {
             eligible: ExactTag::at(ORIGIN),
-            weight: ClientDivisor::new(setup.weight(id)),
+            weight: ClientDivisor::new(config.weight(id)),
             busy: false,
         });
-        let heads = Eligible::new(setup.clients, setup.ties);
+        let heads = Eligible::new(config.clients, config.ties);
         Ok(Self { slice, mean: Mean::new(), heads, clients })
     }
 }
@@ -331,7 +332,7 @@ mod tests {
         A, B, Desk, V, after_ten_alone, assert_ties_may_go_to_the_higher, assert_wrong_estimates_are_corrected,
         churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work, weights_of,
     };
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::vec::Vec;
     use humpyard_core::id::Id;
     use humpyard_core::random::{Random, Seed};
@@ -513,7 +514,7 @@ mod tests {
     #[test]
     fn several_cores_are_never_idle() {
         let weights = weights_of(&[100, 2, 1, 1, 1]);
-        let mut policy = Eevdf::new(&EEVDF, &setup(3, 5, &weights)).unwrap();
+        let mut policy = Eevdf::new(&EEVDF, &config(3, 5, &weights)).unwrap();
         let packet = Packet { estimate: 1, ..Packet::default() };
         for client in (0..5).map(ClientId) {
             policy.on_wake(Time::ZERO, client, &packet);

@@ -34,10 +34,11 @@ use alloc::string::{String, ToString};
 use core::cmp::Ordering;
 
 use humpyard_core::choice;
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, ParameterValue, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, ParameterValue, Policy, Promise, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::tag::{ClientDivisor, ExactTag, PackedTag, Tag};
@@ -245,22 +246,22 @@ impl Build for Efq {
         (params.engines == Engines::PerEngine).then_some("hrw")
     }
 
-    fn new(params: &EfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &EfqParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let total = match params.total {
             Auto::Auto => None,
             Auto::Given(total) => Some(total),
         };
-        let clients = IdVec::from_fn(setup.clients, |id| Client {
+        let clients = IdVec::from_fn(config.clients, |id| Client {
             finish: ExactTag::default(),
             earliest: PackedTag::default(),
-            weight: ClientDivisor::new(setup.weight(id)),
+            weight: ClientDivisor::new(config.weight(id)),
             in_service: 0,
             head: 0,
             busy: false,
         });
-        let medians = if params.order == Order::Median { setup.services.len() } else { 0 };
+        let medians = if params.order == Order::Median { config.services.len() } else { 0 };
         Ok(Self {
-            virtual_time: VirtualTime::new(Self::INFO.name, params.clock, total, setup)?,
+            virtual_time: VirtualTime::new(Self::INFO.name, params.clock, total, config)?,
             eligible: params.eligible,
             charge_cold: params.charge_cold,
             charge_most: match params.charge_most {
@@ -269,10 +270,10 @@ impl Build for Efq {
             },
             medians: IdVec::from_fn(medians, |_| Median(Median::ONE)),
             finish_max: 0,
-            early: Tournament::new(setup.clients, setup.ties),
-            due: Tournament::new(setup.clients, setup.ties),
+            early: Tournament::new(config.clients, config.ties),
+            due: Tournament::new(config.clients, config.ties),
             clients,
-            cores: IdVec::from_fn(setup.cores, |_| Core::default()),
+            cores: IdVec::from_fn(config.cores, |_| Core::default()),
         })
     }
 }
@@ -476,7 +477,7 @@ mod tests {
     use crate::share::testing::{
         A, B, V, after_ten_alone, random_weights, sequence, unit_errors, unit_sequence, v_work, weights_of,
     };
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::{String, ToString};
     use alloc::vec::Vec;
     use alloc::{format, vec};
@@ -514,9 +515,9 @@ mod tests {
             (Time::ZERO, Event::Arrive { packet, busy: Time::from_ns(used) })
         };
         history.events = jobs.iter().map(arrive).collect();
-        let setup = Setup { ties, ..history.setup() };
-        let share = || Q::new(params, &setup);
-        let mut scheduler = Scheduler::<Never, _, Never>::new(&setup, history.options(), None, None, share).unwrap();
+        let config = SchedulerConfig { ties, ..history.config() };
+        let share = || Q::new(params, &config);
+        let mut scheduler = Scheduler::<Never, _, Never>::new(&config, None, None, share).unwrap();
         let log = Player::new(&history).run(&mut scheduler, &mut ());
         let served = log.decisions.iter().map(|decision| {
             let (client, _, used) = jobs[decision.arrival];
@@ -566,8 +567,8 @@ mod tests {
     #[test]
     fn tag_trace_of_the_worked_example() {
         let weights = weights_of(&FIGURE_4_WEIGHTS);
-        let setup = Setup { ties: Ties::Highest, unit: WorkUnit::Nanoseconds, ..setup(1, 6, &weights) };
-        let mut efq = Efq::new(&FIGURE_4, &setup).unwrap();
+        let config = SchedulerConfig { ties: Ties::Highest, unit: WorkUnit::Nanoseconds, ..config(1, 6, &weights) };
+        let mut efq = Efq::new(&FIGURE_4, &config).unwrap();
         let jobs = figure_4_jobs(false);
         let head = Packet { estimate: 21, ..Packet::default() };
         for client in (0..6).map(ClientId) {
@@ -792,8 +793,8 @@ mod tests {
     /// packets are done.
     #[test]
     fn a_backlogged_client_is_charged_what_it_used() {
-        let setup = Setup { unit: WorkUnit::Nanoseconds, ..setup(3, 1, &[]) };
-        let mut efq = Efq::new(&EFQ, &setup).unwrap();
+        let config = SchedulerConfig { unit: WorkUnit::Nanoseconds, ..config(3, 1, &[]) };
+        let mut efq = Efq::new(&EFQ, &config).unwrap();
         let (client, now) = (ClientId(0), Time::from_ns(7));
         let sent = [10, 20, 30].map(|estimate| Packet { estimate, ..Packet::default() });
         efq.on_arrival(now, client, &sent[0], 0);
@@ -816,7 +817,7 @@ mod tests {
 
     /// What a packet is charged that was estimated as 10 and used 25, on a core that had another service before, or the same.
     fn charged(params: &EfqParams, cold: bool) -> Tag {
-        let mut efq = Efq::new(params, &setup(1, 1, &[])).unwrap();
+        let mut efq = Efq::new(params, &config(1, 1, &[])).unwrap();
         let mut finish = 0;
         for service in [ServiceId(1), ServiceId(u16::from(!cold))] {
             let sent = Packet { estimate: 10, service, ..Packet::default() };
@@ -856,7 +857,7 @@ mod tests {
     /// Nine of ten packets use half of their estimate, one 5.5 times as much: the mean is right, and the order goes by the median.
     #[test]
     fn clients_may_be_ordered_by_the_median() {
-        let mut efq = Efq::new(&EfqParams { order: Order::Median, ..EFQ }, &setup(1, 1, &[])).unwrap();
+        let mut efq = Efq::new(&EfqParams { order: Order::Median, ..EFQ }, &config(1, 1, &[])).unwrap();
         let sent = Packet { estimate: 1000, ..Packet::default() };
         for packet in 0..4000 {
             efq.on_arrival(Time::ZERO, ClientId(0), &sent, 0);
@@ -891,7 +892,7 @@ mod tests {
 
     #[test]
     fn parameters_that_cannot_be() {
-        let refused = |params: &EfqParams| Efq::new(params, &setup(1, 1, &[])).unwrap_err().to_string();
+        let refused = |params: &EfqParams| Efq::new(params, &config(1, 1, &[])).unwrap_err().to_string();
         assert_eq!(
             refused(&EfqParams { clock: Clock::Wall, ..EFQ }),
             "efq: `clock=wall` needs work in ns; where work is bytes or packets, use `clock=work`"

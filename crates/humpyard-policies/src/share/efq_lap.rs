@@ -20,10 +20,11 @@
 //! times: the mean of the estimates of packets that came, of which those long ago count less. On return every client starts at
 //! virtual time, which goes on meanwhile, whether `lap` had favoured or neglected it. All that waits is visible.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -89,22 +90,22 @@ impl Build for EfqLap {
     const VARIANTS: &'static [&'static str] =
         &["high=1,low=0", "high=3,low=2,hysteresis=0", "charge-cold=false,high=4"];
 
-    fn new(params: &EfqLapParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &EfqLapParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let &EfqLapParams { high, low, hysteresis, charge_cold } = params;
         if low >= high {
             return Err(BuildError::bad_value(alloc::format!(
                 "efq-lap: `low` must be less than `high`, which is {high}, not {low}"
             )));
         }
-        let services = setup.services.len();
+        let services = config.services.len();
         Ok(Self {
             high,
             low,
             mode: Mode::Fair,
             changes: 0,
-            efq: Efq::new(&EfqParams { charge_cold, ..EfqParams::default() }, setup)?,
-            partition: Partition::new(Rule::Deficit, hysteresis, setup.cores, services),
-            offered: Offered::new(services, setup.clients),
+            efq: Efq::new(&EfqParams { charge_cold, ..EfqParams::default() }, config)?,
+            partition: Partition::new(Rule::Deficit, hysteresis, config.cores, services),
+            offered: Offered::new(services, config.clients),
             work: IdVec::from_fn(services, |_| 0),
             total: 0,
             packets: 0,
@@ -249,24 +250,27 @@ impl EfqLap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::ToString;
     use alloc::vec;
     use alloc::vec::Vec;
+    use humpyard_core::config::ServiceConfig;
     use humpyard_core::cost::LinearCost;
     use humpyard_core::id::Slot;
-    use humpyard_core::mechanism::{FlowOrder, Never, Options, Scheduler};
-    use humpyard_core::policy::ServiceSetup;
+    use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
     use humpyard_core::random::Seed;
     use humpyard_core::unit::WorkUnit;
 
     const SERVICES: usize = 3;
-    const SERVICE: [ServiceSetup; SERVICES] = [ServiceSetup::ONLY; SERVICES];
     const BYTES: [LinearCost; SERVICES] = [LinearCost::BYTES; SERVICES];
 
     fn policy(params: &EfqLapParams, cores: usize, clients: usize) -> EfqLap {
-        let setup = Setup { services: &SERVICE, unit: WorkUnit::Nanoseconds, ..setup(cores, clients, &[]) };
-        EfqLap::new(params, &setup).unwrap()
+        let config = SchedulerConfig {
+            services: vec![ServiceConfig::default(); SERVICES],
+            unit: WorkUnit::Nanoseconds,
+            ..config(cores, clients, &[])
+        };
+        EfqLap::new(params, &config).unwrap()
     }
 
     fn packet(client: u32, sequence: u64, estimate: Work) -> Packet {
@@ -337,7 +341,7 @@ mod tests {
     #[test]
     fn thresholds_that_cannot_be() {
         let params = EfqLapParams { high: 3, low: 3, ..EfqLapParams::default() };
-        let refused = EfqLap::new(&params, &setup(1, 1, &[])).unwrap_err().to_string();
+        let refused = EfqLap::new(&params, &config(1, 1, &[])).unwrap_err().to_string();
         assert_eq!(refused, "efq-lap: `low` must be less than `high`, which is 3, not 3");
     }
 
@@ -347,18 +351,18 @@ mod tests {
         for (seed, order) in [(1, FlowOrder::Hold), (2, FlowOrder::Free), (3, FlowOrder::Hold), (4, FlowOrder::Free)] {
             const CORES: usize = 3;
             let (high, low) = (6, 2);
-            let setup = Setup {
-                services: &SERVICE,
-                estimates: &BYTES,
+            let config = SchedulerConfig {
+                services: vec![ServiceConfig::default(); SERVICES],
+                estimates: BYTES.to_vec(),
                 packets: 400,
                 longest: 100,
                 unit: WorkUnit::Nanoseconds,
-                ..setup(CORES, 20, &[])
+                flow_order: order,
+                ..config(CORES, 20, &[])
             };
-            let options = Options::default().with_flow_order(order);
             let params = EfqLapParams { high, low, ..EfqLapParams::default() };
-            let share = || EfqLap::new(&params, &setup);
-            let mut scheduler = Scheduler::<Never, _, Never>::new(&setup, options, None, None, share).unwrap();
+            let share = || EfqLap::new(&params, &config);
+            let mut scheduler = Scheduler::<Never, _, Never>::new(&config, None, None, share).unwrap();
             let mut random = Seed(seed).stream("efq-lap/waves");
             let (mut came, mut served) = (0u64, vec![]);
             let mut in_service: Vec<Slot> = vec![];

@@ -18,9 +18,10 @@
 
 use core::cmp::Reverse;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Setup, Share};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Share};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -51,13 +52,13 @@ impl Build for EfqWarm {
         complexity: "O(log n + N)",
     };
 
-    fn new(params: &EfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &EfqParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self {
-            efq: Efq::new(params, setup)?,
-            warm: IdVec::from_fn(setup.cores, |_| None),
-            cached: IdVec::from_fn(setup.services.len(), |_| 0),
-            waiting: IdVec::from_fn(setup.services.len(), |_| 0),
-            head: IdVec::from_fn(setup.clients, |_| ServiceId(0)),
+            efq: Efq::new(params, config)?,
+            warm: IdVec::from_fn(config.cores, |_| None),
+            cached: IdVec::from_fn(config.services.len(), |_| 0),
+            waiting: IdVec::from_fn(config.services.len(), |_| 0),
+            head: IdVec::from_fn(config.clients, |_| ServiceId(0)),
         })
     }
 }
@@ -143,21 +144,20 @@ impl EfqWarm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::vec;
     use alloc::vec::Vec;
+    use humpyard_core::config::ServiceConfig;
     use humpyard_core::cost::LinearCost;
-    use humpyard_core::mechanism::{FlowOrder, Never, Options, Scheduler};
-    use humpyard_core::policy::ServiceSetup;
+    use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
     use humpyard_core::unit::WorkUnit;
 
     const NOW: Time = Time::ZERO;
 
     /// Four cores, whose last packets were of services 0, 0, 1 and none. Nothing waits.
     fn used() -> EfqWarm {
-        let services = [ServiceSetup::ONLY; 4];
-        let setup = Setup { services: &services, ..setup(4, 4, &[]) };
-        let mut policy = EfqWarm::new(&EfqParams::default(), &setup).unwrap();
+        let config = SchedulerConfig { services: vec![ServiceConfig::default(); 4], ..config(4, 4, &[]) };
+        let mut policy = EfqWarm::new(&EfqParams::default(), &config).unwrap();
         for (core, service) in [(0, 0), (1, 0), (2, 1)] {
             wait(&mut policy, service);
             serve(&mut policy, core);
@@ -227,13 +227,15 @@ mod tests {
     /// What the mechanism counts as cold is what the policy means to avoid: services that fit the cores stay where they are.
     #[test]
     fn as_many_services_as_cores_are_warm_from_the_second_packet_on() {
-        let services = [ServiceSetup::ONLY; 4];
-        let estimates = [LinearCost::PACKETS; 4];
-        let unit = WorkUnit::Packets;
-        let setup = Setup { services: &services, estimates: &estimates, unit, ..setup(4, 4, &[]) };
-        let options = Options::default().with_flow_order(FlowOrder::Free);
-        let share = || EfqWarm::new(&EfqParams::default(), &setup);
-        let mut scheduler = Scheduler::<Never, _, Never>::new(&setup, options, None, None, share).unwrap();
+        let config = SchedulerConfig {
+            services: vec![ServiceConfig::default(); 4],
+            estimates: vec![LinearCost::PACKETS; 4],
+            unit: WorkUnit::Packets,
+            flow_order: FlowOrder::Free,
+            ..config(4, 4, &[])
+        };
+        let share = || EfqWarm::new(&EfqParams::default(), &config);
+        let mut scheduler = Scheduler::<Never, _, Never>::new(&config, None, None, share).unwrap();
         let mut cold = vec![];
         for round in 0..20u64 {
             let now = Time::from_ns(round);

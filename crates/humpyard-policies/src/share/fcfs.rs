@@ -10,10 +10,11 @@
 //!
 //! **Departures.** Clients are merged: the mechanism keeps one line, and on several cores packets of a flow may overtake.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::unit::{Time, Weight};
 
 params! {
@@ -39,7 +40,7 @@ impl Build for Fcfs {
         complexity: "O(1)",
     };
 
-    fn new(_: &FcfsParams, _: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(_: &FcfsParams, _: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self { ready: false })
     }
 }

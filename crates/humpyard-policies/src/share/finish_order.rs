@@ -1,7 +1,7 @@
 //! The order of finish tags: the clients whose head may be served, that which would finish first in virtual time first.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, IdVec};
-use humpyard_core::policy::Setup;
 use humpyard_core::unit::{Weight, Work};
 
 use super::ready_queue::ReadyQueue;
@@ -64,10 +64,10 @@ pub(super) use finish_handlers;
 
 impl<R: ReadyQueue> FinishOrder<R> {
     /// All clients are idle.
-    pub(super) fn new(setup: &Setup<'_>) -> Self {
+    pub(super) fn new(config: &SchedulerConfig) -> Self {
         Self {
-            ready: R::new(setup.clients, setup.ties),
-            clients: IdVec::from_fn(setup.clients, |id| Tagged::new(setup.weight(id))),
+            ready: R::new(config.clients, config.ties),
+            clients: IdVec::from_fn(config.clients, |id| Tagged::new(config.weight(id))),
             finish_max: 0,
         }
     }

@@ -27,10 +27,11 @@
 
 use alloc::boxed::Box;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::storage::IdRing;
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -68,11 +69,14 @@ impl Build for Gr3 {
     };
     const VARIANTS: &'static [&'static str] = &["quantum=20000"];
 
-    fn new(params: &Gr3Params, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let quantum = quantum(Self::INFO.name, params.quantum, setup)?;
-        let bank_limit = BANK_SLOTS * setup.cores as i64 * quantum;
-        let weight = |id| u64::from(setup.weight(id).get());
-        Ok(Self { run: RunQueue::new(quantum, bank_limit, setup.clients, weight), banked: IdRing::new(setup.clients) })
+    fn new(params: &Gr3Params, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let quantum = quantum(Self::INFO.name, params.quantum, config)?;
+        let bank_limit = BANK_SLOTS * config.cores as i64 * quantum;
+        let weight = |id| u64::from(config.weight(id).get());
+        Ok(Self {
+            run: RunQueue::new(quantum, bank_limit, config.clients, weight),
+            banked: IdRing::new(config.clients),
+        })
     }
 }
 

@@ -28,10 +28,11 @@
 
 use alloc::boxed::Box;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::storage::{IdCircles, IdSet};
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -124,12 +125,12 @@ impl Build for Gr3mp {
     };
     const VARIANTS: &'static [&'static str] = &["quantum=20000"];
 
-    fn new(params: &Gr3mpParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let quantum = quantum(Self::INFO.name, params.quantum, setup)?;
-        let bank_limit = BANK_SLOTS * setup.cores as i64 * quantum;
+    fn new(params: &Gr3mpParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let quantum = quantum(Self::INFO.name, params.quantum, config)?;
+        let bank_limit = BANK_SLOTS * config.cores as i64 * quantum;
         // All weights together stay below 2^62.
-        let fraction = 30u32.saturating_sub(setup.clients.max(1).ilog2() + 1).min(16);
-        let weight = |id| setup.weight(id).get();
+        let fraction = 30u32.saturating_sub(config.clients.max(1).ilog2() + 1).min(16);
+        let weight = |id| config.weight(id).get();
         let core = Core {
             last: None,
             first: None,
@@ -141,13 +142,13 @@ impl Build for Gr3mp {
             present: true,
         };
         Ok(Self {
-            run: RunQueue::new(quantum, bank_limit, setup.clients, |id| u64::from(weight(id)) << fraction),
-            feasible: FeasibleWeights::new(setup.cores, setup.clients, weight),
+            run: RunQueue::new(quantum, bank_limit, config.clients, |id| u64::from(weight(id)) << fraction),
+            feasible: FeasibleWeights::new(config.cores, config.clients, weight),
             fraction,
-            places: IdVec::from_fn(setup.clients, |_| Place { core: CoreId(0), bond: Bond::Free }),
-            queues: IdCircles::new(setup.clients),
-            cores: IdVec::from_fn(setup.cores, |_| core),
-            present: setup.cores,
+            places: IdVec::from_fn(config.clients, |_| Place { core: CoreId(0), bond: Bond::Free }),
+            queues: IdCircles::new(config.clients),
+            cores: IdVec::from_fn(config.cores, |_| core),
+            present: config.cores,
             held: 0,
             frontlog: 0,
             offered_since: Time::MAX,
@@ -486,7 +487,7 @@ fn fixed(weight: Ratio, fraction: u32) -> u64 {
 mod tests {
     use super::*;
     use crate::share::testing::{random_weights, weights_of};
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::collections::VecDeque;
     use alloc::string::String;
     use alloc::vec;
@@ -500,9 +501,9 @@ mod tests {
     /// Whom the cores serve tick by tick, as numbers from 1; clients arrive in this order.
     fn ticks(cores: usize, weights: &[u32], order: &[u32], count: usize) -> Vec<String> {
         let weights = weights_of(weights);
-        let setup = Setup { longest: 1, ..setup(cores, weights.len(), &weights) };
+        let config = SchedulerConfig { longest: 1, ..config(cores, weights.len(), &weights) };
         let order = order.iter().map(|&number| ClientId(number - 1));
-        let mut ready = AlwaysReady::new(&setup, order, |_, _| 1, || Gr3mp::new(&GR3MP, &setup)).expect("valid");
+        let mut ready = AlwaysReady::new(&config, order, |_, _| 1, || Gr3mp::new(&GR3MP, &config)).expect("valid");
         let name = |served: Option<Served>| {
             served.map_or('-', |served| char::from_digit(served.client.0 + 1, 36).expect("few clients"))
         };
@@ -548,8 +549,8 @@ mod tests {
     impl Bench {
         fn new(cores: usize, weights: &[u32], quantum: u64) -> Self {
             let weights = weights_of(weights);
-            let setup = Setup { longest: quantum, ..setup(cores, weights.len(), &weights) };
-            Self { policy: Gr3mp::new(&GR3MP, &setup).expect("valid"), now: 0, quantum, draws: Vec::new() }
+            let config = SchedulerConfig { longest: quantum, ..config(cores, weights.len(), &weights) };
+            Self { policy: Gr3mp::new(&GR3MP, &config).expect("valid"), now: 0, quantum, draws: Vec::new() }
         }
 
         /// With all clients awake, in order.

@@ -20,10 +20,11 @@
 //! Comparisons are exact: work times cores instead of targets. The paper rounds targets, without saying how: `rule=round` and
 //! `rule=largest-remainder` are there to compare with, and come no nearer to the best than .96 to .97 of it.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::storage::{IdCircles, IdSet};
 use humpyard_core::unit::{Time, Weight};
 
@@ -70,12 +71,12 @@ impl Build for Lap {
     const VARIANTS: &'static [&'static str] =
         &["visible=3", "visible=7,hysteresis=0", "rule=exhaustive", "rule=round", "rule=largest-remainder,visible=9"];
 
-    fn new(params: &LapParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &LapParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self {
-            window: Window::new(params.visible, setup.packets, setup.clients),
-            partition: Partition::new(params.rule, params.hysteresis, setup.cores, setup.clients),
-            beyond: IdCircles::new(setup.clients + 1),
-            end: ClientId::from_index(setup.clients),
+            window: Window::new(params.visible, config.packets, config.clients),
+            partition: Partition::new(params.rule, params.hysteresis, config.cores, config.clients),
+            beyond: IdCircles::new(config.clients + 1),
+            end: ClientId::from_index(config.clients),
         })
     }
 }
@@ -162,14 +163,14 @@ impl Lap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::collections::BTreeSet;
     use alloc::vec;
     use alloc::vec::Vec;
+    use humpyard_core::config::ServiceConfig;
     use humpyard_core::cost::LinearCost;
     use humpyard_core::id::{ServiceId, Slot};
-    use humpyard_core::mechanism::{FlowOrder, Never, Options, Scheduler};
-    use humpyard_core::policy::ServiceSetup;
+    use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
     use humpyard_core::random::{Random, Seed};
     use humpyard_core::unit::{Work, WorkUnit};
 
@@ -182,7 +183,7 @@ mod tests {
     /// Applications with so many cores each, all idle, and one waiting packet of so much work each, the first the oldest.
     fn standing(params: &LapParams, cores: &[u32], work: &[Work]) -> Lap {
         let total: u32 = cores.iter().sum();
-        let mut lap = Lap::new(params, &setup(total as usize, cores.len(), &[])).unwrap();
+        let mut lap = Lap::new(params, &config(total as usize, cores.len(), &[])).unwrap();
         let owners =
             cores.iter().enumerate().flat_map(|(id, &cores)| (0..cores).map(move |_| ClientId::from_index(id)));
         for (core, id) in owners.enumerate() {
@@ -285,7 +286,7 @@ mod tests {
     /// Where order is kept, the visible packets may all have to wait for their cores.
     #[test]
     fn what_is_out_of_sight_goes_before_a_core_idles() {
-        let mut lap = Lap::new(&LapParams { visible: 1, ..LapParams::default() }, &setup(2, 3, &[])).unwrap();
+        let mut lap = Lap::new(&LapParams { visible: 1, ..LapParams::default() }, &config(2, 3, &[])).unwrap();
         wait(&mut lap, ClientId(0), packet(0, 10));
         assert_eq!(lap.pick(NOW, CoreId(0)), Some(ClientId(0)));
         lap.on_dispatch(NOW, CoreId(0), ClientId(0), &packet(0, 10));
@@ -331,18 +332,17 @@ mod tests {
         /// With so many packets more than those that are visible.
         fn new(params: &LapParams, waiting: usize, programs: &[LinearCost], seed: u64, draw: D) -> Self {
             const CORES: usize = 16;
-            let services = vec![ServiceSetup::ONLY; programs.len()];
-            let setup = Setup {
+            let config = SchedulerConfig {
                 packets: waiting + CORES + 1,
                 unit: WorkUnit::Nanoseconds,
-                estimates: programs,
-                services: &services,
-                ..setup(CORES, programs.len(), &[])
+                estimates: programs.to_vec(),
+                services: vec![ServiceConfig::default(); programs.len()],
+                flow_order: FlowOrder::Free,
+                ..config(CORES, programs.len(), &[])
             };
-            let options = Options::default().with_flow_order(FlowOrder::Free);
-            let share = || Lap::new(params, &setup);
+            let share = || Lap::new(params, &config);
             let mut saturated = Self {
-                scheduler: Scheduler::new(&setup, options, None, None, share).unwrap(),
+                scheduler: Scheduler::new(&config, None, None, share).unwrap(),
                 programs: programs.to_vec(),
                 draw,
                 random: Seed(seed).stream("lap/saturated"),
@@ -450,7 +450,7 @@ mod tests {
     #[test]
     fn endless_hysteresis_is_exhaustive() {
         let params = LapParams { hysteresis: 1_000_000, ..LapParams::default() };
-        let mut lap = Lap::new(&params, &setup(3, 5, &[])).unwrap();
+        let mut lap = Lap::new(&params, &config(3, 5, &[])).unwrap();
         let mut random = Seed(1).stream("lap/exhaustive");
         let mut waiting: Vec<Vec<Packet>> = vec![vec![]; 5];
         for step in 0..5000 {

@@ -23,10 +23,11 @@
 //! packet is done, not before. One queue of all cores, as in the kernel, where a client has 15 more on the core that served
 //! it last (if there are several), and 1 more if it was the last there.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share, Ties};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share, Ties};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -145,19 +146,19 @@ impl Build for Linux24 {
     };
     const VARIANTS: &'static [&'static str] = &["quantum=20000"];
 
-    fn new(params: &Linux24Params, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &Linux24Params, config: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self {
-            tick: quantum(Self::INFO.name, params.quantum, setup)?,
+            tick: quantum(Self::INFO.name, params.quantum, config)?,
             epoch: 0,
-            ready: IdSet::new(setup.clients),
-            clients: IdVec::from_fn(setup.clients, |id| Client {
+            ready: IdSet::new(config.clients),
+            clients: IdVec::from_fn(config.clients, |id| Client {
                 left: 0,
                 epoch: NEVER,
-                weight: setup.weight(id),
+                weight: config.weight(id),
                 core: None,
             }),
-            last: IdVec::from_fn(setup.cores, |_| None),
-            ties: setup.ties,
+            last: IdVec::from_fn(config.cores, |_| None),
+            ties: config.ties,
         })
     }
 }

@@ -22,10 +22,11 @@
 //! client that used up its slice stays expired if it pauses; in the kernel sleeping makes it active again. One queue
 //! of all cores, where a core goes on with its client; the kernel has one for each and evens them out. For one each, steer too.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::storage::IdRings;
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -131,14 +132,14 @@ impl Build for LinuxO1 {
     };
     const VARIANTS: &'static [&'static str] = &["quantum=20000"];
 
-    fn new(params: &LinuxO1Params, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &LinuxO1Params, config: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self {
-            quantum: quantum(Self::INFO.name, params.quantum, setup)?,
+            quantum: quantum(Self::INFO.name, params.quantum, config)?,
             changes: 1,
             filled: [0; 2],
-            queues: IdRings::new(2 * PRIORITIES, setup.clients),
-            clients: IdVec::from_fn(setup.clients, |id| Client::new(setup.weight(id))),
-            last: IdVec::from_fn(setup.cores, |_| None),
+            queues: IdRings::new(2 * PRIORITIES, config.clients),
+            clients: IdVec::from_fn(config.clients, |id| Client::new(config.weight(id))),
+            last: IdVec::from_fn(config.cores, |_| None),
         })
     }
 }

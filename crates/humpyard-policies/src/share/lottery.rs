@@ -20,10 +20,11 @@
 //! 1/f times its tickets until the next is dispatched, rounded to as many fractions of a ticket as clients leave room for, and
 //! at most 256 times. A packet that used more than a quantum counts likewise: fewer tickets.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::random::Random;
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -104,14 +105,14 @@ impl Build for Lottery {
     };
     const VARIANTS: &'static [&'static str] = &["quantum=20000", "compensation=true"];
 
-    fn new(params: &LotteryParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let quantum = quantum(Self::INFO.name, params.quantum, setup)?;
-        let client = |id| Client { drawn: 0, weight: setup.weight(id).get() };
+    fn new(params: &LotteryParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let quantum = quantum(Self::INFO.name, params.quantum, config)?;
+        let client = |id| Client { drawn: 0, weight: config.weight(id).get() };
         Ok(Self {
-            tickets: Fenwick::new(setup.clients),
-            random: setup.seed.stream("share/lottery"),
-            compensation: params.compensation.then(|| Compensation::new(quantum as u64, setup.clients)),
-            slots: Slots::new(quantum, setup, client),
+            tickets: Fenwick::new(config.clients),
+            random: config.seed.stream("share/lottery"),
+            compensation: params.compensation.then(|| Compensation::new(quantum as u64, config.clients)),
+            slots: Slots::new(quantum, config, client),
         })
     }
 }

@@ -24,10 +24,11 @@
 //! several cores a client may come back behind virtual time, and may be behind by 32σ. Ties are between clients of one bucket,
 //! and go to whoever came first.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::bucket_groups::BucketGroups;
@@ -69,9 +70,9 @@ impl Build for Qfq {
         complexity: "O(1)",
     };
 
-    fn new(_: &QfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let client = |id| (setup.weight(id).get().into(), Client::default());
-        Ok(Self { groups: BucketGroups::new(setup.longest, setup.clients, client), in_service: 0 })
+    fn new(_: &QfqParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let client = |id| (config.weight(id).get().into(), Client::default());
+        Ok(Self { groups: BucketGroups::new(config.longest, config.clients, client), in_service: 0 })
     }
 }
 

@@ -30,11 +30,12 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, Id, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::storage::IdCircles;
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -135,8 +136,8 @@ impl Build for QfqPlus {
         complexity: "O(1)",
     };
 
-    fn new(_: &QfqPlusParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let next = |id: AggregateId| if id.index() + 1 < setup.clients { ClientId(id.0 + 1) } else { NONE };
+    fn new(_: &QfqPlusParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let next = |id: AggregateId| if id.index() + 1 < config.clients { ClientId(id.0 + 1) } else { NONE };
         let aggregate = |id| Aggregate {
             uncounted: 0,
             rounds: 0,
@@ -148,18 +149,18 @@ impl Build for QfqPlus {
         };
         let client = Client { aggregate: ClientId(0), deficit: 0, rounds: 0, head: 0, busy: false };
         let mut policy = Self {
-            groups: BucketGroups::new(setup.longest, setup.clients, |id| (1, aggregate(id))),
-            clients: IdVec::from_fn(setup.clients, |_| client),
-            rings: IdCircles::new(setup.clients),
-            roomy: vec![NONE; setup.clients.next_power_of_two()],
-            vacant: if setup.clients > 0 { ClientId(0) } else { NONE },
-            turns: IdVec::from_fn(setup.cores, |_| Turn { aggregate: None, budget: 0, shared_by: 1 }),
+            groups: BucketGroups::new(config.longest, config.clients, |id| (1, aggregate(id))),
+            clients: IdVec::from_fn(config.clients, |_| client),
+            rings: IdCircles::new(config.clients),
+            roomy: vec![NONE; config.clients.next_power_of_two()],
+            vacant: if config.clients > 0 { ClientId(0) } else { NONE },
+            turns: IdVec::from_fn(config.cores, |_| Turn { aggregate: None, budget: 0, shared_by: 1 }),
             holder: None,
-            longest: setup.longest.clamp(1, i64::MAX as u64 / 16) as i64,
+            longest: config.longest.clamp(1, i64::MAX as u64 / 16) as i64,
             in_service: 0,
         };
         for id in policy.clients.ids() {
-            policy.join(id, setup.weight(id).get().into(), ExactTag::default());
+            policy.join(id, config.weight(id).get().into(), ExactTag::default());
         }
         Ok(policy)
     }

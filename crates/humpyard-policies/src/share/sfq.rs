@@ -16,10 +16,11 @@
 //! service at once the bound grows by those packets. A new weight holds for the packets in service too: their estimates
 //! are charged anew, so that what is settled at completion is what was charged.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::tag::Tag;
@@ -56,9 +57,9 @@ impl Build for Sfq {
         complexity: "O(log n)",
     };
 
-    fn new(_: &SfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let clients = IdVec::from_fn(setup.clients, |id| Tagged::new(setup.weight(id)));
-        let ready = Tournament::new(setup.clients, setup.ties);
+    fn new(_: &SfqParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let clients = IdVec::from_fn(config.clients, |id| Tagged::new(config.weight(id)));
+        let ready = Tournament::new(config.clients, config.ties);
         Ok(Self { virtual_time: 0, finish_max: 0, busy: 0, ready, clients })
     }
 }

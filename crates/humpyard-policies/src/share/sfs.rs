@@ -23,10 +23,11 @@
 
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share, Ties};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Share, Ties};
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::feasible::{FeasibleWeights, Ratio};
@@ -88,20 +89,20 @@ impl Build for Sfs {
         complexity: "O(log^2 n) amortised",
     };
 
-    fn new(_: &SfsParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(_: &SfsParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let client = Client { start: ExactTag::default(), in_service: 0, awake: false, offered: false, heavy: false };
         Ok(Self {
             clients: Clients {
-                all: IdVec::from_fn(setup.clients, |_| client),
-                feasible: FeasibleWeights::new(setup.cores, setup.clients, |id| setup.weight(id).get()),
+                all: IdVec::from_fn(config.clients, |_| client),
+                feasible: FeasibleWeights::new(config.cores, config.clients, |id| config.weight(id).get()),
                 ceiling: (1, 1),
-                ties: setup.ties,
+                ties: config.ties,
             },
-            tree: SurplusTree::new(setup.clients),
-            cores: setup.cores,
+            tree: SurplusTree::new(config.clients),
+            cores: config.cores,
             awake: 0,
             greatest: 0,
-            readjusted: Vec::with_capacity(2 * setup.cores),
+            readjusted: Vec::with_capacity(2 * config.cores),
         })
     }
 }
@@ -284,7 +285,7 @@ impl Clients {
 mod tests {
     use super::*;
     use crate::share::testing::{A, B, unit_errors, weights_of};
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::String;
     use humpyard_core::id::Id;
     use humpyard_core::mechanism::AlwaysReady;
@@ -292,10 +293,10 @@ mod tests {
     /// Whom so many cores serve, tick by tick, in ascending order.
     fn ticks(cores: usize, weights: &[u32], ticks: usize) -> Vec<String> {
         let weights = weights_of(weights);
-        let setup = Setup { longest: 1, ..setup(cores, weights.len(), &weights) };
+        let config = SchedulerConfig { longest: 1, ..config(cores, weights.len(), &weights) };
         let clients = (0..weights.len()).map(ClientId::from_index);
         let mut ready =
-            AlwaysReady::new(&setup, clients, |_, _| 1, || Sfs::new(&SfsParams {}, &setup)).expect("it fits");
+            AlwaysReady::new(&config, clients, |_, _| 1, || Sfs::new(&SfsParams {}, &config)).expect("it fits");
         let tick = |_| {
             let mut served: Vec<u32> = ready.step().flatten().map(|served| served.client.0 + 1).collect();
             served.sort_unstable();

@@ -6,8 +6,9 @@
 use alloc::format;
 use core::ops::{Index, IndexMut};
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, IdVec};
-use humpyard_core::policy::{Auto, BuildError, Setup};
+use humpyard_core::policy::{Auto, BuildError};
 use humpyard_core::unit::Work;
 
 /// The longest quantum: times a weight and the rounding of the weight to a power of two, it fits 62 bits.
@@ -20,14 +21,14 @@ pub(super) const BANK_SLOTS: i64 = 4;
 ///
 /// # Errors
 /// A quantum that is shorter than the longest packet, or too long to count with.
-pub(super) fn quantum(owner: &str, given: Auto, setup: &Setup<'_>) -> Result<i64, BuildError> {
+pub(super) fn quantum(owner: &str, given: Auto, config: &SchedulerConfig) -> Result<i64, BuildError> {
     let quantum = match given {
-        Auto::Auto => setup.longest.max(1),
-        Auto::Given(quantum) if quantum < setup.longest => {
+        Auto::Auto => config.longest.max(1),
+        Auto::Given(quantum) if quantum < config.longest => {
             return Err(BuildError::bad_value(format!(
                 "{owner}: `quantum` must be at least the longest packet ({} {}), not {quantum}",
-                setup.longest,
-                setup.unit.name()
+                config.longest,
+                config.unit.name()
             )));
         }
         Auto::Given(quantum) => quantum,
@@ -145,15 +146,15 @@ pub(super) struct Slots<T> {
 
 impl<T> Slots<T> {
     /// Slots of this work; nobody holds one.
-    pub(super) fn new(quantum: i64, setup: &Setup<'_>, mut own: impl FnMut(ClientId) -> T) -> Self {
+    pub(super) fn new(quantum: i64, config: &SchedulerConfig, mut own: impl FnMut(ClientId) -> T) -> Self {
         let client = |id| Client { balance: 0, waiting: 0, behind: NOT_IN_LINE, offered: false, own: own(id) };
         Self {
             quantum,
-            bank_limit: BANK_SLOTS * setup.cores as i64 * quantum,
+            bank_limit: BANK_SLOTS * config.cores as i64 * quantum,
             front: None,
             back: ClientId(0),
             offered: 0,
-            clients: IdVec::from_fn(setup.clients, client),
+            clients: IdVec::from_fn(config.clients, client),
         }
     }
 
@@ -325,14 +326,14 @@ impl<T> IndexMut<ClientId> for Slots<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::ToString;
 
     const CLIENT: ClientId = ClientId(0);
 
     /// Slots of work 10 for so many clients.
     fn slots(clients: usize) -> Slots<()> {
-        Slots::new(10, &setup(1, clients, &[]), |_| ())
+        Slots::new(10, &config(1, clients, &[]), |_| ())
     }
 
     #[test]
@@ -427,10 +428,10 @@ mod tests {
 
     #[test]
     fn quanta_are_refused_that_cannot_work() {
-        let setup = setup(1, 1, &[]);
-        assert_eq!(quantum("x", Auto::Auto, &setup), Ok(10));
-        assert_eq!(quantum("x", Auto::Given(11), &setup), Ok(11));
-        let refused = |given| quantum("x", Auto::Given(given), &setup).unwrap_err().to_string();
+        let config = config(1, 1, &[]);
+        assert_eq!(quantum("x", Auto::Auto, &config), Ok(10));
+        assert_eq!(quantum("x", Auto::Given(11), &config), Ok(11));
+        let refused = |given| quantum("x", Auto::Given(given), &config).unwrap_err().to_string();
         assert_eq!(refused(9), "x: `quantum` must be at least the longest packet (10 bytes), not 9");
         assert_eq!(refused(1 << 30), "x: `quantum` must be at most 536870912, not 1073741824");
     }

@@ -24,10 +24,11 @@
 //! then changes to the one that comes at the same part of the round. On several cores a client that has packets waiting
 //! and may not be served, since one is in service, is given its slots all the same, up to four a core.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::columns::Columns;
@@ -77,14 +78,14 @@ impl Build for Srr {
     };
     const VARIANTS: &'static [&'static str] = &["quantum=20000"];
 
-    fn new(params: &SrrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let quantum = quantum(Self::INFO.name, params.quantum, setup)?;
-        let client = |id| Client { weight: setup.weight(id).get(), shown: false };
+    fn new(params: &SrrParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let quantum = quantum(Self::INFO.name, params.quantum, config)?;
+        let client = |id| Client { weight: config.weight(id).get(), shown: false };
         Ok(Self {
-            columns: Columns::new(setup.clients),
+            columns: Columns::new(config.clients),
             order: 0,
             element: 0,
-            slots: Slots::new(quantum, setup, client),
+            slots: Slots::new(quantum, config, client),
         })
     }
 }

@@ -16,10 +16,11 @@
 //! **Departures.** Charged the estimate at dispatch and corrected at completion, both of the client and of the global pass. No pass
 //! is below 0.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::slot::quantum;
@@ -83,13 +84,13 @@ impl Build for Stride {
     };
     const VARIANTS: &'static [&'static str] = &["quantum=20000,clock=auto"];
 
-    fn new(params: &StrideParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let quantum = quantum(Self::INFO.name, params.quantum, setup)? as Work;
+    fn new(params: &StrideParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let quantum = quantum(Self::INFO.name, params.quantum, config)? as Work;
         Ok(Self {
-            global: VirtualTime::new(Self::INFO.name, params.clock, None, setup)?,
+            global: VirtualTime::new(Self::INFO.name, params.clock, None, config)?,
             quantum,
-            ready: Tournament::new(setup.clients, setup.ties),
-            clients: IdVec::from_fn(setup.clients, |id| Client::newcomer(setup.weight(id), quantum)),
+            ready: Tournament::new(config.clients, config.ties),
+            clients: IdVec::from_fn(config.clients, |id| Client::newcomer(config.weight(id), quantum)),
         })
     }
 }

@@ -28,10 +28,11 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::steps;
 use humpyard_core::storage::IdRings;
 use humpyard_core::unit::{Time, Weight, Work};
@@ -147,9 +148,9 @@ impl Build for Strr {
     };
     const VARIANTS: &'static [&'static str] = &["quantum=20000", "capacity=1000"];
 
-    fn new(params: &StrrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let quantum = quantum(Self::INFO.name, params.quantum, setup)?;
-        let weights = || (0..setup.clients).map(|id| u64::from(setup.weight(ClientId::from_index(id)).get()));
+    fn new(params: &StrrParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let quantum = quantum(Self::INFO.name, params.quantum, config)?;
+        let weights = || (0..config.clients).map(|id| u64::from(config.weight(ClientId::from_index(id)).get()));
         let (base, reserved) = match params.capacity {
             Auto::Auto => (1, Some(weights().sum())),
             Auto::Given(capacity) if capacity > CAPACITY_MAX => {
@@ -158,11 +159,11 @@ impl Build for Strr {
             Auto::Given(capacity) => (capacity, None),
         };
         let client = |id| {
-            let (weight, class) = (setup.weight(id).get(), ClassId::of(0));
+            let (weight, class) = (config.weight(id).get(), ClassId::of(0));
             Client { credit: 0, weight, class, awake: false, in_ring: false }
         };
         Ok(Self {
-            rings: IdRings::new(ClassId::COUNT, setup.clients),
+            rings: IdRings::new(ClassId::COUNT, config.clients),
             classes: vec![Class { clients: 0, visits: 0 }; ClassId::COUNT].into(),
             filled: 0,
             pending: 0,
@@ -172,7 +173,7 @@ impl Build for Strr {
             reserved,
             doublings: 0,
             weight: 0,
-            slots: Slots::new(quantum, setup, client),
+            slots: Slots::new(quantum, config, client),
         })
     }
 }
@@ -410,7 +411,7 @@ impl Strr {
 mod tests {
     use super::*;
     use crate::share::testing::{A, B, Desk, V, random_weights, sequence, unit_errors, unit_sequence, v_work};
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::ToString;
     use alloc::vec::Vec;
 
@@ -505,7 +506,7 @@ mod tests {
     #[test]
     fn a_capacity_without_measure_is_refused() {
         let params = StrrParams { capacity: Auto::Given(u64::MAX), ..STRR };
-        let error = Strr::new(&params, &setup(1, 1, &[])).unwrap_err().to_string();
+        let error = Strr::new(&params, &config(1, 1, &[])).unwrap_err().to_string();
         assert_eq!(error, "strr: `capacity` must be at most 2^61, not 18446744073709551615");
     }
 }

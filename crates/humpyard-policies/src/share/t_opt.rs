@@ -15,10 +15,11 @@
 //! what will come, and refuses it. Where a client has packets of several services, those in front keep the others waiting. Run
 //! it with one client for each service and free flow order.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share, Ties};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Share, Ties};
 use humpyard_core::unit::{Time, Weight};
 
 use super::tag::Tag;
@@ -46,8 +47,8 @@ impl Build for TOpt {
         complexity: "O(log n)",
     };
 
-    fn new(_: &TOptParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { ready: Tournament::new(setup.clients, Ties::Lowest) })
+    fn new(_: &TOptParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { ready: Tournament::new(config.clients, Ties::Lowest) })
     }
 }
 
@@ -80,22 +81,25 @@ impl Share for TOpt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::vec;
     use alloc::vec::Vec;
+    use humpyard_core::config::ServiceConfig;
     use humpyard_core::cost::LinearCost;
     use humpyard_core::id::ServiceId;
-    use humpyard_core::mechanism::{FlowOrder, Never, Options, Scheduler};
-    use humpyard_core::policy::ServiceSetup;
+    use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
 
     /// Three services, 20 packets of each, on two cores: each core is cold once for a service, and they go one after the other.
     #[test]
     fn services_go_one_after_the_other() {
-        let (services, estimates) = ([ServiceSetup::ONLY; 3], [LinearCost::PACKETS; 3]);
-        let setup = Setup { services: &services, estimates: &estimates, ..setup(2, 3, &[]) };
-        let options = Options::default().with_flow_order(FlowOrder::Free);
-        let share = || TOpt::new(&TOptParams {}, &setup);
-        let mut scheduler = Scheduler::<Never, _, Never>::new(&setup, options, None, None, share).unwrap();
+        let config = SchedulerConfig {
+            services: vec![ServiceConfig::default(); 3],
+            estimates: vec![LinearCost::PACKETS; 3],
+            flow_order: FlowOrder::Free,
+            ..config(2, 3, &[])
+        };
+        let share = || TOpt::new(&TOptParams {}, &config);
+        let mut scheduler = Scheduler::<Never, _, Never>::new(&config, None, None, share).unwrap();
         for number in 0..60 {
             let service = (number * 7 % 3) as u16;
             let packet = Packet { client: ClientId(service.into()), service: ServiceId(service), ..Packet::default() };

@@ -3,15 +3,16 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::mechanism::AlwaysReady;
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, Setup, Share, Ties};
+use humpyard_core::policy::{Build, Share, Ties};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, Work};
 
-use crate::testing::setup;
+use crate::testing::config;
 
 /// PROPORTIONAL_SHARE section 1, set A.
 pub(crate) const A: [u32; 3] = [3, 2, 1];
@@ -39,9 +40,9 @@ pub(crate) fn sequence<Q: Share + Build>(
     work: impl FnMut(ClientId, u64) -> u32,
 ) -> String {
     let weights = weights_of(weights);
-    let setup = Setup { longest, ..setup(1, weights.len(), &weights) };
+    let config = SchedulerConfig { longest, ..config(1, weights.len(), &weights) };
     let clients = (0..weights.len()).map(ClientId::from_index);
-    let mut ready = AlwaysReady::new(&setup, clients, work, || Q::new(params, &setup)).expect("valid parameters");
+    let mut ready = AlwaysReady::new(&config, clients, work, || Q::new(params, &config)).expect("valid parameters");
     (0..slots)
         .map(|_| {
             let served = ready.step().next().flatten().expect("work conserving");
@@ -58,9 +59,9 @@ pub(crate) fn unit_ticks<Q: Share + Build>(
     ticks: usize,
 ) -> Vec<Vec<ClientId>> {
     let weights = weights_of(weights);
-    let setup = Setup { longest: 1, ..setup(processors, weights.len(), &weights) };
+    let config = SchedulerConfig { longest: 1, ..config(processors, weights.len(), &weights) };
     let clients = (0..weights.len()).map(ClientId::from_index);
-    let mut ready = AlwaysReady::new(&setup, clients, |_, _| 1, || Q::new(params, &setup)).expect("valid parameters");
+    let mut ready = AlwaysReady::new(&config, clients, |_, _| 1, || Q::new(params, &config)).expect("valid parameters");
     (0..ticks).map(|_| ready.step().map(|served| served.expect("work conserving").client).collect()).collect()
 }
 
@@ -94,8 +95,8 @@ impl<Q: Share + Build> Desk<Q> {
         work: fn(ClientId, u64) -> (Work, Work),
     ) -> Self {
         let weights = weights_of(weights);
-        let setup = Setup { longest, ..setup(1, weights.len(), &weights) };
-        let policy = Q::new(params, &setup).expect("valid parameters");
+        let config = SchedulerConfig { longest, ..config(1, weights.len(), &weights) };
+        let policy = Q::new(params, &config).expect("valid parameters");
         Self { policy, work, sent: weights.iter().map(|_| 0).collect(), served: None }
     }
 
@@ -297,8 +298,8 @@ pub(crate) fn assert_wrong_estimates_are_corrected<Q: Share + Build>(params: &Q:
 
 /// Asserts that of three equal clients the highest is served first where ties go to the higher.
 pub(crate) fn assert_ties_may_go_to_the_higher<Q: Share + Build>(params: &Q::Params) {
-    let setup = Setup { ties: Ties::Highest, ..setup(1, 3, &[]) };
-    let mut policy = Q::new(params, &setup).expect("valid parameters");
+    let config = SchedulerConfig { ties: Ties::Highest, ..config(1, 3, &[]) };
+    let mut policy = Q::new(params, &config).expect("valid parameters");
     for id in (0..3).map(ClientId) {
         policy.on_wake(Time::ZERO, id, &Packet { estimate: 1, ..Packet::default() });
     }

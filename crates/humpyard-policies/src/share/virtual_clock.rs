@@ -16,10 +16,11 @@
 //! that was done, or time at the rate of the cores while any client is in the system. A new weight is a new reservation: from
 //! then on real time is over the new sum. Charged the estimate at dispatch and corrected at completion.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::finish_order::{FinishOrder, finish_handlers};
@@ -60,8 +61,8 @@ impl Build for VirtualClock {
     };
     const VARIANTS: &'static [&'static str] = &["clock=auto", "total=7"];
 
-    fn new(params: &VirtualClockParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let all = || (0..setup.clients).map(|id| u64::from(setup.weight(ClientId::from_index(id)).get())).sum();
+    fn new(params: &VirtualClockParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let all = || (0..config.clients).map(|id| u64::from(config.weight(ClientId::from_index(id)).get())).sum();
         let (total, reserved) = match params.total {
             Auto::Given(total) => (total, None),
             Auto::Auto => {
@@ -69,8 +70,8 @@ impl Build for VirtualClock {
                 (all, Some(all))
             }
         };
-        let virtual_time = VirtualTime::new(Self::INFO.name, params.clock, Some(total), setup)?;
-        Ok(Self { virtual_time, reserved, order: FinishOrder::new(setup) })
+        let virtual_time = VirtualTime::new(Self::INFO.name, params.clock, Some(total), config)?;
+        Ok(Self { virtual_time, reserved, order: FinishOrder::new(config) })
     }
 }
 
@@ -110,7 +111,7 @@ mod tests {
     use crate::share::testing::{
         A, B, Desk, V, after_ten_alone, churn_errors, sequence, unit_errors, unit_sequence, v_work,
     };
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::ToString;
 
     const VIRTUAL_CLOCK: VirtualClockParams = VirtualClockParams { clock: Clock::Work, total: Auto::Auto };
@@ -153,7 +154,7 @@ mod tests {
     fn a_total_is_positive_and_can_be_counted_with() {
         let refused = |total| {
             let params = VirtualClockParams { total: Auto::Given(total), ..VIRTUAL_CLOCK };
-            VirtualClock::new(&params, &setup(1, 1, &[])).unwrap_err().to_string()
+            VirtualClock::new(&params, &config(1, 1, &[])).unwrap_err().to_string()
         };
         assert_eq!(
             refused(1 << 60),

@@ -1,8 +1,9 @@
 //! Virtual time: the service that there was for all, over the weights that share it.
 
 use humpyard_core::choice;
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec};
-use humpyard_core::policy::{BuildError, Setup};
+use humpyard_core::policy::BuildError;
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 
 use super::tag::{Divisor, Tag, TotalTag};
@@ -50,8 +51,13 @@ impl VirtualTime {
     ///
     /// # Errors
     /// A clock that does not go with the unit of work, or a total that is too great to count with.
-    pub(super) fn new(owner: &str, clock: Clock, total: Option<u64>, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let time = setup.unit == WorkUnit::Nanoseconds;
+    pub(super) fn new(
+        owner: &str,
+        clock: Clock,
+        total: Option<u64>,
+        config: &SchedulerConfig,
+    ) -> Result<Self, BuildError> {
+        let time = config.unit == WorkUnit::Nanoseconds;
         if clock == Clock::Wall && !time {
             return Err(BuildError::combination(alloc::format!(
                 "{owner}: `clock=wall` needs work in ns; where work is bytes or packets, use `clock=work`"
@@ -70,7 +76,7 @@ impl VirtualTime {
             busy: 0,
             wall: time && clock != Clock::Work,
             as_of: Time::ZERO,
-            pulls: IdVec::from_fn(setup.cores, |_| false),
+            pulls: IdVec::from_fn(config.cores, |_| false),
             pulling: 0,
         })
     }

@@ -23,10 +23,11 @@
 //! client that has packets waiting and may not be served, since one is in service, is given its slots all the same, up to
 //! four a core, and is served from them as soon as it may be.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::by_weight::ByWeight;
@@ -157,17 +158,17 @@ impl Build for Vtrr {
     };
     const VARIANTS: &'static [&'static str] = &["quantum=20000"];
 
-    fn new(params: &VtrrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let quantum = quantum(Self::INFO.name, params.quantum, setup)?;
-        let client = |id| Client { whole: 0, parts: 0, cycle: 0, left: 0, weight: setup.weight(id).get() };
+    fn new(params: &VtrrParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let quantum = quantum(Self::INFO.name, params.quantum, config)?;
+        let client = |id| Client { whole: 0, parts: 0, cycle: 0, left: 0, weight: config.weight(id).get() };
         Ok(Self {
-            queue: ByWeight::new(setup.clients, setup.ties),
+            queue: ByWeight::new(config.clients, config.ties),
             cursor: None,
             virtual_time: VirtualTime { whole: 0, parts: 0, over: 1 },
             weight: 0,
             cycle: 1,
             left: 0,
-            slots: Slots::new(quantum, setup, client),
+            slots: Slots::new(quantum, config, client),
         })
     }
 }

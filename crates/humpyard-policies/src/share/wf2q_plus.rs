@@ -20,10 +20,11 @@
 //! remains due. When all become idle, nobody owes or is owed. A new weight holds for the packets in service too. In the order
 //! of finish tags, and where packets in service are charged anew, work of 2^32 and more counts as 2^32 - 1.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::eligible::{Eligible, Standing};
@@ -105,19 +106,19 @@ impl Build for Wf2qPlus {
         complexity: "O(log n)",
     };
 
-    fn new(_: &Wf2qPlusParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let clients = IdVec::from_fn(setup.clients, |id| Client {
+    fn new(_: &Wf2qPlusParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let clients = IdVec::from_fn(config.clients, |id| Client {
             finish: ExactTag::default(),
             in_service: 0,
             earliest: PackedTag::new(TAG_MAX),
-            weight: setup.weight(id),
+            weight: config.weight(id),
         });
         Ok(Self {
             virtual_time: TotalTag::default(),
             among: Divisor::new(1),
             weight: 0,
             finish_max: 0,
-            heads: Eligible::new(setup.clients, setup.ties),
+            heads: Eligible::new(config.clients, config.ties),
             clients,
         })
     }

@@ -21,10 +21,11 @@
 //! both of the client and of virtual time. When all become idle, nobody owes or is owed. A new weight holds for the head
 //! and for the packets in service too.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::finish_order::{FinishOrder, finish_handlers};
@@ -72,8 +73,8 @@ impl Build for WfqTree {
     const INFO: Info = info("wfq", "the client whose next packet would finish first in virtual time", "O(log n)");
     const VARIANTS: &'static [&'static str] = &["clock=auto"];
 
-    fn new(params: &WfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Self::with_params(Self::INFO.name, params, setup)
+    fn new(params: &WfqParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Self::with_params(Self::INFO.name, params, config)
     }
 }
 
@@ -82,14 +83,14 @@ impl Build for WfqList {
     const INFO: Info = info("wfq-list", "the same as `wfq`, over a sorted list: what a linear search costs", "O(n)");
     const VARIANTS: &'static [&'static str] = &["clock=auto"];
 
-    fn new(params: &WfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Self::with_params(Self::INFO.name, params, setup)
+    fn new(params: &WfqParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Self::with_params(Self::INFO.name, params, config)
     }
 }
 
 impl<R: ReadyQueue> Wfq<R> {
-    fn with_params(name: &str, params: &WfqParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { virtual_time: VirtualTime::new(name, params.clock, None, setup)?, order: FinishOrder::new(setup) })
+    fn with_params(name: &str, params: &WfqParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { virtual_time: VirtualTime::new(name, params.clock, None, config)?, order: FinishOrder::new(config) })
     }
 }
 
@@ -127,7 +128,7 @@ mod tests {
         A, B, Desk, V, after_ten_alone, assert_ties_may_go_to_the_higher, assert_wrong_estimates_are_corrected,
         churn_errors, random_weights, sequence, unit_errors, unit_sequence, v_work,
     };
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::ToString;
     use alloc::vec;
     use alloc::vec::Vec;
@@ -247,8 +248,8 @@ mod tests {
     fn virtual_time_may_be_time() {
         let packet = Packet { estimate: 100, ..Packet::default() };
         let start_of_second = |clock| {
-            let setup = Setup { unit: WorkUnit::Nanoseconds, longest: 100, ..setup(1, 2, &[]) };
-            let mut policy = WfqTree::new(&WfqParams { clock }, &setup).unwrap();
+            let config = SchedulerConfig { unit: WorkUnit::Nanoseconds, longest: 100, ..config(1, 2, &[]) };
+            let mut policy = WfqTree::new(&WfqParams { clock }, &config).unwrap();
             for (at, id) in [(0, ClientId(0)), (60, ClientId(1))] {
                 let now = Time::from_ns(at);
                 policy.on_arrival(now, id, &packet, 0);
@@ -262,7 +263,7 @@ mod tests {
             policy.order.finish_of(ClientId(1)) >> 32
         };
         assert_eq!([Clock::Wall, Clock::Auto, Clock::Work].map(start_of_second), [160, 160, 200]);
-        let error = WfqTree::new(&WfqParams { clock: Clock::Wall }, &setup(1, 1, &[])).unwrap_err().to_string();
+        let error = WfqTree::new(&WfqParams { clock: Clock::Wall }, &config(1, 1, &[])).unwrap_err().to_string();
         assert!(error.starts_with("wfq: `clock=wall` needs work in ns"), "{error}");
     }
 }

@@ -18,10 +18,11 @@
 //! outlasts idleness, credit does not. On several cores each may serve a visit: a client that is in service when its turn
 //! comes waits for it until it is offered again, and has it then at once.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Share};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Share};
 use humpyard_core::storage::IdRing;
 use humpyard_core::unit::{Time, Weight, Work};
 
@@ -61,11 +62,11 @@ impl Build for Wrr {
     };
     const VARIANTS: &'static [&'static str] = &["quantum=20000"];
 
-    fn new(params: &WrrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &WrrParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self {
-            ring: IdRing::new(setup.clients),
+            ring: IdRing::new(config.clients),
             begun: false,
-            slots: Slots::new(quantum(Self::INFO.name, params.quantum, setup)?, setup, |id| setup.weight(id)),
+            slots: Slots::new(quantum(Self::INFO.name, params.quantum, config)?, config, |id| config.weight(id)),
         })
     }
 }

@@ -17,10 +17,11 @@
 
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::{salt, score};
 use humpyard_core::id::{CoreId, Id};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
 
@@ -64,8 +65,8 @@ impl Build for Ahrw {
     };
     const VARIANTS: &'static [&'static str] = &["form=log"];
 
-    fn new(params: &AhrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { form: params.form, salts: (0..setup.cores as u64).map(salt).collect() })
+    fn new(params: &AhrwParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { form: params.form, salts: (0..config.cores as u64).map(salt).collect() })
     }
 }
 

@@ -24,10 +24,11 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, FlowId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::{Time, Work};
 
 use super::parts::Beta;
@@ -154,8 +155,8 @@ impl Build for Ap {
     };
     const VARIANTS: &'static [&'static str] = &["beta=0", "beta=0.5"];
 
-    fn new(params: &ApParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let (flows, cores) = (setup.flows, setup.cores);
+    fn new(params: &ApParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let (flows, cores) = (config.flows, config.cores);
         let count = flows.saturating_mul(cores).min(2 * flows + WIDE * cores).min(CREDITS_MAX);
         let credit = |next: usize| Credit { owed: 0, next: next as u32, core: CoreId(0) };
         let mut credits: Vec<Credit> = (1..=count).map(credit).collect();
@@ -164,12 +165,12 @@ impl Build for Ap {
         }
         Ok(Self {
             beta: Beta::new(params.beta),
-            tree: PrefixTree::new(setup.flows, setup.services.len()),
-            connections: vec![Connection::NEW; setup.flows].into_iter().collect(),
+            tree: PrefixTree::new(config.flows, config.services.len()),
+            connections: vec![Connection::NEW; config.flows].into_iter().collect(),
             free: if count > 0 { 0 } else { NONE },
             free_count: count,
             credits,
-            before: Vec::with_capacity(setup.cores),
+            before: Vec::with_capacity(config.cores),
             placed: 0,
             crowded_out: 0,
         })

@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::{mix, salt, score};
 use humpyard_core::id::{CoreId, Id, IdVec, ServiceId};
-use humpyard_core::policy::Setup;
 
 use super::bid::{Exact, highest};
 use super::tree::same;
@@ -32,12 +32,12 @@ pub(super) struct Buckets {
 
 impl Buckets {
     /// So many buckets for each service, on all cores.
-    pub(super) fn new(buckets: usize, setup: &Setup<'_>) -> Self {
-        let cores: Vec<CoreId> = (0..setup.cores).map(CoreId::from_index).collect();
-        let owners: Vec<CoreId> = (0..buckets).map(|bucket| cores[bucket % setup.cores]).collect();
+    pub(super) fn new(buckets: usize, config: &SchedulerConfig) -> Self {
+        let cores: Vec<CoreId> = (0..config.cores).map(CoreId::from_index).collect();
+        let owners: Vec<CoreId> = (0..buckets).map(|bucket| cores[bucket % config.cores]).collect();
         Self {
-            salts: (0..setup.cores as u64).map(salt).collect(),
-            tables: IdVec::from_fn(setup.services.len(), |_| Table { cores: cores.clone(), owners: owners.clone() }),
+            salts: (0..config.cores as u64).map(salt).collect(),
+            tables: IdVec::from_fn(config.services.len(), |_| Table { cores: cores.clone(), owners: owners.clone() }),
         }
     }
 
@@ -91,7 +91,7 @@ fn rightful_owner(salts: &[u64], bucket: usize, eligible: &[CoreId]) -> CoreId {
 mod tests {
     use super::*;
     use crate::steer::testing::cores_of;
-    use crate::testing::setup;
+    use crate::testing::config;
     use humpyard_core::random::Seed;
 
     const SERVICE: ServiceId = ServiceId(0);
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn at_home_buckets_repeat_the_cores() {
-        let mut buckets = Buckets::new(16, &setup(3, 1, &[]));
+        let mut buckets = Buckets::new(16, &config(3, 1, &[]));
         let expected: Vec<CoreId> = (0..16).map(|bucket| CoreId(bucket % 3)).collect();
         assert_eq!(buckets.owners(SERVICE, &all(3)), expected);
     }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn no_bucket_moves_that_need_not() {
         let mut random = Seed(11).stream("test");
-        let mut buckets = Buckets::new(256, &setup(16, 1, &[]));
+        let mut buckets = Buckets::new(256, &config(16, 1, &[]));
         let mut eligible = all(16);
         for _ in 0..300 {
             let before = buckets.owners(SERVICE, &eligible).to_vec();
@@ -125,7 +125,7 @@ mod tests {
                 assert!(changed.contains(after));
                 assert_eq!(before != after, went || came, "from {before} to {after}");
             }
-            let mut fresh = Buckets::new(256, &setup(16, 1, &[]));
+            let mut fresh = Buckets::new(256, &config(16, 1, &[]));
             assert_eq!(fresh.owners(SERVICE, &changed), after, "the past does not matter");
             eligible = changed;
         }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_bucket_that_was_moved_stays_until_its_core_goes() {
-        let mut buckets = Buckets::new(8, &setup(4, 1, &[]));
+        let mut buckets = Buckets::new(8, &config(4, 1, &[]));
         buckets.owners(SERVICE, &all(4))[0] = CoreId(2);
         assert_eq!(buckets.owners(SERVICE, &cores_of([0, 1, 2]))[0], CoreId(2));
         assert_eq!(buckets.owners(SERVICE, &cores_of([0, 1]))[0], CoreId(0));

@@ -17,11 +17,12 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::{salt, score};
 use humpyard_core::id::{CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::Time;
 
 use super::bid::{Exact, highest, length};
@@ -53,11 +54,11 @@ impl Build for CaAhrw {
         complexity: "O(N)",
     };
 
-    fn new(_: &CaAhrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let cores = setup.cores;
+    fn new(_: &CaAhrwParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let cores = config.cores;
         let distance = |place: usize| {
             let (home, core) = (CoreId::from_index(place / cores), CoreId::from_index(place % cores));
-            setup.topology.map_or(1000, |topology| topology.distance_permille(home, core))
+            config.topology.as_ref().map_or(1000, |topology| topology.distance_permille(home, core))
         };
         Ok(Self {
             salts: (0..cores as u64).map(salt).collect(),
@@ -105,7 +106,7 @@ mod tests {
     use crate::steer::ahrw::{Ahrw, AhrwParams};
     use crate::steer::hrw::{Hrw, HrwParams};
     use crate::steer::testing::{cores_of, keys, targets, targets_behind, views};
-    use crate::testing::setup;
+    use crate::testing::config;
     use humpyard_core::hash::unit_score;
     use humpyard_core::policy::Topology;
     use humpyard_core::random::Seed;
@@ -123,7 +124,7 @@ mod tests {
 
     #[test]
     fn example_of_the_specification() {
-        let mut policy = CaAhrw::new(&CaAhrwParams {}, &setup(4, 1, &[])).unwrap();
+        let mut policy = CaAhrw::new(&CaAhrwParams {}, &config(4, 1, &[])).unwrap();
         policy.distances_permille = RING.to_vec();
         let lengths = [2, 0, 1, 3];
         for (key, home, bids, winner) in
@@ -142,7 +143,9 @@ mod tests {
     #[test]
     fn idle_cores_leave_every_connection_at_home() {
         let tree = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap();
-        let mut policy = CaAhrw::new(&CaAhrwParams {}, &Setup { topology: Some(&tree), ..setup(8, 1, &[]) }).unwrap();
+        let mut policy =
+            CaAhrw::new(&CaAhrwParams {}, &SchedulerConfig { topology: Some(tree.clone()), ..config(8, 1, &[]) })
+                .unwrap();
         let keys = keys(5000);
         let homes = targets::<Hrw>(&HrwParams {}, 8, &keys);
         for (key, home) in keys.into_iter().zip(homes) {
@@ -167,7 +170,9 @@ mod tests {
     #[test]
     fn packets_stay_near_their_home() {
         let tree = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).unwrap();
-        let mut policy = CaAhrw::new(&CaAhrwParams {}, &Setup { topology: Some(&tree), ..setup(8, 1, &[]) }).unwrap();
+        let mut policy =
+            CaAhrw::new(&CaAhrwParams {}, &SchedulerConfig { topology: Some(tree.clone()), ..config(8, 1, &[]) })
+                .unwrap();
         let (keys, lengths) = (keys(5000), [3, 0, 2, 1, 4, 0, 1, 2]);
         let homes = targets::<Hrw>(&HrwParams {}, 8, &keys);
         let unaware = targets_behind::<Ahrw>(&AhrwParams::default(), &lengths, &keys);

@@ -17,9 +17,10 @@
 
 use alloc::format;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::mix;
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
 
@@ -65,7 +66,7 @@ impl Build for Conn {
     };
     const VARIANTS: &'static [&'static str] = &["hash=mix"];
 
-    fn new(params: &ConnParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &ConnParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         if !params.buckets.is_power_of_two() {
             return Err(BuildError::bad_value(format!(
                 "conn: `buckets` must be a power of two, not {}: try {}",
@@ -74,7 +75,7 @@ impl Build for Conn {
             )));
         }
         let buckets = if params.hash == Hash::Toeplitz { params.buckets as usize } else { 1 };
-        Ok(Self { hash: params.hash, buckets: Buckets::new(buckets, setup) })
+        Ok(Self { hash: params.hash, buckets: Buckets::new(buckets, config) })
     }
 }
 
@@ -101,7 +102,7 @@ impl Steer for Conn {
 mod tests {
     use super::*;
     use crate::steer::testing::{cores_of, keys, moved, shares, targets, views};
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::ToString;
     use alloc::vec::Vec;
     use humpyard_core::id::CoreId;
@@ -138,7 +139,7 @@ mod tests {
     fn with_the_table_no_more_move_than_must_when_the_eighth_core_goes() {
         let keys = keys(100_000);
         let (eight, all) = (targets::<Conn>(&ConnParams::default(), 8, &keys), ConnParams::default());
-        let mut seven = Conn::new(&all, &setup(8, 1, &[])).unwrap();
+        let mut seven = Conn::new(&all, &config(8, 1, &[])).unwrap();
         let (views, left) = (views(&[0; 8]), (0..7).map(CoreId).collect::<Vec<_>>());
         let view = View { as_of: Time::ZERO, cores: &views, eligible: &left };
         let steered = |&key: &u64| {
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn buckets_must_be_a_power_of_two() {
         let params = ConnParams { buckets: 100, ..ConnParams::default() };
-        let error = Conn::new(&params, &setup(2, 1, &[])).unwrap_err();
+        let error = Conn::new(&params, &config(2, 1, &[])).unwrap_err();
         assert_eq!(error.to_string(), "conn: `buckets` must be a power of two, not 100: try 128");
     }
 }

@@ -5,10 +5,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use humpyard_core::choice;
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::{salt, score};
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{BuildError, Setup, Target, View};
+use humpyard_core::policy::{BuildError, Target, View};
 
 use super::bid::{Cost, Exact, highest, length};
 use super::core_sets::{CoreSets, SetId};
@@ -128,8 +129,8 @@ struct Classes {
 }
 
 impl Classes {
-    fn new(setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let (clients, services) = (setup.clients, setup.services.len());
+    fn new(config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let (clients, services) = (config.clients, config.services.len());
         if clients.saturating_mul(services) > CLASSES_MAX {
             return Err(BuildError::too_large(format!(
                 "`weight=class` takes {CLASSES_MAX} clients and services at most, multiplied, not {clients} and {services}: \
@@ -138,7 +139,7 @@ impl Classes {
         }
         Ok(Self {
             clients,
-            weights: (0..clients).map(|client| setup.weight(ClientId::from_index(client)).get()).collect(),
+            weights: (0..clients).map(|client| config.weight(ClientId::from_index(client)).get()).collect(),
             held: vec![0; clients * services],
             active: vec![0; services].into_iter().collect(),
         })
@@ -204,17 +205,17 @@ pub(super) struct Connections {
 impl Connections {
     /// # Errors
     /// Too many clients and services for `weight=class`.
-    pub(super) fn new(rules: Rules, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    pub(super) fn new(rules: Rules, config: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self {
             multiplier: rules.multiplier,
             weight: rules.weight,
             eager: rules.eager,
             beta: Beta::new(rules.beta),
-            salts: (0..setup.cores as u64).map(salt).collect(),
-            connections: vec![Connection::NEW; setup.flows].into_iter().collect(),
-            sets: CoreSets::new(setup.cores, setup.flows),
-            totals: vec![0; setup.services.len()].into_iter().collect(),
-            classes: if rules.weight == Weight::Class { Some(Classes::new(setup)?) } else { None },
+            salts: (0..config.cores as u64).map(salt).collect(),
+            connections: vec![Connection::NEW; config.flows].into_iter().collect(),
+            sets: CoreSets::new(config.cores, config.flows),
+            totals: vec![0; config.services.len()].into_iter().collect(),
+            classes: if rules.weight == Weight::Class { Some(Classes::new(config)?) } else { None },
             changes: 0,
             built: 0,
             crowded_out: 0,

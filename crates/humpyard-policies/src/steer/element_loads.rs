@@ -5,9 +5,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use humpyard_core::choice;
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, ElementId, Id, IdVec};
 use humpyard_core::packet::{Packet, Part};
-use humpyard_core::policy::{Reach, Setup, Target, View};
+use humpyard_core::policy::{Reach, Target, View};
 
 choice! {
     /// What becomes of a packet if no thread is idle.
@@ -98,14 +99,14 @@ macro_rules! element_handlers {
 pub(super) use element_handlers;
 
 impl ElementLoads {
-    pub(super) fn new(parts: PartLoads, full: Full, setup: &Setup<'_>) -> Self {
+    pub(super) fn new(parts: PartLoads, full: Full, config: &SchedulerConfig) -> Self {
         Self {
             parts,
             full,
-            contexts: setup.contexts,
-            element_of: IdVec::from_fn(setup.cores, |thread| setup.element(thread)),
-            elements: vec![Element::default(); setup.elements()].into_iter().collect(),
-            loads: IdVec::from_fn(setup.cores, |_| 0),
+            contexts: config.contexts,
+            element_of: IdVec::from_fn(config.cores, |thread| config.element(thread)),
+            elements: vec![Element::default(); config.elements()].into_iter().collect(),
+            loads: IdVec::from_fn(config.cores, |_| 0),
         }
     }
 

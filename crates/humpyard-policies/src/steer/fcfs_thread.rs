@@ -15,10 +15,11 @@
 //! **Departures.** While packets wait that any thread may take, all that come wait behind them. Where only some threads may serve a
 //! packet it does not wait for the first of them, but joins the one with the fewest packets.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Reach, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Reach, Steer, Target, View};
 use humpyard_core::storage::IdRing;
 use humpyard_core::unit::{Time, Work};
 
@@ -49,9 +50,9 @@ impl Build for FcfsThread {
         complexity: "O(1)",
     };
 
-    fn new(_: &FcfsThreadParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        let packets = IdVec::from_fn(setup.cores, |_| 0);
-        let mut idle = IdRing::new(setup.cores);
+    fn new(_: &FcfsThreadParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        let packets = IdVec::from_fn(config.cores, |_| 0);
+        let mut idle = IdRing::new(config.cores);
         packets.ids().for_each(|thread| idle.push_back(thread));
         Ok(Self { idle, packets, waiting: 0 })
     }

@@ -18,10 +18,11 @@
 
 use alloc::vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, FlowId, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::{Time, WorkUnit};
 
 params! {
@@ -90,13 +91,13 @@ impl Build for FlowSlice {
     };
     const VARIANTS: &'static [&'static str] = &["delta=1", "delta=20000"];
 
-    fn new(params: &FlowSliceParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &FlowSliceParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let delta = match params.delta {
             Auto::Given(ns) => Delta::Given(Time::from_ns(ns)),
-            Auto::Auto if setup.unit == WorkUnit::Nanoseconds => Delta::Backlog,
+            Auto::Auto if config.unit == WorkUnit::Nanoseconds => Delta::Backlog,
             Auto::Auto => Delta::Given(DELTA),
         };
-        Ok(Self { delta, slices: vec![Slice::NONE; setup.flows].into_iter().collect() })
+        Ok(Self { delta, slices: vec![Slice::NONE; config.flows].into_iter().collect() })
     }
 }
 
@@ -131,7 +132,7 @@ fn least_loaded(view: &View<'_>) -> CoreId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::vec::Vec;
     use humpyard_core::id::Id;
     use humpyard_core::policy::CoreView;
@@ -151,9 +152,9 @@ mod tests {
 
     impl Exact {
         fn new(params: &FlowSliceParams, cores: usize, unit: WorkUnit) -> Self {
-            let setup = Setup { flows: 8, unit, ..setup(cores, 1, &[]) };
+            let config = SchedulerConfig { flows: 8, unit, ..config(cores, 1, &[]) };
             Self {
-                policy: FlowSlice::new(params, &setup).unwrap(),
+                policy: FlowSlice::new(params, &config).unwrap(),
                 views: IdVec::from_fn(cores, |_| CoreView::default()),
                 eligible: (0..cores).map(CoreId::from_index).collect(),
                 done: vec![0; cores],

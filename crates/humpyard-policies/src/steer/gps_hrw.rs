@@ -23,11 +23,12 @@
 use alloc::vec::Vec;
 
 use humpyard_core::choice;
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::{salt, score, unit_score};
 use humpyard_core::id::{CoreId, FlowId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::{Time, Work};
 
 use super::bid::{Cost, Exact, highest};
@@ -89,14 +90,14 @@ impl Build for GpsHrw {
     const VARIANTS: &'static [&'static str] =
         &["beta=0", "residual=capacity,multiplier=log", "multiplier=log", "weight=class,eager=true", "weight=work"];
 
-    fn new(params: &GpsHrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &GpsHrwParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let &GpsHrwParams { beta, multiplier, weight, eager, residual } = params;
-        let stride = setup.cores.next_power_of_two().max(1000);
+        let stride = config.cores.next_power_of_two().max(1000);
         Ok(Self {
             residual,
-            connections: Connections::new(Rules { beta, multiplier, weight, eager }, setup)?,
-            rest_salts: (0..setup.cores).map(|core| salt((core + stride) as u64)).collect(),
-            order: Vec::with_capacity(setup.cores),
+            connections: Connections::new(Rules { beta, multiplier, weight, eager }, config)?,
+            rest_salts: (0..config.cores).map(|core| salt((core + stride) as u64)).collect(),
+            order: Vec::with_capacity(config.cores),
         })
     }
 }

@@ -20,10 +20,11 @@
 //! core has its share. The paper weights queues at the cores alone (`distance=cores`): here at every level. Queues are counted
 //! from what the policy is told, not read from the view, which may be older.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::CoreId;
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::{Time, Work};
 
 pub use super::tree::Distance;
@@ -55,8 +56,8 @@ impl Build for HCahrw {
     };
     const VARIANTS: &'static [&'static str] = &["distance=cores"];
 
-    fn new(params: &HCahrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { forest: Forest::new(setup, params.distance)? })
+    fn new(params: &HCahrwParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { forest: Forest::new(config, params.distance)? })
     }
 }
 
@@ -108,7 +109,7 @@ impl Steer for HCahrw {
 mod tests {
     use super::*;
     use crate::steer::testing::{cores_of, keys, shares, targets, views};
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::vec::Vec;
     use humpyard_core::hash::{salt, score};
     use humpyard_core::id::Id;
@@ -119,7 +120,9 @@ mod tests {
 
     /// A policy that was told of so many packets on each core.
     fn behind(params: &HCahrwParams, topology: Option<&Topology>, lengths: &[u32]) -> HCahrw {
-        let mut policy = HCahrw::new(params, &Setup { topology, ..setup(lengths.len(), 1, &[]) }).unwrap();
+        let mut policy =
+            HCahrw::new(params, &SchedulerConfig { topology: topology.cloned(), ..config(lengths.len(), 1, &[]) })
+                .unwrap();
         for (core, &length) in lengths.iter().enumerate() {
             let join = |_| policy.on_enqueue(Time::ZERO, Target::Core(CoreId::from_index(core)), &Packet::default());
             (0..length).for_each(join);

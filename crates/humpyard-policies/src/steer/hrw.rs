@@ -12,11 +12,12 @@
 
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::{salt, score};
 use humpyard_core::id::{CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::rendezvous::Rendezvous;
 use humpyard_core::unit::Time;
 
@@ -44,8 +45,8 @@ impl Build for Hrw {
         complexity: "O(N)",
     };
 
-    fn new(_: &HrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { salts: (0..setup.cores as u64).map(salt).collect(), rendezvous: setup.rendezvous })
+    fn new(_: &HrwParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { salts: (0..config.cores as u64).map(salt).collect(), rendezvous: config.rendezvous })
     }
 }
 

@@ -20,11 +20,12 @@
 
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::{salt, score};
 use humpyard_core::id::{CoreId, Id, IdVec};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::{Time, Work};
 
 use super::bid::{Exact, highest};
@@ -81,15 +82,15 @@ impl Build for HrwKencl {
     };
     const VARIANTS: &'static [&'static str] = &["interval=100,packets=1", "over=2,under=0,interval=1000,packets=0"];
 
-    fn new(params: &HrwKenclParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &HrwKenclParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self {
             over: params.over,
             under: params.under,
-            packets_min: params.packets * setup.cores as u64,
+            packets_min: params.packets * config.cores as u64,
             interval: Interval::new(Time::from_ns(1000 * params.interval)),
-            salts: (0..setup.cores as u64).map(salt).collect(),
-            multipliers: IdVec::from_fn(setup.cores, |_| ONE),
-            loads: IdVec::from_fn(setup.cores, |_| 0),
+            salts: (0..config.cores as u64).map(salt).collect(),
+            multipliers: IdVec::from_fn(config.cores, |_| ONE),
+            loads: IdVec::from_fn(config.cores, |_| 0),
             packets: 0,
             adapted: 0,
         })
@@ -191,11 +192,11 @@ mod tests {
     use super::*;
     use crate::steer::hrw::{Hrw, HrwParams};
     use crate::steer::testing::{cores_of, keys, moved, shares, targets, views};
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::vec;
 
     fn fresh(cores: usize) -> HrwKencl {
-        HrwKencl::new(&HrwKenclParams::default(), &setup(cores, 1, &[])).unwrap()
+        HrwKencl::new(&HrwKenclParams::default(), &config(cores, 1, &[])).unwrap()
     }
 
     fn steered(policy: &mut HrwKencl, eligible: &[CoreId], keys: &[u64]) -> Vec<CoreId> {

@@ -10,9 +10,10 @@
 //!
 //! **Cost.** O(N) in the eligible cores, no state.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::Time;
 
 params! {
@@ -35,7 +36,7 @@ impl Build for Jsq {
         complexity: "O(N)",
     };
 
-    fn new(_: &JsqParams, _: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(_: &JsqParams, _: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self)
     }
 }

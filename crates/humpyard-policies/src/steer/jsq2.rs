@@ -10,9 +10,10 @@
 //!
 //! **Cost.** O(1), no state per connection.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::{mix, salt};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
 
@@ -54,7 +55,7 @@ impl Build for Jsq2 {
     };
     const VARIANTS: &'static [&'static str] = &["pair=packet"];
 
-    fn new(params: &Jsq2Params, _: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &Jsq2Params, _: &SchedulerConfig) -> Result<Self, BuildError> {
         Ok(Self { pair: params.pair, steered: 0 })
     }
 }

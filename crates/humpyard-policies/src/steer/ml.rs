@@ -17,10 +17,11 @@
 //! first thread of that element that is free takes it; with `hold` all packets wait until a thread is idle. An element of which
 //! other services have threads too is not waited for: there `element` is as `bind`.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::CoreId;
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Reach, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Reach, Steer, Target, View};
 use humpyard_core::unit::{Time, Work};
 
 pub use super::element_loads::Full;
@@ -60,9 +61,9 @@ impl Build for Ml {
     };
     const VARIANTS: &'static [&'static str] = &["full=element", "full=hold"];
 
-    fn new(params: &MlParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &MlParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let &MlParams { first, middle, last, whole, full } = params;
-        Ok(Self { loads: ElementLoads::new(PartLoads { first, middle, last, whole }, full, setup) })
+        Ok(Self { loads: ElementLoads::new(PartLoads { first, middle, last, whole }, full, config) })
     }
 }
 

@@ -19,11 +19,12 @@
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, ElementId};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
 use humpyard_core::policy::{
-    Build, BuildError, Family, Info, ParameterValue, Policy, Promise, Reach, Setup, Steer, Target, View,
+    Build, BuildError, Family, Info, ParameterValue, Policy, Promise, Reach, Steer, Target, View,
 };
 use humpyard_core::unit::{Time, Work};
 
@@ -97,14 +98,14 @@ impl Build for Mlp {
     };
     const VARIANTS: &'static [&'static str] = &["alpha=1", "alpha=3,full=element", "full=hold"];
 
-    fn new(params: &MlpParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &MlpParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let &MlpParams { first, middle, last, whole, full, alpha } = params;
         let parts = PartLoads { first, middle, last, whole };
         let penalty_permille = match alpha {
             Penalty::Auto => parts.least() * 500,
             Penalty::Given(alpha) => (alpha * 1000.0 + 0.5) as u64,
         };
-        Ok(Self { loads: ElementLoads::new(parts, full, setup), penalty_permille, last: None })
+        Ok(Self { loads: ElementLoads::new(parts, full, config), penalty_permille, last: None })
     }
 }
 

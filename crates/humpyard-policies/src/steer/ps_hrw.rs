@@ -26,11 +26,12 @@
 //! finds no place among the sets has one core.
 
 use humpyard_core::choice;
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::{score, unit_score};
 use humpyard_core::id::{CoreId, FlowId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::{Time, Work};
 
 use super::bid::{Cost, highest, length};
@@ -100,13 +101,13 @@ impl Build for PsHrw {
         "weight=work,eager=true",
     ];
 
-    fn new(params: &PsHrwParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &PsHrwParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         let &PsHrwParams { beta, multiplier, weight, eager, .. } = params;
         Ok(Self {
             residual: params.residual,
             guard: params.guard,
-            forest: Forest::new(setup, Distance::Levels)?,
-            connections: Connections::new(Rules { beta, multiplier, weight, eager }, setup)?,
+            forest: Forest::new(config, Distance::Levels)?,
+            connections: Connections::new(Rules { beta, multiplier, weight, eager }, config)?,
         })
     }
 }
@@ -263,7 +264,7 @@ mod tests {
     use crate::steer::core_sets::CoreSets;
     use crate::steer::h_cahrw::{HCahrw, HCahrwParams};
     use crate::steer::testing::{Cores, keys, views};
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::vec::Vec;
     use humpyard_core::id::ServiceId;
     use humpyard_core::policy::Topology;
@@ -278,8 +279,8 @@ mod tests {
 
     fn run_of(params: &PsHrwParams, flows: usize) -> Run {
         let topology = tree();
-        let setup = Setup { flows, topology: Some(&topology), ..setup(8, 1, &[]) };
-        Cores::of(PsHrw::new(params, &setup).unwrap(), 8)
+        let config = SchedulerConfig { flows, topology: Some(topology.clone()), ..config(8, 1, &[]) };
+        Cores::of(PsHrw::new(params, &config).unwrap(), 8)
     }
 
     fn set_of(run: &Run, flow: u32) -> (Vec<CoreId>, u64) {
@@ -317,7 +318,8 @@ mod tests {
         run.join(CoreId(3), 1, 4000);
         let topology = tree();
         let mut forest =
-            Forest::new(&Setup { topology: Some(&topology), ..setup(8, 1, &[]) }, Distance::Levels).unwrap();
+            Forest::new(&SchedulerConfig { topology: Some(topology.clone()), ..config(8, 1, &[]) }, Distance::Levels)
+                .unwrap();
         forest.on_enqueue(CoreId(3));
         let stand = forest.stand(ServiceId(0), &run.eligible);
         let home = forest.home(stand, &run.packet(0, 6000));
@@ -336,9 +338,9 @@ mod tests {
     #[test]
     fn small_connections_are_steered_as_by_the_tree() {
         let topology = tree();
-        let setup = Setup { flows: 400, topology: Some(&topology), ..setup(8, 1, &[]) };
+        let config = SchedulerConfig { flows: 400, topology: Some(topology.clone()), ..config(8, 1, &[]) };
         for (residual, multiplier) in ALL {
-            let mut tree = HCahrw::new(&HCahrwParams::default(), &setup).unwrap();
+            let mut tree = HCahrw::new(&HCahrwParams::default(), &config).unwrap();
             let mut run = run_of(&PsHrwParams { beta: 0.0, ..params(residual, multiplier) }, 400);
             let mut random = Seed(5).stream("test");
             for flow in 0..400 {

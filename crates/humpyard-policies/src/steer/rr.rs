@@ -13,9 +13,10 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::Time;
 
 params! {
@@ -41,8 +42,8 @@ impl Build for Rr {
         complexity: "O(1)",
     };
 
-    fn new(_: &RrParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { next: vec![0; setup.services.len()] })
+    fn new(_: &RrParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { next: vec![0; config.services.len()] })
     }
 }
 

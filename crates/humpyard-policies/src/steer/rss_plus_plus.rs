@@ -23,9 +23,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
 
@@ -87,7 +88,7 @@ impl Build for RssPlusPlus {
     };
     const VARIANTS: &'static [&'static str] = &["interval=100", "load=work,interval=1000,buckets=16"];
 
-    fn new(params: &RssPlusPlusParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
+    fn new(params: &RssPlusPlusParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
         if !params.buckets.is_power_of_two() {
             return Err(BuildError::bad_value(format!(
                 "rss++: `buckets` must be a power of two, not {}: try {}",
@@ -101,9 +102,9 @@ impl Build for RssPlusPlus {
             above_percent: params.above,
             below_percent: params.below,
             interval: Interval::new(Time::from_ns(1000 * params.interval)),
-            buckets: Buckets::new(buckets, setup),
-            loads: IdVec::from_fn(setup.services.len(), |_| vec![0; buckets]),
-            cores: IdVec::from_fn(setup.cores, |_| 0),
+            buckets: Buckets::new(buckets, config),
+            loads: IdVec::from_fn(config.services.len(), |_| vec![0; buckets]),
+            cores: IdVec::from_fn(config.cores, |_| 0),
             order: Vec::with_capacity(buckets),
             moved: 0,
         })
@@ -183,7 +184,7 @@ impl RssPlusPlus {
 mod tests {
     use super::*;
     use crate::steer::testing::{cores_of, views};
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::ToString;
     use humpyard_core::id::Id;
     use humpyard_core::random::Seed;
@@ -198,7 +199,7 @@ mod tests {
     impl Card {
         fn new(cores: usize) -> Self {
             let params = RssPlusPlusParams { buckets: 8, ..RssPlusPlusParams::default() };
-            Self { policy: RssPlusPlus::new(&params, &setup(cores, 1, &[])).unwrap(), cores, now: Time::ZERO }
+            Self { policy: RssPlusPlus::new(&params, &config(cores, 1, &[])).unwrap(), cores, now: Time::ZERO }
         }
 
         fn arrive(&mut self, bucket: u32, length: u32) -> CoreId {
@@ -278,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_core_that_goes_loses_its_buckets_and_no_other_does() {
-        let mut policy = RssPlusPlus::new(&RssPlusPlusParams::default(), &setup(4, 1, &[])).unwrap();
+        let mut policy = RssPlusPlus::new(&RssPlusPlusParams::default(), &config(4, 1, &[])).unwrap();
         let cores = views(&[0; 4]);
         let mut targets = |eligible: &[CoreId]| -> Vec<CoreId> {
             let view = View { as_of: Time::ZERO, cores: &cores, eligible };
@@ -294,7 +295,7 @@ mod tests {
     #[test]
     fn buckets_must_be_a_power_of_two() {
         let params = RssPlusPlusParams { buckets: 100, ..RssPlusPlusParams::default() };
-        let error = RssPlusPlus::new(&params, &setup(2, 1, &[])).unwrap_err();
+        let error = RssPlusPlus::new(&params, &config(2, 1, &[])).unwrap_err();
         assert_eq!(error.to_string(), "rss++: `buckets` must be a power of two, not 100: try 128");
     }
 }

@@ -17,11 +17,12 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::{salt, score};
 use humpyard_core::id::{CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::Time;
 
 use super::bid::{Exact, highest};
@@ -53,8 +54,8 @@ impl Build for Sprayer {
         complexity: "O(1); O(N) for a packet that changes a connection",
     };
 
-    fn new(_: &SprayerParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { salts: (0..setup.cores as u64).map(salt).collect(), next: vec![0; setup.services.len()] })
+    fn new(_: &SprayerParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { salts: (0..config.cores as u64).map(salt).collect(), next: vec![0; config.services.len()] })
     }
 }
 
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
     use crate::steer::hrw::{Hrw, HrwParams};
     use crate::steer::testing::{cores_of, keys, targets, views};
-    use crate::testing::setup;
+    use crate::testing::config;
 
     fn steered(policy: &mut Sprayer, key: u64, changes_connection: bool) -> CoreId {
         let (cores, eligible) = (views(&[0; 4]), cores_of([0, 1, 2, 3]));
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_changes_a_connection_is_at_its_home_and_takes_no_turn() {
-        let mut policy = Sprayer::new(&SprayerParams {}, &setup(4, 1, &[])).unwrap();
+        let mut policy = Sprayer::new(&SprayerParams {}, &config(4, 1, &[])).unwrap();
         let keys = keys(100);
         let homes = targets::<Hrw>(&HrwParams {}, 4, &keys);
         for (i, (key, home)) in keys.into_iter().zip(homes).enumerate() {

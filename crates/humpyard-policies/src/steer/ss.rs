@@ -17,10 +17,11 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
-use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Steer, Target, View};
 use humpyard_core::unit::Time;
 
 params! {
@@ -50,8 +51,8 @@ impl Build for Ss {
         complexity: "O(1)",
     };
 
-    fn new(_: &SsParams, setup: &Setup<'_>) -> Result<Self, BuildError> {
-        Ok(Self { elements: setup.elements(), contexts: setup.contexts, next: vec![0; setup.services.len()] })
+    fn new(_: &SsParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
+        Ok(Self { elements: config.elements(), contexts: config.contexts, next: vec![0; config.services.len()] })
     }
 }
 

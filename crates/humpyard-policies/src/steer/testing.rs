@@ -3,14 +3,15 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, ElementId, FlowId, Id, IdVec};
 use humpyard_core::packet::{Packet, Part};
-use humpyard_core::policy::{Build, CoreView, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, CoreView, Steer, Target, View};
 use humpyard_core::random::Random;
 use humpyard_core::unit::{Time, Weight};
 
-use crate::testing::setup;
+use crate::testing::config;
 
 pub(crate) fn cores_of<const N: usize>(cores: [u16; N]) -> Vec<CoreId> {
     cores.into_iter().map(CoreId).collect()
@@ -45,7 +46,7 @@ fn targets_in_view<S: Steer + Build>(
     eligible: &[CoreId],
     keys: &[u64],
 ) -> Vec<CoreId> {
-    let mut policy = S::new(params, &setup(views.len(), 1, &[])).expect("default parameters");
+    let mut policy = S::new(params, &config(views.len(), 1, &[])).expect("default parameters");
     keys.iter()
         .map(|&key| {
             let packet = Packet { key, rss: key as u32, ..Packet::default() };
@@ -89,13 +90,13 @@ pub(crate) struct Cores<S> {
 impl<S: Steer + Build> Cores<S> {
     /// So many cores, and room for so many flows.
     pub(crate) fn new(params: &S::Params, cores: usize, flows: usize) -> Self {
-        Self::of(S::new(params, &Setup { flows, ..setup(cores, 1, &[]) }).expect("valid parameters"), cores)
+        Self::of(S::new(params, &SchedulerConfig { flows, ..config(cores, 1, &[]) }).expect("valid parameters"), cores)
     }
 
     /// As [`Cores::new`], with a client of this weight for each flow.
     pub(crate) fn with_clients(params: &S::Params, cores: usize, flows: usize, weights: &[u32]) -> Self {
         let weights: Vec<Weight> = weights.iter().copied().filter_map(Weight::new).collect();
-        let policy = S::new(params, &setup(cores, flows, &weights)).expect("valid parameters");
+        let policy = S::new(params, &config(cores, flows, &weights)).expect("valid parameters");
         Self { clients: true, ..Self::of(policy, cores) }
     }
 
@@ -213,13 +214,13 @@ pub(crate) struct Threads<S> {
 
 impl<S: Steer + Build> Threads<S> {
     pub(crate) fn new(params: &S::Params, elements: usize, contexts: usize) -> Self {
-        let setup = Setup { contexts, ..setup(elements * contexts, 1, &[]) };
+        let config = SchedulerConfig { contexts, ..config(elements * contexts, 1, &[]) };
         Self {
-            policy: S::new(params, &setup).expect("valid parameters"),
-            eligible: (0..setup.cores).map(CoreId::from_index).collect(),
+            policy: S::new(params, &config).expect("valid parameters"),
+            eligible: (0..config.cores).map(CoreId::from_index).collect(),
             contexts,
-            views: IdVec::from_fn(setup.cores, |_| CoreView::default()),
-            packets: IdVec::from_fn(setup.cores, |_| VecDeque::new()),
+            views: IdVec::from_fn(config.cores, |_| CoreView::default()),
+            packets: IdVec::from_fn(config.cores, |_| VecDeque::new()),
             waiting: VecDeque::new(),
         }
     }

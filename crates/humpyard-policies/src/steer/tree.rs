@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use humpyard_core::choice;
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::{salt, score};
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{BuildError, Setup, Topology};
+use humpyard_core::policy::{BuildError, Topology};
 use humpyard_core::rendezvous::{Home, Rendezvous};
 
 use super::bid::{Cost, highest};
@@ -109,14 +110,14 @@ impl Forest {
     ///
     /// # Errors
     /// A topology with too great a cost.
-    pub(super) fn new(setup: &Setup<'_>, distance: Distance) -> Result<Self, BuildError> {
-        let (nodes, salts) = match setup.topology {
+    pub(super) fn new(config: &SchedulerConfig, distance: Distance) -> Result<Self, BuildError> {
+        let (nodes, salts) = match &config.topology {
             Some(topology) => nodes(topology, distance)?,
-            None => nodes(&Topology::flat(setup.cores), distance)?,
+            None => nodes(&Topology::flat(config.cores), distance)?,
         };
         let count = nodes.len();
         let none = || Stand {
-            cores: Vec::with_capacity(setup.cores),
+            cores: Vec::with_capacity(config.cores),
             counts: vec![0; count],
             lengths: vec![0; count],
             is_even: false,
@@ -124,13 +125,13 @@ impl Forest {
             planted: 0,
         };
         let mut forest = Self {
-            first_leaf: nodes.len() - setup.cores,
+            first_leaf: nodes.len() - config.cores,
             nodes,
             salts,
-            rendezvous: setup.rendezvous,
-            packets: IdVec::from_fn(setup.cores, |_| 0),
-            stands: (0..=setup.services.len()).map(|_| none()).collect(),
-            homes: vec![Remembered::UNKNOWN; setup.flows].into_iter().collect(),
+            rendezvous: config.rendezvous,
+            packets: IdVec::from_fn(config.cores, |_| 0),
+            stands: (0..=config.services.len()).map(|_| none()).collect(),
+            homes: vec![Remembered::UNKNOWN; config.flows].into_iter().collect(),
             plantings: 0,
         };
         let all: Vec<CoreId> = forest.packets.ids().collect();
@@ -421,7 +422,7 @@ fn nodes(topology: &Topology, distance: Distance) -> Result<(Vec<Node>, Vec<u64>
 mod tests {
     use super::*;
     use crate::steer::testing::{keys, shares};
-    use crate::testing::setup;
+    use crate::testing::config;
     use alloc::string::ToString;
     use humpyard_core::hash::unit_score;
     use humpyard_core::random::Seed;
@@ -432,7 +433,8 @@ mod tests {
     }
 
     fn forest(topology: Option<&Topology>, cores: usize) -> Forest {
-        Forest::new(&Setup { topology, ..setup(cores, 1, &[]) }, Distance::Levels).unwrap()
+        Forest::new(&SchedulerConfig { topology: topology.cloned(), ..config(cores, 1, &[]) }, Distance::Levels)
+            .unwrap()
     }
 
     fn load(forest: &mut Forest, lengths: &[u32]) {
@@ -635,7 +637,9 @@ mod tests {
     #[test]
     fn a_cost_beyond_measure_is_refused() {
         let tree = Topology::regular(&[(2, 1_000_001)]).unwrap();
-        let error = Forest::new(&Setup { topology: Some(&tree), ..setup(2, 1, &[]) }, Distance::Levels).unwrap_err();
+        let error =
+            Forest::new(&SchedulerConfig { topology: Some(tree.clone()), ..config(2, 1, &[]) }, Distance::Levels)
+                .unwrap_err();
         assert_eq!(error.to_string(), "leaving a group costs at most 1000000 thousandths of staying, not 1000001");
     }
 }

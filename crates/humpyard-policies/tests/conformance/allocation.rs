@@ -39,7 +39,7 @@ fn histories() -> impl Iterator<Item = History> {
 /// Allocations while the scheduler of this spec goes through the history; the driver makes none.
 fn allocations_of(spec: &str, history: &History) -> u64 {
     let spec: PolicySpec = spec.parse().expect("a registered name");
-    let mut scheduler = spec.build(&history.setup(), history.options()).expect("a valid set-up");
+    let mut scheduler = spec.build(&history.config()).expect("a valid set-up");
     let player = Player::new(history).without_checks();
     let (log, made) = allocations(|| player.run(&mut scheduler, &mut ()));
     assert!(log.decisions.len() >= 20, "{} decisions are not much of a test", log.decisions.len());

@@ -14,7 +14,7 @@ fn journal(spec: &str, name: &str) -> Vec<Record> {
     let scenario = corpus.iter().find(|scenario| scenario.name == name).expect("a scenario of this name");
     let spec: PolicySpec = spec.parse().expect("a registered policy");
     let memory = Memory::default();
-    let scheduler = spec.build(&scenario.history.setup(), scenario.history.options()).expect("a valid set-up");
+    let scheduler = spec.build(&scenario.history.config()).expect("a valid set-up");
     Player::new(&scenario.history).run(&mut scheduler.with_journal(Box::new(memory.clone())), &mut ());
     memory.take()
 }

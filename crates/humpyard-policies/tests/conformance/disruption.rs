@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{BuildError, CoreView, Setup, Steer, View};
+use humpyard_core::policy::{BuildError, CoreView, Steer, View};
 use humpyard_core::unit::Time;
 use humpyard_testkit::{Event, History};
 
@@ -12,9 +13,9 @@ use humpyard_testkit::{Event, History};
 ///
 /// # Panics
 /// If another flow moves, or the flow of a core that is gone does not.
-pub(crate) fn verify<S: Steer>(history: &History, steer: impl Fn(&Setup<'_>) -> Result<Option<S>, BuildError>) {
+pub(crate) fn verify<S: Steer>(history: &History, steer: impl Fn(&SchedulerConfig) -> Result<Option<S>, BuildError>) {
     let all: Vec<CoreId> = (0..history.cores).map(CoreId::from_index).collect();
-    let fresh = || steer(&history.setup()).expect("it was made before").expect("it steers");
+    let fresh = || steer(&history.config()).expect("it was made before").expect("it steers");
     let before = targets(fresh(), history, &all);
     for &gone in &all {
         let left: Vec<CoreId> = all.iter().copied().filter(|&core| core != gone).collect();

@@ -3,11 +3,12 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, Id, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
-    Allocate, BuildError, Cause, Estimate, Family, Machine, Move, Policy, Promise, Setup, Share, Steer, Target, View,
+    Allocate, BuildError, Cause, Estimate, Family, Machine, Move, Policy, Promise, Share, Steer, Target, View,
 };
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
@@ -262,35 +263,35 @@ impl Subject for Faulty {
         }
     }
 
-    fn steer(&self, _: &Setup<'_>) -> Result<Option<Steering>, BuildError> {
+    fn steer(&self, _: &SchedulerConfig) -> Result<Option<Steering>, BuildError> {
         Ok((self.family == Family::Steer).then_some(Steering { fault: self.fault, packets: 0 }))
     }
 
-    fn share(&self, setup: &Setup<'_>) -> Result<Sharing, BuildError> {
+    fn share(&self, config: &SchedulerConfig) -> Result<Sharing, BuildError> {
         Ok(Sharing {
             fault: self.fault,
             runs: Rc::clone(&self.runs),
             run: None,
-            offered: IdSet::new(setup.clients),
-            clients: setup.clients,
+            offered: IdSet::new(config.clients),
+            clients: config.clients,
             questions: 0,
             count: 0,
             arrivals: Vec::new(),
         })
     }
 
-    fn allocate(&self, setup: &Setup<'_>) -> Result<Option<Allocation>, BuildError> {
+    fn allocate(&self, config: &SchedulerConfig) -> Result<Option<Allocation>, BuildError> {
         if self.family != Family::Allocate && self.fault != Fault::Trespasses {
             return Ok(None);
         }
-        let services = setup.services.len();
-        if services > setup.cores {
+        let services = config.services.len();
+        if services > config.cores {
             return Err(BuildError::set_up("too few cores"));
         }
         Ok(Some(Allocation { fault: self.fault, services }))
     }
 
-    fn estimate(&self, _: &Setup<'_>) -> Result<Option<Estimation>, BuildError> {
+    fn estimate(&self, _: &SchedulerConfig) -> Result<Option<Estimation>, BuildError> {
         let estimation = Estimation { fault: self.fault, questions: Cell::new(0) };
         Ok((self.family == Family::Estimate).then_some(estimation))
     }

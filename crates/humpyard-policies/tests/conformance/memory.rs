@@ -1,8 +1,9 @@
 //! How much memory a client costs a sharing policy, and a flow a steering policy: everything that grows with them counts.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{CoreView, Setup, Steer, View};
+use humpyard_core::policy::{CoreView, Steer, View};
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
@@ -19,8 +20,8 @@ const EXCEPTIONS: [(&str, f64); 6] =
 /// Bytes that are held for so many clients.
 fn bytes(spec: &str, clients: usize) -> i64 {
     let spec: PolicySpec = spec.parse().expect("registered");
-    let setup = Setup { clients, ..Setup::default() };
-    let (_policy, bytes) = bytes_held(|| spec.build_share(&setup).expect("it fits"));
+    let config = SchedulerConfig { clients, ..SchedulerConfig::default() };
+    let (_policy, bytes) = bytes_held(|| spec.build_share(&config).expect("it fits"));
     bytes
 }
 
@@ -47,8 +48,8 @@ const FLOWS: [(&str, f64); 5] =
 /// Bytes that a steering policy holds for so many flows, and the policy.
 fn steering(spec: &str, cores: usize, flows: usize) -> (AnySteer, i64) {
     let spec: PolicySpec = spec.parse().expect("registered");
-    let setup = Setup { cores, flows, ..Setup::default() };
-    bytes_held(|| spec.build_steer(&setup).expect("it fits").expect("it steers"))
+    let config = SchedulerConfig { cores, flows, ..SchedulerConfig::default() };
+    bytes_held(|| spec.build_steer(&config).expect("it fits").expect("it steers"))
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn is_a_reason(why: &Skip, history: &History, spec: &str) -> bool {
         Skip::OneCore => history.cores == 1,
         Skip::OwnCores => spec.contains("allocate="),
         Skip::FewCores => history.cores < history.estimates.len(),
-        // Defaults go with every set-up.
+        // Defaults go with every configuration.
         Skip::Refused(_) => spec.contains(':'),
     }
 }

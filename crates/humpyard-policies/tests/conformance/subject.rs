@@ -1,6 +1,7 @@
 //! What is held to its promises.
 
-use humpyard_core::policy::{Allocate, BuildError, Estimate, Family, Info, Promise, Setup, Share, Steer};
+use humpyard_core::config::SchedulerConfig;
+use humpyard_core::policy::{Allocate, BuildError, Estimate, Family, Info, Promise, Share, Steer};
 use humpyard_policies::registry::{AnyAllocate, AnyEstimate, AnyShare, AnySteer, Entry};
 use humpyard_policies::spec::PolicySpec;
 
@@ -15,10 +16,10 @@ pub(crate) trait Subject {
     fn family(&self) -> Family;
     /// What the policy promises.
     fn promises(&self) -> &'static [Promise];
-    fn steer(&self, setup: &Setup<'_>) -> Result<Option<Self::Steer>, BuildError>;
-    fn share(&self, setup: &Setup<'_>) -> Result<Self::Share, BuildError>;
-    fn allocate(&self, setup: &Setup<'_>) -> Result<Option<Self::Allocate>, BuildError>;
-    fn estimate(&self, setup: &Setup<'_>) -> Result<Option<Self::Estimate>, BuildError>;
+    fn steer(&self, config: &SchedulerConfig) -> Result<Option<Self::Steer>, BuildError>;
+    fn share(&self, config: &SchedulerConfig) -> Result<Self::Share, BuildError>;
+    fn allocate(&self, config: &SchedulerConfig) -> Result<Option<Self::Allocate>, BuildError>;
+    fn estimate(&self, config: &SchedulerConfig) -> Result<Option<Self::Estimate>, BuildError>;
 
     /// What the part of this family is held to.
     fn promises_of(&self, family: Family) -> &'static [Promise] {
@@ -58,16 +59,16 @@ impl Subject for Registered {
     fn promises(&self) -> &'static [Promise] {
         self.info.promises
     }
-    fn steer(&self, setup: &Setup<'_>) -> Result<Option<AnySteer>, BuildError> {
-        self.spec.build_steer(setup)
+    fn steer(&self, config: &SchedulerConfig) -> Result<Option<AnySteer>, BuildError> {
+        self.spec.build_steer(config)
     }
-    fn share(&self, setup: &Setup<'_>) -> Result<AnyShare, BuildError> {
-        self.spec.build_share(setup)
+    fn share(&self, config: &SchedulerConfig) -> Result<AnyShare, BuildError> {
+        self.spec.build_share(config)
     }
-    fn allocate(&self, setup: &Setup<'_>) -> Result<Option<AnyAllocate>, BuildError> {
-        self.spec.build_allocate(setup)
+    fn allocate(&self, config: &SchedulerConfig) -> Result<Option<AnyAllocate>, BuildError> {
+        self.spec.build_allocate(config)
     }
-    fn estimate(&self, setup: &Setup<'_>) -> Result<Option<AnyEstimate>, BuildError> {
-        self.spec.build_estimate(setup)
+    fn estimate(&self, config: &SchedulerConfig) -> Result<Option<AnyEstimate>, BuildError> {
+        self.spec.build_estimate(config)
     }
 }

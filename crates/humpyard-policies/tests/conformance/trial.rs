@@ -2,8 +2,9 @@
 
 use core::fmt;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::mechanism::{FlowOrder, Record, Scheduler};
-use humpyard_core::policy::{BuildError, Family, Promise, Setup, Share};
+use humpyard_core::policy::{BuildError, Family, Promise, Share};
 use humpyard_testkit::{
     Checked, CheckedAllocate, CheckedEstimate, CheckedSteer, FlowWatch, History, IdleWatch, Memory, Player, Scenario,
     explain,
@@ -26,7 +27,7 @@ pub(crate) enum Skip {
     OwnCores,
     /// There are more services than cores.
     FewCores,
-    /// The policy refuses the set-up.
+    /// The policy refuses the configuration.
     Refused(String),
 }
 
@@ -82,7 +83,7 @@ impl<U: Subject> Trial<'_, U> {
 
     fn refusal(&self, error: &BuildError) -> Skip {
         let history = self.history();
-        let allocates = self.subject.allocate(&Setup::default()).is_ok_and(|allocate| allocate.is_some());
+        let allocates = self.subject.allocate(&SchedulerConfig::default()).is_ok_and(|allocate| allocate.is_some());
         if allocates && history.estimates.len() > history.cores {
             Skip::FewCores
         } else {
@@ -93,17 +94,16 @@ impl<U: Subject> Trial<'_, U> {
     /// Every policy under watch.
     fn watched(&self) -> Result<Watched<U>, BuildError> {
         let (history, subject) = (self.history(), self.subject);
-        let setup = history.setup();
-        let steer = subject.steer(&setup)?;
+        let config = history.config();
+        let steer = subject.steer(&config)?;
         let steer = steer.map(|steer| CheckedSteer::new(steer, history.cores).with_contexts(history.contexts));
-        let allocate = subject.allocate(&setup)?;
+        let allocate = subject.allocate(&config)?;
         let isolation = subject.promises_of(Family::Allocate);
-        let allocate = allocate.map(|allocate| CheckedAllocate::new(allocate, isolation, &setup));
+        let allocate = allocate.map(|allocate| CheckedAllocate::new(allocate, isolation, &config));
         let promises = subject.promises_of(Family::Share);
-        let share = || Ok(Checked::new(subject.share(&setup)?, promises));
-        let scheduler = Scheduler::new(&setup, history.options(), steer, allocate, share)?;
-        let scheduler = scheduler.with_in_flight(history.in_flight as u32);
-        Ok(match subject.estimate(&setup)? {
+        let share = || Ok(Checked::new(subject.share(&config)?, promises));
+        let scheduler = Scheduler::new(&config, steer, allocate, share)?;
+        Ok(match subject.estimate(&config)? {
             Some(estimate) => scheduler.with_estimate(Box::new(CheckedEstimate::new(estimate))),
             None => scheduler,
         })
@@ -111,12 +111,11 @@ impl<U: Subject> Trial<'_, U> {
 
     fn plain(&self) -> Plain<U> {
         let (history, subject) = (self.history(), self.subject);
-        let setup = history.setup();
+        let config = history.config();
         let made = "it was made before";
-        let (steer, allocate) = (subject.steer(&setup).expect(made), subject.allocate(&setup).expect(made));
-        let scheduler = Scheduler::new(&setup, history.options(), steer, allocate, || subject.share(&setup));
-        let scheduler = scheduler.expect(made).with_in_flight(history.in_flight as u32);
-        match subject.estimate(&setup).expect(made) {
+        let (steer, allocate) = (subject.steer(&config).expect(made), subject.allocate(&config).expect(made));
+        let scheduler = Scheduler::new(&config, steer, allocate, || subject.share(&config)).expect(made);
+        match subject.estimate(&config).expect(made) {
             Some(estimate) => scheduler.with_estimate(Box::new(estimate)),
             None => scheduler,
         }
@@ -180,7 +179,7 @@ impl<U: Subject> Trial<'_, U> {
             Promise::FlowOrder if !history.chains.is_empty() => return Ok(Err(Skip::Chains)),
             Promise::MinimalDisruption if history.cores == 1 => return Ok(Err(Skip::OneCore)),
             Promise::MinimalDisruption => {
-                explain(history, || disruption::verify(history, |setup| self.subject.steer(setup)))?;
+                explain(history, || disruption::verify(history, |config| self.subject.steer(config)))?;
             }
             // Watched in the run.
             Promise::FlowOrder | Promise::WorkConserving | Promise::Isolation | Promise::Served => {}
@@ -189,9 +188,9 @@ impl<U: Subject> Trial<'_, U> {
     }
 
     fn is_alone(&self) -> bool {
-        let setup = self.history().setup();
-        let steers = self.subject.steer(&setup).is_ok_and(|steer| steer.is_some());
-        let allocates = self.subject.allocate(&setup).is_ok_and(|allocate| allocate.is_some());
+        let config = self.history().config();
+        let steers = self.subject.steer(&config).is_ok_and(|steer| steer.is_some());
+        let allocates = self.subject.allocate(&config).is_ok_and(|allocate| allocate.is_some());
         !allocates && (!steers || self.subject.family() == Family::Steer)
     }
 
@@ -201,7 +200,7 @@ impl<U: Subject> Trial<'_, U> {
     }
 
     fn merges(&self) -> bool {
-        self.subject.share(&self.history().setup()).is_ok_and(|share| share.merges_clients())
+        self.subject.share(&self.history().config()).is_ok_and(|share| share.merges_clients())
     }
 
     /// Whether packets of one client may be in service together.

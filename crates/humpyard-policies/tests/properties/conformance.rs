@@ -1,8 +1,9 @@
 //! Every registered policy keeps the contract of its trait, and the mechanism's account balances over it.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::mechanism::{Never, Scheduler};
-use humpyard_core::policy::{Build, BuildError, Family, Setup, Topology};
+use humpyard_core::policy::{Build, BuildError, Family, Topology};
 use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::allocate::r#static::{Static, StaticParams};
 use humpyard_policies::registry::{self, AnyShare};
@@ -16,8 +17,8 @@ use crate::shapes::{cases, every_shape, names, play_twice, promises, specs};
 const SHARES_EACH: usize = 4;
 
 /// The sharing policy of this spec, under watch.
-fn checked(spec: &str, setup: &Setup<'_>) -> Result<Checked<AnyShare>, BuildError> {
-    Ok(Checked::new(spec.parse::<PolicySpec>()?.build_share(setup)?, promises(spec)))
+fn checked(spec: &str, config: &SchedulerConfig) -> Result<Checked<AnyShare>, BuildError> {
+    Ok(Checked::new(spec.parse::<PolicySpec>()?.build_share(config)?, promises(spec)))
 }
 
 /// Plays a history to a steering policy under watch, with and without an allocation.
@@ -25,11 +26,11 @@ fn steered_by(steer: &str, share: &str, topology: Option<&Topology>, history: &H
     let spec: PolicySpec = steer.parse().expect("a registered policy");
     for allocated in [false, true] {
         play_twice(history, |history| {
-            let setup = Setup { topology, ..history.setup() };
-            let steer = spec.build_steer(&setup)?.expect("it steers");
+            let config = SchedulerConfig { topology: topology.cloned(), ..history.config() };
+            let steer = spec.build_steer(&config)?.expect("it steers");
             let steer = CheckedSteer::new(steer, history.cores).with_contexts(history.contexts);
-            let allocate = if allocated { Some(Static::new(&StaticParams {}, &setup)?) } else { None };
-            Scheduler::new(&setup, history.options(), Some(steer), allocate, || checked(share, &setup))
+            let allocate = if allocated { Some(Static::new(&StaticParams {}, &config)?) } else { None };
+            Scheduler::new(&config, Some(steer), allocate, || checked(share, &config))
         })?;
     }
     Ok(())
@@ -54,8 +55,8 @@ proptest! {
         let history = History::generate(&shape);
         for spec in specs(Family::Share) {
             play_twice(&history, |history| {
-                let setup = history.setup();
-                Scheduler::<Never, _, Never>::new(&setup, history.options(), None, None, || checked(&spec, &setup))
+                let config = history.config();
+                Scheduler::<Never, _, Never>::new(&config, None, None, || checked(&spec, &config))
             })?;
         }
     }
@@ -65,9 +66,9 @@ proptest! {
         let history = History::generate(&with_a_core_for_each_service(shape));
         for spec in specs(Family::Share) {
             play_twice(&history, |history| {
-                let setup = history.setup();
-                let allocate = Some(Static::new(&StaticParams {}, &setup)?);
-                Scheduler::<Never, _, _>::new(&setup, history.options(), None, allocate, || checked(&spec, &setup))
+                let config = history.config();
+                let allocate = Some(Static::new(&StaticParams {}, &config)?);
+                Scheduler::<Never, _, _>::new(&config, None, allocate, || checked(&spec, &config))
             })?;
         }
     }
@@ -78,10 +79,10 @@ proptest! {
         for spec in specs(Family::Allocate) {
             for share in ["fcfs", "drr"] {
                 play_twice(&history, |history| {
-                    let setup = history.setup();
-                    let policy = spec.parse::<PolicySpec>()?.build_allocate(&setup)?.expect("it allocates");
-                    let allocate = Some(CheckedAllocate::new(policy, promises(&spec), &setup));
-                    Scheduler::<Never, _, _>::new(&setup, history.options(), None, allocate, || checked(share, &setup))
+                    let config = history.config();
+                    let policy = spec.parse::<PolicySpec>()?.build_allocate(&config)?.expect("it allocates");
+                    let allocate = Some(CheckedAllocate::new(policy, promises(&spec), &config));
+                    Scheduler::<Never, _, _>::new(&config, None, allocate, || checked(share, &config))
                 })?;
             }
         }
@@ -98,8 +99,8 @@ proptest! {
         for spec in specs(Family::Share) {
             let [given, told] = [&given, &told].map(|history| {
                 play_twice(history, |history| {
-                    let setup = history.setup();
-                    Scheduler::<Never, _, Never>::new(&setup, history.options(), None, None, || checked(&spec, &setup))
+                    let config = history.config();
+                    Scheduler::<Never, _, Never>::new(&config, None, None, || checked(&spec, &config))
                 })
             });
             prop_assert!(same_but_for_numbers(&given?, &told?, shape.clients), "{spec}");
@@ -114,7 +115,7 @@ proptest! {
         all.push("allocate=everest/share=sfq".into());
         for spec in all {
             let spec: PolicySpec = spec.parse().expect("a registered name");
-            play_twice(&history, |history| spec.build(&history.setup(), history.options()))?;
+            play_twice(&history, |history| spec.build(&history.config()))?;
         }
     }
 }

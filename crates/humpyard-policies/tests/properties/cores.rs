@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{CoreId, FlowId, Id};
-use humpyard_core::mechanism::{FlowOrder, Options};
+use humpyard_core::mechanism::FlowOrder;
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Family, Promise, Setup, Topology};
+use humpyard_core::policy::{Family, Promise, Topology};
 use humpyard_core::unit::Time;
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_testkit::{FlowWatch, History, Player, Shape, explain};
@@ -27,9 +28,15 @@ impl Host {
     fn new(spec: &str, together: bool) -> Self {
         let tree = Topology::regular(&[(2, 2000), (2, 1400), (2, 1100)]).expect("a tree");
         let flows = FLOWS as usize;
-        let setup = Setup { cores: 8, flows, packets: flows, topology: Some(&tree), ..Setup::default() };
+        let config = SchedulerConfig {
+            cores: 8,
+            flows,
+            packets: flows,
+            topology: Some(tree.clone()),
+            ..SchedulerConfig::default()
+        };
         let spec: PolicySpec = spec.parse().expect("a registered policy");
-        Self { scheduler: spec.build(&setup, Options::default()).expect("a valid set-up"), together }
+        Self { scheduler: spec.build(&config).expect("a valid set-up"), together }
     }
 
     /// Where each flow is, if packets are steered to these cores.
@@ -144,7 +151,7 @@ proptest! {
             let spec: PolicySpec = name.parse().expect("a registered policy");
             let mut watch = FlowWatch::new(&history);
             explain(&history, || {
-                let mut scheduler = spec.build(&history.setup(), history.options()).expect("a valid set-up");
+                let mut scheduler = spec.build(&history.config()).expect("a valid set-up");
                 let half = history.events.len() / 2;
                 Player::new(&history).run_with(&mut scheduler, &mut watch, half, |now, scheduler| {
                     scheduler.steer_among(now, &left, true).expect("every service has cores");

@@ -86,8 +86,8 @@ fn fair<Q: Share + Build>(
 ) -> Result<f64, TestCaseError> {
     let mut fairness = Fairness::new(&history.weights, count, backlog, bound);
     let build = |history: &History| {
-        let setup = history.setup();
-        Scheduler::<Never, _, Never>::new(&setup, history.options(), None, None, || Q::new(params, &setup))
+        let config = history.config();
+        Scheduler::<Never, _, Never>::new(&config, None, None, || Q::new(params, &config))
     };
     play(history, build, &mut fairness)?;
     Ok(fairness.tightness())

@@ -1,5 +1,6 @@
 //! A journal says all that was decided: the same run writes the same, and a fresh scheduler answers to it the same.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::mechanism::{Event, Record};
 use humpyard_core::unit::WorkUnit;
 use humpyard_policies::registry;
@@ -11,8 +12,7 @@ use crate::shapes::{cases, every_shape};
 
 fn scheduler(spec: &str, history: &History) -> AnyScheduler {
     let spec: PolicySpec = spec.parse().expect("a registered policy");
-    let scheduler = spec.build(&history.setup(), history.options()).expect("a valid set-up");
-    scheduler.with_in_flight(history.in_flight as u32)
+    spec.build(&history.config()).expect("a valid set-up")
 }
 
 fn journal(spec: &str, history: &History) -> Result<Vec<Record>, TestCaseError> {
@@ -101,4 +101,15 @@ fn a_service_that_has_just_lost_its_last_core_is_served() {
         ..Shape::default()
     };
     journal("everest-ld", &History::generate(&shape)).expect("every packet is served");
+}
+
+#[test]
+fn configurations_read_back_as_written() {
+    let shape = Shape { seed: 3, cores: 4, services: 2, unit: WorkUnit::Nanoseconds, ..Shape::default() };
+    let text = serde_json::to_string(&History::generate(&shape).config()).expect("a configuration is text");
+    let back: SchedulerConfig = serde_json::from_str(&text).expect("text is a configuration");
+    assert_eq!(serde_json::to_string(&back).expect("it is again"), text);
+    let least: SchedulerConfig = serde_json::from_str("{\"cores\":4}").expect("the rest has defaults");
+    assert_eq!(format!("{least:?}"), format!("{:?}", SchedulerConfig::new(4)));
+    assert!(serde_json::from_str::<SchedulerConfig>("{\"coers\":4}").is_err());
 }

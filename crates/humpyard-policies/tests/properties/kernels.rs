@@ -25,15 +25,14 @@ fn run<Q: Share>(
     share: impl Fn(&History) -> Q,
     observer: &mut impl Observer,
 ) -> Result<Log, TestCaseError> {
-    let build = |history: &History| {
-        Scheduler::<Never, _, Never>::new(&history.setup(), history.options(), None, None, || Ok(share(history)))
-    };
+    let build =
+        |history: &History| Scheduler::<Never, _, Never>::new(&history.config(), None, None, || Ok(share(history)));
     play(history, build, observer)
 }
 
 fn fair<Q: Share + Build>(history: &History, params: &Q::Params, bound: Bound) -> Result<f64, TestCaseError> {
     let mut fairness = Fairness::new(&history.weights, Count::Start, Backlog::Held, bound);
-    run(history, |history| Q::new(params, &history.setup()).expect("valid parameters"), &mut fairness)?;
+    run(history, |history| Q::new(params, &history.config()).expect("valid parameters"), &mut fairness)?;
     Ok(fairness.tightness())
 }
 
@@ -65,7 +64,7 @@ proptest! {
     fn linux24_decides_as_the_kernel_counts(shape in any_shape(), in_flight in 1..=3usize, error_permille in 0..=1000u32) {
         let history = History::generate(&Shape { in_flight, error_permille, ..shape });
         let params = Linux24Params { quantum: Auto::Auto };
-        let fast = run(&history, |history| Linux24::new(&params, &history.setup()).expect("defaults fit"), &mut ())?;
+        let fast = run(&history, |history| Linux24::new(&params, &history.config()).expect("defaults fit"), &mut ())?;
         let twin = run(&history, |history| NaiveLinux24::new(&history.weights, history.cores, history.longest), &mut ())?;
         let differs = fast.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
         prop_assert!(fast == twin, "{:?}\n{}", differs, history);

@@ -52,9 +52,8 @@ fn always_backlogged(seed: u64, biased: bool) -> History {
 
 /// The greatest difference of a client's share from its weight's, relative to the latter.
 fn greatest_deviation<Q: Share + Build>(history: &History, params: &Q::Params) -> f64 {
-    let setup = history.setup();
-    let mut scheduler =
-        Scheduler::<Never, _, Never>::new(&setup, history.options(), None, None, || Q::new(params, &setup)).unwrap();
+    let config = history.config();
+    let mut scheduler = Scheduler::<Never, _, Never>::new(&config, None, None, || Q::new(params, &config)).unwrap();
     let mut count = ServiceCount::new(WEIGHTS.len());
     // A third of the work: nobody runs dry, though some cost half of what others do.
     let work: u64 = history

@@ -13,7 +13,7 @@ use crate::shapes::{any_shape, cases, merges_clients, play, promising, specs};
 fn out_of_order(spec: &str, history: &History) -> Result<u64, TestCaseError> {
     let spec: PolicySpec = spec.parse().expect("a valid spec");
     let mut watch = FlowWatch::new(history);
-    play(history, |history| spec.build(&history.setup(), history.options()), &mut watch)?;
+    play(history, |history| spec.build(&history.config()), &mut watch)?;
     Ok(watch.out_of_order())
 }
 
@@ -28,9 +28,9 @@ proptest! {
     fn fcfs_starts_packets_as_they_came(shape in any_shape()) {
         let history = History::generate(&shape);
         let log = play(&history, |history| {
-            let setup = history.setup();
-            let share = || Fcfs::new(&FcfsParams {}, &setup);
-            Scheduler::<Never, _, Never>::new(&setup, history.options(), None, None, share)
+            let config = history.config();
+            let share = || Fcfs::new(&FcfsParams {}, &config);
+            Scheduler::<Never, _, Never>::new(&config, None, None, share)
         }, &mut ())?;
         prop_assert!(starts_in_arrival_order(&log), "{history}");
     }
@@ -59,7 +59,7 @@ proptest! {
         // Without drops each packet is dispatched by the core it was steered to.
         let history = History::generate(&Shape { packets: 4096, limits: Limits::default(), ..shape });
         let spec: PolicySpec = "rr".parse().expect("registered");
-        let log = play(&history, |history| spec.build(&history.setup(), history.options()), &mut ())?;
+        let log = play(&history, |history| spec.build(&history.config()), &mut ())?;
         for service in 0..shape.services {
             prop_assert!(balanced(&history, &log, service), "service {service}\n{history}");
         }

@@ -1,7 +1,8 @@
 //! Drawing shapes, and playing their histories.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, Scheduler, WhenFull};
-use humpyard_core::policy::{Allocate, BuildError, Family, Promise, Setup, Share, Steer};
+use humpyard_core::policy::{Allocate, BuildError, Family, Promise, Share, Steer};
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry;
 use humpyard_policies::spec::PolicySpec;
@@ -93,7 +94,7 @@ pub(crate) fn promising(family: Family, promise: Promise) -> Vec<String> {
 /// Whether the sharing policy of this spec takes its queue as one client: then flows may overtake on several cores.
 pub(crate) fn merges_clients(share: &str) -> bool {
     let spec: PolicySpec = share.parse().expect("a registered policy");
-    spec.build_share(&Setup::default()).expect("a policy for one core").merges_clients()
+    spec.build_share(&SchedulerConfig::default()).expect("a policy for one core").merges_clients()
 }
 
 /// A seed is as good as any other: smaller is not simpler.

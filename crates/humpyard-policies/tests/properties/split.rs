@@ -57,7 +57,7 @@ fn whole(mut history: History) -> History {
 }
 
 fn build(spec: &PolicySpec, history: &History) -> Result<AnyScheduler, BuildError> {
-    Ok(spec.build(&history.setup(), history.options())?.with_in_flight(history.in_flight as u32))
+    spec.build(&history.config())
 }
 
 /// What was decided, and how many packets left out of order.
@@ -116,11 +116,11 @@ proptest! {
         for steer in specs(Family::Steer) {
             let spec: PolicySpec = steer.parse().expect("a registered policy");
             let checked = |history: &History| {
-                let setup = history.setup();
-                let steer = spec.build_steer(&setup)?.expect("it steers");
+                let config = history.config();
+                let steer = spec.build_steer(&config)?.expect("it steers");
                 let steer = CheckedSteer::new(steer, history.cores).with_contexts(history.contexts).taking_over();
-                let share = || spec.build_share(&setup);
-                Scheduler::<_, _, AnyAllocate>::new(&setup, history.options(), Some(steer), None, share)
+                let share = || spec.build_share(&config);
+                Scheduler::<_, _, AnyAllocate>::new(&config, Some(steer), None, share)
             };
             play(&history, checked, &mut ())?;
         }

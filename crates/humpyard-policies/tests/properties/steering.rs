@@ -17,7 +17,7 @@ const CORES: usize = 16;
 fn targets(spec: &str, eligible: &[usize], packets: &[(u64, u32)]) -> Vec<CoreId> {
     let history = History::generate(&Shape { cores: CORES, events: 0, ..Shape::default() });
     let spec: PolicySpec = spec.parse().expect("a registered policy");
-    let mut policy = spec.build_steer(&history.setup()).expect("valid parameters").expect("it steers");
+    let mut policy = spec.build_steer(&history.config()).expect("valid parameters").expect("it steers");
     let eligible: Vec<CoreId> = eligible.iter().copied().map(CoreId::from_index).collect();
     let steer = |&(key, backlog): &(u64, u32)| {
         let loaded = |core: CoreId| {

@@ -1,9 +1,10 @@
 //! One policy takes over from another while packets wait and are in service: every ordered pair of a family.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id};
-use humpyard_core::mechanism::{FlowOrder, Options};
+use humpyard_core::mechanism::FlowOrder;
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Family, Promise, Setup};
+use humpyard_core::policy::{Family, Promise};
 use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_testkit::{FlowWatch, History, Player, Shape, explain};
@@ -29,11 +30,11 @@ fn swapped(before: &str, after: &str, history: &History) -> Result<u64, TestCase
     let (before, after) = (spec(before), spec(after));
     let mut watch = FlowWatch::new(history);
     explain(history, || {
-        let setup = history.setup();
-        let mut scheduler = before.build(&setup, history.options()).expect("a valid set-up");
+        let config = history.config();
+        let mut scheduler = before.build(&config).expect("a valid set-up");
         let half = history.events.len() / 2;
         Player::new(history).run_with(&mut scheduler, &mut watch, half, |now, scheduler| {
-            after.take_over(now, &before, &setup, scheduler).expect("it can take over");
+            after.take_over(now, &before, &config, scheduler).expect("it can take over");
         })
     })
     .map_err(|error| TestCaseError::fail(format!("{after} after {before}: {error}")))?;
@@ -118,12 +119,12 @@ fn replaced(before: &str, after: &str, history: &History, cores: usize) -> Resul
     let spec = |text: &str| text.parse::<PolicySpec>().expect("a registered policy");
     let mut watch = FlowWatch::new(history);
     explain(history, || {
-        let setup = history.setup();
-        let mut scheduler = spec(before).build(&setup, history.options()).expect("a valid set-up");
+        let config = history.config();
+        let mut scheduler = spec(before).build(&config).expect("a valid set-up");
         let half = history.events.len() / 2;
         Player::new(history).run_replacing(&mut scheduler, &mut watch, half, |now, scheduler| {
-            let setup = Setup { cores, contexts: 1, speeds: &[], topology: None, ..setup };
-            let fresh = spec(after).build(&setup, history.options()).expect("a valid set-up");
+            let config = SchedulerConfig { cores, contexts: 1, speeds: Vec::new(), topology: None, ..config };
+            let fresh = spec(after).build(&config).expect("a valid set-up");
             scheduler.replace(now, fresh).expect("it was made for the same packets");
             scheduler.check();
         })
@@ -137,10 +138,10 @@ fn replaced(before: &str, after: &str, history: &History, cores: usize) -> Resul
 fn weights_outlast_a_swap() {
     let spec = |text: &str| text.parse::<PolicySpec>().expect("a registered policy");
     let (before, after) = (spec("drr"), spec("wrr"));
-    let setup = Setup { clients: 2, packets: 200, ..Setup::default() };
-    let mut scheduler = before.build(&setup, Options::default()).expect("a valid set-up");
+    let config = SchedulerConfig { clients: 2, packets: 200, ..SchedulerConfig::default() };
+    let mut scheduler = before.build(&config).expect("a valid set-up");
     scheduler.set_weight(Time::ZERO, ClientId(1), Weight::new(3).expect("positive"));
-    after.take_over(Time::ZERO, &before, &setup, &mut scheduler).expect("it can take over");
+    after.take_over(Time::ZERO, &before, &config, &mut scheduler).expect("it can take over");
     for client in [0, 1].repeat(60).into_iter().map(ClientId) {
         let packet = Packet { client, flow: FlowId(client.0), length: 100, estimate: 100, ..Packet::default() };
         scheduler.on_arrival(Time::ZERO, &packet);
@@ -160,9 +161,9 @@ fn policies_that_need_other_queues_are_refused() {
     let spec = |text: &str| text.parse::<PolicySpec>().expect("a registered policy");
     let refused = |before: &str, after: &str| {
         let (before, after) = (spec(before), spec(after));
-        let mut scheduler = before.build(&history.setup(), history.options()).expect("a valid set-up");
+        let mut scheduler = before.build(&history.config()).expect("a valid set-up");
         let now = Time::ZERO;
-        after.take_over(now, &before, &history.setup(), &mut scheduler).unwrap_err().to_string()
+        after.take_over(now, &before, &history.config(), &mut scheduler).unwrap_err().to_string()
     };
     assert_eq!(
         refused("drr", "hrw"),

@@ -1,9 +1,10 @@
 //! Fast policies decide as their naive twins do.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
 use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Auto, Build, BuildError, Policy, Setup, Share, Ties};
+use humpyard_core::policy::{Auto, Build, BuildError, Policy, Share, Ties};
 use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 use humpyard_policies::share::eevdf::{Eevdf, EevdfParams};
 use humpyard_policies::share::efq::{Clock, Efq, EfqParams};
@@ -23,15 +24,12 @@ fn decisions<Q: Share>(
     history: &History,
     share: impl Fn(&History) -> Result<Q, BuildError>,
 ) -> Result<Log, TestCaseError> {
-    let build = |history: &History| {
-        let options = history.options();
-        Scheduler::<Never, _, Never>::new(&history.setup(), options, None, None, || share(history))
-    };
+    let build = |history: &History| Scheduler::<Never, _, Never>::new(&history.config(), None, None, || share(history));
     play(history, build, &mut ())
 }
 
 fn same_as_twin(history: &History) -> Result<(), TestCaseError> {
-    let sfq = decisions(history, |history| Sfq::new(&SfqParams {}, &history.setup()))?;
+    let sfq = decisions(history, |history| Sfq::new(&SfqParams {}, &history.config()))?;
     let twin = decisions(history, |history| Ok(NaiveSfq::new(&history.weights)))?;
     let differs = sfq.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
     prop_assert!(sfq == twin, "{:?}\n{}", differs, history);
@@ -134,7 +132,7 @@ proptest! {
         let history = History::generate(&shape).with_weights(binary);
         let total = 1 << total;
         let params = VirtualClockParams { total: Auto::Given(total), ..VirtualClockParams::default() };
-        let fast = decisions(&history, |history| VirtualClock::new(&params, &history.setup()))?;
+        let fast = decisions(&history, |history| VirtualClock::new(&params, &history.config()))?;
         let twin = decisions(&history, |history| Ok(NaiveVirtualClock::new(&history.weights, total)))?;
         let differs = fast.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
         prop_assert!(fast == twin, "{:?}\n{}", differs, history);
@@ -144,8 +142,9 @@ proptest! {
     #[test]
     fn wfq_is_virtual_clock_while_clients_stay(shape in any_shape()) {
         let history = from_the_start(History::generate(&shape));
-        let wfq = decisions(&history, |history| WfqTree::new(&WfqParams::default(), &history.setup()))?;
-        let clock = decisions(&history, |history| VirtualClock::new(&VirtualClockParams::default(), &history.setup()))?;
+        let wfq = decisions(&history, |history| WfqTree::new(&WfqParams::default(), &history.config()))?;
+        let params = VirtualClockParams::default();
+        let clock = decisions(&history, |history| VirtualClock::new(&params, &history.config()))?;
         let differs = wfq.decisions.iter().zip(&clock.decisions).find(|(a, b)| a != b);
         prop_assert!(wfq == clock, "{:?}\n{}", differs, history);
     }
@@ -156,8 +155,8 @@ proptest! {
         let history = History::generate(&shape);
         let ties = if highest { Ties::Highest } else { Ties::Lowest };
         let params = WfqParams { clock: if wall { Clock::Auto } else { Clock::Work } };
-        let tree = decisions(&history, |history| WfqTree::new(&params, &Setup { ties, ..history.setup() }))?;
-        let list = decisions(&history, |history| WfqList::new(&params, &Setup { ties, ..history.setup() }))?;
+        let tree = decisions(&history, |history| WfqTree::new(&params, &SchedulerConfig { ties, ..history.config() }))?;
+        let list = decisions(&history, |history| WfqList::new(&params, &SchedulerConfig { ties, ..history.config() }))?;
         let differs = tree.decisions.iter().zip(&list.decisions).find(|(a, b)| a != b);
         prop_assert!(tree == list, "{:?}\n{}", differs, history);
     }
@@ -166,7 +165,7 @@ proptest! {
     #[test]
     fn eevdf_rounds_nothing_away_while_clients_stay(seed in seeds(), clients in 2..=6usize, events in 1..=400usize) {
         let history = all_at_the_start(seed, clients, events);
-        let eevdf = decisions(&history, |history| Eevdf::new(&EevdfParams::default(), &history.setup()))?;
+        let eevdf = decisions(&history, |history| Eevdf::new(&EevdfParams::default(), &history.config()))?;
         let twin = decisions(&history, |history| Ok(NaiveEevdf::new(&history.weights, history.longest)))?;
         let differs = eevdf.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
         prop_assert!(eevdf == twin, "{:?}\n{}", differs, history);
@@ -177,7 +176,7 @@ proptest! {
     fn eevdf_picks_who_exact_fractions_would(shape in any_shape()) {
         let history = History::generate(&Shape { events: shape.events.min(100), ..shape });
         decisions(&history, |history| {
-            let policy = Eevdf::new(&EevdfParams::default(), &history.setup())?;
+            let policy = Eevdf::new(&EevdfParams::default(), &history.config())?;
             Ok(BesideTwin { policy, twin: NaiveEevdf::new(&history.weights, history.longest) })
         })?;
     }
@@ -189,7 +188,7 @@ proptest! {
         let history = History::generate(&shape).with_weights(binary);
         let total = 1 << total;
         let params = EfqParams { total: Auto::Given(total), ..EfqParams::default() };
-        let efq = decisions(&history, |history| Efq::new(&params, &history.setup()))?;
+        let efq = decisions(&history, |history| Efq::new(&params, &history.config()))?;
         let twin = decisions(&history, |history| Ok(NaiveEfq::new(&history.weights, total)))?;
         let differs = efq.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
         prop_assert!(efq == twin, "{:?}\n{}", differs, history);
@@ -200,8 +199,8 @@ proptest! {
     fn efq_by_work_is_wf2q_plus(shape in any_shape()) {
         let history = History::generate(&shape);
         let params = EfqParams { clock: Clock::Work, ..EfqParams::default() };
-        let efq = decisions(&history, |history| Efq::new(&params, &history.setup()))?;
-        let wf2q_plus = decisions(&history, |history| Wf2qPlus::new(&Wf2qPlusParams {}, &history.setup()))?;
+        let efq = decisions(&history, |history| Efq::new(&params, &history.config()))?;
+        let wf2q_plus = decisions(&history, |history| Wf2qPlus::new(&Wf2qPlusParams {}, &history.config()))?;
         let differs = efq.decisions.iter().zip(&wf2q_plus.decisions).find(|(a, b)| a != b);
         prop_assert!(efq == wf2q_plus, "{:?}\n{}", differs, history);
     }
@@ -212,8 +211,9 @@ proptest! {
     fn qfq_decides_by_its_definition(shape in any_shape(), spread in 0..=24u32, shorter in 0..=6u32) {
         let far_apart = |weight: Weight| Weight::new(weight.get() << (weight.get() % (spread + 1))).unwrap_or(weight);
         let history = History::generate(&shape).with_weights(far_apart);
-        let longest = (history.setup().longest >> shorter).max(1);
-        let qfq = decisions(&history, |history| Qfq::new(&QfqParams {}, &Setup { longest, ..history.setup() }))?;
+        let longest = (history.config().longest >> shorter).max(1);
+        let config = |history: &History| SchedulerConfig { longest, ..history.config() };
+        let qfq = decisions(&history, |history| Qfq::new(&QfqParams {}, &config(history)))?;
         let twin = decisions(&history, |history| Ok(NaiveQfq::new(&history.weights, longest)))?;
         let differs = qfq.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
         prop_assert!(qfq == twin, "{:?}\n{}", differs, history);
@@ -224,7 +224,7 @@ proptest! {
     fn sfs_decides_by_its_definition(shape in any_shape(), spread in 0..=12u32) {
         let far_apart = |weight: Weight| Weight::new(weight.get() << (weight.get() % (spread + 1))).unwrap_or(weight);
         let history = History::generate(&shape).with_weights(far_apart);
-        let sfs = decisions(&history, |history| Sfs::new(&SfsParams {}, &history.setup()))?;
+        let sfs = decisions(&history, |history| Sfs::new(&SfsParams {}, &history.config()))?;
         let twin = decisions(&history, |history| Ok(NaiveSfs::new(&history.weights, history.cores)))?;
         let differs = sfs.decisions.iter().zip(&twin.decisions).find(|(a, b)| a != b);
         prop_assert!(sfs == twin, "{:?}\n{}", differs, history);

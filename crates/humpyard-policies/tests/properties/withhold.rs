@@ -1,9 +1,10 @@
 //! Clients that are withheld: sharing policies see clients that pause, and nothing is lost.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, Slot};
-use humpyard_core::mechanism::{FlowOrder, Limits, Never, Options, Scheduler, WhenFull};
+use humpyard_core::mechanism::{FlowOrder, Limits, Never, Scheduler, WhenFull};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Family, Setup};
+use humpyard_core::policy::Family;
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::AnyShare;
@@ -30,14 +31,20 @@ struct Host {
 
 impl Host {
     fn new(spec: &str, flow_order: FlowOrder, seed: u64) -> Self {
-        let setup = Setup { cores: CORES, clients: CLIENTS, flows: CLIENTS, packets: 24, ..Setup::default() };
-        let build = || spec.parse::<PolicySpec>().expect("a registered policy").build_share(&setup);
+        let config = SchedulerConfig {
+            cores: CORES,
+            clients: CLIENTS,
+            flows: CLIENTS,
+            packets: 24,
+            limits: Limits::default().with_when_full(WhenFull::LongestQueue),
+            flow_order,
+            ..SchedulerConfig::default()
+        };
+        let build = || spec.parse::<PolicySpec>().expect("a registered policy").build_share(&config);
         let merges = humpyard_core::policy::Share::merges_clients(&build().expect("a valid set-up"));
-        let limits = Limits::default().with_when_full(WhenFull::LongestQueue);
-        let options = Options::default().with_limits(limits).with_flow_order(flow_order);
         let share = || Ok(Checked::new(build()?, promises(spec)));
         Self {
-            scheduler: Scheduler::new(&setup, options, None, None, share).expect("a valid set-up"),
+            scheduler: Scheduler::new(&config, None, None, share).expect("a valid set-up"),
             merges,
             random: Seed(seed).stream(spec),
             now: Time::ZERO,
@@ -138,10 +145,10 @@ fn clients_are_withheld_and_released_under_every_policy() {
 #[test]
 fn who_was_withheld_does_not_catch_up() {
     for spec in ["sfq", "wf2q+", "efq"] {
-        let setup = Setup { cores: 1, clients: 2, flows: 2, packets: 4096, ..Setup::default() };
-        let build = || spec.parse::<PolicySpec>().expect("a registered policy").build_share(&setup);
+        let config = SchedulerConfig { cores: 1, clients: 2, flows: 2, packets: 4096, ..SchedulerConfig::default() };
+        let build = || spec.parse::<PolicySpec>().expect("a registered policy").build_share(&config);
         let mut scheduler: Scheduler<Never, AnyShare, Never> =
-            Scheduler::new(&setup, Options::default(), None, None, build).expect("a valid set-up");
+            Scheduler::new(&config, None, None, build).expect("a valid set-up");
         let packet =
             |client: u32| Packet { client: ClientId(client), flow: FlowId(client), length: 100, ..Packet::default() };
         for client in (0..1000).map(|at| at % 2) {

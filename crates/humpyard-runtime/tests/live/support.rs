@@ -4,12 +4,12 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
 use humpyard_core::link::{LinkSetup, OutputLink};
 use humpyard_core::measure::{Measured, Measurements};
-use humpyard_core::mechanism::{Account, ExitOrder, Limits, Options};
-use humpyard_core::policy::{ServiceSetup, Setup};
+use humpyard_core::mechanism::{Account, ExitOrder, Limits};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
@@ -226,22 +226,21 @@ impl Run<'_> {
     /// The link behind the cores, if there is one, with twice the room of those.
     fn output_link(&self, clients: usize) -> Option<OutputLink<AnySteer, AnyShare, AnyAllocate>> {
         let (rate_bps, withhold_above) = self.link?;
-        let (weights, services) = (self.weights(), [ServiceSetup::ONLY; 2]);
-        let services = &services[..1 + usize::from(self.second.is_some())];
-        let setup = Setup {
+        let services = 1 + usize::from(self.second.is_some());
+        let setup = SchedulerConfig {
             cores: 1,
             flows: self.flows,
             clients,
             packets: 2 * self.packets,
             unit: WorkUnit::Bytes,
             longest: 2000,
-            weights: &weights,
-            estimates: &vec![LinearCost::BYTES; services.len()],
-            services,
-            ..Setup::default()
+            weights: self.weights(),
+            estimates: vec![LinearCost::BYTES; services],
+            services: vec![ServiceConfig::default(); services],
+            ..SchedulerConfig::default()
         };
         let share: PolicySpec = "wf2q+".parse().expect("a registered policy");
-        let scheduler = share.build(&setup, Options::default()).expect("a valid set-up");
+        let scheduler = share.build(&setup).expect("a valid set-up");
         let measured = Measured::new(scheduler, Measurements::new(&setup));
         let link = LinkSetup { rate_bps, expansions: Vec::new(), chains: Vec::new(), withhold_above };
         Some(OutputLink::new(link, measured, &setup))
@@ -250,29 +249,30 @@ impl Run<'_> {
     /// The mechanism of so many cores and packets, and its classifier.
     fn mechanism(&self, cores: usize, packets: usize) -> Result<(AnyMeasured, Classifier), RunError> {
         let classifier = Classifier::new(ClassifierConfig { flows: self.flows, ..ClassifierConfig::default() })?;
-        let services = ["forward", "second"].map(|name| ServiceSetup {
-            name,
+        let services = ["forward", "second"].map(|name| ServiceConfig {
+            name: name.to_owned(),
             tolerance: Time::from_ns(2_000_000),
-            ..ServiceSetup::ONLY
+            ..ServiceConfig::default()
         });
         let services = &services[..1 + usize::from(self.second.is_some())];
         let estimate = LinearCost { fixed: 60, per_byte_milli: 20, cold: 0 };
-        let setup = Setup {
+        let setup = SchedulerConfig {
             cores,
             flows: self.flows,
             clients: classifier.clients_max(),
             packets,
+            in_flight: self.in_flight,
             unit: WorkUnit::Nanoseconds,
             longest: estimate.work(1514),
-            estimates: &vec![estimate; services.len()],
-            services,
-            ..Setup::default()
+            weights: self.weights(),
+            estimates: vec![estimate; services.len()],
+            services: services.to_vec(),
+            limits: self.limits,
+            exit: self.exit,
+            ..SchedulerConfig::default()
         };
-        let weights = self.weights();
-        let setup = Setup { weights: &weights, ..setup };
-        let options = Options::default().with_limits(self.limits).with_exit(self.exit);
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
-        let scheduler = policy.build(&setup, options).expect("a valid set-up").with_in_flight(self.in_flight);
+        let scheduler = policy.build(&setup).expect("a valid set-up");
         Ok((Measured::new(scheduler, Measurements::new(&setup)), classifier))
     }
 }

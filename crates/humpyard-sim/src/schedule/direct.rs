@@ -108,8 +108,9 @@ fn packet(client: ClientId, sequence: u64) -> Packet {
 mod tests {
     use std::collections::VecDeque;
 
+    use humpyard_core::config::SchedulerConfig;
     use humpyard_core::mechanism::AlwaysReady;
-    use humpyard_core::policy::{Policy, Setup};
+    use humpyard_core::policy::Policy;
     use humpyard_core::unit::{Weight, Work};
 
     use super::*;
@@ -168,7 +169,12 @@ mod tests {
     #[test]
     fn a_policy_hears_what_the_mechanism_says() {
         for (clients, processors) in [(1, 1), (5, 1), (5, 2), (3, 4)] {
-            let setup = Setup { cores: processors, clients, packets: 3 * clients + processors, ..Setup::default() };
+            let setup = SchedulerConfig {
+                cores: processors,
+                clients,
+                packets: 3 * clients + processors,
+                ..SchedulerConfig::default()
+            };
             let order = (0..clients).map(ClientId::from_index);
             let mut mechanism = AlwaysReady::new(&setup, order, |_, _| 1, || Ok(Witness::default())).unwrap();
             let mut direct = Direct::new(Witness::default(), clients, processors);

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::mechanism::AlwaysReady;
-use humpyard_core::policy::{BuildError, Setup, Share, Ties};
+use humpyard_core::policy::{BuildError, Share, Ties};
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Weight;
 use humpyard_policies::registry::{AnyShare, ShareVisitor};
@@ -201,7 +202,8 @@ pub struct Draws {
 /// says between which bounds the service errors lie. `progress` hears of draws that are done, in this thread.
 ///
 /// # Errors
-/// A policy that is not a sharing policy alone, or that refuses the set-up; so much work that errors would not be exact.
+/// A policy that is not a sharing policy alone, or that refuses the configuration; so much work that errors would not
+/// be exact.
 pub fn draws(request: &DrawsRequest, mut progress: impl FnMut(u32)) -> Result<Draws, BuildError> {
     check_policy(&request.policy)?;
     // Of all draws together, so that the sums of errors are exact, too, and those of their squares.
@@ -343,7 +345,7 @@ impl Drawn {
 }
 
 /// Whether the policy may do without the mechanism: it tells clients apart, and nothing is to be refused.
-fn can_be_direct(policy: &AnyShare, setup: &Setup<'_>) -> bool {
+fn can_be_direct(policy: &AnyShare, setup: &SchedulerConfig) -> bool {
     !policy.merges_clients() && (1..=usize::from(u16::MAX)).contains(&setup.cores) && setup.clients <= DIRECT_MAX
 }
 
@@ -359,10 +361,10 @@ struct Seen {
 }
 
 impl Seen {
-    fn through_the_mechanism(request: &DrawsRequest, setup: &Setup<'_>, slots: u64) -> Result<Self, BuildError> {
+    fn through_the_mechanism(request: &DrawsRequest, setup: &SchedulerConfig, slots: u64) -> Result<Self, BuildError> {
         let clients = (0..setup.clients).map(ClientId::from_index);
         let mut ready = AlwaysReady::new(setup, clients, |_, _| 1, || request.policy.build_share(setup))?;
-        let mut errors = Errors::new(setup.weights);
+        let mut errors = Errors::new(&setup.weights);
         let mut served = Vec::with_capacity(setup.cores);
         for _ in 0..slots {
             served.clear();
@@ -372,7 +374,7 @@ impl Seen {
         Ok(Self { extremes: errors.extremes(), queue_draws_max: ready.share().draws_max() })
     }
 
-    fn directly(policy: AnyShare, setup: &Setup<'_>, slots: u64) -> Self {
+    fn directly(policy: AnyShare, setup: &SchedulerConfig, slots: u64) -> Self {
         let run = DirectRun { setup, slots };
         if let AnyShare::Gr3mp(policy) = policy {
             let (extremes, policy) = run.of(policy);
@@ -385,7 +387,7 @@ impl Seen {
 /// So many slots of a policy, which is called by its own type.
 #[derive(Clone, Copy)]
 struct DirectRun<'a> {
-    setup: &'a Setup<'a>,
+    setup: &'a SchedulerConfig,
     slots: u64,
 }
 
@@ -393,7 +395,7 @@ impl DirectRun<'_> {
     /// The least and the greatest error, and the policy when all is over.
     fn of<Q: Share>(self, policy: Q) -> ([Peak; 2], Q) {
         let mut direct = Direct::new(policy, self.setup.clients, self.setup.cores);
-        let mut errors = Errors::new(self.setup.weights);
+        let mut errors = Errors::new(&self.setup.weights);
         let mut served = Vec::with_capacity(self.setup.cores);
         for _ in 0..self.slots {
             served.clear();

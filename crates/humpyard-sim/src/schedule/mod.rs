@@ -4,9 +4,10 @@ mod direct;
 mod draws;
 mod errors;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::ClientId;
 use humpyard_core::mechanism::AlwaysReady;
-use humpyard_core::policy::{BuildError, Setup, Ties};
+use humpyard_core::policy::{BuildError, Ties};
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Weight;
 use humpyard_policies::spec::PolicySpec;
@@ -51,7 +52,8 @@ pub struct Schedule {
 /// The service error of a client is its service less its weight's share of all service so far, looked at between steps.
 ///
 /// # Errors
-/// A policy that is not a sharing policy alone, or that refuses the set-up; so much work that errors would not be exact.
+/// A policy that is not a sharing policy alone, or that refuses the configuration; so much work that errors would not
+/// be exact.
 pub fn schedule(request: &ScheduleRequest) -> Result<Schedule, BuildError> {
     check_policy(&request.policy)?;
     let total_weight = request.weights.iter().map(|weight| u64::from(weight.get())).sum();
@@ -84,18 +86,18 @@ fn check_policy(policy: &PolicySpec) -> Result<(), BuildError> {
     )))
 }
 
-/// The set-up of clients with these weights that always have a packet of one unit of work.
-fn setup(weights: &[Weight], processors: usize, ties: Ties, seed: Seed) -> Setup<'_> {
+/// The configuration of clients with these weights that always have a packet of one unit of work.
+fn setup(weights: &[Weight], processors: usize, ties: Ties, seed: Seed) -> SchedulerConfig {
     let clients = weights.len();
-    Setup {
+    SchedulerConfig {
         cores: processors,
         clients,
         packets: 3 * clients + processors,
         longest: 1,
-        weights,
+        weights: weights.to_vec(),
         ties,
         seed,
-        ..Setup::default()
+        ..SchedulerConfig::default()
     }
 }
 

@@ -2,14 +2,14 @@
 
 use core::sync::atomic::AtomicBool;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{ClientId, FlowId};
 use humpyard_core::link::{LinkOutcome, LinkSetup, OutputLink};
 use humpyard_core::measure::{Measured, Measurements, ServiceSummary};
-use humpyard_core::mechanism::{Arrival, Limits, Options};
+use humpyard_core::mechanism::{Arrival, Limits};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::Setup;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_traffic::{Match, Source, TrafficError};
@@ -168,19 +168,17 @@ fn who_exceeds_its_link_share_is_withheld_from_the_cores() {
 #[test]
 fn a_flow_that_goes_over_to_another_client_leaves_the_link_in_order() {
     let weights = [1, 9].map(|weight| Weight::new(weight).expect("from 1"));
-    let estimates = [LinearCost::BYTES];
-    let setup = Setup {
+    let setup = SchedulerConfig {
         clients: 2,
         flows: 2,
         packets: 16,
         unit: WorkUnit::Bytes,
-        weights: &weights,
-        estimates: &estimates,
-        ..Setup::default()
+        weights: weights.to_vec(),
+        ..SchedulerConfig::default()
     };
     let build = |policy: &str| {
         let policy: PolicySpec = policy.parse().expect("a policy");
-        policy.build(&setup, Options::default()).expect("a valid set-up")
+        policy.build(&setup).expect("a valid set-up")
     };
     let link = LinkSetup { rate_bps: 1_000_000, expansions: Vec::new(), chains: Vec::new(), withhold_above: None };
     let mut link = OutputLink::new(link, Measured::new(build("wf2q+"), Measurements::new(&setup)), &setup);

@@ -3,13 +3,14 @@
 use core::sync::atomic::AtomicBool;
 use std::io::Cursor;
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::{CostModel, LinearCost, MovePenalties};
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::link::{LinkSetup, OutputLink};
 use humpyard_core::measure::{Measured, Measurements};
-use humpyard_core::mechanism::{FlowOrder, Limits, Options};
-use humpyard_core::policy::{ServiceSetup, Setup, Topology};
+use humpyard_core::mechanism::{FlowOrder, Limits};
+use humpyard_core::policy::Topology;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
@@ -92,30 +93,31 @@ impl Sim<'_> {
         let classifier = Classifier::new(ClassifierConfig { flows: 8192, rules, ..ClassifierConfig::default() })
             .expect("valid rules");
         let costs: Vec<LinearCost> = services().map(|service| service.1).collect();
-        let setups: Vec<ServiceSetup<'_>> = services()
-            .map(|&(matches, _, tolerance_ns, guarantee_millionths)| ServiceSetup {
-                name: matches.name(),
+        let known: Vec<ServiceConfig> = services()
+            .map(|&(matches, _, tolerance_ns, guarantee_millionths)| ServiceConfig {
+                name: matches.name().to_owned(),
                 packet_time: Time::ZERO,
                 switch_cost: Time::ZERO,
                 tolerance: Time::from_ns(tolerance_ns),
                 guarantee_millionths,
             })
             .collect();
-        let setup = Setup {
+        let setup = SchedulerConfig {
             cores: self.cores,
-            topology: self.topology,
+            topology: self.topology.cloned(),
             flows: 8192,
             clients: classifier.clients_max(),
             packets: self.packets,
             unit: WorkUnit::Nanoseconds,
             longest: costs.iter().map(|cost| cost.work(1514)).max().expect("a service"),
-            estimates: &costs,
-            services: &setups,
-            ..Setup::default()
+            estimates: costs.clone(),
+            services: known,
+            limits: self.limits,
+            flow_order: self.flow_order,
+            ..SchedulerConfig::default()
         };
-        let options = Options::default().with_limits(self.limits).with_flow_order(self.flow_order);
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
-        let scheduler = policy.build(&setup, options).expect("a valid set-up");
+        let scheduler = policy.build(&setup).expect("a valid set-up");
         let outcome = simulate(Simulation {
             measured: Measured::new(scheduler, Measurements::new(&setup)),
             cores: self.cores,
@@ -136,10 +138,18 @@ impl Sim<'_> {
 }
 
 impl Link<'_> {
-    fn build(&self, cores: &Setup<'_>) -> OutputLink<AnySteer, AnyShare, AnyAllocate> {
-        let estimates = vec![LinearCost::BYTES; cores.services.len()];
-        let setup = Setup { cores: 1, unit: WorkUnit::Bytes, longest: 2_000, estimates: &estimates, ..*cores };
-        let scheduler = self.share.parse::<PolicySpec>().expect("a policy").build(&setup, Options::default());
+    fn build(&self, cores: &SchedulerConfig) -> OutputLink<AnySteer, AnyShare, AnyAllocate> {
+        let setup = SchedulerConfig {
+            cores: 1,
+            topology: None,
+            unit: WorkUnit::Bytes,
+            longest: 2_000,
+            estimates: vec![LinearCost::BYTES; cores.services.len()],
+            limits: Limits::default(),
+            flow_order: FlowOrder::default(),
+            ..cores.clone()
+        };
+        let scheduler = self.share.parse::<PolicySpec>().expect("a policy").build(&setup);
         let measured = Measured::new(scheduler.expect("a valid set-up"), Measurements::new(&setup));
         let link = LinkSetup {
             rate_bps: self.rate_bps,

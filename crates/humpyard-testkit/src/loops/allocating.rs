@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{CoreId, IdVec, ServiceId};
-use humpyard_core::policy::{Allocate, Build, Cause, Machine, ServiceSetup, Setup};
+use humpyard_core::policy::{Allocate, Build, Cause, Machine};
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::Time;
 
@@ -39,16 +40,16 @@ impl<A: Allocate + Build> Allocating<A> {
     /// # Panics
     /// If the policy rejects these numbers of services and cores.
     pub fn new(services: usize, cores: usize, switch_cost: Time) -> Self {
-        let service = ServiceSetup {
+        let service = ServiceConfig {
             packet_time: Time::from_ns(10_000),
             switch_cost,
             tolerance: Time::from_ns(500_000),
             guarantee_millionths: (1_000_000 / services) as u32,
-            ..ServiceSetup::ONLY
+            ..ServiceConfig::default()
         };
         let (all, estimates) = (vec![service; services], vec![LinearCost::BYTES; services]);
-        let setup = Setup { cores, services: &all, estimates: &estimates, ..Setup::default() };
-        let mut policy = A::new(&A::Params::default(), &setup).expect("defaults fit");
+        let config = SchedulerConfig::new(cores).with_services(all, estimates);
+        let mut policy = A::new(&A::Params::default(), &config).expect("defaults fit");
         let mut initial = IdVec::from_fn(cores, |_| ServiceId(0));
         policy.initial(&mut initial);
         let mut idle = IdVec::from_fn(services, |_| IdSet::new(cores));

@@ -1,9 +1,10 @@
 //! The loop of a steering policy.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{CoreId, FlowId, Id, IdVec};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Build, CoreView, Setup, Steer, Target, View};
+use humpyard_core::policy::{Build, CoreView, Steer, Target, View};
 use humpyard_core::unit::Time;
 
 /// A steering policy, and connections of which each holds eight packets all the time.
@@ -25,17 +26,17 @@ impl<S: Steer + Build> Steering<S> {
     /// keeps its sets of cores; or, if `uneven`, many lengths.
     ///
     /// # Panics
-    /// If the policy rejects its parameters or the set-up.
-    pub fn new(params: &S::Params, setup: &Setup<'_>, connections: u64, uneven: bool) -> Self {
+    /// If the policy rejects its parameters or the configuration.
+    pub fn new(params: &S::Params, config: &SchedulerConfig, connections: u64, uneven: bool) -> Self {
         let packet = |i: u64| {
             let flow = i % connections;
             let length = if uneven { 64 + (mix(i) % 1451) as u32 } else { 1000 };
             Packet { key: mix(flow), rss: mix(flow) as u32, flow: FlowId(flow as u32), length, ..Packet::default() }
         };
         let mut host = Self {
-            policy: S::new(params, setup).expect("valid parameters"),
-            views: IdVec::from_fn(setup.cores, |_| CoreView::default()),
-            eligible: (0..setup.cores).map(CoreId::from_index).collect(),
+            policy: S::new(params, config).expect("valid parameters"),
+            views: IdVec::from_fn(config.cores, |_| CoreView::default()),
+            eligible: (0..config.cores).map(CoreId::from_index).collect(),
             held: Vec::new(),
             oldest: 0,
             packets: (0..connections * 64).map(packet).collect(),

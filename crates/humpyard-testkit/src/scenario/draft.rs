@@ -2,12 +2,12 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
+use humpyard_core::config::ServiceConfig;
 use humpyard_core::cost::LinearCost;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
 use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits, WhenFull};
 use humpyard_core::packet::{Packet, Part};
-use humpyard_core::policy::ServiceSetup;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 
@@ -171,7 +171,7 @@ impl Draft {
         let estimates = &self.history.estimates;
         self.history.longest = estimates.iter().map(|estimate| estimate.work(length_max)).max().expect("a service");
         self.happen(each)?;
-        self.history.services = self.service_setups();
+        self.history.services = self.services();
         Ok((self.about, self.history))
     }
 
@@ -232,19 +232,19 @@ impl Draft {
         Ok(())
     }
 
-    fn service_setups(&self) -> Vec<ServiceSetup<'static>> {
+    fn services(&self) -> Vec<ServiceConfig> {
         let equal = 1_000_000 / self.services.len() as u32;
-        let setup = |(service, said): (usize, &Service)| {
+        let config_of = |(service, said): (usize, &Service)| {
             let longest = || Time::from_ns(self.history.estimates[service].work(self.longest_of(service)));
-            ServiceSetup {
-                name: "service",
+            ServiceConfig {
+                name: "service".to_owned(),
                 packet_time: said.packet_time.unwrap_or_else(longest),
                 switch_cost: said.switch_cost,
                 tolerance: said.tolerance.unwrap_or(Time::MAX),
                 guarantee_millionths: said.guarantee_millionths.unwrap_or(equal),
             }
         };
-        self.services.iter().enumerate().map(setup).collect()
+        self.services.iter().enumerate().map(config_of).collect()
     }
 
     /// Length of the longest packet that comes to a service.

@@ -132,7 +132,7 @@ mod tests {
         );
         assert_eq!((history.limits, history.exit, history.longest), (Limits::default(), None, 64));
         assert_eq!(history.arrivals(), 1);
-        assert_eq!(history.setup().services[0].guarantee_millionths, 1_000_000);
+        assert_eq!(history.config().services[0].guarantee_millionths, 1_000_000);
         assert!(matches!(history.events[0].1, Event::Arrive { busy, .. } if busy == Time::from_ns(64)));
     }
 
@@ -156,8 +156,8 @@ mod tests {
         assert_eq!(history.chains, [vec![ServiceId(0)], vec![ServiceId(1), ServiceId(0)]]);
         assert_eq!(history.estimates, [LinearCost { fixed: 300, per_byte_milli: 500, cold: 0 }, LinearCost::BYTES]);
         assert_eq!(history.longest, 1000);
-        let setup = history.setup();
-        let (first, second) = (setup.services[0], setup.services[1]);
+        let config = history.config();
+        let (first, second) = (&config.services[0], &config.services[1]);
         assert_eq!((first.packet_time, first.switch_cost), (Time::from_ns(1000), Time::from_ns(20_000)));
         assert_eq!((first.tolerance, first.guarantee_millionths), (Time::from_ns(1_000_000), 333_000));
         assert_eq!((second.tolerance, second.guarantee_millionths), (Time::MAX, 500_000));

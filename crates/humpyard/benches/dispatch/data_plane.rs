@@ -8,9 +8,9 @@ use core::sync::atomic::AtomicBool;
 
 use humpyard::frame::Frame;
 use humpyard::measure::{Measured, Measurements};
-use humpyard::mechanism::Options;
+
+use humpyard::config::SchedulerConfig;
 use humpyard::policies::spec::PolicySpec;
-use humpyard::policy::Setup;
 use humpyard::runtime::{Input, Live};
 use humpyard::services::registry::prepare;
 use humpyard::traffic::{Classifier, ClassifierConfig, Source, TrafficError};
@@ -21,15 +21,16 @@ use crate::work::{Figures, Order, Work};
 pub(crate) fn run(order: Order, work: &Work) -> Figures {
     let config = ClassifierConfig { flows: 4 * work.flows as usize, ..ClassifierConfig::default() };
     let classifier = Classifier::new(config).expect("a classifier that can be");
-    let setup = Setup {
+    let setup = SchedulerConfig {
         flows: 4 * work.flows as usize,
         clients: classifier.clients_max(),
         packets: work.in_flight,
-        ..Setup::default()
+        in_flight: work.depth,
+        exit: order.exit(),
+        ..SchedulerConfig::default()
     };
     let policy: PolicySpec = order.policy().parse().expect("a registered policy");
-    let scheduler = policy.build(&setup, Options::default().with_exit(order.exit()));
-    let scheduler = scheduler.expect("a set-up that can be").with_in_flight(work.depth);
+    let scheduler = policy.build(&setup).expect("a set-up that can be");
     let services = vec![prepare(&"pass".parse().expect("a name")).expect("a service without parameters")];
     let measured = Measured::new(scheduler, Measurements::new(&setup));
     let input = Input::new(Box::new(Repeated::new(work.flows)), None);

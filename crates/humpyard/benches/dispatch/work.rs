@@ -2,11 +2,12 @@
 
 use core::time::Duration;
 
-use humpyard::mechanism::{ExitOrder, Never, Options, Scheduler};
+use humpyard::config::SchedulerConfig;
+use humpyard::mechanism::{ExitOrder, Never, Scheduler};
 use humpyard::policies::share::fcfs::Fcfs;
 use humpyard::policies::steer::conn::Conn;
 use humpyard::policies::steer::rr::Rr;
-use humpyard::policy::{Build, Params, Setup, Share, Steer};
+use humpyard::policy::{Build, Params, Share, Steer};
 use humpyard::unit::{Time, WorkUnit};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -85,24 +86,29 @@ pub(crate) trait Host {
 
 /// Has a host run the work under the policy of this order, whose type it knows, as a program's own does.
 pub(crate) fn host(order: Order, in_flight: u32, work: &Work, host: impl Host) -> Figures {
-    let setup =
-        Setup { flows: work.flows as usize, packets: work.in_flight, unit: WorkUnit::Packets, ..Setup::default() };
+    let config = SchedulerConfig {
+        flows: work.flows as usize,
+        packets: work.in_flight,
+        in_flight,
+        unit: WorkUnit::Packets,
+        exit: order.exit(),
+        ..SchedulerConfig::default()
+    };
     match order.policy() {
-        "conn" => host.run(|| scheduler::<Conn>(order, in_flight, &setup)),
-        _ => host.run(|| scheduler::<Rr>(order, in_flight, &setup)),
+        "conn" => host.run(|| scheduler::<Conn>(&config)),
+        _ => host.run(|| scheduler::<Rr>(&config)),
     }
 }
 
-fn scheduler<S: Build + Steer>(order: Order, in_flight: u32, setup: &Setup<'_>) -> Scheduler<S, Fcfs, Never> {
-    let options = Options::default().with_exit(order.exit());
-    let scheduler = Scheduler::new(setup, options, Some(policy(setup)), None, || Ok(policy(setup)));
-    scheduler.expect("a set-up that can be").with_in_flight(in_flight)
+fn scheduler<S: Build + Steer>(config: &SchedulerConfig) -> Scheduler<S, Fcfs, Never> {
+    let scheduler = Scheduler::new(config, Some(policy(config)), None, || Ok(policy(config)));
+    scheduler.expect("a set-up that can be")
 }
 
 /// A policy with its default parameters.
-fn policy<P: Build>(setup: &Setup<'_>) -> P {
+fn policy<P: Build>(config: &SchedulerConfig) -> P {
     let parameters = P::Params::from_pairs(P::INFO.name, &[]).expect("none is needed");
-    P::new(&parameters, setup).expect("a set-up that can be")
+    P::new(&parameters, config).expect("a set-up that can be")
 }
 
 /// What was done.

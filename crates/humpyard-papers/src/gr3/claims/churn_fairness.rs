@@ -1,8 +1,9 @@
 //! Service errors while clients come and go: PROPORTIONAL_SHARE section 5.5.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{BuildError, Setup, Share};
+use humpyard_core::policy::{BuildError, Share};
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::AnyShare;
@@ -106,7 +107,8 @@ impl Experiment for ChurnFairness {
 /// One run: the least service error, before a packet, and the greatest, after one.
 fn run_errors(spec: &PolicySpec, random: &mut Random) -> Result<(f64, f64), BuildError> {
     let weights = weights((0..CLIENTS).map(|_| 1 + random.below(WEIGHT_MAX) as u32));
-    let setup = Setup { clients: CLIENTS, longest: 1, weights: &weights, ..Setup::default() };
+    let setup =
+        SchedulerConfig { clients: CLIENTS, longest: 1, weights: weights.to_vec(), ..SchedulerConfig::default() };
     let mut processor = Processor { policy: spec.build_share(&setup)?, now: Time::ZERO };
     let weights: Vec<f64> = weights.iter().map(|weight| weight.get().into()).collect();
     // The error of each client that is awake.

@@ -1,8 +1,8 @@
 //! Adversaries of round robins that keep what is left of a turn: PROPORTIONAL_SHARE sections 2.2 and 2.11.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, Id};
 use humpyard_core::mechanism::AlwaysReady;
-use humpyard_core::policy::Setup;
 use humpyard_core::random::Seed;
 use humpyard_policies::spec::PolicySpec;
 
@@ -136,8 +136,13 @@ fn strata<'a>(data: &'a Table, policy: &'a str, clients: usize) -> TableRow<'a> 
 fn deficit_errors(spec: &PolicySpec, clients: usize, first: u32) -> Result<(f64, f64), LabError> {
     let heavy = ClientId(0);
     let weights = weights((0..clients).map(|client| if client == 0 { clients as u32 - 1 } else { 1 }));
-    let setup =
-        Setup { clients, packets: 3 * clients + 1, longest: SLOT.into(), weights: &weights, ..Setup::default() };
+    let setup = SchedulerConfig {
+        clients,
+        packets: 3 * clients + 1,
+        longest: SLOT.into(),
+        weights,
+        ..SchedulerConfig::default()
+    };
     let work = |client: ClientId, number: u64| if number == 0 && client != heavy { first } else { SLOT };
     let order = (0..clients).map(ClientId::from_index);
     let mut ready = AlwaysReady::new(&setup, order, work, || spec.build_share(&setup))?;

@@ -1,7 +1,8 @@
 //! The policies whose decisions are timed, and what is said and drawn of times.
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, Id};
-use humpyard_core::policy::{Setup, Share};
+use humpyard_core::policy::Share;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Weight;
 use humpyard_policies::registry::{AnyShare, ShareVisitor};
@@ -62,14 +63,14 @@ impl Subject {
         visitor: V,
     ) -> Result<V::Answer, LabError> {
         let clients = weights.len();
-        let setup = Setup {
+        let setup = SchedulerConfig {
             cores: self.processors,
             clients,
             packets: 2 * clients + self.processors,
             longest: 1,
-            weights,
+            weights: weights.to_vec(),
             seed,
-            ..Setup::default()
+            ..SchedulerConfig::default()
         };
         let spec: PolicySpec = self.policy.parse()?;
         Ok(spec.build_share(&setup)?.visit(visitor))

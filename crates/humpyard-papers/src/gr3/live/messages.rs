@@ -346,7 +346,8 @@ fn all_arrive(data: &Table) -> Option<Verdict> {
 
 #[cfg(test)]
 mod tests {
-    use humpyard_core::policy::{Setup, Share};
+    use humpyard_core::config::SchedulerConfig;
+    use humpyard_core::policy::Share;
     use humpyard_policies::registry::ShareVisitor;
     use humpyard_policies::spec::PolicySpec;
 
@@ -386,7 +387,13 @@ mod tests {
     fn threads_attempt_messages_in_the_order_of_the_simulation() {
         let (groups, messages) = (2, 9);
         let weights = weights(groups * TASKS, Seed(1));
-        let setup = Setup { clients: weights.len(), longest: 1, weights: &weights, seed: Seed(1), ..Setup::default() };
+        let setup = SchedulerConfig {
+            clients: weights.len(),
+            longest: 1,
+            weights: weights.to_vec(),
+            seed: Seed(1),
+            ..SchedulerConfig::default()
+        };
         for policy in POLICIES {
             let spec: PolicySpec = policy.parse().unwrap();
             let expected = spec.build_share(&setup).unwrap().visit(Simulated { groups, messages });

@@ -10,11 +10,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Scope, Thread};
 use std::time::Instant;
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, Id, Slot};
 use humpyard_core::measure::Histogram;
-use humpyard_core::mechanism::{Arrival, Never, Options, Scheduler};
+use humpyard_core::mechanism::{Arrival, Never, Scheduler};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::Setup;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::registry::AnyShare;
@@ -263,17 +263,17 @@ impl<'a> Stage<'a> {
     fn new(turns: &Turns<'a>, threads: usize) -> Result<Self, LabError> {
         let cores = turns.processors.asked();
         assert!((1..=PROCESSORS_MAX).contains(&cores) && threads == turns.weights.len());
-        let setup = Setup {
+        let setup = SchedulerConfig {
             cores,
             clients: threads,
             packets: 3 * threads + cores,
             longest: 1,
-            weights: turns.weights,
+            weights: turns.weights.to_vec(),
             seed: turns.seed,
-            ..Setup::default()
+            ..SchedulerConfig::default()
         };
         let policy: PolicySpec = turns.policy.parse()?;
-        let scheduler = Scheduler::new(&setup, Options::default(), None, None, || policy.build_share(&setup))?;
+        let scheduler = Scheduler::new(&setup, None, None, || policy.build_share(&setup))?;
         let noted = if turns.is_noted { turns.limit.unwrap_or(0) } else { 0 };
         let state = State {
             scheduler,

@@ -149,33 +149,32 @@ fn simulate(
     control: &mut Control<'_>,
 ) -> Result<Vec<ServiceSummary>, LabError> {
     let classifier = parts::classifier(config)?;
-    parts::with_setup(config, config.cores, classifier.clients_max(), |setup, options| {
-        let (measured, _) = parts::measured(config, setup, options)?;
-        let (at_work, idle) = (interruptions.clone(), interruptions.clone());
-        let disturbance = Disturbance { at_work, idle, ..Disturbance::default() };
-        let interrupted = Interrupted::new(config.cores, &disturbance, config.seed);
-        let work = parts::work(config)?.with_interrupted(interrupted);
-        let run = Simulation {
-            measured,
-            link: link(config, setup, options)?.map(|(link, _)| link),
-            cores: config.cores,
-            costs: CostModel::new(setup, taken(flows, &config.costs).into_iter().collect(), &[]),
-            swaps: Vec::new(),
-            pacer: parts::pacer(config, config.cores, control)?.ok_or_else(parts::no_line_rate)?,
-            source: parts::source(config)?,
-            classifier,
-            stop: control.stop,
-            progress: control.progress,
-        };
-        let outcome = simulate_with(run, work)?;
-        let mut services = outcome.measured.summary().services;
-        let in_all = outcome.link.iter().flat_map(|link| &link.in_all_of);
-        for (service, delay) in services.iter_mut().zip(in_all) {
-            (service.packets, service.delay_ns) = (delay.count(), Delay::of(delay));
-            service.delay_counts = delay.counts();
-        }
-        Ok(services)
-    })
+    let setup = parts::scheduler_config(config, config.cores, classifier.clients_max())?;
+    let (measured, _) = parts::measured(config, &setup)?;
+    let (at_work, idle) = (interruptions.clone(), interruptions.clone());
+    let disturbance = Disturbance { at_work, idle, ..Disturbance::default() };
+    let interrupted = Interrupted::new(config.cores, &disturbance, config.seed);
+    let work = parts::work(config)?.with_interrupted(interrupted);
+    let run = Simulation {
+        measured,
+        link: link(config, &setup)?.map(|(link, _)| link),
+        cores: config.cores,
+        costs: CostModel::new(&setup, taken(flows, &config.costs).into_iter().collect(), &[]),
+        swaps: Vec::new(),
+        pacer: parts::pacer(config, config.cores, control)?.ok_or_else(parts::no_line_rate)?,
+        source: parts::source(config)?,
+        classifier,
+        stop: control.stop,
+        progress: control.progress,
+    };
+    let outcome = simulate_with(run, work)?;
+    let mut services = outcome.measured.summary().services;
+    let in_all = outcome.link.iter().flat_map(|link| &link.in_all_of);
+    for (service, delay) in services.iter_mut().zip(in_all) {
+        (service.packets, service.delay_ns) = (delay.count(), Delay::of(delay));
+        service.delay_counts = delay.counts();
+    }
+    Ok(services)
 }
 
 fn run(

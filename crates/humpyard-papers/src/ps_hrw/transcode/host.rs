@@ -5,11 +5,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, FlowId, Id, Slot};
 use humpyard_core::measure::{Measured, Measurements, Summary};
-use humpyard_core::mechanism::{Arrival, Options};
+use humpyard_core::mechanism::Arrival;
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::Setup;
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
@@ -119,17 +119,17 @@ struct Dispatcher<'a> {
 
 impl<'a> Dispatcher<'a> {
     fn new(trial: Trial<'a>, jobs: Vec<Sender<Job>>, done: Receiver<Done>) -> Result<Self, LabError> {
-        let setup = Setup {
+        let setup = SchedulerConfig {
             cores: trial.workers,
             flows: trial.streams.len(),
             packets: trial.workers * (trial.full as usize + 2),
             unit: WorkUnit::Nanoseconds,
             longest: trial.estimates.iter().copied().max().unwrap_or(1),
             seed: trial.seed,
-            ..Setup::default()
+            ..SchedulerConfig::default()
         };
         let spec: PolicySpec = format!("estimate=oracle/{}", trial.policy).parse()?;
-        let scheduler = spec.build(&setup, Options::default())?;
+        let scheduler = spec.build(&setup)?;
         let mut random = trial.seed.stream("ps-hrw/transcode");
         Ok(Self {
             keys: trial.streams.iter().map(|_| random.bits()).collect(),

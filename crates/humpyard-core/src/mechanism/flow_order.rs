@@ -1,0 +1,18 @@
+//! Whether a client is held to one packet in service.
+
+use serde::{Deserialize, Serialize};
+
+/// Whether the packets of one client may be in service on several cores at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowOrder {
+    /// No: the sharing policy is offered a client's next packet when the one before it is complete. Packets of a
+    /// client stay in order, but under a policy that takes all clients as one.
+    // As it is called in journals of version 2.
+    #[serde(alias = "keep")]
+    #[default]
+    Hold,
+    /// Yes: more cores for one client, and packets may overtake, unless an exit
+    /// ([`SchedulerConfig::exit`](crate::config::SchedulerConfig::exit)) puts them back in order.
+    Free,
+}
