@@ -6,12 +6,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::iter;
 
+use ambassador::Delegate;
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, FlowId, IdVec, ServiceId};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
     Allocate, Build, BuildError, Cause, Estimate, Family, Info, Machine, Move, Parameter, Params, Policy, Reach, Share,
-    Steer, Target, View,
+    Steer, Target, View, ambassador_impl_Allocate, ambassador_impl_Estimate, ambassador_impl_Policy,
+    ambassador_impl_Share, ambassador_impl_Steer,
 };
 use humpyard_core::storage::IdSet;
 use humpyard_core::unit::{Time, Weight, Work};
@@ -56,12 +58,13 @@ fn build<P: Build>(pairs: &[(String, String)], config: &SchedulerConfig) -> Resu
 }
 
 /// Makes, for one family, from one list: an enum of its policies (so that one instantiation of the mechanism serves them
-/// all), its table, and the delegation of its trait. A new policy is one line here.
+/// all), its table, and the delegation of all methods of its trait. A new policy is one line here.
 macro_rules! family {
-    ($(#[$doc:meta])* $any:ident: $trait:ident [$($variant:ident($policy:ty)),+ $(,)?]
-     asked { $($asked:tt)* } told { $($told:tt)* } $(visited by $visitor:ident)*) => {
+    ($(#[$doc:meta])* $any:ident: $trait:ident [$($variant:ident($policy:ty)),+ $(,)?] $(visited by $visitor:ident)*) => {
         $(#[$doc])*
-        #[derive(Debug)]
+        #[derive(Debug, Delegate)]
+        #[delegate(Policy)]
+        #[delegate($trait)]
         #[expect(missing_docs, reason = "each variant is the policy of its name")]
         #[allow(clippy::large_enum_variant, reason = "there is one for each queue, and a detour would cost every decision")]
         pub enum $any {
@@ -100,46 +103,20 @@ macro_rules! family {
         }
 
         visit! { $any [$($variant)+] $($visitor)* }
-        delegate! { $any [$($variant)+] Policy asked { fn check(); fn keeps_time() -> bool; fn next_timeout() -> Option<Time>; } told { fn on_timeout(now: Time); } }
-        delegate! { $any [$($variant)+] $trait asked { $($asked)* } told { $($told)* } }
     };
 }
 
 /// Hands the policy inside an enum, with its own type, to a visitor, where a family has one.
 macro_rules! visit {
     ($any:ident $variants:tt) => {};
-    ($any:ident $variants:tt $visitor:ident) => {
+    ($any:ident [$($variant:ident)+] $visitor:ident) => {
         impl $any {
             /// Hands the policy inside to a visitor, which calls it by its own type, without a branch for each call.
             pub fn visit<V: $visitor>(self, visitor: V) -> V::Answer {
-                inside!(self $variants policy => visitor.visit(policy))
+                match self {
+                    $(Self::$variant(policy) => visitor.visit(policy)),+
+                }
             }
-        }
-    };
-}
-
-/// Implements a trait for an enum of policies: `asked` methods take `&self`, `told` ones `&mut self`.
-macro_rules! delegate {
-    ($any:ident $variants:tt $trait:ident
-     asked { $(fn $asked:ident($($given:ident: $given_type:ty),*) $(-> $answer:ty)?;)* }
-     told { $(fn $told:ident($($argument:ident: $type:ty),*) $(-> $decision:ty)?;)* }) => {
-        impl $trait for $any {
-            $(fn $asked(&self, $($given: $given_type),*) $(-> $answer)? {
-                inside!(self $variants policy => $trait::$asked(policy, $($given),*))
-            })*
-            $(#[inline]
-            fn $told(&mut self, $($argument: $type),*) $(-> $decision)? {
-                inside!(self $variants policy => $trait::$told(policy, $($argument),*))
-            })*
-        }
-    };
-}
-
-/// Calls the policy inside the enum.
-macro_rules! inside {
-    ($self:ident [$($variant:ident)+] $policy:ident => $call:expr) => {
-        match $self {
-            $(Self::$variant($policy) => $call),+
         }
     };
 }
@@ -167,18 +144,6 @@ family! {
         Ml(steer::ml::Ml),
         Mlp(steer::mlp::Mlp),
     ]
-    asked {
-        fn reach() -> Reach;
-    }
-    told {
-        fn steer(now: Time, packet: &Packet, view: &View<'_>) -> Target;
-        fn on_enqueue(now: Time, target: Target, packet: &Packet);
-        fn on_drop(now: Time, target: Target, packet: &Packet);
-        fn on_push_out(now: Time, target: Target, packet: &Packet);
-        fn on_dispatch(now: Time, core: CoreId, target: Target, packet: &Packet);
-        fn on_flow_end(now: Time, flow: FlowId);
-        fn on_completion(now: Time, core: CoreId, packet: &Packet, used: Work);
-    }
 }
 
 family! {
@@ -212,24 +177,6 @@ family! {
         TOpt(share::t_opt::TOpt),
         Darc(share::darc::Darc),
     ]
-    asked {
-        fn merges_clients() -> bool;
-        fn prefers_cores() -> bool;
-    }
-    told {
-        fn on_arrival(now: Time, client: ClientId, packet: &Packet, waiting: u32);
-        fn on_wake(now: Time, client: ClientId, head: &Packet);
-        fn on_head(now: Time, client: ClientId, head: &Packet);
-        fn pick(now: Time, core: CoreId) -> Option<ClientId>;
-        fn place(now: Time, idle: &IdSet<CoreId>) -> CoreId;
-        fn on_dispatch(now: Time, core: CoreId, client: ClientId, sent: &Packet);
-        fn on_completion(now: Time, core: CoreId, client: ClientId, sent: &Packet, used: Work);
-        fn on_push_out(now: Time, client: ClientId, packet: &Packet, waiting: u32);
-        fn on_foreign_completion(now: Time, core: CoreId, client: ClientId, sent: &Packet, used: Work);
-        fn on_idle(now: Time, client: ClientId);
-        fn on_client_end(now: Time, client: ClientId);
-        fn set_weight(now: Time, client: ClientId, weight: Weight);
-    }
     visited by ShareVisitor
 }
 
@@ -265,16 +212,6 @@ family! {
         EverestAe(allocate::everest_ae::EverestAe),
         EverestEnv(allocate::everest_env::EverestEnv),
     ]
-    asked {
-        fn moves() -> bool;
-    }
-    told {
-        fn initial(allocation: &mut IdVec<CoreId, ServiceId>);
-        fn on_arrival(now: Time, service: ServiceId);
-        fn on_completion(now: Time, core: CoreId, service: ServiceId, delay: Time);
-        fn reassign(now: Time, cause: Cause, machine: &Machine) -> Option<Move>;
-        fn place(service: ServiceId, idle: &IdSet<CoreId>, machine: &Machine) -> CoreId;
-    }
 }
 
 family! {
@@ -284,12 +221,6 @@ family! {
         Oracle(estimate::oracle::Oracle),
         LeastSquares(estimate::least_squares::LeastSquares),
     ]
-    asked {
-        fn estimate(packet: &Packet) -> Work;
-    }
-    told {
-        fn on_completion(packet: &Packet, used: Work, cold: bool);
-    }
 }
 
 /// Every policy of every family, in reading order.

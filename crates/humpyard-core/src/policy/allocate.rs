@@ -1,5 +1,7 @@
 //! Allocate: which service does each core work for?
 
+use ambassador::delegatable_trait;
+
 use super::{Machine, Policy};
 use crate::id::{CoreId, IdVec, ServiceId};
 use crate::storage::IdSet;
@@ -28,6 +30,7 @@ pub struct Move {
 }
 
 /// An allocation policy.
+#[delegatable_trait]
 pub trait Allocate: Policy {
     /// The service of each core at the start. Every service has at least one core.
     fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>);

@@ -2,12 +2,15 @@
 
 use core::fmt::Debug;
 
+use ambassador::delegatable_trait;
+
 use super::Policy;
 use crate::packet::Packet;
 use crate::unit::Work;
 
 /// An estimator of work: owned by the mechanism, which stamps every packet with its answer, for all policies and for the
 /// view of the cores.
+#[delegatable_trait]
 pub trait Estimate: Policy + Debug {
     /// The work that a warm core is believed to need for this packet, in the unit of the run, at least 1.
     fn estimate(&self, packet: &Packet) -> Work;

@@ -36,11 +36,19 @@ pub use steer::{Reach, Steer, Target};
 pub use ties::Ties;
 pub use topology::{Apart, Level, LevelKind, Topology};
 pub use view::{CoreView, View};
+#[doc(hidden)]
+pub use {
+    allocate::ambassador_impl_Allocate, estimate::ambassador_impl_Estimate, share::ambassador_impl_Share,
+    steer::ambassador_impl_Steer,
+};
+
+use ambassador::delegatable_trait;
 
 use crate::config::SchedulerConfig;
 use crate::unit::Time;
 
 /// What all policies share.
+#[delegatable_trait]
 pub trait Policy {
     /// Whether the policy may ever want to be told of the time. The answer must never change. If it is
     /// false, nobody calls [`Policy::next_timeout`], which saves a call for every event.

@@ -1,5 +1,7 @@
 //! Pull: which client does an idle core serve?
 
+use ambassador::delegatable_trait;
+
 use super::Policy;
 use crate::id::{ClientId, CoreId};
 use crate::packet::Packet;
@@ -17,6 +19,7 @@ use crate::unit::{Time, Weight, Work};
 ///
 /// A client keeps its place in a round between `on_dispatch` and `on_head`: its turn is over when the policy says so, or
 /// at `on_idle`.
+#[delegatable_trait]
 pub trait Share: Policy {
     /// Whether the policy takes the queue as one client: packets leave in order of arrival, whoever sent them.
     ///

@@ -1,5 +1,7 @@
 //! Push: which queue does an arriving packet join?
 
+use ambassador::delegatable_trait;
+
 use super::{Policy, View};
 use crate::id::{CoreId, ElementId, FlowId};
 use crate::packet::Packet;
@@ -38,6 +40,7 @@ pub enum Reach {
 }
 
 /// A steering policy.
+#[delegatable_trait]
 pub trait Steer: Policy {
     /// The widest target it may answer. Asked once.
     fn reach(&self) -> Reach {
