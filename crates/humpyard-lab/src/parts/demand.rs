@@ -3,11 +3,16 @@
 use core::slice;
 use core::sync::atomic::Ordering;
 
+use humpyard_core::cost::LinearCost;
 use humpyard_core::frame::Frame;
-use humpyard_core::id::Id;
+use humpyard_core::id::{Id, IdVec, ServiceId};
+use humpyard_core::packet::Packet;
+use humpyard_core::unit::Time;
+use humpyard_traffic::classify::Classifier;
 use humpyard_traffic::header::Headers;
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::source::Source;
+use humpyard_traffic::{Numbered, NumberedFlows, Tunnels};
 
 use crate::LabError;
 use crate::choice::rate::Rate;
@@ -19,6 +24,8 @@ use crate::parts::setup::{chains, classifier, costs, source};
 
 /// Packets between two reports of progress.
 const PROGRESS_EVERY: u64 = 1 << 16;
+/// Packets that a generator is asked for at a time.
+const BATCH: usize = 512;
 
 /// The pacer. `None`: packets come as fast as they are taken. A load is found by reading the input once, until `stop` is set.
 pub fn pacer(config: &RunConfig, cores: usize, control: &mut Control<'_>) -> Result<Option<Pacer>, LabError> {
@@ -68,31 +75,116 @@ impl Demand {
         source: &mut dyn Source,
         control: &mut Control<'_>,
     ) -> Result<Self, LabError> {
-        let costs = costs(config)?;
+        let mut reading = Reading::new(config)?;
+        let is_read = match source.numbered_flows().filter(|_| config.tunnels == Tunnels::NONE) {
+            Some(flows) => reading.read_numbered(source, &*flows, control)?,
+            None => reading.read_frames(source, config.tunnels, control)?,
+        };
+        Ok(if is_read { reading.demand } else { Self::default() })
+    }
+}
+
+/// The packets of a source, and what they ask for so far.
+struct Reading {
+    costs: IdVec<ServiceId, LinearCost>,
+    chains: Vec<Vec<ServiceId>>,
+    classifier: Classifier,
+    /// Whether all packets have the same service, so that nobody need know which one they have.
+    is_one_service: bool,
+    pacer: Pacer,
+    demand: Demand,
+}
+
+impl Reading {
+    fn new(config: &RunConfig) -> Result<Self, LabError> {
+        let costs: IdVec<ServiceId, LinearCost> = costs(config)?.into_iter().collect();
         let chains = chains(config, Ruled::new(config)?)?;
-        let mut classifier = classifier(config)?;
-        let mut pacer = pacer_of(config, Pace::Trace);
+        Ok(Self {
+            is_one_service: costs.len() == 1 && chains.is_empty(),
+            costs,
+            chains,
+            classifier: classifier(config)?,
+            pacer: pacer_of(config, Pace::Trace),
+            demand: Demand::default(),
+        })
+    }
+
+    /// Reads packets that have headers, until there are no more; whether it came to the end.
+    fn read_frames(
+        &mut self,
+        source: &mut dyn Source,
+        tunnels: Tunnels,
+        control: &mut Control<'_>,
+    ) -> Result<bool, LabError> {
         let (mut frame, mut headers) = (Frame::default(), Headers::default());
-        let (mut demand, mut packets) = (Self::default(), 0u64);
+        let mut packets = 0;
         // Damage ends this reading as it will end the run, which reports it.
-        while let Ok(true) = source.next_headers(&mut frame, config.tunnels, &mut headers) {
-            if packets.is_multiple_of(PROGRESS_EVERY) {
-                (control.progress)(packets, source.progress());
+        while let Ok(true) = source.next_headers(&mut frame, tunnels, &mut headers) {
+            if !goes_on(packets, source, control) {
+                return Ok(false);
             }
             packets += 1;
-            let packet = classifier.classify_headers(&headers, frame.wire_length)?.packet;
-            classifier.release(&packet);
-            let chain = chains.get(packet.chain.index()).map_or(slice::from_ref(&packet.service), Vec::as_slice);
-            let work = chain.iter().map(|service| u128::from(costs[service.index()].work(packet.length)));
-            demand.work += work.sum::<u128>();
-            demand.services += chain.len() as u64;
-            demand.duration = pacer.arrival(frame.time);
-            if control.stop.load(Ordering::Relaxed) {
-                return Ok(Self::default());
-            }
+            let packet = self.classifier.classify_headers(&headers, frame.wire_length)?.packet;
+            self.add_classified(frame.time, &packet);
         }
-        Ok(demand)
+        Ok(true)
     }
+
+    /// Reads packets whose flows have numbers, until there are no more; whether it came to the end.
+    fn read_numbered(
+        &mut self,
+        source: &mut dyn Source,
+        flows: &dyn NumberedFlows,
+        control: &mut Control<'_>,
+    ) -> Result<bool, LabError> {
+        let (mut batch, mut packets) = (Vec::with_capacity(BATCH), 0);
+        let mut is_more = true;
+        while is_more {
+            if !goes_on(packets, source, control) {
+                return Ok(false);
+            }
+            packets += BATCH as u64;
+            batch.clear();
+            is_more = source.next_numbered(&mut batch, BATCH).unwrap_or(false);
+            batch.iter().try_for_each(|packet| self.add_numbered(packet, flows))?;
+        }
+        Ok(true)
+    }
+
+    fn add_numbered(&mut self, packet: &Numbered, flows: &dyn NumberedFlows) -> Result<(), LabError> {
+        let &Numbered { time, flow, length } = packet;
+        if self.is_one_service {
+            self.add(time, u128::from(self.costs[ServiceId(0)].work(length)), 1);
+            return Ok(());
+        }
+        let packet = match self.classifier.classify_numbered(flow, length) {
+            Some(packet) => packet,
+            None => self.classifier.classify_new_number(flow, &flows.headers(flow), length)?.packet,
+        };
+        self.add_classified(time, &packet);
+        Ok(())
+    }
+
+    fn add_classified(&mut self, time: Time, packet: &Packet) {
+        self.classifier.release(packet);
+        let chain = self.chains.get(packet.chain.index()).map_or(slice::from_ref(&packet.service), Vec::as_slice);
+        let work = chain.iter().map(|&service| u128::from(self.costs[service].work(packet.length))).sum();
+        self.add(time, work, chain.len());
+    }
+
+    fn add(&mut self, time: Time, work: u128, services: usize) {
+        self.demand.work += work;
+        self.demand.services += services as u64;
+        self.demand.duration = self.pacer.arrival(time);
+    }
+}
+
+/// Says how far the reading is, now and then, and asks whether to go on.
+fn goes_on(packets: u64, source: &dyn Source, control: &mut Control<'_>) -> bool {
+    if packets.is_multiple_of(PROGRESS_EVERY) {
+        (control.progress)(packets, source.progress());
+    }
+    !control.stop.load(Ordering::Relaxed)
 }
 
 #[cfg(test)]
