@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use crate::config::SchedulerConfig;
 use crate::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId, Slot};
 use crate::measure::{Histogram, Measured, Summary};
-use crate::mechanism::{Account, Arrival, Dropped, Scheduler};
+use crate::mechanism::{Account, Arrival, Dropped, Effect, Scheduler};
 use crate::packet::Packet;
 use crate::policy::{Allocate, Share, Steer};
 use crate::unit::{Time, Weight};
@@ -177,8 +177,10 @@ impl<S: Steer, Q: Share, A: Allocate> OutputLink<S, Q, A> {
     /// A packet that made room for another, with the time at which it came in, and as its arrival that at which it came here; its
     /// place is free from now on. Of such packets, and of those that [`Self::on_processed`] drops, drivers tell the measurements of
     /// the cores: [`Measured::on_loss_behind`].
-    pub fn next_dropped(&mut self) -> Option<Dropped> {
-        let mut dropped = self.measured.next_dropped()?;
+    pub fn next_dropped(&mut self, now: Time) -> Option<Dropped> {
+        let Effect::Dropped(mut dropped) = self.measured.next_effect(now)? else {
+            unreachable!("the link has one core, and packets leave it in order")
+        };
         self.waiting[dropped.packet.client] -= 1;
         self.present[dropped.packet.flow].packets -= 1;
         dropped.packet.entered = self.entered[dropped.slot];

@@ -277,7 +277,7 @@ fn packets_pushed_out_take_no_places_at_the_exit() {
     let mut pushed_out = 0;
     for client in [0, 0, 0, 1, 1] {
         assert!(matches!(scheduler.on_arrival(Time::ZERO, &of_client(client)), Arrival::Queued(_)), "{client}");
-        pushed_out += core::iter::from_fn(|| scheduler.next_dropped()).count();
+        pushed_out += core::iter::from_fn(|| scheduler.next_effect()).count();
     }
     assert_eq!(pushed_out, 2);
     scheduler.check();

@@ -7,7 +7,7 @@ use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::hash::mix;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, IdVec, ServiceId, Slot};
-use humpyard_core::mechanism::{FlowOrder, Never, Scheduler};
+use humpyard_core::mechanism::{Effect, FlowOrder, Never, Scheduler};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Family, Policy, Share, Steer};
 use humpyard_core::steps;
@@ -132,7 +132,7 @@ impl<S: Steer, Q: Share, A: Allocate> Host<S, Q, A> {
     }
 
     fn begin_switches(&mut self) {
-        while let Some(switch) = self.scheduler.next_switch() {
+        while let Some(Effect::Switch(switch)) = self.scheduler.next_effect() {
             self.switching.push_back((self.now + switch.cost, switch.core));
         }
     }

@@ -2,17 +2,10 @@
 
 use std::collections::VecDeque;
 
-use humpyard_core::id::{CoreId, Id, IdVec, Slot};
+use humpyard_core::id::{CoreId, Id, IdVec};
 use humpyard_core::unit::Time;
 
-/// What a core is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Doing {
-    /// Serving the packet in this slot, which keeps it busy for so long.
-    Packet(Slot, Time),
-    /// Going over to another service.
-    Switch,
-}
+use crate::cores::Doing;
 
 /// What each core is doing and will do, in order.
 #[derive(Debug)]
@@ -204,6 +197,7 @@ fn earliest(members: &[Time; GROUP]) -> (Time, usize) {
 mod tests {
     use std::collections::BTreeMap;
 
+    use humpyard_core::id::Slot;
     use humpyard_core::random::Seed;
 
     use super::*;

@@ -1,4 +1,4 @@
-//! The discrete-event driver.
+//! Simulations of traffic from a source, with a link behind the cores where there is one.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -10,7 +10,7 @@ use humpyard_core::link::{LinkOutcome, OutputLink};
 use humpyard_core::measure::{Histogram, Measured};
 use humpyard_core::mechanism::{Arrival, PlannedSwap, TakenOver};
 use humpyard_core::packet::Packet;
-use humpyard_core::policy::{Allocate, BuildError, Share, Steer};
+use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::Time;
 use humpyard_traffic::classify::Classifier;
 use humpyard_traffic::flow::Heaviest;
@@ -18,9 +18,11 @@ use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::Source;
 use humpyard_traffic::{Numbered, TrafficError};
 
-use crate::agenda::{Agenda, Doing};
 use crate::ahead::{Ahead, Heading};
+use crate::cores::TimedCores;
+use crate::driver::{Driver, SimulationError};
 use crate::work::Work;
+use crate::workload::Workload;
 
 /// One run of the simulator, ready to start.
 pub struct Simulation<'a, S, Q, A> {
@@ -74,43 +76,6 @@ pub struct Outcome<S, Q, A> {
     pub clock_jumps: ClockJumps,
 }
 
-/// Why a simulation failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SimulationError {
-    /// Packets could not be classified.
-    #[error(transparent)]
-    Traffic(#[from] TrafficError),
-    /// A policy that was to take over could not.
-    #[error(transparent)]
-    Swap(BuildError),
-}
-
-struct State<'a, S, Q, A> {
-    measured: Measured<S, Q, A>,
-    link: Option<OutputLink<S, Q, A>>,
-    costs: CostModel,
-    swaps: Vec<PlannedSwap<'a, S, Q, A>>,
-    classifier: Classifier,
-    source: Ahead,
-    pacer: Pacer,
-    stop: &'a AtomicBool,
-    progress: &'a mut dyn FnMut(u64, Option<f64>),
-    /// How packets get to cores, and what they take there.
-    work: Work,
-    /// What cores are doing.
-    agenda: Agenda,
-    damage: Option<TrafficError>,
-    interrupted: bool,
-    decision: Histogram,
-    arrivals: u64,
-    heaviest: Heaviest,
-    taken_over: Vec<TakenOver>,
-    swap_pause_max: Duration,
-    /// Whether there is a link, or a policy that is to take over.
-    is_timed_otherwise: bool,
-}
-
 /// Runs a simulation to its end: until the source is dry and every packet is served.
 ///
 /// What happens at one instant happens in this order: what has left the link; what cores are done with, by ascending core;
@@ -130,17 +95,14 @@ pub fn simulate<S: Steer, Q: Share, A: Allocate>(
 /// As [`simulate`].
 pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
     run: Simulation<'_, S, Q, A>,
-    work: Work,
+    mut work: Work,
 ) -> Result<Outcome<S, Q, A>, SimulationError> {
     let started = Instant::now();
-    let mut state = State {
-        is_timed_otherwise: run.link.is_some() || !run.swaps.is_empty(),
-        work,
-        agenda: Agenda::new(run.cores),
-        measured: run.measured,
-        costs: run.costs,
+    let mut costs = run.costs;
+    let mut traffic = Traffic {
+        arrival: None,
+        costs: costs.clone(),
         link: run.link,
-        swaps: run.swaps,
         source: Ahead::new(run.source, run.classifier.tunnels(), run.classifier.digester().clone()),
         classifier: run.classifier,
         pacer: run.pacer,
@@ -148,74 +110,138 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
         progress: run.progress,
         damage: None,
         interrupted: false,
-        decision: Histogram::new(),
         arrivals: 0,
         heaviest: Heaviest::default(),
-        taken_over: Vec::new(),
-        swap_pause_max: Duration::ZERO,
     };
-    // The last instant stands for never, which makes the comparison at every event cheap. Only at that instant the loop checks
-    // which of the two it is.
-    let mut arrival = state.read();
-    let mut now = Time::ZERO;
-    while arrival.is_some() || state.is_busy() {
-        let mut next = arrival.unwrap_or(Time::MAX).min(state.agenda.next());
-        if state.keeps_time() {
-            next = next.min(state.next_timeout());
-        }
-        if next == Time::MAX && arrival.is_none() && !state.awaits() {
-            break;
-        }
-        now = next.max(now);
-        state.finish_sending(now);
-        state.complete(now);
-        if state.keeps_time() && state.next_timeout() <= now {
-            state.keep_time(now);
-            state.swap(now)?;
-        }
-        while arrival == Some(now) {
-            state.arrive(now)?;
-            arrival = state.read();
-        }
-        state.send(now);
-        state.hand_out(now);
-    }
-    (state.progress)(state.arrivals, Some(1.0));
-    let measured = &state.measured;
-    state.heaviest.add_all(state.classifier.flows(), |flow| measured.packets_of(flow));
+    traffic.read();
+    let cores = TimedCores::new(run.cores, |now, core, dispatch: &_| work.serve(&mut costs, now, core, dispatch));
+    let driven = Driver::new(run.measured, traffic, cores).with_swaps(run.swaps).drive()?;
+    let mut traffic = driven.workload;
+    (traffic.progress)(traffic.arrivals, Some(1.0));
+    traffic.heaviest.add_all(traffic.classifier.flows(), |flow| driven.measured.packets_of(flow));
     Ok(Outcome {
-        heaviest: state.heaviest,
-        flows: state.classifier.flows().seen(),
-        clock_jumps: state.pacer.jumps(),
-        measured: state.measured,
-        link: state.link.as_ref().map(OutputLink::outcome),
-        damage: state.damage,
-        interrupted: state.interrupted,
+        heaviest: traffic.heaviest,
+        flows: traffic.classifier.flows().seen(),
+        clock_jumps: traffic.pacer.jumps(),
+        measured: driven.measured,
+        link: traffic.link.as_ref().map(OutputLink::outcome),
+        damage: traffic.damage,
+        interrupted: traffic.interrupted,
         wall: started.elapsed(),
-        taken_over: state.taken_over,
-        swap_pause_max: state.swap_pause_max,
-        decision: state.decision,
+        taken_over: driven.taken_over,
+        swap_pause_max: driven.swap_pause_max,
+        decision: driven.decision,
     })
 }
 
 /// How often progress is told, in packets.
 const PROGRESS_EVERY: u64 = 1 << 16;
-/// One in so many arrivals has its decisions timed.
-const TIMED_EVERY: u64 = 1 << 8;
 
-impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
-    /// Reads the next frame and gives its arrival; none when there is no more.
-    #[inline]
-    fn read(&mut self) -> Option<Time> {
+/// The frames of a source, classified, and the link that packets leave by.
+struct Traffic<'a, S, Q, A> {
+    /// When the frame that was read last arrives; none after the last.
+    arrival: Option<Time>,
+    source: Ahead,
+    pacer: Pacer,
+    classifier: Classifier,
+    /// For oracles.
+    costs: CostModel,
+    link: Option<OutputLink<S, Q, A>>,
+    stop: &'a AtomicBool,
+    progress: &'a mut dyn FnMut(u64, Option<f64>),
+    damage: Option<TrafficError>,
+    interrupted: bool,
+    arrivals: u64,
+    heaviest: Heaviest,
+}
+
+impl<S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for Traffic<'_, S, Q, A> {
+    const IS_CLOSED: bool = false;
+
+    #[inline(always)]
+    fn next_event(&self) -> Time {
+        let arrival = self.arrival.unwrap_or(Time::MAX);
+        match &self.link {
+            None => arrival,
+            Some(link) => arrival.min(link.next_event().unwrap_or(Time::MAX)),
+        }
+    }
+
+    #[inline(always)]
+    fn next_packet(
+        &mut self,
+        now: Time,
+        packet: &mut Packet,
+        measured: &mut Measured<S, Q, A>,
+    ) -> Result<bool, TrafficError> {
+        if self.arrival != Some(now) {
+            return Ok(false);
+        }
+        while let Some(expired) = self.classifier.next_expired(self.source.current().time) {
+            self.end_of(now, Some(expired.flow), expired.client, measured);
+        }
+        self.classify(now, packet, measured)?;
+        packet.arrival = now;
+        packet.estimate = self.costs.work(packet);
+        self.arrivals += 1;
+        self.read();
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn is_over(&self, measured: &Measured<S, Q, A>) -> bool {
+        self.arrival.is_none()
+            && measured.scheduler().is_empty()
+            && self.link.as_ref().is_none_or(|link| link.held() == 0)
+    }
+
+    fn on_loss(&mut self, _: Time, packet: &Packet, _: &mut Measured<S, Q, A>) {
+        self.classifier.release(packet);
+    }
+
+    /// The packet leaves, or comes to the link.
+    #[inline(always)]
+    fn on_departure(&mut self, now: Time, packet: &Packet, measured: &mut Measured<S, Q, A>) {
+        match &mut self.link {
+            None => self.classifier.release(packet),
+            Some(_) => self.on_processed(now, packet, measured),
+        }
+    }
+
+    /// What has left the link at this instant.
+    #[inline(always)]
+    fn begin(&mut self, now: Time) {
+        if let Some(link) = &mut self.link
+            && let Some((_, sent)) = link.next_sent(now)
+        {
+            self.classifier.release(&sent);
+        }
+    }
+
+    /// Sends the next packet on the link, if there is one.
+    #[inline(always)]
+    fn end(&mut self, now: Time, measured: &mut Measured<S, Q, A>) {
+        if let Some(link) = &mut self.link {
+            link.send(now, measured.scheduler_mut());
+        }
+    }
+
+    fn awaits(&self) -> bool {
+        self.arrival.is_some() || self.link.as_ref().and_then(OutputLink::next_event).is_some()
+    }
+}
+
+impl<S: Steer, Q: Share, A: Allocate> Traffic<'_, S, Q, A> {
+    /// Reads the next frame, if there is one.
+    #[inline(always)]
+    fn read(&mut self) {
+        self.arrival = None;
         if self.arrivals.is_multiple_of(PROGRESS_EVERY) && self.is_stopped() {
-            return None;
+            return;
         }
         match self.source.next() {
-            Ok(time) => time.map(|time| self.pacer.arrival(time)),
-            Err(damage) => {
-                self.damage = Some(damage);
-                None
-            }
+            Ok(time) => self.arrival = time.map(|time| self.pacer.arrival(time)),
+            Err(damage) => self.damage = Some(damage),
         }
     }
 
@@ -227,38 +253,27 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
         self.interrupted
     }
 
-    fn arrive(&mut self, now: Time) -> Result<(), TrafficError> {
-        while let Some(expired) = self.classifier.next_expired(self.source.current().time) {
-            self.end(now, Some(expired.flow), expired.client);
+    /// Writes the packet that has come.
+    #[inline(always)]
+    fn classify(
+        &mut self,
+        now: Time,
+        packet: &mut Packet,
+        measured: &mut Measured<S, Q, A>,
+    ) -> Result<(), TrafficError> {
+        if self.source.flows().is_some() {
+            let Numbered { flow, length, .. } = *self.source.current();
+            if let Some(known) = self.classifier.classify_numbered(flow, length) {
+                *packet = known;
+                return Ok(());
+            }
         }
-        let mut packet = self.classify(now)?;
-        packet.arrival = now;
-        packet.estimate = self.costs.work(&packet);
-        self.arrivals += 1;
-        let timed = self.is_timed().then(Instant::now);
-        let arrival = self.measured.on_arrival(now, &packet);
-        self.record(timed);
-        self.follow_up(now);
-        if let Arrival::Dropped(_) = arrival {
-            self.classifier.release(&packet);
-        }
+        *packet = self.classify_headers(now, measured)?;
         Ok(())
     }
 
-    /// The packet that has come.
-    #[inline]
-    fn classify(&mut self, now: Time) -> Result<Packet, TrafficError> {
-        if self.source.flows().is_some() {
-            let Numbered { flow, length, .. } = *self.source.current();
-            if let Some(packet) = self.classifier.classify_numbered(flow, length) {
-                return Ok(packet);
-            }
-        }
-        self.classify_headers(now)
-    }
-
     #[inline(never)]
-    fn classify_headers(&mut self, now: Time) -> Result<Packet, TrafficError> {
+    fn classify_headers(&mut self, now: Time, measured: &mut Measured<S, Q, A>) -> Result<Packet, TrafficError> {
         let Numbered { flow, length, .. } = *self.source.current();
         let classified = match self.source.flows() {
             Some(flows) => self.classifier.classify_new_number(flow, &flows.headers(flow), length)?,
@@ -267,9 +282,9 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
                 self.classifier.classify_digest(headers, digest, length)?
             }
         };
-        self.end(now, classified.ended_flow, classified.ended_client);
+        self.end_of(now, classified.ended_flow, classified.ended_client, measured);
         if let Some(weight) = classified.weight {
-            self.measured.set_weight(now, classified.packet.client, weight);
+            measured.set_weight(now, classified.packet.client, weight);
         }
         if let (Some(link), Some(weight)) = (&mut self.link, classified.link_weight) {
             link.set_weight(now, classified.packet.client, weight);
@@ -278,168 +293,33 @@ impl<S: Steer, Q: Share, A: Allocate> State<'_, S, Q, A> {
     }
 
     /// A flow is over, or a client is gone.
-    fn end(&mut self, now: Time, flow: Option<FlowId>, client: Option<ClientId>) {
+    fn end_of(&mut self, now: Time, flow: Option<FlowId>, client: Option<ClientId>, measured: &mut Measured<S, Q, A>) {
         if let Some(flow) = flow {
-            self.heaviest.add(self.classifier.flows().last_ended(), self.measured.packets_of(flow));
-            self.measured.on_flow_end(now, flow);
+            self.heaviest.add(self.classifier.flows().last_ended(), measured.packets_of(flow));
+            measured.on_flow_end(now, flow);
             if let Some(link) = &mut self.link {
                 link.on_flow_end(now, flow);
             }
         }
         if let Some(client) = client {
-            self.measured.on_client_end(now, client);
+            measured.on_client_end(now, client);
             if let Some(link) = &mut self.link {
                 link.on_client_end(now, client);
             }
         }
     }
 
-    /// A packet has been through all its services: it leaves, or comes to the link.
-    fn leave(&mut self, now: Time, packet: &Packet) {
-        let Some(link) = &mut self.link else { return self.classifier.release(packet) };
-        if let Arrival::Dropped(_) = link.on_processed(now, packet, self.measured.scheduler_mut()) {
-            self.classifier.release(packet);
-            self.measured.on_loss_behind(packet, now);
-        }
-        while let Some(dropped) = link.next_dropped() {
-            self.classifier.release(&dropped.packet);
-            self.measured.on_loss_behind(&dropped.packet, dropped.packet.arrival);
-        }
-    }
-
-    /// Whether the scheduler, the link or a planned takeover may have a timeout.
-    #[inline]
-    fn keeps_time(&self) -> bool {
-        self.measured.scheduler().keeps_time() || self.is_timed_otherwise
-    }
-
-    /// When a policy, the link or a policy that is to take over wants to be asked; the last instant if none does.
-    #[inline]
-    fn next_timeout(&self) -> Time {
-        let mut next = self.measured.next_timeout().unwrap_or(Time::MAX);
-        if let Some(swap) = self.swaps.first() {
-            next = next.min(swap.at);
-        }
-        if let Some(sent) = self.link.as_ref().and_then(OutputLink::next_event) {
-            next = next.min(sent);
-        }
-        next
-    }
-
-    /// Whether one of them wants to be asked, be it at the last instant.
-    #[cold]
-    fn awaits(&self) -> bool {
-        let link = self.link.as_ref().and_then(OutputLink::next_event);
-        self.measured.next_timeout().is_some() || !self.swaps.is_empty() || link.is_some()
-    }
-
-    /// What has left the link at this instant.
-    #[inline]
-    fn finish_sending(&mut self, now: Time) {
-        if let Some(link) = &mut self.link
-            && let Some((_, sent)) = link.next_sent(now)
-        {
-            self.classifier.release(&sent);
-        }
-    }
-
-    /// Sends the next packet on the link, if there is one.
-    #[inline]
-    fn send(&mut self, now: Time) {
-        if let Some(link) = &mut self.link {
-            link.send(now, self.measured.scheduler_mut());
-        }
-    }
-
-    /// Everything that cores are done with at this instant, by ascending core.
-    fn complete(&mut self, now: Time) {
-        while let Some((core, done)) = self.agenda.next_done(now) {
-            match done {
-                Doing::Packet(slot, busy) => {
-                    let completed = self.measured.on_completion(now, core, slot, now, busy);
-                    if completed.onward.is_none() && completed.exit.is_none() {
-                        self.leave(now, &completed.packet);
-                    }
-                }
-                Doing::Switch => self.measured.on_switched(now, core),
-            }
-            self.follow_up(now);
-        }
-    }
-
-    /// Tells the policies the time, if they asked for it.
-    fn keep_time(&mut self, now: Time) {
-        if self.measured.next_timeout().is_some_and(|timeout| timeout <= now) {
-            self.measured.on_timeout(now);
-            self.follow_up(now);
-        }
-    }
-
-    /// Makes the policies take over that are to do so by now.
-    fn swap(&mut self, now: Time) -> Result<(), SimulationError> {
-        while self.swaps.first().is_some_and(|swap| swap.at <= now) {
-            let swap = self.swaps.remove(0);
-            let started = Instant::now();
-            (swap.take_over)(now, self.measured.scheduler_mut()).map_err(SimulationError::Swap)?;
-            self.swap_pause_max = self.swap_pause_max.max(started.elapsed());
-            self.taken_over.push(TakenOver { at: now, policy: swap.policy });
-            self.follow_up(now);
-        }
-        Ok(())
-    }
-
-    /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
-    #[inline]
-    fn follow_up(&mut self, now: Time) {
-        if !self.measured.is_settled() {
-            self.settle(now);
-        }
-    }
-
+    /// A packet comes to the link, which may drop it or others.
     #[inline(never)]
-    fn settle(&mut self, now: Time) {
-        while let Some(dropped) = self.measured.next_dropped() {
+    fn on_processed(&mut self, now: Time, packet: &Packet, measured: &mut Measured<S, Q, A>) {
+        let link = self.link.as_mut().expect("it has one");
+        if let Arrival::Dropped(_) = link.on_processed(now, packet, measured.scheduler_mut()) {
+            self.classifier.release(packet);
+            measured.on_loss_behind(packet, now);
+        }
+        while let Some(dropped) = link.next_dropped(now) {
             self.classifier.release(&dropped.packet);
-        }
-        while let Some(exit) = self.measured.next_exit(now) {
-            self.leave(now, &exit.packet);
-        }
-        self.begin_switches(now);
-    }
-
-    fn begin_switches(&mut self, now: Time) {
-        while let Some(switch) = self.measured.next_switch() {
-            self.agenda.begin(switch.core, now + switch.cost, Doing::Switch);
-        }
-    }
-
-    /// Gives every core that has room what it can have.
-    fn hand_out(&mut self, now: Time) {
-        while let Some(core) = self.measured.next_core(now) {
-            let timed = self.is_timed().then(Instant::now);
-            let Some(dispatch) = self.measured.next(now, core) else { continue };
-            self.record(timed);
-            let span = self.work.serve(&mut self.costs, now, core, &dispatch);
-            self.agenda.begin(core, span.finished, Doing::Packet(dispatch.slot, span.busy));
-            if !self.measured.is_settled() {
-                self.begin_switches(now);
-            }
-        }
-    }
-
-    fn is_busy(&self) -> bool {
-        let scheduler = self.measured.scheduler();
-        let on_link = self.link.as_ref().map_or(0, OutputLink::held);
-        scheduler.account().held + scheduler.exit_account().held + on_link > 0
-    }
-
-    fn is_timed(&self) -> bool {
-        self.arrivals.is_multiple_of(TIMED_EVERY)
-    }
-
-    fn record(&mut self, timed: Option<Instant>) {
-        if let Some(started) = timed {
-            self.decision.record(started.elapsed().as_nanos() as u64);
+            measured.on_loss_behind(&dropped.packet, dropped.packet.arrival);
         }
     }
 }

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 use humpyard_core::id::{CoreId, Id, Slot};
-use humpyard_core::mechanism::{Arrival, Completed, Dispatch, DropReason, Scheduler};
+use humpyard_core::mechanism::{Arrival, Completed, Dispatch, DropReason, Effect, Scheduler};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::{Time, Work, WorkUnit};
@@ -222,31 +222,31 @@ impl<'h> Player<'h> {
         observer: &mut impl Observer,
     ) {
         self.check(scheduler);
-        while let Some(dropped) = scheduler.next_dropped() {
-            let arrival = self.slots[dropped.slot.index()].take().expect("a dropped packet had a slot");
-            let Place::Waiting(_) = self.places[arrival] else { panic!("only a waiting packet is dropped") };
-            self.places[arrival] = Place::Dropped;
-            self.held[dropped.packet.client.index()] -= 1;
-            self.log.drops.push((arrival, dropped.reason));
-            observer.on_drop(now, &dropped.packet);
+        while let Some(effect) = scheduler.next_effect() {
+            match effect {
+                Effect::Dropped(dropped) => {
+                    let arrival = self.slots[dropped.slot.index()].take().expect("a dropped packet had a slot");
+                    let Place::Waiting(_) = self.places[arrival] else { panic!("only a waiting packet is dropped") };
+                    self.places[arrival] = Place::Dropped;
+                    self.held[dropped.packet.client.index()] -= 1;
+                    self.log.drops.push((arrival, dropped.reason));
+                    observer.on_drop(now, &dropped.packet);
+                }
+                Effect::Left(exit) => {
+                    let arrival = self.exits[exit.place.index()].take().expect("a packet leaves its place");
+                    assert_eq!(self.places[arrival], Place::AtExit, "only what waits at the exit leaves it");
+                    self.places[arrival] = Place::Done;
+                    self.held[exit.packet.client.index()] -= 1;
+                    observer.on_exit(now, &exit.packet);
+                }
+                Effect::Switch(switch) => {
+                    assert!(self.cores[switch.core.index()].is_empty(), "core {} leaves its packets", switch.core);
+                    let before = self.switching[switch.core.index()].replace(now + switch.cost);
+                    assert_eq!(before, None, "core {} is switching already", switch.core);
+                }
+            }
         }
-        while let Some(exit) = scheduler.next_exit() {
-            let arrival = self.exits[exit.place.index()].take().expect("a packet leaves its place");
-            assert_eq!(self.places[arrival], Place::AtExit, "only what waits at the exit leaves it");
-            self.places[arrival] = Place::Done;
-            self.held[exit.packet.client.index()] -= 1;
-            observer.on_exit(now, &exit.packet);
-        }
-        self.begin_switches(now, scheduler);
         self.check(scheduler);
-    }
-
-    fn begin_switches<S: Steer, Q: Share, A: Allocate>(&mut self, now: Time, scheduler: &mut Scheduler<S, Q, A>) {
-        while let Some(switch) = scheduler.next_switch() {
-            assert!(self.cores[switch.core.index()].is_empty(), "core {} leaves its packets", switch.core);
-            let before = self.switching[switch.core.index()].replace(now + switch.cost);
-            assert_eq!(before, None, "core {} is switching already", switch.core);
-        }
     }
 
     fn complete<S: Steer, Q: Share, A: Allocate>(
@@ -345,7 +345,7 @@ impl<'h> Player<'h> {
             return false;
         };
         self.dispatch(now, core, &dispatch);
-        self.begin_switches(now, scheduler);
+        self.settle(now, scheduler, observer);
         let used = self.used(&dispatch.packet, self.log.decisions.last().expect("just made").arrival);
         observer.on_dispatch(now, core, &dispatch, used);
         self.check(scheduler);

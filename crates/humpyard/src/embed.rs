@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, Slot};
-use humpyard_core::mechanism::{Account, Arrival, Completed, Dispatch, Switch};
+use humpyard_core::mechanism::{Account, Arrival, Completed, Dispatch, Effect, Switch};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{BuildError, BuildErrorKind, Topology};
 use humpyard_core::unit::{Time, Weight, WorkUnit};
@@ -364,11 +364,13 @@ impl Embedded {
     /// Only if the scheduler is broken.
     pub fn next_switch(&mut self) -> Result<Option<Switch>, Refusal> {
         self.guarded(|this| {
-            let switch = this.scheduler.next_switch();
-            if let Some(switch) = &switch {
-                this.switching[switch.core.index()] = true;
+            while let Some(effect) = this.scheduler.next_effect() {
+                if let Effect::Switch(switch) = effect {
+                    this.switching[switch.core.index()] = true;
+                    return Ok(Some(switch));
+                }
             }
-            Ok(switch)
+            Ok(None)
         })
     }
 

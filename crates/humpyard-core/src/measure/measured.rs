@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use super::{Measurements, Observer, Summary, Tally};
 use crate::id::{ClientId, CoreId, FlowId, Slot};
-use crate::mechanism::{Account, Arrival, Completed, Dispatch, Dropped, Exit, Scheduler, Switch};
+use crate::mechanism::{Account, Arrival, Completed, Dispatch, Effect, Scheduler};
 use crate::packet::Packet;
 use crate::policy::{Allocate, BuildError, Share, Steer, Topology};
 use crate::unit::{Time, Weight};
@@ -40,7 +40,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// A packet arrives: [`Scheduler::on_arrival`].
-    #[inline]
+    #[inline(always)]
     pub fn on_arrival(&mut self, now: Time, packet: &Packet) -> Arrival {
         let arrival = self.scheduler.on_arrival(now, packet);
         self.measurements.on_offer(packet.arrival, packet.length, packet.chain, packet.service);
@@ -56,7 +56,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// Tells the measurements whether packets are held back now, if they count that.
-    #[inline]
+    #[inline(always)]
     fn note_hold(&mut self, now: Time) {
         if self.measurements.counts_holds() {
             self.measurements.on_hold(now, self.scheduler.holds_back());
@@ -64,20 +64,9 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// A core that has room, and for which something may wait: [`Scheduler::next_core`].
-    #[inline]
+    #[inline(always)]
     pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
         self.scheduler.next_core(now)
-    }
-
-    /// A core that begins to go over to another service: [`Scheduler::next_switch`].
-    #[inline]
-    pub fn next_switch(&mut self) -> Option<Switch> {
-        let switch = self.scheduler.next_switch()?;
-        self.measurements.on_switch(switch.core);
-        if let Some(observer) = &mut self.observer {
-            observer.on_switch(&switch);
-        }
-        Some(switch)
     }
 
     /// The core has gone over: [`Scheduler::on_switched`].
@@ -101,7 +90,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// The packet that `core` serves next: [`Scheduler::next`].
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
         let (slot, cold) = self.scheduler.take(now, core)?;
         let packet = self.scheduler.packet(slot);
@@ -115,7 +104,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     }
 
     /// The packet in `slot` was done at `finished`, which may lie before `now`, after `core` was busy with it for `busy`.
-    #[inline]
+    #[inline(always)]
     pub fn on_completion(&mut self, now: Time, core: CoreId, slot: Slot, finished: Time, busy: Time) -> Completed {
         let completed = self.scheduler.on_completion(now, slot, busy);
         self.record_completion(core, slot, &completed, finished, busy);
@@ -129,6 +118,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         completed
     }
 
+    #[inline(always)]
     fn record_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time) {
         self.measurements.on_completion(core, completed, finished, busy);
         self.note_hold(finished);
@@ -137,34 +127,31 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         }
     }
 
-    /// Whether there is nothing to ask for: [`Scheduler::is_settled`].
-    #[inline]
-    pub fn is_settled(&self) -> bool {
-        self.scheduler.is_settled()
+    /// What follows from the last call, at `now`: [`Scheduler::next_effect`].
+    #[inline(always)]
+    pub fn next_effect(&mut self, now: Time) -> Option<Effect> {
+        let effect = self.scheduler.next_effect()?;
+        self.measure_effect(now, &effect);
+        Some(effect)
     }
 
-    /// A packet that was dropped after it had a slot: [`Scheduler::next_dropped`].
-    #[inline]
-    pub fn next_dropped(&mut self) -> Option<Dropped> {
-        let dropped = self.scheduler.next_dropped()?;
-        self.measurements.on_drop(&dropped.packet);
-        if let Some(observer) = &mut self.observer {
-            observer.on_drop(&dropped);
+    #[inline(never)]
+    fn measure_effect(&mut self, now: Time, effect: &Effect) {
+        match effect {
+            Effect::Dropped(dropped) => self.measurements.on_drop(&dropped.packet),
+            Effect::Left(exit) => self.measurements.on_departure(&exit.packet, now),
+            Effect::Switch(switch) => self.measurements.on_switch(switch.core),
         }
-        Some(dropped)
+        match (&mut self.observer, effect) {
+            (Some(observer), Effect::Dropped(dropped)) => observer.on_drop(dropped),
+            (Some(observer), Effect::Switch(switch)) => observer.on_switch(switch),
+            _ => {}
+        }
     }
 
     /// A packet that left at this time was lost behind the cores, at the link.
     pub fn on_loss_behind(&mut self, packet: &Packet, left: Time) {
         self.measurements.on_loss_behind(packet, left);
-    }
-
-    /// A packet that waited at the exit, and leaves at `now`: [`Scheduler::next_exit`].
-    #[inline]
-    pub fn next_exit(&mut self, now: Time) -> Option<Exit> {
-        let exit = self.scheduler.next_exit()?;
-        self.measurements.on_departure(&exit.packet, now);
-        Some(exit)
     }
 
     /// Gives a client another weight.

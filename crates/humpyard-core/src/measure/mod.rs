@@ -237,6 +237,7 @@ impl Measurements {
     }
 
     /// A packet of this client was accepted, and waits for this service.
+    #[inline(always)]
     pub fn on_accept(&mut self, now: Time, client: ClientId, service: ServiceId) {
         if self.warming {
             self.warm(now);
@@ -264,6 +265,7 @@ impl Measurements {
 
     /// A packet went to a core, cold or not: how far that is from the core that had the packet of its flow before, where the run has a
     /// topology and it was another.
+    #[inline(always)]
     pub fn on_dispatch(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Option<Apart> {
         if let Some(elements) = &mut self.elements {
             elements.on_dispatch(now, core);
@@ -298,6 +300,7 @@ impl Measurements {
     }
 
     /// A packet was done at `finished`, after `core` had been busy with it for `busy`.
+    #[inline(always)]
     pub fn on_completion(&mut self, core: CoreId, completed: &Completed, finished: Time, busy: Time) {
         let packet = &completed.packet;
         if let Some(elements) = &mut self.elements {

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::account::DropReason;
+use super::allocation::Switch;
+use super::exit::Exit;
 use crate::id::{ExitSlot, ServiceId, Slot};
 use crate::packet::Packet;
 use crate::policy::Apart;
@@ -57,4 +59,17 @@ pub struct Dropped {
     pub packet: Packet,
     /// Why.
     pub reason: DropReason,
+}
+
+/// What follows from a call: see [`Scheduler::next_effect`](super::Scheduler::next_effect).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// A packet was dropped after it had been given a slot, which is free from now on: it was pushed out, or no room was left
+    /// where it went after it was held back, or after a hop.
+    Dropped(Dropped),
+    /// A packet that waited at the exit for earlier ones of its flow leaves now.
+    Left(Exit),
+    /// A core begins to go over to another service. The driver calls [`Scheduler::on_switched`](super::Scheduler::on_switched)
+    /// when the switch is over.
+    Switch(Switch),
 }

@@ -13,7 +13,7 @@ use crate::unit::{Time, WorkUnit};
 /// none of the rare features that `Scheduler::is_plain` lists; the compiler then leaves out the code
 /// of these features.
 impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn accept<const PLAIN: bool>(&mut self, now: Time, packet: &Packet) -> Arrival {
         self.account.arrived += 1;
         let is_full = self.is_full();
@@ -109,7 +109,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.reassign(now, Cause::Arrival(service));
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn dispatch<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
         if !self.allocation.as_ref().is_none_or(|allocation| allocation.is_movable(core)) {
             return None;
@@ -202,7 +202,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn complete<const PLAIN: bool>(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
         self.advance(now);
         let entry = self.slab.get(slot);
@@ -255,7 +255,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// The packet has gone through all its services, or ends. Where it waits for earlier ones, if it must.
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, now: Time, slot: Slot, packet: &Packet, ends: bool) -> Option<ExitSlot> {
         let stamp = self.slab.remove(slot);
         self.account.processed += 1;

@@ -29,7 +29,7 @@ mod withhold;
 pub use account::{Account, DropReason};
 pub use allocation::Switch;
 pub use always_ready::{AlwaysReady, Served};
-pub use answer::{Arrival, Completed, Dispatch, Dropped};
+pub use answer::{Arrival, Completed, Dispatch, Dropped, Effect};
 pub use exit::{Exit, ExitAccount, ExitOrder};
 pub use flow_order::FlowOrder;
 pub use journal::{Event, Given, Journal, Record};

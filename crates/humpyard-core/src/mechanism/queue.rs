@@ -179,7 +179,7 @@ impl<Q: Share> Queue<Q> {
 
     /// Puts a packet at the end of its client's line in this queue, `id`, and tells the sharing
     /// policy. Gives the packet.
-    #[inline]
+    #[inline(always)]
     pub(super) fn enqueue<'s>(&mut self, now: Time, slot: Slot, id: QueueId, slab: &'s mut Slab) -> &'s Packet {
         if self.is_linked {
             self.link(slot, slab);
@@ -278,7 +278,7 @@ impl<Q: Share> Queue<Q> {
     }
 
     /// Takes the packet that `core` should serve now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn dispatch(&mut self, now: Time, core: CoreId, slab: &mut Slab) -> Option<Slot> {
         let client = self.share.pick(now, core)?;
         let backlog = &mut self.backlogs[client];
@@ -305,7 +305,7 @@ impl<Q: Share> Queue<Q> {
     }
 
     /// A packet of this queue, `entry`, is done at `core`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn complete(&mut self, now: Time, core: CoreId, entry: &Entry, used: Work, slab: &Slab) {
         let client = entry.charged;
         if entry.foreign {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::account::Account;
 use super::allocation::{Allocation, Switch};
-use super::answer::{Arrival, Completed, Dispatch, Dropped};
+use super::answer::{Arrival, Completed, Dispatch, Dropped, Effect};
 use super::estimator::Estimator;
 use super::exit::{Exit, ExitAccount, ExitBuffer};
 use super::journal::{Event, Given, Journal, Record};
@@ -47,9 +47,7 @@ impl Allocate for Never {
 /// each element and one for all; else with an allocation one for each service; else one for all. Each queue has a sharing
 /// policy of its own.
 ///
-/// After every call that tells it something, a driver asks [`Scheduler::next_dropped`], [`Scheduler::next_switch`] and, where
-/// packets are put back in order, [`Scheduler::next_exit`], each until there is none. The switch it asks for after every packet
-/// that it hands out, too: other cores may find that none is left for them.
+/// After every call a driver asks [`Scheduler::next_effect`] until there is none.
 #[derive(Debug)]
 pub struct Scheduler<S, Q, A> {
     pub(super) steer: Option<Steering<S>>,
@@ -214,12 +212,18 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// A packet arrives: it is steered and queued, or dropped for a named reason.
-    #[inline]
+    #[inline(always)]
     pub fn on_arrival(&mut self, now: Time, packet: &Packet) -> Arrival {
+        self.expect_settled();
         self.advance(now);
         if self.is_plain {
             return self.accept::<true>(now, packet);
         }
+        self.accept_any(now, packet)
+    }
+
+    #[inline(never)]
+    fn accept_any(&mut self, now: Time, packet: &Packet) -> Arrival {
         let answer = self.accept::<false>(now, packet);
         self.note(|| Event::Arrival { packet: *packet, answer });
         answer
@@ -234,6 +238,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if self.candidates.is_empty() { None } else { self.find_core(now) }
     }
 
+    #[inline]
     fn find_core(&mut self, now: Time) -> Option<CoreId> {
         while let Some(id) = self.candidates.first() {
             let queue = &mut self.queues[id];
@@ -264,12 +269,18 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// As [`Scheduler::next`]: the slot of the packet, and whether the core's previous packet had another service.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
+        self.expect_settled();
         self.advance(now);
         if self.is_plain {
             return self.dispatch::<true>(now, core);
         }
+        self.take_any(now, core)
+    }
+
+    #[inline(never)]
+    fn take_any(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
         let taken = self.dispatch::<false>(now, core);
         self.note(|| Event::Next { core, answer: taken.map(|(slot, cold)| Given { slot, cold }) });
         taken
@@ -286,8 +297,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     ///
     /// # Panics
     /// If it was not in service.
-    #[inline]
+    #[inline(always)]
     pub fn on_completion(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
+        self.expect_settled();
         if self.is_plain {
             return self.complete::<true>(now, slot, busy, false);
         }
@@ -300,12 +312,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// # Panics
     /// If it was not in service.
     pub fn on_end(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
+        self.expect_settled();
         if self.is_plain {
             return self.complete::<true>(now, slot, busy, true);
         }
         self.complete_any(now, slot, busy, true)
     }
 
+    #[inline(never)]
     fn complete_any(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
         let completed = self.complete::<false>(now, slot, busy, ends);
         let Completed { used, onward, ends, exit, .. } = completed;
@@ -313,19 +327,40 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         completed
     }
 
-    /// Whether [`Scheduler::next_dropped`], [`Scheduler::next_exit`] and [`Scheduler::next_switch`] have nothing to answer, so
-    /// that a driver need not ask them. O(1).
-    #[inline]
-    pub fn is_settled(&self) -> bool {
+    /// What follows from the last call: packets that are dropped, then packets that leave, then cores that switch. To be asked
+    /// until there is none, after every call that tells the scheduler something, and after every packet that it hands out:
+    /// other cores may find that none is left for them.
+    #[inline(always)]
+    pub fn next_effect(&mut self) -> Option<Effect> {
+        if self.is_settled() { None } else { self.find_effect() }
+    }
+
+    #[inline(never)]
+    fn find_effect(&mut self) -> Option<Effect> {
+        if let Some(dropped) = self.next_dropped() {
+            return Some(Effect::Dropped(dropped));
+        }
+        if let Some(exit) = self.next_exit() {
+            return Some(Effect::Left(exit));
+        }
+        self.next_switch().map(Effect::Switch)
+    }
+
+    /// Whether nothing follows from the last call, or the driver has asked for all of it. O(1).
+    #[inline(always)]
+    fn is_settled(&self) -> bool {
         self.dropped.is_empty()
             && self.exit.as_ref().is_none_or(ExitBuffer::is_settled)
             && self.allocation.as_ref().is_none_or(Allocation::is_settled)
     }
 
-    /// A packet that was dropped after it had been given a slot, which is free from now on: pushed out, or no room was left
-    /// where it went after it was held back, or after a hop.
-    #[inline]
-    pub fn next_dropped(&mut self) -> Option<Dropped> {
+    /// Checks, where assertions are on, that the driver has asked for all that followed from its last call.
+    #[inline(always)]
+    pub(super) fn expect_settled(&self) {
+        debug_assert!(self.is_settled(), "`next_effect` was not asked until there was none");
+    }
+
+    pub(super) fn next_dropped(&mut self) -> Option<Dropped> {
         let slot = self.dropped.pop(&self.slab)?;
         let entry = self.slab.get(slot);
         let dropped = Dropped { slot, packet: entry.packet, reason: entry.reason };
@@ -334,18 +369,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Some(dropped)
     }
 
-    /// A packet that waited at the exit for earlier ones of its flow, and leaves now.
-    #[inline]
-    pub fn next_exit(&mut self) -> Option<Exit> {
+    pub(super) fn next_exit(&mut self) -> Option<Exit> {
         let exit = self.exit.as_mut()?.next_exit()?;
         self.note(|| Event::Exit(exit.place));
         Some(exit)
     }
 
-    /// A core that begins to go over to another service; asked again until there is none, after every other call. The driver
-    /// calls [`Scheduler::on_switched`] when the switch is over.
-    #[inline]
-    pub fn next_switch(&mut self) -> Option<Switch> {
+    pub(super) fn next_switch(&mut self) -> Option<Switch> {
         let switch = self.allocation.as_mut()?.next_switch()?;
         self.note(|| Event::Switch(switch));
         Some(switch)
@@ -356,6 +386,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// # Panics
     /// If it was not switching.
     pub fn on_switched(&mut self, now: Time, core: CoreId) {
+        self.expect_settled();
         self.advance(now);
         let allocation = self.allocation.as_mut().expect("only an allocation moves cores");
         allocation.on_switched(now, core);
@@ -400,6 +431,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// The time that [`Scheduler::next_timeout`] named has come.
     pub fn on_timeout(&mut self, now: Time) {
+        self.expect_settled();
         self.advance(now);
         if let Some(exit) = &mut self.exit {
             exit.on_timeout(now);
@@ -477,6 +509,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     pub fn is_full(&self) -> bool {
         self.account.held + self.waiting_out >= self.packets_max
+    }
+
+    /// Whether no packet is held, nor waits at the exit.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.account.held == 0 && self.exit.as_ref().is_none_or(|exit| exit.account().held == 0)
     }
 
     /// Packets in service on `core`.

@@ -1,16 +1,16 @@
 //! Figure 6: cores follow what two services are sent, and are shared as guaranteed when both are sent too much.
 
-use std::collections::BTreeSet;
-
 use humpyard_core::config::{SchedulerConfig, ServiceConfig};
-use humpyard_core::cost::LinearCost;
-use humpyard_core::id::{CoreId, ServiceId, Slot};
-use humpyard_core::mechanism::{Limits, Scheduler};
+use humpyard_core::cost::{LinearCost, Span};
+use humpyard_core::id::{CoreId, Id, ServiceId};
+use humpyard_core::measure::{Measured, Measurements};
+use humpyard_core::mechanism::{Dispatch, Limits, Switch};
 use humpyard_core::packet::Packet;
-use humpyard_core::random::Seed;
+use humpyard_core::random::{Random, Seed};
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
+use humpyard_sim::{Cores, Doing, Driver, Feed, Packets, TimedCores};
 
 use super::paper::{AE, DRAWS, EVEREST, LITERAL, PAPER};
 use crate::harness::{About, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, rows, whole};
@@ -34,116 +34,131 @@ pub(super) const PHASES: [(u64, [f64; 2], [u32; 2]); 4] =
     [(0, [0.6, 2.7], [1, 3]), (11, [2.7, 0.6], [3, 1]), (22, [4.0, 4.0], [2, 2]), (40, [1.5, 1.5], [2, 2])];
 
 rows! {
-    COLUMNS, fn row(policy: &str, draw: usize, sample: u64, machine: &Machine) {
+    COLUMNS, fn row(policy: &str, draw: usize, sample: usize, owners: &Owners) {
         text policy = policy, integer draw = draw, real seconds_of_six = 6.0 * (sample + 1) as f64 / SAMPLES as f64,
-        integer cores_a = machine.cores_of(0), integer cores_b = machine.cores_of(1),
-        integer switches = machine.switches,
+        integer cores_a = owners.cores_of(0), integer cores_b = owners.cores_of(1),
+        integer switches = owners.switches,
     }
 }
 
 /// Figure 6.
 pub(super) struct Figure6;
 
-/// The machine: what each core is doing, until when.
-struct Machine {
-    scheduler: Scheduler<AnySteer, AnyShare, AnyAllocate>,
-    under_way: BTreeSet<(Time, CoreId, Option<Slot>)>,
-    owners: [ServiceId; CORES],
+/// Which service each core serves or goes over to, and how often cores went over.
+#[derive(Clone, Copy, Debug)]
+struct Owners {
+    of: [ServiceId; CORES],
     switches: u64,
 }
 
-impl Machine {
-    fn new(policy: &str) -> Result<Self, LabError> {
-        let service = ServiceConfig {
-            name: "detector".to_owned(),
-            packet_time: PACKET,
-            switch_cost: SWITCH,
-            tolerance: SWITCH + PACKET,
-            guarantee_millionths: 500_000,
-        };
-        let setup = SchedulerConfig {
-            cores: CORES,
-            packets: 2 * QUEUE as usize + CORES,
-            unit: WorkUnit::Nanoseconds,
-            estimates: vec![LinearCost { fixed: PACKET.as_ns(), per_byte_milli: 0, cold: 0 }; 2],
-            services: vec![service; 2],
-            limits: Limits::default().with_queue(QUEUE),
-            ..SchedulerConfig::default()
-        };
-        let scheduler = policy.parse::<PolicySpec>()?.build(&setup)?;
-        let owners = [0, 0, 1, 1].map(ServiceId);
-        Ok(Self { scheduler, under_way: BTreeSet::new(), owners, switches: 0 })
-    }
-
-    /// What cores are done with by then, and what timeouts there are.
-    fn run_until(&mut self, end: Time) {
-        loop {
-            let done = self.under_way.first().map(|&(time, ..)| time);
-            let Some(now) = Time::earlier(done, self.scheduler.next_timeout()).filter(|&now| now <= end) else {
-                return;
-            };
-            while let Some(&(_, core, slot)) = self.under_way.first().filter(|&&(time, ..)| time <= now) {
-                self.under_way.pop_first();
-                match slot {
-                    Some(slot) => drop(self.scheduler.on_completion(now, slot, PACKET)),
-                    None => self.scheduler.on_switched(now, core),
-                }
-            }
-            if self.scheduler.next_timeout().is_some_and(|timeout| timeout <= now) {
-                self.scheduler.on_timeout(now);
-            }
-            self.hand_out(now);
-        }
-    }
-
-    fn arrive(&mut self, now: Time, service: ServiceId) {
-        self.scheduler.on_arrival(now, &Packet { arrival: now, service, length: 64, ..Packet::default() });
-        self.hand_out(now);
-    }
-
-    fn hand_out(&mut self, now: Time) {
-        while let Some(core) = self.scheduler.next_core(now) {
-            if let Some(dispatch) = self.scheduler.next(now, core) {
-                self.under_way.insert((now + PACKET, core, Some(dispatch.slot)));
-            }
-        }
-        while let Some(switch) = self.scheduler.next_switch() {
-            self.owners[usize::from(switch.core.0)] = switch.to;
-            self.switches += 1;
-            self.under_way.insert((now + switch.cost, switch.core, None));
-        }
-    }
-
+impl Owners {
     fn cores_of(&self, service: u16) -> usize {
-        self.owners.iter().filter(|&&owner| owner == ServiceId(service)).count()
+        self.of.iter().filter(|&&owner| owner == ServiceId(service)).count()
     }
+}
+
+/// Cores of detectors, whose owners are sampled.
+struct Detectors<C> {
+    cores: C,
+    owners: Owners,
+    /// The time from a sample to the next.
+    step: Time,
+    samples: Vec<Owners>,
+}
+
+impl<C> Detectors<C> {
+    fn new(cores: C, length: Time) -> Self {
+        let owners = Owners { of: [0, 0, 1, 1].map(ServiceId), switches: 0 };
+        Self { cores, owners, step: Time::from_ns(length.as_ns() / SAMPLES), samples: Vec::new() }
+    }
+
+    /// Takes the samples that come before this time.
+    fn sample_until(&mut self, now: Time) {
+        while self.samples.len() < SAMPLES as usize && self.step.as_ns() * (self.samples.len() as u64 + 1) < now.as_ns()
+        {
+            self.samples.push(self.owners);
+        }
+    }
+
+    /// All samples, of which the last come after the last event.
+    fn into_samples(mut self) -> Vec<Owners> {
+        self.sample_until(Time::MAX);
+        self.samples
+    }
+}
+
+impl<C: Cores> Cores for Detectors<C> {
+    fn next_event(&self) -> Time {
+        self.cores.next_event()
+    }
+
+    fn next_done(&mut self, now: Time) -> Option<(CoreId, Doing)> {
+        self.cores.next_done(now)
+    }
+
+    fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) {
+        self.cores.serve(now, core, dispatch);
+    }
+
+    fn switch(&mut self, now: Time, switch: &Switch) {
+        self.sample_until(now);
+        self.owners.of[switch.core.index()] = switch.to;
+        self.owners.switches += 1;
+        self.cores.switch(now, switch);
+    }
+}
+
+/// The mechanism of a run.
+fn mechanism(policy: &str) -> Result<Measured<AnySteer, AnyShare, AnyAllocate>, LabError> {
+    let service = ServiceConfig {
+        name: "detector".to_owned(),
+        packet_time: PACKET,
+        switch_cost: SWITCH,
+        tolerance: SWITCH + PACKET,
+        guarantee_millionths: 500_000,
+    };
+    let setup = SchedulerConfig {
+        cores: CORES,
+        packets: 2 * QUEUE as usize + CORES,
+        unit: WorkUnit::Nanoseconds,
+        estimates: vec![LinearCost { fixed: PACKET.as_ns(), per_byte_milli: 0, cold: 0 }; 2],
+        services: vec![service; 2],
+        limits: Limits::default().with_queue(QUEUE),
+        ..SchedulerConfig::default()
+    };
+    let scheduler = policy.parse::<PolicySpec>()?.build(&setup)?;
+    Ok(Measured::new(scheduler, Measurements::new(&setup)))
+}
+
+/// The packets of a run, at random times.
+fn packets(mut random: Random, length: Time) -> impl Iterator<Item = Packet> {
+    let (mut sample, mut now) = (0, 0.0);
+    core::iter::from_fn(move || {
+        while sample < SAMPLES {
+            let (_, work, _) = PHASES.iter().rfind(|&&(from, ..)| from <= sample).expect("the first is from 0");
+            let end = (length.as_ns() / SAMPLES * (sample + 1)) as f64;
+            let sum = work[0] + work[1];
+            let gap = random.exponential(PACKET.as_ns() as f64 / sum);
+            if now + gap < end {
+                now += gap;
+                let service = ServiceId(u16::from(random.unit() * sum >= work[0]));
+                return Some(Packet { arrival: Time::from_ns(now as u64), service, length: 64, ..Packet::default() });
+            }
+            now = end;
+            sample += 1;
+        }
+        None
+    })
 }
 
 /// A run: a row for each sample.
 fn run(policy: &str, draw: usize, length: Time, seed: Seed) -> Result<Vec<Row>, LabError> {
-    let mut machine = Machine::new(policy)?;
-    let mut random = seed.stream(&format!("everest-fig6/{draw}"));
-    let mut rows = Vec::new();
-    let mut now = 0.0;
-    for sample in 0..SAMPLES {
-        let (_, work, _) = PHASES.iter().rfind(|&&(from, ..)| from <= sample).expect("the first is from 0");
-        let end = length.as_ns() / SAMPLES * (sample + 1);
-        let sum = work[0] + work[1];
-        loop {
-            let gap = random.exponential(PACKET.as_ns() as f64 / sum);
-            if now + gap >= end as f64 {
-                now = end as f64;
-                break;
-            }
-            now += gap;
-            let service = ServiceId(u16::from(random.unit() * sum >= work[0]));
-            machine.run_until(Time::from_ns(now as u64));
-            machine.arrive(Time::from_ns(now as u64), service);
-        }
-        machine.run_until(Time::from_ns(end));
-        rows.push(row(policy, draw, sample, &machine));
-    }
-    Ok(rows)
+    let packets = packets(seed.stream(&format!("everest-fig6/{draw}")), length);
+    let serves = TimedCores::new(CORES, |now, _, _: &_| Span { finished: now + PACKET, busy: PACKET });
+    let detectors = Detectors::new(serves, length);
+    let driven = Driver::new(mechanism(policy)?, Packets::new(packets, Feed::Arrivals), detectors).drive()?;
+    let samples = driven.cores.into_samples();
+    Ok(samples.iter().enumerate().map(|(sample, owners)| row(policy, draw, sample, owners)).collect())
 }
 
 impl Experiment for Figure6 {

@@ -20,6 +20,9 @@ pub(crate) trait Sees: Debug {
     /// A core was done with a packet at `finished`, and had been busy with it for `busy`.
     fn on_completion(&mut self, _: &Completed, _finished: Time, _busy: Time) {}
 
+    /// A packet was dropped after it had a slot.
+    fn on_drop(&mut self, _: &Dropped) {}
+
     /// A core begins to go over to another service.
     fn on_switch(&mut self, _: &Switch) {}
 }
@@ -59,7 +62,9 @@ impl<S: Sees> Observer for Watched<S> {
         self.with(|seen| seen.on_completion(completed, finished, busy));
     }
 
-    fn on_drop(&mut self, _: &Dropped) {}
+    fn on_drop(&mut self, dropped: &Dropped) {
+        self.with(|seen| seen.on_drop(dropped));
+    }
 
     fn on_switch(&mut self, switch: &Switch) {
         self.with(|seen| seen.on_switch(switch));

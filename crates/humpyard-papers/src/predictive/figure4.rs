@@ -1,15 +1,17 @@
 //! Figure 4: the order in which six flows are served, by known costs, by estimates, and by neither.
 
 use humpyard_core::config::SchedulerConfig;
-use humpyard_core::cost::LinearCost;
-use humpyard_core::id::{ClientId, CoreId};
-use humpyard_core::mechanism::Scheduler;
+use humpyard_core::cost::{LinearCost, Span};
+use humpyard_core::id::ClientId;
+use humpyard_core::measure::{Measured, Measurements};
+use humpyard_core::mechanism::{Dispatch, Scheduler};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::Ties;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnySteer};
 use humpyard_policies::spec::PolicySpec;
+use humpyard_sim::{Driver, Feed, Packets, TimedCores};
 
 use super::paper::PAPER;
 use crate::harness::{About, Column, Experiment, Plots, Row, Rows, Scale, Table, TableRow, Verdict, columns, whole};
@@ -69,22 +71,23 @@ fn rows((name, policy, known, ties, _): Discipline) -> Result<Vec<Row>, LabError
     };
     let spec: PolicySpec = policy.parse()?;
     let share = || spec.build_share(&setup);
-    let mut scheduler = Scheduler::<AnySteer, _, AnyAllocate>::new(&setup, None, None, share)?;
+    let scheduler = Scheduler::<AnySteer, _, AnyAllocate>::new(&setup, None, None, share)?;
     let times: Vec<u64> = jobs().map(|(_, time)| time).collect();
-    for (flow, time) in jobs() {
+    let packets = jobs().map(|(flow, time)| {
         let length = if known { time as u32 } else { ESTIMATE };
-        scheduler.on_arrival(Time::ZERO, &Packet { client: ClientId(flow), length, ..Packet::default() });
-    }
-    let mut now = Time::ZERO;
+        Packet { client: ClientId(flow), length, ..Packet::default() }
+    });
     let mut rows = Vec::new();
-    while let Some(dispatch) = scheduler.next(now, CoreId(0)) {
-        let end = now + Time::from_ns(times[dispatch.packet.sequence as usize]);
+    let engine = TimedCores::new(1, |now, _, dispatch: &Dispatch| {
+        let busy = Time::from_ns(times[dispatch.packet.sequence as usize]);
+        let finished = now + busy;
         let half = |time: Time| time.as_ns() as f64 / 2.0;
         let flow = dispatch.packet.client.0 + 1;
-        rows.push(vec![name.into(), (rows.len() + 1).into(), flow.into(), half(now).into(), half(end).into()]);
-        scheduler.on_completion(end, dispatch.slot, end.since(now));
-        now = end;
-    }
+        rows.push(vec![name.into(), (rows.len() + 1).into(), flow.into(), half(now).into(), half(finished).into()]);
+        Span { finished, busy }
+    });
+    let measured = Measured::new(scheduler, Measurements::new(&setup));
+    Driver::new(measured, Packets::new(packets, Feed::AtOnce), engine).drive()?;
     Ok(rows)
 }
 

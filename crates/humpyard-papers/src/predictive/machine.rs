@@ -2,14 +2,13 @@
 //! serve last.
 
 use core::cell::Cell;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use humpyard_core::config::{SchedulerConfig, ServiceConfig};
-use humpyard_core::cost::LinearCost;
-use humpyard_core::id::{ClientId, CoreId, FlowId, Id, ServiceId, Slot};
-use humpyard_core::mechanism::{Arrival, FlowOrder, Scheduler};
+use humpyard_core::cost::{LinearCost, Span};
+use humpyard_core::id::{ClientId, CoreId, FlowId, Id, ServiceId};
+use humpyard_core::measure::{Measured, Measurements};
+use humpyard_core::mechanism::{Dispatch, FlowOrder, Scheduler};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Policy, Share};
 use humpyard_core::random::{Random, Seed};
@@ -18,6 +17,8 @@ use humpyard_core::unit::{Time, Weight, Work, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::share::efq_lap::Mode;
 use humpyard_policies::spec::PolicySpec;
+pub(super) use humpyard_sim::Feed;
+use humpyard_sim::{Driven, Driver, Packets, TimedCores};
 
 use super::costs::{Machine, noise};
 use humpyard_lab::LabError;
@@ -31,17 +32,6 @@ pub(super) struct Job {
     pub(super) length: u32,
     /// What it takes a warm engine, in ns.
     pub(super) work: Work,
-}
-
-/// When packets come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Feed {
-    /// When they arrive.
-    Arrivals,
-    /// So that always so many wait, as long as there are any.
-    Buffer(usize),
-    /// All at the start.
-    AtOnce,
 }
 
 /// What is to be run.
@@ -63,6 +53,7 @@ pub(super) struct Served {
     /// Which of the packets.
     pub(super) job: usize,
     pub(super) engine: usize,
+    pub(super) started: Time,
     pub(super) finished: Time,
     pub(super) cold: bool,
 }
@@ -142,28 +133,36 @@ impl Share for Noted {
     }
 }
 
-/// The engines.
-struct Engines<'a> {
-    trial: Trial<'a>,
-    scheduler: Scheduler<AnySteer, Noted, AnyAllocate>,
-    /// What engines serve, by the end of that.
-    under_way: BinaryHeap<Reverse<(Time, CoreId, Slot, Time)>>,
-    /// The packet that comes next.
-    next: usize,
-    waiting: usize,
-    now: Time,
-    served: Vec<Served>,
-    left: usize,
-}
+type Mechanism = Measured<AnySteer, Noted, AnyAllocate>;
 
 /// Runs it to the end of the last packet.
 ///
 /// # Errors
 /// What a policy refuses.
 pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
+    let notes = Rc::new(Notes::default());
+    let mut served = Vec::with_capacity(trial.jobs.len());
+    let cores = TimedCores::new(trial.engines, |now, engine: CoreId, dispatch: &Dispatch| {
+        let (job, cold) = (dispatch.packet.sequence as usize, dispatch.cold);
+        let Job { application, work, .. } = trial.jobs[job];
+        let busy = Time::from_ns(work + if cold { trial.costs[application].cold } else { 0 });
+        let finished = now + busy;
+        served.push(Served { job, engine: engine.index(), started: now, finished, cold });
+        Span { finished, busy }
+    });
+    let packets = Packets::new(trial.jobs.iter().map(Job::packet), trial.feed);
+    let Driven { measured, .. } = Driver::new(mechanism(trial, &notes)?, packets, cores).drive()?;
+    assert_eq!(measured.account().processed, trial.jobs.len() as u64, "there is room for all, and all are served");
+    let makespan = served.iter().map(|served: &Served| served.finished).max().unwrap_or_default();
+    let local = notes.local.get() as f64 / served.len().max(1) as f64;
+    Ok(Came { left: left(trial, &served), served, makespan, changes: notes.changes.get(), local })
+}
+
+/// The mechanism of a trial, whose sharing policy is watched.
+fn mechanism(trial: &Trial<'_>, notes: &Rc<Notes>) -> Result<Mechanism, LabError> {
     let packets = match trial.feed {
         Feed::Buffer(waiting) => waiting + trial.engines + 1,
-        Feed::Arrivals | Feed::AtOnce => trial.jobs.len(),
+        _ => trial.jobs.len(),
     };
     let setup = SchedulerConfig {
         cores: trial.engines,
@@ -178,93 +177,35 @@ pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
         ..SchedulerConfig::default()
     };
     let spec: PolicySpec = trial.policy.parse()?;
-    let notes = Rc::new(Notes::default());
-    let share = || Ok(Noted { policy: spec.build_share(&setup)?, notes: Rc::clone(&notes) });
+    let share = || Ok(Noted { policy: spec.build_share(&setup)?, notes: Rc::clone(notes) });
     let mut scheduler = Scheduler::new(&setup, None, None, share)?;
     if let Some(estimate) = spec.build_estimate(&setup)? {
         scheduler = scheduler.with_estimate(Box::new(estimate));
     }
-    let engines = Engines {
-        trial: *trial,
-        scheduler,
-        under_way: BinaryHeap::new(),
-        next: 0,
-        waiting: 0,
-        now: Time::ZERO,
-        served: Vec::with_capacity(trial.jobs.len()),
-        left: 0,
-    };
-    let (served, left) = engines.run();
-    let makespan = served.iter().map(|served| served.finished).max().unwrap_or_default();
-    let local = notes.local.get() as f64 / served.len().max(1) as f64;
-    Ok(Came { served, makespan, left, changes: notes.changes.get(), local })
+    Ok(Measured::new(scheduler, Measurements::new(&setup)))
 }
 
-impl Engines<'_> {
-    fn run(mut self) -> (Vec<Served>, usize) {
-        while self.served.len() < self.trial.jobs.len() || !self.under_way.is_empty() {
-            self.fill();
-            self.hand_out();
-            let done = self.under_way.peek().map(|Reverse((time, ..))| *time);
-            let arrival = match self.trial.feed {
-                Feed::Arrivals => self.trial.jobs.get(self.next).map(|job| job.arrival),
-                Feed::Buffer(_) | Feed::AtOnce => None,
-            };
-            let Some(next) = Time::earlier(arrival, done) else { continue };
-            self.now = self.now.max(next);
-            while let Some(&Reverse((time, _, slot, busy))) = self.under_way.peek()
-                && time <= self.now
-            {
-                self.under_way.pop();
-                self.scheduler.on_completion(time, slot, busy);
-            }
-        }
-        (self.served, self.left)
+/// Packets that waited when the last one had come.
+fn left(trial: &Trial<'_>, served: &[Served]) -> usize {
+    let last = trial.jobs.last().map_or(Time::ZERO, |job| job.arrival);
+    match trial.feed {
+        Feed::Buffer(waiting) => trial.jobs.len().min(waiting),
+        Feed::Arrivals => served.iter().filter(|served| served.started >= last).count(),
+        _ => trial.jobs.len(),
     }
+}
 
-    /// All packets come that do now.
-    fn fill(&mut self) {
-        while let Some(job) = self.trial.jobs.get(self.next) {
-            let comes = match self.trial.feed {
-                Feed::Arrivals => job.arrival <= self.now,
-                Feed::Buffer(waiting) => self.waiting < waiting,
-                Feed::AtOnce => true,
-            };
-            if !comes {
-                return;
-            }
-            let packet = Packet {
-                client: ClientId::from_index(job.client),
-                flow: FlowId::from_index(job.client),
-                service: ServiceId::from_index(job.application),
-                length: job.length,
-                // For an oracle.
-                estimate: job.work,
-                arrival: self.now,
-                ..Packet::default()
-            };
-            let arrival = self.scheduler.on_arrival(self.now, &packet);
-            assert!(matches!(arrival, Arrival::Queued(_)), "there is room for all");
-            self.next += 1;
-            self.waiting += 1;
-            if self.next == self.trial.jobs.len() {
-                self.left = self.waiting;
-            }
-        }
-    }
-
-    /// Gives every idle engine what it can have. With a buffer another packet comes for each that goes.
-    fn hand_out(&mut self) {
-        while let Some(core) = self.scheduler.next_core(self.now) {
-            let Some(dispatch) = self.scheduler.next(self.now, core) else { return };
-            let job = dispatch.packet.sequence as usize;
-            let cost = self.trial.costs[self.trial.jobs[job].application];
-            let busy = Time::from_ns(self.trial.jobs[job].work + if dispatch.cold { cost.cold } else { 0 });
-            let finished = self.now + busy;
-            self.served.push(Served { job, engine: core.index(), finished, cold: dispatch.cold });
-            self.under_way.push(Reverse((finished, core, dispatch.slot, busy)));
-            self.waiting -= 1;
-            self.fill();
+impl Job {
+    fn packet(&self) -> Packet {
+        Packet {
+            client: ClientId::from_index(self.client),
+            flow: FlowId::from_index(self.client),
+            service: ServiceId::from_index(self.application),
+            length: self.length,
+            // For an oracle.
+            estimate: self.work,
+            arrival: self.arrival,
+            ..Packet::default()
         }
     }
 }

@@ -2,25 +2,25 @@
 //! packet whose connection it takes over from a core that is far away.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
 use humpyard_core::config::SchedulerConfig;
-use humpyard_core::cost::MovePenalties;
-use humpyard_core::id::{CoreId, FlowId, Id, IdVec, Slot};
+use humpyard_core::cost::{MovePenalties, Span};
+use humpyard_core::id::{CoreId, FlowId, Id};
 use humpyard_core::measure::{Measured, Measurements, Summary};
-use humpyard_core::mechanism::{Arrival, Limits, Scheduler};
+use humpyard_core::mechanism::{Arrival, Completed, Dispatch, Dropped, Limits, Scheduler};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Policy, Reach, Steer, Target, Topology, View};
 use humpyard_core::random::Seed;
-use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::{Time, Work, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
+use humpyard_sim::{Driven, Driver, Packets, TimedCores, Windows, Workload};
 
 use super::paper::COSTS;
 use super::workload::Offered;
+use crate::harness::{Sees, Watched};
 use humpyard_lab::{Costs, LabError};
 
 /// When packets come.
@@ -126,9 +126,25 @@ pub(super) struct Came {
 struct Notes {
     /// Sets of cores that it has built.
     rebuilt: Cell<u64>,
+    /// By accepted packet, how many of them it built for it.
+    rebuilt_for: RefCell<Vec<u64>>,
     /// By accepted packet, its real time, with that of reading the clock.
     times: RefCell<Vec<u64>>,
     is_timed: bool,
+}
+
+impl Notes {
+    /// Notes how many sets of cores the policy has built, now that it has steered the packet of this number.
+    fn on_steer(&self, number: u64, rebuilt: u64) {
+        let before = self.rebuilt.replace(rebuilt);
+        let mut rebuilt_for = self.rebuilt_for.borrow_mut();
+        let number = number as usize;
+        if rebuilt_for.len() <= number {
+            rebuilt_for.resize(number + 1, 0);
+        }
+        // A packet that is not accepted leaves its number to the next.
+        rebuilt_for[number] = rebuilt - before;
+    }
 }
 
 /// A steering policy that is watched.
@@ -175,12 +191,13 @@ impl Steer for Noted {
 
     fn steer(&mut self, now: Time, packet: &Packet, view: &View<'_>) -> Target {
         let target = self.timed(packet.sequence, |policy| policy.steer(now, packet, view));
-        match &self.policy {
-            AnySteer::PsHrw(policy) => self.notes.rebuilt.set(policy.built()),
-            AnySteer::GpsHrw(policy) => self.notes.rebuilt.set(policy.built()),
-            AnySteer::Ap(policy) => self.notes.rebuilt.set(policy.placed()),
-            _ => {}
-        }
+        let rebuilt = match &self.policy {
+            AnySteer::PsHrw(policy) => policy.built(),
+            AnySteer::GpsHrw(policy) => policy.built(),
+            AnySteer::Ap(policy) => policy.placed(),
+            _ => 0,
+        };
+        self.notes.on_steer(packet.sequence, rebuilt);
         target
     }
 
@@ -219,235 +236,161 @@ fn clock_ns() -> u64 {
     times[times.len() / 2]
 }
 
-/// What a core is doing: the packet in this slot, for so long.
-type InService = (Slot, Time);
-
-/// The machine.
-struct Machine<'a> {
-    trial: Trial<'a>,
-    measured: Measured<Noted, AnyShare, AnyAllocate>,
-    penalties: MovePenalties,
-    in_service: IdVec<CoreId, InService>,
-    /// The cores that serve a packet, by the end of that.
-    under_way: IndexedHeap<CoreId, Time>,
-    /// Packets of each connection that are still to leave.
-    left: Vec<u32>,
-    /// What the decision for each accepted packet took, by its number.
-    decisions: Vec<u64>,
-    notes: Rc<Notes>,
+/// What is counted of the packets of a machine.
+#[derive(Debug)]
+struct Counts {
+    cores: u64,
+    /// Packets in service, and all that are held.
+    in_service: u64,
+    held: u64,
+    /// The last event.
     now: Time,
     /// Core time without work while packets waited, in ns.
     idle_ns: u128,
     served: Vec<u64>,
     dropped: Vec<u64>,
     delays: Vec<Vec<u64>>,
-    /// Connections whose packets are done, since these were last asked for.
-    done: Vec<FlowId>,
 }
+
+impl Counts {
+    fn new(cores: usize, clients: usize) -> Self {
+        Self {
+            cores: cores as u64,
+            in_service: 0,
+            held: 0,
+            now: Time::ZERO,
+            idle_ns: 0,
+            served: vec![0; clients],
+            dropped: vec![0; clients],
+            delays: vec![Vec::new(); clients],
+        }
+    }
+
+    fn pass(&mut self, now: Time) {
+        if self.held > self.in_service {
+            let idle = self.cores - self.in_service;
+            self.idle_ns += u128::from(now.since(self.now).as_ns()) * u128::from(idle);
+        }
+        self.now = now;
+    }
+}
+
+impl Sees for Counts {
+    fn on_arrival(&mut self, now: Time, packet: &Packet, arrival: Arrival) {
+        self.pass(now);
+        match arrival {
+            Arrival::Queued(_) => self.held += 1,
+            Arrival::Dropped(_) => self.dropped[packet.client.index()] += 1,
+        }
+    }
+
+    fn on_dispatch(&mut self, now: Time, _: &Dispatch) {
+        self.pass(now);
+        self.in_service += 1;
+    }
+
+    fn on_completion(&mut self, completed: &Completed, finished: Time, busy: Time) {
+        self.pass(finished);
+        self.in_service -= 1;
+        self.held -= 1;
+        let client = completed.packet.client.index();
+        self.served[client] += busy.as_ns();
+        self.delays[client].push(finished.since(completed.packet.arrival).as_ns());
+    }
+
+    fn on_drop(&mut self, dropped: &Dropped) {
+        self.held -= 1;
+        self.dropped[dropped.packet.client.index()] += 1;
+    }
+}
+
+type Mechanism = Measured<Noted, AnyShare, AnyAllocate>;
 
 /// Runs it to the end of the last packet.
 ///
 /// # Errors
 /// What a policy refuses.
 pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
-    let mut machine = Machine::new(*trial)?;
+    let packets = trial.packets;
+    let open = |feed| Packets::new(packets.iter().copied(), feed).with_ends(packets);
     match trial.feed {
-        Feed::Saturated(most) => machine.saturate(most),
-        Feed::Arrivals => machine.follow(),
-        Feed::Windows(windows) => machine.keep_up(windows),
+        Feed::Saturated(most) => run_with(trial, open(humpyard_sim::Feed::Saturated(most))),
+        Feed::Arrivals => run_with(trial, open(humpyard_sim::Feed::Arrivals)),
+        Feed::Windows(windows) => run_with(trial, Windows::new(packets, windows)),
     }
-    Ok(machine.came())
 }
 
-impl<'a> Machine<'a> {
-    fn new(trial: Trial<'a>) -> Result<Self, LabError> {
-        let cores = trial.topology.cores();
-        let held = match trial.feed {
-            Feed::Saturated(most) => cores * (most as usize + 2),
-            Feed::Arrivals | Feed::Windows(_) => trial.packets.len(),
-        };
-        let setup = SchedulerConfig {
-            cores,
-            topology: Some(trial.topology.clone()),
-            flows: trial.flows,
-            clients: trial.clients,
-            packets: held.max(1),
-            unit: WorkUnit::Nanoseconds,
-            longest: trial.packets.iter().map(|packet| packet.estimate).max().unwrap_or(1),
-            seed: trial.seed,
-            limits: trial.limits,
-            rendezvous: humpyard_simd::rendezvous(),
-            ..SchedulerConfig::default()
-        };
-        let spec: PolicySpec = format!("estimate=oracle/{}", trial.policy).parse()?;
-        let notes = Rc::new(Notes { is_timed: trial.is_timed, ..Notes::default() });
-        let steer = spec.build_steer(&setup)?.map(|policy| Noted { policy, notes: Rc::clone(&notes) });
-        let mut scheduler = Scheduler::new(&setup, steer, None, || spec.build_share(&setup))?;
-        if let Some(estimate) = spec.build_estimate(&setup)? {
-            scheduler = scheduler.with_estimate(Box::new(estimate));
-        }
-        let mut left = vec![0; trial.flows];
-        trial.packets.iter().for_each(|packet| left[packet.flow.index()] += 1);
-        Ok(Self {
-            measured: Measured::new(scheduler, Measurements::new(&setup)),
-            penalties: Costs::table(COSTS)?.moves,
-            in_service: IdVec::from_fn(cores, |_| (Slot::from_index(0), Time::ZERO)),
-            under_way: IndexedHeap::new(cores),
-            left,
-            decisions: Vec::with_capacity(trial.packets.len()),
-            notes,
-            now: Time::ZERO,
-            idle_ns: 0,
-            served: vec![0; trial.clients],
-            dropped: vec![0; trial.clients],
-            delays: vec![Vec::new(); trial.clients],
-            done: Vec::new(),
-            trial,
-        })
-    }
+/// Runs it with this workload.
+fn run_with(trial: &Trial<'_>, workload: impl Workload<Noted, AnyShare, AnyAllocate>) -> Result<Came, LabError> {
+    let notes = Rc::new(Notes { is_timed: trial.is_timed, ..Notes::default() });
+    let counts = Watched::new(Counts::new(trial.topology.cores(), trial.clients));
+    let measured = mechanism(trial, &notes)?.with_observer(Box::new(counts.clone()));
+    let penalties = Costs::table(COSTS)?.moves;
+    let cores = TimedCores::new(trial.topology.cores(), |now, _, dispatch: &_| {
+        let busy = busy(trial, &notes, penalties, dispatch);
+        Span { finished: now + busy, busy }
+    });
+    let Driven { measured, .. } = Driver::new(measured, workload, cores).drive()?;
+    let held = measured.account().held;
+    assert!(held == 0 || matches!(trial.feed, Feed::Windows(_)), "{held} packets are left");
+    Ok(counts.with(|counts| came(trial, &measured, &notes, counts)))
+}
 
-    /// Packets come as fast as they are taken: while a core has more than so many, none comes.
-    fn saturate(&mut self, most: u32) {
-        let mut packets = self.trial.packets.iter();
-        while packets.len() > 0 || self.measured.account().held > 0 {
-            while !self.is_full(most)
-                && let Some(&packet) = packets.next()
-            {
-                self.arrive(packet);
-            }
-            self.hand_out();
-            self.pass(None);
-        }
+/// The mechanism of a trial, whose steering policy is watched.
+fn mechanism(trial: &Trial<'_>, notes: &Rc<Notes>) -> Result<Mechanism, LabError> {
+    let held = match trial.feed {
+        Feed::Saturated(most) => trial.topology.cores() * (most as usize + 2),
+        Feed::Arrivals | Feed::Windows(_) => trial.packets.len(),
+    };
+    let setup = SchedulerConfig {
+        cores: trial.topology.cores(),
+        topology: Some(trial.topology.clone()),
+        flows: trial.flows,
+        clients: trial.clients,
+        packets: held.max(1),
+        unit: WorkUnit::Nanoseconds,
+        longest: trial.packets.iter().map(|packet| packet.estimate).max().unwrap_or(1),
+        seed: trial.seed,
+        rendezvous: humpyard_simd::rendezvous(),
+        limits: trial.limits,
+        ..SchedulerConfig::default()
+    };
+    let spec: PolicySpec = format!("estimate=oracle/{}", trial.policy).parse()?;
+    let steer = spec.build_steer(&setup)?.map(|policy| Noted { policy, notes: Rc::clone(notes) });
+    let mut scheduler = Scheduler::new(&setup, steer, None, || spec.build_share(&setup))?;
+    if let Some(estimate) = spec.build_estimate(&setup)? {
+        scheduler = scheduler.with_estimate(Box::new(estimate));
     }
+    Ok(Measured::new(scheduler, Measurements::new(&setup)))
+}
 
-    /// Packets come when they arrive.
-    fn follow(&mut self) {
-        let mut packets = self.trial.packets.iter().peekable();
-        while packets.peek().is_some() || !self.under_way.is_empty() {
-            self.pass(packets.peek().map(|packet| packet.arrival));
-            while let Some(&packet) = packets.next_if(|packet| packet.arrival <= self.now) {
-                self.arrive(packet);
-            }
-            self.hand_out();
-        }
-    }
+/// How long a packet keeps its core busy: with its decision, its work and its move.
+fn busy(trial: &Trial<'_>, notes: &Notes, penalties: MovePenalties, dispatch: &Dispatch) -> Time {
+    let packet = &dispatch.packet;
+    let rebuilt = notes.rebuilt_for.borrow()[packet.sequence as usize];
+    let decision = trial.decision.packet + trial.decision.rebuild * rebuilt;
+    let penalty = dispatch.moved.map_or(0, |apart| u64::from(penalties.permille(apart)));
+    Time::from_ns(decision + packet.estimate * (1000 + penalty) / 1000)
+}
 
-    /// Connections have so many packets each, and when one is done the next comes, until the first has none to come.
-    fn keep_up(&mut self, windows: &[u32]) {
-        let mut of_flow: Vec<VecDeque<Packet>> = vec![VecDeque::new(); windows.len()];
-        self.trial.packets.iter().for_each(|&packet| of_flow[packet.flow.index()].push_back(packet));
-        for (packets, &window) in of_flow.iter_mut().zip(windows) {
-            let first: Vec<Packet> = packets.drain(..(window as usize).min(packets.len())).collect();
-            first.into_iter().for_each(|packet| self.arrive(packet));
-        }
-        self.hand_out();
-        while of_flow.iter().all(|packets| !packets.is_empty()) {
-            self.pass(None);
-            for flow in core::mem::take(&mut self.done) {
-                if let Some(packet) = of_flow[flow.index()].pop_front() {
-                    self.arrive(packet);
-                }
-            }
-            self.hand_out();
-        }
-    }
-
-    /// Whether a core has more than so many packets.
-    fn is_full(&self, most: u32) -> bool {
-        let scheduler = self.measured.scheduler();
-        let packets = |core| scheduler.waiting(core).unwrap_or(0) + scheduler.in_service(core);
-        self.in_service.ids().any(|core| packets(core) > most)
-    }
-
-    /// Goes on to the next event, of which this arrival may be one, and through what cores have done then.
-    fn pass(&mut self, arrival: Option<Time>) {
-        let done = self.under_way.peek().map(|(time, _)| time);
-        let next = Time::earlier(Time::earlier(arrival, done), self.measured.next_timeout());
-        let Some(next) = next.map(|next| next.max(self.now)) else { return };
-        let busy = self.under_way.len();
-        if self.measured.account().held > busy as u64 {
-            let idle = self.in_service.len() - busy;
-            self.idle_ns += u128::from(next.since(self.now).as_ns()) * idle as u128;
-        }
-        self.now = next;
-        while let Some((_, core)) = self.under_way.peek().filter(|&(time, _)| time <= next) {
-            self.complete(core);
-        }
-        if self.measured.next_timeout().is_some_and(|timeout| timeout <= next) {
-            self.measured.on_timeout(next);
-        }
-    }
-
-    fn arrive(&mut self, packet: Packet) {
-        let packet = Packet { arrival: self.now, ..packet };
-        let before = self.notes.rebuilt.get();
-        match self.measured.on_arrival(self.now, &packet) {
-            Arrival::Queued(_) => {
-                let DecisionCost { packet, rebuild } = self.trial.decision;
-                self.decisions.push(packet + rebuild * (self.notes.rebuilt.get() - before));
-            }
-            Arrival::Dropped(_) => {
-                self.dropped[packet.client.index()] += 1;
-                self.leave(packet.flow);
-            }
-        }
-    }
-
-    /// Gives every idle core what it can have.
-    fn hand_out(&mut self) {
-        while let Some(core) = self.measured.next_core(self.now) {
-            let Some(dispatch) = self.measured.next(self.now, core) else { continue };
-            let packet = &dispatch.packet;
-            let penalty = dispatch.moved.map_or(0, |apart| u64::from(self.penalties.permille(apart)));
-            let decision = self.decisions[packet.sequence as usize];
-            let busy = Time::from_ns(decision + packet.estimate * (1000 + penalty) / 1000);
-            self.in_service[core] = (dispatch.slot, busy);
-            self.under_way.set(core, self.now + busy);
-        }
-    }
-
-    fn complete(&mut self, core: CoreId) {
-        self.under_way.remove(core);
-        let (slot, busy) = self.in_service[core];
-        let packet = self.measured.on_completion(self.now, core, slot, self.now, busy).packet;
-        let client = packet.client.index();
-        self.served[client] += busy.as_ns();
-        self.delays[client].push(self.now.since(packet.arrival).as_ns());
-        if let Feed::Windows(_) = self.trial.feed {
-            self.done.push(packet.flow);
-        }
-        self.leave(packet.flow);
-    }
-
-    /// A packet of this connection is gone; with the last one it ends.
-    fn leave(&mut self, flow: FlowId) {
-        let left = &mut self.left[flow.index()];
-        *left -= 1;
-        if *left == 0 {
-            self.measured.on_flow_end(self.now, flow);
-        }
-    }
-
-    fn came(mut self) -> Came {
-        let held = self.measured.account().held;
-        assert!(held == 0 || matches!(self.trial.feed, Feed::Windows(_)), "{held} packets are left");
-        let summary = self.measured.summary();
-        let makespan = Time::from_ns(summary.duration_ns);
-        let whole = makespan.as_ns() as f64 * self.in_service.len() as f64;
-        let mut decisions = self.notes.times.take();
-        let clock = CALLS * if self.trial.is_timed { clock_ns() } else { 0 };
-        decisions.iter_mut().for_each(|time| *time = time.saturating_sub(clock));
-        self.delays.iter_mut().for_each(|delays| delays.sort_unstable());
-        Came {
-            makespan,
-            summary,
-            rebuilt: self.notes.rebuilt.get(),
-            decisions,
-            idle_while_waiting: self.idle_ns as f64 / whole.max(1.0),
-            served: self.served,
-            dropped: self.dropped,
-            delays: self.delays,
-        }
+fn came(trial: &Trial<'_>, measured: &Mechanism, notes: &Notes, counts: &mut Counts) -> Came {
+    let summary = measured.summary();
+    let makespan = Time::from_ns(summary.duration_ns);
+    let whole = makespan.as_ns() as f64 * counts.cores as f64;
+    let mut decisions = notes.times.take();
+    let clock = CALLS * if trial.is_timed { clock_ns() } else { 0 };
+    decisions.iter_mut().for_each(|time| *time = time.saturating_sub(clock));
+    let mut delays = core::mem::take(&mut counts.delays);
+    delays.iter_mut().for_each(|delays| delays.sort_unstable());
+    Came {
+        makespan,
+        summary,
+        rebuilt: notes.rebuilt.get(),
+        decisions,
+        idle_while_waiting: counts.idle_ns as f64 / whole.max(1.0),
+        served: core::mem::take(&mut counts.served),
+        dropped: core::mem::take(&mut counts.dropped),
+        delays,
     }
 }
 

@@ -5,13 +5,15 @@ use std::collections::VecDeque;
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{CoreId, Id, IdVec, Slot};
 use humpyard_core::measure::{Measured, Measurements};
-use humpyard_core::mechanism::Scheduler;
+use humpyard_core::mechanism::{Arrival, Completed, Dispatch, Scheduler, Switch};
 use humpyard_core::packet::{Packet, Part};
 use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
+use humpyard_sim::{Cores, Doing, Driven, Driver, Feed, Packets};
 
+use crate::harness::{Sees, Watched};
 use humpyard_lab::LabError;
 
 /// What a part of a frame takes an element: computing, then waiting for memory, in ns.
@@ -65,9 +67,9 @@ struct Cell {
     stage: Stage,
 }
 
-struct Machine<'a> {
+/// The threads.
+struct Threads<'a> {
     trial: Trial<'a>,
-    measured: Measured<AnySteer, AnyShare, AnyAllocate>,
     cells: IdVec<CoreId, Option<Cell>>,
     /// Threads that compute or wait for memory, by the end of that.
     under_way: IndexedHeap<CoreId, Time>,
@@ -78,8 +80,8 @@ struct Machine<'a> {
     ends: Vec<CoreId>,
     /// By frame, whether its first cell is computed.
     is_begun: Vec<bool>,
-    now: Time,
-    came: Came,
+    computed: Vec<Time>,
+    first: Vec<u64>,
 }
 
 /// Runs it to the end of the last cell.
@@ -87,21 +89,28 @@ struct Machine<'a> {
 /// # Errors
 /// What a policy refuses.
 pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
-    let mut machine = Machine::new(*trial)?;
     let frames = (0..trial.frames).flat_map(|frame| (0..trial.cells).map(move |cell| (frame, cell)));
-    let mut cells = frames.map(|(frame, cell)| cell_of(frame, cell, trial.cells));
-    loop {
-        while machine.takes_more()
-            && let Some(cell) = cells.next()
-        {
-            machine.arrive(cell);
-        }
-        if machine.under_way.is_empty() {
-            break;
-        }
-        machine.pass();
-    }
-    Ok(machine.came)
+    let cells = frames.map(|(frame, cell)| cell_of(frame, cell, trial.cells));
+    let waits = Watched::new(Waits::new(trial.elements * trial.threads));
+    let measured = mechanism(trial)?.with_observer(Box::new(waits.clone()));
+    let driven = Driver::new(measured, Packets::new(cells, Feed::Idle), Threads::new(*trial)).drive()?;
+    let Driven { end, cores: Threads { computed, first, .. }, .. } = driven;
+    Ok(Came { makespan: end, computed, first, blocked: waits.with(|waits| waits.blocked) })
+}
+
+fn mechanism(trial: &Trial<'_>) -> Result<Measured<AnySteer, AnyShare, AnyAllocate>, LabError> {
+    let cores = trial.elements * trial.threads;
+    let setup = SchedulerConfig {
+        cores,
+        contexts: trial.threads,
+        packets: 2 * cores + 2,
+        unit: WorkUnit::Packets,
+        longest: 1,
+        ..SchedulerConfig::default()
+    };
+    let spec: PolicySpec = trial.policy.parse()?;
+    let scheduler = Scheduler::new(&setup, spec.build_steer(&setup)?, None, || spec.build_share(&setup))?;
+    Ok(Measured::new(scheduler, Measurements::new(&setup)))
 }
 
 /// A cell of a frame, whose number is its flow's.
@@ -115,50 +124,61 @@ fn cell_of(frame: usize, cell: usize, cells: usize) -> Packet {
     Packet { key: frame as u64, length: 64, estimate: 1, part, ..Packet::default() }
 }
 
-impl<'a> Machine<'a> {
-    fn new(trial: Trial<'a>) -> Result<Self, LabError> {
-        let cores = trial.elements * trial.threads;
-        let setup = SchedulerConfig {
-            cores,
-            contexts: trial.threads,
-            packets: 2 * cores + 2,
-            unit: WorkUnit::Packets,
-            longest: 1,
-            ..SchedulerConfig::default()
-        };
-        let spec: PolicySpec = trial.policy.parse()?;
-        let scheduler = Scheduler::new(&setup, spec.build_steer(&setup)?, None, || spec.build_share(&setup))?;
-        Ok(Self {
-            measured: Measured::new(scheduler, Measurements::new(&setup)),
-            cells: IdVec::from_fn(cores, |_| None),
-            under_way: IndexedHeap::new(cores),
+/// Counts how long a cell waits while a thread is idle.
+#[derive(Debug)]
+struct Waits {
+    threads: u64,
+    held: u64,
+    in_service: u64,
+    now: Time,
+    blocked: Time,
+}
+
+impl Waits {
+    fn new(threads: usize) -> Self {
+        Self { threads: threads as u64, held: 0, in_service: 0, now: Time::ZERO, blocked: Time::ZERO }
+    }
+
+    fn pass(&mut self, now: Time) {
+        if self.held > self.in_service && self.in_service < self.threads {
+            self.blocked += now.since(self.now);
+        }
+        self.now = now;
+    }
+}
+
+impl Sees for Waits {
+    fn on_arrival(&mut self, now: Time, _: &Packet, _: Arrival) {
+        self.pass(now);
+        self.held += 1;
+    }
+
+    fn on_dispatch(&mut self, now: Time, _: &Dispatch) {
+        self.pass(now);
+        self.in_service += 1;
+    }
+
+    fn on_completion(&mut self, _: &Completed, finished: Time, _: Time) {
+        self.pass(finished);
+        self.held -= 1;
+        self.in_service -= 1;
+    }
+}
+
+impl<'a> Threads<'a> {
+    fn new(trial: Trial<'a>) -> Self {
+        let threads = trial.elements * trial.threads;
+        Self {
+            cells: IdVec::from_fn(threads, |_| None),
+            under_way: IndexedHeap::new(threads),
             ready: vec![VecDeque::new(); trial.elements],
             is_computing: vec![false; trial.elements],
             ends: Vec::new(),
             is_begun: vec![false; trial.frames],
-            now: Time::ZERO,
-            came: Came {
-                makespan: Time::ZERO,
-                computed: vec![Time::ZERO; trial.elements],
-                first: vec![0; trial.elements],
-                blocked: Time::ZERO,
-            },
+            computed: vec![Time::ZERO; trial.elements],
+            first: vec![0; trial.elements],
             trial,
-        })
-    }
-
-    fn in_service(&self) -> usize {
-        self.cells.iter().filter(|cell| cell.is_some()).count()
-    }
-
-    /// Whether another cell comes: while one waits for its turn none does, nor while every thread has one.
-    fn takes_more(&self) -> bool {
-        !self.is_waiting() && self.in_service() < self.cells.len()
-    }
-
-    /// Whether a cell waits.
-    fn is_waiting(&self) -> bool {
-        self.measured.account().held > self.in_service() as u64
+        }
     }
 
     fn element(&self, thread: CoreId) -> usize {
@@ -170,84 +190,83 @@ impl<'a> Machine<'a> {
         (self.trial.cost)(part, self.trial.single_compute)
     }
 
-    fn arrive(&mut self, packet: Packet) {
-        self.measured.on_arrival(self.now, &Packet { arrival: self.now, ..packet });
-        self.hand_out();
-    }
-
-    /// Gives every idle thread what it can have.
-    fn hand_out(&mut self) {
-        while let Some(thread) = self.measured.next_core(self.now) {
-            let Some(dispatch) = self.measured.next(self.now, thread) else { continue };
-            let (slot, packet) = (dispatch.slot, dispatch.packet);
-            let element = self.element(thread);
-            self.came.first[element] += u64::from(matches!(packet.part, Part::First | Part::Whole));
-            self.cells[thread] = Some(Cell { slot, packet, since: self.now, stage: Stage::Computes });
-            if packet.part == Part::Last && !self.is_begun[packet.key as usize] {
-                self.ends.push(thread);
-            } else {
-                self.ready[element].push_back(thread);
-                self.compute(element);
-            }
-        }
+    /// The thread may compute, and does unless another of its element does.
+    fn make_ready(&mut self, now: Time, thread: CoreId) {
+        let element = self.element(thread);
+        self.ready[element].push_back(thread);
+        self.compute(now, element);
     }
 
     /// The next ready thread of an element computes, unless one does.
-    fn compute(&mut self, element: usize) {
+    fn compute(&mut self, now: Time, element: usize) {
         if self.is_computing[element] {
             return;
         }
         let Some(thread) = self.ready[element].pop_front() else { return };
         let time = Time::from_ns(self.cost(thread).compute);
         self.is_computing[element] = true;
-        self.came.computed[element] += time;
-        self.under_way.set(thread, self.now + time);
+        self.computed[element] += time;
+        self.under_way.set(thread, now + time);
     }
 
-    /// Goes on to the next event, and through all of that instant.
-    fn pass(&mut self) {
-        let Some((next, _)) = self.under_way.peek() else { return };
-        if self.is_waiting() && self.in_service() < self.cells.len() {
-            self.came.blocked += next.since(self.now);
-        }
-        self.now = next;
-        self.came.makespan = next;
-        while let Some((_, thread)) = self.under_way.peek().filter(|&(time, _)| time <= next) {
-            self.under_way.remove(thread);
-            self.go_on(thread);
-        }
-        self.hand_out();
-    }
-
-    /// A thread has computed, or has what it needed of memory.
-    fn go_on(&mut self, thread: CoreId) {
+    /// A thread has computed: it waits for memory, and another computes.
+    fn wait(&mut self, now: Time, thread: CoreId) {
         let (element, memory) = (self.element(thread), self.cost(thread).memory);
         let cell = self.cells[thread].as_mut().expect("it has a cell");
-        if cell.stage == Stage::Computes {
-            cell.stage = Stage::Waits;
-            self.under_way.set(thread, self.now + Time::from_ns(memory));
-            self.is_computing[element] = false;
-            let packet = cell.packet;
-            if packet.part == Part::First {
-                self.begin(packet.key);
-            }
-            self.compute(element);
-            return;
+        cell.stage = Stage::Waits;
+        let packet = cell.packet;
+        self.under_way.set(thread, now + Time::from_ns(memory));
+        self.is_computing[element] = false;
+        if packet.part == Part::First {
+            self.begin(now, packet.key);
         }
-        let Cell { slot, since, .. } = *cell;
-        self.cells[thread] = None;
-        self.measured.on_completion(self.now, thread, slot, self.now, self.now.since(since));
+        self.compute(now, element);
     }
 
     /// The first cell of a frame is computed: its last one may be.
-    fn begin(&mut self, frame: u64) {
+    fn begin(&mut self, now: Time, frame: u64) {
         self.is_begun[frame as usize] = true;
         let is_of_it = |thread: &CoreId| self.cells[*thread].as_ref().is_some_and(|cell| cell.packet.key == frame);
-        let Some(at) = self.ends.iter().position(is_of_it) else { return };
-        let thread = self.ends.remove(at);
+        if let Some(at) = self.ends.iter().position(is_of_it) {
+            let thread = self.ends.remove(at);
+            self.make_ready(now, thread);
+        }
+    }
+}
+
+impl Cores for Threads<'_> {
+    fn next_event(&self) -> Time {
+        self.under_way.peek().map_or(Time::MAX, |(time, _)| time)
+    }
+
+    fn next_done(&mut self, now: Time) -> Option<(CoreId, Doing)> {
+        while let Some((_, thread)) = self.under_way.peek().filter(|&(time, _)| time <= now) {
+            self.under_way.remove(thread);
+            match self.cells[thread].expect("it has a cell") {
+                Cell { stage: Stage::Computes, .. } => self.wait(now, thread),
+                Cell { slot, since, .. } => {
+                    self.cells[thread] = None;
+                    return Some((thread, Doing::Packet(slot, now.since(since))));
+                }
+            }
+        }
+        None
+    }
+
+    fn serve(&mut self, now: Time, thread: CoreId, dispatch: &Dispatch) {
+        let (slot, packet) = (dispatch.slot, dispatch.packet);
         let element = self.element(thread);
-        self.ready[element].push_back(thread);
-        self.compute(element);
+        self.first[element] += u64::from(matches!(packet.part, Part::First | Part::Whole));
+        self.cells[thread] = Some(Cell { slot, packet, since: now, stage: Stage::Computes });
+        if packet.part == Part::Last && !self.is_begun[packet.key as usize] {
+            self.ends.push(thread);
+        } else {
+            self.make_ready(now, thread);
+        }
+    }
+
+    fn switch(&mut self, _: Time, _: &Switch) {
+        unreachable!("threads have one service");
     }
 }
 

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{CoreId, ServiceId, Slot};
-use humpyard_core::mechanism::{Never, Scheduler};
+use humpyard_core::mechanism::{Effect, Never, Scheduler};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Build, Cause, Machine};
 use humpyard_core::unit::{Time, WorkUnit};
@@ -208,7 +208,7 @@ impl Scenario<'_> {
                 under_way.insert((now + busy, core, Some((dispatch.slot, busy))));
             }
         }
-        while let Some(switch) = scheduler.next_switch() {
+        while let Some(Effect::Switch(switch)) = scheduler.next_effect() {
             outcome.switches += 1;
             under_way.insert((now + switch.cost, switch.core, None));
         }

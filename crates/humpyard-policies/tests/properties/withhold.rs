@@ -68,7 +68,7 @@ impl Host {
             6 => self.release(client),
             _ => {}
         }
-        while self.scheduler.next_dropped().is_some() {}
+        while self.scheduler.next_effect().is_some() {}
         self.serve();
         self.scheduler.check();
     }

@@ -22,7 +22,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let length = if self.now.is_virtual() { packet.length } else { frame.wire_length };
         let packet = Packet { length, ..*packet };
         let arrival = link.on_processed(now, &packet, self.live.measured.scheduler_mut());
-        while let Some(dropped) = self.live.link.as_mut().and_then(|link| link.next_dropped()) {
+        while let Some(dropped) = self.live.link.as_mut().and_then(|link| link.next_dropped(now)) {
             let frame = mem::take(&mut self.on_link[dropped.slot]);
             self.drop_at_link(dropped.packet.arrival, &dropped.packet, frame, dropped.reason)?;
         }

@@ -321,7 +321,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.feed_link(self.now.read());
             // What would go on otherwise waits until nothing is in service.
             let replaces = self.replacements.is_waiting();
-            let dispatched = if replaces { self.replace()? } else { self.hand_out() };
+            let dispatched = if replaces { self.replace()? } else { self.hand_out()? };
             self.live.sink.send()?;
             if self.is_asked() {
                 self.answer();
@@ -355,7 +355,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     }
 
     /// Gives every core as many packets as it may have in flight.
-    fn hand_out(&mut self) -> bool {
+    fn hand_out(&mut self) -> Result<bool, RunError> {
         let now = self.now.read();
         while let Some(core) = self.live.measured.next_core(now) {
             let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
@@ -364,14 +364,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let frame = mem::take(&mut self.held[dispatch.slot].frame);
             self.crew.give(now, core, &dispatch, frame);
             self.given.insert(core);
-            self.begin_switches(now);
+            self.follow_up(now)?;
         }
         let any = !self.given.is_empty();
         while let Some(core) = self.given.first() {
             self.given.remove(core);
             self.crew.wake(core);
         }
-        any
+        Ok(any)
     }
 
     fn record(&mut self, timed: Option<Instant>) {

@@ -5,7 +5,7 @@ use core::mem;
 use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, Id, Slot};
-use humpyard_core::mechanism::Completed;
+use humpyard_core::mechanism::{Completed, Effect};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::Time;
@@ -135,28 +135,31 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     }
 
     /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
+    #[inline]
     pub(super) fn follow_up(&mut self, now: Time) -> Result<(), RunError> {
-        while let Some(dropped) = self.live.measured.next_dropped() {
-            self.live.classifier.release(&dropped.packet);
-            let frame = mem::take(&mut self.held[dropped.slot].frame);
-            self.discard(frame)?;
+        while let Some(effect) = self.live.measured.next_effect(now) {
+            self.on_effect(now, &effect)?;
         }
-        while let Some(exit) = self.live.measured.next_exit(now) {
-            let WaitingOut { frame, mut made } = mem::take(&mut self.waiting_out[exit.place.index()]);
-            self.leave(now, &exit.packet, frame)?;
-            self.leave_all_made(now, &exit.packet, &mut made)?;
-            self.waiting_out[exit.place.index()].made = made;
-        }
-        self.begin_switches(now);
         Ok(())
     }
 
-    /// Has the cores begin to switch that are to.
-    #[inline]
-    pub(super) fn begin_switches(&mut self, now: Time) {
-        while let Some(switch) = self.live.measured.next_switch() {
-            self.crew.switch(switch.core, now + switch.cost);
+    #[inline(never)]
+    fn on_effect(&mut self, now: Time, effect: &Effect) -> Result<(), RunError> {
+        match effect {
+            Effect::Dropped(dropped) => {
+                self.live.classifier.release(&dropped.packet);
+                let frame = mem::take(&mut self.held[dropped.slot].frame);
+                self.discard(frame)?;
+            }
+            Effect::Left(exit) => {
+                let WaitingOut { frame, mut made } = mem::take(&mut self.waiting_out[exit.place.index()]);
+                self.leave(now, &exit.packet, frame)?;
+                self.leave_all_made(now, &exit.packet, &mut made)?;
+                self.waiting_out[exit.place.index()].made = made;
+            }
+            Effect::Switch(switch) => self.crew.switch(switch.core, now + switch.cost),
         }
+        Ok(())
     }
 
     /// Counts a packet at which its service panicked, and puts its frame aside.

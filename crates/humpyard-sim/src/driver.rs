@@ -1,0 +1,243 @@
+//! The discrete-event loop: every simulation is a [`Driver`] with a [`Workload`] and [`Cores`].
+
+use core::time::Duration;
+use std::time::Instant;
+
+use humpyard_core::measure::{Histogram, Measured};
+use humpyard_core::mechanism::{Arrival, Effect, PlannedSwap, TakenOver};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Allocate, BuildError, Share, Steer};
+use humpyard_core::unit::Time;
+use humpyard_traffic::TrafficError;
+
+use crate::cores::{Cores, Doing};
+use crate::workload::Workload;
+
+/// Why a simulation failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimulationError {
+    /// Packets could not be classified.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    /// A policy that was to take over could not.
+    #[error(transparent)]
+    Swap(BuildError),
+}
+
+/// A mechanism, the packets that come to it, and the cores that serve them.
+///
+/// What happens at one instant happens in this order: what the workload does before the packets; what cores are done with, by
+/// ascending core; timeouts; policies that take over; packets that come, all of them; what the workload does after them;
+/// questions of cores.
+pub struct Driver<'a, S, Q, A, W, C> {
+    measured: Measured<S, Q, A>,
+    workload: W,
+    cores: C,
+    swaps: Vec<PlannedSwap<'a, S, Q, A>>,
+    arrivals: u64,
+    taken_over: Vec<TakenOver>,
+    swap_pause_max: Duration,
+    decision: Histogram,
+}
+
+/// What came of it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Driven<S, Q, A, W, C> {
+    /// The mechanism, with the account and the measurements.
+    pub measured: Measured<S, Q, A>,
+    /// The workload, at its end.
+    pub workload: W,
+    /// The cores.
+    pub cores: C,
+    /// The time of the last event.
+    pub end: Time,
+    /// The policies that took over, in order.
+    pub taken_over: Vec<TakenOver>,
+    /// The longest that everything stood still, by a real clock, while a policy took over.
+    pub swap_pause_max: Duration,
+    /// Real time of decisions (an arrival, or the question of an idle core), in ns; a sample of them.
+    pub decision: Histogram,
+}
+
+/// One in so many arrivals has its decisions timed.
+const TIMED_EVERY: u64 = 1 << 8;
+
+impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver<'a, S, Q, A, W, C> {
+    /// Prepares a run at time zero.
+    pub fn new(measured: Measured<S, Q, A>, workload: W, cores: C) -> Self {
+        Self {
+            measured,
+            workload,
+            cores,
+            swaps: Vec::new(),
+            arrivals: 0,
+            taken_over: Vec::new(),
+            swap_pause_max: Duration::ZERO,
+            decision: Histogram::new(),
+        }
+    }
+
+    /// With policies that take over on the way, by time, which rises.
+    #[must_use]
+    pub fn with_swaps(self, swaps: Vec<PlannedSwap<'a, S, Q, A>>) -> Self {
+        Self { swaps, ..self }
+    }
+
+    /// Runs until the workload is over, or nothing is to come any more.
+    ///
+    /// # Errors
+    /// What the workload refuses, or that a policy cannot take over.
+    pub fn drive(mut self) -> Result<Driven<S, Q, A, W, C>, SimulationError> {
+        let mut now = Time::ZERO;
+        let mut packet = Packet::default();
+        if W::IS_CLOSED {
+            self.admit(now, &mut packet)?;
+            self.hand_out(now, &mut packet)?;
+        }
+        while !self.workload.is_over(&self.measured) {
+            // The last instant stands for never, which makes the comparison at every event cheap. Only at that instant the
+            // loop checks which of the two it is.
+            let mut next = self.workload.next_event().min(self.cores.next_event());
+            if self.keeps_time() {
+                next = next.min(self.next_timeout());
+            }
+            if next == Time::MAX && !self.awaits() {
+                break;
+            }
+            now = next.max(now);
+            self.workload.begin(now);
+            self.complete(now);
+            if self.keeps_time() && self.next_timeout() <= now {
+                self.keep_time(now)?;
+            }
+            self.admit(now, &mut packet)?;
+            self.workload.end(now, &mut self.measured);
+            self.hand_out(now, &mut packet)?;
+        }
+        Ok(Driven {
+            measured: self.measured,
+            workload: self.workload,
+            cores: self.cores,
+            end: now,
+            taken_over: self.taken_over,
+            swap_pause_max: self.swap_pause_max,
+            decision: self.decision,
+        })
+    }
+
+    /// Whether the scheduler or a planned takeover may have a timeout.
+    #[inline(always)]
+    fn keeps_time(&self) -> bool {
+        self.measured.scheduler().keeps_time() || !self.swaps.is_empty()
+    }
+
+    /// When a policy or a planned takeover has its timeout; the last instant if none has.
+    fn next_timeout(&self) -> Time {
+        let next = self.measured.next_timeout().unwrap_or(Time::MAX);
+        self.swaps.first().map_or(next, |swap| next.min(swap.at))
+    }
+
+    /// Whether anything is to come, be it at the last instant.
+    #[cold]
+    fn awaits(&self) -> bool {
+        self.workload.awaits() || self.measured.next_timeout().is_some() || !self.swaps.is_empty()
+    }
+
+    /// Everything that cores are done with at this instant.
+    #[inline(always)]
+    fn complete(&mut self, now: Time) {
+        while let Some((core, done)) = self.cores.next_done(now) {
+            match done {
+                Doing::Packet(slot, busy) => {
+                    let completed = self.measured.on_completion(now, core, slot, now, busy);
+                    if completed.onward.is_none() && completed.exit.is_none() {
+                        self.workload.on_departure(now, &completed.packet, &mut self.measured);
+                    }
+                }
+                Doing::Switch => self.measured.on_switched(now, core),
+            }
+            self.follow_up(now);
+        }
+    }
+
+    /// Tells the policies the time, if they asked for it, and lets policies take over that are to do so by now.
+    #[inline(never)]
+    fn keep_time(&mut self, now: Time) -> Result<(), SimulationError> {
+        if self.measured.next_timeout().is_some_and(|timeout| timeout <= now) {
+            self.measured.on_timeout(now);
+            self.follow_up(now);
+        }
+        while self.swaps.first().is_some_and(|swap| swap.at <= now) {
+            let swap = self.swaps.remove(0);
+            let started = Instant::now();
+            (swap.take_over)(now, self.measured.scheduler_mut()).map_err(SimulationError::Swap)?;
+            self.swap_pause_max = self.swap_pause_max.max(started.elapsed());
+            self.taken_over.push(TakenOver { at: now, policy: swap.policy });
+            self.follow_up(now);
+        }
+        Ok(())
+    }
+
+    /// All packets that come now.
+    #[inline(always)]
+    fn admit(&mut self, now: Time, packet: &mut Packet) -> Result<(), SimulationError> {
+        while self.workload.next_packet(now, packet, &mut self.measured)? {
+            self.arrivals += 1;
+            let timed = self.is_timed().then(Instant::now);
+            let arrival = self.measured.on_arrival(now, packet);
+            self.record(timed);
+            self.follow_up(now);
+            if let Arrival::Dropped(_) = arrival {
+                self.workload.on_loss(now, packet, &mut self.measured);
+            }
+        }
+        Ok(())
+    }
+
+    /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
+    #[inline(always)]
+    fn follow_up(&mut self, now: Time) {
+        while let Some(effect) = self.measured.next_effect(now) {
+            self.on_effect(now, &effect);
+        }
+    }
+
+    #[inline(never)]
+    fn on_effect(&mut self, now: Time, effect: &Effect) {
+        match effect {
+            Effect::Dropped(dropped) => self.workload.on_loss(now, &dropped.packet, &mut self.measured),
+            Effect::Left(exit) => self.workload.on_departure(now, &exit.packet, &mut self.measured),
+            Effect::Switch(switch) => self.cores.switch(now, switch),
+        }
+    }
+
+    /// Gives every core that has room what it can have.
+    #[inline(always)]
+    fn hand_out(&mut self, now: Time, packet: &mut Packet) -> Result<(), SimulationError> {
+        while let Some(core) = self.measured.next_core(now) {
+            let timed = self.is_timed().then(Instant::now);
+            let Some(dispatch) = self.measured.next(now, core) else { continue };
+            self.record(timed);
+            self.cores.serve(now, core, &dispatch);
+            self.follow_up(now);
+            if W::IS_CLOSED {
+                self.admit(now, packet)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn is_timed(&self) -> bool {
+        self.arrivals.is_multiple_of(TIMED_EVERY)
+    }
+
+    #[inline(always)]
+    fn record(&mut self, timed: Option<Instant>) {
+        if let Some(started) = timed {
+            self.decision.record(started.elapsed().as_nanos() as u64);
+        }
+    }
+}
