@@ -23,7 +23,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let slot = self.slab.insert(packet);
         let packet = &mut self.slab.get_mut(slot).packet;
         (packet.entered, packet.hop) = (packet.arrival, 0);
-        if !PLAIN && let Some(chain) = self.chains.get(packet.chain) {
+        if !PLAIN && let Some(chain) = self.plan.chains.get(packet.chain) {
             packet.service = chain[0];
         }
         packet.estimate = self.estimate.of(packet);
@@ -126,7 +126,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         entry.cold = cold;
         state.last_service = Some(service);
         state.in_service += 1;
-        let is_occupied = state.in_service >= self.in_flight;
+        let is_occupied = state.in_service >= self.plan.in_flight;
         if !PLAIN && is_occupied {
             self.withdraw(core);
         }
@@ -137,7 +137,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if queue.waiting == 0 || queue.free.is_empty() {
             self.candidates.remove(id);
         }
-        if self.layout != Layout::PerCore || id.0 != core.0 {
+        if self.plan.layout != Layout::PerCore || id.0 != core.0 {
             let view = &mut self.views[core];
             view.packets += 1;
             view.backlog += estimate;
@@ -159,7 +159,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             allocation.on_dispatch(now, core);
         }
         self.tell_waiting(queue);
-        if self.layout == Layout::PerService && self.queues[queue].waiting == 0 {
+        if self.plan.layout == Layout::PerService && self.queues[queue].waiting == 0 {
             self.disappoint(now, ServiceId(queue.0));
         }
     }
@@ -208,12 +208,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let entry = self.slab.get(slot);
         let core = entry.core.expect("a packet must be in service to complete");
         let packet = entry.packet;
-        let used = match self.unit {
-            WorkUnit::Nanoseconds => (busy + self.hand_over).as_ns(),
+        let used = match self.plan.unit {
+            WorkUnit::Nanoseconds => (busy + self.plan.hand_over).as_ns(),
             WorkUnit::Bytes => u64::from(packet.length),
             WorkUnit::Packets => 1,
         };
-        let ends = ends && (self.exit.is_some() || !self.chains.is_empty());
+        let ends = ends && (self.exit.is_some() || !self.plan.chains.is_empty());
         let onward = if PLAIN || ends { None } else { self.next_service(&packet) };
         self.estimate.on_completion(&packet, used, entry.cold);
         let queue = entry.queue;
@@ -415,7 +415,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     #[inline]
     pub(super) fn queue_of(&self, target: Option<Target>, service: ServiceId) -> QueueId {
-        match (target, self.layout) {
+        match (target, self.plan.layout) {
             (Some(Target::Core(core)), _) => QueueId(core.0),
             (Some(Target::Element(element)), _) => QueueId::from_index(self.plan.cores + element.index()),
             (Some(Target::Shared), _) => QueueId::from_index(self.queues.len() - 1),
@@ -428,6 +428,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// The service that a packet goes through after this one.
     #[inline]
     pub(super) fn next_service(&self, packet: &Packet) -> Option<ServiceId> {
-        self.chains.get(packet.chain)?.get(usize::from(packet.hop) + 1).copied()
+        self.plan.chains.get(packet.chain)?.get(usize::from(packet.hop) + 1).copied()
     }
 }

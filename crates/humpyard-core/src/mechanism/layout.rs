@@ -1,11 +1,15 @@
 //! Which queues there are, and who pulls from which.
 
 use alloc::format;
+use alloc::vec::Vec;
 
 use super::flow_order::FlowOrder;
+use super::limits::{Limits, WhenFull};
 use super::queue::{Queue, QueueKind};
-use crate::id::{CoreId, ElementId, Id, QueueId, ServiceId};
+use crate::config::SchedulerConfig;
+use crate::id::{ChainId, CoreId, ElementId, Id, IdVec, QueueId, ServiceId};
 use crate::policy::{BuildError, Share, Target};
+use crate::unit::{Time, WorkUnit};
 
 /// Which queue a core pulls from, and a packet joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,8 +54,8 @@ impl Core {
     }
 }
 
-/// What queues are made by.
-#[derive(Clone, Copy, Debug)]
+/// What a scheduler was made for, and how its queues are laid out: what stays as it is.
+#[derive(Debug)]
 pub(super) struct Plan {
     pub(super) layout: Layout,
     pub(super) cores: usize,
@@ -59,10 +63,44 @@ pub(super) struct Plan {
     pub(super) clients: usize,
     pub(super) flows: usize,
     pub(super) flow_order: FlowOrder,
+    pub(super) limits: Limits,
     pub(super) push_out: bool,
+    pub(super) packets_max: u64,
+    pub(super) in_flight: u32,
+    pub(super) unit: WorkUnit,
+    pub(super) hand_over: Time,
+    pub(super) chains: IdVec<ChainId, Vec<ServiceId>>,
 }
 
 impl Plan {
+    /// The plan of this configuration.
+    pub(super) fn new(config: &SchedulerConfig, layout: Layout) -> Self {
+        Self {
+            layout,
+            cores: config.cores,
+            contexts: config.contexts,
+            clients: config.clients,
+            flows: config.flows,
+            flow_order: config.flow_order,
+            limits: config.limits,
+            push_out: config.limits.when_full == WhenFull::LongestQueue,
+            packets_max: config.packets as u64,
+            in_flight: config.in_flight,
+            unit: config.unit,
+            hand_over: config.hand_over,
+            chains: config.chains.iter().cloned().collect(),
+        }
+    }
+
+    /// Queues that there are at first; a steering policy that reaches further adds to them.
+    pub(super) fn queues(&self, services: usize) -> usize {
+        match self.layout {
+            Layout::Shared => 1,
+            Layout::PerCore => self.cores,
+            Layout::PerService => services,
+        }
+    }
+
     /// A queue from which so many cores pull.
     pub(super) fn queue<Q: Share>(&self, share: Q, pulling: usize) -> Queue<Q> {
         let keep_order = self.flow_order == FlowOrder::Hold && pulling > 1;

@@ -65,11 +65,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// Refuses another scheduler whose packets, flows or clients are not those of this one.
     fn check_alike(&self, fresh: &Self) -> Result<(), BuildError> {
         let alike = [
-            ("packets", self.packets_max == fresh.packets_max && self.plan.push_out == fresh.plan.push_out),
+            ("packets", self.plan.packets_max == fresh.plan.packets_max && self.plan.push_out == fresh.plan.push_out),
             ("flows", self.plan.flows == fresh.plan.flows),
             ("clients", self.plan.clients == fresh.plan.clients),
             ("services", self.eligible.len() == fresh.eligible.len()),
-            ("chains", self.chains.iter().eq(fresh.chains.iter())),
+            ("chains", self.plan.chains.iter().eq(fresh.plan.chains.iter())),
         ];
         match alike.into_iter().find(|&(_, alike)| !alike) {
             Some((what, _)) => {

@@ -14,10 +14,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     pub(super) fn make_room(&mut self, now: Time, queue: QueueId, client: ClientId, full: bool) -> Option<DropReason> {
         let state = &self.queues[queue];
         let charged = state.charged(client);
-        if self.limits.client != u32::MAX && state.waiting_of(charged) >= self.limits.client {
+        if self.plan.limits.client != u32::MAX && state.waiting_of(charged) >= self.plan.limits.client {
             return Some(DropReason::ClientFull);
         }
-        if state.waiting >= self.limits.queue {
+        if state.waiting >= self.plan.limits.queue {
             let own = state.waiting_of(charged);
             let victim = state.longest().filter(|&(_, length)| length > own.max(1));
             let Some((victim, _)) = victim else { return Some(DropReason::QueueFull) };

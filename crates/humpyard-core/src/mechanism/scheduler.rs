@@ -11,17 +11,17 @@ use super::estimator::Estimator;
 use super::exit::{Exit, ExitAccount, ExitBuffer};
 use super::journal::{Event, Given, Journal, Record};
 use super::layout::{Core, Layout, PULLS_MAX, Plan, check_memory};
-use super::limits::{Limits, WhenFull};
+use super::limits::Limits;
 use super::queue::Queue;
 use super::slab::{Line, Slab};
 use super::split::{SplitAccount, Splitter};
 use super::steering::Steering;
 use crate::config::SchedulerConfig;
-use crate::id::{ChainId, ClientId, CoreId, FlowId, Id, IdVec, QueueId, ServiceId, Slot};
+use crate::id::{ClientId, CoreId, FlowId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::packet::Packet;
 use crate::policy::{Allocate, BuildError, Cause, CoreView, Estimate, Policy, Reach, Share, Steer, Target, View};
 use crate::storage::IdSet;
-use crate::unit::{Time, Weight, WorkUnit};
+use crate::unit::{Time, Weight};
 
 /// Stands for the policy of a family that a composition does without.
 #[derive(Clone, Copy, Debug)]
@@ -50,40 +50,44 @@ impl Allocate for Never {
 /// After every call a driver asks [`Scheduler::next_effect`] until there is none.
 #[derive(Debug)]
 pub struct Scheduler<S, Q, A> {
+    pub(super) plan: Plan,
+    pub(super) now: Time,
+
+    // The policies; those of sharing are in the queues.
     pub(super) steer: Option<Steering<S>>,
-    pub(super) layout: Layout,
+    pub(super) allocation: Option<Allocation<A>>,
+    pub(super) estimate: Estimator,
+    /// Whether one of them keeps time.
+    pub(super) keeps_time: bool,
+
+    // The packets.
+    pub(super) slab: Slab,
     pub(super) queues: IdVec<QueueId, Queue<Q>>,
+    /// Queues in which packets wait and something may have changed since they were last found to have nothing for a core.
+    pub(super) candidates: IdSet<QueueId>,
+    /// Packets that were dropped after they had a slot, until the driver has asked for them.
+    pub(super) dropped: Line,
+    /// The weights that clients were given on the way, for sharing policies that come later.
+    pub(super) reweighed: IdVec<ClientId, Option<Weight>>,
+
+    // The cores.
     pub(super) cores: IdVec<CoreId, Core>,
+    /// What steering policies see of them.
     pub(super) views: IdVec<CoreId, CoreView>,
     /// The cores that may serve each service.
     pub(super) eligible: IdVec<ServiceId, Vec<CoreId>>,
-    pub(super) allocation: Option<Allocation<A>>,
-    pub(super) estimate: Estimator,
-    pub(super) chains: IdVec<ChainId, Vec<ServiceId>>,
+
+    // What few runs have.
     pub(super) exit: Option<ExitBuffer>,
     pub(super) split: Option<Splitter>,
-    pub(super) slab: Slab,
-    /// Packets that were dropped after they had a slot, until the driver has asked for them.
-    pub(super) dropped: Line,
-    pub(super) packets_max: u64,
-    /// Queues in which packets wait and something may have changed since they were last found to have nothing for a core.
-    pub(super) candidates: IdSet<QueueId>,
-    pub(super) in_flight: u32,
-    pub(super) hand_over: Time,
-    pub(super) limits: Limits,
-    pub(super) unit: WorkUnit,
-    pub(super) plan: Plan,
-    /// The weights that clients were given on the way, for sharing policies that come later.
-    pub(super) reweighed: IdVec<ClientId, Option<Weight>>,
-    pub(super) account: Account,
-    pub(super) accepted: u64,
-    pub(super) now: Time,
     pub(super) journal: Option<Box<dyn Journal + Send>>,
     /// Whether the run has none of these rare features: chains, split flows, limits of queues or
     /// clients, cores with several queues, a journal. Each call checks it once.
     pub(super) is_plain: bool,
-    /// Whether one of the policies keeps time.
-    pub(super) keeps_time: bool,
+
+    // The account.
+    pub(super) account: Account,
+    pub(super) accepted: u64,
     /// Places taken at the exit: [`ExitBuffer::waiting`].
     pub(super) waiting_out: u64,
 }
@@ -113,71 +117,36 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             (None, Some(_)) => Layout::PerService,
             (None, None) => Layout::Shared,
         };
-        let own_queue = |core: CoreId| match (layout, &allocation) {
-            (Layout::Shared, _) => QueueId(0),
-            (Layout::PerService, Some(allocation)) => QueueId(allocation.service_of(core).0),
-            _ => QueueId(core.0),
-        };
-        let core = |core| Core { queues: [own_queue(core); PULLS_MAX], pulls: 1, last_service: None, in_service: 0 };
-        let cores: IdVec<CoreId, Core> = IdVec::from_fn(config.cores, core);
-        let queue_count = match layout {
-            Layout::Shared => 1,
-            Layout::PerCore => config.cores,
-            Layout::PerService => config.services.len(),
-        };
-        let plan = Plan {
-            layout,
-            cores: config.cores,
-            contexts: config.contexts,
-            clients: config.clients,
-            flows: config.flows,
-            flow_order: config.flow_order,
-            push_out: config.limits.when_full == WhenFull::LongestQueue,
-        };
-        let mut queues = IdVec::new();
-        for queue in (0..queue_count).map(QueueId::from_index) {
-            let share = share()?;
-            check_memory(&share, queue_count, config.clients)?;
-            let pulling = cores.iter().filter(|core| core.queues[0] == queue).count();
-            queues.push(plan.queue(share, if moves { config.cores } else { pulling }));
-        }
-        for core in cores.ids() {
-            queues[cores[core].queues[0]].offer_core(core);
-        }
+        let plan = Plan::new(config, layout);
+        let cores = cores_of(&plan, allocation.as_ref());
+        let queues = queues_of(&plan, &cores, moves, config.services.len(), &mut share)?;
         let eligible = IdVec::from_fn(config.services.len(), |service| match &allocation {
             Some(allocation) => allocation.cores_of(service).collect(),
             None => cores.ids().collect(),
         });
         let mut scheduler = Self {
+            now: Time::ZERO,
             steer: steer.map(Steering::new),
-            layout,
+            allocation,
+            estimate: Estimator::Table(config.estimates.iter().copied().collect()),
+            keeps_time: false,
+            // One more, for a packet that is pushed out and not yet asked for.
+            slab: Slab::new(config.packets + usize::from(plan.push_out)),
             queues,
+            candidates: IdSet::new(0),
+            dropped: Line::EMPTY,
+            reweighed: IdVec::from_fn(config.clients, |_| None),
             cores,
             views: IdVec::from_fn(config.cores, |_| CoreView::default()),
             eligible,
-            allocation,
-            estimate: Estimator::Table(config.estimates.iter().copied().collect()),
-            chains: config.chains.iter().cloned().collect(),
             exit: config.exit.map(|order| ExitBuffer::new(order, config.flows)),
             split: config.split.map(|split| Splitter::new(split, config.flows)),
-            // One more, for a packet that is pushed out and not yet asked for.
-            slab: Slab::new(config.packets + usize::from(plan.push_out)),
-            dropped: Line::EMPTY,
-            packets_max: config.packets as u64,
-            candidates: IdSet::new(0),
-            in_flight: config.in_flight,
-            hand_over: config.hand_over,
-            limits: config.limits,
-            unit: config.unit,
-            plan,
-            reweighed: IdVec::from_fn(config.clients, |_| None),
-            account: Account::default(),
-            accepted: 0,
-            now: Time::ZERO,
             journal: None,
             is_plain: false,
-            keeps_time: false,
+            account: Account::default(),
+            accepted: 0,
             waiting_out: 0,
+            plan,
         };
         let reach = scheduler.steer.as_ref().map_or(Reach::Core, |steer| steer.policy.reach());
         scheduler.add_wider_queues(reach, &mut share)?;
@@ -189,10 +158,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// Returns the value that [`Scheduler::is_plain`] must have.
     pub(super) fn finds_plain(&self) -> bool {
-        let Limits { queue, client, .. } = self.limits;
+        let Limits { queue, client, .. } = self.plan.limits;
         let is_unlimited = queue == u32::MAX && client == u32::MAX && !self.plan.push_out;
         let is_narrow = self.cores.iter().all(|core| core.pulls == 1);
-        let is_direct = self.chains.is_empty() && self.split.is_none();
+        let is_direct = self.plan.chains.is_empty() && self.split.is_none();
         is_unlimited && is_narrow && is_direct && self.journal.is_none()
     }
 
@@ -248,7 +217,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
                     continue;
                 }
                 (_, 1, _) => queue.free.first()?,
-                (_, _, Some(allocation)) if self.layout == Layout::PerService => {
+                (_, _, Some(allocation)) if self.plan.layout == Layout::PerService => {
                     allocation.place(ServiceId(id.0), &queue.free)
                 }
                 _ => queue.place(now),
@@ -482,7 +451,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// Returns the most packets that a core may be handed at a time: [`SchedulerConfig::in_flight`].
     pub fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.plan.in_flight
     }
 
     /// What became of every packet so far.
@@ -508,7 +477,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// Whether as many packets are held as the run allows, those that wait at the exit among them.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.account.held + self.waiting_out >= self.packets_max
+        self.account.held + self.waiting_out >= self.plan.packets_max
     }
 
     /// Whether no packet is held, nor waits at the exit.
@@ -524,7 +493,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// Packets waiting in the queue of `core`, where each core has one of its own.
     pub fn waiting(&self, core: CoreId) -> Option<u32> {
-        (self.layout == Layout::PerCore).then(|| self.queues[self.cores[core].queues[0]].waiting)
+        (self.plan.layout == Layout::PerCore).then(|| self.queues[self.cores[core].queues[0]].waiting)
     }
 
     /// Whether the steering policy holds packets back.
@@ -604,7 +573,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             let pulling = if shared { cores } else { contexts };
             for core in (first..first + pulling).map(CoreId::from_index) {
                 self.cores[core].pull_from(queue);
-                if self.cores[core].in_service < self.in_flight {
+                if self.cores[core].in_service < self.plan.in_flight {
                     self.queues[queue].offer_core(core);
                 }
             }
@@ -619,7 +588,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// Tells the allocation of a service's queue.
     #[inline]
     pub(super) fn tell_waiting(&mut self, queue: QueueId) {
-        if self.layout == Layout::PerService {
+        if self.plan.layout == Layout::PerService {
             self.tell_allocation(queue);
         }
     }
@@ -652,6 +621,39 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             record(&mut **journal, self.now, event);
         }
     }
+}
+
+/// The cores of a plan, each with the queue that it pulls from.
+fn cores_of<A: Allocate>(plan: &Plan, allocation: Option<&Allocation<A>>) -> IdVec<CoreId, Core> {
+    let own_queue = |core: CoreId| match (plan.layout, allocation) {
+        (Layout::Shared, _) => QueueId(0),
+        (Layout::PerService, Some(allocation)) => QueueId(allocation.service_of(core).0),
+        _ => QueueId(core.0),
+    };
+    let core = |core| Core { queues: [own_queue(core); PULLS_MAX], pulls: 1, last_service: None, in_service: 0 };
+    IdVec::from_fn(plan.cores, core)
+}
+
+/// The queues of a plan, which know the cores that pull from them; `moves` says whether any core may come to.
+fn queues_of<Q: Share>(
+    plan: &Plan,
+    cores: &IdVec<CoreId, Core>,
+    moves: bool,
+    services: usize,
+    share: &mut impl FnMut() -> Result<Q, BuildError>,
+) -> Result<IdVec<QueueId, Queue<Q>>, BuildError> {
+    let count = plan.queues(services);
+    let mut queues = IdVec::new();
+    for queue in (0..count).map(QueueId::from_index) {
+        let share = share()?;
+        check_memory(&share, count, plan.clients)?;
+        let pulling = cores.iter().filter(|core| core.queues[0] == queue).count();
+        queues.push(plan.queue(share, if moves { plan.cores } else { pulling }));
+    }
+    for core in cores.ids() {
+        queues[cores[core].queues[0]].offer_core(core);
+    }
+    Ok(queues)
 }
 
 /// Apart from the calls that it is a record of, which are short.

@@ -51,7 +51,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     ) -> Result<(), BuildError> {
         self.advance(now);
         // Cores that have moved may still serve packets of their old queue, even if the allocation moves none now.
-        let moves = self.layout == Layout::PerService;
+        let moves = self.plan.layout == Layout::PerService;
         let shares = self.shares(share)?;
         self.rebuild_queues(now, moves, shares);
         self.note(|| Event::Swap(name.into()));
@@ -119,12 +119,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
                 "an allocation that moves cores needs one queue per service: it cannot take over where packets are steered",
             ));
         }
-        let shares = if self.layout == Layout::PerService { self.shares(share)? } else { Vec::new() };
+        let shares = if self.plan.layout == Layout::PerService { self.shares(share)? } else { Vec::new() };
         let cores = &self.cores;
         let allocation = self.allocation.as_mut().expect("just seen");
         let moved = allocation.take_over(allocate, |core| cores[core].in_service == 0);
         allocation.end_settling();
-        if self.layout == Layout::PerService {
+        if self.plan.layout == Layout::PerService {
             for (core, from) in moved {
                 self.queues[QueueId(from.0)].withdraw_core(core);
             }
@@ -140,7 +140,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// Tells the allocation that took over of the packets that wait, as if they arrived now.
     fn tell_of_waiting(&mut self, now: Time) {
-        if self.layout != Layout::PerService {
+        if self.plan.layout != Layout::PerService {
             return;
         }
         for queue in self.queues.ids() {
@@ -178,7 +178,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         let pulls = |core: &Core| core.queues().any(|pulled| pulled == queue);
         let pulling = self.cores.iter().filter(|core| pulls(core)).count();
-        let coming = self.allocation.as_ref().filter(|_| self.layout == Layout::PerService);
+        let coming = self.allocation.as_ref().filter(|_| self.plan.layout == Layout::PerService);
         pulling.max(coming.map_or(0, |allocation| allocation.cores_coming_to(ServiceId(queue.0))))
     }
 
