@@ -1,10 +1,12 @@
 //! `mmpp`: Poisson arrivals whose rate goes up and down, for each service by itself.
 
+use std::sync::Arc;
+
 use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
 
-use super::model::{Merged, Model};
-use super::numbered::{Draw, NumberedGenerator, ServiceFlows};
+use super::model::{Generator, Merged, Model};
+use super::numbered::{Draw, ServiceFlows};
 use super::profile::{OpenedSource, Opener, Profile};
 use super::services::{Gateway, LENGTH_MAX, Mix, Progress, Service};
 use super::sketch::Writer;
@@ -54,7 +56,7 @@ impl Profile for Mmpp {
             Modulated::new((index, service), rates, stays, params.flows as usize, seed)
         });
         let writer = Writer::new(LENGTH_MAX as usize, 0);
-        NumberedGenerator::open(Merged::new(models), ServiceFlows(services), params.packets, writer, description)
+        Generator::open_as(Merged::new(models), Arc::new(ServiceFlows(services)), params.packets, writer, description)
     }
 }
 

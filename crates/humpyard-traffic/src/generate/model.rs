@@ -1,12 +1,14 @@
 //! Traffic models: what comes when, before it has bytes; and the sources made of them.
 
+use std::sync::Arc;
+
 use humpyard_core::frame::Frame;
 
 use super::profile::OpenedSource;
 use super::sketch::{Sketch, Writer};
 use crate::error::TrafficError;
 use crate::header::Headers;
-use crate::source::Source;
+use crate::source::{Numbered, NumberedFlows, Source};
 use crate::tunnel::Tunnels;
 
 /// Says which packet comes next, for ever, in the order of their times.
@@ -30,42 +32,74 @@ impl Timed for Sketch {
     }
 }
 
+/// How packets of a model get headers.
+pub(super) trait Looks<P>: Send + 'static {
+    /// The packet with its headers.
+    fn sketch(&self, packet: &P) -> Sketch;
+
+    /// The flows, if the model gives their numbers.
+    fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>>;
+
+    /// The packet by the number of its flow, if the model gives that.
+    fn numbered(packet: &P) -> Option<Numbered>;
+}
+
+/// Packets whose model says everything of them.
+pub(super) struct Complete;
+
+impl Looks<Sketch> for Complete {
+    #[inline]
+    fn sketch(&self, packet: &Sketch) -> Sketch {
+        *packet
+    }
+
+    fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>> {
+        None
+    }
+
+    fn numbered(_: &Sketch) -> Option<Numbered> {
+        None
+    }
+}
+
 /// A source that makes packets of what a model says.
-pub(super) struct Generator<M> {
+pub(super) struct Generator<M, L> {
     model: M,
+    looks: L,
     writer: Writer,
     description: String,
     packets: u64,
     made: u64,
 }
 
-impl<M: Model<Packet = Sketch>> Generator<M> {
-    /// So many packets of a model, of up to so many bytes.
+impl<M: Model<Packet = Sketch>> Generator<M, Complete> {
+    /// Opens a source that gives this number of packets of a model, of up to so many bytes.
     pub(super) fn open(model: M, packets: u64, length_max: usize, description: String) -> OpenedSource {
-        Self::open_with(model, packets, Writer::new(length_max, 0), description)
-    }
-
-    /// As [`Self::open`], with a writer of the model's own.
-    pub(super) fn open_with(model: M, packets: u64, writer: Writer, description: String) -> OpenedSource {
-        Ok(Box::new(Self { model, writer, description, packets, made: 0 }))
+        Self::open_as(model, Complete, packets, Writer::new(length_max, 0), description)
     }
 }
 
-impl<M: Model<Packet = Sketch>> Generator<M> {
-    fn sketch(&mut self) -> Option<Sketch> {
+impl<M: Model, L: Looks<M::Packet>> Generator<M, L> {
+    /// Opens a source that gives this number of packets of a model, which look like this.
+    pub(super) fn open_as(model: M, looks: L, packets: u64, writer: Writer, description: String) -> OpenedSource {
+        Ok(Box::new(Self { model, looks, writer, description, packets, made: 0 }))
+    }
+
+    #[inline]
+    fn draw(&mut self) -> Option<M::Packet> {
         if self.made == self.packets {
             return None;
         }
-        let sketch = self.model.next()?;
+        let packet = self.model.next()?;
         self.made += 1;
-        Some(sketch)
+        Some(packet)
     }
 }
 
-impl<M: Model<Packet = Sketch>> Source for Generator<M> {
+impl<M: Model, L: Looks<M::Packet>> Source for Generator<M, L> {
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
-        let Some(sketch) = self.sketch() else { return Ok(false) };
-        self.writer.write(&sketch, frame);
+        let Some(packet) = self.draw() else { return Ok(false) };
+        self.writer.write(&self.looks.sketch(&packet), frame);
         Ok(true)
     }
 
@@ -75,8 +109,20 @@ impl<M: Model<Packet = Sketch>> Source for Generator<M> {
         tunnels: Tunnels,
         headers: &mut Headers,
     ) -> Result<bool, TrafficError> {
-        let Some(sketch) = self.sketch() else { return Ok(false) };
-        sketch.heading(&mut self.writer, frame, tunnels, headers);
+        let Some(packet) = self.draw() else { return Ok(false) };
+        self.looks.sketch(&packet).heading(&mut self.writer, frame, tunnels, headers);
+        Ok(true)
+    }
+
+    fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>> {
+        self.looks.numbered_flows()
+    }
+
+    fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> Result<bool, TrafficError> {
+        for _ in 0..most {
+            let Some(packet) = self.draw().and_then(|packet| L::numbered(&packet)) else { return Ok(false) };
+            packets.push(packet);
+        }
         Ok(true)
     }
 

@@ -2,17 +2,13 @@
 
 use std::sync::Arc;
 
-use humpyard_core::frame::Frame;
 use humpyard_core::unit::Time;
 
-use super::model::{Model, Timed};
-use super::profile::OpenedSource;
+use super::model::{Looks, Timed};
 use super::services::Service;
-use super::sketch::{Sketch, Writer};
-use crate::error::TrafficError;
+use super::sketch::Sketch;
 use crate::header::Headers;
-use crate::source::{Numbered, NumberedFlows, Source};
-use crate::tunnel::Tunnels;
+use crate::source::{Numbered, NumberedFlows};
 
 /// A packet before its flow has addresses.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,78 +61,31 @@ impl<const SERVICES: usize> DrawnFlows for ServiceFlows<SERVICES> {
     }
 }
 
-/// A source that makes packets of what a model says of numbered flows.
-pub(super) struct NumberedGenerator<M, F> {
-    model: M,
-    flows: Arc<F>,
-    writer: Writer,
-    description: String,
-    packets: u64,
-    made: u64,
-}
-
-impl<M: Model<Packet = Draw>, F: DrawnFlows> NumberedGenerator<M, F> {
-    /// Opens a source that gives this number of packets of a model.
-    pub(super) fn open(model: M, flows: F, packets: u64, writer: Writer, description: String) -> OpenedSource {
-        Ok(Box::new(Self { model, flows: Arc::new(flows), writer, description, packets, made: 0 }))
-    }
-
+impl<F: DrawnFlows> Looks<Draw> for Arc<F> {
     #[inline]
-    fn draw(&mut self) -> Option<Draw> {
-        if self.made == self.packets {
-            return None;
-        }
-        let draw = self.model.next()?;
-        self.made += 1;
-        Some(draw)
-    }
-}
-
-impl<M: Model<Packet = Draw>, F: DrawnFlows> Source for NumberedGenerator<M, F> {
-    fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
-        let Some(draw) = self.draw() else { return Ok(false) };
-        self.writer.write(&self.flows.sketch(&draw), frame);
-        Ok(true)
-    }
-
-    fn next_headers(
-        &mut self,
-        frame: &mut Frame,
-        tunnels: Tunnels,
-        headers: &mut Headers,
-    ) -> Result<bool, TrafficError> {
-        let Some(draw) = self.draw() else { return Ok(false) };
-        let sketch = self.flows.sketch(&draw);
-        sketch.heading(&mut self.writer, frame, tunnels, headers);
-        Ok(true)
+    fn sketch(&self, packet: &Draw) -> Sketch {
+        (**self).sketch(packet)
     }
 
     fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>> {
-        Some(self.flows.clone())
+        Some(self.clone())
     }
 
-    fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> Result<bool, TrafficError> {
-        for _ in 0..most {
-            let Some(Draw { time_ns, flow, length, .. }) = self.draw() else { return Ok(false) };
-            packets.push(Numbered { time: Time::from_ns(time_ns), flow, length });
-        }
-        Ok(true)
-    }
-
-    fn description(&self) -> &str {
-        &self.description
-    }
-
-    fn progress(&self) -> Option<f64> {
-        Some(if self.packets == 0 { 1.0 } else { self.made as f64 / self.packets as f64 })
+    #[inline]
+    fn numbered(packet: &Draw) -> Option<Numbered> {
+        let &Draw { time_ns, flow, length, .. } = packet;
+        Some(Numbered { time: Time::from_ns(time_ns), flow, length })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use humpyard_core::frame::Frame;
     use humpyard_core::random::Seed;
 
     use super::*;
+    use crate::source::Source;
+    use crate::tunnel::Tunnels;
     use crate::{Classifier, ClassifierConfig, First, Granularity};
 
     const SOURCES: [&str; 5] = [

@@ -1,11 +1,13 @@
 //! `onoff`: every service has a few sources that are on and off for heavy-tailed times.
 
+use std::sync::Arc;
+
 use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
 
 use super::laws::BoundedPareto;
-use super::model::{Merged, Model};
-use super::numbered::{Draw, NumberedGenerator, ServiceFlows};
+use super::model::{Generator, Merged, Model};
+use super::numbered::{Draw, ServiceFlows};
 use super::profile::{OpenedSource, Opener, Profile};
 use super::protocol::Protocol;
 use super::services::{Gateway, LENGTH_MAX, Mix, Progress, Service};
@@ -62,7 +64,7 @@ impl Profile for Onoff {
             Switching::new((index, service), params.pps as f64 * service.share / 1e9, sources, spans, seed)
         });
         let writer = Writer::new(LENGTH_MAX as usize, 0);
-        NumberedGenerator::open(Merged::new(models), ServiceFlows(services), params.packets, writer, description)
+        Generator::open_as(Merged::new(models), Arc::new(ServiceFlows(services)), params.packets, writer, description)
     }
 }
 

@@ -1,11 +1,13 @@
 //! `poisson`: packets of one length at Poisson instants, their flows drawn uniformly.
 
+use std::sync::Arc;
+
 use humpyard_core::random::{Random, Seed};
 use humpyard_core::{choice, params};
 
 use super::addresses::Addresses;
-use super::model::Model;
-use super::numbered::{Draw, DrawnFlows, NumberedGenerator, ServiceFlows};
+use super::model::{Generator, Model};
+use super::numbered::{Draw, DrawnFlows, ServiceFlows};
 use super::packet::Version;
 use super::poisson_clock::PoissonClock;
 use super::profile::{OpenedSource, Opener, Profile};
@@ -113,7 +115,7 @@ impl Profile for Poisson {
         };
         let writer = Writer::new(length.max(LENGTH_MAX as usize), length);
         if let Some(services) = gateway {
-            return NumberedGenerator::open(model, ServiceFlows(services), params.packets, writer, description);
+            return Generator::open_as(model, Arc::new(ServiceFlows(services)), params.packets, writer, description);
         }
         let versions = match params.version {
             Versions::V4 => [Version::V4; 2],
@@ -121,7 +123,7 @@ impl Profile for Poisson {
             Versions::Mixed => [Version::V4, Version::V6],
         };
         let flows = UdpFlows { versions, addresses: Addresses::new(seed, "poisson") };
-        NumberedGenerator::open(model, flows, params.packets, writer, description)
+        Generator::open_as(model, Arc::new(flows), params.packets, writer, description)
     }
 }
 
