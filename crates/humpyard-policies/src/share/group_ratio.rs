@@ -8,68 +8,16 @@ use alloc::boxed::Box;
 
 use humpyard_core::id::{ClientId, IdVec};
 use humpyard_core::packet::Packet;
-use humpyard_core::storage::IdCircles;
 use humpyard_core::unit::Work;
 
+use super::group_client::{ABLE, BANKED, Client, FRACTION, FULL, HELD, IDLE, MEMBER, OFFERED, link, ring, unlink};
 use super::slot::signed;
-
-/// Balances are kept in this many fraction bits, and so are weights over the least of their order.
-const FRACTION: u32 = 31;
 
 /// No fewer than a weight has bits, 32 of a whole weight and 16 of a fraction; a power of two.
 const ORDERS: usize = 64;
 
 /// When the first group has used slots of 2^20 rounds, full rounds are subtracted.
 const MANY_ROUNDS: u32 = 20;
-
-/// What is known of one client. Two to a cache line.
-#[derive(Clone, Copy, Debug, Default)]
-struct Client {
-    /// Credit left, times 2^31; negative is debt, of at most 2^32.
-    balance: i64,
-    /// Estimated work of its head, at most a slot.
-    head: u32,
-    /// Its weight over the least of its order, times 2^31.
-    quota: u32,
-    /// Its packets waiting.
-    waiting: u32,
-    /// Its group is that of this order. As wide as the processor likes: a byte may be read together with the flags beside it,
-    /// and waits if one of those was just written.
-    order: u32,
-    /// Whether it is in its group's ring.
-    member: bool,
-    /// Whether it is in the ring and idle: it leaves when the ring comes to it.
-    idle: bool,
-    /// Whether its head may be served.
-    offered: bool,
-    /// Whether only one core may serve its head.
-    held: bool,
-    /// Whether there is work in its bank.
-    banked: bool,
-    /// Whether its bank is full.
-    full: bool,
-    /// Whether it may be given a slot: to be served, or for its bank.
-    able: bool,
-}
-
-impl Client {
-    /// What `able` must be.
-    fn is_able(&self) -> bool {
-        self.member && !self.idle && (self.offered && !self.held || self.waiting > 0 && !self.full)
-    }
-
-    fn weight(&self) -> i64 {
-        let quota = i64::from(self.quota);
-        if self.order < FRACTION { quota >> (FRACTION - self.order) } else { quota << (self.order - FRACTION) }
-    }
-
-    fn set_weight(&mut self, weight: u64) {
-        let order = weight.ilog2();
-        let quota = if order < FRACTION { weight << (FRACTION - order) } else { weight >> (order - FRACTION) };
-        self.quota = quota as u32;
-        self.order = order;
-    }
-}
 
 /// Clients of weights from 2^order to 2^(order+1) − 1.
 #[derive(Clone, Copy, Debug)]
@@ -139,8 +87,6 @@ pub(super) struct RunQueue {
     list: [u8; ORDERS],
     /// By order.
     groups: [Group; ORDERS],
-    /// The rings of the groups.
-    rings: IdCircles<ClientId>,
     clients: IdVec<ClientId, Client>,
     /// Work that clients were given and could not use: paid for by their groups and themselves.
     banks: IdVec<ClientId, i64>,
@@ -149,11 +95,6 @@ pub(super) struct RunQueue {
 impl RunQueue {
     /// Clients of these weights, all of them idle, in a box: with its groups the queue is large. A weight is below 2^48 and has at most 32 significant bits.
     pub(super) fn new(quantum: i64, bank_limit: i64, clients: usize, weight: impl Fn(ClientId) -> u64) -> Box<Self> {
-        let client = |id| {
-            let mut client = Client::default();
-            client.set_weight(weight(id));
-            client
-        };
         Box::new(Self {
             quantum,
             bank_limit,
@@ -164,8 +105,7 @@ impl RunQueue {
             listed: 0,
             list: [0; ORDERS],
             groups: [NO_GROUP; ORDERS],
-            rings: IdCircles::new(clients),
-            clients: IdVec::from_fn(clients, client),
+            clients: IdVec::from_fn(clients, |id| Client::new(id, weight(id))),
             banks: IdVec::from_fn(clients, |_| 0),
         })
     }
@@ -180,12 +120,12 @@ impl RunQueue {
         for (order, group) in (0..).zip(self.groups.iter()) {
             assert_eq!(list.contains(&order), group.weight > 0, "group {order} is listed");
             let mut sums = NO_GROUP;
-            for id in self.rings.iter(group.cursor).filter(|_| group.weight > 0) {
+            for id in ring(&self.clients, group.cursor).filter(|_| group.weight > 0) {
                 let client = &self.clients[id];
-                assert!(client.member && client.order == u32::from(order), "client {id} in the ring of group {order}");
+                assert!(client.is(MEMBER) && client.order == order, "client {id} in the ring of group {order}");
                 sums.weight += client.weight();
-                sums.busy += u32::from(!client.idle);
-                sums.able += u32::from(client.able);
+                sums.busy += u32::from(!client.is(IDLE));
+                sums.able += u32::from(client.is(ABLE));
             }
             let found = (sums.weight, sums.busy, sums.able);
             assert_eq!(found, (group.weight, group.busy, group.able), "group {order}");
@@ -193,13 +133,18 @@ impl RunQueue {
         }
         for id in self.clients.ids() {
             let client = &self.clients[id];
-            assert!(!client.offered || client.member && !client.idle && client.waiting > 0, "head of client {id}");
-            assert_eq!(client.able, client.is_able(), "client {id} is able");
+            let awake = client.is(MEMBER) && !client.is(IDLE);
+            assert!(!client.is(OFFERED) || awake && client.waiting > 0, "head of client {id}");
+            assert_eq!(client.is(ABLE), client.is_able(), "client {id} is able");
             let bank = self.banks[id];
             assert!(bank >= 0 && bank < self.bank_limit + self.quantum, "bank of client {id}");
-            assert_eq!((client.banked, client.full), (bank > 0, bank >= self.bank_limit), "bank of client {id}");
+            assert_eq!(
+                (client.is(BANKED), client.is(FULL)),
+                (bank > 0, bank >= self.bank_limit),
+                "bank of client {id}"
+            );
         }
-        let offered = self.clients.iter().filter(|client| client.offered).count();
+        let offered = self.clients.iter().filter(|client| client.is(OFFERED)).count();
         assert_eq!(offered, self.offered as usize, "heads on offer");
     }
 
@@ -217,13 +162,13 @@ impl RunQueue {
     /// Whether the head of this client may be served.
     #[inline]
     pub(super) fn is_offered(&self, id: ClientId) -> bool {
-        self.clients[id].offered
+        self.clients[id].is(OFFERED)
     }
 
     /// Whether the client is in the queue, awake or not.
     #[inline]
     pub(super) fn is_member(&self, id: ClientId) -> bool {
-        self.clients[id].member
+        self.clients[id].is(MEMBER)
     }
 
     /// Work in the bank of this client.
@@ -235,7 +180,7 @@ impl RunQueue {
     /// Whether there is work in the bank of this client.
     #[inline]
     pub(super) fn is_banked(&self, id: ClientId) -> bool {
-        self.clients[id].banked
+        self.clients[id].is(BANKED)
     }
 
     /// No work is added to a bank that holds this much, but as a gift.
@@ -255,9 +200,14 @@ impl RunQueue {
     }
 
     /// The client has one more packet waiting.
+    #[inline]
     pub(super) fn add_waiting(&mut self, id: ClientId) {
-        self.clients[id].waiting += 1;
-        self.count(id);
+        let client = &mut self.clients[id];
+        client.waiting += 1;
+        // Who is able remains so.
+        if client.flags & (MEMBER | IDLE | ABLE) == MEMBER {
+            self.count(id);
+        }
     }
 
     /// The client has so many packets waiting.
@@ -268,9 +218,10 @@ impl RunQueue {
 
     /// The client is not idle any more. Whether it was not in the queue.
     pub(super) fn wake(&mut self, id: ClientId) -> bool {
-        if self.clients[id].member {
-            self.groups[self.clients[id].order as usize].busy += 1;
-            self.clients[id].idle = false;
+        let client = &mut self.clients[id];
+        if client.is(MEMBER) {
+            client.set(IDLE, false);
+            self.groups[usize::from(client.order) % ORDERS].busy += 1;
             self.count(id);
             return false;
         }
@@ -282,14 +233,14 @@ impl RunQueue {
     #[inline]
     pub(super) fn offer(&mut self, id: ClientId, head: &Packet) {
         let client = &mut self.clients[id];
-        client.offered = true;
+        client.set(OFFERED, true);
         client.waiting = client.waiting.max(1);
         client.head = signed(head.estimate).min(self.quantum) as u32;
         self.offered += 1;
         // It is awake, and was not held while its head was not on offer.
-        if !client.able {
-            client.able = true;
-            let order = client.order as u8;
+        if !client.is(ABLE) {
+            client.set(ABLE, true);
+            let order = client.order;
             self.add_able(order);
         }
     }
@@ -298,9 +249,9 @@ impl RunQueue {
     #[inline]
     pub(super) fn hold(&mut self, id: ClientId, held: bool) {
         let client = &mut self.clients[id];
-        client.held = held;
+        client.set(HELD, held);
         // With room in its bank it is able all the same.
-        if client.full {
+        if client.is(FULL) {
             self.count(id);
         }
     }
@@ -333,16 +284,16 @@ impl RunQueue {
     pub(super) fn dispatch(&mut self, id: ClientId, estimate: Work) -> i64 {
         let work = signed(estimate);
         let client = &mut self.clients[id];
-        client.offered = false;
+        client.set(OFFERED, false);
         client.waiting -= 1;
         self.offered -= 1;
-        if client.banked {
+        if client.is(BANKED) {
             return self.pay(id, work);
         }
         // Awake and its bank empty, it was able, and is as long as packets wait.
-        let group = &mut self.groups[client.order as usize % ORDERS];
+        let group = &mut self.groups[usize::from(client.order) % ORDERS];
         if client.waiting == 0 {
-            client.able = false;
+            client.set(ABLE, false);
             group.able -= 1;
         }
         charge(client, group, work, self.quantum);
@@ -370,18 +321,21 @@ impl RunQueue {
     /// The client has nothing waiting and nothing in service.
     pub(super) fn block(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
-        client.idle = true;
+        client.set(IDLE, true);
         // What is left of its visit it keeps, up to one slot.
         client.balance = client.balance.min(self.quantum << FRACTION);
-        self.count(id);
-        let group = &mut self.groups[self.clients[id].order as usize];
+        let group = &mut self.groups[usize::from(client.order) % ORDERS];
+        if client.is(ABLE) {
+            client.set(ABLE, false);
+            group.able -= 1;
+        }
         group.visiting &= group.cursor != id;
         group.busy -= 1;
     }
 
     /// The client, idle, is gone and owes nothing any more. What was in its bank.
     pub(super) fn end(&mut self, id: ClientId) -> i64 {
-        let bank = if self.clients[id].member { self.leave(id) } else { 0 };
+        let bank = if self.is_member(id) { self.leave(id) } else { 0 };
         self.clients[id].balance = 0;
         bank
     }
@@ -394,19 +348,19 @@ impl RunQueue {
         let mut bank = 0;
         if after.order == before.order {
             self.clients[id].set_weight(weight);
-            if before.member {
-                self.reweigh(before.order as u8, after.weight() - before.weight());
+            if before.is(MEMBER) {
+                self.reweigh(before.order, after.weight() - before.weight());
             }
             return bank;
         }
-        if before.member {
+        if before.is(MEMBER) {
             bank = self.leave(id);
         }
         let client = &mut self.clients[id];
         client.set_weight(weight);
         // Whole units of work.
         client.balance = (client.balance >> FRACTION) << FRACTION;
-        if before.member && !before.idle {
+        if before.is(MEMBER) && !before.is(IDLE) {
             self.join(id);
         }
         bank
@@ -416,11 +370,11 @@ impl RunQueue {
     pub(super) fn readjust(&mut self, id: ClientId, weight: u64) {
         let before = self.clients[id];
         let bank = self.set_weight(id, weight);
-        if before.member && before.idle && !self.clients[id].member {
+        if before.is(MEMBER) && before.is(IDLE) && !self.is_member(id) {
             self.join(id);
-            self.clients[id].idle = true;
+            self.clients[id].set(IDLE, true);
             self.count(id);
-            self.groups[self.clients[id].order as usize].busy -= 1;
+            self.groups[usize::from(self.clients[id].order) % ORDERS].busy -= 1;
         }
         if bank > 0 {
             self.give(id, bank);
@@ -436,8 +390,8 @@ impl RunQueue {
     fn set_bank(&mut self, id: ClientId, work: i64) {
         let client = &mut self.clients[id];
         self.banks[id] = work;
-        client.banked = work > 0;
-        client.full = work >= self.bank_limit;
+        client.set(BANKED, work > 0);
+        client.set(FULL, work >= self.bank_limit);
     }
 
     /// The slot of a group: the client to serve, or who was given the slot, or left the group instead.
@@ -451,23 +405,23 @@ impl RunQueue {
             let id = group.cursor;
             if group.visiting {
                 let client = &self.clients[id];
-                if client.offered && is_free(id) {
+                if client.is(OFFERED) && is_free(id) {
                     if client.balance >= i64::from(client.head) << FRACTION {
                         return Draw::Served(id);
                     }
-                } else if client.able && client.balance >= slot {
+                } else if client.is(ABLE) && client.balance >= slot {
                     return self.bank_slot(order);
                 }
                 group.visiting = false;
             }
-            let id = if group.begun { self.rings.next(id) } else { id };
+            let id = if group.begun { self.clients[id].next } else { id };
             group.cursor = id;
             group.begun = true;
             let client = &mut self.clients[id];
-            if client.able {
+            if client.is(ABLE) {
                 group.visiting = true;
                 client.balance = client.balance.saturating_add(self.quantum * i64::from(client.quota));
-            } else if client.idle {
+            } else if client.is(IDLE) {
                 return self.drop_idle(id);
             }
         }
@@ -524,7 +478,7 @@ impl RunQueue {
     /// Charges a client and its group so much work; less than 0 gives work back.
     fn charge(&mut self, id: ClientId, work: i64) {
         let client = &mut self.clients[id];
-        let group = &mut self.groups[client.order as usize % ORDERS];
+        let group = &mut self.groups[usize::from(client.order) % ORDERS];
         charge(client, group, work, self.quantum);
     }
 
@@ -532,11 +486,11 @@ impl RunQueue {
     fn count(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
         let able = client.is_able();
-        if able == client.able {
+        if able == client.is(ABLE) {
             return;
         }
-        client.able = able;
-        let order = client.order as u8;
+        client.set(ABLE, able);
+        let order = client.order;
         if able {
             self.add_able(order);
         } else {
@@ -569,38 +523,43 @@ impl RunQueue {
     /// Takes a client into its group, at the end of the ring's round.
     fn join(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
-        client.member = true;
-        client.idle = false;
-        let (order, weight) = (client.order as u8, client.weight());
-        let group = &mut self.groups[usize::from(order)];
+        client.set(MEMBER, true);
+        client.set(IDLE, false);
+        let able = client.is_able();
+        client.set(ABLE, able);
+        let (order, weight) = (client.order, client.weight());
+        let group = &mut self.groups[usize::from(order) % ORDERS];
+        let next = group.cursor;
         if group.weight == 0 {
             *group = Group { cursor: id, ..NO_GROUP };
+            group.busy = 1;
+            group.able = u32::from(able);
         } else {
-            self.rings.insert_before(group.cursor, id);
+            group.busy += 1;
+            group.able += u32::from(able);
+            link(&mut self.clients, id, next);
         }
-        group.busy += 1;
-        client.able = client.is_able();
-        group.able += u32::from(client.able);
         self.reweigh(order, weight);
     }
 
     /// Takes a client out of its group. What was in its bank, which is taken away.
     fn leave(&mut self, id: ClientId) -> i64 {
         let client = &mut self.clients[id];
-        let (order, weight, bank) = (client.order as u8, client.weight(), self.banks[id]);
-        let group = &mut self.groups[usize::from(order)];
-        group.able -= u32::from(client.able);
-        group.busy -= u32::from(!client.idle);
-        client.member = false;
-        client.idle = false;
-        client.able = false;
+        let (order, weight, banked) = (client.order, client.weight(), client.is(BANKED));
+        let group = &mut self.groups[usize::from(order) % ORDERS];
+        group.able -= u32::from(client.is(ABLE));
+        group.busy -= u32::from(!client.is(IDLE));
+        client.set(MEMBER | IDLE | ABLE, false);
         client.balance = client.balance.min(0);
         if group.cursor == id {
-            group.cursor = if group.begun { self.rings.previous(id) } else { self.rings.next(id) };
+            group.cursor = if group.begun { client.previous } else { client.next };
             group.visiting = false;
         }
-        self.rings.remove(id);
-        self.set_bank(id, 0);
+        unlink(&mut self.clients, id);
+        let bank = if banked { self.banks[id] } else { 0 };
+        if banked {
+            self.set_bank(id, 0);
+        }
         self.reweigh(order, -weight);
         bank
     }
@@ -614,34 +573,63 @@ impl RunQueue {
             }
         }
         let turn = self.turn_beyond_first();
-        let group = &mut self.groups[usize::from(order)];
+        let group = &mut self.groups[usize::from(order) % ORDERS];
         let before = group.weight;
         group.weight += change;
         let after = group.weight;
-        if before > 0 {
-            let place = self.place_of(order);
-            self.list.copy_within(place + 1..self.listed, place);
-            self.listed -= 1;
-        }
+        let place = if before > 0 { self.place_of(order) } else { self.append(order) };
         if after == 0 {
-            self.give_turn(turn);
-            return;
-        }
-        let rank = |&order: &u8| (-self.groups[usize::from(order)].weight, order);
-        let place = self.list[..self.listed].partition_point(|other| rank(other) < rank(&order));
-        self.list.copy_within(place..self.listed, place + 1);
-        self.list[place] = order;
-        self.listed += 1;
-        let (slots, of) = if before > 0 {
-            (self.groups[usize::from(order)].slots, before)
-        } else if self.listed > 1 {
-            let neighbour = &self.groups[usize::from(self.list[if place > 0 { place - 1 } else { 1 }])];
-            (neighbour.slots, neighbour.weight)
+            self.take_out(place);
         } else {
-            (0, 1)
-        };
-        self.groups[usize::from(order)].slots = scale(slots, after, of);
+            let place = self.settle_place(place);
+            let (slots, of) = if before > 0 {
+                (self.groups[usize::from(order) % ORDERS].slots, before)
+            } else if self.listed > 1 {
+                let neighbour = &self.groups[usize::from(self.list[if place > 0 { place - 1 } else { 1 }]) % ORDERS];
+                (neighbour.slots, neighbour.weight)
+            } else {
+                (0, 1)
+            };
+            self.groups[usize::from(order) % ORDERS].slots = scale(slots, after, of);
+        }
         self.give_turn(turn);
+    }
+
+    /// Puts a group at the end of the list, and returns its place there.
+    fn append(&mut self, order: u8) -> usize {
+        self.list[self.listed % ORDERS] = order;
+        self.listed += 1;
+        self.listed - 1
+    }
+
+    /// Takes the group at this place out of the list.
+    fn take_out(&mut self, place: usize) {
+        self.list.copy_within(place + 1..self.listed, place);
+        self.listed -= 1;
+    }
+
+    /// Moves the group at this place, whose weight has changed, to where it belongs, and returns its place there.
+    #[inline]
+    fn settle_place(&mut self, mut place: usize) -> usize {
+        while place > 0 && self.is_before(place, place - 1) {
+            self.list.swap(place % ORDERS, (place - 1) % ORDERS);
+            place -= 1;
+        }
+        while place + 1 < self.listed && self.is_before(place + 1, place) {
+            self.list.swap(place % ORDERS, (place + 1) % ORDERS);
+            place += 1;
+        }
+        place
+    }
+
+    /// Whether the group at one place belongs before that at another: it weighs more, or as much and has the lower order.
+    #[inline]
+    fn is_before(&self, place: usize, other: usize) -> bool {
+        let rank = |place: usize| {
+            let order = self.list[place % ORDERS];
+            (-self.groups[usize::from(order) % ORDERS].weight, order)
+        };
+        rank(place) < rank(other)
     }
 
     /// The group whose turn it is, if that is not the first. The group of a slot that is over has had its turn.
@@ -654,7 +642,7 @@ impl RunQueue {
 
     /// Gives the turn to this group, if it is listed, or else to the first.
     fn give_turn(&mut self, order: Option<u8>) {
-        let place = self.list[..self.listed].iter().position(|&listed| Some(listed) == order);
+        let place = order.and_then(|order| self.list[..self.listed].iter().position(|&listed| listed == order));
         self.in_slot &= place.is_some();
         self.turn = place.unwrap_or(0);
         self.here = self.list[self.turn];
@@ -690,8 +678,13 @@ fn charge(client: &mut Client, group: &mut Group, work: i64, quantum: i64) {
 }
 
 /// `slots * to / from`, rounded up.
+#[inline]
 fn scale(slots: i64, to: i64, from: i64) -> i64 {
-    -(-i128::from(slots) * i128::from(to)).div_euclid(i128::from(from)) as i64
+    // Almost always the product fits 64 bits, where division is several times faster.
+    match slots.checked_mul(to) {
+        Some(product) => product / from + i64::from(product % from > 0),
+        None => -(-i128::from(slots) * i128::from(to)).div_euclid(i128::from(from)) as i64,
+    }
 }
 
 #[cfg(test)]
@@ -704,7 +697,7 @@ mod tests {
         pub(in crate::share) fn state(&self) -> Vec<(u8, i64, i64, Vec<u32>)> {
             let group = |&order: &u8| {
                 let group = &self.groups[usize::from(order)];
-                let ring = self.rings.iter(group.cursor).map(|id| id.0 + 1).collect();
+                let ring = ring(&self.clients, group.cursor).map(|id| id.0 + 1).collect();
                 (order, group.weight, group.slots, ring)
             };
             self.list[..self.listed].iter().map(group).collect()
@@ -714,15 +707,6 @@ mod tests {
         pub(in crate::share) fn slots_left(&self, id: ClientId) -> f64 {
             self.clients[id].balance as f64 / (self.quantum << FRACTION) as f64
         }
-    }
-
-    #[test]
-    fn a_client_is_small() {
-        assert_eq!(size_of::<Client>(), 32);
-        let (links, bank) = (size_of::<[ClientId; 2]>(), size_of::<i64>());
-        // The policy has a ring of its own.
-        let ring = size_of::<(ClientId, ClientId, bool)>();
-        assert!(size_of::<Client>() + links + bank + ring <= 64);
     }
 
     #[test]
