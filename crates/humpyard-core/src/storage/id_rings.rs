@@ -87,16 +87,28 @@ impl<R: Id, I: Id> IdRings<R, I> {
     /// The members of a ring from the front.
     #[inline]
     pub fn iter(&self, ring: R) -> impl Iterator<Item = I> + '_ {
-        let front = self.fronts[ring];
-        core::iter::successors(front, move |&id| Some(self.circles.next(id)).filter(|&next| Some(next) != front))
+        walk(self.fronts[ring], |id| self.circles.next(id))
     }
 
     /// The members of a ring from the back.
     #[inline]
     pub fn iter_back(&self, ring: R) -> impl Iterator<Item = I> + '_ {
-        let back = self.back(ring);
-        core::iter::successors(back, move |&id| Some(self.circles.previous(id)).filter(|&next| Some(next) != back))
+        walk(self.back(ring), |id| self.circles.previous(id))
     }
+}
+
+/// The members of a ring from `first` on. Steps to a member when that is asked for: who asks often wants the first alone.
+#[inline]
+fn walk<I: Id>(first: Option<I>, step: impl Fn(I) -> I) -> impl Iterator<Item = I> {
+    let mut last = None;
+    core::iter::from_fn(move || {
+        let next = last.map(&step);
+        if next.is_some() && next == first {
+            return None;
+        }
+        last = next.or(first);
+        last
+    })
 }
 
 #[cfg(test)]

@@ -243,22 +243,27 @@ impl Engine {
     /// its queue has nothing for it.
     #[inline]
     pub(super) fn place(&self, id: ServiceId, room: &IdSet<CoreId>, machine: &Machine) -> CoreId {
-        let mut best: Option<(bool, Option<Time>, CoreId)> = None;
-        for core in machine.latest_idle(id).filter(|&core| room.contains(core)) {
-            let (unmarked, since) = (self.owner[core].is_none(), machine.core(core).idle_since());
-            match best {
-                Some((true, latest, _)) if latest != since => break,
-                Some((best, latest, _)) if (best, latest) > (unmarked, since) => {}
-                _ => best = Some((unmarked, since, core)),
+        let rank = |core: CoreId| (self.owner[core].is_none(), machine.core(core).idle_since().unwrap_or(Time::ZERO));
+        let mut latest = machine.latest_idle(id).filter(|&core| room.contains(core));
+        let Some(mut best) = latest.next() else { return self.place_on_busy(room) };
+        let mut best_rank = rank(best);
+        for core in latest {
+            let rank = rank(core);
+            if best_rank.0 && rank.1 != best_rank.1 {
+                break;
+            }
+            if rank >= best_rank {
+                (best, best_rank) = (core, rank);
             }
         }
-        match best {
-            Some((_, _, core)) => core,
-            None => {
-                let unmarked = room.iter().find(|&core| self.owner[core].is_none());
-                unmarked.or_else(|| room.first()).expect("a core has room")
-            }
-        }
+        best
+    }
+
+    /// The core that takes a packet where none that has room is idle.
+    #[cold]
+    fn place_on_busy(&self, room: &IdSet<CoreId>) -> CoreId {
+        let unmarked = room.iter().find(|&core| self.owner[core].is_none());
+        unmarked.or_else(|| room.first()).expect("a core has room")
     }
 
     /// A core of this service has nothing to do: the neediest of the others may take one.
@@ -340,10 +345,12 @@ impl Engine {
     }
 
     /// An idle core of another service, with no packet to take, that keeps the code of this one: a move that costs nothing.
+    #[inline]
     pub(super) fn kept_idle(&self, machine: &Machine, to: ServiceId) -> Option<CoreId> {
-        if !self.keeps_code {
-            return None;
-        }
+        if self.keeps_code { self.find_kept_idle(machine, to) } else { None }
+    }
+
+    fn find_kept_idle(&self, machine: &Machine, to: ServiceId) -> Option<CoreId> {
         let spare = |id: ServiceId| machine.service(id).idle > machine.service(id).waiting;
         let others = machine.services().ids().filter(|&id| id != to && spare(id));
         others.flat_map(|id| machine.idle(id)).find(|&core| machine.keeps(core, to))

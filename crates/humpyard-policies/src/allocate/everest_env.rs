@@ -31,7 +31,7 @@ use humpyard_core::{choice, params};
 
 use super::deadlines::Deadlines;
 use super::engine::{Engine, ExtraReclaim, Moment, Rules, Unmarked, engine_handlers, packet_time};
-use super::idle::{LongestIdle, longest_idle, longest_idle_but};
+use super::idle::{LongestIdle, longest_idle, longest_idle_but, longest_idle_elsewhere};
 
 choice! {
     /// Which rules hold.
@@ -251,10 +251,14 @@ impl EverestEnv {
     }
 
     /// Has a service without a core asked for again at its latest start, or, if that is over, after a switch time.
+    #[inline]
     fn arm(&mut self, moment: Moment<'_>, id: ServiceId) {
-        if !self.rules.limits[id].waits || moment.machine.service(id).cores > 0 {
-            return;
+        if moment.machine.service(id).cores == 0 && self.rules.limits[id].waits {
+            self.arm_waiting(moment, id);
         }
+    }
+
+    fn arm_waiting(&mut self, moment: Moment<'_>, id: ServiceId) {
         if let Some(latest) = self.rules.latest_start(moment, id).filter(|&latest| latest < Time::MAX) {
             self.deadlines.set(moment.now, id, latest);
         }
@@ -384,8 +388,30 @@ impl Envelope {
     }
 
     /// Of the cores that have been idle long enough for what their loan costs, both in ns, the one idle longest.
+    ///
+    /// Who is paid for some idle time and some cost is so for more idle time, and for less cost.
     #[inline]
     fn longest_idle_of(&self, moment: Moment<'_>, to: ServiceId, is_paid: impl Fn(u64, u64) -> bool) -> Option<CoreId> {
+        let ((since, core), from) = longest_idle_elsewhere(moment.machine, to)?;
+        let longest = moment.now.since(since).as_ns();
+        // No other core has been idle for longer, and none costs less than the way there.
+        if !is_paid(longest, self.limits[to].switch_cost) {
+            return None;
+        }
+        if is_paid(longest, self.cost(from, to)) {
+            return Some(core);
+        }
+        self.longest_idle_paid(moment, to, is_paid)
+    }
+
+    /// As [`Self::longest_idle_of`], where the core idle longest is not paid.
+    #[cold]
+    fn longest_idle_paid(
+        &self,
+        moment: Moment<'_>,
+        to: ServiceId,
+        is_paid: impl Fn(u64, u64) -> bool,
+    ) -> Option<CoreId> {
         let others = longest_idle(moment.machine).filter(|&(from, _)| from != to);
         let paid = others.filter(|&(from, (since, _))| is_paid(moment.now.since(since).as_ns(), self.cost(from, to)));
         paid.map(|(_, idle)| idle).min().map(|(_, core)| core)

@@ -50,7 +50,24 @@ impl LongestIdle {
 /// The core idle longest of the services other than this.
 #[inline]
 pub(super) fn longest_idle_but(machine: &Machine, to: ServiceId) -> Option<Idle> {
-    longest_idle(machine).filter(|&(id, _)| id != to).map(|(_, idle)| idle).min()
+    longest_idle_elsewhere(machine, to).map(|(idle, _)| idle)
+}
+
+/// The core idle longest of the services other than this, and whose it is.
+#[inline]
+pub(super) fn longest_idle_elsewhere(machine: &Machine, to: ServiceId) -> Option<(Idle, ServiceId)> {
+    let mut longest: Option<(Idle, ServiceId)> = None;
+    for (id, state) in machine.services().ids().zip(machine.services()) {
+        if state.idle > state.waiting
+            && id != to
+            && let Some(core) = machine.idle(id).next()
+            && let Some(since) = machine.core(core).idle_since()
+            && longest.is_none_or(|(idle, _)| (since, core) < idle)
+        {
+            longest = Some(((since, core), id));
+        }
+    }
+    longest
 }
 
 /// Of a service's cores that have room, the one idle latest, for it is the one most likely to be warm; of equals the lowest.
