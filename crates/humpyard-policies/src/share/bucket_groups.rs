@@ -30,6 +30,8 @@ const GROUPS: usize = 58;
 const GROUPS_STORED: usize = 64;
 /// Buckets of a group, a power of two, as many as a bitmap has bits.
 const BUCKETS: u32 = 64;
+/// Buckets of all groups.
+const BUCKETS_STORED: usize = GROUPS_STORED * BUCKETS as usize;
 /// By so many slots of its group a member may be behind virtual time. What it is behind more is forgotten.
 const BEHIND_MAX: u64 = 32;
 /// Weights have so many bits: the group of a member of weight 1 is this one.
@@ -94,7 +96,7 @@ pub(super) struct BucketGroups<I, T> {
     /// The bitmap that each group is in, if it is in one: reading all four at once waits for writes
     /// of one.
     listed: [u8; GROUPS_STORED],
-    buckets: Box<[Bucket<I>]>,
+    buckets: Box<[Bucket<I>; BUCKETS_STORED]>,
     /// The group of which the first bucket became empty since the bitmaps were brought up to date.
     changed: Option<u8>,
     /// A tick is two to the power of this.
@@ -110,6 +112,7 @@ impl<I: Id, T> BucketGroups<I, T> {
     pub(super) fn new(longest: Work, members: usize, mut member: impl FnMut(I) -> (u64, T)) -> Self {
         let none = I::from_index(0);
         let longest = longest.clamp(1, 1 << 62);
+        let buckets = vec![Bucket { first: none, last: none }; BUCKETS_STORED].into_boxed_slice();
         let mut groups = Self {
             members: IdVec::new(),
             virtual_time: TotalTag::default(),
@@ -119,7 +122,7 @@ impl<I: Id, T> BucketGroups<I, T> {
             bitmaps: [0; 4],
             groups: Box::new([Group::default(); GROUPS_STORED]),
             listed: [0; GROUPS_STORED],
-            buckets: vec![Bucket { first: none, last: none }; GROUPS_STORED * BUCKETS as usize].into_boxed_slice(),
+            buckets: buckets.try_into().unwrap_or_else(|_| unreachable!("as many as it was made with")),
             changed: None,
             tick: ceil_log2(longest),
             ticks: 0,
@@ -247,13 +250,19 @@ impl<I: Id, T> BucketGroups<I, T> {
     fn count_up(&mut self) {
         if self.uncounted > 0 && self.weight > 0 {
             if self.divisor.weight() != self.weight {
-                self.virtual_time.rebase(self.divisor.weight(), self.weight);
-                self.divisor = Divisor::new(self.weight);
+                self.divide_anew();
             }
             self.virtual_time.advance(self.uncounted as u64, &self.divisor);
             self.ticks = self.virtual_time.tag >> self.tick;
             self.uncounted = 0;
         }
+    }
+
+    /// Virtual time grows by work over another sum of weights from now on.
+    #[inline(never)]
+    fn divide_anew(&mut self) {
+        self.virtual_time.rebase(self.divisor.weight(), self.weight);
+        self.divisor = Divisor::new(self.weight);
     }
 
     /// Groups that have begun become eligible. The lowest of those that have not begins first.
@@ -316,13 +325,9 @@ impl<I: Id, T> BucketGroups<I, T> {
 
     #[inline]
     fn enter(&mut self, id: I, group: usize, mut key: u64) {
-        let last = |start: u64| start.wrapping_add(u64::from(BUCKETS - 1) << group);
-        if self.is_listed(group) && is_after(key, last(self.groups[group].start)) {
-            self.settle();
-            // Buckets are enough unless the first has been waiting for very long: then the last takes all that are later.
-            if self.is_listed(group) && is_after(key, last(self.groups[group].start)) {
-                key = last(self.groups[group].start);
-            }
+        let group = group % GROUPS_STORED;
+        if self.is_listed(group) && is_after(key, self.last_bucket(group)) {
+            key = self.nearest_bucket(group, key);
         }
         let is_new = !self.is_listed(group);
         let start = self.groups[group].start;
@@ -336,6 +341,21 @@ impl<I: Id, T> BucketGroups<I, T> {
         } else if key == start {
             self.changed = None;
         }
+    }
+
+    /// Where the last bucket of a group begins.
+    #[inline]
+    fn last_bucket(&self, group: usize) -> u64 {
+        self.groups[group].start.wrapping_add(u64::from(BUCKETS - 1) << group)
+    }
+
+    /// The bucket for a key beyond the last one, as far as was known.
+    #[cold]
+    fn nearest_bucket(&mut self, group: usize, key: u64) -> u64 {
+        self.settle();
+        // Buckets are enough unless the first has been waiting for very long: then the last takes all that are later.
+        let last = self.last_bucket(group);
+        if self.is_listed(group) && is_after(key, last) { last } else { key }
     }
 
     /// Whether the group is in a bitmap; no other has changed.
@@ -367,7 +387,7 @@ impl<I: Id, T> BucketGroups<I, T> {
         let member = &mut self.members[id];
         debug_assert!(member.queued, "{id:?} is in no bucket");
         member.queued = false;
-        let (group, bucket) = (usize::from(member.group), u32::from(member.bucket));
+        let (group, bucket) = (usize::from(member.group) % GROUPS_STORED, u32::from(member.bucket));
         let (next, previous) = (member.next, member.previous);
         let ends = &mut self.buckets[at(group, bucket)];
         if ends.first == id {
@@ -397,10 +417,16 @@ impl<I: Id, T> BucketGroups<I, T> {
         self.changed = Some(group as u8);
     }
 
-    /// Brings the bitmaps up to date with the group whose first bucket became empty.
+    /// Brings the bitmaps up to date with the group whose first bucket became empty, if there is one.
     #[inline]
     fn settle(&mut self) {
-        let Some(group) = self.changed.take().map(usize::from) else { return };
+        if let Some(group) = self.changed.take() {
+            self.settle_group(usize::from(group) % GROUPS_STORED);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_group(&mut self, group: usize) {
         let Group { start, occupied } = self.groups[group];
         let before = self.finish(group);
         self.withdraw(group);
@@ -553,7 +579,7 @@ fn bucket_of(slot: u64, group: usize) -> u32 {
 /// The place of a bucket.
 #[inline]
 fn at(group: usize, bucket: u32) -> usize {
-    group * BUCKETS as usize + bucket as usize
+    group % GROUPS_STORED * BUCKETS as usize + (bucket % BUCKETS) as usize
 }
 
 /// The bits below this one.
