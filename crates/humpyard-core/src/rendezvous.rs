@@ -48,14 +48,42 @@ impl Home {
 /// # Panics
 /// If there is no candidate.
 pub fn highest(key: u64, salts: &[u64]) -> usize {
-    let (&first, others) = salts.split_first().expect("at least one candidate");
-    let bids = others.iter().zip(1..).map(|(&salt, place)| (place, score(key, salt)));
-    let (winner, _) = bids.fold((0, score(key, first)), |(winner, best), (place, score)| {
-        let wins = score > best;
-        (select_unpredictable(wins, place, winner), select_unpredictable(wins, score, best))
-    });
-    winner
+    assert!(!salts.is_empty(), "at least one candidate");
+    let (groups, rest) = salts.as_chunks::<UNROLLED>();
+    // No score is lower, so that the first wins where none is higher.
+    let mut best = Bid { place: 0, score: 0 };
+    for (group, salts) in groups.iter().enumerate() {
+        for (at, &salt) in salts.iter().enumerate() {
+            best = best.or(Bid { place: group * UNROLLED + at, score: score(key, salt) });
+        }
+    }
+    for (place, &salt) in (salts.len() - rest.len()..).zip(rest) {
+        best = best.or(Bid { place, score: score(key, salt) });
+    }
+    best.place
 }
+
+/// A place, and its score.
+#[derive(Clone, Copy)]
+struct Bid {
+    place: usize,
+    score: u64,
+}
+
+impl Bid {
+    /// The higher one, without a branch; this one if both are equal.
+    #[inline]
+    fn or(self, other: Self) -> Self {
+        let wins = other.score > self.score;
+        Self {
+            place: select_unpredictable(wins, other.place, self.place),
+            score: select_unpredictable(wins, other.score, self.score),
+        }
+    }
+}
+
+/// Candidates that one turn of the loop looks at.
+const UNROLLED: usize = 4;
 
 /// The place of the candidate with the highest [`unit_score`](crate::hash::unit_score) over length, compared as exact fractions;
 /// of equal ones the first. O(candidates).
