@@ -89,6 +89,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
     ///
     /// # Errors
     /// What the workload refuses, or that a policy cannot take over.
+    #[inline(never)]
     pub fn drive(mut self) -> Result<Driven<S, Q, A, W, C>, SimulationError> {
         let mut now = Time::ZERO;
         let mut packet = Packet::default();

@@ -231,11 +231,12 @@ impl Classifier {
 
     /// Ends a flow that has been without packets under way for the timeout when a frame comes that has this time; none when there
     /// is no more. Ask before every frame until there is none. O(1) for each flow that ends; without a timeout there are none.
-    #[inline]
+    #[inline(always)]
     pub fn next_expired(&mut self, time: Time) -> Option<Expired> {
-        if !self.flows.has_timeout() {
-            return None;
-        }
+        if self.flows.has_timeout() { self.find_expired(time) } else { None }
+    }
+
+    fn find_expired(&mut self, time: Time) -> Option<Expired> {
         let (flow, _) = self.flows.next_expired(self.clock.elapsed(time, false))?;
         let client = match &mut self.clients {
             Clients::Flow => Some(ClientId(flow.0)),
@@ -327,7 +328,7 @@ impl Classifier {
     /// As [`Self::classify`], for a packet of the flow that its source knows by this number; none if this classifier does not: see
     /// [`Self::classify_new_number`]. The packets of a flow must have the same headers, as those of
     /// [`NumberedFlows`](crate::source::NumberedFlows) have. O(1).
-    #[inline]
+    #[inline(always)]
     pub fn classify_numbered(&mut self, number: u64, length: u32) -> Option<Packet> {
         if !self.marks.is_empty() {
             return None;

@@ -73,7 +73,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// Puts a packet into a queue, and tells everybody.
-    #[inline]
+    #[inline(always)]
     pub(super) fn join<const PLAIN: bool>(&mut self, now: Time, slot: Slot, target: Option<Target>, queue: QueueId) {
         let state = &mut self.queues[queue];
         let packet = state.enqueue(now, slot, queue, &mut self.slab);
@@ -175,7 +175,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// The packet that the sharing policies give the core, and the queue that it was in.
-    #[inline]
+    #[inline(always)]
     fn pull<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<(QueueId, Slot)> {
         let puller = &self.cores[core];
         if PLAIN || puller.pulls == 1 {

@@ -207,7 +207,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if self.candidates.is_empty() { None } else { self.find_core(now) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_core(&mut self, now: Time) -> Option<CoreId> {
         while let Some(id) = self.candidates.first() {
             let queue = &mut self.queues[id];
