@@ -117,6 +117,8 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
             self.workload.end(now, &mut self.measured);
             self.hand_out(now, &mut packet)?;
         }
+        let account = self.measured.account();
+        assert!(account.balances(), "packets are unaccounted for: {account:?}");
         Ok(Driven {
             measured: self.measured,
             workload: self.workload,

@@ -53,3 +53,57 @@ pub trait Workload<S, Q, A> {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use humpyard_core::config::SchedulerConfig;
+    use humpyard_core::cost::Span;
+    use humpyard_core::id::FlowId;
+    use humpyard_core::measure::Measurements;
+    use humpyard_core::mechanism::Dispatch;
+    use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+    use humpyard_policies::spec::PolicySpec;
+
+    use super::*;
+    use crate::{Driver, TimedCores};
+
+    const BUSY: Time = Time::from_ns(10);
+
+    /// Six packets, of two flows in turn.
+    fn packets() -> Vec<Packet> {
+        let arrivals = [0, 1, 2, 3, 4, 50].map(Time::from_ns);
+        let packet = |(number, arrival): (u32, Time)| Packet { arrival, flow: FlowId(number % 2), ..Packet::default() };
+        (0..).zip(arrivals).map(packet).collect()
+    }
+
+    /// When each packet came and when it was started, in ns, on two cores.
+    fn times(policy: &str, workload: impl Workload<AnySteer, AnyShare, AnyAllocate>) -> Vec<(u64, u64)> {
+        let config = SchedulerConfig { flows: 2, ..SchedulerConfig::new(2) };
+        let scheduler = policy.parse::<PolicySpec>().unwrap().build(&config).unwrap();
+        let mut times = Vec::new();
+        let cores = TimedCores::new(2, |now: Time, _, dispatch: &Dispatch| {
+            times.push((dispatch.packet.arrival.as_ns(), now.as_ns()));
+            Span { finished: now + BUSY, busy: BUSY }
+        });
+        let measured = Measured::new(scheduler, Measurements::new(&config));
+        Driver::new(measured, workload, cores).drive().unwrap();
+        times
+    }
+
+    #[test]
+    fn packets_come_as_they_are_fed() {
+        let fed = |policy, feed| times(policy, Packets::new(packets(), feed));
+        assert_eq!(fed("fcfs", Feed::Arrivals), [(0, 0), (1, 1), (2, 10), (3, 11), (4, 20), (50, 50)]);
+        assert_eq!(fed("fcfs", Feed::AtOnce), [(0, 0), (0, 0), (0, 10), (0, 10), (0, 20), (0, 20)]);
+        assert_eq!(fed("fcfs", Feed::Buffer(1)), [(0, 0), (0, 0), (0, 10), (10, 10), (10, 20), (20, 20)]);
+        assert_eq!(fed("fcfs", Feed::Idle), [(0, 0), (0, 0), (10, 10), (10, 10), (20, 20), (20, 20)]);
+        assert_eq!(fed("rr", Feed::Saturated(0)), [(0, 0), (10, 10), (20, 20), (30, 30), (40, 40), (50, 50)]);
+    }
+
+    #[test]
+    fn windows_end_with_the_first_flow_that_has_nothing_to_come() {
+        let started = |windows: &[u32]| times("fcfs", Windows::new(&packets(), windows));
+        assert_eq!(started(&[1, 1]), [(0, 0), (0, 0), (10, 10), (10, 10), (20, 20), (20, 20)]);
+        assert_eq!(started(&[2, 1]), [(0, 0), (0, 0), (0, 10), (10, 10)]);
+    }
+}
