@@ -159,13 +159,16 @@ impl Scenario<'_> {
             while let Some(&(_, core, packet)) = under_way.first().filter(|&&(time, ..)| time == now) {
                 under_way.pop_first();
                 self.end(now, core, packet, &mut scheduler, &mut outcome);
+                begin_switches(&mut scheduler, now, &mut under_way, &mut outcome);
             }
             if scheduler.next_timeout().is_some_and(|timeout| timeout <= now) {
                 scheduler.on_timeout(now);
+                begin_switches(&mut scheduler, now, &mut under_way, &mut outcome);
             }
             self.hand_out(&mut scheduler, now, &mut under_way, &mut outcome);
             while let Some(&(_, service)) = arrivals.next_if(|&&(time, _)| time == now) {
                 scheduler.on_arrival(now, &Packet { arrival: now, service, ..Packet::default() });
+                begin_switches(&mut scheduler, now, &mut under_way, &mut outcome);
                 self.hand_out(&mut scheduler, now, &mut under_way, &mut outcome);
             }
             if checks {
@@ -206,12 +209,21 @@ impl Scenario<'_> {
             if let Some(dispatch) = scheduler.next(now, core) {
                 let busy = self.service(dispatch.packet.service).packet_time;
                 under_way.insert((now + busy, core, Some((dispatch.slot, busy))));
+                begin_switches(scheduler, now, under_way, outcome);
             }
         }
-        while let Some(Effect::Switch(switch)) = scheduler.next_effect() {
-            outcome.switches += 1;
-            under_way.insert((now + switch.cost, switch.core, None));
-        }
+    }
+}
+
+fn begin_switches<A: Allocate>(
+    scheduler: &mut Scheduler<Never, Fcfs, A>,
+    now: Time,
+    under_way: &mut UnderWay,
+    outcome: &mut Outcome,
+) {
+    while let Some(Effect::Switch(switch)) = scheduler.next_effect() {
+        outcome.switches += 1;
+        under_way.insert((now + switch.cost, switch.core, None));
     }
 }
 
