@@ -18,13 +18,14 @@
 //! ```
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use humpyard_core::config::{SchedulerConfig, ServiceConfig};
 use humpyard_core::cost::LinearCost;
 use humpyard_core::id::{ClientId, CoreId, FlowId, Id, Slot};
-use humpyard_core::mechanism::{Account, Arrival, Completed, Dispatch, Effect, Switch};
+use humpyard_core::mechanism::{Account, Arrival, Completed, Dispatch, Dropped, Effect, Switch, WhenFull};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{BuildError, BuildErrorKind, Topology};
 use humpyard_core::unit::{Time, Weight, WorkUnit};
@@ -177,6 +178,8 @@ pub struct Embedded {
     of_flow: Vec<u32>,
     /// By core: whether the host was told to let it switch, and has not said that it did.
     switching: Vec<bool>,
+    /// Switches that the host is still to be told of.
+    switches: VecDeque<Switch>,
     /// What failed inside.
     failure: Option<String>,
 }
@@ -193,7 +196,8 @@ impl Embedded {
     /// `steer=hrw/share=drr`.
     ///
     /// `longest` is the length of the longest packet, in bytes; the scheduler refuses a longer one. It sets
-    /// [`SchedulerConfig::longest`], and this machine sets [`SchedulerConfig::rendezvous`].
+    /// [`SchedulerConfig::longest`], and this machine sets [`SchedulerConfig::rendezvous`]. Hosts do without packets that are
+    /// pushed out, chains, an exit and split flows.
     ///
     /// # Errors
     /// Unknown names and parameters, and a configuration that cannot be.
@@ -204,6 +208,11 @@ impl Embedded {
     fn build(policy: &str, longest: u32, config: SchedulerConfig) -> Result<Self, Refusal> {
         let policy: PolicySpec = policy.parse()?;
         config.check_within(Self::PLACES_MAX)?;
+        let is_tail = config.limits.when_full == WhenFull::Tail;
+        if !is_tail || !config.chains.is_empty() || config.exit.is_some() || config.split.is_some() {
+            let message = "packets pushed out, chains, an exit and split flows are for drivers of `Scheduler` itself";
+            return Err(Refusal::argument(message));
+        }
         let work = config.estimates.iter().map(|cost| cost.work(longest)).max().unwrap_or(1);
         let config = SchedulerConfig { longest: work, rendezvous: humpyard_simd::rendezvous(), ..config };
         Ok(Self {
@@ -216,6 +225,7 @@ impl Embedded {
             of_client: vec![0; config.clients],
             of_flow: vec![0; config.flows],
             switching: vec![false; config.cores],
+            switches: VecDeque::with_capacity(config.cores),
             failure: None,
         })
     }
@@ -364,13 +374,11 @@ impl Embedded {
     /// Only if the scheduler is broken.
     pub fn next_switch(&mut self) -> Result<Option<Switch>, Refusal> {
         self.guarded(|this| {
-            while let Some(effect) = this.scheduler.next_effect() {
-                if let Effect::Switch(switch) = effect {
-                    this.switching[switch.core.index()] = true;
-                    return Ok(Some(switch));
-                }
+            let switch = this.switches.pop_front();
+            if let Some(switch) = &switch {
+                this.switching[switch.core.index()] = true;
             }
-            Ok(None)
+            Ok(switch)
         })
     }
 
@@ -405,11 +413,31 @@ impl Embedded {
         if let Some(failure) = &self.failure {
             return Err(Refusal::broken(failure));
         }
-        catch_unwind(AssertUnwindSafe(|| call(self))).unwrap_or_else(|panic| {
+        let settled = |this: &mut Self| {
+            let answer = call(this);
+            this.settle();
+            answer
+        };
+        catch_unwind(AssertUnwindSafe(|| settled(self))).unwrap_or_else(|panic| {
             let failure = text_of(&*panic);
             self.failure = Some(failure.to_owned());
             Err(Refusal::broken(failure))
         })
+    }
+
+    /// Keeps the switches that follow from a call until the host asks for them. A packet that was held back may find its queue
+    /// full after all, and is gone.
+    fn settle(&mut self) {
+        while let Some(effect) = self.scheduler.next_effect() {
+            match effect {
+                Effect::Switch(switch) => self.switches.push_back(switch),
+                Effect::Dropped(Dropped { packet, .. }) => {
+                    self.of_client[packet.client.index()] -= 1;
+                    self.of_flow[packet.flow.index()] -= 1;
+                }
+                Effect::Left(_) => unreachable!("there is no exit"),
+            }
+        }
     }
 
     fn advance(&mut self, now: Time) -> Result<(), Refusal> {
