@@ -28,25 +28,25 @@ const RUNS: [Run; 3] = [
         name: "drr",
         command: "sim --input gen:poisson:flows=64,pps=14700000,packets=N --policy drr --cores 1 \
                   --costs table:measured --json",
-        few_max: 83_800_000,
-        many_max: 174_800_000,
-        packet_max: 2_275,
+        few_max: 81_100_000,
+        many_max: 164_800_000,
+        packet_max: 2_090,
     },
     Run {
         name: "hrw",
         command: "sim --input gen:poisson:flows=64,pps=14700000,packets=N --policy hrw --cores 8 \
                   --costs table:measured --json",
-        few_max: 84_200_000,
-        many_max: 181_300_000,
-        packet_max: 2_430,
+        few_max: 82_000_000,
+        many_max: 172_600_000,
+        packet_max: 2_265,
     },
     Run {
         name: "everest",
         command: "sim --input gen:onoff:packets=N,pps=709600 --policy everest --cores 16 \
                   --services tcp=forward,udp=forward,other=forward --costs table:measured --json",
-        few_max: 111_400_000,
-        many_max: 254_500_000,
-        packet_max: 3_580,
+        few_max: 109_100_000,
+        many_max: 245_500_000,
+        packet_max: 3_410,
     },
 ];
 
