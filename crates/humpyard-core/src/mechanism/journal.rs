@@ -59,13 +59,13 @@ pub enum Event {
         /// Where it waits for earlier packets of its flow.
         exit: Option<ExitSlot>,
     },
-    /// [`Scheduler::next_switch`](super::Scheduler::next_switch) named this one.
+    /// [`Scheduler::next_effect`](super::Scheduler::next_effect) named this switch.
     Switch(Switch),
     /// [`Scheduler::on_switched`](super::Scheduler::on_switched).
     Switched(CoreId),
-    /// [`Scheduler::next_dropped`](super::Scheduler::next_dropped) named this slot.
+    /// [`Scheduler::next_effect`](super::Scheduler::next_effect) named this dropped packet.
     Dropped(Slot, DropReason),
-    /// [`Scheduler::next_exit`](super::Scheduler::next_exit) named this place.
+    /// [`Scheduler::next_effect`](super::Scheduler::next_effect) named this place, whose packet left.
     Exit(ExitSlot),
     /// [`Scheduler::on_timeout`](super::Scheduler::on_timeout).
     Timeout,
