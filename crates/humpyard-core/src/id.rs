@@ -188,6 +188,15 @@ impl<I: Id, T> IndexMut<I> for IdVec<I, T> {
     }
 }
 
+impl<I: Id, T> IntoIterator for IdVec<I, T> {
+    type Item = T;
+    type IntoIter = alloc::vec::IntoIter<T>;
+    fn into_iter(self) -> Self::IntoIter {
+        steps::taken(self.items.len());
+        self.items.into_iter()
+    }
+}
+
 impl<'a, I: Id, T> IntoIterator for &'a IdVec<I, T> {
     type Item = &'a T;
     type IntoIter = core::slice::Iter<'a, T>;

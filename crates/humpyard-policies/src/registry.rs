@@ -9,6 +9,7 @@ use core::iter;
 use ambassador::Delegate;
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, FlowId, IdVec, ServiceId};
+use humpyard_core::mechanism::Never;
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{
     Allocate, Build, BuildError, Cause, Estimate, Family, Info, Machine, Move, Parameter, Params, Policy, Reach, Share,
@@ -99,6 +100,42 @@ macro_rules! family {
                     return Some(build::<$policy>(pairs, config).map(Self::$variant));
                 })+
                 None
+            }
+        }
+
+        $(
+            impl From<$policy> for $any {
+                fn from(policy: $policy) -> Self {
+                    Self::$variant(policy)
+                }
+            }
+
+            /// Fails with the policy if it is another one.
+            impl TryFrom<$any> for $policy {
+                type Error = $any;
+
+                fn try_from(any: $any) -> Result<Self, $any> {
+                    match any {
+                        $any::$variant(policy) => Ok(policy),
+                        other => Err(other),
+                    }
+                }
+            }
+        )+
+
+        /// There is none, so there is nothing to convert.
+        impl From<Never> for $any {
+            fn from(never: Never) -> Self {
+                match never {}
+            }
+        }
+
+        /// Always fails: there is a policy.
+        impl TryFrom<$any> for Never {
+            type Error = $any;
+
+            fn try_from(any: $any) -> Result<Self, $any> {
+                Err(any)
             }
         }
 

@@ -89,13 +89,18 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
     ///
     /// # Errors
     /// What the workload refuses, or that a policy cannot take over.
+    pub fn drive(self) -> Result<Driven<S, Q, A, W, C>, SimulationError> {
+        self.drive_as::<false>()
+    }
+
+    /// As [`Driver::drive`]. `PLAIN`: the loop is compiled without rare features, and [`Measured::is_plain`] holds throughout.
     #[inline(never)]
-    pub fn drive(mut self) -> Result<Driven<S, Q, A, W, C>, SimulationError> {
+    pub(crate) fn drive_as<const PLAIN: bool>(mut self) -> Result<Driven<S, Q, A, W, C>, SimulationError> {
         let mut now = Time::ZERO;
         let mut packet = Packet::default();
         if W::IS_CLOSED {
-            self.admit(now, &mut packet)?;
-            self.hand_out(now, &mut packet)?;
+            self.admit::<PLAIN>(now, &mut packet)?;
+            self.hand_out::<PLAIN>(now, &mut packet)?;
         }
         while !self.workload.is_over(&self.measured) {
             // The last instant stands for never, which makes the comparison at every event cheap. Only at that instant the
@@ -109,13 +114,13 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
             }
             now = next.max(now);
             self.workload.begin(now);
-            self.complete(now);
+            self.complete::<PLAIN>(now);
             if self.keeps_time() && self.next_timeout() <= now {
                 self.keep_time(now)?;
             }
-            self.admit(now, &mut packet)?;
+            self.admit::<PLAIN>(now, &mut packet)?;
             self.workload.end(now, &mut self.measured);
-            self.hand_out(now, &mut packet)?;
+            self.hand_out::<PLAIN>(now, &mut packet)?;
         }
         let account = self.measured.account();
         assert!(account.balances(), "packets are unaccounted for: {account:?}");
@@ -150,11 +155,11 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
 
     /// Everything that cores are done with at this instant.
     #[inline(always)]
-    fn complete(&mut self, now: Time) {
+    fn complete<const PLAIN: bool>(&mut self, now: Time) {
         while let Some((core, done)) = self.cores.next_done(now) {
             match done {
                 Doing::Packet(slot, busy) => {
-                    let completed = self.measured.on_completion(now, core, slot, now, busy);
+                    let completed = self.measured.on_completion_as::<PLAIN>(now, core, slot, busy);
                     if completed.onward.is_none() && completed.exit.is_none() {
                         self.workload.on_departure(now, &completed.packet, &mut self.measured);
                     }
@@ -185,13 +190,15 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
 
     /// All packets that come now.
     #[inline(always)]
-    fn admit(&mut self, now: Time, packet: &mut Packet) -> Result<(), SimulationError> {
+    fn admit<const PLAIN: bool>(&mut self, now: Time, packet: &mut Packet) -> Result<(), SimulationError> {
         while self.workload.next_packet(now, packet, &mut self.measured)? {
             self.arrivals += 1;
             let timed = self.is_timed().then(Instant::now);
-            let arrival = self.measured.on_arrival(now, packet);
+            let arrival = self.measured.on_arrival_as::<PLAIN>(now, packet);
             self.record(timed);
-            self.follow_up(now);
+            if self.measured.may_follow::<PLAIN>() {
+                self.follow_up(now);
+            }
             if let Arrival::Dropped(_) = arrival {
                 self.workload.on_loss(now, packet, &mut self.measured);
             }
@@ -218,15 +225,17 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
 
     /// Gives every core that has room what it can have.
     #[inline(always)]
-    fn hand_out(&mut self, now: Time, packet: &mut Packet) -> Result<(), SimulationError> {
+    fn hand_out<const PLAIN: bool>(&mut self, now: Time, packet: &mut Packet) -> Result<(), SimulationError> {
         while let Some(core) = self.measured.next_core(now) {
             let timed = self.is_timed().then(Instant::now);
-            let Some(dispatch) = self.measured.next(now, core) else { continue };
+            let Some(dispatch) = self.measured.next_as::<PLAIN>(now, core) else { continue };
             self.record(timed);
             self.cores.serve(now, core, &dispatch);
-            self.follow_up(now);
+            if self.measured.may_follow::<PLAIN>() {
+                self.follow_up(now);
+            }
             if W::IS_CLOSED {
-                self.admit(now, packet)?;
+                self.admit::<PLAIN>(now, packet)?;
             }
         }
         Ok(())

@@ -76,24 +76,9 @@ pub struct Outcome<S, Q, A> {
     pub clock_jumps: ClockJumps,
 }
 
-/// Runs a simulation to its end: until the source is dry and every packet is served.
-///
-/// What happens at one instant happens in this order: what has left the link; what cores are done with, by ascending core;
-/// timeouts; arrivals, all of them; what the link sends next; questions of cores.
-///
-/// # Errors
-/// If more flows have packets under way than the classifier has room for, or a policy cannot take over.
-pub fn simulate<S: Steer, Q: Share, A: Allocate>(
-    run: Simulation<'_, S, Q, A>,
-) -> Result<Outcome<S, Q, A>, SimulationError> {
-    simulate_with(run, Work::default())
-}
-
-/// As [`simulate`], where packets get to cores like this, and take so long there.
-///
-/// # Errors
-/// As [`simulate`].
-pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
+/// Runs a simulation with policies of these types: see [`simulate_with`](crate::simulate_with). `PLAIN`: it has no rare
+/// features, and policies stay.
+pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     run: Simulation<'_, S, Q, A>,
     mut work: Work,
 ) -> Result<Outcome<S, Q, A>, SimulationError> {
@@ -115,7 +100,7 @@ pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
     };
     traffic.read();
     let cores = TimedCores::new(run.cores, |now, core, dispatch: &_| work.serve(&mut costs, now, core, dispatch));
-    let driven = Driver::new(run.measured, traffic, cores).with_swaps(run.swaps).drive()?;
+    let driven = Driver::new(run.measured, traffic, cores).with_swaps(run.swaps).drive_as::<PLAIN>()?;
     let mut traffic = driven.workload;
     (traffic.progress)(traffic.arrivals, Some(1.0));
     traffic.heaviest.add_all(traffic.classifier.flows(), |flow| driven.measured.packets_of(flow));

@@ -39,14 +39,30 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         self
     }
 
+    /// Whether the run has no rare feature that the loop of a driver would ask for at every packet: none of
+    /// [`Scheduler`]'s (chains, split flows, limits, several queues a core, a journal), and neither an observer nor
+    /// contexts nor a topology. Then a driver may call [`Measured::on_arrival_as`] and its like with `PLAIN`.
+    pub fn is_plain(&self) -> bool {
+        self.scheduler.is_plain() && self.observer.is_none() && self.measurements.is_plain()
+    }
+
     /// A packet arrives: [`Scheduler::on_arrival`].
     #[inline(always)]
     pub fn on_arrival(&mut self, now: Time, packet: &Packet) -> Arrival {
-        let arrival = self.scheduler.on_arrival(now, packet);
+        self.on_arrival_as::<false>(now, packet)
+    }
+
+    /// As [`Measured::on_arrival`], compiled without rare features where `PLAIN`: [`Measured::is_plain`] must hold.
+    #[inline(always)]
+    pub fn on_arrival_as<const PLAIN: bool>(&mut self, now: Time, packet: &Packet) -> Arrival {
+        let arrival = self.scheduler.on_arrival_as::<PLAIN>(now, packet);
         self.measurements.on_offer(packet.arrival, packet.length, packet.chain, packet.service);
         match arrival {
             Arrival::Queued(_) => self.measurements.on_accept(packet.arrival, packet.client, packet.service),
             Arrival::Dropped(_) => self.measurements.on_refuse(packet.arrival, packet.service),
+        }
+        if PLAIN {
+            return arrival;
         }
         if let Some(observer) = &mut self.observer {
             observer.on_arrival(now, packet, arrival);
@@ -92,11 +108,18 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// The packet that `core` serves next: [`Scheduler::next`].
     #[inline(always)]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
-        let (slot, cold) = self.scheduler.take(now, core)?;
+        self.next_as::<false>(now, core)
+    }
+
+    /// As [`Measured::next`], compiled without rare features where `PLAIN`: [`Measured::is_plain`] must hold.
+    #[inline(always)]
+    pub fn next_as<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
+        let (slot, cold) = self.scheduler.take::<PLAIN>(now, core)?;
         let packet = self.scheduler.packet(slot);
-        let moved = self.measurements.on_dispatch(now, core, packet, cold);
+        let moved = self.measurements.on_dispatch::<PLAIN>(now, core, packet, cold);
         let dispatch = Dispatch { slot, packet: *packet, cold, moved };
-        if let Some(observer) = &mut self.observer {
+        if !PLAIN && let Some(observer) = &mut self.observer {
+            // A copy, so that the answer of other runs need not be in memory.
             let seen = dispatch;
             observer.on_dispatch(now, core, &seen);
         }
@@ -111,6 +134,18 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         completed
     }
 
+    /// As [`Measured::on_completion`] of a packet that is done now, compiled without rare features where `PLAIN`:
+    /// [`Measured::is_plain`] must hold.
+    #[inline(always)]
+    pub fn on_completion_as<const PLAIN: bool>(&mut self, now: Time, core: CoreId, slot: Slot, busy: Time) -> Completed {
+        if !PLAIN {
+            return self.on_completion(now, core, slot, now, busy);
+        }
+        let completed = self.scheduler.on_completion_as::<true>(now, slot, busy);
+        self.measurements.on_completion::<true>(core, &completed, now, busy);
+        completed
+    }
+
     /// The same for a packet that its service has consumed or dropped: [`Scheduler::on_end`].
     pub fn on_end(&mut self, now: Time, core: CoreId, slot: Slot, finished: Time, busy: Time) -> Completed {
         let completed = self.scheduler.on_end(now, slot, busy);
@@ -118,13 +153,20 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         completed
     }
 
-    #[inline(always)]
+    #[inline]
     fn record_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time) {
-        self.measurements.on_completion(core, completed, finished, busy);
+        self.measurements.on_completion::<false>(core, completed, finished, busy);
         self.note_hold(finished);
         if let Some(observer) = &mut self.observer {
             observer.on_completion(core, slot, completed, finished, busy);
         }
+    }
+
+    /// Whether an arrival, or a packet that goes to a core, may have effects at all: only where rare features push packets out,
+    /// or cores change service.
+    #[inline(always)]
+    pub fn may_follow<const PLAIN: bool>(&self) -> bool {
+        !PLAIN || self.scheduler.allocates()
     }
 
     /// What follows from the last call, at `now`: [`Scheduler::next_effect`].
@@ -202,6 +244,17 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// Packets of this flow since it began.
     pub fn packets_of(&self, flow: FlowId) -> FlowPackets {
         FlowPackets { left: self.measurements.departures(flow), split: self.scheduler.split_packets(flow) }
+    }
+
+    /// Converts the types of the policies: [`Scheduler::retype`].
+    pub fn retype<S2, Q2, A2>(
+        self,
+        steer: impl FnOnce(S) -> S2,
+        share: impl FnMut(Q) -> Q2,
+        allocate: impl FnOnce(A) -> A2,
+    ) -> Measured<S2, Q2, A2> {
+        let Self { scheduler, measurements, observer } = self;
+        Measured { scheduler: scheduler.retype(steer, share, allocate), measurements, observer }
     }
 
     /// The scheduler.

@@ -266,14 +266,23 @@ impl Measurements {
     /// A packet went to a core, cold or not: how far that is from the core that had the packet of its flow before, where the run has a
     /// topology and it was another.
     #[inline(always)]
-    pub fn on_dispatch(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Option<Apart> {
-        if let Some(elements) = &mut self.elements {
+    pub(super) fn on_dispatch<const PLAIN: bool>(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        packet: &Packet,
+        cold: bool,
+    ) -> Option<Apart> {
+        if !PLAIN && let Some(elements) = &mut self.elements {
             elements.on_dispatch(now, core);
         }
         self.services[packet.service].waiting -= 1;
         self.cores[core].cold += u64::from(cold);
-        if packet.hop == 0 {
+        if PLAIN || packet.hop == 0 {
             self.order.on_dispatch(packet.sequence, self.is_measured(packet));
+        }
+        if PLAIN {
+            return None;
         }
         self.moves.as_mut().and_then(|moves| moves.on_dispatch(core, packet))
     }
@@ -289,6 +298,11 @@ impl Measurements {
         }
     }
 
+    /// Whether the run has neither contexts, whose stalls are counted, nor a topology.
+    pub(super) fn is_plain(&self) -> bool {
+        self.elements.is_none() && self.moves.is_none()
+    }
+
     /// Since when packets that come in are measured; `None`: the warm-up lasts.
     pub fn measured_from(&self) -> Option<Time> {
         (!self.warming).then_some(self.measured_from)
@@ -301,9 +315,15 @@ impl Measurements {
 
     /// A packet was done at `finished`, after `core` had been busy with it for `busy`.
     #[inline(always)]
-    pub fn on_completion(&mut self, core: CoreId, completed: &Completed, finished: Time, busy: Time) {
+    pub(super) fn on_completion<const PLAIN: bool>(
+        &mut self,
+        core: CoreId,
+        completed: &Completed,
+        finished: Time,
+        busy: Time,
+    ) {
         let packet = &completed.packet;
-        if let Some(elements) = &mut self.elements {
+        if !PLAIN && let Some(elements) = &mut self.elements {
             elements.on_completion(finished, core, packet, busy);
         }
         let measured = self.is_measured(packet);

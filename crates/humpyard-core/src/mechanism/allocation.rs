@@ -36,6 +36,14 @@ pub(super) struct Allocation<A> {
     hopeful: IdSet<CoreId>,
 }
 
+impl<A> Allocation<A> {
+    /// Converts the type of the policy.
+    pub(super) fn retype<A2>(self, policy: impl FnOnce(A) -> A2) -> Allocation<A2> {
+        let Self { machine, switch_costs, wanted, begun, hopeful, .. } = self;
+        Allocation { policy: policy(self.policy), machine, switch_costs, wanted, begun, hopeful }
+    }
+}
+
 impl<A: Allocate> Allocation<A> {
     pub(super) fn new(mut policy: A, config: &SchedulerConfig) -> Self {
         let mut initial = IdVec::from_fn(config.cores, |_| ServiceId(0));

@@ -156,16 +156,18 @@ impl ExitBuffer {
     }
 
     /// A packet is done: its place if it must wait, none if it leaves now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_done(&mut self, now: Time, packet: &Packet, stamp: u32) -> Option<ExitSlot> {
         if self.on_turn(packet.flow, stamp) {
             return None;
         }
-        self.on_done_out_of_turn(now, packet, stamp)
+        // A copy, so that a packet in its turn need not be in memory.
+        let packet = *packet;
+        self.on_done_out_of_turn(now, &packet, stamp)
     }
 
     /// Whether it is the turn of this packet, which leaves or is gone: nearly always.
-    #[inline]
+    #[inline(always)]
     fn on_turn(&mut self, id: FlowId, stamp: u32) -> bool {
         let flow = &mut self.flows[id];
         if stamp != flow.leaving {
@@ -188,10 +190,11 @@ impl ExitBuffer {
     }
 
     /// A packet was dropped or consumed: nobody waits for it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_gone(&mut self, now: Time, packet: &Packet, stamp: u32) {
         if !self.on_turn(packet.flow, stamp) {
-            self.on_gone_out_of_turn(now, packet, stamp);
+            let packet = *packet;
+            self.on_gone_out_of_turn(now, &packet, stamp);
         }
     }
 

@@ -20,56 +20,49 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if is_full && (PLAIN || !self.plan.push_out) {
             return self.drop_arriving(DropReason::BufferFull);
         }
-        let slot = self.slab.insert(packet);
-        let packet = &mut self.slab.get_mut(slot).packet;
-        (packet.entered, packet.hop) = (packet.arrival, 0);
+        let mut packet = Packet { entered: packet.arrival, hop: 0, sequence: self.accepted, ..*packet };
         if !PLAIN && let Some(chain) = self.plan.chains.get(packet.chain) {
             packet.service = chain[0];
         }
-        packet.estimate = self.estimate.of(packet);
-        packet.sequence = self.accepted;
+        packet.estimate = self.estimate.of(&packet);
         if !PLAIN && let Some(split) = &mut self.split {
-            split.on_arrival(now, packet);
+            split.on_arrival(now, &packet);
         }
-        let Packet { service, client, .. } = *packet;
-        let target = self.steer::<PLAIN>(now, slot, true);
+        let target = self.steer::<PLAIN>(now, &packet, true);
         if target == Some(Target::Hold) {
             if is_full {
-                return self.refuse_arriving(slot, DropReason::BufferFull);
+                return self.drop_arriving(DropReason::BufferFull);
             }
-            self.admit(slot);
-            let steer = self.steer.as_mut().expect("who holds back packets steers");
-            steer.held.push(slot, &mut self.slab);
-            return Arrival::Queued(slot);
+            return Arrival::Queued(self.hold_back(&packet));
         }
-        let queue = self.queue_of(target, service);
-        if !PLAIN && let Some(reason) = self.make_room(now, queue, client, is_full) {
+        let queue = self.queue_of(target, packet.service);
+        if !PLAIN && let Some(reason) = self.make_room(now, queue, packet.client, is_full) {
             if let (Some(steer), Some(target)) = (&mut self.steer, target) {
-                steer.policy.on_drop(now, target, &self.slab.get(slot).packet);
+                steer.policy.on_drop(now, target, &packet);
             }
-            return self.refuse_arriving(slot, reason);
+            return self.drop_arriving(reason);
         }
-        self.admit(slot);
+        let slot = self.admit(&packet);
         self.join::<PLAIN>(now, slot, target, queue);
         Arrival::Queued(slot)
     }
 
-    /// The packet that was given this slot is dropped after all.
-    #[cold]
-    fn refuse_arriving(&mut self, slot: Slot, reason: DropReason) -> Arrival {
-        self.slab.remove(slot);
-        self.drop_arriving(reason)
+    /// The packet waits until the steering policy says where it goes.
+    #[inline(never)]
+    fn hold_back(&mut self, packet: &Packet) -> Slot {
+        let slot = self.admit(packet);
+        let steer = self.steer.as_mut().expect("who holds back packets steers");
+        steer.held.push(slot, &mut self.slab);
+        slot
     }
 
-    /// The packet in this slot is accepted.
-    #[inline]
-    fn admit(&mut self, slot: Slot) {
+    /// The packet is accepted: returns its slot.
+    #[inline(always)]
+    fn admit(&mut self, packet: &Packet) -> Slot {
         self.accepted += 1;
         self.account.held += 1;
-        if let Some(exit) = &mut self.exit {
-            let entry = self.slab.get_mut(slot);
-            entry.stamp = exit.on_enter(entry.packet.flow);
-        }
+        let stamp = self.exit.as_mut().map_or(0, |exit| exit.on_enter(packet.flow));
+        self.slab.insert(packet, stamp)
     }
 
     /// Puts a packet into a queue, and tells everybody.
@@ -215,7 +208,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         };
         let ends = ends && (self.exit.is_some() || !self.plan.chains.is_empty());
         let onward = if PLAIN || ends { None } else { self.next_service(&packet) };
-        self.estimate.on_completion(&packet, used, entry.cold);
+        self.estimate.on_completion(&entry.packet, used, entry.cold);
         let queue = entry.queue;
         let state = &mut self.queues[queue];
         state.complete(now, core, entry, used, &self.slab);
@@ -229,13 +222,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if goes_on_here {
             state.offer_core(core);
         }
+        if let Some(steer) = &mut self.steer {
+            steer.policy.on_completion(now, core, &entry.packet, used);
+            steer.on_gone(packet.flow);
+        }
         let view = &mut self.views[core];
         view.packets -= 1;
         view.backlog -= packet.estimate;
-        if let Some(steer) = &mut self.steer {
-            steer.policy.on_completion(now, core, &packet, used);
-            steer.on_gone(packet.flow);
-        }
         let exit = if onward.is_some() {
             self.slab.get_mut(slot).core = None;
             None
@@ -254,7 +247,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Completed { packet, used, onward, ends, exit }
     }
 
-    /// The packet has gone through all its services, or ends. Where it waits for earlier ones, if it must.
+    /// The packet has gone through all its services, or ends. Returns where it waits for earlier ones, if it must.
     #[inline(always)]
     fn leave(&mut self, now: Time, slot: Slot, packet: &Packet, ends: bool) -> Option<ExitSlot> {
         let stamp = self.slab.remove(slot);
@@ -277,7 +270,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let mut packet = Packet { hop: before.hop + 1, arrival: now, service, estimate: 0, ..before };
         packet.estimate = self.estimate.of(&packet);
         self.slab.get_mut(slot).packet = packet;
-        match self.steer::<false>(now, slot, true) {
+        match self.steer::<false>(now, &packet, true) {
             Some(Target::Hold) => {
                 let steer = self.steer.as_mut().expect("who holds back packets steers");
                 steer.held.push(slot, &mut self.slab);
@@ -290,7 +283,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     pub(super) fn release_held(&mut self, now: Time) {
         while let Some(slot) = self.steer.as_ref().and_then(|steer| steer.held.front()) {
-            let target = self.steer::<false>(now, slot, false);
+            let packet = self.slab.get(slot).packet;
+            let target = self.steer::<false>(now, &packet, false);
             if target == Some(Target::Hold) {
                 return;
             }
@@ -397,15 +391,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         panic!("the allocation policy moves cores without end");
     }
 
-    /// Where the packet in this slot goes; none where nothing steers. A packet that comes in, or to
-    /// its next service, waits behind those held back.
-    #[inline]
-    pub(super) fn steer<const PLAIN: bool>(&mut self, now: Time, slot: Slot, behind: bool) -> Option<Target> {
+    /// Returns where the packet goes. `None`: nothing steers. A packet that comes in, or to its next
+    /// service, waits behind those held back.
+    #[inline(always)]
+    pub(super) fn steer<const PLAIN: bool>(&mut self, now: Time, packet: &Packet, behind: bool) -> Option<Target> {
         let steer = self.steer.as_mut()?;
         if behind && !steer.held.is_empty() {
             return Some(Target::Hold);
         }
-        let packet = &self.slab.get(slot).packet;
         let view = View { as_of: self.now, cores: &self.views, eligible: &self.eligible[packet.service] };
         if !PLAIN && let Some(core) = self.split.as_ref().and_then(|split| split.steer(packet, &view)) {
             return Some(Target::Core(core));

@@ -18,6 +18,7 @@ mod limits;
 mod queue;
 mod replace;
 mod replay;
+mod retype;
 mod room;
 mod scheduler;
 mod slab;

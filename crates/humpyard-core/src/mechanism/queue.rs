@@ -10,7 +10,9 @@ use crate::policy::Share;
 use crate::storage::{IdSet, IndexedHeap};
 use crate::unit::{Time, Weight, Work};
 
+/// The packets of a client. An index of it is a shift.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Backlog {
     head: Slot,
     tail: Slot,
@@ -78,6 +80,26 @@ pub(super) struct Queue<Q> {
     one_at_a_time: bool,
     /// The clients by packets waiting, most first, where the longest line gives way.
     longest: Option<IndexedHeap<ClientId, Reverse<u32>>>,
+}
+
+impl<Q> Queue<Q> {
+    /// Converts the type of the policy.
+    pub(super) fn retype<Q2>(self, share: impl FnOnce(Q) -> Q2) -> Queue<Q2> {
+        Queue {
+            share: share(self.share),
+            backlogs: self.backlogs,
+            waiting: self.waiting,
+            joined: self.joined,
+            is_linked: self.is_linked,
+            oldest: self.oldest,
+            newest: self.newest,
+            free: self.free,
+            refused: self.refused,
+            merged: self.merged,
+            one_at_a_time: self.one_at_a_time,
+            longest: self.longest,
+        }
+    }
 }
 
 impl<Q: Share> Queue<Q> {
@@ -191,32 +213,33 @@ impl<Q: Share> Queue<Q> {
         entry.joined = self.joined;
         self.joined += 1;
         self.waiting += 1;
-        backlog.waiting += 1;
-        let Backlog { waiting, tail, .. } = *backlog;
-        backlog.tail = slot;
+        let behind = backlog.waiting;
+        backlog.waiting = behind + 1;
         let is_hidden = backlog.is_hidden(self.one_at_a_time);
         backlog.untold += u32::from(is_hidden);
-        if waiting == 1 {
+        if behind == 0 {
             backlog.head = slot;
         } else {
-            entry.previous = tail;
-            slab.get_mut(tail).next = slot;
+            entry.previous = backlog.tail;
+            slab.get_mut(backlog.tail).next = slot;
         }
+        backlog.tail = slot;
+        let in_service = backlog.in_service;
         self.note_length(client);
         let packet = &slab.get(slot).packet;
         if !is_hidden {
-            self.share.on_arrival(now, client, packet, waiting - 1);
-            if waiting == 1 {
-                self.offer_first(now, client, packet);
+            self.share.on_arrival(now, client, packet, behind);
+            if behind == 0 {
+                self.offer_first(now, client, packet, in_service);
             }
         }
         packet
     }
 
     /// Offers the head of a client of which the sharing policy knew nothing that waits.
-    #[inline]
-    fn offer_first(&mut self, now: Time, client: ClientId, head: &Packet) {
-        if self.backlogs[client].in_service == 0 {
+    #[inline(always)]
+    fn offer_first(&mut self, now: Time, client: ClientId, head: &Packet, in_service: u32) {
+        if in_service == 0 {
             self.share.on_wake(now, client, head);
         } else if !self.one_at_a_time {
             self.share.on_head(now, client, head);
@@ -264,7 +287,7 @@ impl<Q: Share> Queue<Q> {
                 self.share.on_arrival(now, client, packet, waiting);
             }
             if waiting == 0 && backlog.told() == 0 {
-                self.offer_first(now, client, packet);
+                self.offer_first(now, client, packet, backlog.in_service);
             }
             slot = slab.get(slot).next;
         }
@@ -289,13 +312,15 @@ impl<Q: Share> Queue<Q> {
         );
         let slot = backlog.head;
         let entry = slab.get(slot);
-        backlog.head = entry.next;
+        let head = entry.next;
+        backlog.head = head;
         backlog.waiting -= 1;
         backlog.in_service += 1;
+        let told = backlog.told();
         self.waiting -= 1;
         self.share.on_dispatch(now, core, client, &entry.packet);
-        if backlog.told() > 0 && !self.one_at_a_time {
-            self.share.on_head(now, client, &slab.get(backlog.head).packet);
+        if told > 0 && !self.one_at_a_time {
+            self.share.on_head(now, client, &slab.get(head).packet);
         }
         self.note_length(client);
         if self.is_linked {
@@ -313,13 +338,15 @@ impl<Q: Share> Queue<Q> {
         }
         let backlog = &mut self.backlogs[client];
         backlog.in_service -= 1;
+        let Backlog { in_service, head, .. } = *backlog;
+        let told = backlog.told();
         self.share.on_completion(now, core, client, &entry.packet, used);
-        if backlog.told() == 0 {
-            if backlog.in_service == 0 {
+        if told == 0 {
+            if in_service == 0 {
                 self.share.on_idle(now, client);
             }
         } else if self.one_at_a_time {
-            self.share.on_head(now, client, &slab.get(backlog.head).packet);
+            self.share.on_head(now, client, &slab.get(head).packet);
         }
     }
 

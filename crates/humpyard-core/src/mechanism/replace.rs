@@ -96,13 +96,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// A packet that has its slot already is steered and queued.
     fn queue_anew(&mut self, now: Time, slot: Slot) {
-        let service = self.slab.get(slot).packet.service;
-        match self.steer::<false>(now, slot, true) {
+        let packet = self.slab.get(slot).packet;
+        match self.steer::<false>(now, &packet, true) {
             Some(Target::Hold) => {
                 let steer = self.steer.as_mut().expect("who holds back packets steers");
                 steer.held.push(slot, &mut self.slab);
             }
-            target => self.join::<false>(now, slot, target, self.queue_of(target, service)),
+            target => self.join::<false>(now, slot, target, self.queue_of(target, packet.service)),
         }
     }
 }

@@ -183,9 +183,16 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// A packet arrives: it is steered and queued, or dropped for a named reason.
     #[inline(always)]
     pub fn on_arrival(&mut self, now: Time, packet: &Packet) -> Arrival {
+        self.on_arrival_as::<false>(now, packet)
+    }
+
+    /// As [`Scheduler::on_arrival`]. `PLAIN`: the caller knows that the run is plain.
+    #[inline(always)]
+    pub(crate) fn on_arrival_as<const PLAIN: bool>(&mut self, now: Time, packet: &Packet) -> Arrival {
         self.expect_settled();
+        self.expect_plain::<PLAIN>();
         self.advance(now);
-        if self.is_plain {
+        if PLAIN || self.is_plain {
             return self.accept::<true>(now, packet);
         }
         self.accept_any(now, packet)
@@ -211,13 +218,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     fn find_core(&mut self, now: Time) -> Option<CoreId> {
         while let Some(id) = self.candidates.first() {
             let queue = &mut self.queues[id];
-            let core = match (queue.waiting, queue.free.len(), &mut self.allocation) {
-                (0, ..) | (_, 0, _) => {
-                    self.candidates.remove(id);
-                    continue;
-                }
-                (_, 1, _) => queue.free.first()?,
-                (_, _, Some(allocation)) if self.plan.layout == Layout::PerService => {
+            if queue.waiting == 0 || queue.free.is_empty() {
+                self.candidates.remove(id);
+                continue;
+            }
+            let core = match (queue.free.only(), &mut self.allocation) {
+                (Some(core), _) => core,
+                (None, Some(allocation)) if self.plan.layout == Layout::PerService => {
                     allocation.place(ServiceId(id.0), &queue.free)
                 }
                 _ => queue.place(now),
@@ -233,16 +240,18 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// A driver may ask again before the first packet is complete, and so hand a core several in a row.
     #[inline]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
-        let (slot, cold) = self.take(now, core)?;
+        let (slot, cold) = self.take::<false>(now, core)?;
         Some(Dispatch { slot, packet: *self.packet(slot), cold, moved: None })
     }
 
     /// As [`Scheduler::next`]: the slot of the packet, and whether the core's previous packet had another service.
+    /// `PLAIN`: the caller knows that the run is plain.
     #[inline(always)]
-    pub(crate) fn take(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
+    pub(crate) fn take<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
         self.expect_settled();
+        self.expect_plain::<PLAIN>();
         self.advance(now);
-        if self.is_plain {
+        if PLAIN || self.is_plain {
             return self.dispatch::<true>(now, core);
         }
         self.take_any(now, core)
@@ -268,8 +277,15 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// If it was not in service.
     #[inline(always)]
     pub fn on_completion(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
+        self.on_completion_as::<false>(now, slot, busy)
+    }
+
+    /// As [`Scheduler::on_completion`]. `PLAIN`: the caller knows that the run is plain.
+    #[inline(always)]
+    pub(crate) fn on_completion_as<const PLAIN: bool>(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
         self.expect_settled();
-        if self.is_plain {
+        self.expect_plain::<PLAIN>();
+        if PLAIN || self.is_plain {
             return self.complete::<true>(now, slot, busy, false);
         }
         self.complete_any(now, slot, busy, false)
@@ -327,6 +343,25 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline(always)]
     pub(super) fn expect_settled(&self) {
         debug_assert!(self.is_settled(), "`next_effect` was not asked until there was none");
+    }
+
+    /// Checks, where assertions are on, that a caller who takes the run for plain is right.
+    #[inline(always)]
+    fn expect_plain<const PLAIN: bool>(&self) {
+        debug_assert!(!PLAIN || self.is_plain, "the run has a rare feature");
+    }
+
+    /// Whether the run has none of the rare features: chains, split flows, limits of queues or
+    /// clients, cores with several queues, a journal.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    /// Whether cores are allocated to services.
+    #[inline(always)]
+    pub(crate) fn allocates(&self) -> bool {
+        self.allocation.is_some()
     }
 
     pub(super) fn next_dropped(&mut self) -> Option<Dropped> {

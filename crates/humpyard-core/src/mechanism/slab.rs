@@ -7,8 +7,9 @@ use crate::packet::Packet;
 /// No slot.
 pub(super) const NONE: Slot = Slot(u32::MAX);
 
-/// One packet held.
+/// One packet held. Two cache lines, and an index of it is a shift.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Entry {
     pub(super) packet: Packet,
     /// The next slot of the same client's queue, of the packets without a queue, or of the free list.
@@ -73,14 +74,14 @@ impl Slab {
         self.used
     }
 
-    /// Takes a slot for the packet; there must be a free one. No core serves it. The other fields keep the values of the packet
+    /// Takes a slot for the packet, with its place in the order of its flow; there must be a free one. No core serves it. The other fields keep the values of the packet
     /// before it until the packet joins a queue.
     #[inline]
-    pub(super) fn insert(&mut self, packet: &Packet) -> Slot {
+    pub(super) fn insert(&mut self, packet: &Packet, stamp: u32) -> Slot {
         let slot = self.free;
         let entry = &mut self.entries[slot];
         self.free = entry.next;
-        entry.packet = *packet;
+        (entry.packet, entry.stamp) = (*packet, stamp);
         self.used += 1;
         slot
     }

@@ -27,6 +27,13 @@ pub(super) struct Steering<S> {
     pins: Vec<Pin>,
 }
 
+impl<S> Steering<S> {
+    /// Converts the type of the policy.
+    pub(super) fn retype<S2>(self, policy: impl FnOnce(S) -> S2) -> Steering<S2> {
+        Steering { policy: policy(self.policy), held: self.held, pins: self.pins }
+    }
+}
+
 impl<S: Steer> Steering<S> {
     pub(super) fn new(policy: S) -> Self {
         Self { policy, held: Line::EMPTY, pins: Vec::new() }

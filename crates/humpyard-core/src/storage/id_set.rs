@@ -14,7 +14,8 @@ use crate::steps;
 pub struct IdSet<I> {
     /// The ids below 64.
     low: u64,
-    len: usize,
+    /// Members from 64 on.
+    high: usize,
     /// The ids from 64 on.
     words: Vec<u64>,
     /// The words of the level below that are not zero, level by level; below the first are `words`.
@@ -35,19 +36,29 @@ impl<I: Id> IdSet<I> {
             below = below.div_ceil(64);
             above.push(vec![0; below]);
         }
-        Self { low: 0, len: 0, words, above, id: PhantomData }
+        Self { low: 0, high: 0, words, above, id: PhantomData }
     }
 
     /// Number of members.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.low.count_ones() as usize + self.high
     }
 
     /// Whether there is no member.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.low == 0 && self.high == 0
+    }
+
+    /// The member, if there is exactly one: cheaper than to count them.
+    #[inline]
+    pub fn only(&self) -> Option<I> {
+        if self.low == 0 {
+            return if self.high == 1 { self.lowest_high(0) } else { None };
+        }
+        let is_only = self.low & (self.low - 1) == 0 && self.high == 0;
+        is_only.then(|| I::from_index(self.low.trailing_zeros() as usize))
     }
 
     /// Whether `id` is a member.
@@ -65,9 +76,7 @@ impl<I: Id> IdSet<I> {
         if at >= LOW {
             return self.insert_high(at - LOW);
         }
-        let bit = 1 << at;
-        self.len += usize::from(self.low & bit == 0);
-        self.low |= bit;
+        self.low |= 1 << at;
     }
 
     #[inline(never)]
@@ -79,7 +88,7 @@ impl<I: Id> IdSet<I> {
             return;
         }
         *word = before | 1 << (at % 64);
-        self.len += 1;
+        self.high += 1;
         if before == 0 {
             let mut at = at / 64;
             for level in &mut self.above {
@@ -96,9 +105,7 @@ impl<I: Id> IdSet<I> {
         if at >= LOW {
             return self.remove_high(at - LOW);
         }
-        let bit = 1 << at;
-        self.len -= usize::from(self.low & bit != 0);
-        self.low &= !bit;
+        self.low &= !(1 << at);
     }
 
     #[inline(never)]
@@ -109,7 +116,7 @@ impl<I: Id> IdSet<I> {
             return;
         }
         *word = before & !(1 << (at % 64));
-        self.len -= 1;
+        self.high -= 1;
         let mut is_zero = *word == 0;
         for level in &mut self.above {
             if !is_zero {
@@ -127,7 +134,7 @@ impl<I: Id> IdSet<I> {
         if self.low != 0 {
             return Some(I::from_index(self.low.trailing_zeros() as usize));
         }
-        if self.len == 0 { None } else { self.lowest_high(0) }
+        if self.high == 0 { None } else { self.lowest_high(0) }
     }
 
     /// The lowest member above `id`, which need not be one.
@@ -204,7 +211,7 @@ mod tests {
     #[test]
     fn behaves_like_a_sorted_set() {
         // Past one word of filled words.
-        for limit in [200, 9000] {
+        for limit in [3, 66, 200, 9000] {
             behaves(limit);
         }
     }
@@ -230,6 +237,8 @@ mod tests {
                 }
             }
             assert_eq!((set.first(), set.len()), (model.first().copied(), model.len()));
+            assert_eq!(set.is_empty(), model.is_empty());
+            assert_eq!(set.only(), model.first().copied().filter(|_| model.len() == 1));
             assert_eq!(set.contains(id), model.contains(&id));
             assert_eq!(set.after(id), model.range(CoreId(id.0 + 1)..).next().copied());
             assert_eq!(set.at_or_after(id), model.range(id..).next().copied());

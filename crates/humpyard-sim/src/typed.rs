@@ -1,0 +1,97 @@
+//! Simulations of policies that were chosen by name. The commonest compositions have a loop of their
+//! own, compiled for their policies alone: no call looks up which policy it is for.
+
+use humpyard_core::mechanism::Never;
+use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_policies::allocate::everest::Everest;
+use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+use humpyard_policies::share::{drr::Drr, efq::Efq, fcfs::Fcfs, gr3::Gr3};
+use humpyard_policies::steer::{hrw::Hrw, ps_hrw::PsHrw, rss_plus_plus::RssPlusPlus};
+
+use crate::driver::SimulationError;
+use crate::simulate::{Outcome, Simulation, run};
+use crate::work::Work;
+
+type AnySimulation<'a> = Simulation<'a, AnySteer, AnyShare, AnyAllocate>;
+type AnyOutcome = Outcome<AnySteer, AnyShare, AnyAllocate>;
+
+/// Runs a simulation to its end: until the source is dry and every packet is served.
+///
+/// What happens at one instant happens in this order: what has left the link; what cores are done with, by ascending core;
+/// timeouts; arrivals, all of them; what the link sends next; questions of cores.
+///
+/// # Errors
+/// If more flows have packets under way than the classifier has room for, or a policy cannot take over.
+pub fn simulate(simulation: AnySimulation<'_>) -> Result<AnyOutcome, SimulationError> {
+    simulate_with(simulation, Work::default())
+}
+
+/// As [`simulate`], where packets get to cores like this, and take so long there.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_with(simulation: AnySimulation<'_>, work: Work) -> Result<AnyOutcome, SimulationError> {
+    // A policy that takes over, and one at the link, may be any.
+    if !simulation.swaps.is_empty() || simulation.link.is_some() || !simulation.measured.is_plain() {
+        return run::<false, _, _, _>(simulation, work);
+    }
+    let policies = simulation.measured.scheduler().policies();
+    match policies {
+        (None, AnyShare::Fcfs(_), None) => run_as::<Never, Fcfs, Never>(simulation, work),
+        (None, AnyShare::Drr(_), None) => run_as::<Never, Drr, Never>(simulation, work),
+        (None, AnyShare::Gr3(_), None) => run_as::<Never, Gr3, Never>(simulation, work),
+        (None, AnyShare::Efq(_), None) => run_as::<Never, Efq, Never>(simulation, work),
+        (Some(AnySteer::Hrw(_)), AnyShare::Fcfs(_), None) => run_as::<Hrw, Fcfs, Never>(simulation, work),
+        (Some(AnySteer::PsHrw(_)), AnyShare::Fcfs(_), None) => run_as::<PsHrw, Fcfs, Never>(simulation, work),
+        (Some(AnySteer::RssPlusPlus(_)), AnyShare::Fcfs(_), None) => {
+            run_as::<RssPlusPlus, Fcfs, Never>(simulation, work)
+        }
+        (None, AnyShare::Fcfs(_), Some(AnyAllocate::Everest(_))) => run_as::<Never, Fcfs, Everest>(simulation, work),
+        _ => run::<false, _, _, _>(simulation, work),
+    }
+}
+
+/// A policy that is one of those of its family, `Any`.
+trait Of<Any>: TryFrom<Any> + Into<Any> {
+    /// The policy, which is known to be of this type.
+    fn of(any: Any) -> Self {
+        Self::try_from(any).unwrap_or_else(|_| unreachable!("the policy is of another type"))
+    }
+}
+
+impl<Any, P: TryFrom<Any> + Into<Any>> Of<Any> for P {}
+
+/// Runs a simulation whose policies are of these types, each the only one of its family.
+fn run_as<S, Q, A>(simulation: AnySimulation<'_>, work: Work) -> Result<AnyOutcome, SimulationError>
+where
+    S: Steer + Of<AnySteer>,
+    Q: Share + Of<AnyShare>,
+    A: Allocate + Of<AnyAllocate>,
+{
+    let typed = Simulation {
+        measured: simulation.measured.retype(S::of, Q::of, A::of),
+        cores: simulation.cores,
+        costs: simulation.costs,
+        link: None,
+        swaps: Vec::new(),
+        classifier: simulation.classifier,
+        source: simulation.source,
+        pacer: simulation.pacer,
+        stop: simulation.stop,
+        progress: simulation.progress,
+    };
+    let outcome = run::<true, _, _, _>(typed, work)?;
+    Ok(Outcome {
+        measured: outcome.measured.retype(S::into, Q::into, A::into),
+        link: None,
+        damage: outcome.damage,
+        interrupted: outcome.interrupted,
+        wall: outcome.wall,
+        taken_over: outcome.taken_over,
+        swap_pause_max: outcome.swap_pause_max,
+        decision: outcome.decision,
+        flows: outcome.flows,
+        heaviest: outcome.heaviest,
+        clock_jumps: outcome.clock_jumps,
+    })
+}
