@@ -10,22 +10,41 @@ use crate::cores::Doing;
 /// What each core is doing and will do, in order.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// The cores by when they are done.
-    until: Winner,
+    /// The core that is done first, and when; of equal times, the lowest core. [`Time::MAX`]: no core does anything.
+    first: (Time, CoreId),
+    /// The times of the other cores.
+    others: Others,
     /// What each of them does.
-    doing: IdVec<CoreId, Doing>,
+    present: IdVec<CoreId, Present>,
     /// What each core does after that, with the time at which it is done: seldom anything.
     later: IdVec<CoreId, VecDeque<(Time, Doing)>>,
     /// How many there are of these, of all cores.
     later_count: usize,
 }
 
+/// What a core does, and until when. [`Time::MAX`]: it does nothing.
+#[derive(Clone, Copy, Debug)]
+struct Present {
+    until: Time,
+    doing: Doing,
+}
+
+/// When the cores are done that are not the first.
+#[derive(Debug)]
+enum Others {
+    /// Up to [`FEW`] cores.
+    Few(Line),
+    /// The first is among them.
+    Many(Winner),
+}
+
 impl Agenda {
     /// So many cores, which do nothing.
     pub(crate) fn new(cores: usize) -> Self {
         Self {
-            until: Winner::new(cores),
-            doing: IdVec::from_fn(cores, |_| Doing::Switch),
+            first: NEVER,
+            others: if cores <= FEW { Others::Few(Line::new()) } else { Others::Many(Winner::new(cores)) },
+            present: IdVec::from_fn(cores, |_| Present { until: Time::MAX, doing: Doing::Switch }),
             later: IdVec::from_fn(cores, |_| VecDeque::new()),
             later_count: 0,
         }
@@ -34,33 +53,37 @@ impl Agenda {
     /// When the first of the cores is done that do something; [`Time::MAX`] if none does.
     #[inline]
     pub(crate) fn next(&self) -> Time {
-        self.until.first().0
+        self.first.0
     }
 
     /// A core that is done by now, and with what: the earliest, of several the lowest.
     #[inline]
     pub(crate) fn next_done(&mut self, now: Time) -> Option<(CoreId, Doing)> {
-        let (time, core) = self.until.first();
+        let (time, core) = self.first;
         if time > now || time == Time::MAX {
             return None;
         }
-        let done = self.doing[core];
-        self.until.remove_first();
+        let present = &mut self.present[core];
+        present.until = Time::MAX;
+        let done = present.doing;
+        self.first = match &mut self.others {
+            Others::Few(line) => line.pop(),
+            Others::Many(winner) => winner.remove_first(core),
+        };
         if self.later_count > 0
-            && let Some(until) = self.take_later(core)
+            && let Some((until, doing)) = self.take_later(core)
         {
-            self.until.add(core, until);
+            self.start(core, until, doing);
         }
         Some((core, done))
     }
 
-    /// What the core does next: until when.
+    /// What the core does next, and until when.
     #[cold]
-    fn take_later(&mut self, core: CoreId) -> Option<Time> {
-        let (until, doing) = self.later[core].pop_front()?;
+    fn take_later(&mut self, core: CoreId) -> Option<(Time, Doing)> {
+        let later = self.later[core].pop_front()?;
         self.later_count -= 1;
-        self.doing[core] = doing;
-        Some(until)
+        Some(later)
     }
 
     /// The core does this until then: after all that it is to do already, and not before that is done. What is done at the last
@@ -68,12 +91,33 @@ impl Agenda {
     #[inline]
     pub(crate) fn begin(&mut self, core: CoreId, until: Time, doing: Doing) {
         let until = until.min(LAST);
-        let present = self.until.of(core);
+        let present = self.present[core].until;
         if present < Time::MAX {
             return self.begin_later(core, until.max(present), doing);
         }
-        self.doing[core] = doing;
-        self.until.add(core, until);
+        self.start(core, until, doing);
+    }
+
+    /// The core, which does nothing, does this.
+    #[inline(always)]
+    fn start(&mut self, core: CoreId, until: Time, doing: Doing) {
+        self.present[core] = Present { until, doing };
+        let mut entry = (until, core);
+        let first = self.first;
+        if entry < first {
+            self.first = entry;
+        }
+        match &mut self.others {
+            Others::Few(line) => {
+                if entry < first {
+                    entry = first;
+                }
+                if entry.0 < Time::MAX {
+                    line.add(entry);
+                }
+            }
+            Others::Many(winner) => winner.add(core, until),
+        }
     }
 
     #[cold]
@@ -87,6 +131,56 @@ impl Agenda {
 
 /// The instant before never.
 const LAST: Time = Time::from_ns(u64::MAX - 1);
+/// No core is done.
+const NEVER: (Time, CoreId) = (Time::MAX, CoreId(0));
+
+/// Times of a few cores, in order, of equal times the lowest core first. Removing the earliest takes a
+/// step. Adding a time takes a step for each later one, which are few: what begins last is mostly done
+/// last.
+#[derive(Debug)]
+struct Line {
+    entries: [(Time, CoreId); FEW],
+    /// Where the earliest is; it grows without end, and its last bits count.
+    head: usize,
+    len: usize,
+}
+
+/// Cores of a line: a power of two.
+const FEW: usize = 16;
+
+impl Line {
+    const fn new() -> Self {
+        Self { entries: [NEVER; FEW], head: 0, len: 0 }
+    }
+
+    /// Takes the earliest time away; [`NEVER`] if there is none.
+    #[inline(always)]
+    fn pop(&mut self) -> (Time, CoreId) {
+        if self.len == 0 {
+            return NEVER;
+        }
+        let first = self.entries[self.head % FEW];
+        self.head = self.head.wrapping_add(1);
+        self.len -= 1;
+        first
+    }
+
+    /// Adds the time of a core that has none.
+    #[inline]
+    fn add(&mut self, entry: (Time, CoreId)) {
+        let mut at = self.head.wrapping_add(self.len);
+        while at != self.head {
+            let before = self.entries[at.wrapping_sub(1) % FEW];
+            if before < entry {
+                break;
+            }
+            self.entries[at % FEW] = before;
+            at = at.wrapping_sub(1);
+        }
+        self.entries[at % FEW] = entry;
+        self.len += 1;
+    }
+}
 
 /// The times of cores, and the earliest of them; of equal times, that of the lowest core. The times
 /// are in a tree of groups of eight: each time in an upper group is the earliest of a group below.
@@ -94,7 +188,6 @@ const LAST: Time = Time::from_ns(u64::MAX - 1);
 /// searches two groups on each of the log8(cores) levels.
 #[derive(Debug)]
 struct Winner {
-    first: (Time, CoreId),
     /// The groups, level by level, the root first: the groups below place `p` of group `g` is group
     /// `8 g + p + 1`.
     groups: Vec<[Time; GROUP]>,
@@ -113,25 +206,12 @@ impl Winner {
             groups *= GROUP;
         }
         let groups = vec![[Time::MAX; GROUP]; first + cores.div_ceil(GROUP)];
-        Self { first: (Time::MAX, CoreId(0)), groups, cores: first }
-    }
-
-    #[inline]
-    fn first(&self) -> (Time, CoreId) {
-        self.first
-    }
-
-    #[inline]
-    fn of(&self, core: CoreId) -> Time {
-        self.groups[self.cores + core.index() / GROUP][core.index() % GROUP]
+        Self { groups, cores: first }
     }
 
     /// Gives a time to a core that has none.
     #[inline]
     fn add(&mut self, core: CoreId, time: Time) {
-        if (time, core) < self.first {
-            self.first = (time, core);
-        }
         let (mut group, mut place) = (self.cores + core.index() / GROUP, core.index() % GROUP);
         loop {
             let known = &mut self.groups[group][place];
@@ -146,10 +226,9 @@ impl Winner {
         }
     }
 
-    /// Takes the earliest time away.
+    /// Takes the earliest time away, which is that of this core; returns the earliest that is left.
     #[inline]
-    fn remove_first(&mut self) {
-        let (_, core) = self.first;
+    fn remove_first(&mut self, core: CoreId) -> (Time, CoreId) {
         let (mut group, mut place) = (self.cores + core.index() / GROUP, core.index() % GROUP);
         let mut time = Time::MAX;
         loop {
@@ -161,7 +240,7 @@ impl Winner {
             (time, _) = earliest(members);
             (group, place) = ((group - 1) / GROUP, (group - 1) % GROUP);
         }
-        self.first = self.find();
+        self.find()
     }
 
     /// The earliest time, from the root down.
@@ -171,7 +250,7 @@ impl Winner {
         loop {
             let (time, place) = earliest(&self.groups[group]);
             if time == Time::MAX {
-                return (time, CoreId(0));
+                return NEVER;
             }
             if group >= self.cores {
                 return (time, CoreId::from_index((group - self.cores) * GROUP + place));
@@ -205,7 +284,7 @@ mod tests {
     /// Done in the order of time, then of cores, and on each core in the order in which it was begun.
     #[test]
     fn it_agrees_with_a_map() {
-        for cores in [1, 2, 3, 8, 9, 16, 21, 64, 70, 600] {
+        for cores in [1, 2, 3, 8, 9, 15, 16, 17, 21, 64, 70, 600] {
             let mut agenda = Agenda::new(cores);
             // By core: until when, and what; those that are to come later follow.
             let mut model: BTreeMap<u16, VecDeque<(Time, Doing)>> = BTreeMap::new();
