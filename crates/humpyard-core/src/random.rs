@@ -33,6 +33,7 @@ pub struct Random {
 
 impl Random {
     /// The next 64 random bits.
+    #[inline]
     pub fn bits(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
@@ -50,6 +51,7 @@ impl Random {
     ///
     /// # Panics
     /// If `bound` is 0.
+    #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "no number is below 0");
         loop {
@@ -62,13 +64,22 @@ impl Random {
     }
 
     /// A real number in (0, 1).
+    #[inline]
     pub fn unit(&mut self) -> f64 {
-        ((self.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+        unit_of(self.bits())
     }
 
     /// An exponentially distributed number with this mean.
+    #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
-        -libm::log(self.unit()) * mean
+        Self::exponential_of(self.bits(), mean)
+    }
+
+    /// The number that [`Random::exponential`] makes of these bits. It has no branches: in a loop over bits that were drawn
+    /// before, the processor makes several numbers at once.
+    #[inline]
+    pub fn exponential_of(bits: u64, mean: f64) -> f64 {
+        -log_of_unit(unit_of(bits)) * mean
     }
 
     /// A Pareto distributed number, at least `minimum` and at most `maximum`, with tail exponent `shape`.
@@ -78,9 +89,70 @@ impl Random {
     }
 }
 
+/// The number in (0, 1) that these bits make.
+#[inline]
+const fn unit_of(bits: u64) -> f64 {
+    ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+}
+
+/// The natural logarithm of a normal number up to 1: `libm::log` without its branches, which are for other numbers. Each
+/// operation is that of libm (FreeBSD's `e_log.c`), in the same order, so that the result is the same to the last bit.
+#[inline]
+fn log_of_unit(x: f64) -> f64 {
+    const LN2_HI: f64 = 6.931_471_803_691_238_164_90e-1;
+    const LN2_LO: f64 = 1.908_214_929_270_587_700_02e-10;
+    const LG1: f64 = 6.666_666_666_666_735_130e-1;
+    const LG2: f64 = 3.999_999_999_940_941_908e-1;
+    const LG3: f64 = 2.857_142_874_366_239_149e-1;
+    const LG4: f64 = 2.222_219_843_214_978_396e-1;
+    const LG5: f64 = 1.818_357_216_161_805_012e-1;
+    const LG6: f64 = 1.531_383_769_920_937_332e-1;
+    const LG7: f64 = 1.479_819_860_511_658_591e-1;
+    /// The bits of sqrt(2)/2, as far as libm looks at them.
+    const HALF_ROOT: u64 = 0x3FE6_A09E << 32;
+    /// The bits of 1.
+    const ONE: u64 = 0x3FF0_0000 << 32;
+    const FRACTION: u64 = (1 << 52) - 1;
+    /// A number whose last bits are a whole number below 2^52.
+    const WHOLE: f64 = (1u64 << 52) as f64;
+
+    // x is 2^k (1 + f), with 1 + f from sqrt(2)/2 to sqrt(2).
+    let shifted = x.to_bits() + (ONE - HALF_ROOT);
+    let dk = f64::from_bits(shifted >> 52 | WHOLE.to_bits()) - (WHOLE + 1023.0);
+    let f = f64::from_bits((shifted & FRACTION) + HALF_ROOT) - 1.0;
+    let hfsq = 0.5 * f * f;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let w = z * z;
+    let t1 = w * (LG2 + w * (LG4 + w * LG6));
+    let t2 = z * (LG1 + w * (LG3 + w * (LG5 + w * LG7)));
+    let r = t2 + t1;
+    s * (hfsq + r) + dk * LN2_LO - hfsq + f + dk * LN2_HI
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_logarithm_is_that_of_libm_to_the_last_bit() {
+        let agrees = |bits: u64| {
+            let unit = unit_of(bits);
+            assert_eq!(log_of_unit(unit).to_bits(), libm::log(unit).to_bits(), "of {unit:e}");
+        };
+        let mut random = Seed(5).stream("test");
+        for step in 0..2_000_000 {
+            agrees(random.bits());
+            // Small numbers, and those around powers of two and the root of one half.
+            let power = 1u64.rotate_right(step % 64);
+            agrees(power.wrapping_add(random.below(1 << 20)).wrapping_sub(1 << 19));
+            agrees(random.bits() >> (step % 64));
+            agrees(0xB504_F333_F9DE_6484_u64.wrapping_add(random.below(1 << 40)) >> (step % 8));
+        }
+        [0, 1, 1 << 11, u64::MAX, u64::MAX - (1 << 11), 1 << 63].into_iter().for_each(agrees);
+        let again = random.clone().bits();
+        assert_eq!(random.exponential(3.0).to_bits(), Random::exponential_of(again, 3.0).to_bits());
+    }
 
     #[test]
     fn xoshiro_follows_its_recurrence() {
