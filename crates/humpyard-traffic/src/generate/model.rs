@@ -18,12 +18,37 @@ pub(super) trait Model: Send + 'static {
 
     /// The next packet; none if there never is one.
     fn next(&mut self) -> Option<Self::Packet>;
+
+    /// Adds the next packets by the numbers of their flows, at most `most`. Returns false if there never is another one, or
+    /// its flows have no numbers.
+    fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> bool {
+        one_by_one(|| self.next(), packets, most)
+    }
+}
+
+/// As [`Model::next_numbered`], of the packets that `next` gives.
+#[inline]
+pub(super) fn one_by_one<P: Timed>(
+    mut next: impl FnMut() -> Option<P>,
+    packets: &mut Vec<Numbered>,
+    most: usize,
+) -> bool {
+    for _ in 0..most {
+        let Some(packet) = next().and_then(|packet| packet.numbered()) else { return false };
+        packets.push(packet);
+    }
+    true
 }
 
 /// Something that comes at a time.
 pub(super) trait Timed: Copy + Send {
     /// When it comes, in ns.
     fn time_ns(&self) -> u64;
+
+    /// The packet by the number of its flow; none if that has none.
+    fn numbered(&self) -> Option<Numbered> {
+        None
+    }
 }
 
 impl Timed for Sketch {
@@ -39,9 +64,6 @@ pub(super) trait Looks<P>: Send + 'static {
 
     /// The flows, if the model gives their numbers.
     fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>>;
-
-    /// The packet by the number of its flow, if the model gives that.
-    fn numbered(packet: &P) -> Option<Numbered>;
 }
 
 /// Packets whose model says everything of them.
@@ -54,10 +76,6 @@ impl Looks<Sketch> for Complete {
     }
 
     fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>> {
-        None
-    }
-
-    fn numbered(_: &Sketch) -> Option<Numbered> {
         None
     }
 }
@@ -119,11 +137,11 @@ impl<M: Model, L: Looks<M::Packet>> Source for Generator<M, L> {
     }
 
     fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> Result<bool, TrafficError> {
-        for _ in 0..most {
-            let Some(packet) = self.draw().and_then(|packet| L::numbered(&packet)) else { return Ok(false) };
-            packets.push(packet);
-        }
-        Ok(true)
+        let (before, left) = (packets.len(), self.packets - self.made);
+        let enough = left.min(most as u64) as usize;
+        let more = self.model.next_numbered(packets, enough);
+        self.made += (packets.len() - before) as u64;
+        Ok(more && enough == most)
     }
 
     fn description(&self) -> &str {
@@ -138,28 +156,105 @@ impl<M: Model, L: Looks<M::Packet>> Source for Generator<M, L> {
 /// Several models at a time, their packets in the order of time.
 pub(super) struct Merged<M: Model> {
     models: Vec<M>,
+    /// The next packet of each model.
     heads: Vec<Option<M::Packet>>,
-    /// Times of the heads; the last there is where there is none.
-    times: Vec<u64>,
+    /// The times of the heads and whose they are, in order; the last time there is where there is none.
+    order: Vec<(u64, usize)>,
 }
 
 impl<M: Model> Merged<M> {
     pub(super) fn new(models: impl IntoIterator<Item = M>) -> Self {
         let mut models: Vec<M> = models.into_iter().collect();
         let heads: Vec<Option<M::Packet>> = models.iter_mut().map(M::next).collect();
-        let times = heads.iter().map(|head| head.map_or(u64::MAX, |head| head.time_ns())).collect();
-        Self { models, heads, times }
+        let mut order: Vec<_> = heads.iter().enumerate().map(|(at, head)| (time_of(head.as_ref()), at)).collect();
+        order.sort_unstable();
+        Self { models, heads, order }
     }
+
+    /// Moves the first entry of the order to its place, where its time is now this. That is mostly near.
+    #[inline]
+    fn reorder(&mut self, time_ns: u64) {
+        let [first, rest @ ..] = self.order.as_mut_slice() else { return };
+        let entry = (time_ns, first.1);
+        let mut place = first;
+        for next in rest {
+            if entry < *next {
+                break;
+            }
+            *place = *next;
+            place = next;
+        }
+        *place = entry;
+    }
+}
+
+#[inline]
+fn time_of<P: Timed>(head: Option<&P>) -> u64 {
+    head.map_or(u64::MAX, P::time_ns)
 }
 
 impl<M: Model> Model for Merged<M> {
     type Packet = M::Packet;
 
+    #[inline]
     fn next(&mut self) -> Option<M::Packet> {
-        let earliest = (0..self.times.len()).min_by_key(|&at| self.times[at])?;
-        let head = self.heads[earliest];
-        self.heads[earliest] = self.models[earliest].next();
-        self.times[earliest] = self.heads[earliest].map_or(u64::MAX, |head| head.time_ns());
+        let &(_, earliest) = self.order.first()?;
+        let next = self.models[earliest].next();
+        let time_ns = time_of(next.as_ref());
+        let head = core::mem::replace(&mut self.heads[earliest], next);
+        self.reorder(time_ns);
         head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use humpyard_core::random::{Random, Seed};
+
+    use super::super::numbered::Draw;
+    use super::*;
+
+    /// Packets with so long gaps, up to a limit.
+    struct Gaps {
+        random: Random,
+        gap: u64,
+        time_ns: u64,
+        left: u32,
+        flow: u64,
+    }
+
+    impl Model for Gaps {
+        type Packet = Draw;
+
+        fn next(&mut self) -> Option<Draw> {
+            self.left = self.left.checked_sub(1)?;
+            self.time_ns += self.random.below(self.gap);
+            Some(Draw { time_ns: self.time_ns, flow: self.flow, ..Draw::default() })
+        }
+    }
+
+    /// Of equal times, the first model comes first; models end one after the other.
+    #[test]
+    fn merged_packets_come_in_the_order_of_time() {
+        for models in [0, 1, 2, 6, 40] {
+            let all = || {
+                (0..models).map(|flow| Gaps {
+                    random: Seed(flow).stream("test"),
+                    gap: 1 + flow % 5,
+                    time_ns: 0,
+                    left: 50 + 7 * flow as u32,
+                    flow,
+                })
+            };
+            let mut expected: Vec<(u64, u64)> = Vec::new();
+            for mut model in all() {
+                expected.extend(std::iter::from_fn(|| model.next()).map(|draw| (draw.time_ns, draw.flow)));
+            }
+            expected.sort();
+            let mut merged = Merged::new(all());
+            let found: Vec<_> = std::iter::from_fn(|| merged.next()).map(|draw| (draw.time_ns, draw.flow)).collect();
+            assert_eq!(found, expected);
+            assert!(merged.next().is_none());
+        }
     }
 }

@@ -25,8 +25,15 @@ pub(super) struct Draw {
 }
 
 impl Timed for Draw {
+    #[inline]
     fn time_ns(&self) -> u64 {
         self.time_ns
+    }
+
+    #[inline]
+    fn numbered(&self) -> Option<Numbered> {
+        let &Self { time_ns, flow, length, .. } = self;
+        Some(Numbered { time: Time::from_ns(time_ns), flow, length })
     }
 }
 
@@ -69,12 +76,6 @@ impl<F: DrawnFlows> Looks<Draw> for Arc<F> {
 
     fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>> {
         Some(self.clone())
-    }
-
-    #[inline]
-    fn numbered(packet: &Draw) -> Option<Numbered> {
-        let &Draw { time_ns, flow, length, .. } = packet;
-        Some(Numbered { time: Time::from_ns(time_ns), flow, length })
     }
 }
 

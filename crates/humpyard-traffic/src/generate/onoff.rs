@@ -82,6 +82,8 @@ struct Switching {
     sources: Vec<Span>,
     /// The sources that are on.
     on: Vec<usize>,
+    /// The mean gap between packets while these are on, in ns.
+    gap_ns: f64,
     /// Who is next to go on or off, and when.
     switching: (usize, f64),
     flows: u64,
@@ -111,6 +113,7 @@ impl Switching {
             now_ns: 0.0,
             sources: Vec::new(),
             on: Vec::new(),
+            gap_ns: f64::INFINITY,
             switching: (0, 0.0),
             flows: 0,
         };
@@ -134,9 +137,11 @@ impl Switching {
         self.flows += 1;
     }
 
+    /// Finds out what follows from who is on.
     fn find_next(&mut self) {
         let sources = self.sources.iter().enumerate().map(|(at, source)| (at, source.until_ns));
         self.switching = sources.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, f64::INFINITY));
+        self.gap_ns = 1.0 / (self.rate * self.on.len() as f64);
     }
 
     /// The next source goes on or off.
@@ -159,13 +164,14 @@ impl Switching {
 impl Model for Switching {
     type Packet = Draw;
 
+    #[inline]
     fn next(&mut self) -> Option<Draw> {
         if self.rate <= 0.0 {
             return None;
         }
         loop {
             // Exponential gaps have no memory: one that a switch interrupts is drawn anew.
-            let gap = self.random.exponential(1.0 / (self.rate * self.on.len() as f64));
+            let gap = self.random.exponential(self.gap_ns);
             if self.on.is_empty() || self.now_ns + gap >= self.switching.1 {
                 self.switch();
                 continue;

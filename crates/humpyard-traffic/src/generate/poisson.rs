@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use humpyard_core::random::{Random, Seed};
+use humpyard_core::unit::Time;
 use humpyard_core::{choice, params};
 
 use super::addresses::Addresses;
-use super::model::{Generator, Model};
+use super::model::{Generator, Model, one_by_one};
 use super::numbered::{Draw, DrawnFlows, ServiceFlows};
 use super::packet::Version;
 use super::poisson_clock::PoissonClock;
@@ -14,6 +15,7 @@ use super::profile::{OpenedSource, Opener, Profile};
 use super::protocol::Protocol;
 use super::services::{Gateway, LENGTH_MAX, Mix, Progress, Service};
 use super::sketch::{Sketch, Transport, Writer};
+use crate::source::Numbered;
 
 /// The services of the Everest paper.
 const SERVICES: Mix = Mix { udp: 0.11, icmp: 0.01, ipv6: 0.5 };
@@ -142,6 +144,29 @@ impl Poisson {
     }
 }
 
+/// Packets that are drawn at once.
+const AT_ONCE: usize = 64;
+
+impl Poisson {
+    /// Adds the next packets, at most [`AT_ONCE`], which are UDP. All random bits come first: then the gaps depend on nothing
+    /// before them, and the processor makes several at once.
+    fn next_udp(&mut self, packets: &mut Vec<Numbered>, count: usize) {
+        let (mut bits, mut flows) = ([0; AT_ONCE], [0; AT_ONCE]);
+        for (bits, flow) in bits.iter_mut().zip(&mut flows).take(count) {
+            *bits = self.random.bits();
+            *flow = self.random.below(self.flows);
+            // Where its text begins, which nobody sees.
+            self.random.below(u64::from(self.length));
+        }
+        let gaps = bits.map(|bits| self.clock.gap_of(bits));
+        let length = self.length;
+        packets.extend(gaps.iter().zip(&flows).take(count).map(|(&gap_ns, &flow)| {
+            let time = Time::from_ns(self.clock.advance(gap_ns));
+            Numbered { time, flow, length }
+        }));
+    }
+}
+
 impl Model for Poisson {
     type Packet = Draw;
 
@@ -154,6 +179,16 @@ impl Model for Poisson {
         let flow = self.random.below(self.flows);
         let text = self.random.below(u64::from(self.length)) as u32;
         Some(Draw { time_ns, flow, length: self.length, sequence: 0, text })
+    }
+
+    fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> bool {
+        if !self.services.is_empty() {
+            return one_by_one(|| self.next(), packets, most);
+        }
+        for start in (0..most).step_by(AT_ONCE) {
+            self.next_udp(packets, AT_ONCE.min(most - start));
+        }
+        true
     }
 }
 

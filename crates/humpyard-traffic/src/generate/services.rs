@@ -27,6 +27,8 @@ pub(super) struct Service {
     pub(super) version: Version,
     /// Its share of all packets.
     pub(super) share: f64,
+    /// Bytes of all headers of its packets.
+    header_bytes: u32,
     /// The ends of its flows.
     addresses: Addresses,
 }
@@ -52,7 +54,8 @@ impl Mix {
             let (protocol, share) = shares[at % 3];
             let (version, part) = if at < 3 { (Version::V4, 1.0 - self.ipv6) } else { (Version::V6, self.ipv6) };
             let name = format!("{profile}/{}", service_name(version, protocol));
-            Service { protocol, version, share: share * part, addresses: Addresses::new(seed, &name) }
+            let header_bytes = header_bytes(protocol, version);
+            Service { protocol, version, share: share * part, header_bytes, addresses: Addresses::new(seed, &name) }
         })
     }
 }
@@ -67,6 +70,15 @@ const fn service_name(version: Version, protocol: Protocol) -> &'static str {
         (Version::V6, Protocol::Udp) => "v6-udp",
         (Version::V6, Protocol::Icmp) => "v6-icmp",
     }
+}
+
+/// Bytes of all headers of a packet.
+const fn header_bytes(protocol: Protocol, version: Version) -> u32 {
+    let transport = match protocol {
+        Protocol::Tcp => 20,
+        Protocol::Udp | Protocol::Icmp => 8,
+    };
+    ETHERNET_BYTES + version.header_bytes() as u32 + transport
 }
 
 impl Service {
@@ -90,20 +102,10 @@ impl Service {
         Sketch::new(time_ns, length, self.version, ends, transport)
     }
 
-    /// Bytes of all headers of its packets.
-    #[inline]
-    const fn header_bytes(&self) -> u32 {
-        let transport = match self.protocol {
-            Protocol::Tcp => 20,
-            Protocol::Udp | Protocol::Icmp => 8,
-        };
-        ETHERNET_BYTES + self.version.header_bytes() as u32 + transport
-    }
-
     /// Ethernet length of its shortest packet.
     #[inline]
     const fn length_min(&self) -> u32 {
-        let headers = self.header_bytes();
+        let headers = self.header_bytes;
         if headers > FRAME_BYTES_MIN as u32 { headers } else { FRAME_BYTES_MIN as u32 }
     }
 
@@ -119,7 +121,7 @@ impl Service {
                 let (least, greatest) = UDP_LENGTHS;
                 least + random.below(u64::from(greatest - least) + 1) as u32
             }
-            Protocol::Icmp => self.header_bytes() + ECHO_BYTES,
+            Protocol::Icmp => self.header_bytes + ECHO_BYTES,
         }
     }
 }
@@ -154,7 +156,7 @@ impl Progress {
     #[inline]
     fn advance(&mut self, length: u32, service: &Service) -> u32 {
         let passed = match service.protocol {
-            Protocol::Tcp => length.saturating_sub(service.header_bytes()),
+            Protocol::Tcp => length.saturating_sub(service.header_bytes),
             Protocol::Udp | Protocol::Icmp => 1,
         };
         let next = self.next.wrapping_add(passed);
