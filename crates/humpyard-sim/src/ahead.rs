@@ -9,11 +9,12 @@ use std::thread::{self, JoinHandle};
 
 use humpyard_core::frame::Frame;
 use humpyard_core::unit::Time;
+use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::Source;
 use humpyard_traffic::{Digest, Digester, Headers, Numbered, NumberedFlows, TrafficError, Tunnels};
 
-/// Packets of a batch.
-const BATCH: usize = 512;
+/// Packets of each batch but the last.
+pub(crate) const BATCH: usize = 512;
 /// Batches that are read without a thread: one is not worth its while for fewer.
 const ALONE: usize = 32;
 /// Batches of a thread.
@@ -26,8 +27,8 @@ pub(crate) struct Ahead {
     batch: Batch,
     /// The next packet of the batch.
     at: usize,
-    /// The packet before it.
-    current: Numbered,
+    /// What paces the packets, as it was before those of the batch.
+    before: Pacer,
     reader: Reader,
     flows: Option<Arc<dyn NumberedFlows>>,
 }
@@ -43,8 +44,12 @@ pub(crate) struct Heading {
 #[derive(Default)]
 struct Batch {
     packets: Vec<Numbered>,
+    /// When each of them arrives.
+    arrivals: Vec<Time>,
     /// Those of each packet, where the source does not number its flows.
     headings: Vec<Heading>,
+    /// What paces the packets, as it is after them.
+    pacer: Option<Pacer>,
     /// What the source has come to, if this is its last.
     end: Option<Result<(), TrafficError>>,
     progress: Option<f64>,
@@ -71,6 +76,7 @@ struct There {
 impl Batch {
     fn clear(&mut self) {
         self.packets.clear();
+        self.arrivals.clear();
         self.headings.clear();
     }
 }
@@ -78,6 +84,7 @@ impl Batch {
 /// Fills batches.
 struct Filler {
     source: Box<dyn Source + Send>,
+    pacer: Pacer,
     tunnels: Tunnels,
     digester: Digester,
     frame: Frame,
@@ -86,12 +93,13 @@ struct Filler {
 }
 
 impl Ahead {
-    /// Packets of this source, the innermost in these tunnels.
-    pub(crate) fn new(source: Box<dyn Source + Send>, tunnels: Tunnels, digester: Digester) -> Self {
+    /// Packets of this source, the innermost in these tunnels, which arrive at this pace.
+    pub(crate) fn new(source: Box<dyn Source + Send>, pacer: Pacer, tunnels: Tunnels, digester: Digester) -> Self {
         let batch = Batch { progress: source.progress(), ..Batch::default() };
         let flows = source.numbered_flows().filter(|_| tunnels == Tunnels::NONE);
-        let filler = Filler { source, tunnels, digester, frame: Frame::default(), is_numbered: flows.is_some() };
-        Self { batch, at: 0, current: Numbered::default(), reader: Reader::Here(filler, ALONE), flows }
+        let (before, is_numbered) = (pacer.clone(), flows.is_some());
+        let filler = Filler { source, pacer, tunnels, digester, frame: Frame::default(), is_numbered };
+        Self { batch, at: 0, before, reader: Reader::Here(filler, ALONE), flows }
     }
 
     /// The flows of the source, if they have the numbers that its packets give.
@@ -105,25 +113,29 @@ impl Ahead {
         self.batch.progress
     }
 
-    /// Goes on to the next packet, whose time this is; none at the end.
-    ///
-    /// # Errors
-    /// If the source is damaged beyond the packets that it gave. Then it is at its end.
-    #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<Time>, TrafficError> {
-        if self.at == self.batch.packets.len() && !self.turn()? {
-            return Ok(None);
-        }
-        let next = self.batch.packets[self.at];
+    /// Goes on to the next packet of those at hand, whose arrival this is; none if [`Ahead::turn`] must come first.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<Time> {
+        let arrival = *self.batch.arrivals.get(self.at)?;
         self.at += 1;
-        self.current = next;
-        Ok(Some(next.time))
+        Some(arrival)
     }
 
     /// The packet that [`Ahead::next`] gave last.
-    #[inline]
+    ///
+    /// # Panics
+    /// If it gave none since [`Ahead::turn`].
+    #[inline(always)]
     pub(crate) fn current(&self) -> &Numbered {
-        &self.current
+        &self.batch.packets[self.at - 1]
+    }
+
+    /// How often the clock of the source jumped in the packets that [`Ahead::next`] gave.
+    pub(crate) fn jumps(&self) -> ClockJumps {
+        let mut pacer = self.before.clone();
+        let given = &self.batch.packets[..self.at];
+        pacer.add_arrivals(given.iter().map(|packet| packet.time), &mut Vec::new());
+        pacer.jumps()
     }
 
     /// What the headers of that packet say.
@@ -135,10 +147,16 @@ impl Ahead {
         &self.batch.headings[self.at - 1]
     }
 
-    /// Goes on with the next packets; false if there are none.
+    /// Goes on with the next packets, where [`Ahead::next`] gave all those at hand; false at the end.
+    ///
+    /// # Errors
+    /// If the source is damaged beyond the packets that it gave. Then it is at its end.
     #[cold]
-    fn turn(&mut self) -> Result<bool, TrafficError> {
+    pub(crate) fn turn(&mut self) -> Result<bool, TrafficError> {
         self.at = 0;
+        if let Some(pacer) = self.batch.pacer.take() {
+            self.before = pacer;
+        }
         self.batch.clear();
         while self.batch.packets.is_empty() {
             if let Some(end) = self.batch.end.take() {
@@ -228,6 +246,7 @@ impl Filler {
     /// Fills a batch, which is empty, as far as the source goes.
     fn fill(&mut self, batch: &mut Batch) {
         batch.packets.reserve_exact(BATCH);
+        batch.arrivals.reserve_exact(BATCH);
         while batch.packets.len() < BATCH && batch.end.is_none() {
             let room = BATCH - batch.packets.len();
             let more =
@@ -238,6 +257,8 @@ impl Filler {
                 Err(damage) => Some(Err(damage)),
             };
         }
+        self.pacer.add_arrivals(batch.packets.iter().map(|packet| packet.time), &mut batch.arrivals);
+        batch.pacer = Some(self.pacer.clone());
         batch.progress = self.source.progress();
     }
 
@@ -257,6 +278,7 @@ impl Filler {
 mod tests {
     use humpyard_core::random::Seed;
     use humpyard_traffic::open;
+    use humpyard_traffic::pace::Pace;
     use humpyard_traffic::{Classifier, ClassifierConfig};
 
     use super::*;
@@ -288,21 +310,57 @@ mod tests {
         Classifier::new(ClassifierConfig::default()).unwrap().digester().clone()
     }
 
+    fn ahead_of(source: Box<dyn Source + Send>) -> Ahead {
+        Ahead::new(source, Pacer::new(Pace::Trace), Tunnels::NONE, digester())
+    }
+
+    /// The next packet's arrival, be it at hand or not.
+    fn next(ahead: &mut Ahead) -> Result<Option<Time>, TrafficError> {
+        match ahead.next() {
+            None if ahead.turn()? => Ok(ahead.next()),
+            next => Ok(next),
+        }
+    }
+
     fn drain(source: Box<dyn Source + Send>) -> Drained {
-        let mut ahead = Ahead::new(source, Tunnels::NONE, digester());
+        let (mut ahead, mut pacer) = (ahead_of(source), Pacer::new(Pace::Trace));
         let mut read = Vec::new();
         loop {
-            match ahead.next() {
-                Ok(Some(time)) => {
-                    assert_eq!(time, ahead.current().time);
+            match next(&mut ahead) {
+                Ok(Some(arrival)) => {
+                    assert_eq!(arrival, pacer.arrival(ahead.current().time));
                     read.push((*ahead.current(), *ahead.heading()));
                 }
                 end => {
-                    assert!(ahead.next().unwrap().is_none(), "it is at its end");
+                    assert!(next(&mut ahead).unwrap().is_none(), "it is at its end");
+                    assert_eq!(ahead.jumps(), pacer.jumps());
                     return (read, end.map(|_| ()));
                 }
             }
+            if read.len() % 100 == 0 {
+                assert_eq!(ahead.jumps(), pacer.jumps());
+            }
         }
+    }
+
+    /// Those of packets that nobody has taken do not count yet.
+    #[test]
+    fn jumps_of_the_clock_count_when_their_packets_are_taken() {
+        /// A source whose clock jumps back at every seventh packet.
+        struct Jumpy(u64);
+        impl Source for Jumpy {
+            fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+                self.0 += 1;
+                frame.time = Time::from_ns((self.0 % 7) * 2_000_000_000);
+                Ok(self.0 <= 40_000)
+            }
+            fn description(&self) -> &str {
+                "jumpy"
+            }
+        }
+        let (read, end) = drain(Box::new(Jumpy(0)));
+        end.unwrap();
+        assert_eq!(read.len(), 40_000);
     }
 
     /// Around the packets that are read without a thread, and around whole batches.
@@ -359,8 +417,8 @@ mod tests {
         }
         for packets in [1, 2 * ALONE * BATCH] {
             let (dropped, is_dropped) = channel();
-            let mut ahead = Ahead::new(Box::new(Endless(dropped)), Tunnels::NONE, digester());
-            (0..packets).for_each(|_| assert!(ahead.next().unwrap().is_some()));
+            let mut ahead = ahead_of(Box::new(Endless(dropped)));
+            (0..packets).for_each(|_| assert!(next(&mut ahead).unwrap().is_some()));
             drop(ahead);
             is_dropped.recv().expect("the source is given up");
         }

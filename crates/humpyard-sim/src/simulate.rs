@@ -18,7 +18,7 @@ use humpyard_traffic::pace::{ClockJumps, Pacer};
 use humpyard_traffic::source::Source;
 use humpyard_traffic::{Numbered, TrafficError};
 
-use crate::ahead::{Ahead, Heading};
+use crate::ahead::{Ahead, BATCH, Heading};
 use crate::cores::TimedCores;
 use crate::driver::{Driver, SimulationError};
 use crate::work::Work;
@@ -84,13 +84,14 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
 ) -> Result<Outcome<S, Q, A>, SimulationError> {
     let started = Instant::now();
     let mut costs = run.costs;
+    let (tunnels, digester) = (run.classifier.tunnels(), run.classifier.digester().clone());
     let mut traffic = Traffic {
-        arrival: None,
+        arrival: Time::MAX,
+        is_dry: false,
         costs: costs.clone(),
         link: run.link,
-        source: Ahead::new(run.source, run.classifier.tunnels(), run.classifier.digester().clone()),
+        source: Ahead::new(run.source, run.pacer, tunnels, digester),
         classifier: run.classifier,
-        pacer: run.pacer,
         stop: run.stop,
         progress: run.progress,
         damage: None,
@@ -107,7 +108,7 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     Ok(Outcome {
         heaviest: traffic.heaviest,
         flows: traffic.classifier.flows().seen(),
-        clock_jumps: traffic.pacer.jumps(),
+        clock_jumps: traffic.source.jumps(),
         measured: driven.measured,
         link: traffic.link.as_ref().map(OutputLink::outcome),
         damage: traffic.damage,
@@ -119,15 +120,17 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     })
 }
 
-/// How often progress is told, in packets.
+/// How often progress is told, in packets: with the first packet of a batch.
 const PROGRESS_EVERY: u64 = 1 << 16;
+const _: () = assert!(PROGRESS_EVERY.is_multiple_of(BATCH as u64));
 
 /// The frames of a source, classified, and the link that packets leave by.
 struct Traffic<'a, S, Q, A> {
-    /// When the frame that was read last arrives; none after the last.
-    arrival: Option<Time>,
+    /// When the frame that was read last arrives; after the last, [`Time::MAX`].
+    arrival: Time,
+    /// Whether no frame is left.
+    is_dry: bool,
     source: Ahead,
-    pacer: Pacer,
     classifier: Classifier,
     /// For oracles.
     costs: CostModel,
@@ -145,10 +148,9 @@ impl<S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for Traffic<'_, S, Q, A>
 
     #[inline(always)]
     fn next_event(&self) -> Time {
-        let arrival = self.arrival.unwrap_or(Time::MAX);
         match &self.link {
-            None => arrival,
-            Some(link) => arrival.min(link.next_event().unwrap_or(Time::MAX)),
+            None => self.arrival,
+            Some(link) => self.arrival.min(link.next_event().unwrap_or(Time::MAX)),
         }
     }
 
@@ -159,7 +161,7 @@ impl<S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for Traffic<'_, S, Q, A>
         packet: &mut Packet,
         measured: &mut Measured<S, Q, A>,
     ) -> Result<bool, TrafficError> {
-        if self.arrival != Some(now) {
+        if self.arrival != now || self.is_dry {
             return Ok(false);
         }
         while let Some(expired) = self.classifier.next_expired(self.source.current().time) {
@@ -175,9 +177,7 @@ impl<S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for Traffic<'_, S, Q, A>
 
     #[inline(always)]
     fn is_over(&self, measured: &Measured<S, Q, A>) -> bool {
-        self.arrival.is_none()
-            && measured.scheduler().is_empty()
-            && self.link.as_ref().is_none_or(|link| link.held() == 0)
+        self.is_dry && measured.scheduler().is_empty() && self.link.as_ref().is_none_or(|link| link.held() == 0)
     }
 
     fn on_loss(&mut self, _: Time, packet: &Packet, _: &mut Measured<S, Q, A>) {
@@ -212,7 +212,7 @@ impl<S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for Traffic<'_, S, Q, A>
     }
 
     fn awaits(&self) -> bool {
-        self.arrival.is_some() || self.link.as_ref().and_then(OutputLink::next_event).is_some()
+        !self.is_dry || self.link.as_ref().and_then(OutputLink::next_event).is_some()
     }
 }
 
@@ -220,18 +220,29 @@ impl<S: Steer, Q: Share, A: Allocate> Traffic<'_, S, Q, A> {
     /// Reads the next frame, if there is one.
     #[inline(always)]
     fn read(&mut self) {
-        self.arrival = None;
+        match self.source.next() {
+            Some(arrival) => self.arrival = arrival,
+            None => self.read_on(),
+        }
+    }
+
+    /// Reads the next frames, if there are any.
+    #[cold]
+    fn read_on(&mut self) {
+        (self.arrival, self.is_dry) = (Time::MAX, true);
         if self.arrivals.is_multiple_of(PROGRESS_EVERY) && self.is_stopped() {
             return;
         }
-        match self.source.next() {
-            Ok(time) => self.arrival = time.map(|time| self.pacer.arrival(time)),
+        match self.source.turn() {
+            Ok(_) => {}
             Err(damage) => self.damage = Some(damage),
+        }
+        if let Some(arrival) = self.source.next() {
+            (self.arrival, self.is_dry) = (arrival, false);
         }
     }
 
     /// Says how far it is, and asks whether to go on.
-    #[cold]
     fn is_stopped(&mut self) -> bool {
         (self.progress)(self.arrivals, self.source.progress());
         self.interrupted |= self.stop.load(Ordering::Relaxed);

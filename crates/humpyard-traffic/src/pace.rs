@@ -100,6 +100,16 @@ impl Pacer {
         self.latest
     }
 
+    /// Adds the arrivals of the next frames, which were captured at these times.
+    pub fn add_arrivals(&mut self, captured: impl IntoIterator<Item = Time>, arrivals: &mut Vec<Time>) {
+        let captured = captured.into_iter();
+        match self.pace {
+            // Time elapses without steps back, so that each arrival is the latest.
+            Pace::Trace => arrivals.extend(captured.map(|time| self.clock.elapsed(time, self.skip))),
+            _ => arrivals.extend(captured.map(|time| self.arrival(time))),
+        }
+    }
+
     /// Jumps of the capture's clock so far; none where arrivals do not follow it.
     pub fn jumps(&self) -> ClockJumps {
         self.clock.jumps
