@@ -305,64 +305,6 @@ impl Classifier {
         digest: &Digest,
         length: u32,
     ) -> Result<Classified, TrafficError> {
-        self.classify_found(headers, digest, length).map(|(classified, _)| classified)
-    }
-
-    /// As [`Self::classify_numbered`], for a flow that is not known by this number, whose packets have these headers: from now on it
-    /// is.
-    ///
-    /// # Errors
-    /// As [`Self::classify`].
-    pub fn classify_new_number(
-        &mut self,
-        number: u64,
-        headers: &Headers,
-        length: u32,
-    ) -> Result<Classified, TrafficError> {
-        let digest = self.digester.digest(headers);
-        let (classified, rule) = self.classify_found(headers, &digest, length)?;
-        self.flows.set_number(number, classified.packet.flow, rule);
-        Ok(classified)
-    }
-
-    /// As [`Self::classify`], for a packet of the flow that its source knows by this number; none if this classifier does not: see
-    /// [`Self::classify_new_number`]. The packets of a flow must have the same headers, as those of
-    /// [`NumberedFlows`](crate::source::NumberedFlows) have. O(1).
-    #[inline(always)]
-    pub fn classify_numbered(&mut self, number: u64, length: u32) -> Option<Packet> {
-        if !self.marks.is_empty() {
-            return None;
-        }
-        let (flow, rule) = self.flows.find_numbered(number)?;
-        let steering = self.flows.steering(flow);
-        let Outcome { service, client, chain, .. } = self.rules.outcome(rule);
-        let client = match &self.clients {
-            Clients::Flow => ClientId(flow.0),
-            Clients::Service => ClientId(u32::from(service.0)),
-            Clients::Rule => client,
-            Clients::Connection(..) => self.connection(flow),
-        };
-        Some(Packet {
-            key: steering.key,
-            flow,
-            client,
-            length,
-            rss: steering.rss,
-            service,
-            chain,
-            changes_connection: false,
-            ..Packet::default()
-        })
-    }
-
-    /// As [`Self::classify_digest`], and the number of the rule.
-    #[inline]
-    fn classify_found(
-        &mut self,
-        headers: &Headers,
-        digest: &Digest,
-        length: u32,
-    ) -> Result<(Classified, u32), TrafficError> {
         let found = self.flows.classify_hashed(&headers.key, digest.hash)?;
         if found.new
             && let Some(names) = &self.names
@@ -415,7 +357,7 @@ impl Classifier {
         };
         let weighs = new_client && self.weighs;
         let (weight, link_weight) = (weighs.then_some(weight), weighs.then_some(link_weight));
-        let classified = Classified {
+        Ok(Classified {
             packet,
             new_flow: found.new,
             ended_client,
@@ -423,8 +365,36 @@ impl Classifier {
             weight,
             link_weight,
             fwmark,
-        };
-        Ok((classified, rule))
+        })
+    }
+
+    /// As [`Self::classify_numbered`], for a flow that is not known by this number, whose packets have these headers: from now on it
+    /// is.
+    ///
+    /// # Errors
+    /// As [`Self::classify`].
+    pub fn classify_new_number(
+        &mut self,
+        number: u64,
+        headers: &Headers,
+        length: u32,
+    ) -> Result<Classified, TrafficError> {
+        let digest = self.digester.digest(headers);
+        let classified = self.classify_digest(headers, &digest, length)?;
+        self.flows.set_number(number, &classified.packet);
+        Ok(classified)
+    }
+
+    /// As [`Self::classify`], for a packet of the flow that its source knows by this number; none if this classifier does not: see
+    /// [`Self::classify_new_number`]. The packets of a flow must have the same headers, as those of
+    /// [`NumberedFlows`](crate::source::NumberedFlows) have. O(1).
+    #[inline(always)]
+    pub fn classify_numbered(&mut self, number: u64, length: u32) -> Option<Packet> {
+        if !self.marks.is_empty() {
+            return None;
+        }
+        let packet = self.flows.find_numbered(number)?;
+        Some(Packet { length, ..packet })
     }
 
     /// Notes what a service has found out about the flow of this packet, which must be held: the service of its packets from now

@@ -1,16 +1,28 @@
 //! Finds flows by the numbers that their source gives them. A packet of a flow with a known number needs no look at its headers,
 //! and no hash.
 
-use humpyard_core::id::{FlowId, Id};
+use humpyard_core::id::{ChainId, ClientId, FlowId, Id, ServiceId};
+use humpyard_core::packet::Packet;
 
-/// What is known of a number. All zero is nothing, so that memory never used is not taken.
+/// What is known of a number: all that the packets of its flow have in common, in half a cache line.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 struct Known {
     number: u64,
-    /// The flow, plus one.
+    key: u64,
+    /// The flow, plus one. 0: nothing is known.
     flow: u32,
-    /// What is noted beside it.
-    note: u32,
+    client: ClientId,
+    rss: u32,
+    service: ServiceId,
+    chain: ChainId,
+}
+
+impl Known {
+    fn new(number: u64, packet: &Packet) -> Self {
+        let &Packet { key, flow, client, rss, service, chain, .. } = packet;
+        Self { number, key, flow: flow.0 + 1, client, rss, service, chain }
+    }
 }
 
 /// The live flows by the numbers of their source. If numbers are dense, there is a place for every flow of the table. Of numbers
@@ -23,24 +35,30 @@ pub(super) struct KnownFlows {
 }
 
 impl KnownFlows {
-    /// The live flow of this number, and what was noted beside it.
-    #[inline]
-    pub(super) fn find(&self, number: u64) -> Option<(u32, u32)> {
+    /// A packet of the live flow of this number. It has no length yet.
+    #[inline(always)]
+    pub(super) fn find(&self, number: u64) -> Option<Packet> {
         let entry = self.entries.get(self.place(number))?;
-        (entry.number == number && entry.flow > 0).then(|| (entry.flow - 1, entry.note))
+        if entry.number != number || entry.flow == 0 {
+            return None;
+        }
+        let &Known { key, client, rss, service, chain, .. } = entry;
+        let flow = FlowId(entry.flow - 1);
+        Some(Packet { key, flow, client, rss, service, chain, ..Packet::default() })
     }
 
-    /// Notes that the number means this flow. The first call takes memory for `capacity` flows.
-    pub(super) fn add(&mut self, number: u64, flow: FlowId, note: u32, capacity: usize) {
+    /// Notes that the number means the flow of this packet, and that its packets have all in common with it but for their lengths
+    /// and what they change. The first call takes memory for `capacity` flows.
+    pub(super) fn add(&mut self, number: u64, packet: &Packet, capacity: usize) {
         if self.entries.is_empty() {
             self.entries = vec![Known::default(); capacity.next_power_of_two()];
             self.numbers = vec![0; capacity];
         }
         // Another number of the same flow would outlive it.
-        self.remove(flow);
+        self.remove(packet.flow);
         let place = self.place(number);
-        self.entries[place] = Known { number, flow: flow.0 + 1, note };
-        self.numbers[flow.index()] = number;
+        self.entries[place] = Known::new(number, packet);
+        self.numbers[packet.flow.index()] = number;
     }
 
     /// The flow has ended.
@@ -62,17 +80,30 @@ impl KnownFlows {
 mod tests {
     use super::*;
 
+    fn packet(flow: u32) -> Packet {
+        let service = ServiceId(flow as u16 + 7);
+        Packet {
+            flow: FlowId(flow),
+            key: 5,
+            client: ClientId(6),
+            rss: 8,
+            service,
+            chain: ChainId(9),
+            ..Packet::default()
+        }
+    }
+
     #[test]
     fn numbers_are_known_while_their_flows_live() {
         let mut known = KnownFlows::default();
         assert_eq!(known.find(0), None);
         known.remove(FlowId(3));
-        known.add(0, FlowId(2), 7, 3);
-        assert_eq!((known.find(0), known.find(1), known.find(4)), (Some((2, 7)), None, None));
-        known.add(4, FlowId(1), 8, 3);
-        assert_eq!((known.find(0), known.find(4)), (None, Some((1, 8))), "they share a place");
+        known.add(0, &Packet { length: 64, changes_connection: true, ..packet(2) }, 3);
+        assert_eq!((known.find(0), known.find(1), known.find(4)), (Some(packet(2)), None, None));
+        known.add(4, &packet(1), 3);
+        assert_eq!((known.find(0), known.find(4)), (None, Some(packet(1))), "they share a place");
         known.remove(FlowId(2));
-        assert_eq!(known.find(4), Some((1, 8)), "another flow has its place");
+        assert_eq!(known.find(4), Some(packet(1)), "another flow has its place");
         known.remove(FlowId(1));
         assert_eq!(known.find(4), None);
     }
@@ -81,9 +112,9 @@ mod tests {
     #[test]
     fn a_flow_has_one_number() {
         let mut known = KnownFlows::default();
-        known.add(0, FlowId(0), 0, 4);
-        known.add(1, FlowId(0), 0, 4);
-        assert_eq!((known.find(0), known.find(1)), (None, Some((0, 0))));
+        known.add(0, &packet(0), 4);
+        known.add(1, &packet(0), 4);
+        assert_eq!((known.find(0), known.find(1)), (None, Some(packet(0))));
         known.remove(FlowId(0));
         assert_eq!(known.find(1), None);
     }

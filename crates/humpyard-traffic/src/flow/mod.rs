@@ -14,6 +14,7 @@ use core::fmt::Debug;
 use core::hint::black_box;
 
 use humpyard_core::id::{FlowId, Id};
+use humpyard_core::packet::Packet;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 
@@ -251,17 +252,19 @@ impl FlowTable {
         self.find_or_insert(key, hash, |_, _| ())
     }
 
-    /// Finds the live flow that the source knows by this number, takes one hold on it, and gives what was noted beside it.
-    #[inline]
-    pub(crate) fn find_numbered(&mut self, number: u64) -> Option<(FlowId, u32)> {
-        let (at, note) = self.known.find(number)?;
-        self.hold(at);
-        Some((FlowId(at), note))
+    /// Finds the live flow that the source knows by this number, and takes one hold on it. Returns what its packets have in
+    /// common.
+    #[inline(always)]
+    pub(crate) fn find_numbered(&mut self, number: u64) -> Option<Packet> {
+        let packet = self.known.find(number)?;
+        self.hold(packet.flow.0);
+        Some(packet)
     }
 
-    /// This live flow is the one that the source knows by this number, as long as it lives.
-    pub(crate) fn set_number(&mut self, number: u64, flow: FlowId, note: u32) {
-        self.known.add(number, flow, note, self.capacity);
+    /// The live flow of this packet is the one that the source knows by this number, as long as it lives. Its packets have all
+    /// in common with this one but for their lengths and what they change.
+    pub(crate) fn set_number(&mut self, number: u64, packet: &Packet) {
+        self.known.add(number, packet, self.capacity);
     }
 
     /// What keys are hashed by.
@@ -489,14 +492,14 @@ impl FlowTable {
     /// Takes one more hold on the flow at this place.
     #[inline]
     fn hold(&mut self, at: u32) {
-        if self.flows[at as usize].newer == HELD {
-            self.flows[at as usize].older += 1;
-        } else {
-            self.unlink(at);
-            let flow = &mut self.flows[at as usize];
-            flow.newer = HELD;
-            flow.older = 1;
+        let flow = &mut self.flows[at as usize];
+        let (older, newer) = (flow.older, flow.newer);
+        if newer == HELD {
+            flow.older = older + 1;
+            return;
         }
+        (flow.older, flow.newer) = (1, HELD);
+        self.join(older, newer);
     }
 
     /// Appends a flow without holds to the list, as the one used most recently.
@@ -514,9 +517,14 @@ impl FlowTable {
     }
 
     /// Takes a flow out of the list.
-    #[inline]
     fn unlink(&mut self, at: u32) {
         let Flow { older, newer, .. } = self.flows[at as usize];
+        self.join(older, newer);
+    }
+
+    /// Makes neighbours in the list of two flows between which there was one.
+    #[inline]
+    fn join(&mut self, older: u32, newer: u32) {
         match older {
             NONE => self.oldest = newer,
             older => self.flows[older as usize].newer = newer,
