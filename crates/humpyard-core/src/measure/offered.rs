@@ -1,7 +1,6 @@
 //! What was offered: every packet that arrived, whatever became of it.
 
 use alloc::vec::Vec;
-use core::slice;
 
 use crate::cost::LinearCost;
 use crate::id::{ChainId, Id, ServiceId};
@@ -30,7 +29,9 @@ impl Offered {
     pub fn on_packet(&mut self, at: Time, length: u32) {
         self.packets += 1;
         self.bytes += u64::from(length);
-        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+        if self.first.is_none_or(|first| at < first) {
+            self.first = Some(at);
+        }
         self.last = self.last.max(at);
     }
 
@@ -81,9 +82,21 @@ impl OfferedCosts {
     /// Adds the work of a packet.
     #[inline]
     fn add_work(&self, offered: &mut Offered, length: u32, chain: ChainId, service: ServiceId) {
-        let services = self.chains.get(chain.index()).map_or(slice::from_ref(&service), Vec::as_slice);
-        offered.services += services.len() as u64;
-        offered.work += services.iter().map(|one| u128::from(self.costs[one.index()].work(length))).sum::<u128>();
+        match self.chains.get(chain.index()) {
+            None => self.add_service(offered, length, service),
+            Some(services) => self.add_services(offered, length, services),
+        }
+    }
+
+    #[inline]
+    fn add_service(&self, offered: &mut Offered, length: u32, service: ServiceId) {
+        offered.services += 1;
+        offered.work += u128::from(self.costs[service.index()].work(length));
+    }
+
+    #[inline(never)]
+    fn add_services(&self, offered: &mut Offered, length: u32, services: &[ServiceId]) {
+        services.iter().for_each(|&service| self.add_service(offered, length, service));
     }
 }
 
