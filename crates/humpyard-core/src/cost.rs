@@ -156,13 +156,13 @@ impl CostModel {
     }
 
     /// What the packet would take a warm core of full speed: for an oracle.
-    #[inline]
+    #[inline(always)]
     pub fn work(&self, packet: &Packet) -> u64 {
         self.costs[packet.service].work(packet.length)
     }
 
     /// Gives a core a packet, not before `now`.
-    #[inline]
+    #[inline(always)]
     pub fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) -> Span {
         let packet = &dispatch.packet;
         let cost = self.costs[packet.service];

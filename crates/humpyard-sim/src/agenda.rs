@@ -51,13 +51,13 @@ impl Agenda {
     }
 
     /// When the first of the cores is done that do something; [`Time::MAX`] if none does.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&self) -> Time {
         self.first.0
     }
 
     /// A core that is done by now, and with what: the earliest, of several the lowest.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_done(&mut self, now: Time) -> Option<(CoreId, Doing)> {
         let (time, core) = self.first;
         if time > now || time == Time::MAX {
@@ -88,7 +88,7 @@ impl Agenda {
 
     /// The core does this until then: after all that it is to do already, and not before that is done. What is done at the last
     /// instant that there is is done just before: [`Time::MAX`] is never.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&mut self, core: CoreId, until: Time, doing: Doing) {
         let until = until.min(LAST);
         let present = self.present[core].until;

@@ -93,7 +93,8 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
         self.drive_as::<false>()
     }
 
-    /// As [`Driver::drive`]. `PLAIN`: the loop is compiled without rare features, and [`Measured::is_plain`] holds throughout.
+    /// As [`Driver::drive`]. `PLAIN`: the loop is compiled without rare features. [`Measured::is_plain`] holds, and no policy takes
+    /// over.
     #[inline(never)]
     pub(crate) fn drive_as<const PLAIN: bool>(mut self) -> Result<Driven<S, Q, A, W, C>, SimulationError> {
         let mut now = Time::ZERO;
@@ -106,7 +107,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
             // The last instant stands for never, which makes the comparison at every event cheap. Only at that instant the
             // loop checks which of the two it is.
             let mut next = self.workload.next_event().min(self.cores.next_event());
-            if self.keeps_time() {
+            if self.keeps_time::<PLAIN>() {
                 next = next.min(self.next_timeout());
             }
             if next == Time::MAX && !self.awaits() {
@@ -115,7 +116,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
             now = next.max(now);
             self.workload.begin(now);
             self.complete::<PLAIN>(now);
-            if self.keeps_time() && self.next_timeout() <= now {
+            if self.keeps_time::<PLAIN>() && self.next_timeout() <= now {
                 self.keep_time(now)?;
             }
             self.admit::<PLAIN>(now, &mut packet)?;
@@ -137,8 +138,8 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
 
     /// Whether the scheduler or a planned takeover may have a timeout.
     #[inline(always)]
-    fn keeps_time(&self) -> bool {
-        self.measured.scheduler().keeps_time() || !self.swaps.is_empty()
+    fn keeps_time<const PLAIN: bool>(&self) -> bool {
+        self.measured.scheduler().keeps_time() || (!PLAIN && !self.swaps.is_empty())
     }
 
     /// When a policy or a planned takeover has its timeout; the last instant if none has.

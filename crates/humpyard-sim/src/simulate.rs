@@ -85,7 +85,7 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     let started = Instant::now();
     let mut costs = run.costs;
     let (tunnels, digester) = (run.classifier.tunnels(), run.classifier.digester().clone());
-    let mut traffic = Traffic {
+    let mut traffic = Traffic::<PLAIN, S, Q, A> {
         arrival: Time::MAX,
         is_dry: false,
         costs: costs.clone(),
@@ -124,8 +124,8 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
 const PROGRESS_EVERY: u64 = 1 << 16;
 const _: () = assert!(PROGRESS_EVERY.is_multiple_of(BATCH as u64));
 
-/// The frames of a source, classified, and the link that packets leave by.
-struct Traffic<'a, S, Q, A> {
+/// The frames of a source, classified, and the link that packets leave by; `PLAIN`: there is no link.
+struct Traffic<'a, const PLAIN: bool, S, Q, A> {
     /// When the frame that was read last arrives; after the last, [`Time::MAX`].
     arrival: Time,
     /// Whether no frame is left.
@@ -143,12 +143,12 @@ struct Traffic<'a, S, Q, A> {
     heaviest: Heaviest,
 }
 
-impl<S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for Traffic<'_, S, Q, A> {
+impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for Traffic<'_, PLAIN, S, Q, A> {
     const IS_CLOSED: bool = false;
 
     #[inline(always)]
     fn next_event(&self) -> Time {
-        match &self.link {
+        match self.link() {
             None => self.arrival,
             Some(link) => self.arrival.min(link.next_event().unwrap_or(Time::MAX)),
         }
@@ -177,7 +177,7 @@ impl<S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for Traffic<'_, S, Q, A>
 
     #[inline(always)]
     fn is_over(&self, measured: &Measured<S, Q, A>) -> bool {
-        self.is_dry && measured.scheduler().is_empty() && self.link.as_ref().is_none_or(|link| link.held() == 0)
+        self.is_dry && measured.scheduler().is_empty() && self.link().is_none_or(|link| link.held() == 0)
     }
 
     fn on_loss(&mut self, _: Time, packet: &Packet, _: &mut Measured<S, Q, A>) {
@@ -187,7 +187,7 @@ impl<S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for Traffic<'_, S, Q, A>
     /// The packet leaves, or comes to the link.
     #[inline(always)]
     fn on_departure(&mut self, now: Time, packet: &Packet, measured: &mut Measured<S, Q, A>) {
-        match &mut self.link {
+        match self.link() {
             None => self.classifier.release(packet),
             Some(_) => self.on_processed(now, packet, measured),
         }
@@ -196,7 +196,7 @@ impl<S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for Traffic<'_, S, Q, A>
     /// What has left the link at this instant.
     #[inline(always)]
     fn begin(&mut self, now: Time) {
-        if let Some(link) = &mut self.link
+        if let Some(link) = self.link_mut()
             && let Some((_, sent)) = link.next_sent(now)
         {
             self.classifier.release(&sent);
@@ -206,17 +206,27 @@ impl<S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for Traffic<'_, S, Q, A>
     /// Sends the next packet on the link, if there is one.
     #[inline(always)]
     fn end(&mut self, now: Time, measured: &mut Measured<S, Q, A>) {
-        if let Some(link) = &mut self.link {
+        if let Some(link) = self.link_mut() {
             link.send(now, measured.scheduler_mut());
         }
     }
 
     fn awaits(&self) -> bool {
-        !self.is_dry || self.link.as_ref().and_then(OutputLink::next_event).is_some()
+        !self.is_dry || self.link().and_then(OutputLink::next_event).is_some()
     }
 }
 
-impl<S: Steer, Q: Share, A: Allocate> Traffic<'_, S, Q, A> {
+impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Traffic<'_, PLAIN, S, Q, A> {
+    #[inline(always)]
+    fn link(&self) -> Option<&OutputLink<S, Q, A>> {
+        if PLAIN { None } else { self.link.as_ref() }
+    }
+
+    #[inline(always)]
+    fn link_mut(&mut self) -> Option<&mut OutputLink<S, Q, A>> {
+        if PLAIN { None } else { self.link.as_mut() }
+    }
+
     /// Reads the next frame, if there is one.
     #[inline(always)]
     fn read(&mut self) {

@@ -90,7 +90,7 @@ impl MeasuredWork {
 
 impl Work {
     /// Gives a core a packet: what was measured of it counts, else the model.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn serve(&mut self, costs: &mut CostModel, now: Time, core: CoreId, dispatch: &Dispatch) -> Span {
         if let Some(measured) = &mut self.measured
             && let Some(taken) = measured.taken(dispatch)

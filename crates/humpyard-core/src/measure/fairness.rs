@@ -51,6 +51,7 @@ impl Fairness {
     }
 
     /// A packet of the client was accepted.
+    #[inline(always)]
     pub fn on_arrival(&mut self, id: ClientId) {
         let client = &mut self.clients[id];
         client.packets += 1;
@@ -62,6 +63,7 @@ impl Fairness {
     }
 
     /// A packet of the client was done, and was so much work; if it is not measured, it is service all the same.
+    #[inline(always)]
     pub fn on_service(&mut self, id: ClientId, used: Work, measured: bool) {
         let client = &mut self.clients[id];
         if measured {

@@ -60,12 +60,14 @@ struct Service {
 
 impl Service {
     /// One more packet waits.
+    #[inline(always)]
     fn on_wait(&mut self) {
         self.waiting += 1;
         self.waiting_max = self.waiting_max.max(self.waiting);
     }
 
     /// A packet is done.
+    #[inline(always)]
     fn on_service(&mut self, packet: &Packet, finished: Time, measured: bool) {
         if measured {
             let delay = finished.since(packet.arrival);
@@ -360,7 +362,7 @@ impl Measurements {
     }
 
     /// A packet leaves, when it is done or after it has waited for earlier ones.
-    #[inline]
+    #[inline(always)]
     pub fn on_departure(&mut self, packet: &Packet, now: Time) {
         self.on_processed(packet, now);
         if self.is_measured(packet) {
@@ -368,17 +370,20 @@ impl Measurements {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_processed(&mut self, packet: &Packet, now: Time) {
         if !self.is_measured(packet) {
             self.warm_up_packets += 1;
         } else if self.whole.is_some() {
-            self.record_whole(packet, now);
+            // A copy, so that the packet of other runs need not be in memory.
+            let packet = *packet;
+            self.record_whole(&packet, now);
         }
         self.bytes += u64::from(packet.length);
         self.last_departure = self.last_departure.max(now);
     }
 
+    #[inline(never)]
     fn record_whole(&mut self, packet: &Packet, now: Time) {
         let (delay, tolerance) = (now.since(packet.entered), self.tolerance(packet));
         if let Some(whole) = &mut self.whole {

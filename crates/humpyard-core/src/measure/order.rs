@@ -52,6 +52,7 @@ impl Order {
     }
 
     /// The packet with this sequence number starts; if it is not measured, it still takes its place.
+    #[inline(always)]
     pub fn on_dispatch(&mut self, sequence: u64, measured: bool) {
         let moved = self.dispatched as i64 - sequence as i64;
         self.dispatched += 1;
@@ -64,6 +65,7 @@ impl Order {
     }
 
     /// The packet with this sequence number is done.
+    #[inline(always)]
     pub fn on_departure(&mut self, flow: FlowId, sequence: u64, now: Time) {
         let flow = &mut self.flows[flow];
         self.departed += 1;

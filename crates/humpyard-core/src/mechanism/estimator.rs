@@ -21,7 +21,8 @@ impl Estimator {
     pub(super) fn of(&self, packet: &Packet) -> Work {
         match self {
             Self::Table(lines) => lines[packet.service].work(packet.length),
-            Self::Other(estimate) => estimate.estimate(packet),
+            // A copy, so that the packet of other runs need not be in memory.
+            Self::Other(estimate) => estimate.estimate(&{ *packet }),
         }
     }
 

@@ -33,7 +33,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             if is_full {
                 return self.drop_arriving(DropReason::BufferFull);
             }
-            return Arrival::Queued(self.hold_back(&packet));
+            return Arrival::Queued(self.hold_back(packet));
         }
         let queue = self.queue_of(target, packet.service);
         if !PLAIN && let Some(reason) = self.make_room(now, queue, packet.client, is_full) {
@@ -49,8 +49,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// The packet waits until the steering policy says where it goes.
     #[inline(never)]
-    fn hold_back(&mut self, packet: &Packet) -> Slot {
-        let slot = self.admit(packet);
+    fn hold_back(&mut self, packet: Packet) -> Slot {
+        let slot = self.admit(&packet);
         let steer = self.steer.as_mut().expect("who holds back packets steers");
         steer.held.push(slot, &mut self.slab);
         slot

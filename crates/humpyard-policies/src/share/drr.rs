@@ -134,12 +134,14 @@ impl Policy for Drr {
 }
 
 impl Share for Drr {
+    #[inline]
     fn on_wake(&mut self, _: Time, id: ClientId, head: &Packet) {
         self.clients[id].head = head.estimate;
         let latest = self.latest;
         self.insert(id, self.clients[latest].in_turn.then_some(latest));
     }
 
+    #[inline]
     fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
         let client = &mut self.clients[id];
         client.head = head.estimate;
@@ -148,6 +150,7 @@ impl Share for Drr {
         }
     }
 
+    #[inline]
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
         loop {
             let id = match self.first_open.or_else(|| self.open.front()) {
@@ -164,6 +167,7 @@ impl Share for Drr {
         }
     }
 
+    #[inline]
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
         self.close(id);
         let client = &mut self.clients[id];
@@ -171,12 +175,14 @@ impl Share for Drr {
         client.head = 0;
     }
 
+    #[inline]
     fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
         if used != sent.estimate {
             self.clients[id].deficit -= used as i64 - sent.estimate as i64;
         }
     }
 
+    #[inline]
     fn on_idle(&mut self, _: Time, id: ClientId) {
         let client = &mut self.clients[id];
         (client.deficit, client.in_turn) = (0, false);

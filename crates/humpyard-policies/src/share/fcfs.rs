@@ -51,18 +51,23 @@ impl Share for Fcfs {
     fn merges_clients(&self) -> bool {
         true
     }
+    #[inline]
     fn on_wake(&mut self, _: Time, _: ClientId, _: &Packet) {
         self.ready = true;
     }
+    #[inline]
     fn on_head(&mut self, _: Time, _: ClientId, _: &Packet) {
         self.ready = true;
     }
+    #[inline]
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
         self.ready.then_some(ClientId(0))
     }
+    #[inline]
     fn on_dispatch(&mut self, _: Time, _: CoreId, _: ClientId, _: &Packet) {
         self.ready = false;
     }
+    #[inline]
     fn on_idle(&mut self, _: Time, _: ClientId) {}
     fn on_client_end(&mut self, _: Time, _: ClientId) {}
     fn set_weight(&mut self, _: Time, _: ClientId, _: Weight) {}
