@@ -172,7 +172,9 @@ impl CostModel {
             *free = start + Time::from_ns(cost.total(packet.length, dispatch.cold));
             return Span { finished: *free, busy: free.since(start) };
         }
-        self.serve_in_detail(now, core, dispatch)
+        // A copy, so that the answer of other runs need not be in memory.
+        let dispatch = *dispatch;
+        self.serve_in_detail(now, core, &dispatch)
     }
 
     #[inline(never)]

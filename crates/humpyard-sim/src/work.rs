@@ -76,9 +76,8 @@ impl MeasuredWork {
         packets[at] = Some(taken);
     }
 
-    fn taken(&self, dispatch: &Dispatch) -> Option<Taken> {
-        let packet = &dispatch.packet;
-        *self.hops.get(usize::from(packet.hop))?.get(packet.sequence as usize)?
+    fn taken(&self, hop: u8, sequence: u64) -> Option<Taken> {
+        *self.hops.get(usize::from(hop))?.get(sequence as usize)?
     }
 
     fn serve(&mut self, now: Time, core: CoreId, taken: Taken) -> Span {
@@ -93,7 +92,7 @@ impl Work {
     #[inline(always)]
     pub(crate) fn serve(&mut self, costs: &mut CostModel, now: Time, core: CoreId, dispatch: &Dispatch) -> Span {
         if let Some(measured) = &mut self.measured
-            && let Some(taken) = measured.taken(dispatch)
+            && let Some(taken) = measured.taken(dispatch.packet.hop, dispatch.packet.sequence)
         {
             return measured.serve(now, core, taken);
         }
@@ -118,16 +117,10 @@ mod tests {
         let mut measured = MeasuredWork::new(2);
         measured.add(0, 3, Taken { wait: ns(5), busy: ns(100) });
         measured.add(1, 3, Taken { wait: ns(0), busy: ns(7) });
-        let of = |sequence, hop| Dispatch {
-            slot: Slot::from_index(0),
-            packet: Packet { sequence, hop, ..Packet::default() },
-            cold: false,
-            moved: None,
-        };
-        let (first, second) = (measured.taken(&of(3, 0)).unwrap(), measured.taken(&of(3, 1)).unwrap());
+        let (first, second) = (measured.taken(0, 3).unwrap(), measured.taken(1, 3).unwrap());
         let core = CoreId::from_index(1);
         assert_eq!(measured.serve(ns(10), core, first), Span { finished: ns(115), busy: ns(100) });
         assert_eq!(measured.serve(ns(20), core, second), Span { finished: ns(122), busy: ns(7) });
-        assert_eq!((measured.taken(&of(2, 0)), measured.taken(&of(3, 2))), (None, None));
+        assert_eq!((measured.taken(0, 2), measured.taken(2, 3)), (None, None));
     }
 }

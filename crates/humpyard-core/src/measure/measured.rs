@@ -116,7 +116,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     pub fn next_as<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
         let (slot, cold) = self.scheduler.take::<PLAIN>(now, core)?;
         let packet = self.scheduler.packet(slot);
-        let moved = self.measurements.on_dispatch::<PLAIN>(now, core, packet, cold);
+        let moved = self.measurements.on_dispatch_as::<PLAIN>(now, core, packet, cold);
         let dispatch = Dispatch { slot, packet: *packet, cold, moved };
         if !PLAIN && let Some(observer) = &mut self.observer {
             // A copy, so that the answer of other runs need not be in memory.
@@ -141,9 +141,10 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         if !PLAIN {
             return self.on_completion(now, core, slot, now, busy);
         }
-        let completed = self.scheduler.on_completion_as::<true>(now, slot, busy);
-        self.measurements.on_completion::<true>(core, &completed, now, busy);
-        completed
+        let done = self.scheduler.on_plain_completion(now, slot, busy);
+        let packet = self.scheduler.packet(slot);
+        self.measurements.record::<true>(core, packet, done, now, busy);
+        done.of(*packet)
     }
 
     /// The same for a packet that its service has consumed or dropped: [`Scheduler::on_end`].
@@ -155,7 +156,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
 
     #[inline]
     fn record_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time) {
-        self.measurements.on_completion::<false>(core, completed, finished, busy);
+        self.measurements.on_completion(core, completed, finished, busy);
         self.note_hold(finished);
         if let Some(observer) = &mut self.observer {
             observer.on_completion(core, slot, completed, finished, busy);

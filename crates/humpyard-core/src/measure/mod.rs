@@ -35,7 +35,7 @@ use alloc::vec::Vec;
 
 use crate::config::SchedulerConfig;
 use crate::id::{ChainId, ClientId, CoreId, FlowId, IdVec, ServiceId};
-use crate::mechanism::{Account, Completed};
+use crate::mechanism::{Account, Completed, Done};
 use crate::packet::Packet;
 use crate::policy::{Apart, Topology};
 use crate::unit::{Time, Weight};
@@ -267,8 +267,14 @@ impl Measurements {
 
     /// A packet went to a core, cold or not: how far that is from the core that had the packet of its flow before, where the run has a
     /// topology and it was another.
+    #[inline]
+    pub fn on_dispatch(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Option<Apart> {
+        self.on_dispatch_as::<false>(now, core, packet, cold)
+    }
+
+    /// As [`Measurements::on_dispatch`]. `PLAIN`: [`Measurements::is_plain`] holds, and packets have one hop.
     #[inline(always)]
-    pub(super) fn on_dispatch<const PLAIN: bool>(
+    pub(super) fn on_dispatch_as<const PLAIN: bool>(
         &mut self,
         now: Time,
         core: CoreId,
@@ -316,35 +322,42 @@ impl Measurements {
     }
 
     /// A packet was done at `finished`, after `core` had been busy with it for `busy`.
+    #[inline]
+    pub fn on_completion(&mut self, core: CoreId, completed: &Completed, finished: Time, busy: Time) {
+        let &Completed { ref packet, used, onward, ends, exit } = completed;
+        self.record::<false>(core, packet, Done { used, onward, ends, exit }, finished, busy);
+    }
+
+    /// As [`Measurements::on_completion`]. `PLAIN`: [`Measurements::is_plain`] holds.
     #[inline(always)]
-    pub(super) fn on_completion<const PLAIN: bool>(
+    pub(super) fn record<const PLAIN: bool>(
         &mut self,
         core: CoreId,
-        completed: &Completed,
+        packet: &Packet,
+        done: Done,
         finished: Time,
         busy: Time,
     ) {
-        let packet = &completed.packet;
         if !PLAIN && let Some(elements) = &mut self.elements {
             elements.on_completion(finished, core, packet, busy);
         }
         let measured = self.is_measured(packet);
-        if completed.exit.is_some() {
+        if done.exit.is_some() {
             self.tell_apart();
         }
         self.services[packet.service].on_service(packet, finished, measured);
         let served = &mut self.cores[core];
         served.busy += busy;
         served.packets += 1;
-        if let Some(service) = completed.onward {
+        if let Some(service) = done.onward {
             self.services[service].on_wait();
             self.fairness.on_arrival(packet.client);
-        } else if completed.ends {
+        } else if done.ends {
             self.on_processed(packet, finished);
-        } else if completed.exit.is_none() {
+        } else if done.exit.is_none() {
             self.on_departure(packet, finished);
         }
-        self.fairness.on_service(packet.client, completed.used, measured);
+        self.fairness.on_service(packet.client, done.used, measured);
     }
 
     /// Whether these measurements count how long packets are held back.

@@ -49,6 +49,24 @@ pub struct Completed {
     pub exit: Option<ExitSlot>,
 }
 
+/// What became of a packet that was served, without the packet: see [`Completed`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    pub(crate) used: Work,
+    pub(crate) onward: Option<ServiceId>,
+    pub(crate) ends: bool,
+    pub(crate) exit: Option<ExitSlot>,
+}
+
+impl Done {
+    /// The same, with the packet.
+    #[inline(always)]
+    pub(crate) fn of(self, packet: Packet) -> Completed {
+        let Self { used, onward, ends, exit } = self;
+        Completed { packet, used, onward, ends, exit }
+    }
+}
+
 /// A packet that had a slot, and is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

@@ -155,19 +155,29 @@ impl ExitBuffer {
         stamp
     }
 
-    /// A packet is done: its place if it must wait, none if it leaves now.
+    /// Lets a packet leave, or be gone, whose turn it is and behind which none waits. Returns whether it is such a
+    /// packet, as nearly all are.
     #[inline(always)]
+    pub(super) fn passes(&mut self, id: FlowId, stamp: u32) -> bool {
+        let flow = &mut self.flows[id];
+        if stamp != flow.leaving || flow.first != NONE {
+            return false;
+        }
+        flow.leaving = stamp.wrapping_add(1);
+        true
+    }
+
+    /// A packet is done: its place if it must wait, none if it leaves now.
+    #[inline]
     pub(super) fn on_done(&mut self, now: Time, packet: &Packet, stamp: u32) -> Option<ExitSlot> {
         if self.on_turn(packet.flow, stamp) {
             return None;
         }
-        // A copy, so that a packet in its turn need not be in memory.
-        let packet = *packet;
-        self.on_done_out_of_turn(now, &packet, stamp)
+        self.on_done_out_of_turn(now, packet, stamp)
     }
 
     /// Whether it is the turn of this packet, which leaves or is gone: nearly always.
-    #[inline(always)]
+    #[inline]
     fn on_turn(&mut self, id: FlowId, stamp: u32) -> bool {
         let flow = &mut self.flows[id];
         if stamp != flow.leaving {
@@ -190,11 +200,10 @@ impl ExitBuffer {
     }
 
     /// A packet was dropped or consumed: nobody waits for it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn on_gone(&mut self, now: Time, packet: &Packet, stamp: u32) {
         if !self.on_turn(packet.flow, stamp) {
-            let packet = *packet;
-            self.on_gone_out_of_turn(now, &packet, stamp);
+            self.on_gone_out_of_turn(now, packet, stamp);
         }
     }
 

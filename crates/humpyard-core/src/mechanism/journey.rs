@@ -1,10 +1,10 @@
 //! A packet's way: in, to a queue, to a core, on to the next service, out.
 
 use super::account::DropReason;
-use super::answer::{Arrival, Completed};
+use super::answer::{Arrival, Done};
 use super::layout::{Core, Layout};
 use super::scheduler::Scheduler;
-use crate::id::{CoreId, ExitSlot, Id, QueueId, ServiceId, Slot};
+use crate::id::{CoreId, ExitSlot, FlowId, Id, QueueId, ServiceId, Slot};
 use crate::packet::Packet;
 use crate::policy::{Allocate, Cause, Share, Steer, Target, View};
 use crate::unit::{Time, WorkUnit};
@@ -195,20 +195,22 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
+    /// The packet in this slot is done. If it has no further service, it can be read there until the next call.
     #[inline(always)]
-    pub(super) fn complete<const PLAIN: bool>(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
+    pub(super) fn complete<const PLAIN: bool>(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Done {
         self.advance(now);
         let entry = self.slab.get(slot);
         let core = entry.core.expect("a packet must be in service to complete");
-        let packet = entry.packet;
+        let packet = &entry.packet;
+        let Packet { flow, estimate, .. } = *packet;
         let used = match self.plan.unit {
             WorkUnit::Nanoseconds => (busy + self.plan.hand_over).as_ns(),
             WorkUnit::Bytes => u64::from(packet.length),
             WorkUnit::Packets => 1,
         };
         let ends = ends && (self.exit.is_some() || !self.plan.chains.is_empty());
-        let onward = if PLAIN || ends { None } else { self.next_service(&packet) };
-        self.estimate.on_completion(&entry.packet, used, entry.cold);
+        let onward = if PLAIN || ends { None } else { self.next_service(packet) };
+        self.estimate.on_completion(packet, used, entry.cold);
         let queue = entry.queue;
         let state = &mut self.queues[queue];
         state.complete(now, core, entry, used, &self.slab);
@@ -223,20 +225,21 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             state.offer_core(core);
         }
         if let Some(steer) = &mut self.steer {
-            steer.policy.on_completion(now, core, &entry.packet, used);
-            steer.on_gone(packet.flow);
+            steer.policy.on_completion(now, core, packet, used);
+            steer.on_gone(flow);
         }
         let view = &mut self.views[core];
         view.packets -= 1;
-        view.backlog -= packet.estimate;
+        view.backlog -= estimate;
+        let (service, delay) = (packet.service, now.since(packet.arrival));
         let exit = if onward.is_some() {
             self.slab.get_mut(slot).core = None;
             None
         } else {
-            self.leave(now, slot, &packet, ends)
+            self.leave(now, slot, flow, ends)
         };
         if !goes_on_here {
-            self.release(now, core, packet.service, now.since(packet.arrival));
+            self.release(now, core, service, delay);
         }
         if let Some(service) = onward {
             self.go_on(now, slot, service);
@@ -244,15 +247,22 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if self.holds_back() {
             self.release_held(now);
         }
-        Completed { packet, used, onward, ends, exit }
+        Done { used, onward, ends, exit }
     }
 
     /// The packet has gone through all its services, or ends. Returns where it waits for earlier ones, if it must.
     #[inline(always)]
-    fn leave(&mut self, now: Time, slot: Slot, packet: &Packet, ends: bool) -> Option<ExitSlot> {
+    fn leave(&mut self, now: Time, slot: Slot, flow: FlowId, ends: bool) -> Option<ExitSlot> {
         let stamp = self.slab.remove(slot);
         self.account.processed += 1;
         self.account.held -= 1;
+        if self.exit.as_mut()?.passes(flow, stamp) { None } else { self.leave_in_order(now, slot, stamp, ends) }
+    }
+
+    /// Puts the packet that was in this slot in order with the others of its flow.
+    #[inline(never)]
+    fn leave_in_order(&mut self, now: Time, slot: Slot, stamp: u32, ends: bool) -> Option<ExitSlot> {
+        let packet = &self.slab.get(slot).packet;
         let exit = self.exit.as_mut()?;
         let place = if ends {
             exit.on_gone(now, packet, stamp);
@@ -260,8 +270,16 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         } else {
             exit.on_done(now, packet, stamp)
         };
-        self.waiting_out = exit.waiting();
+        self.follow_exit();
         place
+    }
+
+    /// Keeps what is known of the exit up to date.
+    pub(super) fn follow_exit(&mut self) {
+        let Some(exit) = &self.exit else { return };
+        self.timekeepers = self.timekeepers - self.waiting_out + exit.waiting();
+        self.waiting_out = exit.waiting();
+        self.is_pending |= !exit.is_settled();
     }
 
     /// The packet goes on to the next service of its chain, as if it arrived there.

@@ -29,6 +29,7 @@ mod withhold;
 
 pub use account::{Account, DropReason};
 pub use allocation::Switch;
+pub(crate) use answer::Done;
 pub use always_ready::{AlwaysReady, Served};
 pub use answer::{Arrival, Completed, Dispatch, Dropped, Effect};
 pub use exit::{Exit, ExitAccount, ExitOrder};

@@ -49,7 +49,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         fresh.waiting_out = self.waiting_out;
         fresh.split = self.split.take();
         fresh.is_plain = fresh.finds_plain();
-        fresh.keeps_time = fresh.finds_time();
+        fresh.timekeepers = fresh.finds_timekeepers();
+        fresh.is_pending = self.is_pending;
         fresh.account = self.account;
         (fresh.accepted, fresh.now) = (self.accepted, self.now);
         for id in self.reweighed.ids() {

@@ -59,9 +59,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.account.held -= 1;
         if let Some(exit) = &mut self.exit {
             exit.on_gone(now, &packet, stamp);
-            self.waiting_out = exit.waiting();
+            self.follow_exit();
         }
         self.dropped.push(slot, &mut self.slab);
+        self.is_pending = true;
     }
 
     pub(super) fn drop_arriving(&mut self, reason: DropReason) -> Arrival {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::account::Account;
 use super::allocation::{Allocation, Switch};
-use super::answer::{Arrival, Completed, Dispatch, Dropped, Effect};
+use super::answer::{Arrival, Completed, Dispatch, Done, Dropped, Effect};
 use super::estimator::Estimator;
 use super::exit::{Exit, ExitAccount, ExitBuffer};
 use super::journal::{Event, Given, Journal, Record};
@@ -57,8 +57,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) steer: Option<Steering<S>>,
     pub(super) allocation: Option<Allocation<A>>,
     pub(super) estimate: Estimator,
-    /// Whether one of them keeps time.
-    pub(super) keeps_time: bool,
+    /// Policies that keep time, as one if there are any, and packets at the exit: whoever may want to be told of the time.
+    pub(super) timekeepers: u64,
 
     // The packets.
     pub(super) slab: Slab,
@@ -67,6 +67,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) candidates: IdSet<QueueId>,
     /// Packets that were dropped after they had a slot, until the driver has asked for them.
     pub(super) dropped: Line,
+    /// Whether there are such packets, or packets that leave the exit, or the driver has not yet asked until there was none.
+    pub(super) is_pending: bool,
     /// The weights that clients were given on the way, for sharing policies that come later.
     pub(super) reweighed: IdVec<ClientId, Option<Weight>>,
 
@@ -129,12 +131,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             steer: steer.map(Steering::new),
             allocation,
             estimate: Estimator::Table(config.estimates.iter().copied().collect()),
-            keeps_time: false,
+            timekeepers: 0,
             // One more, for a packet that is pushed out and not yet asked for.
             slab: Slab::new(config.packets + usize::from(plan.push_out)),
             queues,
             candidates: IdSet::new(0),
             dropped: Line::EMPTY,
+            is_pending: false,
             reweighed: IdVec::from_fn(config.clients, |_| None),
             cores,
             views: IdVec::from_fn(config.cores, |_| CoreView::default()),
@@ -152,7 +155,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         scheduler.add_wider_queues(reach, &mut share)?;
         scheduler.candidates = IdSet::new(scheduler.queues.len());
         scheduler.is_plain = scheduler.finds_plain();
-        scheduler.keeps_time = scheduler.finds_time();
+        scheduler.timekeepers = scheduler.finds_timekeepers();
         Ok(scheduler)
     }
 
@@ -209,13 +212,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// then this again, until there is none: then every core has what it can have.
     ///
     /// Cores come by ascending queue, and within a queue as the allocation, else the sharing policy, places packets.
-    #[inline]
-    pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
-        if self.candidates.is_empty() { None } else { self.find_core(now) }
-    }
-
     #[inline(always)]
-    fn find_core(&mut self, now: Time) -> Option<CoreId> {
+    pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
         while let Some(id) = self.candidates.first() {
             let queue = &mut self.queues[id];
             if queue.waiting == 0 || queue.free.is_empty() {
@@ -277,18 +275,16 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// If it was not in service.
     #[inline(always)]
     pub fn on_completion(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
-        self.on_completion_as::<false>(now, slot, busy)
+        self.finish(now, slot, busy, false)
     }
 
-    /// As [`Scheduler::on_completion`]. `PLAIN`: the caller knows that the run is plain.
+    /// As [`Scheduler::on_completion`] in a run that the caller knows to be plain. The packet can be read in its slot
+    /// until the next call.
     #[inline(always)]
-    pub(crate) fn on_completion_as<const PLAIN: bool>(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
+    pub(crate) fn on_plain_completion(&mut self, now: Time, slot: Slot, busy: Time) -> Done {
         self.expect_settled();
-        self.expect_plain::<PLAIN>();
-        if PLAIN || self.is_plain {
-            return self.complete::<true>(now, slot, busy, false);
-        }
-        self.complete_any(now, slot, busy, false)
+        self.expect_plain::<true>();
+        self.complete::<true>(now, slot, busy, false)
     }
 
     /// The packet in `slot` is done, and ends here, though there may be more services in its chain: its service has consumed
@@ -297,19 +293,25 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// # Panics
     /// If it was not in service.
     pub fn on_end(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
+        self.finish(now, slot, busy, true)
+    }
+
+    #[inline]
+    fn finish(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
         self.expect_settled();
+        let packet = *self.packet(slot);
         if self.is_plain {
-            return self.complete::<true>(now, slot, busy, true);
+            return self.complete::<true>(now, slot, busy, ends).of(packet);
         }
-        self.complete_any(now, slot, busy, true)
+        self.finish_any(now, slot, busy, ends).of(packet)
     }
 
     #[inline(never)]
-    fn complete_any(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
-        let completed = self.complete::<false>(now, slot, busy, ends);
-        let Completed { used, onward, ends, exit, .. } = completed;
+    fn finish_any(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Done {
+        let done = self.complete::<false>(now, slot, busy, ends);
+        let Done { used, onward, ends, exit } = done;
         self.note(|| Event::Completion { slot, busy, ends, used, onward, exit });
-        completed
+        done
     }
 
     /// What follows from the last call: packets that are dropped, then packets that leave, then cores that switch. To be asked
@@ -328,15 +330,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if let Some(exit) = self.next_exit() {
             return Some(Effect::Left(exit));
         }
+        self.is_pending = false;
         self.next_switch().map(Effect::Switch)
     }
 
     /// Whether nothing follows from the last call, or the driver has asked for all of it. O(1).
     #[inline(always)]
     fn is_settled(&self) -> bool {
-        self.dropped.is_empty()
-            && self.exit.as_ref().is_none_or(ExitBuffer::is_settled)
-            && self.allocation.as_ref().is_none_or(Allocation::is_settled)
+        !self.is_pending && self.allocation.as_ref().is_none_or(Allocation::is_settled)
     }
 
     /// Checks, where assertions are on, that the driver has asked for all that followed from its last call.
@@ -424,13 +425,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// not, a driver need not ask [`Scheduler::next_timeout`].
     #[inline]
     pub fn keeps_time(&self) -> bool {
-        self.keeps_time || self.waiting_out > 0
+        self.timekeepers > 0
     }
 
-    /// Asks the policies whether one of them keeps time.
-    pub(super) fn finds_time(&self) -> bool {
-        self.steer.as_ref().is_some_and(|steer| steer.policy.keeps_time())
-            || self.allocation.as_ref().is_some_and(|allocation| allocation.policy.keeps_time())
+    /// Returns the value that [`Scheduler::timekeepers`] must have: asks the policies.
+    pub(super) fn finds_timekeepers(&self) -> u64 {
+        let steers = self.steer.as_ref().is_some_and(|steer| steer.policy.keeps_time());
+        let allocates = self.allocation.as_ref().is_some_and(|allocation| allocation.policy.keeps_time());
+        u64::from(steers || allocates) + self.waiting_out
     }
 
     /// The time that [`Scheduler::next_timeout`] named has come.
@@ -439,7 +441,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.advance(now);
         if let Some(exit) = &mut self.exit {
             exit.on_timeout(now);
-            self.waiting_out = exit.waiting();
+            self.follow_exit();
         }
         if let Some(steer) = &mut self.steer {
             steer.policy.on_timeout(now);
@@ -567,7 +569,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if let Some(exit) = &self.exit {
             exit.check();
             assert_eq!(exit.waiting(), self.waiting_out, "places taken at the exit");
+            assert!(exit.is_settled() || self.is_pending, "a packet leaves, and nobody knows");
         }
+        assert_eq!(self.timekeepers, self.finds_timekeepers(), "who wants to be told of the time");
+        assert!(self.dropped.is_empty() || self.is_pending, "a packet was dropped, and nobody knows");
         self.estimate.check();
     }
 

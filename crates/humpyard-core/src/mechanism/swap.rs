@@ -82,7 +82,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let flows = self.plan.flows;
         let steering = self.steer.as_mut().expect("just seen");
         steering.take_over(steer, flows);
-        self.keeps_time = self.finds_time();
+        self.timekeepers = self.finds_timekeepers();
         for (slot, target) in held {
             let packet = self.slab.get(slot).packet;
             let steering = self.steer.as_mut().expect("just seen");
@@ -132,7 +132,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             self.rebuild_queues(now, true, shares);
         }
         self.eligible = self.cores_by_service();
-        self.keeps_time = self.finds_time();
+        self.timekeepers = self.finds_timekeepers();
         self.tell_of_waiting(now);
         self.note(|| Event::Swap(name.into()));
         Ok(())

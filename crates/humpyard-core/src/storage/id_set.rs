@@ -48,7 +48,7 @@ impl<I: Id> IdSet<I> {
     /// Whether there is no member.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.low == 0 && self.high == 0
+        self.low | self.high as u64 == 0
     }
 
     /// The member, if there is exactly one: cheaper than to count them.
