@@ -12,8 +12,8 @@ struct Client {
     packets: u32,
     /// All service since the id is in use.
     total: Work,
-    /// Service since it last woke.
-    service: Work,
+    /// Service since it last woke: a whole number, exact up to 2^53.
+    service: f64,
     /// The fluid share per weight when it last woke.
     woke_at: f64,
 }
@@ -28,7 +28,8 @@ pub struct Fairness {
     clients: IdVec<ClientId, Client>,
     /// Work done per weight of the clients that had packets.
     fluid: f64,
-    weight_active: u64,
+    /// The sum of weights of the clients with packets: a whole number.
+    weight_active: f64,
     error_min: f64,
     error_max: f64,
     ended: Jain,
@@ -46,8 +47,8 @@ impl Fairness {
     /// For client ids below `clients` with these weights.
     pub fn new(clients: usize, mut weight: impl FnMut(ClientId) -> Weight) -> Self {
         let clients =
-            IdVec::from_fn(clients, |id| Client { weight: weight(id), packets: 0, total: 0, service: 0, woke_at: 0.0 });
-        Self { clients, fluid: 0.0, weight_active: 0, error_min: 0.0, error_max: 0.0, ended: Jain::default() }
+            IdVec::from_fn(clients, |id| Client { weight: weight(id), packets: 0, total: 0, service: 0.0, woke_at: 0.0 });
+        Self { clients, fluid: 0.0, weight_active: 0.0, error_min: 0.0, error_max: 0.0, ended: Jain::default() }
     }
 
     /// A packet of the client was accepted.
@@ -56,9 +57,9 @@ impl Fairness {
         let client = &mut self.clients[id];
         client.packets += 1;
         if client.packets == 1 {
-            client.service = 0;
+            client.service = 0.0;
             client.woke_at = self.fluid;
-            self.weight_active += u64::from(client.weight.get());
+            self.weight_active += client.weight();
         }
     }
 
@@ -73,8 +74,9 @@ impl Fairness {
             }
             client.total += used;
         }
-        self.fluid += real(used) / real(self.weight_active);
-        client.service += used;
+        let work = real(used);
+        self.fluid += work / self.weight_active;
+        client.service += work;
         if measured {
             let error = client.error(self.fluid);
             if error > self.error_max {
@@ -83,7 +85,7 @@ impl Fairness {
         }
         client.packets -= 1;
         if client.packets == 0 {
-            self.weight_active -= u64::from(client.weight.get());
+            self.weight_active -= client.weight();
         }
     }
 
@@ -92,7 +94,7 @@ impl Fairness {
         let client = &mut self.clients[id];
         client.packets -= 1;
         if client.packets == 0 {
-            self.weight_active -= u64::from(client.weight.get());
+            self.weight_active -= client.weight();
         }
     }
 
@@ -100,7 +102,7 @@ impl Fairness {
     pub fn restart(&mut self) {
         for client in self.clients.iter_mut() {
             client.total = 0;
-            client.service = 0;
+            client.service = 0.0;
             client.woke_at = self.fluid;
         }
         (self.error_min, self.error_max, self.ended) = (0.0, 0.0, Jain::default());
@@ -117,10 +119,10 @@ impl Fairness {
     pub fn set_weight(&mut self, id: ClientId, weight: Weight) {
         let client = &mut self.clients[id];
         if client.packets > 0 {
-            self.weight_active = self.weight_active - u64::from(client.weight.get()) + u64::from(weight.get());
+            self.weight_active = self.weight_active - client.weight() + f64::from(weight.get());
         }
         client.weight = weight;
-        client.service = 0;
+        client.service = 0.0;
         client.woke_at = self.fluid;
     }
 
@@ -150,8 +152,14 @@ impl Fairness {
 }
 
 impl Client {
+    #[inline(always)]
+    fn weight(&self) -> f64 {
+        f64::from(self.weight.get())
+    }
+
+    #[inline(always)]
     fn error(&self, fluid: f64) -> f64 {
-        real(self.service) - f64::from(self.weight.get()) * (fluid - self.woke_at)
+        self.service - self.weight() * (fluid - self.woke_at)
     }
 }
 

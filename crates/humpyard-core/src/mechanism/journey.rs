@@ -69,7 +69,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline(always)]
     pub(super) fn join<const PLAIN: bool>(&mut self, now: Time, slot: Slot, target: Option<Target>, queue: QueueId) {
         let state = &mut self.queues[queue];
-        let packet = state.enqueue(now, slot, queue, &mut self.slab);
+        let packet = state.enqueue::<PLAIN>(now, slot, queue, &mut self.slab);
         state.forgive_cores();
         if !state.free.is_empty() {
             self.candidates.insert(queue);
@@ -130,12 +130,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if queue.waiting == 0 || queue.free.is_empty() {
             self.candidates.remove(id);
         }
-        if self.plan.layout != Layout::PerCore || id.0 != core.0 {
-            let view = &mut self.views[core];
-            view.packets += 1;
-            view.backlog += estimate;
-        }
         if let Some(steer) = &mut self.steer {
+            if id.0 != core.0 {
+                let view = &mut self.views[core];
+                view.packets += 1;
+                view.backlog += estimate;
+            }
             let target = if PLAIN { Target::Core(core) } else { self.plan.target_of(id) };
             steer.policy.on_dispatch(now, core, target, &self.slab.get(slot).packet);
         }
@@ -173,10 +173,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let puller = &self.cores[core];
         if PLAIN || puller.pulls == 1 {
             let queue = puller.queues[0];
-            return Some((queue, self.queues[queue].dispatch(now, core, &mut self.slab)?));
+            return Some((queue, self.queues[queue].dispatch::<PLAIN>(now, core, &mut self.slab)?));
         }
         self.cores[core].queues().find_map(|queue| {
-            let slot = self.queues[queue].dispatch(now, core, &mut self.slab)?;
+            let slot = self.queues[queue].dispatch::<PLAIN>(now, core, &mut self.slab)?;
             Some((queue, slot))
         })
     }
@@ -227,10 +227,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if let Some(steer) = &mut self.steer {
             steer.policy.on_completion(now, core, packet, used);
             steer.on_gone(flow);
+            let view = &mut self.views[core];
+            view.packets -= 1;
+            view.backlog -= estimate;
         }
-        let view = &mut self.views[core];
-        view.packets -= 1;
-        view.backlog -= estimate;
         let (service, delay) = (packet.service, now.since(packet.arrival));
         let exit = if onward.is_some() {
             self.slab.get_mut(slot).core = None;

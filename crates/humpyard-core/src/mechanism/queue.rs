@@ -157,11 +157,18 @@ impl<Q: Share> Queue<Q> {
         self.backlogs.iter().flat_map(of_client)
     }
 
+    /// Whether a core has found nothing since the queue last changed. The second question costs nothing where the type of the
+    /// policy answers it.
+    #[inline(always)]
+    fn has_refused(&self) -> bool {
+        !self.refused.is_empty() && self.share.prefers_cores()
+    }
+
     /// This core has room.
     #[inline]
     pub(super) fn offer_core(&mut self, core: CoreId) {
         self.free.insert(core);
-        if !self.refused.is_empty() {
+        if self.has_refused() {
             self.refused.remove(core);
         }
     }
@@ -170,7 +177,7 @@ impl<Q: Share> Queue<Q> {
     #[inline]
     pub(super) fn withdraw_core(&mut self, core: CoreId) {
         self.free.remove(core);
-        if !self.refused.is_empty() {
+        if self.has_refused() {
             self.refused.remove(core);
         }
     }
@@ -186,7 +193,7 @@ impl<Q: Share> Queue<Q> {
     /// Something has changed: whoever found nothing may find something.
     #[inline]
     pub(super) fn forgive_cores(&mut self) {
-        if !self.refused.is_empty() {
+        if self.has_refused() {
             self.forgive_all();
         }
     }
@@ -202,7 +209,13 @@ impl<Q: Share> Queue<Q> {
     /// Puts a packet at the end of its client's line in this queue, `id`, and tells the sharing
     /// policy. Gives the packet.
     #[inline(always)]
-    pub(super) fn enqueue<'s>(&mut self, now: Time, slot: Slot, id: QueueId, slab: &'s mut Slab) -> &'s Packet {
+    pub(super) fn enqueue<'s, const PLAIN: bool>(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        id: QueueId,
+        slab: &'s mut Slab,
+    ) -> &'s Packet {
         if self.is_linked {
             self.link(slot, slab);
         }
@@ -225,7 +238,9 @@ impl<Q: Share> Queue<Q> {
         }
         backlog.tail = slot;
         let in_service = backlog.in_service;
-        self.note_length(client);
+        if !PLAIN {
+            self.note_length(client);
+        }
         let packet = &slab.get(slot).packet;
         if !is_hidden {
             self.share.on_arrival(now, client, packet, behind);
@@ -302,7 +317,7 @@ impl<Q: Share> Queue<Q> {
 
     /// Takes the packet that `core` should serve now.
     #[inline(always)]
-    pub(super) fn dispatch(&mut self, now: Time, core: CoreId, slab: &mut Slab) -> Option<Slot> {
+    pub(super) fn dispatch<const PLAIN: bool>(&mut self, now: Time, core: CoreId, slab: &mut Slab) -> Option<Slot> {
         let client = self.share.pick(now, core)?;
         let backlog = &mut self.backlogs[client];
         assert!(backlog.waiting > 0, "client {client} was picked with nothing waiting");
@@ -322,7 +337,9 @@ impl<Q: Share> Queue<Q> {
         if told > 0 && !self.one_at_a_time {
             self.share.on_head(now, client, &slab.get(head).packet);
         }
-        self.note_length(client);
+        if !PLAIN {
+            self.note_length(client);
+        }
         if self.is_linked {
             self.unlink(slot, slab);
         }
@@ -402,7 +419,7 @@ impl<Q: Share> Queue<Q> {
         }
         for slot in waiting {
             let id = slab.get(slot).queue;
-            self.enqueue(now, slot, id, slab);
+            self.enqueue::<false>(now, slot, id, slab);
         }
         self.forgive_cores();
     }

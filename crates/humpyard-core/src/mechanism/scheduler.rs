@@ -74,7 +74,7 @@ pub struct Scheduler<S, Q, A> {
 
     // The cores.
     pub(super) cores: IdVec<CoreId, Core>,
-    /// What steering policies see of them.
+    /// What steering policies see of them. Kept up to date where there is one.
     pub(super) views: IdVec<CoreId, CoreView>,
     /// The cores that may serve each service.
     pub(super) eligible: IdVec<ServiceId, Vec<CoreId>>,
