@@ -58,33 +58,41 @@ impl<A: Allocate> Allocation<A> {
         }
     }
 
+    #[inline]
     pub(super) fn service_of(&self, core: CoreId) -> ServiceId {
         self.machine.core(core).service
     }
 
     /// Whether the core is neither switching nor about to.
+    #[inline]
     pub(super) fn is_movable(&self, core: CoreId) -> bool {
         self.machine.core(core).is_movable()
     }
 
     /// The packets that wait for a service are so many, the first of which arrived then.
+    #[inline]
     pub(super) fn set_waiting(&mut self, service: ServiceId, waiting: u32, oldest: Option<Time>) {
         self.machine.set_waiting(service, waiting, oldest);
     }
 
     /// The core serves a packet.
+    #[inline]
     pub(super) fn on_dispatch(&mut self, now: Time, core: CoreId) {
         self.hopeful.remove(core);
         self.machine.on_dispatch(now, core);
     }
 
     /// The core is free, and packets wait for its service: another core may have them all before it has one.
+    #[inline]
     pub(super) fn on_hope(&mut self, core: CoreId) {
         self.hopeful.insert(core);
     }
 
     /// A core that was free when packets waited for this service, and has nothing now that none does.
     pub(super) fn next_disappointed(&mut self, now: Time, service: ServiceId) -> Option<CoreId> {
+        if self.hopeful.is_empty() {
+            return None;
+        }
         let core = self.hopeful.iter().find(|&core| self.service_of(core) == service)?;
         self.hopeful.remove(core);
         self.machine.on_idle(now, core);
@@ -92,11 +100,13 @@ impl<A: Allocate> Allocation<A> {
     }
 
     /// The core has nothing to serve.
+    #[inline]
     pub(super) fn on_idle(&mut self, now: Time, core: CoreId) {
         self.machine.on_idle(now, core);
     }
 
     /// The core has no packet any more: it goes, if it is to leave.
+    #[inline]
     pub(super) fn on_empty(&mut self, core: CoreId) -> bool {
         let leaving = self.machine.core(core).leaving;
         if leaving {
@@ -113,6 +123,7 @@ impl<A: Allocate> Allocation<A> {
 
     /// Asks the policy for its next move, and makes it; `empty` says whether a core has no packet in service. The core that
     /// begins to switch or will, if there is one.
+    #[inline(always)]
     pub(super) fn reassign(&mut self, now: Time, cause: Cause, empty: impl Fn(CoreId) -> bool) -> Option<CoreId> {
         let order = self.policy.reassign(now, cause, &self.machine)?;
         self.move_core(order, empty);
@@ -163,6 +174,7 @@ impl<A: Allocate> Allocation<A> {
     }
 
     /// The core goes to a service: at once if it is empty, else as soon as it is.
+    #[inline(never)]
     fn move_core(&mut self, order: Move, empty: impl Fn(CoreId) -> bool) {
         let is_empty = empty(order.core);
         self.hopeful.remove(order.core);

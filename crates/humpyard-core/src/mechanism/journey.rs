@@ -93,7 +93,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// Tells the allocation of a packet that joined a queue.
-    #[inline(never)]
+    #[inline(always)]
     fn tell_arrival(&mut self, now: Time, queue: QueueId, service: ServiceId) {
         self.tell_waiting(queue);
         if let Some(allocation) = &mut self.allocation {
@@ -146,7 +146,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// Tells the allocation of a packet that went from a queue to a core.
-    #[inline(never)]
+    #[inline(always)]
     fn tell_dispatch(&mut self, now: Time, core: CoreId, queue: QueueId) {
         if let Some(allocation) = &mut self.allocation {
             allocation.on_dispatch(now, core);
@@ -335,7 +335,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.release_allocated(now, core, service, delay);
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn release_allocated(&mut self, now: Time, core: CoreId, service: ServiceId, delay: Time) {
         let Core { in_service, .. } = self.cores[core];
         let Some(allocation) = &mut self.allocation else { return };
@@ -391,19 +391,32 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// Makes the moves of the allocation policy for this cause.
-    #[inline]
+    #[inline(always)]
     pub(super) fn reassign(&mut self, now: Time, cause: Cause) {
         if self.allocation.is_some() {
             self.reassign_cores(now, cause);
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn reassign_cores(&mut self, now: Time, cause: Cause) {
-        let Some(allocation) = &mut self.allocation else { return };
-        for _ in 0..=self.cores.len() {
-            let cores = &self.cores;
-            let Some(core) = allocation.reassign(now, cause, |core| cores[core].in_service == 0) else { return };
+        if let Some(core) = self.reassign_core(now, cause) {
+            self.queues[self.cores[core].queues[0]].withdraw_core(core);
+            self.reassign_more(now, cause);
+        }
+    }
+
+    /// Makes the next move of the allocation policy for this cause. Returns the core that begins to switch, or will.
+    #[inline(always)]
+    fn reassign_core(&mut self, now: Time, cause: Cause) -> Option<CoreId> {
+        let cores = &self.cores;
+        self.allocation.as_mut()?.reassign(now, cause, |core| cores[core].in_service == 0)
+    }
+
+    #[inline(never)]
+    fn reassign_more(&mut self, now: Time, cause: Cause) {
+        for _ in 0..self.cores.len() {
+            let Some(core) = self.reassign_core(now, cause) else { return };
             self.queues[self.cores[core].queues[0]].withdraw_core(core);
         }
         panic!("the allocation policy moves cores without end");

@@ -633,7 +633,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    #[inline(never)]
+    #[inline]
     fn tell_allocation(&mut self, queue: QueueId) {
         if let Some(allocation) = &mut self.allocation {
             let state = &self.queues[queue];
