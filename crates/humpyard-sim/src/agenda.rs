@@ -1,6 +1,7 @@
 //! What cores are doing: who is done first, with what.
 
 use std::collections::VecDeque;
+use std::mem;
 
 use humpyard_core::id::{CoreId, Id, IdVec};
 use humpyard_core::unit::Time;
@@ -56,11 +57,17 @@ impl Agenda {
         self.first.0
     }
 
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        self.first.0 == Time::MAX
+    }
+
     /// A core that is done by now, and with what: the earliest, of several the lowest.
     #[inline(always)]
     pub(crate) fn next_done(&mut self, now: Time) -> Option<(CoreId, Doing)> {
         let (time, core) = self.first;
-        if time > now || time == Time::MAX {
+        // Never is later than now, unless now is the last instant.
+        if time > now || self.is_idle() {
             return None;
         }
         let present = &mut self.present[core];
@@ -70,20 +77,20 @@ impl Agenda {
             Others::Few(line) => line.pop(),
             Others::Many(winner) => winner.remove_first(core),
         };
-        if self.later_count > 0
-            && let Some((until, doing)) = self.take_later(core)
-        {
-            self.start(core, until, doing);
+        if self.later_count > 0 {
+            self.go_on(core);
         }
         Some((core, done))
     }
 
-    /// What the core does next, and until when.
+    /// The core, which is done, does what it does next.
     #[cold]
-    fn take_later(&mut self, core: CoreId) -> Option<(Time, Doing)> {
-        let later = self.later[core].pop_front()?;
-        self.later_count -= 1;
-        Some(later)
+    fn go_on(&mut self, core: CoreId) {
+        if let Some((until, doing)) = self.later[core].pop_front() {
+            self.later_count -= 1;
+            self.present[core] = Present { until, doing };
+            self.add((until, core));
+        }
     }
 
     /// The core does this until then: after all that it is to do already, and not before that is done. What is done at the last
@@ -91,32 +98,27 @@ impl Agenda {
     #[inline(always)]
     pub(crate) fn begin(&mut self, core: CoreId, until: Time, doing: Doing) {
         let until = until.min(LAST);
-        let present = self.present[core].until;
-        if present < Time::MAX {
-            return self.begin_later(core, until.max(present), doing);
+        let present = &mut self.present[core];
+        if present.until < Time::MAX {
+            let until = until.max(present.until);
+            return self.begin_later(core, until, doing);
         }
-        self.start(core, until, doing);
+        *present = Present { until, doing };
+        self.add((until, core));
     }
 
-    /// The core, which does nothing, does this.
+    /// Adds the time of a core that had none.
     #[inline(always)]
-    fn start(&mut self, core: CoreId, until: Time, doing: Doing) {
-        self.present[core] = Present { until, doing };
-        let mut entry = (until, core);
-        let first = self.first;
-        if entry < first {
-            self.first = entry;
-        }
+    fn add(&mut self, entry: (Time, CoreId)) {
+        let is_idle = self.is_idle();
         match &mut self.others {
-            Others::Few(line) => {
-                if entry < first {
-                    entry = first;
-                }
-                if entry.0 < Time::MAX {
-                    line.add(entry);
-                }
+            Others::Few(_) if is_idle => self.first = entry,
+            Others::Few(line) if entry < self.first => line.push_first(mem::replace(&mut self.first, entry)),
+            Others::Few(line) => line.add(entry),
+            Others::Many(winner) => {
+                winner.add(entry);
+                self.first = self.first.min(entry);
             }
-            Others::Many(winner) => winner.add(core, until),
         }
     }
 
@@ -165,6 +167,14 @@ impl Line {
         first
     }
 
+    /// Adds a time before all others.
+    #[inline(always)]
+    fn push_first(&mut self, entry: (Time, CoreId)) {
+        self.head = self.head.wrapping_sub(1);
+        self.entries[self.head % FEW] = entry;
+        self.len += 1;
+    }
+
     /// Adds the time of a core that has none.
     #[inline]
     fn add(&mut self, entry: (Time, CoreId)) {
@@ -210,8 +220,7 @@ impl Winner {
     }
 
     /// Gives a time to a core that has none.
-    #[inline]
-    fn add(&mut self, core: CoreId, time: Time) {
+    fn add(&mut self, (time, core): (Time, CoreId)) {
         let (mut group, mut place) = (self.cores + core.index() / GROUP, core.index() % GROUP);
         loop {
             let known = &mut self.groups[group][place];
@@ -227,7 +236,6 @@ impl Winner {
     }
 
     /// Takes the earliest time away, which is that of this core; returns the earliest that is left.
-    #[inline]
     fn remove_first(&mut self, core: CoreId) -> (Time, CoreId) {
         let (mut group, mut place) = (self.cores + core.index() / GROUP, core.index() % GROUP);
         let mut time = Time::MAX;
