@@ -164,8 +164,8 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for T
         if self.arrival != now || self.is_dry {
             return Ok(false);
         }
-        while let Some(expired) = self.classifier.next_expired(self.source.current().time) {
-            self.end_of(now, Some(expired.flow), expired.client, measured);
+        if self.classifier.has_timeout() {
+            self.end_idle_flows(now, measured);
         }
         self.classify(now, packet, measured)?;
         packet.arrival = now;
@@ -257,6 +257,14 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Traffic<'_, PLAIN, S, Q
         (self.progress)(self.arrivals, self.source.progress());
         self.interrupted |= self.stop.load(Ordering::Relaxed);
         self.interrupted
+    }
+
+    /// Ends the flows that have been idle for too long when the packet comes.
+    #[inline(never)]
+    fn end_idle_flows(&mut self, now: Time, measured: &mut Measured<S, Q, A>) {
+        while let Some(expired) = self.classifier.next_expired(self.source.current().time) {
+            self.end_of(now, Some(expired.flow), expired.client, measured);
+        }
     }
 
     /// Writes the packet that has come.

@@ -229,6 +229,12 @@ impl Classifier {
         Self { names, ..self }
     }
 
+    /// Whether flows end when they have been idle for the timeout: [`Self::next_expired`].
+    #[inline(always)]
+    pub fn has_timeout(&self) -> bool {
+        self.flows.has_timeout()
+    }
+
     /// Ends a flow that has been without packets under way for the timeout when a frame comes that has this time; none when there
     /// is no more. Ask before every frame until there is none. O(1) for each flow that ends; without a timeout there are none.
     #[inline(always)]

@@ -105,7 +105,12 @@ impl Pacer {
         let captured = captured.into_iter();
         match self.pace {
             // Time elapses without steps back, so that each arrival is the latest.
-            Pace::Trace => arrivals.extend(captured.map(|time| self.clock.elapsed(time, self.skip))),
+            Pace::Trace => {
+                // A copy stays in registers.
+                let (mut clock, skip) = (self.clock.clone(), self.skip);
+                arrivals.extend(captured.map(|time| clock.elapsed(time, skip)));
+                self.clock = clock;
+            }
             _ => arrivals.extend(captured.map(|time| self.arrival(time))),
         }
     }
@@ -130,6 +135,26 @@ mod tests {
         assert_eq!(arrivals(Pace::Trace, [1000, 1010, 1030, 1030]), [0, 10, 30, 30]);
         assert_eq!(arrivals(Pace::Stretched(0.5), [1000, 1010, 1030, 1030]), [0, 5, 15, 15]);
         assert_eq!(arrivals(Pace::PacketsPerSecond(1e8), [1000, 1010, 1030, 1030]), [0, 10, 20, 30]);
+    }
+
+    /// Whatever the clock of the capture does.
+    #[test]
+    fn many_frames_are_paced_as_one_by_one() {
+        for pace in [Pace::Trace, Pace::Stretched(0.3), Pace::PacketsPerSecond(1e6)] {
+            for skip in [true, false] {
+                let mut random = humpyard_core::random::Seed(1).stream("test");
+                let mut one_by_one = Pacer { skip, ..Pacer::new(pace) };
+                let mut many = one_by_one.clone();
+                for _ in 0..100 {
+                    let time = |_| Time::from_ns(random.bits() >> random.below(64));
+                    let captured: Vec<Time> = (0..20).map(time).collect();
+                    let expected: Vec<Time> = captured.iter().map(|&time| one_by_one.arrival(time)).collect();
+                    let mut arrivals = Vec::new();
+                    many.add_arrivals(captured, &mut arrivals);
+                    assert_eq!((arrivals, many.jumps()), (expected, one_by_one.jumps()));
+                }
+            }
+        }
     }
 
     #[test]
