@@ -155,6 +155,12 @@ impl CostModel {
         Self { hand_over, ..self }
     }
 
+    /// Where it takes so much longer to hand a packet to a core.
+    #[must_use]
+    pub fn with_further_hand_over(self, further: Time) -> Self {
+        Self { hand_over: self.hand_over + further, ..self }
+    }
+
     /// What the packet would take a warm core of full speed: for an oracle.
     #[inline(always)]
     pub fn work(&self, packet: &Packet) -> u64 {
@@ -164,17 +170,17 @@ impl CostModel {
     /// Gives a core a packet, not before `now`.
     #[inline(always)]
     pub fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) -> Span {
-        let packet = &dispatch.packet;
-        let cost = self.costs[packet.service];
-        if self.plain {
-            let free = &mut self.free[core];
-            let start = (now + self.hand_over).max(*free);
-            *free = start + Time::from_ns(cost.total(packet.length, dispatch.cold));
-            return Span { finished: *free, busy: free.since(start) };
+        if !self.plain {
+            return self.serve_in_detail(now, core, dispatch);
         }
-        // A copy, so that the answer of other runs need not be in memory.
-        let dispatch = *dispatch;
-        self.serve_in_detail(now, core, &dispatch)
+        let packet = &dispatch.packet;
+        let work = self.costs[packet.service].total(packet.length, dispatch.cold);
+        let free = &mut self.free[core];
+        let start = (now + self.hand_over).max(*free);
+        let finished = start + Time::from_ns(work);
+        *free = finished;
+        // It is not done before it starts.
+        Span { finished, busy: Time::from_ns(finished.as_ns() - start.as_ns()) }
     }
 
     #[inline(never)]
@@ -233,6 +239,8 @@ mod tests {
     fn a_packet_is_handed_over_while_the_core_has_others() {
         let mut model = model(1, 1, &[], 0).with_hand_over(Time::from_ns(30));
         assert_eq!([0, 0, 150, 400].map(|now| finished(&mut model, now, 0)), [130, 230, 330, 530]);
+        let mut model = model.with_further_hand_over(Time::from_ns(12));
+        assert_eq!(finished(&mut model, 600, 0), 742);
     }
 
     #[test]

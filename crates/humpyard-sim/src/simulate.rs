@@ -100,7 +100,13 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         heaviest: Heaviest::default(),
     };
     traffic.read();
-    let cores = TimedCores::new(run.cores, |now, core, dispatch: &_| work.serve(&mut costs, now, core, dispatch));
+    let is_modelled = work.is_modelled();
+    if is_modelled {
+        costs = costs.with_further_hand_over(work.hand_over);
+    }
+    let cores = TimedCores::new(run.cores, |now, core, dispatch: &_| {
+        if is_modelled { costs.serve(now, core, dispatch) } else { work.serve(&mut costs, now, core, dispatch) }
+    });
     let driven = Driver::new(run.measured, traffic, cores).with_swaps(run.swaps).drive_as::<PLAIN>()?;
     let mut traffic = driven.workload;
     (traffic.progress)(traffic.arrivals, Some(1.0));

@@ -88,6 +88,11 @@ impl MeasuredWork {
 }
 
 impl Work {
+    /// Whether packets take what the cost model says, and nothing interrupts them.
+    pub(crate) fn is_modelled(&self) -> bool {
+        self.measured.is_none() && self.interrupted.is_none()
+    }
+
     /// Gives a core a packet: what was measured of it counts, else the model.
     #[inline(always)]
     pub(crate) fn serve(&mut self, costs: &mut CostModel, now: Time, core: CoreId, dispatch: &Dispatch) -> Span {
