@@ -66,9 +66,11 @@ impl Agenda {
     #[inline(always)]
     pub(crate) fn next_done(&mut self, now: Time) -> Option<(CoreId, Doing)> {
         let (time, core) = self.first;
-        // Never is later than now, unless now is the last instant.
-        if time > now || self.is_idle() {
+        if time > now {
             return None;
+        }
+        if time == Time::MAX {
+            return Self::none_at_last();
         }
         let present = &mut self.present[core];
         present.until = Time::MAX;
@@ -81,6 +83,13 @@ impl Agenda {
             self.go_on(core);
         }
         Some((core, done))
+    }
+
+    /// At the last instant, never is not later than now. A function that is seldom called keeps this test a branch.
+    #[cold]
+    #[inline(never)]
+    fn none_at_last() -> Option<(CoreId, Doing)> {
+        None
     }
 
     /// The core, which is done, does what it does next.

@@ -130,6 +130,11 @@ impl Ahead {
         &self.batch.packets[self.at - 1]
     }
 
+    /// The packets at hand that [`Ahead::next`] is still to give, if the source numbers its flows.
+    pub(crate) fn to_come(&self) -> &[Numbered] {
+        if self.flows.is_some() { &self.batch.packets[self.at..] } else { &[] }
+    }
+
     /// How often the clock of the source jumped in the packets that [`Ahead::next`] gave.
     pub(crate) fn jumps(&self) -> ClockJumps {
         let mut pacer = self.before.clone();

@@ -250,7 +250,7 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Traffic<'_, PLAIN, S, Q
             return;
         }
         match self.source.turn() {
-            Ok(_) => {}
+            Ok(_) => self.classifier.look_ahead_numbered(self.source.to_come()),
             Err(damage) => self.damage = Some(damage),
         }
         if let Some(arrival) = self.source.next() {

@@ -16,6 +16,7 @@ use crate::header::{FlowKey, Headers, KeyHasher, Kind};
 pub use crate::matching::Match;
 use crate::pace::CaptureClock;
 use crate::rule::{Conditions, Matcher, Outcome, Rule, RuleSet};
+use crate::source::Numbered;
 use crate::tunnel::Tunnels;
 
 /// Who the clients are: whatever has a weight and a backlog.
@@ -268,6 +269,16 @@ impl Classifier {
                 *key = Headers::parse_inside(frame, self.tunnels).key;
             }
             self.flows.look_ahead(&keys[..frames.len()]);
+        }
+    }
+
+    /// As [`Self::look_ahead`], for packets of flows that have numbers: [`Self::classify_numbered`]. Does nothing while there are
+    /// few flows, which are near anyway.
+    pub fn look_ahead_numbered(&self, packets: &[Numbered]) {
+        /// Flows whose state fits a cache of the second level.
+        const NEAR: usize = 4_096;
+        if self.flows.len() > NEAR {
+            self.flows.look_ahead_numbered(packets);
         }
     }
 

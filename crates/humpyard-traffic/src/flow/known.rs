@@ -47,6 +47,13 @@ impl KnownFlows {
         Some(Packet { key, flow, client, rss, service, chain, ..Packet::default() })
     }
 
+    /// The live flow of this number.
+    #[inline]
+    pub(super) fn find_flow(&self, number: u64) -> Option<u32> {
+        let entry = self.entries.get(self.place(number))?;
+        (entry.number == number && entry.flow > 0).then(|| entry.flow - 1)
+    }
+
     /// Notes that the number means the flow of this packet, and that its packets have all in common with it but for their lengths
     /// and what they change. The first call takes memory for `capacity` flows.
     pub(super) fn add(&mut self, number: u64, packet: &Packet, capacity: usize) {
@@ -100,6 +107,7 @@ mod tests {
         known.remove(FlowId(3));
         known.add(0, &Packet { length: 64, changes_connection: true, ..packet(2) }, 3);
         assert_eq!((known.find(0), known.find(1), known.find(4)), (Some(packet(2)), None, None));
+        assert_eq!((known.find_flow(0), known.find_flow(1), known.find_flow(4)), (Some(2), None, None));
         known.add(4, &packet(1), 3);
         assert_eq!((known.find(0), known.find(4)), (None, Some(packet(1))), "they share a place");
         known.remove(FlowId(2));

@@ -22,6 +22,7 @@ use self::index::Index;
 use self::known::KnownFlows;
 use crate::error::TrafficError;
 use crate::header::{FlowKey, KeyHasher, Network, SteeringHashes};
+use crate::source::Numbered;
 
 /// No flow, in a list.
 const NONE: u32 = u32::MAX;
@@ -307,15 +308,30 @@ impl FlowTable {
             for (flow, &hash) in flows.iter_mut().zip(&hashes[..keys.len()]) {
                 *flow = self.index.at_home(hash).unwrap_or(NONE);
             }
-            // Neighbours in the list change with a flow.
-            let mut neighbours = [(NONE, NONE); Self::LOOK_AHEAD];
-            for (pair, &at) in neighbours.iter_mut().zip(&flows) {
-                *pair = self.flows.get(at as usize).map_or((NONE, NONE), |flow| (flow.older, flow.newer));
+            self.bring_near(&flows);
+        }
+    }
+
+    /// As [`Self::look_ahead`], of flows that the source knows by these numbers.
+    pub(crate) fn look_ahead_numbered(&self, packets: &[Numbered]) {
+        for packets in packets.chunks(Self::LOOK_AHEAD) {
+            let mut flows = [NONE; Self::LOOK_AHEAD];
+            for (flow, packet) in flows.iter_mut().zip(packets) {
+                *flow = self.known.find_flow(packet.flow).unwrap_or(NONE);
             }
-            for (older, newer) in neighbours {
-                black_box(self.flows.get(older as usize).map(|flow| flow.network));
-                black_box(self.flows.get(newer as usize).map(|flow| flow.network));
-            }
+            self.bring_near(&flows);
+        }
+    }
+
+    /// Brings these flows near, and their neighbours in the list, which change with them.
+    fn bring_near(&self, flows: &[u32; Self::LOOK_AHEAD]) {
+        let mut neighbours = [(NONE, NONE); Self::LOOK_AHEAD];
+        for (pair, &at) in neighbours.iter_mut().zip(flows) {
+            *pair = self.flows.get(at as usize).map_or((NONE, NONE), |flow| (flow.older, flow.newer));
+        }
+        for (older, newer) in neighbours {
+            black_box(self.flows.get(older as usize).map(|flow| flow.network));
+            black_box(self.flows.get(newer as usize).map(|flow| flow.network));
         }
     }
 
