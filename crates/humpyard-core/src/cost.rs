@@ -1,5 +1,7 @@
 //! What a packet costs: a straight line in its length, and what the machine makes of it.
 
+use core::borrow::Borrow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::config::SchedulerConfig;
@@ -169,11 +171,11 @@ impl CostModel {
 
     /// Gives a core a packet, not before `now`.
     #[inline(always)]
-    pub fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) -> Span {
+    pub fn serve<P: Borrow<Packet>>(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<P>) -> Span {
+        let packet = dispatch.packet.borrow();
         if !self.plain {
-            return self.serve_in_detail(now, core, dispatch);
+            return self.serve_in_detail(now, core, packet, dispatch.cold, dispatch.moved);
         }
-        let packet = &dispatch.packet;
         let work = self.costs[packet.service].total(packet.length, dispatch.cold);
         let free = &mut self.free[core];
         let start = (now + self.hand_over).max(*free);
@@ -184,11 +186,10 @@ impl CostModel {
     }
 
     #[inline(never)]
-    fn serve_in_detail(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) -> Span {
-        let packet = &dispatch.packet;
+    fn serve_in_detail(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool, moved: Option<Apart>) -> Span {
         let cost = self.costs[packet.service];
-        let moving = self.moves.work(cost.work(packet.length), dispatch.moved);
-        let work = cost.total(packet.length, dispatch.cold).saturating_add(moving);
+        let moving = self.moves.work(cost.work(packet.length), moved);
+        let work = cost.total(packet.length, cold).saturating_add(moving);
         let speed = self.speeds[core];
         let work = if speed == 1000 { work } else { (u128::from(work) * 1000).div_ceil(u128::from(speed)) as u64 };
         let start = (now + self.hand_over).max(self.free[core]);

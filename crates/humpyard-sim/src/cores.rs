@@ -3,6 +3,7 @@
 use humpyard_core::cost::Span;
 use humpyard_core::id::{CoreId, Slot};
 use humpyard_core::mechanism::{Dispatch, Switch};
+use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 
 use crate::agenda::Agenda;
@@ -25,7 +26,7 @@ pub trait Cores {
     fn next_done(&mut self, now: Time) -> Option<(CoreId, Doing)>;
 
     /// The core gets this packet.
-    fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch);
+    fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>);
 
     /// A core begins to go over to another service.
     fn switch(&mut self, now: Time, switch: &Switch);
@@ -39,14 +40,14 @@ pub struct TimedCores<F> {
     span: F,
 }
 
-impl<F: FnMut(Time, CoreId, &Dispatch) -> Span> TimedCores<F> {
+impl<F: FnMut(Time, CoreId, &Dispatch<&Packet>) -> Span> TimedCores<F> {
     /// So many cores.
     pub fn new(cores: usize, span: F) -> Self {
         Self { agenda: Agenda::new(cores), span }
     }
 }
 
-impl<F: FnMut(Time, CoreId, &Dispatch) -> Span> Cores for TimedCores<F> {
+impl<F: FnMut(Time, CoreId, &Dispatch<&Packet>) -> Span> Cores for TimedCores<F> {
     #[inline(always)]
     fn next_event(&self) -> Time {
         self.agenda.next()
@@ -58,7 +59,7 @@ impl<F: FnMut(Time, CoreId, &Dispatch) -> Span> Cores for TimedCores<F> {
     }
 
     #[inline(always)]
-    fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) {
+    fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>) {
         let Span { finished, busy } = (self.span)(now, core, dispatch);
         self.agenda.begin(core, finished, Doing::Packet(dispatch.slot, busy));
     }

@@ -196,7 +196,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
             self.arrivals += 1;
             let timed = self.is_timed().then(Instant::now);
             let arrival = self.measured.on_arrival_as::<PLAIN>(now, packet);
-            self.record(timed);
+            Self::record(&mut self.decision, timed);
             if self.measured.may_follow::<PLAIN>() {
                 self.follow_up(now);
             }
@@ -229,8 +229,8 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
     fn hand_out<const PLAIN: bool>(&mut self, now: Time, packet: &mut Packet) -> Result<(), SimulationError> {
         while let Some(core) = self.measured.next_core(now) {
             let timed = self.is_timed().then(Instant::now);
-            let Some(dispatch) = self.measured.next_as::<PLAIN>(now, core) else { continue };
-            self.record(timed);
+            let Some(dispatch) = self.measured.lend_next::<PLAIN>(now, core) else { continue };
+            Self::record(&mut self.decision, timed);
             self.cores.serve(now, core, &dispatch);
             if self.measured.may_follow::<PLAIN>() {
                 self.follow_up(now);
@@ -248,9 +248,9 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
     }
 
     #[inline(always)]
-    fn record(&mut self, timed: Option<Instant>) {
+    fn record(decision: &mut Histogram, timed: Option<Instant>) {
         if let Some(started) = timed {
-            self.decision.record(started.elapsed().as_nanos() as u64);
+            decision.record(started.elapsed().as_nanos() as u64);
         }
     }
 }

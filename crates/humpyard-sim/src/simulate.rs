@@ -77,7 +77,7 @@ pub struct Outcome<S, Q, A> {
 }
 
 /// Runs a simulation with policies of these types: see [`simulate_with`](crate::simulate_with). `PLAIN`: it has no rare
-/// features, and policies stay.
+/// features and no link, policies stay, and packets take what the cost model says.
 pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     run: Simulation<'_, S, Q, A>,
     mut work: Work,
@@ -89,6 +89,7 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         arrival: Time::MAX,
         is_dry: false,
         costs: costs.clone(),
+        heeds_work: run.measured.scheduler().heeds_work(),
         link: run.link,
         source: Ahead::new(run.source, run.pacer, tunnels, digester),
         classifier: run.classifier,
@@ -105,7 +106,7 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         costs = costs.with_further_hand_over(work.hand_over);
     }
     let cores = TimedCores::new(run.cores, |now, core, dispatch: &_| {
-        if is_modelled { costs.serve(now, core, dispatch) } else { work.serve(&mut costs, now, core, dispatch) }
+        if PLAIN || is_modelled { costs.serve(now, core, dispatch) } else { work.serve(&mut costs, now, core, dispatch) }
     });
     let driven = Driver::new(run.measured, traffic, cores).with_swaps(run.swaps).drive_as::<PLAIN>()?;
     let mut traffic = driven.workload;
@@ -140,6 +141,8 @@ struct Traffic<'a, const PLAIN: bool, S, Q, A> {
     classifier: Classifier,
     /// For oracles.
     costs: CostModel,
+    /// Whether there may be one.
+    heeds_work: bool,
     link: Option<OutputLink<S, Q, A>>,
     stop: &'a AtomicBool,
     progress: &'a mut dyn FnMut(u64, Option<f64>),
@@ -175,7 +178,9 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for T
         }
         self.classify(now, packet, measured)?;
         packet.arrival = now;
-        packet.estimate = self.costs.work(packet);
+        if self.heeds_work {
+            packet.estimate = self.costs.work(packet);
+        }
         self.arrivals += 1;
         self.read();
         Ok(true)

@@ -32,7 +32,8 @@ pub fn simulate(simulation: AnySimulation<'_>) -> Result<AnyOutcome, SimulationE
 /// As [`simulate`].
 pub fn simulate_with(simulation: AnySimulation<'_>, work: Work) -> Result<AnyOutcome, SimulationError> {
     // A policy that takes over, and one at the link, may be any.
-    if !simulation.swaps.is_empty() || simulation.link.is_some() || !simulation.measured.is_plain() {
+    let policies_are_known = simulation.swaps.is_empty() && simulation.link.is_none();
+    if !(policies_are_known && simulation.measured.is_plain() && work.is_modelled()) {
         return run::<false, _, _, _>(simulation, work);
     }
     let policies = simulation.measured.scheduler().policies();

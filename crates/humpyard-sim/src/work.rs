@@ -3,6 +3,7 @@
 use humpyard_core::cost::{CostModel, Span};
 use humpyard_core::id::{CoreId, IdVec};
 use humpyard_core::mechanism::Dispatch;
+use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 
 use crate::interruptions::Interrupted;
@@ -95,7 +96,7 @@ impl Work {
 
     /// Gives a core a packet: what was measured of it counts, else the model.
     #[inline(always)]
-    pub(crate) fn serve(&mut self, costs: &mut CostModel, now: Time, core: CoreId, dispatch: &Dispatch) -> Span {
+    pub(crate) fn serve(&mut self, costs: &mut CostModel, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>) -> Span {
         if let Some(measured) = &mut self.measured
             && let Some(taken) = measured.taken(dispatch.packet.hop, dispatch.packet.sequence)
         {
@@ -111,8 +112,7 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use humpyard_core::id::{Id, Slot};
-    use humpyard_core::packet::Packet;
+    use humpyard_core::id::Id;
 
     use super::*;
 

@@ -108,20 +108,19 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// The packet that `core` serves next: [`Scheduler::next`].
     #[inline(always)]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
-        self.next_as::<false>(now, core)
+        self.lend_next::<false>(now, core).map(|dispatch| dispatch.copied())
     }
 
-    /// As [`Measured::next`], compiled without rare features where `PLAIN`: [`Measured::is_plain`] must hold.
+    /// As [`Measured::next`], with the packet lent, and compiled without rare features where `PLAIN`:
+    /// [`Measured::is_plain`] must hold.
     #[inline(always)]
-    pub fn next_as<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
+    pub fn lend_next<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<Dispatch<&Packet>> {
         let (slot, cold) = self.scheduler.take::<PLAIN>(now, core)?;
         let packet = self.scheduler.packet(slot);
         let moved = self.measurements.on_dispatch_as::<PLAIN>(now, core, packet, cold);
-        let dispatch = Dispatch { slot, packet: *packet, cold, moved };
+        let dispatch = Dispatch { slot, packet, cold, moved };
         if !PLAIN && let Some(observer) = &mut self.observer {
-            // A copy, so that the answer of other runs need not be in memory.
-            let seen = dispatch;
-            observer.on_dispatch(now, core, &seen);
+            observer.on_dispatch(now, core, &dispatch.copied());
         }
         Some(dispatch)
     }

@@ -20,18 +20,28 @@ pub enum Arrival {
     Dropped(DropReason),
 }
 
-/// A packet to be served.
+/// A packet to be served: a copy of it, or a `&Packet` that the scheduler lends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dispatch {
+pub struct Dispatch<P = Packet> {
     /// Its slot, to be named at completion.
     pub slot: Slot,
     /// The packet.
-    pub packet: Packet,
+    pub packet: P,
     /// Whether the core's previous packet had another service, or there was none.
     pub cold: bool,
     /// How far it is from the core that had the packet of its flow before; none where that is the same core, or there was none,
     /// or nobody keeps account of it: [`Measured`](crate::measure::Measured) does where the run has a topology.
     pub moved: Option<Apart>,
+}
+
+impl Dispatch<&Packet> {
+    /// The same, with a copy of the packet.
+    #[inline]
+    #[must_use]
+    pub fn copied(&self) -> Dispatch {
+        let Self { slot, packet, cold, moved } = *self;
+        Dispatch { slot, packet: *packet, cold, moved }
+    }
 }
 
 /// A packet that was served.

@@ -17,6 +17,12 @@ pub(super) enum Estimator {
 }
 
 impl Estimator {
+    /// Whether it may look at what the driver knows of the work.
+    #[inline(always)]
+    pub(super) fn heeds_driver(&self) -> bool {
+        matches!(self, Self::Other(_))
+    }
+
     #[inline]
     pub(super) fn of(&self, packet: &Packet) -> Work {
         match self {

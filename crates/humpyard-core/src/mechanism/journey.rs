@@ -20,6 +20,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if is_full && (PLAIN || !self.plan.push_out) {
             return self.drop_arriving(DropReason::BufferFull);
         }
+        let arrived = packet;
         let mut packet = Packet { entered: packet.arrival, hop: 0, sequence: self.accepted, ..*packet };
         if !PLAIN && let Some(chain) = self.plan.chains.get(packet.chain) {
             packet.service = chain[0];
@@ -42,7 +43,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             }
             return self.drop_arriving(reason);
         }
-        let slot = self.admit(&packet);
+        let slot = self.admit(arrived, &packet);
         self.join::<PLAIN>(now, slot, target, queue);
         Arrival::Queued(slot)
     }
@@ -50,19 +51,19 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// The packet waits until the steering policy says where it goes.
     #[inline(never)]
     fn hold_back(&mut self, packet: Packet) -> Slot {
-        let slot = self.admit(&packet);
+        let slot = self.admit(&packet, &packet);
         let steer = self.steer.as_mut().expect("who holds back packets steers");
         steer.held.push(slot, &mut self.slab);
         slot
     }
 
-    /// The packet is accepted: returns its slot.
+    /// The packet that arrived is accepted as `packet`, which differs from it in what the mechanism sets. Returns its slot.
     #[inline(always)]
-    fn admit(&mut self, packet: &Packet) -> Slot {
+    fn admit(&mut self, arrived: &Packet, packet: &Packet) -> Slot {
         self.accepted += 1;
         self.account.held += 1;
         let stamp = self.exit.as_mut().map_or(0, |exit| exit.on_enter(packet.flow));
-        self.slab.insert(packet, stamp)
+        self.slab.insert(arrived, packet, stamp)
     }
 
     /// Puts a packet into a queue, and tells everybody.

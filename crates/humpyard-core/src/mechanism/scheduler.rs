@@ -486,6 +486,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::Weight(client, weight));
     }
 
+    /// Whether the estimator may look at the work that a driver puts into a packet that arrives. If not, a driver need not
+    /// find it out.
+    #[inline(always)]
+    pub fn heeds_work(&self) -> bool {
+        self.estimate.heeds_driver()
+    }
+
     /// Returns the most packets that a core may be handed at a time: [`SchedulerConfig::in_flight`].
     pub fn in_flight(&self) -> u32 {
         self.plan.in_flight

@@ -74,14 +74,20 @@ impl Slab {
         self.used
     }
 
-    /// Takes a slot for the packet, with its place in the order of its flow; there must be a free one. No core serves it. The other fields keep the values of the packet
+    /// Takes a slot for a packet that arrived, with what the mechanism sets of it, and with its place in the order of its flow;
+    /// there must be a free one. No core serves it. The other fields keep the values of the packet
     /// before it until the packet joins a queue.
     #[inline]
-    pub(super) fn insert(&mut self, packet: &Packet, stamp: u32) -> Slot {
+    pub(super) fn insert(&mut self, arrived: &Packet, packet: &Packet, stamp: u32) -> Slot {
         let slot = self.free;
         let entry = &mut self.entries[slot];
         self.free = entry.next;
-        (entry.packet, entry.stamp) = (*packet, stamp);
+        // A copy of all, then of some, takes fewer steps than one field by field.
+        let Packet { entered, sequence, estimate, service, hop, .. } = *packet;
+        entry.packet = *arrived;
+        let kept = &mut entry.packet;
+        (kept.entered, kept.sequence, kept.estimate) = (entered, sequence, estimate);
+        (kept.service, kept.hop, entry.stamp) = (service, hop, stamp);
         self.used += 1;
         slot
     }

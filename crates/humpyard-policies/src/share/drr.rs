@@ -198,6 +198,7 @@ impl Share for Drr {
 
 impl Drr {
     /// Begins the turn of the first client in the ring that has none and whose head may be served.
+    #[inline]
     fn begin_turn(&mut self) -> Option<ClientId> {
         let front = self.front?;
         let mut id = front;
