@@ -153,22 +153,75 @@ impl<M: Model, L: Looks<M::Packet>> Source for Generator<M, L> {
     }
 }
 
-/// Several models at a time, their packets in the order of time.
-pub(super) struct Merged<M: Model> {
-    models: Vec<M>,
-    /// The next packet of each model.
-    heads: Vec<Option<M::Packet>>,
-    /// The times of the heads and whose they are, in order; the last time there is where there is none.
+/// One of several sources of packets that are merged: a model, or what draws several packets at once.
+pub(super) trait Part: Send + 'static {
+    /// What it says of a packet.
+    type Packet: Timed;
+
+    /// Adds the next packets, in the order of their times; none if there never is another one.
+    fn draw(&mut self, packets: &mut Vec<Self::Packet>);
+}
+
+impl<M: Model> Part for M {
+    type Packet = M::Packet;
+
+    fn draw(&mut self, packets: &mut Vec<M::Packet>) {
+        packets.extend(self.next());
+    }
+}
+
+/// Several parts at a time, their packets in the order of time.
+pub(super) struct Merged<P: Part> {
+    lanes: Vec<Lane<P>>,
+    /// The times of the next packets and whose they are, in order; the last time there is where there is none.
     order: Vec<(u64, usize)>,
 }
 
-impl<M: Model> Merged<M> {
-    pub(super) fn new(models: impl IntoIterator<Item = M>) -> Self {
-        let mut models: Vec<M> = models.into_iter().collect();
-        let heads: Vec<Option<M::Packet>> = models.iter_mut().map(M::next).collect();
-        let mut order: Vec<_> = heads.iter().enumerate().map(|(at, head)| (time_of(head.as_ref()), at)).collect();
+/// A part, with packets that it drew.
+struct Lane<P: Part> {
+    part: P,
+    drawn: Vec<P::Packet>,
+    /// How many of these were given.
+    given: usize,
+}
+
+impl<P: Part> Lane<P> {
+    fn new(part: P) -> Self {
+        let mut lane = Self { part, drawn: Vec::new(), given: 0 };
+        lane.draw();
+        lane
+    }
+
+    #[inline(never)]
+    fn draw(&mut self) {
+        self.drawn.clear();
+        self.given = 0;
+        self.part.draw(&mut self.drawn);
+    }
+
+    /// When its next packet comes, in ns; the last time there is if there is none.
+    #[inline]
+    fn time_ns(&self) -> u64 {
+        self.drawn.get(self.given).map_or(u64::MAX, P::Packet::time_ns)
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<P::Packet> {
+        let next = *self.drawn.get(self.given)?;
+        self.given += 1;
+        if self.given == self.drawn.len() {
+            self.draw();
+        }
+        Some(next)
+    }
+}
+
+impl<P: Part> Merged<P> {
+    pub(super) fn new(parts: impl IntoIterator<Item = P>) -> Self {
+        let lanes: Vec<_> = parts.into_iter().map(Lane::new).collect();
+        let mut order: Vec<_> = lanes.iter().enumerate().map(|(at, lane)| (lane.time_ns(), at)).collect();
         order.sort_unstable();
-        Self { models, heads, order }
+        Self { lanes, order }
     }
 
     /// Moves the first entry of the order to its place, where its time is now this. That is mostly near.
@@ -188,22 +241,17 @@ impl<M: Model> Merged<M> {
     }
 }
 
-#[inline]
-fn time_of<P: Timed>(head: Option<&P>) -> u64 {
-    head.map_or(u64::MAX, P::time_ns)
-}
-
-impl<M: Model> Model for Merged<M> {
-    type Packet = M::Packet;
+impl<P: Part> Model for Merged<P> {
+    type Packet = P::Packet;
 
     #[inline]
-    fn next(&mut self) -> Option<M::Packet> {
+    fn next(&mut self) -> Option<P::Packet> {
         let &(_, earliest) = self.order.first()?;
-        let next = self.models[earliest].next();
-        let time_ns = time_of(next.as_ref());
-        let head = core::mem::replace(&mut self.heads[earliest], next);
+        let lane = &mut self.lanes[earliest];
+        let next = lane.take()?;
+        let time_ns = lane.time_ns();
         self.reorder(time_ns);
-        head
+        Some(next)
     }
 }
 

@@ -7,7 +7,7 @@ use humpyard_core::params;
 use humpyard_core::random::{Random, Seed};
 
 use super::laws::BoundedPareto;
-use super::model::{Generator, Merged, Model};
+use super::model::{Generator, Merged, Part};
 use super::numbered::{Draw, ServiceFlows};
 use super::profile::{OpenedSource, Opener, Profile};
 use super::protocol::Protocol;
@@ -88,9 +88,6 @@ struct Switching {
     /// Who is next to go on or off, and when.
     switching: (usize, f64),
     flows: u64,
-    /// Packets that are drawn, and how many of them were given.
-    drawn: Vec<Draw>,
-    given: usize,
 }
 
 /// A time on or off of a source.
@@ -120,8 +117,6 @@ impl Switching {
             gap_ns: f64::INFINITY,
             switching: (0, 0.0),
             flows: 0,
-            drawn: Vec::with_capacity(AT_ONCE),
-            given: 0,
         };
         for at in 0..sources as usize {
             let is_on = switching.random.unit() < part_on;
@@ -170,67 +165,56 @@ impl Switching {
 /// Packets that are drawn at once.
 const AT_ONCE: usize = 32;
 
-impl Switching {
-    /// Draws the next packets. Random numbers come first, for as long as no source goes on or off: then the gaps depend on
-    /// nothing before them, and the processor makes several at once.
-    #[inline(never)]
-    fn draw(&mut self) {
-        self.drawn.clear();
-        self.given = 0;
-        while self.drawn.is_empty() {
+impl Part for Switching {
+    type Packet = Draw;
+
+    fn draw(&mut self, packets: &mut Vec<Draw>) {
+        packets.reserve_exact(AT_ONCE);
+        while self.rate > 0.0 && packets.is_empty() {
             if self.on.is_empty() {
                 // The gap that the switch interrupts.
                 self.random.bits();
                 self.switch();
-                continue;
-            }
-            let (mut bits, mut after): ([u64; AT_ONCE], [Random; AT_ONCE]) =
-                ([0; AT_ONCE], from_fn(|_| self.random.clone()));
-            let (mut whose, mut lengths) = ([0; AT_ONCE], [0; AT_ONCE]);
-            for at in 0..AT_ONCE {
-                bits[at] = self.random.bits();
-                after[at] = self.random.clone();
-                whose[at] = self.random.below(self.on.len() as u64) as usize;
-                lengths[at] = self.service.length(&mut self.random);
-            }
-            let gaps_ns = bits.map(|bits| Random::exponential_of(bits, self.gap_ns));
-            for at in 0..AT_ONCE {
-                // Exponential gaps have no memory: one that a switch interrupts is drawn anew.
-                if self.now_ns + gaps_ns[at] >= self.switching.1 {
-                    self.random = after[at].clone();
-                    self.switch();
-                    break;
-                }
-                self.now_ns += gaps_ns[at];
-                self.add(whose[at], lengths[at]);
+            } else {
+                self.draw_until_switch(packets);
             }
         }
     }
+}
 
-    /// Adds a packet that comes now, of one of the sources that are on.
+impl Switching {
+    /// Adds the next packets, up to that at which a source goes on or off. Random numbers come first: then the gaps depend on
+    /// nothing before them, and the processor makes several at once.
+    fn draw_until_switch(&mut self, packets: &mut Vec<Draw>) {
+        let mut bits = [0; AT_ONCE];
+        let mut after: [Random; AT_ONCE] = from_fn(|_| self.random.clone());
+        let (mut whose, mut lengths) = ([0; AT_ONCE], [0; AT_ONCE]);
+        for at in 0..AT_ONCE {
+            bits[at] = self.random.bits();
+            after[at] = self.random.clone();
+            whose[at] = self.random.below(self.on.len() as u64) as usize;
+            lengths[at] = self.service.length(&mut self.random);
+        }
+        let gaps_ns = bits.map(|bits| Random::exponential_of(bits, self.gap_ns));
+        for at in 0..AT_ONCE {
+            // Exponential gaps have no memory: one that a switch interrupts is drawn anew.
+            if self.now_ns + gaps_ns[at] >= self.switching.1 {
+                self.random = after[at].clone();
+                self.switch();
+                return;
+            }
+            self.now_ns += gaps_ns[at];
+            packets.push(self.packet(whose[at], lengths[at]));
+        }
+    }
+
+    /// The packet that comes now, of one of the sources that are on.
     #[inline(always)]
-    fn add(&mut self, whose: usize, length: u32) {
+    fn packet(&mut self, whose: usize, length: u32) -> Draw {
         let source = &mut self.sources[self.on[whose]];
         let flow = Gateway::number(self.index, source.flow);
         // A signed number converts in fewer instructions.
         let time_ns = self.now_ns as i64 as u64;
-        self.drawn.push(source.progress.draw(time_ns, length, flow, &self.service));
-    }
-}
-
-impl Model for Switching {
-    type Packet = Draw;
-
-    #[inline]
-    fn next(&mut self) -> Option<Draw> {
-        if self.given == self.drawn.len() {
-            if self.rate <= 0.0 {
-                return None;
-            }
-            self.draw();
-        }
-        let next = self.drawn[self.given];
-        self.given += 1;
-        Some(next)
+        source.progress.draw(time_ns, length, flow, &self.service)
     }
 }
