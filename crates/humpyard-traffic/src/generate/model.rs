@@ -244,7 +244,7 @@ impl<P: Part> Merged<P> {
 impl<P: Part> Model for Merged<P> {
     type Packet = P::Packet;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<P::Packet> {
         let &(_, earliest) = self.order.first()?;
         let lane = &mut self.lanes[earliest];

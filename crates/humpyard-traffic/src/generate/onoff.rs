@@ -162,8 +162,8 @@ impl Switching {
     }
 }
 
-/// Packets that are drawn at once.
-const AT_ONCE: usize = 32;
+/// Packets that are drawn at once: few are drawn in vain when a switch interrupts them.
+const AT_ONCE: usize = 16;
 
 impl Part for Switching {
     type Packet = Draw;
@@ -186,14 +186,16 @@ impl Switching {
     /// Adds the next packets, up to that at which a source goes on or off. Random numbers come first: then the gaps depend on
     /// nothing before them, and the processor makes several at once.
     fn draw_until_switch(&mut self, packets: &mut Vec<Draw>) {
+        // A copy stays in registers.
+        let (mut random, sources) = (self.random.clone(), self.on.len() as u64);
         let mut bits = [0; AT_ONCE];
-        let mut after: [Random; AT_ONCE] = from_fn(|_| self.random.clone());
+        let mut after: [Random; AT_ONCE] = from_fn(|_| random.clone());
         let (mut whose, mut lengths) = ([0; AT_ONCE], [0; AT_ONCE]);
         for at in 0..AT_ONCE {
-            bits[at] = self.random.bits();
-            after[at] = self.random.clone();
-            whose[at] = self.random.below(self.on.len() as u64) as usize;
-            lengths[at] = self.service.length(&mut self.random);
+            bits[at] = random.bits();
+            after[at] = random.clone();
+            whose[at] = random.below(sources) as usize;
+            lengths[at] = self.service.length(&mut random);
         }
         let gaps_ns = bits.map(|bits| Random::exponential_of(bits, self.gap_ns));
         for at in 0..AT_ONCE {
@@ -206,6 +208,7 @@ impl Switching {
             self.now_ns += gaps_ns[at];
             packets.push(self.packet(whose[at], lengths[at]));
         }
+        self.random = random;
     }
 
     /// The packet that comes now, of one of the sources that are on.
