@@ -227,9 +227,15 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
     /// Gives every core that has room what it can have.
     #[inline(always)]
     fn hand_out<const PLAIN: bool>(&mut self, now: Time, packet: &mut Packet) -> Result<(), SimulationError> {
-        while let Some(core) = self.measured.next_core(now) {
+        loop {
             let timed = self.is_timed().then(Instant::now);
-            let Some(dispatch) = self.measured.lend_next::<PLAIN>(now, core) else { continue };
+            let next = if PLAIN {
+                self.measured.lend_next_plain(now)
+            } else {
+                self.measured.next_core(now).map(|core| (core, self.measured.lend_next(now, core)))
+            };
+            let Some((core, dispatch)) = next else { return Ok(()) };
+            let Some(dispatch) = dispatch else { continue };
             Self::record(&mut self.decision, timed);
             self.cores.serve(now, core, &dispatch);
             if self.measured.may_follow::<PLAIN>() {
@@ -239,7 +245,6 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
                 self.admit::<PLAIN>(now, packet)?;
             }
         }
-        Ok(())
     }
 
     #[inline(always)]

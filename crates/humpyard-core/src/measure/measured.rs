@@ -108,21 +108,31 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// The packet that `core` serves next: [`Scheduler::next`].
     #[inline(always)]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
-        self.lend_next::<false>(now, core).map(|dispatch| dispatch.copied())
+        self.lend_next(now, core).map(|dispatch| dispatch.copied())
     }
 
-    /// As [`Measured::next`], with the packet lent, and compiled without rare features where `PLAIN`:
-    /// [`Measured::is_plain`] must hold.
+    /// As [`Measured::next`], with the packet lent.
     #[inline(always)]
-    pub fn lend_next<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<Dispatch<&Packet>> {
-        let (slot, cold) = self.scheduler.take::<PLAIN>(now, core)?;
+    pub fn lend_next(&mut self, now: Time, core: CoreId) -> Option<Dispatch<&Packet>> {
+        let (slot, cold) = self.scheduler.take(now, core)?;
         let packet = self.scheduler.packet(slot);
-        let moved = self.measurements.on_dispatch_as::<PLAIN>(now, core, packet, cold);
+        let moved = self.measurements.on_dispatch(now, core, packet, cold);
         let dispatch = Dispatch { slot, packet, cold, moved };
-        if !PLAIN && let Some(observer) = &mut self.observer {
+        if let Some(observer) = &mut self.observer {
             observer.on_dispatch(now, core, &dispatch.copied());
         }
         Some(dispatch)
+    }
+
+    /// A core that has room and its next packet, lent: [`Measured::next_core`] and [`Measured::next`] in one, for runs in which
+    /// [`Measured::is_plain`] holds. The packet is `None` if the core may serve nothing after all.
+    #[inline(always)]
+    pub fn lend_next_plain(&mut self, now: Time) -> Option<(CoreId, Option<Dispatch<&Packet>>)> {
+        let (core, taken) = self.scheduler.take_plain(now)?;
+        let Some((slot, cold)) = taken else { return Some((core, None)) };
+        let packet = self.scheduler.packet(slot);
+        self.measurements.on_plain_dispatch(core, packet, cold);
+        Some((core, Some(Dispatch { slot, packet, cold, moved: None })))
     }
 
     /// The packet in `slot` was done at `finished`, which may lie before `now`, after `core` was busy with it for `busy`.

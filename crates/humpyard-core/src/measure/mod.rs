@@ -269,30 +269,27 @@ impl Measurements {
     /// topology and it was another.
     #[inline]
     pub fn on_dispatch(&mut self, now: Time, core: CoreId, packet: &Packet, cold: bool) -> Option<Apart> {
-        self.on_dispatch_as::<false>(now, core, packet, cold)
-    }
-
-    /// As [`Measurements::on_dispatch`]. `PLAIN`: [`Measurements::is_plain`] holds, and packets have one hop.
-    #[inline(always)]
-    pub(super) fn on_dispatch_as<const PLAIN: bool>(
-        &mut self,
-        now: Time,
-        core: CoreId,
-        packet: &Packet,
-        cold: bool,
-    ) -> Option<Apart> {
-        if !PLAIN && let Some(elements) = &mut self.elements {
+        if let Some(elements) = &mut self.elements {
             elements.on_dispatch(now, core);
         }
-        self.services[packet.service].waiting -= 1;
-        self.cores[core].cold += u64::from(cold);
-        if PLAIN || packet.hop == 0 {
+        self.note_dispatch(core, packet, cold);
+        if packet.hop == 0 {
             self.order.on_dispatch(packet.sequence, self.is_measured(packet));
         }
-        if PLAIN {
-            return None;
-        }
         self.moves.as_mut().and_then(|moves| moves.on_dispatch(core, packet))
+    }
+
+    /// As [`Measurements::on_dispatch`], where [`Measurements::is_plain`] holds and packets have one hop.
+    #[inline(always)]
+    pub(super) fn on_plain_dispatch(&mut self, core: CoreId, packet: &Packet, cold: bool) {
+        self.note_dispatch(core, packet, cold);
+        self.order.on_dispatch(packet.sequence, self.is_measured(packet));
+    }
+
+    #[inline(always)]
+    fn note_dispatch(&mut self, core: CoreId, packet: &Packet, cold: bool) {
+        self.services[packet.service].waiting -= 1;
+        self.cores[core].cold += u64::from(cold);
     }
 
     /// The warm-up ends with the first packet behind it.

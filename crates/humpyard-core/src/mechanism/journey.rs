@@ -103,12 +103,18 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.reassign(now, Cause::Arrival(service));
     }
 
+    /// The packet that the core serves next, and whether it is cold; `first` is the first queue that the core pulls from.
     #[inline(always)]
-    pub(super) fn dispatch<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
+    pub(super) fn dispatch<const PLAIN: bool>(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        first: QueueId,
+    ) -> Option<(Slot, bool)> {
         if !self.allocation.as_ref().is_none_or(|allocation| allocation.is_movable(core)) {
             return None;
         }
-        let Some((id, slot)) = self.pull::<PLAIN>(now, core) else {
+        let Some((id, slot)) = self.pull::<PLAIN>(now, core, first) else {
             self.refuse(now, core);
             return None;
         };
@@ -168,13 +174,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// The packet that the sharing policies give the core, and the queue that it was in.
+    /// The packet that the sharing policies give the core, which pulls from `first` first, and the queue that it was in.
     #[inline(always)]
-    fn pull<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<(QueueId, Slot)> {
-        let puller = &self.cores[core];
-        if PLAIN || puller.pulls == 1 {
-            let queue = puller.queues[0];
-            return Some((queue, self.queues[queue].dispatch::<PLAIN>(now, core, &mut self.slab)?));
+    fn pull<const PLAIN: bool>(&mut self, now: Time, core: CoreId, first: QueueId) -> Option<(QueueId, Slot)> {
+        if PLAIN || self.cores[core].pulls == 1 {
+            return Some((first, self.queues[first].dispatch::<PLAIN>(now, core, &mut self.slab)?));
         }
         self.cores[core].queues().find_map(|queue| {
             let slot = self.queues[queue].dispatch::<PLAIN>(now, core, &mut self.slab)?;

@@ -214,6 +214,14 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// Cores come by ascending queue, and within a queue as the allocation, else the sharing policy, places packets.
     #[inline(always)]
     pub fn next_core(&mut self, now: Time) -> Option<CoreId> {
+        let (_, core) = self.find_core(now)?;
+        self.note(|| Event::Core(core));
+        Some(core)
+    }
+
+    /// The core that [`Scheduler::next_core`] returns, and the queue in which something waits for it.
+    #[inline(always)]
+    fn find_core(&mut self, now: Time) -> Option<(QueueId, CoreId)> {
         while let Some(id) = self.candidates.first() {
             let queue = &mut self.queues[id];
             if queue.waiting == 0 || queue.free.is_empty() {
@@ -227,8 +235,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
                 }
                 _ => queue.place(now),
             };
-            self.note(|| Event::Core(core));
-            return Some(core);
+            return Some((id, core));
         }
         None
     }
@@ -238,26 +245,36 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// A driver may ask again before the first packet is complete, and so hand a core several in a row.
     #[inline]
     pub fn next(&mut self, now: Time, core: CoreId) -> Option<Dispatch> {
-        let (slot, cold) = self.take::<false>(now, core)?;
+        let (slot, cold) = self.take(now, core)?;
         Some(Dispatch { slot, packet: *self.packet(slot), cold, moved: None })
     }
 
     /// As [`Scheduler::next`]: the slot of the packet, and whether the core's previous packet had another service.
-    /// `PLAIN`: the caller knows that the run is plain.
     #[inline(always)]
-    pub(crate) fn take<const PLAIN: bool>(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
+    pub(crate) fn take(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
         self.expect_settled();
-        self.expect_plain::<PLAIN>();
         self.advance(now);
-        if PLAIN || self.is_plain {
-            return self.dispatch::<true>(now, core);
+        if self.is_plain {
+            let queue = self.cores[core].queues[0];
+            return self.dispatch::<true>(now, core, queue);
         }
         self.take_any(now, core)
     }
 
+    /// As [`Scheduler::next_core`] and [`Scheduler::next`] in one, in a run that the caller knows to be plain. The packet is
+    /// `None` if the core may serve nothing after all.
+    #[inline(always)]
+    pub(crate) fn take_plain(&mut self, now: Time) -> Option<(CoreId, Option<(Slot, bool)>)> {
+        self.expect_settled();
+        self.expect_plain::<true>();
+        let (queue, core) = self.find_core(now)?;
+        self.advance(now);
+        Some((core, self.dispatch::<true>(now, core, queue)))
+    }
+
     #[inline(never)]
     fn take_any(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
-        let taken = self.dispatch::<false>(now, core);
+        let taken = self.dispatch::<false>(now, core, self.cores[core].queues[0]);
         self.note(|| Event::Next { core, answer: taken.map(|(slot, cold)| Given { slot, cold }) });
         taken
     }
