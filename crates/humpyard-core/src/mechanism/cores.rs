@@ -26,6 +26,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.eligible = self.eligible_of(cores)?;
         let held = if keep_order { self.queued_by_sequence() } else { Vec::new() };
         let flows = self.plan.flows;
+        self.is_plain = false;
         let steering = self.steer.as_mut().expect("just seen");
         steering.unpin(flows);
         for (slot, target) in held {

@@ -38,7 +38,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         let queue = self.queue_of(target, packet.service);
         if !PLAIN && let Some(reason) = self.make_room(now, queue, packet.client, is_full) {
-            if let (Some(steer), Some(target)) = (&mut self.steer, target) {
+            if let (Some(steer), Some(target)) = (self.steer.as_mut(), target) {
                 steer.policy.on_drop(now, target, &packet);
             }
             return self.drop_arriving(reason);
@@ -70,19 +70,22 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline(always)]
     pub(super) fn join<const PLAIN: bool>(&mut self, now: Time, slot: Slot, target: Option<Target>, queue: QueueId) {
         let state = &mut self.queues[queue];
-        let packet = state.enqueue::<PLAIN>(now, slot, queue, &mut self.slab);
+        let by_age = self.allocation.is_some();
+        let packet = state.enqueue::<PLAIN>(now, slot, queue, by_age, &mut self.slab);
         state.forgive_cores();
         if !state.free.is_empty() {
             self.candidates.insert(queue);
         }
-        if let (Some(steer), Some(target)) = (&mut self.steer, target) {
+        if let (Some(steer), Some(target)) = (self.steer.as_mut(), target) {
             if let Target::Core(core) = target {
                 let view = &mut self.views[core];
                 view.packets += 1;
                 view.backlog += packet.estimate;
             }
             steer.policy.on_enqueue(now, target, packet);
-            steer.on_enqueue(packet.flow);
+            if !PLAIN {
+                steer.on_enqueue(packet.flow);
+            }
             if !PLAIN && let Some(split) = &mut self.split {
                 split.on_enqueue(packet);
             }
@@ -97,7 +100,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline(always)]
     fn tell_arrival(&mut self, now: Time, queue: QueueId, service: ServiceId) {
         self.tell_waiting(queue);
-        if let Some(allocation) = &mut self.allocation {
+        if let Some(allocation) = self.allocation.as_mut() {
             allocation.policy.on_arrival(now, service);
         }
         self.reassign(now, Cause::Arrival(service));
@@ -137,7 +140,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if queue.waiting == 0 || queue.free.is_empty() {
             self.candidates.remove(id);
         }
-        if let Some(steer) = &mut self.steer {
+        if let Some(steer) = self.steer.as_mut() {
             if id.0 != core.0 {
                 let view = &mut self.views[core];
                 view.packets += 1;
@@ -155,7 +158,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// Tells the allocation of a packet that went from a queue to a core.
     #[inline(always)]
     fn tell_dispatch(&mut self, now: Time, core: CoreId, queue: QueueId) {
-        if let Some(allocation) = &mut self.allocation {
+        if let Some(allocation) = self.allocation.as_mut() {
             allocation.on_dispatch(now, core);
         }
         self.tell_waiting(queue);
@@ -177,11 +180,12 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// The packet that the sharing policies give the core, which pulls from `first` first, and the queue that it was in.
     #[inline(always)]
     fn pull<const PLAIN: bool>(&mut self, now: Time, core: CoreId, first: QueueId) -> Option<(QueueId, Slot)> {
+        let by_age = self.allocation.is_some();
         if PLAIN || self.cores[core].pulls == 1 {
-            return Some((first, self.queues[first].dispatch::<PLAIN>(now, core, &mut self.slab)?));
+            return Some((first, self.queues[first].dispatch::<PLAIN>(now, core, by_age, &mut self.slab)?));
         }
         self.cores[core].queues().find_map(|queue| {
-            let slot = self.queues[queue].dispatch::<PLAIN>(now, core, &mut self.slab)?;
+            let slot = self.queues[queue].dispatch::<PLAIN>(now, core, by_age, &mut self.slab)?;
             Some((queue, slot))
         })
     }
@@ -218,7 +222,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.estimate.on_completion(packet, used, entry.cold);
         let queue = entry.queue;
         let state = &mut self.queues[queue];
-        state.complete(now, core, entry, used, &self.slab);
+        state.complete::<PLAIN>(now, core, entry, used, &self.slab);
         state.forgive_cores();
         if state.waiting > 0 {
             self.candidates.insert(queue);
@@ -229,9 +233,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if goes_on_here {
             state.offer_core(core);
         }
-        if let Some(steer) = &mut self.steer {
+        if let Some(steer) = self.steer.as_mut() {
             steer.policy.on_completion(now, core, packet, used);
-            steer.on_gone(flow);
+            if !PLAIN {
+                steer.on_gone(flow);
+            }
             let view = &mut self.views[core];
             view.packets -= 1;
             view.backlog -= estimate;
@@ -323,7 +329,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         match self.make_room(now, queue, packet.client, false) {
             None => self.join::<false>(now, slot, target, queue),
             Some(reason) => {
-                if let (Some(steer), Some(target)) = (&mut self.steer, target) {
+                if let (Some(steer), Some(target)) = (self.steer.as_mut(), target) {
                     steer.policy.on_drop(now, target, &packet);
                 }
                 self.drop_held(now, slot, reason);
@@ -343,7 +349,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline(always)]
     fn release_allocated(&mut self, now: Time, core: CoreId, service: ServiceId, delay: Time) {
         let Core { in_service, .. } = self.cores[core];
-        let Some(allocation) = &mut self.allocation else { return };
+        let Some(allocation) = self.allocation.as_mut() else { return };
         allocation.policy.on_completion(now, core, service, delay);
         if in_service == 0 && allocation.on_empty(core) {
             return;
@@ -439,7 +445,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if !PLAIN && let Some(core) = self.split.as_ref().and_then(|split| split.steer(packet, &view)) {
             return Some(Target::Core(core));
         }
-        Some(steer.ask(now, packet, &view))
+        Some(steer.ask::<PLAIN>(now, packet, &view))
     }
 
     #[inline]

@@ -38,10 +38,10 @@ impl Backlog {
         self.withheld || (one_at_a_time && self.foreign > 0)
     }
 
-    /// Packets waiting that the sharing policy knows of.
-    #[inline]
-    fn told(&self) -> u32 {
-        self.waiting - self.untold
+    /// Packets waiting that the sharing policy knows of; `PLAIN`: all of them.
+    #[inline(always)]
+    fn told<const PLAIN: bool>(&self) -> u32 {
+        if PLAIN { self.waiting } else { self.waiting - self.untold }
     }
 }
 
@@ -207,16 +207,17 @@ impl<Q: Share> Queue<Q> {
     }
 
     /// Puts a packet at the end of its client's line in this queue, `id`, and tells the sharing
-    /// policy. Gives the packet.
+    /// policy. Returns the packet. `by_age`: the user may ask which packet has waited longest.
     #[inline(always)]
     pub(super) fn enqueue<'s, const PLAIN: bool>(
         &mut self,
         now: Time,
         slot: Slot,
         id: QueueId,
+        by_age: bool,
         slab: &'s mut Slab,
     ) -> &'s Packet {
-        if self.is_linked {
+        if by_age && self.is_linked {
             self.link(slot, slab);
         }
         let entry = slab.get_mut(slot);
@@ -228,7 +229,7 @@ impl<Q: Share> Queue<Q> {
         self.waiting += 1;
         let behind = backlog.waiting;
         backlog.waiting = behind + 1;
-        let is_hidden = backlog.is_hidden(self.one_at_a_time);
+        let is_hidden = !PLAIN && backlog.is_hidden(self.one_at_a_time);
         backlog.untold += u32::from(is_hidden);
         if behind == 0 {
             backlog.head = slot;
@@ -269,9 +270,9 @@ impl<Q: Share> Queue<Q> {
         }
         self.backlogs[client].withheld = true;
         let backlog = self.backlogs[client];
-        let is_offered = backlog.told() > 0 && (backlog.in_service == 0 || !self.one_at_a_time);
+        let is_offered = backlog.told::<false>() > 0 && (backlog.in_service == 0 || !self.one_at_a_time);
         let mut slot = backlog.tail;
-        for told in (u32::from(is_offered)..backlog.told()).rev() {
+        for told in (u32::from(is_offered)..backlog.told::<false>()).rev() {
             let entry = slab.get(slot);
             self.backlogs[client].untold += 1;
             self.share.on_push_out(now, client, &entry.packet, told);
@@ -298,10 +299,10 @@ impl<Q: Share> Queue<Q> {
         let mut slot = backlog.head;
         for waiting in 0..backlog.waiting {
             let packet = &slab.get(slot).packet;
-            if waiting >= backlog.told() {
+            if waiting >= backlog.told::<false>() {
                 self.share.on_arrival(now, client, packet, waiting);
             }
-            if waiting == 0 && backlog.told() == 0 {
+            if waiting == 0 && backlog.told::<false>() == 0 {
                 self.offer_first(now, client, packet, backlog.in_service);
             }
             slot = slab.get(slot).next;
@@ -317,7 +318,13 @@ impl<Q: Share> Queue<Q> {
 
     /// Takes the packet that `core` should serve now.
     #[inline(always)]
-    pub(super) fn dispatch<const PLAIN: bool>(&mut self, now: Time, core: CoreId, slab: &mut Slab) -> Option<Slot> {
+    pub(super) fn dispatch<const PLAIN: bool>(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        by_age: bool,
+        slab: &mut Slab,
+    ) -> Option<Slot> {
         let client = self.share.pick(now, core)?;
         let backlog = &mut self.backlogs[client];
         assert!(backlog.waiting > 0, "client {client} was picked with nothing waiting");
@@ -331,7 +338,7 @@ impl<Q: Share> Queue<Q> {
         backlog.head = head;
         backlog.waiting -= 1;
         backlog.in_service += 1;
-        let told = backlog.told();
+        let told = backlog.told::<PLAIN>();
         self.waiting -= 1;
         self.share.on_dispatch(now, core, client, &entry.packet);
         if told > 0 && !self.one_at_a_time {
@@ -340,7 +347,7 @@ impl<Q: Share> Queue<Q> {
         if !PLAIN {
             self.note_length(client);
         }
-        if self.is_linked {
+        if by_age && self.is_linked {
             self.unlink(slot, slab);
         }
         Some(slot)
@@ -348,15 +355,22 @@ impl<Q: Share> Queue<Q> {
 
     /// A packet of this queue, `entry`, is done at `core`.
     #[inline(always)]
-    pub(super) fn complete(&mut self, now: Time, core: CoreId, entry: &Entry, used: Work, slab: &Slab) {
+    pub(super) fn complete<const PLAIN: bool>(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        entry: &Entry,
+        used: Work,
+        slab: &Slab,
+    ) {
         let client = entry.charged;
-        if entry.foreign {
+        if !PLAIN && entry.foreign {
             return self.complete_foreign(now, core, entry, used, slab);
         }
         let backlog = &mut self.backlogs[client];
         backlog.in_service -= 1;
         let Backlog { in_service, head, .. } = *backlog;
-        let told = backlog.told();
+        let told = backlog.told::<PLAIN>();
         self.share.on_completion(now, core, client, &entry.packet, used);
         if told == 0 {
             if in_service == 0 {
@@ -419,7 +433,7 @@ impl<Q: Share> Queue<Q> {
         }
         for slot in waiting {
             let id = slab.get(slot).queue;
-            self.enqueue::<false>(now, slot, id, slab);
+            self.enqueue::<false>(now, slot, id, true, slab);
         }
         self.forgive_cores();
     }

@@ -37,7 +37,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     pub(super) fn push_out(&mut self, now: Time, queue: QueueId, client: ClientId) {
         let slot = self.queues[queue].push_out(now, client, &mut self.slab);
         let packet = self.slab.get(slot).packet;
-        if let Some(steer) = &mut self.steer {
+        if let Some(steer) = self.steer.as_mut() {
             let target = self.plan.target_of(queue);
             if let Target::Core(core) = target {
                 self.views[core].packets -= 1;

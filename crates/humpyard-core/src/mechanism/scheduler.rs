@@ -9,6 +9,7 @@ use super::allocation::{Allocation, Switch};
 use super::answer::{Arrival, Completed, Dispatch, Done, Dropped, Effect};
 use super::estimator::Estimator;
 use super::exit::{Exit, ExitAccount, ExitBuffer};
+use super::family::Family;
 use super::journal::{Event, Given, Journal, Record};
 use super::layout::{Core, Layout, PULLS_MAX, Plan, check_memory};
 use super::limits::Limits;
@@ -54,8 +55,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) now: Time,
 
     // The policies; those of sharing are in the queues.
-    pub(super) steer: Option<Steering<S>>,
-    pub(super) allocation: Option<Allocation<A>>,
+    pub(super) steer: Family<S, Steering<S>>,
+    pub(super) allocation: Family<A, Allocation<A>>,
     pub(super) estimate: Estimator,
     /// Policies that keep time, as one if there are any, and packets at the exit: whoever may want to be told of the time.
     pub(super) timekeepers: u64,
@@ -84,7 +85,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) split: Option<Splitter>,
     pub(super) journal: Option<Box<dyn Journal + Send>>,
     /// Whether the run has none of these rare features: chains, split flows, limits of queues or
-    /// clients, cores with several queues, a journal. Each call checks it once.
+    /// clients, cores with several queues, a journal; and no policy has taken over, no core come or gone, no
+    /// client been withheld. Each call checks it once.
     pub(super) is_plain: bool,
 
     // The account.
@@ -128,8 +130,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         });
         let mut scheduler = Self {
             now: Time::ZERO,
-            steer: steer.map(Steering::new),
-            allocation,
+            steer: Family::new(steer.map(Steering::new)),
+            allocation: Family::new(allocation),
             estimate: Estimator::Table(config.estimates.iter().copied().collect()),
             timekeepers: 0,
             // One more, for a packet that is pushed out and not yet asked for.
@@ -228,7 +230,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
                 self.candidates.remove(id);
                 continue;
             }
-            let core = match (queue.free.only(), &mut self.allocation) {
+            let core = match (queue.free.only(), self.allocation.as_mut()) {
                 (Some(core), _) => core,
                 (None, Some(allocation)) if self.plan.layout == Layout::PerService => {
                     allocation.place(ServiceId(id.0), &queue.free)
@@ -460,10 +462,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             exit.on_timeout(now);
             self.follow_exit();
         }
-        if let Some(steer) = &mut self.steer {
+        if let Some(steer) = self.steer.as_mut() {
             steer.policy.on_timeout(now);
         }
-        if let Some(allocation) = &mut self.allocation {
+        if let Some(allocation) = self.allocation.as_mut() {
             allocation.policy.on_timeout(now);
         }
         self.release_held(now);
@@ -483,7 +485,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// The flow is over; none of its packets is held, nor waits at the exit. Its id may be used for another.
     pub fn on_flow_end(&mut self, now: Time, flow: FlowId) {
         self.advance(now);
-        if let Some(steer) = &mut self.steer {
+        if let Some(steer) = self.steer.as_mut() {
             steer.policy.on_flow_end(now, flow);
         }
         if let Some(split) = &mut self.split {
@@ -584,10 +586,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         for queue in &self.queues {
             queue.check(&self.slab);
         }
-        if let Some(steer) = &self.steer {
+        if let Some(steer) = self.steer.as_ref() {
             steer.policy.check();
         }
-        if let Some(allocation) = &self.allocation {
+        if let Some(allocation) = self.allocation.as_ref() {
             allocation.check();
         }
         if let Some(exit) = &self.exit {
@@ -659,7 +661,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     #[inline]
     fn tell_allocation(&mut self, queue: QueueId) {
-        if let Some(allocation) = &mut self.allocation {
+        if let Some(allocation) = self.allocation.as_mut() {
             let state = &self.queues[queue];
             allocation.set_waiting(ServiceId(queue.0), state.waiting, state.oldest(&self.slab));
         }
@@ -672,7 +674,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.queues[queue].forgive_cores();
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn advance(&mut self, now: Time) {
         assert!(now >= self.now, "time went back from {:?} to {now:?}", self.now);
         self.now = now;

@@ -39,10 +39,10 @@ impl<S: Steer> Steering<S> {
         Self { policy, held: Line::EMPTY, pins: Vec::new() }
     }
 
-    /// Where the packet goes.
-    #[inline]
-    pub(super) fn ask(&mut self, now: Time, packet: &Packet, view: &View<'_>) -> Target {
-        if let Some(pin) = self.pins.get(packet.flow.index()).filter(|pin| pin.held > 0) {
+    /// Where the packet goes; `PLAIN`: no flow must stay where it is.
+    #[inline(always)]
+    pub(super) fn ask<const PLAIN: bool>(&mut self, now: Time, packet: &Packet, view: &View<'_>) -> Target {
+        if !PLAIN && let Some(pin) = self.pins.get(packet.flow.index()).filter(|pin| pin.held > 0) {
             return Target::Core(pin.core);
         }
         let target = self.policy.steer(now, packet, view);

@@ -80,6 +80,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.add_wider_queues(steer.reach(), &mut share)?;
         let held = self.queued_by_sequence();
         let flows = self.plan.flows;
+        self.is_plain = false;
         let steering = self.steer.as_mut().expect("just seen");
         steering.take_over(steer, flows);
         self.timekeepers = self.finds_timekeepers();
@@ -160,6 +161,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// Makes these sharing policies take over, one for each queue; `moves` says whether cores will go from queue to queue.
     fn rebuild_queues(&mut self, now: Time, moves: bool, shares: Vec<Q>) {
+        self.is_plain = false;
         let mut in_service: Vec<Vec<Slot>> = self.queues.ids().map(|_| Vec::new()).collect();
         for slot in self.slab.in_service() {
             in_service[self.slab.get(slot).queue.index()].push(slot);

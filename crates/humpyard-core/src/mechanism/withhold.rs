@@ -15,6 +15,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// O(queues, and packets of the client).
     pub fn withhold(&mut self, now: Time, client: ClientId) {
         self.advance(now);
+        self.is_plain = false;
         for queue in self.queues.ids() {
             self.queues[queue].withhold(now, client, &self.slab);
         }

@@ -1,0 +1,62 @@
+//! What a scheduler keeps for a family of policies, where the composition has one of it.
+
+use core::marker::PhantomData;
+
+/// The policy `P` of a family with what the mechanism keeps beside it, `T`, if the composition has such a policy. Where `P` is
+/// [`Never`](super::Never), the compiler knows that there is none, and leaves out the code for it.
+#[derive(Debug)]
+pub(super) struct Family<P, T> {
+    kept: Option<T>,
+    policy: PhantomData<P>,
+}
+
+impl<P, T> Family<P, T> {
+    /// Whether `P` has no values: then not even `Some` takes any room.
+    const IS_NEVER: bool = size_of::<Option<P>>() == 0;
+
+    pub(super) const fn new(kept: Option<T>) -> Self {
+        Self { kept, policy: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(super) fn as_ref(&self) -> Option<&T> {
+        if Self::IS_NEVER { None } else { self.kept.as_ref() }
+    }
+
+    #[inline(always)]
+    pub(super) fn as_mut(&mut self) -> Option<&mut T> {
+        if Self::IS_NEVER { None } else { self.kept.as_mut() }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_some(&self) -> bool {
+        self.as_ref().is_some()
+    }
+
+    #[inline(always)]
+    pub(super) fn is_none(&self) -> bool {
+        self.as_ref().is_none()
+    }
+
+    /// Converts what is kept, and the type of the policy with it.
+    pub(super) fn map<P2, T2>(self, convert: impl FnOnce(T) -> T2) -> Family<P2, T2> {
+        Family::new(self.kept.map(convert))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Never;
+    use super::*;
+
+    #[test]
+    fn only_a_policy_that_cannot_be_is_never() {
+        assert!(Family::<Never, u8>::IS_NEVER);
+        assert!(!Family::<(), u8>::IS_NEVER && !Family::<u64, u8>::IS_NEVER && !Family::<&u8, u8>::IS_NEVER);
+        let mut family: Family<(), u8> = Family::new(Some(7));
+        assert_eq!((family.as_ref(), family.is_some(), family.is_none()), (Some(&7), true, false));
+        *family.as_mut().unwrap() += 1;
+        assert_eq!(family.map::<u16, u16>(u16::from).as_ref(), Some(&8));
+        assert!(Family::<(), u8>::new(None).is_none());
+    }
+}
