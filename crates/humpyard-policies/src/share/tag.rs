@@ -40,8 +40,9 @@ impl Divisor {
     pub(crate) fn divide(&self, number: u64) -> (u64, u64) {
         let quotient = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
         let remainder = number - quotient * self.weight;
-        let short = remainder >= self.weight;
-        (quotient + u64::from(short), if short { remainder - self.weight } else { remainder })
+        // If the estimate is exact, what is left of the remainder is beyond every remainder.
+        let rest = remainder.wrapping_sub(self.weight).min(remainder);
+        (quotient + u64::from(remainder >= self.weight), rest)
     }
 }
 
@@ -97,10 +98,10 @@ impl PackedTag {
 /// The tag of a client: grows by work over its weight with nothing lost to rounding, for the remainder is carried. 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ExactTag {
-    /// The tag, rounded down: its whole part.
-    whole: u64,
-    /// Its fraction.
-    fraction: u32,
+    /// The lower bits of the tag, which is rounded down.
+    low: u64,
+    /// Its upper bits.
+    high: u32,
     /// What was rounded off, in units of the last place over the weight.
     remainder: u32,
 }
@@ -115,7 +116,7 @@ impl ExactTag {
     /// The tag, rounded down.
     #[inline]
     pub(crate) fn tag(self) -> Tag {
-        Tag::from(self.whole) << FRACTION | Tag::from(self.fraction)
+        Tag::from(self.high) << 64 | Tag::from(self.low)
     }
 
     /// This tag, or the greatest there is, and this much more, in units of the last place over the weight.
@@ -185,9 +186,9 @@ impl ExactTag {
     pub(crate) fn advance(&mut self, work: Work, by: &Divisor) {
         if work < SHORT {
             let (quotient, remainder) = by.divide((work << FRACTION) + u64::from(self.remainder));
-            let fraction = u64::from(self.fraction) + u64::from(quotient as u32);
-            if let Some(whole) = self.whole.checked_add((quotient >> FRACTION) + (fraction >> FRACTION)) {
-                *self = Self { whole, fraction: fraction as u32, remainder: remainder as u32 };
+            let (low, carry) = self.low.overflowing_add(quotient);
+            if let Some(high) = self.high.checked_add(carry.into()) {
+                *self = Self { low, high, remainder: remainder as u32 };
                 return;
             }
         }
@@ -205,9 +206,9 @@ impl ExactTag {
         let borrowed = remainder < taken;
         let (quotient, remainder) =
             (quotient + u64::from(borrowed), remainder + if borrowed { by.weight } else { 0 } - taken);
-        let (fraction, borrowed) = self.fraction.overflowing_sub(quotient as u32);
-        *self = match self.whole.checked_sub((quotient >> FRACTION) + u64::from(borrowed)) {
-            Some(whole) => Self { whole, fraction, remainder: remainder as u32 },
+        let (low, borrowed) = self.low.overflowing_sub(quotient);
+        *self = match self.high.checked_sub(borrowed.into()) {
+            Some(high) => Self { low, high, remainder: remainder as u32 },
             None => Self::default(),
         };
     }
@@ -258,8 +259,11 @@ impl TotalTag {
     #[inline]
     fn packed(self) -> ExactTag {
         debug_assert!(self.remainder <= u32::MAX.into(), "a remainder is below the weight");
-        let tag = self.tag.min(TAG_MAX);
-        ExactTag { whole: (tag >> FRACTION) as u64, fraction: tag as u32, remainder: self.remainder as u32 }
+        let (low, high) = match u32::try_from((self.tag >> 64) as u64) {
+            Ok(high) => (self.tag as u64, high),
+            Err(_) => (u64::MAX, u32::MAX),
+        };
+        ExactTag { low, high, remainder: self.remainder as u32 }
     }
 
     /// From now on grows at weight `to`, instead of `from`.
