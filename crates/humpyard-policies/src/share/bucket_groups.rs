@@ -43,6 +43,11 @@ const EARLY: usize = 1;
 const BLOCKED_ELIGIBLE: usize = 2;
 const BLOCKED_EARLY: usize = 3;
 
+/// The place of a member that is in no bucket.
+const NOWHERE: u16 = u16::MAX;
+/// Stands for no group.
+const NO_GROUP: u8 = u8::MAX;
+
 /// What has a place in a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member<I, T> {
@@ -53,13 +58,10 @@ pub(super) struct Member<I, T> {
     /// Neighbours in its bucket.
     next: I,
     previous: I,
-    /// The group and the bucket that it is in.
-    group: u8,
-    bucket: u8,
+    /// The bucket that it is in, or [`NOWHERE`].
+    place: u16,
     /// The group that it belongs to, by its weight.
     home: u8,
-    /// Whether it is in a bucket.
-    queued: bool,
     /// What the policy knows of it.
     pub(super) own: T,
 }
@@ -97,12 +99,12 @@ pub(super) struct BucketGroups<I, T> {
     /// of one.
     listed: [u8; GROUPS_STORED],
     buckets: Box<[Bucket<I>; BUCKETS_STORED]>,
-    /// The group of which the first bucket became empty since the bitmaps were brought up to date.
-    changed: Option<u8>,
+    /// The group of which the first bucket became empty since the bitmaps were brought up to date, or [`NO_GROUP`].
+    changed: u8,
     /// A tick is two to the power of this.
     tick: u32,
-    /// Virtual time in ticks, rounded down.
-    ticks: Tag,
+    /// Virtual time in ticks, rounded down, modulo 2^64.
+    now: u64,
     /// What packets cost at most.
     longest: Work,
 }
@@ -123,9 +125,9 @@ impl<I: Id, T> BucketGroups<I, T> {
             groups: Box::new([Group::default(); GROUPS_STORED]),
             listed: [0; GROUPS_STORED],
             buckets: buckets.try_into().unwrap_or_else(|_| unreachable!("as many as it was made with")),
-            changed: None,
+            changed: NO_GROUP,
             tick: ceil_log2(longest),
-            ticks: 0,
+            now: 0,
             longest,
         };
         groups.members = IdVec::from_fn(members, |id| {
@@ -135,10 +137,8 @@ impl<I: Id, T> BucketGroups<I, T> {
                 weight: Divisor::new(weight),
                 next: id,
                 previous: id,
-                group: 0,
-                bucket: 0,
+                place: NOWHERE,
                 home: groups.home(weight),
-                queued: false,
                 own,
             }
         });
@@ -165,7 +165,7 @@ impl<I: Id, T> BucketGroups<I, T> {
     /// Whether the member is in a bucket.
     #[inline]
     pub(super) fn contains(&self, id: I) -> bool {
-        self.members[id].queued
+        self.members[id].place != NOWHERE
     }
 
     /// Virtual time as it was last counted.
@@ -217,52 +217,68 @@ impl<I: Id, T> BucketGroups<I, T> {
     /// Who is served next. If nobody has begun yet, virtual time goes to where the first does.
     #[inline]
     pub(super) fn first(&mut self) -> Option<I> {
-        self.count_up();
-        self.settle();
-        self.promote();
+        if self.uncounted > 0 {
+            self.count_up();
+            self.settle();
+            self.promote();
+        } else {
+            self.settle();
+        }
         if self.bitmaps[ELIGIBLE] == 0 && !self.skip() {
             return None;
         }
         let group = lowest(self.bitmaps[ELIGIBLE]);
-        Some(self.buckets[at(group, bucket_of(self.groups[group].start, group))].first)
+        Some(self.buckets[at(group, self.groups[group].start)].first)
     }
 
     /// Virtual time counts the work so far, and groups become eligible by it.
     #[inline]
     pub(super) fn advance(&mut self) {
-        self.count_up();
-        self.promote();
+        if self.uncounted > 0 {
+            self.count_up();
+            self.promote();
+        }
     }
 
     /// If nobody is eligible, virtual time goes to where the first begins; whether there is one.
+    #[inline]
     pub(super) fn skip(&mut self) -> bool {
         self.settle();
+        self.bitmaps[ELIGIBLE] != 0 || self.skip_ahead()
+    }
+
+    /// Virtual time goes to where the first group begins, as nobody is eligible; whether there is one.
+    #[inline(never)]
+    fn skip_ahead(&mut self) -> bool {
         let early = self.bitmaps[EARLY] | self.bitmaps[BLOCKED_EARLY];
-        if self.bitmaps[ELIGIBLE] == 0 && early != 0 {
-            self.ticks += Tag::from(self.groups[lowest(early)].start.wrapping_sub(self.now()));
-            self.virtual_time = TotalTag::at(self.ticks << self.tick);
-            self.promote();
+        if early == 0 {
+            return false;
         }
+        let ahead = self.groups[lowest(early)].start.wrapping_sub(self.now);
+        self.virtual_time = TotalTag::at((self.ticks() + Tag::from(ahead)) << self.tick);
+        self.now = self.now.wrapping_add(ahead);
+        self.promote();
         self.bitmaps[ELIGIBLE] != 0
     }
 
     #[inline]
     fn count_up(&mut self) {
-        if self.uncounted > 0 && self.weight > 0 {
-            if self.divisor.weight() != self.weight {
-                self.divide_anew();
-            }
-            self.virtual_time.advance(self.uncounted as u64, &self.divisor);
-            self.ticks = self.virtual_time.tag >> self.tick;
-            self.uncounted = 0;
+        if self.divisor.weight() != self.weight && !self.divide_anew() {
+            return;
         }
+        self.virtual_time.advance(self.uncounted as u64, &self.divisor);
+        self.now = ticks(self.virtual_time.tag, self.tick);
+        self.uncounted = 0;
     }
 
-    /// Virtual time grows by work over another sum of weights from now on.
+    /// Virtual time grows by work over another sum of weights from now on, unless there are none.
     #[inline(never)]
-    fn divide_anew(&mut self) {
-        self.virtual_time.rebase(self.divisor.weight(), self.weight);
-        self.divisor = Divisor::new(self.weight);
+    fn divide_anew(&mut self) -> bool {
+        if self.weight > 0 {
+            self.virtual_time.rebase(self.divisor.weight(), self.weight);
+            self.divisor = Divisor::new(self.weight);
+        }
+        self.weight > 0
     }
 
     /// Groups that have begun become eligible. The lowest of those that have not begins first.
@@ -283,63 +299,88 @@ impl<I: Id, T> BucketGroups<I, T> {
     /// Puts a member at the end of its bucket.
     #[inline]
     pub(super) fn insert(&mut self, id: I) {
-        let member = &self.members[id];
-        debug_assert!(!member.queued, "{id:?} is in a bucket already");
-        let (mut group, start) = (usize::from(member.home), member.start.tag() >> self.tick);
-        let mut key = slot_of(start as u64, group);
-        let present = slot_of(self.now(), group);
-        let ahead = key.wrapping_sub(present).wrapping_add(BEHIND_MAX << group);
-        if ahead > (BEHIND_MAX + 1) << group || !self.is_near(start) {
-            (group, key) = self.find_group(id);
+        let member = &mut self.members[id];
+        debug_assert!(member.place == NOWHERE, "{id:?} is in a bucket already");
+        let (at, tag) = (usize::from(member.home) % GROUPS_STORED, member.start.tag());
+        let start = ticks(tag, self.tick) >> at;
+        let ahead = start.wrapping_sub(self.now >> at).wrapping_add(BEHIND_MAX);
+        let group = &mut self.groups[at];
+        let slots = (start << at).wrapping_sub(group.start) >> at;
+        let changed = usize::from(self.changed);
+        let is_listed = changed == at || self.changed == NO_GROUP && group.occupied != 0;
+        if ahead > BEHIND_MAX + 1 || slots >= BUCKETS.into() || !is_listed || !is_near(tag, self.virtual_time.tag) {
+            return self.insert_rarely(id);
         }
-        if self.changed.is_some_and(|changed| usize::from(changed) != group) {
-            self.settle();
+        let place = place_of(at, start);
+        let is_first = group.occupied & bit_of(place) == 0;
+        group.occupied |= bit_of(place);
+        let ends = &mut self.buckets[place];
+        let last = core::mem::replace(&mut ends.last, id);
+        (member.place, member.previous) = (place as u16, last);
+        if is_first {
+            ends.first = id;
+        } else {
+            self.members[last].next = id;
         }
-        self.enter(id, group, key);
+        if slots == 0 {
+            self.changed = NO_GROUP;
+        }
     }
 
-    /// Whether ticks are so near virtual time that they may be compared modulo 2^64.
-    #[inline]
-    fn is_near(&self, ticks: Tag) -> bool {
-        ticks.wrapping_sub(self.ticks).wrapping_add(1 << (GROUPS - 1)) <= 1 << GROUPS
+    /// As [`BucketGroups::insert`], where the bitmaps may change or the group of the member has no bucket for it.
+    #[inline(never)]
+    fn insert_rarely(&mut self, id: I) {
+        let member = &self.members[id];
+        let (mut group, tag) = (usize::from(member.home), member.start.tag());
+        let mut key = slot_of(ticks(tag, self.tick), group);
+        let ahead = (key >> group).wrapping_sub(self.now >> group).wrapping_add(BEHIND_MAX);
+        if ahead > BEHIND_MAX + 1 || !is_near(tag, self.virtual_time.tag) {
+            (group, key) = self.find_group(id);
+        }
+        if self.changed != NO_GROUP && usize::from(self.changed) != group {
+            self.settle();
+        }
+        self.enter(id, group % GROUPS_STORED, key);
+    }
+
+    /// Virtual time in ticks, rounded down.
+    fn ticks(&self) -> Tag {
+        self.virtual_time.tag >> self.tick
     }
 
     /// The group and the bucket of a member whose own group has no bucket for it: a higher one, if it is ahead.
     /// What it is ahead beyond the slots of the highest group is forgotten, as is what it is behind too much.
-    #[cold]
     fn find_group(&mut self, id: I) -> (usize, u64) {
         let home = usize::from(self.members[id].home);
-        let start = self.members[id].start.tag() >> self.tick;
-        let least = (self.ticks >> home << home).saturating_sub(Tag::from(BEHIND_MAX) << home);
-        let most = self.ticks + (1 << (GROUPS - 1));
+        let (start, now) = (self.members[id].start.tag() >> self.tick, self.ticks());
+        let least = (now >> home << home).saturating_sub(Tag::from(BEHIND_MAX) << home);
+        let most = now + (1 << (GROUPS - 1));
         if start < least || start > most {
             let start = start.clamp(least, most);
             self.members[id].start = ExactTag::at(start << self.tick);
         }
         let start = start.clamp(least, most) as u64;
-        let fits =
-            |&group: &usize| !is_after(slot_of(start, group), slot_of(self.now(), group).wrapping_add(1 << group));
+        let fits = |&group: &usize| !is_after(slot_of(start, group), slot_of(self.now, group).wrapping_add(1 << group));
         let group = (home..GROUPS).inspect(|_| steps::taken(1)).find(fits).unwrap_or(GROUPS - 1);
         (group, slot_of(start, group))
     }
 
-    #[inline]
+    /// Puts a member into the bucket of a group that begins with `key`; no other group has changed.
     fn enter(&mut self, id: I, group: usize, mut key: u64) {
-        let group = group % GROUPS_STORED;
         if self.is_listed(group) && is_after(key, self.last_bucket(group)) {
             key = self.nearest_bucket(group, key);
         }
         let is_new = !self.is_listed(group);
         let start = self.groups[group].start;
-        self.link(id, group, bucket_of(key, group));
+        self.link(id, at(group, key));
         if is_new || is_after(start, key) {
             self.groups[group].start = key;
-            self.changed = None;
+            self.changed = NO_GROUP;
             self.withdraw(group);
             self.place(group);
             self.block_below(group);
         } else if key == start {
-            self.changed = None;
+            self.changed = NO_GROUP;
         }
     }
 
@@ -361,15 +402,14 @@ impl<I: Id, T> BucketGroups<I, T> {
     /// Whether the group is in a bitmap; no other has changed.
     #[inline]
     fn is_listed(&self, group: usize) -> bool {
-        self.groups[group].occupied != 0 || self.changed.is_some()
+        self.groups[group].occupied != 0 || self.changed != NO_GROUP
     }
 
-    #[inline]
-    fn link(&mut self, id: I, group: usize, bucket: u32) {
-        let bit = 1 << bucket;
-        let ends = &mut self.buckets[at(group, bucket)];
-        let is_first = self.groups[group].occupied & bit == 0;
-        self.groups[group].occupied |= bit;
+    fn link(&mut self, id: I, place: usize) {
+        let (occupied, bit) = (&mut self.groups[group_of(place)].occupied, bit_of(place));
+        let is_first = *occupied & bit == 0;
+        *occupied |= bit;
+        let ends = &mut self.buckets[place];
         let last = core::mem::replace(&mut ends.last, id);
         if is_first {
             ends.first = id;
@@ -377,25 +417,21 @@ impl<I: Id, T> BucketGroups<I, T> {
             self.members[last].next = id;
         }
         let member = &mut self.members[id];
-        (member.group, member.bucket, member.queued) = (group as u8, bucket as u8, true);
-        member.previous = last;
+        (member.place, member.previous) = (place as u16, last);
     }
 
-    /// Takes a member out of its bucket.
+    /// Takes a member out of its bucket, and lets the caller change it.
     #[inline]
-    pub(super) fn remove(&mut self, id: I) {
+    pub(super) fn remove(&mut self, id: I, change: impl FnOnce(&mut Member<I, T>)) {
         let member = &mut self.members[id];
-        debug_assert!(member.queued, "{id:?} is in no bucket");
-        member.queued = false;
-        let (group, bucket) = (usize::from(member.group) % GROUPS_STORED, u32::from(member.bucket));
+        debug_assert!(member.place != NOWHERE, "{id:?} is in no bucket");
+        let place = usize::from(core::mem::replace(&mut member.place, NOWHERE)) % BUCKETS_STORED;
         let (next, previous) = (member.next, member.previous);
-        let ends = &mut self.buckets[at(group, bucket)];
+        change(member);
+        let ends = &mut self.buckets[place];
         if ends.first == id {
             if ends.last == id {
-                self.groups[group].occupied &= !(1 << bucket);
-                if bucket == bucket_of(self.groups[group].start, group) {
-                    self.note_change(group);
-                }
+                self.vacate(place);
             } else {
                 ends.first = next;
                 // Nobody needs it, but it fetches who is likely to be served next.
@@ -409,29 +445,40 @@ impl<I: Id, T> BucketGroups<I, T> {
         }
     }
 
+    /// A bucket has become empty.
+    #[inline]
+    fn vacate(&mut self, place: usize) {
+        let group = group_of(place);
+        self.groups[group].occupied &= !bit_of(place);
+        if place == at(group, self.groups[group].start) {
+            self.note_change(group);
+        }
+    }
+
     #[inline]
     fn note_change(&mut self, group: usize) {
-        if self.changed.is_some_and(|changed| usize::from(changed) != group) {
+        if self.changed != NO_GROUP && usize::from(self.changed) != group {
             self.settle();
         }
-        self.changed = Some(group as u8);
+        self.changed = group as u8;
     }
 
     /// Brings the bitmaps up to date with the group whose first bucket became empty, if there is one.
     #[inline]
     fn settle(&mut self) {
-        if let Some(group) = self.changed.take() {
-            self.settle_group(usize::from(group) % GROUPS_STORED);
+        if self.changed != NO_GROUP {
+            self.settle_group();
         }
     }
 
     #[inline(never)]
-    fn settle_group(&mut self, group: usize) {
+    fn settle_group(&mut self) {
+        let group = usize::from(core::mem::replace(&mut self.changed, NO_GROUP)) % GROUPS_STORED;
         let Group { start, occupied } = self.groups[group];
         let before = self.finish(group);
         self.withdraw(group);
         if occupied != 0 {
-            let slots = u64::from(occupied.rotate_right(bucket_of(start, group)).trailing_zeros());
+            let slots = u64::from(occupied.rotate_right((start >> group) as u32).trailing_zeros());
             self.groups[group].start = start.wrapping_add(slots << group);
             self.place(group);
         }
@@ -456,7 +503,7 @@ impl<I: Id, T> BucketGroups<I, T> {
     /// Whether a group has not begun.
     #[inline]
     fn is_early(&self, group: usize) -> bool {
-        is_after(self.groups[group].start, self.now())
+        is_after(self.groups[group].start, self.now)
     }
 
     /// Where a group finishes.
@@ -514,24 +561,18 @@ impl<I: Id, T> BucketGroups<I, T> {
         self.listed[group] = to as u8;
     }
 
-    /// Virtual time in ticks, modulo 2^64.
-    #[inline]
-    fn now(&self) -> u64 {
-        self.ticks as u64
-    }
-
     /// Panics unless buckets, groups and bitmaps agree with the tags. O(members): for tests.
     pub(super) fn check(&self) {
         let mut seen = 0;
         for group in 0..GROUPS {
             let occupied = self.groups[group].occupied;
             for bucket in (0..BUCKETS).filter(|bucket| occupied >> bucket & 1 != 0) {
-                let Bucket { first, last } = self.buckets[at(group, bucket)];
+                let place = group * BUCKETS as usize + bucket as usize;
+                let Bucket { first, last } = self.buckets[place];
                 let mut id = first;
                 loop {
                     let member = &self.members[id];
-                    assert!(member.queued, "{id:?} is in a bucket");
-                    assert_eq!((usize::from(member.group), u32::from(member.bucket)), (group, bucket), "{id:?}");
+                    assert_eq!(usize::from(member.place), place, "the bucket of {id:?}");
                     seen += 1;
                     if id == last {
                         break;
@@ -542,12 +583,12 @@ impl<I: Id, T> BucketGroups<I, T> {
             }
             self.check_group(group);
         }
-        assert_eq!(self.members.iter().filter(|member| member.queued).count(), seen, "members in buckets");
+        assert_eq!(self.members.iter().filter(|member| member.place != NOWHERE).count(), seen, "members in buckets");
     }
 
     fn check_group(&self, group: usize) {
         let bitmap = (0..4).filter(|&bitmap| self.bitmaps[bitmap] >> group & 1 != 0);
-        let recorded = self.groups[group].occupied != 0 || self.changed.is_some_and(|at| usize::from(at) == group);
+        let recorded = self.groups[group].occupied != 0 || usize::from(self.changed) == group;
         assert_eq!(bitmap.clone().count(), usize::from(recorded), "bitmaps of group {group}");
         for bitmap in bitmap {
             assert_eq!(self.is_early(group), bitmap % 2 != 0, "whether group {group} is early");
@@ -570,16 +611,41 @@ fn slot_of(tick: u64, group: usize) -> u64 {
     tick >> group << group
 }
 
-/// The bucket of a slot.
+/// The place of the bucket that begins with this tick.
 #[inline]
-fn bucket_of(slot: u64, group: usize) -> u32 {
-    (slot >> group) as u32 % BUCKETS
+fn at(group: usize, tick: u64) -> usize {
+    place_of(group, tick >> group)
 }
 
-/// The place of a bucket.
+/// The place of the bucket of a slot, by the number of the slot.
 #[inline]
-fn at(group: usize, bucket: u32) -> usize {
-    group % GROUPS_STORED * BUCKETS as usize + (bucket % BUCKETS) as usize
+fn place_of(group: usize, slot: u64) -> usize {
+    (group * BUCKETS as usize | slot as usize % BUCKETS as usize) % BUCKETS_STORED
+}
+
+/// The group of a bucket.
+#[inline]
+fn group_of(place: usize) -> usize {
+    place / BUCKETS as usize % GROUPS_STORED
+}
+
+/// The bit of a bucket among those of its group.
+#[inline]
+fn bit_of(place: usize) -> u64 {
+    1 << (place % BUCKETS as usize)
+}
+
+/// A tag in ticks, modulo 2^64.
+#[inline]
+fn ticks(tag: Tag, tick: u32) -> u64 {
+    (tag >> (tick % u64::BITS)) as u64
+}
+
+/// Whether two tags differ by less than 2^64, so that the slots they are in compare as they do modulo 2^64. Slots are at
+/// least two units long: weights are below 2^32.
+#[inline]
+fn is_near(tag: Tag, virtual_time: Tag) -> bool {
+    (tag >> 64) as u64 == (virtual_time >> 64) as u64
 }
 
 /// The bits below this one.

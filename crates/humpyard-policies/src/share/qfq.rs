@@ -86,18 +86,14 @@ impl Policy for Qfq {
 }
 
 impl Share for Qfq {
+    #[inline]
     fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
         if waiting == 0 {
-            self.groups.advance();
-            let now = self.groups.virtual_time();
-            let client = self.groups.get_mut(id);
-            if client.start.tag() < now {
-                client.start = ExactTag::at(now);
-                client.own.raised = true;
-            }
+            self.raise(id);
         }
     }
 
+    #[inline]
     fn on_wake(&mut self, _: Time, id: ClientId, _: &Packet) {
         let client = self.groups.get_mut(id);
         client.own.busy = true;
@@ -121,12 +117,12 @@ impl Share for Qfq {
 
     #[inline]
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
-        self.groups.remove(id);
+        self.groups.remove(id, |client| {
+            client.start.advance(sent.estimate, &client.weight);
+            client.own.in_service += sent.estimate;
+            client.own.raised = false;
+        });
         self.groups.count(sent.estimate, 0);
-        let client = self.groups.get_mut(id);
-        client.start.advance(sent.estimate, &client.weight);
-        client.own.in_service += sent.estimate;
-        client.own.raised = false;
         self.in_service += 1;
     }
 
@@ -139,6 +135,7 @@ impl Share for Qfq {
         }
     }
 
+    #[inline]
     fn on_idle(&mut self, _: Time, id: ClientId) {
         let client = self.groups.get_mut(id);
         client.own.busy = false;
@@ -153,7 +150,7 @@ impl Share for Qfq {
     fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
         let queued = self.groups.contains(id);
         if queued {
-            self.groups.remove(id);
+            self.groups.remove(id, |_| {});
         }
         let client = self.groups.get_mut(id);
         let (in_service, busy, before) = (client.own.in_service, client.own.busy, client.weight.weight());
@@ -169,12 +166,24 @@ impl Share for Qfq {
 }
 
 impl Qfq {
+    /// A packet arrives to the empty queue of a client: its next one starts at virtual time or later.
+    #[inline]
+    fn raise(&mut self, id: ClientId) {
+        self.groups.advance();
+        let now = self.groups.virtual_time();
+        let client = self.groups.get_mut(id);
+        if client.start.tag() < now {
+            client.start = ExactTag::at(now);
+            client.own.raised = true;
+        }
+    }
+
     /// The difference between what a packet used and what it was charged.
     fn settle(&mut self, id: ClientId, used: Work, estimate: Work) {
         self.groups.count(used, estimate);
         let queued = self.groups.contains(id);
         if queued {
-            self.groups.remove(id);
+            self.groups.remove(id, |_| {});
         }
         let client = self.groups.get_mut(id);
         if used > estimate || !client.own.raised {

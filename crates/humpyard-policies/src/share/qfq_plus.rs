@@ -226,7 +226,7 @@ impl Share for QfqPlus {
         }
         self.release();
         let id = self.groups.first()?;
-        self.groups.remove(id);
+        self.groups.remove(id, |_| {});
         let next = self.next_of(id).expect("who is in a bucket has heads");
         let budget = i64::from(self.groups.get(id).own.busy) * self.longest;
         let budget = budget.max(self.clients[next].head as i64);
@@ -336,7 +336,7 @@ impl QfqPlus {
             aggregate.first = if next == id { NONE } else { next };
         }
         if aggregate.first == NONE && self.groups.contains(at) {
-            self.groups.remove(at);
+            self.groups.remove(at, |_| {});
         }
     }
 
@@ -432,7 +432,7 @@ impl QfqPlus {
     /// The tag changes, and the aggregate goes to the bucket where it belongs.
     fn recount(&mut self, id: AggregateId, change: impl FnOnce(&mut Member<AggregateId, Aggregate>)) {
         if self.groups.contains(id) {
-            self.groups.remove(id);
+            self.groups.remove(id, |_| {});
         }
         change(self.groups.get_mut(id));
         self.count_up(id);
@@ -474,7 +474,7 @@ impl QfqPlus {
         let at = self.clients[id].aggregate;
         let queued = self.groups.contains(at);
         if queued {
-            self.groups.remove(at);
+            self.groups.remove(at, |_| {});
         }
         self.count_up(at);
         let aggregate = self.groups.get_mut(at);
