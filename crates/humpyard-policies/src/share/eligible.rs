@@ -6,6 +6,9 @@
 //! it, and the least finish tag of the due ones. Nodes have [`WIDTH`] children, which are side by side in memory and are
 //! compared without a branch, as nobody can predict which tag is less; and on the way up nothing waits for the level below
 //! but one comparison. A client that comes is compared once at each level, with what is there.
+//!
+//! The client that became due last stays outside the tree until another does. If it goes before, as a client does that wakes
+//! alone, no node ever knows of it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -56,6 +59,8 @@ pub(super) struct Eligible<I> {
     levels: Vec<usize>,
     early: Nodes,
     due: Nodes,
+    /// The key of the client that became due last, while no node knows of it, or [`ABSENT`].
+    newcomer: u128,
     /// What turns an id into its rank.
     flip: u32,
     id: PhantomData<I>,
@@ -137,7 +142,8 @@ impl<I: Id> Eligible<I> {
             Ties::Lowest => 0,
             Ties::Highest => u32::MAX,
         };
-        Self { leaves, levels, early: Nodes::new(groups), due: Nodes::new(groups), flip, id: PhantomData }
+        let [early, due] = [groups; 2].map(Nodes::new);
+        Self { leaves, levels, early, due, newcomer: ABSENT, flip, id: PhantomData }
     }
 
     /// The early one that is due first, and when.
@@ -149,7 +155,7 @@ impl<I: Id> Eligible<I> {
     /// The due one that would be done first, and when.
     #[inline]
     pub(super) fn first_due(&self) -> Option<(Tag, I)> {
-        self.unpack(self.due.least)
+        self.unpack(lesser(self.due.least, self.newcomer))
     }
 
     /// Makes due all that are, by this virtual time; `finish` tells the finish tag of a client, from its number. Then the one
@@ -190,7 +196,7 @@ impl<I: Id> Eligible<I> {
     pub(super) fn enter_early(&mut self, id: I, start: Tag, number: u32) {
         let tag = start.min(TAG_MAX) << LOW;
         *self.leaf_mut(id) = EARLY | tag | u128::from(number);
-        self.early.enter(&self.levels, id.index() / WIDTH, tag | self.rank(id.index()));
+        self.early.enter(&self.levels, id.index() / WIDTH, tag | u128::from(self.rank(id)));
     }
 
     /// The client, which was neither, is due. Tags of 2^95 and more are all alike.
@@ -198,7 +204,18 @@ impl<I: Id> Eligible<I> {
     pub(super) fn enter_due(&mut self, id: I, finish: Tag, number: u32) {
         let tag = finish.min(TAG_MAX) << LOW;
         *self.leaf_mut(id) = tag | u128::from(number);
-        self.due.enter(&self.levels, id.index() / WIDTH, tag | self.rank(id.index()));
+        let key = tag | u128::from(self.rank(id));
+        let before = core::mem::replace(&mut self.newcomer, key);
+        if !is_absent(before) {
+            self.file(before);
+        }
+    }
+
+    /// Nodes know of a due client from now on.
+    #[inline]
+    fn file(&mut self, key: u128) {
+        let leaf = (key as u32 ^ self.flip) as usize;
+        self.due.enter(&self.levels, leaf / WIDTH, key);
     }
 
     /// The client is neither from now on; nothing happens if it was not.
@@ -217,19 +234,39 @@ impl<I: Id> Eligible<I> {
     }
 
     fn leave_due(&mut self, id: I) {
+        // Its siblings are about to be compared, and nodes must not know of the newcomer by that.
+        if (self.newcomer as u32 ^ self.rank(id)) < WIDTH as u32 && self.newcomer_leaves(id) {
+            return;
+        }
         let least = self.least_but(id, 0);
         self.due.carry_up(&self.levels, id.index() / WIDTH, least);
+    }
+
+    /// Files the newcomer, if there is one, unless it is the client that leaves; then it leaves. Returns whether it does.
+    #[inline]
+    fn newcomer_leaves(&mut self, id: I) -> bool {
+        let newcomer = core::mem::replace(&mut self.newcomer, ABSENT);
+        if is_absent(newcomer) {
+            return false;
+        }
+        let leaves = newcomer as u32 == self.rank(id);
+        if leaves {
+            *self.leaf_mut(id) = ABSENT;
+        } else {
+            self.file(newcomer);
+        }
+        leaves
     }
 
     /// Empties a leaf, and gives the least key of a kind of its siblings.
     #[inline(never)]
     fn least_but(&mut self, id: I, kind: u128) -> u128 {
+        let rank = self.rank(id);
         let (leaves, own) = (&mut self.leaves[id.index() / WIDTH].0, id.index() % WIDTH);
         leaves[own] = ABSENT;
-        let rank = (id.index() as u32 ^ self.flip) as u64;
         let key = |other: usize| {
             let leaf = leaves[own ^ other] ^ kind;
-            leaf >> LOW << LOW | u128::from(rank ^ other as u64)
+            leaf >> LOW << LOW | u128::from(rank ^ other as u32)
         };
         least_rival(key)
     }
@@ -247,8 +284,8 @@ impl<I: Id> Eligible<I> {
     }
 
     #[inline]
-    fn rank(&self, index: usize) -> u128 {
-        u128::from(index as u32 ^ self.flip)
+    fn rank(&self, id: I) -> u32 {
+        id.index() as u32 ^ self.flip
     }
 
     #[inline]
