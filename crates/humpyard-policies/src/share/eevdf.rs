@@ -219,15 +219,18 @@ impl Policy for Eevdf {
 }
 
 impl Share for Eevdf {
+    #[inline]
     fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
         self.join(id);
         self.on_head(now, id, head);
     }
 
+    #[inline]
     fn on_head(&mut self, _: Time, id: ClientId, _: &Packet) {
         self.file(id);
     }
 
+    #[inline]
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
         let now = self.mean.now.tag;
         // Virtual time may have gone back: then those that are first may have to wait again.
@@ -242,6 +245,7 @@ impl Share for Eevdf {
         due.or_else(|| self.heads.first_early().map(|(_, id)| id))
     }
 
+    #[inline]
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
         let client = &mut self.clients[id];
         client.eligible.advance(sent.estimate, &client.weight.divisor());
@@ -249,6 +253,7 @@ impl Share for Eevdf {
         self.heads.leave(id);
     }
 
+    #[inline]
     fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
         if used == sent.estimate {
             return;
@@ -259,6 +264,7 @@ impl Share for Eevdf {
         self.file_again(id);
     }
 
+    #[inline]
     fn on_idle(&mut self, _: Time, id: ClientId) {
         self.leave(id);
     }

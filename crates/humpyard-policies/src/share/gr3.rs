@@ -91,10 +91,12 @@ impl Policy for Gr3 {
 }
 
 impl Share for Gr3 {
+    #[inline]
     fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, _: u32) {
         self.run.add_waiting(id);
     }
 
+    #[inline]
     fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
         self.run.wake(id);
         self.on_head(now, id, head);
@@ -108,6 +110,7 @@ impl Share for Gr3 {
         }
     }
 
+    #[inline]
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
         if self.run.offered() == 0 {
             return None;
@@ -138,6 +141,7 @@ impl Share for Gr3 {
         self.run.set_waiting(id, waiting);
     }
 
+    #[inline]
     fn on_idle(&mut self, _: Time, id: ClientId) {
         self.run.block(id);
     }

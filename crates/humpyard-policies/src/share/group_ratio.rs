@@ -235,7 +235,7 @@ impl RunQueue {
         let client = &mut self.clients[id];
         client.set(OFFERED, true);
         client.waiting = client.waiting.max(1);
-        client.head = signed(head.estimate).min(self.quantum) as u32;
+        client.head = head.estimate.min(self.quantum as u64) as u32;
         self.offered += 1;
         // It is awake, and was not held while its head was not on offer.
         if !client.is(ABLE) {
@@ -572,11 +572,16 @@ impl RunQueue {
                 self.normalise();
             }
         }
-        let turn = self.turn_beyond_first();
         let group = &mut self.groups[usize::from(order) % ORDERS];
-        let before = group.weight;
-        group.weight += change;
-        let after = group.weight;
+        let (before, after) = (group.weight, group.weight + change);
+        if self.listed == 1 && before > 0 && after > 0 {
+            // The only group keeps its place, and its slot is over.
+            (group.weight, group.slots) = (after, scale(group.slots, after, before));
+            (self.turn, self.here, self.in_slot) = (0, order, false);
+            return;
+        }
+        let turn = self.turn_beyond_first();
+        self.groups[usize::from(order) % ORDERS].weight = after;
         let place = if before > 0 { self.place_of(order) } else { self.append(order) };
         if after == 0 {
             self.take_out(place);
@@ -667,14 +672,32 @@ impl RunQueue {
 /// Charges a client and its group so much work; less than 0 gives work back.
 #[inline]
 fn charge(client: &mut Client, group: &mut Group, work: i64, quantum: i64) {
-    client.balance = client.balance.saturating_sub(work.saturating_mul(1 << FRACTION));
+    client.balance = minus(client.balance, scaled(work));
     let was_in_slot = group.credit > 0;
-    group.credit = group.credit.saturating_sub(work);
+    group.credit = minus(group.credit, work);
     group.slots += i64::from(was_in_slot) - i64::from(group.credit > 0);
     while group.credit > quantum {
         group.credit -= quantum;
         group.slots -= 1;
     }
+}
+
+/// The difference, or the end of the range beyond which it is.
+#[inline]
+fn minus(number: i64, work: i64) -> i64 {
+    number.checked_sub(work).unwrap_or_else(|| end_of_range(number))
+}
+
+/// Work as balances have it, or the end of their range.
+#[inline]
+fn scaled(work: i64) -> i64 {
+    if work.unsigned_abs() >> (63 - FRACTION) == 0 { work << FRACTION } else { end_of_range(work) }
+}
+
+/// The greatest number that has this sign.
+#[cold]
+fn end_of_range(number: i64) -> i64 {
+    if number < 0 { i64::MIN } else { i64::MAX }
 }
 
 /// `slots * to / from`, rounded up.

@@ -144,6 +144,7 @@ impl Policy for Wf2qPlus {
 }
 
 impl Share for Wf2qPlus {
+    #[inline]
     fn on_arrival(&mut self, _: Time, id: ClientId, _: &Packet, waiting: u32) {
         let client = &mut self.clients[id];
         if waiting == 0 && !client.is_idle() {
@@ -151,6 +152,7 @@ impl Share for Wf2qPlus {
         }
     }
 
+    #[inline]
     fn on_wake(&mut self, now: Time, id: ClientId, head: &Packet) {
         let client = &mut self.clients[id];
         client.earliest = PackedTag::new(self.virtual_time.tag);
@@ -159,10 +161,12 @@ impl Share for Wf2qPlus {
         self.on_head(now, id, head);
     }
 
+    #[inline]
     fn on_head(&mut self, _: Time, id: ClientId, head: &Packet) {
         self.file(id, fitted(head.estimate));
     }
 
+    #[inline]
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
         if self.heads.first_due().is_none() {
             let (start, _) = self.heads.first_early()?;
@@ -174,6 +178,7 @@ impl Share for Wf2qPlus {
         self.heads.choose(self.virtual_time.tag, |id, head| clients[id].finish_of(head.into()).tag())
     }
 
+    #[inline]
     fn on_dispatch(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet) {
         let client = &mut self.clients[id];
         let finish = client.finish_of(sent.estimate);
@@ -185,6 +190,7 @@ impl Share for Wf2qPlus {
         self.heads.leave(id);
     }
 
+    #[inline]
     fn on_completion(&mut self, _: Time, _: CoreId, id: ClientId, sent: &Packet, used: Work) {
         let client = &mut self.clients[id];
         client.in_service = client.in_service.saturating_sub(fitted(sent.estimate));
@@ -198,6 +204,7 @@ impl Share for Wf2qPlus {
         }
     }
 
+    #[inline]
     fn on_idle(&mut self, _: Time, id: ClientId) {
         let client = &mut self.clients[id];
         client.earliest = PackedTag::new(TAG_MAX);
