@@ -58,15 +58,26 @@ struct Client {
     in_ring: bool,
 }
 
+/// No client.
+const NONE: ClientId = ClientId(u32::MAX);
+
+impl Client {
+    /// Whether its credit is enough for its head; with `surplus`, whether any is left.
+    #[inline(always)]
+    fn has_credit(&self, surplus: bool) -> bool {
+        if surplus { self.deficit > 0 } else { self.deficit >= self.head as i64 }
+    }
+}
+
 /// Deficit round robin.
 #[derive(Debug)]
 pub struct Drr {
     quantum: Work,
     surplus: bool,
-    /// The first in the ring: the clients that are not idle, in the order of their next turns.
-    front: Option<ClientId>,
-    /// The first client whose turn has begun and whose head may be served, unless it is in `open`.
-    first_open: Option<ClientId>,
+    /// The first in the ring: the clients that are not idle, in the order of their next turns. [`NONE`]: all are idle.
+    front: ClientId,
+    /// The first client whose turn has begun and whose head may be served, unless it is in `open`. [`NONE`]: no such client.
+    first_open: ClientId,
     /// The others, in the order in which that became so: empty while one core alone takes packets.
     open: IdRing<ClientId>,
     /// Whose turn began last.
@@ -113,13 +124,14 @@ impl Build for Drr {
             in_ring: false,
         });
         let open = IdRing::new(config.clients);
-        Ok(Self { quantum, surplus: params.surplus, front: None, first_open: None, open, latest: ClientId(0), clients })
+        Ok(Self { quantum, surplus: params.surplus, front: NONE, first_open: NONE, open, latest: ClientId(0), clients })
     }
 }
 
 impl Policy for Drr {
     fn check(&self) {
-        for id in self.first_open.into_iter().chain(self.open.iter()) {
+        let first_open = Some(self.first_open).filter(|&id| id != NONE);
+        for id in first_open.into_iter().chain(self.open.iter()) {
             let client = &self.clients[id];
             assert!(client.in_turn && client.head > 0 && client.in_ring, "client {id} has no open turn");
         }
@@ -137,8 +149,9 @@ impl Share for Drr {
     #[inline]
     fn on_wake(&mut self, _: Time, id: ClientId, head: &Packet) {
         self.clients[id].head = head.estimate;
-        let latest = self.latest;
-        self.insert(id, self.clients[latest].in_turn.then_some(latest));
+        // A newcomer goes before the turn begun last, if that is not over.
+        let is_over = !self.clients[self.latest].in_turn;
+        self.insert(id, if is_over { NONE } else { self.latest });
     }
 
     #[inline]
@@ -153,13 +166,9 @@ impl Share for Drr {
     #[inline]
     fn pick(&mut self, _: Time, _: CoreId) -> Option<ClientId> {
         loop {
-            let id = match self.first_open.or_else(|| self.open.front()) {
-                Some(id) => id,
-                None => self.begin_turn()?,
-            };
+            let Some(id) = self.next_open() else { return self.begin_turn() };
             let client = &mut self.clients[id];
-            let enough = if self.surplus { client.deficit > 0 } else { client.deficit >= client.head as i64 };
-            if enough {
+            if client.has_credit(self.surplus) {
                 return Some(id);
             }
             client.in_turn = false;
@@ -197,75 +206,101 @@ impl Share for Drr {
 }
 
 impl Drr {
-    /// Begins the turn of the first client in the ring that has none and whose head may be served.
+    /// The first client whose turn has begun and whose head may be served.
+    #[inline(always)]
+    fn next_open(&self) -> Option<ClientId> {
+        if self.first_open == NONE { self.open.front() } else { Some(self.first_open) }
+    }
+
+    /// Begins the turns of clients in the ring that have none and whose heads may be served, until one has enough credit.
     #[inline]
     fn begin_turn(&mut self) -> Option<ClientId> {
-        let front = self.front?;
-        let mut id = front;
-        while self.clients[id].head == 0 || self.clients[id].in_turn {
-            id = self.clients[id].next;
-            if id == front {
+        if self.front == NONE {
+            return None;
+        }
+        loop {
+            let id = self.next_without_turn()?;
+            let client = &mut self.clients[id];
+            client.deficit += credit(self.quantum, client.weight);
+            let is_open = client.has_credit(self.surplus);
+            client.in_turn = is_open;
+            if id == self.front {
+                // Goes to the end of the ring.
+                self.front = client.next;
+            } else {
+                self.remove(id);
+                self.insert(id, NONE);
+            }
+            self.latest = id;
+            if is_open {
+                self.open(id);
+                return Some(id);
+            }
+        }
+    }
+
+    /// The first client in the ring, which has one, that has no turn and whose head may be served.
+    #[inline(always)]
+    fn next_without_turn(&self) -> Option<ClientId> {
+        let mut id = self.front;
+        loop {
+            let client = &self.clients[id];
+            if client.head > 0 && !client.in_turn {
+                return Some(id);
+            }
+            id = client.next;
+            if id == self.front {
                 return None;
             }
         }
-        let client = &mut self.clients[id];
-        client.in_turn = true;
-        client.deficit += credit(self.quantum, client.weight);
-        if id == front {
-            // Goes to the end of the ring.
-            self.front = Some(client.next);
-        } else {
-            self.remove(id);
-            self.insert(id, None);
-        }
-        self.open(id);
-        self.latest = id;
-        Some(id)
     }
 
-    /// Puts a client, which is not in the ring, before another, or at the end.
+    /// Puts a client, which is not in the ring, before another. [`NONE`]: at the end.
     #[inline]
-    fn insert(&mut self, id: ClientId, before: Option<ClientId>) {
+    fn insert(&mut self, id: ClientId, before: ClientId) {
         debug_assert!(!self.clients[id].in_ring, "client {id} is in the ring already");
-        let Some(next) = before.or(self.front) else {
+        let front = self.front;
+        if front == NONE {
             let client = &mut self.clients[id];
             (client.previous, client.next, client.in_ring) = (id, id, true);
-            self.front = Some(id);
+            self.front = id;
             return;
-        };
+        }
+        let next = if before == NONE { front } else { before };
         let previous = core::mem::replace(&mut self.clients[next].previous, id);
         self.clients[previous].next = id;
         let client = &mut self.clients[id];
         (client.previous, client.next, client.in_ring) = (previous, next, true);
-        if before.is_some() && before == self.front {
-            self.front = Some(id);
+        if before == front {
+            self.front = id;
         }
     }
 
     /// Takes a client out of the ring; nothing happens if it is not there.
     #[inline]
     fn remove(&mut self, id: ClientId) {
-        let Client { previous, next, in_ring, .. } = self.clients[id];
+        let client = &mut self.clients[id];
+        let Client { previous, next, in_ring, .. } = *client;
         if !in_ring {
             return;
         }
-        self.clients[id].in_ring = false;
+        client.in_ring = false;
         if next == id {
-            self.front = None;
+            self.front = NONE;
             return;
         }
         self.clients[previous].next = next;
         self.clients[next].previous = previous;
-        if self.front == Some(id) {
-            self.front = Some(next);
+        if self.front == id {
+            self.front = next;
         }
     }
 
     /// The client, whose turn has begun, may be served.
     #[inline]
     fn open(&mut self, id: ClientId) {
-        if self.first_open.is_none() && self.open.is_empty() {
-            self.first_open = Some(id);
+        if self.first_open == NONE && self.open.is_empty() {
+            self.first_open = id;
         } else {
             self.open.push_back(id);
         }
@@ -274,8 +309,8 @@ impl Drr {
     /// The client may not be served, or has no turn; nothing happens if that was so.
     #[inline]
     fn close(&mut self, id: ClientId) {
-        if self.first_open == Some(id) {
-            self.first_open = None;
+        if self.first_open == id {
+            self.first_open = NONE;
         } else if !self.open.is_empty() {
             self.open.remove(id);
         }
