@@ -131,7 +131,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         let (core, taken) = self.scheduler.take_plain(now)?;
         let Some((slot, cold)) = taken else { return Some((core, None)) };
         let packet = self.scheduler.packet(slot);
-        self.measurements.on_plain_dispatch(core, packet, cold);
+        self.measurements.on_plain_dispatch(packet);
         Some((core, Some(Dispatch { slot, packet, cold, moved: None })))
     }
 

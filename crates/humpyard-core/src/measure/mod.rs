@@ -272,24 +272,20 @@ impl Measurements {
         if let Some(elements) = &mut self.elements {
             elements.on_dispatch(now, core);
         }
-        self.note_dispatch(core, packet, cold);
+        self.services[packet.service].waiting -= 1;
+        self.cores[core].cold += u64::from(cold);
         if packet.hop == 0 {
             self.order.on_dispatch(packet.sequence, self.is_measured(packet));
         }
         self.moves.as_mut().and_then(|moves| moves.on_dispatch(core, packet))
     }
 
-    /// As [`Measurements::on_dispatch`], where [`Measurements::is_plain`] holds and packets have one hop.
+    /// As [`Measurements::on_dispatch`], where [`Measurements::is_plain`] holds and packets have one hop. A cold start is
+    /// counted when the packet is done.
     #[inline(always)]
-    pub(super) fn on_plain_dispatch(&mut self, core: CoreId, packet: &Packet, cold: bool) {
-        self.note_dispatch(core, packet, cold);
-        self.order.on_dispatch(packet.sequence, self.is_measured(packet));
-    }
-
-    #[inline(always)]
-    fn note_dispatch(&mut self, core: CoreId, packet: &Packet, cold: bool) {
+    pub(super) fn on_plain_dispatch(&mut self, packet: &Packet) {
         self.services[packet.service].waiting -= 1;
-        self.cores[core].cold += u64::from(cold);
+        self.order.on_dispatch(packet.sequence, self.is_measured(packet));
     }
 
     /// The warm-up ends with the first packet behind it.
@@ -322,7 +318,8 @@ impl Measurements {
     #[inline]
     pub fn on_completion(&mut self, core: CoreId, completed: &Completed, finished: Time, busy: Time) {
         let &Completed { ref packet, used, onward, ends, exit } = completed;
-        self.record::<false>(core, packet, Done { used, onward, ends, exit }, finished, busy);
+        // A cold start was counted at the dispatch.
+        self.record::<false>(core, packet, Done { used, onward, ends, exit, cold: false }, finished, busy);
     }
 
     /// As [`Measurements::on_completion`]. `PLAIN`: [`Measurements::is_plain`] holds.
@@ -346,6 +343,9 @@ impl Measurements {
         let served = &mut self.cores[core];
         served.busy += busy;
         served.packets += 1;
+        if PLAIN {
+            served.cold += u64::from(done.cold);
+        }
         if let Some(service) = done.onward {
             self.services[service].on_wait();
             self.fairness.on_arrival(packet.client);

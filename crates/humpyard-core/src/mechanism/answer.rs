@@ -66,13 +66,15 @@ pub(crate) struct Done {
     pub(crate) onward: Option<ServiceId>,
     pub(crate) ends: bool,
     pub(crate) exit: Option<ExitSlot>,
+    /// Whether the packet found its core cold.
+    pub(crate) cold: bool,
 }
 
 impl Done {
     /// The same, with the packet.
     #[inline(always)]
     pub(crate) fn of(self, packet: Packet) -> Completed {
-        let Self { used, onward, ends, exit } = self;
+        let Self { used, onward, ends, exit, .. } = self;
         Completed { packet, used, onward, ends, exit }
     }
 }

@@ -212,6 +212,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let core = entry.core.expect("a packet must be in service to complete");
         let packet = &entry.packet;
         let Packet { flow, estimate, .. } = *packet;
+        let cold = entry.cold;
         let used = match self.plan.unit {
             WorkUnit::Nanoseconds => (busy + self.plan.hand_over).as_ns(),
             WorkUnit::Bytes => u64::from(packet.length),
@@ -219,7 +220,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         };
         let ends = ends && (self.exit.is_some() || !self.plan.chains.is_empty());
         let onward = if PLAIN || ends { None } else { self.next_service(packet) };
-        self.estimate.on_completion(packet, used, entry.cold);
+        self.estimate.on_completion(packet, used, cold);
         let queue = entry.queue;
         let state = &mut self.queues[queue];
         state.complete::<PLAIN>(now, core, entry, used, &self.slab);
@@ -258,7 +259,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if self.holds_back() {
             self.release_held(now);
         }
-        Done { used, onward, ends, exit }
+        Done { used, onward, ends, exit, cold }
     }
 
     /// The packet has gone through all its services, or ends. Returns where it waits for earlier ones, if it must.
