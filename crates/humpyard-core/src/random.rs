@@ -99,15 +99,15 @@ const fn unit_of(bits: u64) -> f64 {
 /// operation is that of libm (FreeBSD's `e_log.c`), in the same order, so that the result is the same to the last bit.
 #[inline]
 fn log_of_unit(x: f64) -> f64 {
-    const LN2_HI: f64 = 6.931_471_803_691_238_164_90e-1;
-    const LN2_LO: f64 = 1.908_214_929_270_587_700_02e-10;
-    const LG1: f64 = 6.666_666_666_666_735_130e-1;
-    const LG2: f64 = 3.999_999_999_940_941_908e-1;
-    const LG3: f64 = 2.857_142_874_366_239_149e-1;
-    const LG4: f64 = 2.222_219_843_214_978_396e-1;
-    const LG5: f64 = 1.818_357_216_161_805_012e-1;
-    const LG6: f64 = 1.531_383_769_920_937_332e-1;
-    const LG7: f64 = 1.479_819_860_511_658_591e-1;
+    const LN2_HI: f64 = 6.931_471_803_691_238e-1;
+    const LN2_LO: f64 = 1.908_214_929_270_587_7e-10;
+    const LG1: f64 = 6.666_666_666_666_735e-1;
+    const LG2: f64 = 3.999_999_999_940_942e-1;
+    const LG3: f64 = 2.857_142_874_366_239e-1;
+    const LG4: f64 = 2.222_219_843_214_978_4e-1;
+    const LG5: f64 = 1.818_357_216_161_805e-1;
+    const LG6: f64 = 1.531_383_769_920_937_3e-1;
+    const LG7: f64 = 1.479_819_860_511_658_6e-1;
     /// The bits of sqrt(2)/2, as far as libm looks at them.
     const HALF_ROOT: u64 = 0x3FE6_A09E << 32;
     /// The bits of 1.
