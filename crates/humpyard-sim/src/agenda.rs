@@ -32,6 +32,7 @@ struct Present {
 
 /// When the cores are done that are not the first.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a run, and the larger is used at every event")]
 enum Others {
     /// Up to [`FEW`] cores.
     Few(Line),
