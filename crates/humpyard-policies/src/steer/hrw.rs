@@ -8,8 +8,10 @@
 //! **Promises.** Flow order. Minimal disruption: without core k only k's connections move (1/N of them); with one more
 //! core 1/(N+1) of them move, all to it.
 //!
-//! **Cost.** O(N) in the eligible cores, no state per connection.
+//! **Cost.** O(N) in the eligible cores, O(1) for the connections seen last if all cores are eligible. No state per connection.
 
+use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use humpyard_core::config::SchedulerConfig;
@@ -32,7 +34,20 @@ pub struct Hrw {
     /// By core.
     salts: Vec<u64>,
     rendezvous: Rendezvous,
+    /// Winners among all cores, by the low bits of the key: what was found once holds for good. 16 KiB, which stay in the
+    /// processor's first cache.
+    recent: Box<[Recent; RECENT]>,
 }
+
+/// A key, and the core that wins it among all cores.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    key: u64,
+    winner: CoreId,
+}
+
+/// Winners that are remembered.
+const RECENT: usize = 1024;
 
 impl Build for Hrw {
     type Params = HrwParams;
@@ -46,7 +61,11 @@ impl Build for Hrw {
     };
 
     fn new(_: &HrwParams, config: &SchedulerConfig) -> Result<Self, BuildError> {
-        Ok(Self { salts: (0..config.cores as u64).map(salt).collect(), rendezvous: config.rendezvous })
+        let salts: Vec<u64> = (0..config.cores as u64).map(salt).collect();
+        let rendezvous = config.rendezvous;
+        let winner = CoreId::from_index((rendezvous.highest)(0, &salts));
+        let recent = vec![Recent { key: 0, winner }; RECENT].into_boxed_slice().try_into();
+        Ok(Self { salts, rendezvous, recent: recent.expect("it has this length") })
     }
 }
 
@@ -60,7 +79,7 @@ impl Steer for Hrw {
     #[inline]
     fn steer(&mut self, _: Time, packet: &Packet, view: &View<'_>) -> Target {
         if view.eligible.len() == self.salts.len() {
-            return Target::Core(CoreId::from_index((self.rendezvous.highest)(packet.key, &self.salts)));
+            return Target::Core(self.winner_of_all(packet.key));
         }
         let bid = |core: CoreId| score(packet.key, self.salts[core.index()]);
         let (&first, others) = view.eligible.split_first().expect("at least one core is eligible");
@@ -69,6 +88,18 @@ impl Steer for Hrw {
             if bid > highest { (core, bid) } else { (winner, highest) }
         });
         Target::Core(winner)
+    }
+}
+
+impl Hrw {
+    /// The core that wins this key among all cores.
+    #[inline]
+    fn winner_of_all(&mut self, key: u64) -> CoreId {
+        let recent = &mut self.recent[key as usize % RECENT];
+        if recent.key != key {
+            *recent = Recent { key, winner: CoreId::from_index((self.rendezvous.highest)(key, &self.salts)) };
+        }
+        recent.winner
     }
 }
 
@@ -94,6 +125,15 @@ mod tests {
         assert!(eight.iter().zip(&seven).all(|(&before, &after)| before == after || before == CoreId(7)));
         let fraction = moved(&eight, &seven);
         assert!((fraction - 0.125).abs() < 0.004, "{fraction}");
+    }
+
+    /// Keys that share a place displace each other, and win what they won.
+    #[test]
+    fn what_is_remembered_is_what_is_found() {
+        let keys = keys(200);
+        let crowded: Vec<u64> = (0..3).flat_map(|_| keys.iter().flat_map(|&key| [key, key + 1024, 0])).collect();
+        let alone: Vec<CoreId> = crowded.iter().flat_map(|&key| among(5, &[key])).collect();
+        assert_eq!(among(5, &crowded), alone);
     }
 
     #[test]
