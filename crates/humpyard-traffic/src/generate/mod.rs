@@ -243,5 +243,7 @@ mod tests {
         };
         assert_eq!(digest("poisson:packets=1000,version=mixed,length=100"), 0x9462_91c2_95f5_95b3);
         assert_eq!(digest("messages:packets=5000"), 0x9fcc_1495_1c34_215b);
+        assert_eq!(digest("onoff:packets=5000"), 0x3714_b63e_582b_b076);
+        assert_eq!(digest("mmpp:packets=5000"), 0x841e_e980_6fde_31a1);
     }
 }
