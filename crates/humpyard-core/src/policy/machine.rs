@@ -163,14 +163,14 @@ impl Machine {
     }
 
     /// The packets that wait for a service are so many, the first of which arrived then.
-    #[inline]
+    #[inline(always)]
     pub fn set_waiting(&mut self, service: ServiceId, waiting: u32, oldest: Option<Time>) {
         self.services[service].waiting = waiting;
         self.services[service].oldest = oldest;
     }
 
     /// The core serves a packet. O(1).
-    #[inline]
+    #[inline(always)]
     pub fn on_dispatch(&mut self, now: Time, core: CoreId) {
         let state = &mut self.cores[core];
         if let Activity::Idle(_) = state.activity {
@@ -181,7 +181,7 @@ impl Machine {
     }
 
     /// The core has nothing to serve. O(1), but for cores idle since the same instant.
-    #[inline]
+    #[inline(always)]
     pub fn on_idle(&mut self, now: Time, core: CoreId) {
         if let Activity::Busy(_) = self.cores[core].activity {
             self.enter_idle(now, core);

@@ -45,6 +45,7 @@ impl<I: Id> IdCircles<I> {
     ///
     /// # Panics
     /// If `id` is not alone.
+    #[inline]
     pub fn insert_before(&mut self, next: I, id: I) {
         assert!(self.is_alone(id), "{id:?} is in a circle already");
         if id != next {
@@ -56,6 +57,7 @@ impl<I: Id> IdCircles<I> {
     }
 
     /// Takes `id` out of its circle: it is alone then.
+    #[inline]
     pub fn remove(&mut self, id: I) {
         let Link { previous, next } = self.links[id];
         self.links[previous].next = next;

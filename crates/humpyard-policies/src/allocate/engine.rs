@@ -267,7 +267,7 @@ impl Engine {
     }
 
     /// A core of this service has nothing to do: the neediest of the others may take one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_idle(&mut self, moment: Moment<'_>, idle: ServiceId, rules: &impl Rules) -> Option<Move> {
         self.refresh(moment, idle);
         if self.is_sated() { None } else { self.choose(moment, rules) }
@@ -461,7 +461,7 @@ impl Engine {
     }
 
     /// Marks as many cores of a service with an empty queue as its arrivals do not need (equation 6).
-    #[inline]
+    #[inline(always)]
     pub(super) fn refresh(&mut self, moment: Moment<'_>, id: ServiceId) {
         if moment.backlog(id) > 0 {
             return;
@@ -469,8 +469,9 @@ impl Engine {
         if self.speeds.is_some() {
             return self.mark_by_speed(moment, id);
         }
-        let spare = self.services[id].demand.spare(moment.now, moment.machine.service(id).cores);
-        if self.services[id].marked != spare {
+        let service = &mut self.services[id];
+        let spare = service.demand.spare(moment.now, moment.machine.service(id).cores);
+        if service.marked != spare {
             self.mark(moment.machine, id, spare);
         }
     }
@@ -497,6 +498,7 @@ impl Engine {
     }
 
     /// Equation 6 where cores are not alike: those left unmarked are as fast together as the arrivals need.
+    #[inline(never)]
     fn mark_by_speed(&mut self, moment: Moment<'_>, id: ServiceId) {
         let machine = moment.machine;
         let service = &mut self.services[id];
