@@ -1,5 +1,5 @@
-//! Simulation of 64 Poisson flows through deficit round robin: `humpyard sim`, a bare loop and
-//! ns-2, in turn.
+//! Simulation of 64 and of a million Poisson flows through deficit round robin: `humpyard sim`, a
+//! bare loop and, for 64, ns-2, in turn.
 //!
 //! `make bench-sim` runs it, and installs ns-2. The bare loop is `floor/floor.rs` in the directory
 //! of the environment variable `HUMPYARD_PEERS`, by default `../shared/peers` beside the checkout:
@@ -23,6 +23,8 @@ const HELP: &str = "make bench-sim ARGUMENTS=\"[--rounds 5] [--packets 60000000]
 
 HUMPYARD_PEERS is the directory that holds the bare loop (default ../shared/peers beside the checkout).";
 
+/// The flows of the second comparison.
+const MANY_FLOWS: u64 = 1_000_000;
 /// The most memory that the long run should take, in MB.
 const MEMORY_AIM: f64 = 64.0;
 /// How often the memory of a run is read.
@@ -40,23 +42,25 @@ struct Simulator {
 }
 
 impl Simulator {
-    fn ours() -> Self {
-        let command = |packets| {
+    fn ours(flows: u64, packets: [u64; 2]) -> Self {
+        let command = move |packets| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_humpyard"));
-            command.arg("sim").arg(format!("--input=gen:poisson:flows=64,pps=14700000,packets={packets}"));
+            command.arg("sim").arg(format!("--input=gen:poisson:flows={flows},pps=14700000,packets={packets}"));
             command.args(["--policy=drr", "--cores=1", "--costs=table:measured"]);
+            command.arg(format!("--flows={}", (2 * flows).max(65_536)));
             command
         };
-        Self { name: "humpyard sim", command: Box::new(command), packets: [1_000_000, 5_000_000], aim: None }
+        Self { name: "humpyard sim", command: Box::new(command), packets, aim: None }
     }
 
-    fn floor(program: PathBuf) -> Self {
+    fn floor(program: &Path, flows: u64, packets: [u64; 2], aim: f64) -> Self {
+        let program = program.to_owned();
         let command = move |packets: u64| {
             let mut command = Command::new(&program);
-            command.arg(packets.to_string());
+            command.arg(packets.to_string()).arg(flows.to_string());
             command
         };
-        Self { name: "bare loop", command: Box::new(command), packets: [2_000_000, 14_000_000], aim: Some(0.35) }
+        Self { name: "bare loop", command: Box::new(command), packets, aim: Some(aim) }
     }
 
     fn ns2() -> Self {
@@ -118,7 +122,7 @@ fn main() -> ExitCode {
             Some(options) => bench(&options),
         })
     } else {
-        Simulator::ours().time(1_000).map(drop)
+        Simulator::ours(64, [1_000, 2_000]).time(1_000).map(drop)
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -130,11 +134,31 @@ fn main() -> ExitCode {
 }
 
 fn bench(options: &Options) -> Result<(), String> {
-    let simulators = [Simulator::ours(), Simulator::floor(build_floor()?), Simulator::ns2()];
-    let mut least = [[Duration::MAX; 2]; 3];
-    for round in 1..=options.rounds {
+    let floor = build_floor()?;
+    let few = [
+        Simulator::ours(64, [1_000_000, 5_000_000]),
+        Simulator::floor(&floor, 64, [2_000_000, 14_000_000], 0.35),
+        Simulator::ns2(),
+    ];
+    compare("64 flows", &few, options.rounds)?;
+    let lengths = [MANY_FLOWS * 3, MANY_FLOWS * 9];
+    let many = [Simulator::ours(MANY_FLOWS, lengths), Simulator::floor(&floor, MANY_FLOWS, lengths, 0.5)];
+    compare("a million flows", &many, options.rounds)?;
+    if options.packets > 0 {
+        say_progress(&format!("{} packets: memory", options.packets));
+        let memory = peak_memory(&mut (few[0].command)(options.packets))?;
+        say_progress("");
+        println!("peak memory of {} packets of 64 flows: {memory:.1} MB, aim under {MEMORY_AIM:.0}", options.packets);
+    }
+    Ok(())
+}
+
+/// Times simulators in turn, ours first, and prints a table.
+fn compare(flows: &str, simulators: &[Simulator], rounds: usize) -> Result<(), String> {
+    let mut least = vec![[Duration::MAX; 2]; simulators.len()];
+    for round in 1..=rounds {
         for (simulator, least) in simulators.iter().zip(&mut least) {
-            say_progress(&format!("{}: round {round} of {}", simulator.name, options.rounds));
+            say_progress(&format!("{flows}, {}: round {round} of {rounds}", simulator.name));
             for (packets, least) in simulator.packets.into_iter().zip(least) {
                 *least = simulator.time(packets)?.min(*least);
             }
@@ -143,19 +167,13 @@ fn bench(options: &Options) -> Result<(), String> {
     say_progress("");
     let rates: Vec<f64> =
         simulators.iter().zip(least).map(|(simulator, times)| rate(simulator.packets, times)).collect();
-    println!("64 Poisson flows, deficit round robin, load .835; least times of {} rounds", options.rounds);
+    println!("{flows}, deficit round robin, load .835; least times of {rounds} rounds");
     println!("| simulator | M packets/s | ns a packet | ours by it | aim |");
     println!("|---|--:|--:|--:|--:|");
     for (simulator, rate) in simulators.iter().zip(&rates) {
         let aim = simulator.aim.map_or_else(String::new, |aim| format!("{aim:.2}"));
         let (millions, ns) = (rate / 1e6, 1e9 / rate);
         println!("| {} | {millions:.2} | {ns:.0} | {:.2} | {aim} |", simulator.name, rates[0] / rate);
-    }
-    if options.packets > 0 {
-        say_progress(&format!("{} packets: memory", options.packets));
-        let memory = peak_memory(&mut (simulators[0].command)(options.packets))?;
-        say_progress("");
-        println!("peak memory of {} packets: {memory:.1} MB, aim under {MEMORY_AIM:.0}", options.packets);
     }
     Ok(())
 }
