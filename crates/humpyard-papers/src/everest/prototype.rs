@@ -96,7 +96,7 @@ impl<C: Cores> Cores for Detectors<C> {
         self.cores.next_done(now)
     }
 
-    fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch) {
+    fn serve(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>) {
         self.cores.serve(now, core, dispatch);
     }
 

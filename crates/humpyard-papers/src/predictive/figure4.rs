@@ -78,7 +78,7 @@ fn rows((name, policy, known, ties, _): Discipline) -> Result<Vec<Row>, LabError
         Packet { client: ClientId(flow), length, ..Packet::default() }
     });
     let mut rows = Vec::new();
-    let engine = TimedCores::new(1, |now, _, dispatch: &Dispatch| {
+    let engine = TimedCores::new(1, |now, _, dispatch: &Dispatch<&Packet>| {
         let busy = Time::from_ns(times[dispatch.packet.sequence as usize]);
         let finished = now + busy;
         let half = |time: Time| time.as_ns() as f64 / 2.0;

@@ -142,7 +142,7 @@ type Mechanism = Measured<AnySteer, Noted, AnyAllocate>;
 pub(super) fn run(trial: &Trial<'_>) -> Result<Came, LabError> {
     let notes = Rc::new(Notes::default());
     let mut served = Vec::with_capacity(trial.jobs.len());
-    let cores = TimedCores::new(trial.engines, |now, engine: CoreId, dispatch: &Dispatch| {
+    let cores = TimedCores::new(trial.engines, |now, engine: CoreId, dispatch: &Dispatch<&Packet>| {
         let (job, cold) = (dispatch.packet.sequence as usize, dispatch.cold);
         let Job { application, work, .. } = trial.jobs[job];
         let busy = Time::from_ns(work + if cold { trial.costs[application].cold } else { 0 });

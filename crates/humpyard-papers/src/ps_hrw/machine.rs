@@ -365,7 +365,7 @@ fn mechanism(trial: &Trial<'_>, notes: &Rc<Notes>) -> Result<Mechanism, LabError
 }
 
 /// How long a packet keeps its core busy: with its decision, its work and its move.
-fn busy(trial: &Trial<'_>, notes: &Notes, penalties: MovePenalties, dispatch: &Dispatch) -> Time {
+fn busy(trial: &Trial<'_>, notes: &Notes, penalties: MovePenalties, dispatch: &Dispatch<&Packet>) -> Time {
     let packet = &dispatch.packet;
     let rebuilt = notes.rebuilt_for.borrow()[packet.sequence as usize];
     let decision = trial.decision.packet + trial.decision.rebuild * rebuilt;

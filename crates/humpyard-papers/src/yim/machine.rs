@@ -253,11 +253,11 @@ impl Cores for Threads<'_> {
         None
     }
 
-    fn serve(&mut self, now: Time, thread: CoreId, dispatch: &Dispatch) {
+    fn serve(&mut self, now: Time, thread: CoreId, dispatch: &Dispatch<&Packet>) {
         let (slot, packet) = (dispatch.slot, dispatch.packet);
         let element = self.element(thread);
         self.first[element] += u64::from(matches!(packet.part, Part::First | Part::Whole));
-        self.cells[thread] = Some(Cell { slot, packet, since: now, stage: Stage::Computes });
+        self.cells[thread] = Some(Cell { slot, packet: *packet, since: now, stage: Stage::Computes });
         if packet.part == Part::Last && !self.is_begun[packet.key as usize] {
             self.ends.push(thread);
         } else {

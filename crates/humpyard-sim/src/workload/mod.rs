@@ -81,7 +81,7 @@ mod tests {
         let config = SchedulerConfig { flows: 2, ..SchedulerConfig::new(2) };
         let scheduler = policy.parse::<PolicySpec>().unwrap().build(&config).unwrap();
         let mut times = Vec::new();
-        let cores = TimedCores::new(2, |now: Time, _, dispatch: &Dispatch| {
+        let cores = TimedCores::new(2, |now: Time, _, dispatch: &Dispatch<&Packet>| {
             times.push((dispatch.packet.arrival.as_ns(), now.as_ns()));
             Span { finished: now + BUSY, busy: BUSY }
         });
