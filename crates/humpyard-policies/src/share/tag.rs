@@ -40,7 +40,7 @@ impl Divisor {
     pub(crate) fn divide(&self, number: u64) -> (u64, u64) {
         let quotient = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
         let remainder = number - quotient * self.weight;
-        // If the estimate is exact, what is left of the remainder is beyond every remainder.
+        // Where the estimate is exact, the difference wraps round and is greater than the remainder.
         let rest = remainder.wrapping_sub(self.weight).min(remainder);
         (quotient + u64::from(remainder >= self.weight), rest)
     }
@@ -132,8 +132,9 @@ impl ExactTag {
     }
 
     /// Later by `work` at `weight`.
+    #[inline]
     pub(crate) fn add(&mut self, work: Work, weight: Weight) {
-        self.change(|tag| tag.shift(work.into(), weight.get().into()));
+        self.add_divided(work, weight.get().into(), |number, weight| (number / weight, number % weight));
     }
 
     /// The work that makes it `later` at `weight`: what was given to [`ExactTag::add`], if that was this tag.
@@ -184,15 +185,21 @@ impl ExactTag {
     /// Later by `work` at the weight of `by`: as [`ExactTag::add`], faster.
     #[inline]
     pub(crate) fn advance(&mut self, work: Work, by: &Divisor) {
+        self.add_divided(work, by.weight, |number, _| by.divide(number));
+    }
+
+    /// Later by `work` at `weight`; `divide` gives the quotient and the remainder of a number and the weight.
+    #[inline]
+    fn add_divided(&mut self, work: Work, weight: u64, divide: impl Fn(u64, u64) -> (u64, u64)) {
         if work < SHORT {
-            let (quotient, remainder) = by.divide((work << FRACTION) + u64::from(self.remainder));
+            let (quotient, remainder) = divide((work << FRACTION) + u64::from(self.remainder), weight);
             let (low, carry) = self.low.overflowing_add(quotient);
             if let Some(high) = self.high.checked_add(carry.into()) {
                 *self = Self { low, high, remainder: remainder as u32 };
                 return;
             }
         }
-        self.change(|tag| tag.advance(work, by));
+        self.change(|tag| tag.shift(work.into(), weight));
     }
 
     /// Earlier by `work` at the weight of `by`, but no earlier than 0.

@@ -67,7 +67,7 @@ impl Client {
     #[inline]
     fn finish_of(&self, head: Work) -> ExactTag {
         let mut finish = self.start();
-        finish.advance(head, &Divisor::new(self.weight.get().into()));
+        finish.add(head, self.weight);
         finish
     }
 }
