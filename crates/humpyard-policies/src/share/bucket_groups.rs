@@ -327,7 +327,7 @@ impl<I: Id, T> BucketGroups<I, T> {
         }
     }
 
-    /// As [`BucketGroups::insert`], where the bitmaps may change or the group of the member has no bucket for it.
+    /// As [`BucketGroups::insert`], where bitmaps may change or the member's own group has no bucket for it.
     #[inline(never)]
     fn insert_rarely(&mut self, id: I) {
         let member = &self.members[id];
@@ -620,7 +620,7 @@ fn at(group: usize, tick: u64) -> usize {
 /// The place of the bucket of a slot, by the number of the slot.
 #[inline]
 fn place_of(group: usize, slot: u64) -> usize {
-    (group * BUCKETS as usize | slot as usize % BUCKETS as usize) % BUCKETS_STORED
+    ((group * BUCKETS as usize) | (slot as usize % BUCKETS as usize)) % BUCKETS_STORED
 }
 
 /// The group of a bucket.
