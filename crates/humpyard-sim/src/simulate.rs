@@ -106,7 +106,11 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         costs = costs.with_further_hand_over(work.hand_over);
     }
     let cores = TimedCores::new(run.cores, |now, core, dispatch: &_| {
-        if PLAIN || is_modelled { costs.serve(now, core, dispatch) } else { work.serve(&mut costs, now, core, dispatch) }
+        if PLAIN || is_modelled {
+            costs.serve(now, core, dispatch)
+        } else {
+            work.serve(&mut costs, now, core, dispatch)
+        }
     });
     let driven = Driver::new(run.measured, traffic, cores).with_swaps(run.swaps).drive_as::<PLAIN>()?;
     let mut traffic = driven.workload;

@@ -96,7 +96,13 @@ impl Work {
 
     /// Gives a core a packet: what was measured of it counts, else the model.
     #[inline(never)]
-    pub(crate) fn serve(&mut self, costs: &mut CostModel, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>) -> Span {
+    pub(crate) fn serve(
+        &mut self,
+        costs: &mut CostModel,
+        now: Time,
+        core: CoreId,
+        dispatch: &Dispatch<&Packet>,
+    ) -> Span {
         if let Some(measured) = &mut self.measured
             && let Some(taken) = measured.taken(dispatch.packet.hop, dispatch.packet.sequence)
         {

@@ -46,8 +46,13 @@ struct Jain {
 impl Fairness {
     /// For client ids below `clients` with these weights.
     pub fn new(clients: usize, mut weight: impl FnMut(ClientId) -> Weight) -> Self {
-        let clients =
-            IdVec::from_fn(clients, |id| Client { weight: weight(id), packets: 0, total: 0, service: 0.0, woke_at: 0.0 });
+        let clients = IdVec::from_fn(clients, |id| Client {
+            weight: weight(id),
+            packets: 0,
+            total: 0,
+            service: 0.0,
+            woke_at: 0.0,
+        });
         Self { clients, fluid: 0.0, weight_active: 0.0, error_min: 0.0, error_max: 0.0, ended: Jain::default() }
     }
 

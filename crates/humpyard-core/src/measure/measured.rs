@@ -146,7 +146,13 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// As [`Measured::on_completion`] of a packet that is done now, compiled without rare features where `PLAIN`:
     /// [`Measured::is_plain`] must hold.
     #[inline(always)]
-    pub fn on_completion_as<const PLAIN: bool>(&mut self, now: Time, core: CoreId, slot: Slot, busy: Time) -> Completed {
+    pub fn on_completion_as<const PLAIN: bool>(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        slot: Slot,
+        busy: Time,
+    ) -> Completed {
         if !PLAIN {
             return self.on_completion(now, core, slot, now, busy);
         }

@@ -30,8 +30,8 @@ mod withhold;
 
 pub use account::{Account, DropReason};
 pub use allocation::Switch;
-pub(crate) use answer::Done;
 pub use always_ready::{AlwaysReady, Served};
+pub(crate) use answer::Done;
 pub use answer::{Arrival, Completed, Dispatch, Dropped, Effect};
 pub use exit::{Exit, ExitAccount, ExitOrder};
 pub use flow_order::FlowOrder;
