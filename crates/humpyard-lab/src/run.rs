@@ -122,7 +122,7 @@ pub(crate) fn simulated(
             stop: control.stop,
             progress: control.progress,
         };
-        let outcome = humpyard_sim::simulate_with(run, work)?;
+        let outcome = humpyard_sim::simulate_named(run, work)?;
         let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
         // A run that ends before its first packet leaves no files.
         let is_begun = !outcome.interrupted || outcome.measured.account().arrived > 0;

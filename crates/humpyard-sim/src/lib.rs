@@ -24,7 +24,7 @@ pub use interruptions::{Disturbance, Interrupted, Interruptions};
 pub use schedule::{
     Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, draws, schedule,
 };
-pub use simulate::{Outcome, Simulation};
-pub use typed::{simulate, simulate_with};
+pub use simulate::{Outcome, Simulation, simulate, simulate_with};
+pub use typed::simulate_named;
 pub use work::{MeasuredWork, Taken, Work};
 pub use workload::{Feed, Packets, Windows, Workload};

@@ -76,8 +76,43 @@ pub struct Outcome<S, Q, A> {
     pub clock_jumps: ClockJumps,
 }
 
-/// Runs a simulation with policies of these types: see [`simulate_with`](crate::simulate_with). `PLAIN`: it has no rare
-/// features and no link, policies stay, and packets take what the cost model says.
+/// Runs a simulation to its end: until the source is dry and every packet is served.
+///
+/// What happens at one instant happens in this order: what has left the link; what cores are done with, by ascending core;
+/// timeouts; arrivals, all of them; what the link sends next; questions of cores.
+///
+/// # Errors
+/// If more flows have packets under way than the classifier has room for, or a policy cannot take over.
+pub fn simulate<S: Steer, Q: Share, A: Allocate>(
+    simulation: Simulation<'_, S, Q, A>,
+) -> Result<Outcome<S, Q, A>, SimulationError> {
+    simulate_with(simulation, Work::default())
+}
+
+/// As [`simulate`], where packets get to cores like this, and take so long there.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_with<S: Steer, Q: Share, A: Allocate>(
+    simulation: Simulation<'_, S, Q, A>,
+    work: Work,
+) -> Result<Outcome<S, Q, A>, SimulationError> {
+    if simulation.is_plain(&work) {
+        run::<true, _, _, _>(simulation, work)
+    } else {
+        run::<false, _, _, _>(simulation, work)
+    }
+}
+
+impl<S: Steer, Q: Share, A: Allocate> Simulation<'_, S, Q, A> {
+    /// Whether the run has no rare features and no link, policies stay, and packets take what the cost model says.
+    pub(crate) fn is_plain(&self, work: &Work) -> bool {
+        self.swaps.is_empty() && self.link.is_none() && self.measured.is_plain() && work.is_modelled()
+    }
+}
+
+/// Runs a simulation. `PLAIN`: the loop is compiled for simulations for which [`Simulation::is_plain`] holds, without a question
+/// for what these do not have.
 pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     run: Simulation<'_, S, Q, A>,
     mut work: Work,

@@ -1,5 +1,5 @@
 //! Simulations of policies that were chosen by name. The commonest compositions have a loop of their
-//! own, compiled for their policies alone: no call looks up which policy it is for.
+//! own, compiled for their policies alone: no call asks which policy it is for.
 
 use humpyard_core::mechanism::Never;
 use humpyard_core::policy::{Allocate, Share, Steer};
@@ -9,32 +9,20 @@ use humpyard_policies::share::{drr::Drr, efq::Efq, fcfs::Fcfs, gr3::Gr3};
 use humpyard_policies::steer::{hrw::Hrw, ps_hrw::PsHrw, rss_plus_plus::RssPlusPlus};
 
 use crate::driver::SimulationError;
-use crate::simulate::{Outcome, Simulation, run};
+use crate::simulate::{Outcome, Simulation, run, simulate_with};
 use crate::work::Work;
 
 type AnySimulation<'a> = Simulation<'a, AnySteer, AnyShare, AnyAllocate>;
 type AnyOutcome = Outcome<AnySteer, AnyShare, AnyAllocate>;
 
-/// Runs a simulation to its end: until the source is dry and every packet is served.
-///
-/// What happens at one instant happens in this order: what has left the link; what cores are done with, by ascending core;
-/// timeouts; arrivals, all of them; what the link sends next; questions of cores.
+/// As [`simulate_with`], for policies that were chosen by name: the commonest compositions have a loop of their own, compiled for
+/// their policies alone, which does the same and takes less time.
 ///
 /// # Errors
-/// If more flows have packets under way than the classifier has room for, or a policy cannot take over.
-pub fn simulate(simulation: AnySimulation<'_>) -> Result<AnyOutcome, SimulationError> {
-    simulate_with(simulation, Work::default())
-}
-
-/// As [`simulate`], where packets get to cores like this, and take so long there.
-///
-/// # Errors
-/// As [`simulate`].
-pub fn simulate_with(simulation: AnySimulation<'_>, work: Work) -> Result<AnyOutcome, SimulationError> {
-    // A policy that takes over, and one at the link, may be any.
-    let policies_are_known = simulation.swaps.is_empty() && simulation.link.is_none();
-    if !(policies_are_known && simulation.measured.is_plain() && work.is_modelled()) {
-        return run::<false, _, _, _>(simulation, work);
+/// As [`simulate`](crate::simulate).
+pub fn simulate_named(simulation: AnySimulation<'_>, work: Work) -> Result<AnyOutcome, SimulationError> {
+    if !simulation.is_plain(&work) {
+        return simulate_with(simulation, work);
     }
     let policies = simulation.measured.scheduler().policies();
     match policies {
@@ -48,7 +36,7 @@ pub fn simulate_with(simulation: AnySimulation<'_>, work: Work) -> Result<AnyOut
             run_as::<RssPlusPlus, Fcfs, Never>(simulation, work)
         }
         (None, AnyShare::Fcfs(_), Some(AnyAllocate::Everest(_))) => run_as::<Never, Fcfs, Everest>(simulation, work),
-        _ => run::<false, _, _, _>(simulation, work),
+        _ => simulate_with(simulation, work),
     }
 }
 

@@ -51,8 +51,8 @@ mod tests {
 
     #[test]
     fn only_a_policy_that_cannot_be_is_never() {
-        assert!(Family::<Never, u8>::IS_NEVER);
-        assert!(!Family::<(), u8>::IS_NEVER && !Family::<u64, u8>::IS_NEVER && !Family::<&u8, u8>::IS_NEVER);
+        const { assert!(Family::<Never, u8>::IS_NEVER) }
+        const { assert!(!Family::<(), u8>::IS_NEVER && !Family::<u64, u8>::IS_NEVER && !Family::<&u8, u8>::IS_NEVER) }
         let mut family: Family<(), u8> = Family::new(Some(7));
         assert_eq!((family.as_ref(), family.is_some(), family.is_none()), (Some(&7), true, false));
         *family.as_mut().unwrap() += 1;

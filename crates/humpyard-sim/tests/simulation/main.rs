@@ -8,3 +8,4 @@ mod loss;
 mod moves;
 mod queue;
 mod support;
+mod typed;

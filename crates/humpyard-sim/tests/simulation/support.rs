@@ -9,13 +9,13 @@ use humpyard_core::frame::Frame;
 use humpyard_core::id::{Id, ServiceId};
 use humpyard_core::link::{LinkSetup, OutputLink};
 use humpyard_core::measure::{Measured, Measurements};
-use humpyard_core::mechanism::{FlowOrder, Limits};
+use humpyard_core::mechanism::{ExitOrder, FlowOrder, Limits};
 use humpyard_core::policy::Topology;
 use humpyard_core::random::Seed;
 use humpyard_core::unit::{Time, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
-use humpyard_sim::{Simulation, simulate};
+use humpyard_sim::{Simulation, Work, simulate_named};
 use humpyard_traffic::pace::{Pace, Pacer};
 use humpyard_traffic::{CaptureReader, Classifier, ClassifierConfig, Match, Rule, Source, open};
 
@@ -35,6 +35,7 @@ pub(crate) struct Sim<'a> {
     pub(crate) packets: usize,
     pub(crate) limits: Limits,
     pub(crate) flow_order: FlowOrder,
+    pub(crate) exit: Option<ExitOrder>,
     pub(crate) pace: Pace,
     pub(crate) topology: Option<&'a Topology>,
     pub(crate) moves: MovePenalties,
@@ -64,6 +65,7 @@ impl Default for Sim<'_> {
             packets: 4096,
             limits: Limits::default(),
             flow_order: FlowOrder::Hold,
+            exit: None,
             pace: Pace::Trace,
             topology: None,
             moves: MovePenalties::NONE,
@@ -87,6 +89,21 @@ impl Sim<'_> {
 
     /// Simulates it with everything from outside.
     pub(crate) fn with(self, source: Box<dyn Source + Send>, stop: &AtomicBool) -> Outcome {
+        let mut progress = |_: u64, _: Option<f64>| {};
+        let simulation = self.simulation(source, stop, &mut progress);
+        let outcome = simulate_named(simulation, Work::default()).expect("room for every flow");
+        let account = outcome.measured.account();
+        assert!(account.balances() && account.held == 0, "{account:?}");
+        outcome
+    }
+
+    /// The simulation, ready to start.
+    pub(crate) fn simulation<'a>(
+        &self,
+        source: Box<dyn Source + Send>,
+        stop: &'a AtomicBool,
+        progress: &'a mut dyn FnMut(u64, Option<f64>),
+    ) -> Simulation<'a, AnySteer, AnyShare, AnyAllocate> {
         let services = || self.services.iter();
         let rule = |(id, service): (usize, &Service)| Rule::of(service.0, ServiceId::from_index(id));
         let rules = services().enumerate().map(rule).collect();
@@ -114,11 +131,12 @@ impl Sim<'_> {
             services: known,
             limits: self.limits,
             flow_order: self.flow_order,
+            exit: self.exit,
             ..SchedulerConfig::default()
         };
         let policy: PolicySpec = self.policy.parse().expect("a registered policy");
         let scheduler = policy.build(&setup).expect("a valid set-up");
-        let outcome = simulate(Simulation {
+        Simulation {
             measured: Measured::new(scheduler, Measurements::new(&setup)),
             cores: self.cores,
             costs: CostModel::new(&setup, costs.iter().copied().collect(), &[]).with_moves(self.moves),
@@ -128,12 +146,8 @@ impl Sim<'_> {
             source,
             pacer: Pacer::new(self.pace),
             stop,
-            progress: &mut |_, _| {},
-        })
-        .expect("room for every flow");
-        let account = outcome.measured.account();
-        assert!(account.balances() && account.held == 0, "{account:?}");
-        outcome
+            progress,
+        }
     }
 }
 
