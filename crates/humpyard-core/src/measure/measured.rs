@@ -41,7 +41,7 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
 
     /// Whether the run has no rare feature that the loop of a driver would ask for at every packet: none of
     /// [`Scheduler`]'s (chains, split flows, limits, several queues a core, a journal), and neither an observer nor
-    /// contexts nor a topology. Then a driver may call [`Measured::on_arrival_as`] and its like with `PLAIN`.
+    /// contexts nor a topology nor a warm-up. Then a driver may call [`Measured::on_arrival_as`] and its like with `PLAIN`.
     pub fn is_plain(&self) -> bool {
         self.scheduler.is_plain() && self.observer.is_none() && self.measurements.is_plain()
     }
@@ -58,6 +58,9 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         let arrival = self.scheduler.on_arrival_as::<PLAIN>(now, packet);
         self.measurements.on_offer(packet.arrival, packet.length, packet.chain, packet.service);
         match arrival {
+            Arrival::Queued(_) if PLAIN => {
+                self.measurements.on_plain_accept(packet.arrival, packet.client, packet.service);
+            }
             Arrival::Queued(_) => self.measurements.on_accept(packet.arrival, packet.client, packet.service),
             Arrival::Dropped(_) => self.measurements.on_refuse(packet.arrival, packet.service),
         }

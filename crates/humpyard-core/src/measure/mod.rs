@@ -239,11 +239,17 @@ impl Measurements {
     }
 
     /// A packet of this client was accepted, and waits for this service.
-    #[inline(always)]
+    #[inline]
     pub fn on_accept(&mut self, now: Time, client: ClientId, service: ServiceId) {
         if self.warming {
             self.warm(now);
         }
+        self.on_plain_accept(now, client, service);
+    }
+
+    /// As [`Measurements::on_accept`], where [`Measurements::is_plain`] holds.
+    #[inline(always)]
+    pub(super) fn on_plain_accept(&mut self, now: Time, client: ClientId, service: ServiceId) {
         self.first_arrival.get_or_insert(now);
         self.services[service].on_wait();
         self.fairness.on_arrival(client);
@@ -285,7 +291,7 @@ impl Measurements {
     #[inline(always)]
     pub(super) fn on_plain_dispatch(&mut self, packet: &Packet) {
         self.services[packet.service].waiting -= 1;
-        self.order.on_dispatch(packet.sequence, self.is_measured(packet));
+        self.order.on_dispatch(packet.sequence, true);
     }
 
     /// The warm-up ends with the first packet behind it.
@@ -299,9 +305,9 @@ impl Measurements {
         }
     }
 
-    /// Whether the run has neither contexts, whose stalls are counted, nor a topology.
+    /// Whether the run has neither contexts, whose stalls are counted, nor a topology, nor a warm-up.
     pub(super) fn is_plain(&self) -> bool {
-        self.elements.is_none() && self.moves.is_none()
+        self.elements.is_none() && self.moves.is_none() && self.warm_up == Time::ZERO
     }
 
     /// Since when packets that come in are measured; `None`: the warm-up lasts.
@@ -335,7 +341,7 @@ impl Measurements {
         if !PLAIN && let Some(elements) = &mut self.elements {
             elements.on_completion(finished, core, packet, busy);
         }
-        let measured = self.is_measured(packet);
+        let measured = PLAIN || self.is_measured(packet);
         if done.exit.is_some() {
             self.tell_apart();
         }
@@ -350,9 +356,9 @@ impl Measurements {
             self.services[service].on_wait();
             self.fairness.on_arrival(packet.client);
         } else if done.ends {
-            self.on_processed(packet, finished);
+            self.on_processed(packet, finished, measured);
         } else if done.exit.is_none() {
-            self.on_departure(packet, finished);
+            self.note_departure(packet, finished, measured);
         }
         self.fairness.on_service(packet.client, done.used, measured);
     }
@@ -372,17 +378,22 @@ impl Measurements {
     }
 
     /// A packet leaves, when it is done or after it has waited for earlier ones.
-    #[inline(always)]
+    #[inline]
     pub fn on_departure(&mut self, packet: &Packet, now: Time) {
-        self.on_processed(packet, now);
-        if self.is_measured(packet) {
+        self.note_departure(packet, now, self.is_measured(packet));
+    }
+
+    #[inline(always)]
+    fn note_departure(&mut self, packet: &Packet, now: Time, measured: bool) {
+        self.on_processed(packet, now, measured);
+        if measured {
             self.order.on_departure(packet.flow, packet.sequence, now);
         }
     }
 
     #[inline(always)]
-    fn on_processed(&mut self, packet: &Packet, now: Time) {
-        if !self.is_measured(packet) {
+    fn on_processed(&mut self, packet: &Packet, now: Time, measured: bool) {
+        if !measured {
             self.warm_up_packets += 1;
         } else if self.whole.is_some() {
             // A copy, so that the packet of other runs need not be in memory.

@@ -70,7 +70,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline(always)]
     pub(super) fn join<const PLAIN: bool>(&mut self, now: Time, slot: Slot, target: Option<Target>, queue: QueueId) {
         let state = &mut self.queues[queue];
-        let by_age = self.allocation.is_some();
+        let by_age = self.allocation.as_ref().is_some_and(|allocation| allocation.policy.heeds_oldest());
         let packet = state.enqueue::<PLAIN>(now, slot, queue, by_age, &mut self.slab);
         state.forgive_cores();
         if !state.free.is_empty() {
@@ -180,7 +180,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// The packet that the sharing policies give the core, which pulls from `first` first, and the queue that it was in.
     #[inline(always)]
     fn pull<const PLAIN: bool>(&mut self, now: Time, core: CoreId, first: QueueId) -> Option<(QueueId, Slot)> {
-        let by_age = self.allocation.is_some();
+        let by_age = self.allocation.as_ref().is_some_and(|allocation| allocation.policy.heeds_oldest());
         if PLAIN || self.cores[core].pulls == 1 {
             return Some((first, self.queues[first].dispatch::<PLAIN>(now, core, by_age, &mut self.slab)?));
         }
@@ -349,21 +349,21 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     #[inline(always)]
     fn release_allocated(&mut self, now: Time, core: CoreId, service: ServiceId, delay: Time) {
-        let Core { in_service, .. } = self.cores[core];
+        let Core { in_service, queues: [queue, ..], .. } = self.cores[core];
         let Some(allocation) = self.allocation.as_mut() else { return };
         allocation.policy.on_completion(now, core, service, delay);
         if in_service == 0 && allocation.on_empty(core) {
             return;
         }
-        if allocation.is_movable(core) {
+        let mut is_movable = allocation.is_movable(core);
+        if is_movable {
             self.offer(core);
         }
-        self.reassign(now, Cause::Completion(core));
-        let allocation = self.allocation.as_mut().expect("there is one");
-        if in_service > 0 || !allocation.is_movable(core) {
-            return;
+        if self.reassign(now, Cause::Completion(core)) {
+            is_movable = self.allocation.as_ref().is_some_and(|allocation| allocation.is_movable(core));
         }
-        if self.queues[self.cores[core].queues[0]].waiting > 0 {
+        let Some(allocation) = self.allocation.as_mut().filter(|_| in_service == 0 && is_movable) else { return };
+        if self.queues[queue].waiting > 0 {
             allocation.on_hope(core);
             return;
         }
@@ -402,20 +402,15 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// Makes the moves of the allocation policy for this cause.
+    /// Makes the moves of the allocation policy for this cause. Returns whether there are any.
     #[inline(always)]
-    pub(super) fn reassign(&mut self, now: Time, cause: Cause) {
-        if self.allocation.is_some() {
-            self.reassign_cores(now, cause);
-        }
-    }
-
-    #[inline(always)]
-    fn reassign_cores(&mut self, now: Time, cause: Cause) {
-        if let Some(core) = self.reassign_core(now, cause) {
+    pub(super) fn reassign(&mut self, now: Time, cause: Cause) -> bool {
+        let moved = self.reassign_core(now, cause);
+        if let Some(core) = moved {
             self.queues[self.cores[core].queues[0]].withdraw_core(core);
             self.reassign_more(now, cause);
         }
+        moved.is_some()
     }
 
     /// Makes the next move of the allocation policy for this cause. Returns the core that begins to switch, or will.

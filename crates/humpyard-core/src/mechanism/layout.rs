@@ -65,6 +65,8 @@ pub(super) struct Plan {
     pub(super) flow_order: FlowOrder,
     pub(super) limits: Limits,
     pub(super) push_out: bool,
+    /// Whether the allocation asks which packet of a service has waited longest.
+    pub(super) by_age: bool,
     pub(super) packets_max: u64,
     pub(super) in_flight: u32,
     pub(super) unit: WorkUnit,
@@ -84,6 +86,7 @@ impl Plan {
             flow_order: config.flow_order,
             limits: config.limits,
             push_out: config.limits.when_full == WhenFull::LongestQueue,
+            by_age: false,
             packets_max: config.packets as u64,
             in_flight: config.in_flight,
             unit: config.unit,
@@ -104,7 +107,7 @@ impl Plan {
     /// A queue from which so many cores pull.
     pub(super) fn queue<Q: Share>(&self, share: Q, pulling: usize) -> Queue<Q> {
         let keep_order = self.flow_order == FlowOrder::Hold && pulling > 1;
-        let kind = QueueKind { keep_order, push_out: self.push_out, by_age: self.layout == Layout::PerService };
+        let kind = QueueKind { keep_order, push_out: self.push_out, by_age: self.by_age };
         Queue::new(share, self.clients, self.cores, kind)
     }
 

@@ -121,7 +121,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             (None, Some(_)) => Layout::PerService,
             (None, None) => Layout::Shared,
         };
-        let plan = Plan::new(config, layout);
+        let by_age = allocation.as_ref().is_some_and(|allocation| allocation.policy.heeds_oldest());
+        let plan = Plan { by_age: by_age && layout == Layout::PerService, ..Plan::new(config, layout) };
         let cores = cores_of(&plan, allocation.as_ref());
         let queues = queues_of(&plan, &cores, moves, config.services.len(), &mut share)?;
         let eligible = IdVec::from_fn(config.services.len(), |service| match &allocation {
@@ -663,7 +664,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     fn tell_allocation(&mut self, queue: QueueId) {
         if let Some(allocation) = self.allocation.as_mut() {
             let state = &self.queues[queue];
-            allocation.set_waiting(ServiceId(queue.0), state.waiting, state.oldest(&self.slab));
+            let oldest = if allocation.policy.heeds_oldest() { state.oldest(&self.slab) } else { None };
+            allocation.set_waiting(ServiceId(queue.0), state.waiting, oldest);
         }
     }
 

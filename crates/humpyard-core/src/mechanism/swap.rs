@@ -121,6 +121,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
             ));
         }
         let shares = if self.plan.layout == Layout::PerService { self.shares(share)? } else { Vec::new() };
+        self.plan.by_age = self.plan.layout == Layout::PerService && allocate.heeds_oldest();
         let cores = &self.cores;
         let allocation = self.allocation.as_mut().expect("just seen");
         let moved = allocation.take_over(allocate, |core| cores[core].in_service == 0);

@@ -40,6 +40,12 @@ pub trait Allocate: Policy {
         false
     }
 
+    /// Whether the policy looks at [`ServiceState::oldest`](super::ServiceState::oldest), which costs a look at a packet for
+    /// each arrival and dispatch. The answer must never change. If it is false, that is always `None`.
+    fn heeds_oldest(&self) -> bool {
+        true
+    }
+
     /// A packet of this service has arrived, and waits or is about to be served.
     fn on_arrival(&mut self, _now: Time, _service: ServiceId) {}
 

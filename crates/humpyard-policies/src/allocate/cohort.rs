@@ -62,6 +62,10 @@ impl Policy for Cohort {
 }
 
 impl Allocate for Cohort {
+    fn heeds_oldest(&self) -> bool {
+        false
+    }
+
     // The guarantees at the start; each packet may take a core; the core idle last is asked first.
     eager_handlers!();
 

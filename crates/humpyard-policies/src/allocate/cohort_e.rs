@@ -58,6 +58,10 @@ impl Policy for CohortE {
 }
 
 impl Allocate for CohortE {
+    fn heeds_oldest(&self) -> bool {
+        false
+    }
+
     // The guarantees at the start; each packet may take a core; the core idle last is asked first.
     eager_handlers!();
 

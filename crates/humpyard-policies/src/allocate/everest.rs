@@ -81,6 +81,10 @@ impl Policy for Everest {
 }
 
 impl Allocate for Everest {
+    fn heeds_oldest(&self) -> bool {
+        false
+    }
+
     // The guarantees at the start; arrivals are counted; the engine says which idle core is asked first.
     engine_handlers!();
 

@@ -82,6 +82,10 @@ impl Policy for EverestAe {
 }
 
 impl Allocate for EverestAe {
+    fn heeds_oldest(&self) -> bool {
+        false
+    }
+
     fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
         self.engine.initial(allocation);
     }

@@ -80,6 +80,10 @@ impl Policy for Quantum {
 }
 
 impl Allocate for Quantum {
+    fn heeds_oldest(&self) -> bool {
+        false
+    }
+
     // The guarantees at the start; each packet may take a core; the core idle last is asked first.
     eager_handlers!();
 
