@@ -88,11 +88,14 @@ impl<A: Allocate> Allocation<A> {
         self.hopeful.insert(core);
     }
 
+    /// Whether a core was free when packets waited for its service, and has had none of them yet.
+    #[inline(always)]
+    pub(super) fn has_hopes(&self) -> bool {
+        !self.hopeful.is_empty()
+    }
+
     /// A core that was free when packets waited for this service, and has nothing now that none does.
     pub(super) fn next_disappointed(&mut self, now: Time, service: ServiceId) -> Option<CoreId> {
-        if self.hopeful.is_empty() {
-            return None;
-        }
         let core = self.hopeful.iter().find(|&core| self.service_of(core) == service)?;
         self.hopeful.remove(core);
         self.machine.on_idle(now, core);

@@ -6,26 +6,42 @@ use core::marker::PhantomData;
 /// [`Never`](super::Never), the compiler knows that there is none, and leaves out the code for it.
 #[derive(Debug)]
 pub(super) struct Family<P, T> {
-    kept: Option<T>,
+    kept: Kept<T>,
     policy: PhantomData<P>,
+}
+
+/// An `Option` with a byte that says which it is: cheaper to ask, at every step, than a value of `T` that cannot be.
+#[derive(Debug)]
+#[repr(u8)]
+enum Kept<T> {
+    Absent,
+    Present(T),
 }
 
 impl<P, T> Family<P, T> {
     /// Whether `P` has no values: then not even `Some` takes any room.
     const IS_NEVER: bool = size_of::<Option<P>>() == 0;
 
-    pub(super) const fn new(kept: Option<T>) -> Self {
-        Self { kept, policy: PhantomData }
+    pub(super) fn new(kept: Option<T>) -> Self {
+        Self { kept: kept.map_or(Kept::Absent, Kept::Present), policy: PhantomData }
     }
 
     #[inline(always)]
     pub(super) fn as_ref(&self) -> Option<&T> {
-        if Self::IS_NEVER { None } else { self.kept.as_ref() }
+        match &self.kept {
+            _ if Self::IS_NEVER => None,
+            Kept::Absent => None,
+            Kept::Present(kept) => Some(kept),
+        }
     }
 
     #[inline(always)]
     pub(super) fn as_mut(&mut self) -> Option<&mut T> {
-        if Self::IS_NEVER { None } else { self.kept.as_mut() }
+        match &mut self.kept {
+            _ if Self::IS_NEVER => None,
+            Kept::Absent => None,
+            Kept::Present(kept) => Some(kept),
+        }
     }
 
     #[inline(always)]
@@ -40,7 +56,10 @@ impl<P, T> Family<P, T> {
 
     /// Converts what is kept, and the type of the policy with it.
     pub(super) fn map<P2, T2>(self, convert: impl FnOnce(T) -> T2) -> Family<P2, T2> {
-        Family::new(self.kept.map(convert))
+        Family::new(match self.kept {
+            Kept::Absent => None,
+            Kept::Present(kept) => Some(convert(kept)),
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! A packet's way: in, to a queue, to a core, on to the next service, out.
 
 use super::account::DropReason;
+use super::allocation::Allocation;
 use super::answer::{Arrival, Done};
 use super::layout::{Core, Layout};
 use super::scheduler::Scheduler;
@@ -168,8 +169,15 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// Nothing waits for this service any more: cores that were free for it have nothing to do.
-    #[inline(never)]
+    #[inline(always)]
     fn disappoint(&mut self, now: Time, service: ServiceId) {
+        if self.allocation.as_ref().is_some_and(Allocation::has_hopes) {
+            self.disappoint_all(now, service);
+        }
+    }
+
+    #[inline(never)]
+    fn disappoint_all(&mut self, now: Time, service: ServiceId) {
         while let Some(core) =
             self.allocation.as_mut().and_then(|allocation| allocation.next_disappointed(now, service))
         {

@@ -156,6 +156,16 @@ impl Machine {
         self.idle.iter_back(service)
     }
 
+    /// The idle core of a service that is idle for the shortest time, if no other is idle since the same instant: what
+    /// [`Machine::latest_idle`] begins with. O(1).
+    #[inline]
+    pub fn last_idle(&self, service: ServiceId) -> Option<CoreId> {
+        let last = self.idle.back(service)?;
+        let before = self.idle.previous(last);
+        let is_alone = before == last || self.cores[before].idle_since() != self.cores[last].idle_since();
+        is_alone.then_some(last)
+    }
+
     /// The movable cores of a service, longest held first; of several held since then the lower id.
     #[inline]
     pub fn held(&self, service: ServiceId) -> impl Iterator<Item = CoreId> + '_ {
@@ -269,6 +279,9 @@ impl Machine {
             assert_eq!(own().filter(is_idle).count(), state.idle as usize, "idle cores of service {service}");
             let idle = self.idle(service).inspect(|core| assert!(is_idle(core), "core {core} is not idle"));
             assert_eq!(idle.count(), state.idle as usize, "idle cores of service {service} in order");
+            if let Some(last) = self.last_idle(service) {
+                assert_eq!(self.latest_idle(service).next(), Some(last), "the core of service {service} idle last");
+            }
             assert!(self.idle(service).is_sorted_by_key(|core| (self.cores[core].idle_since(), core)));
             let movable = own().filter(|&core| self.cores[core].is_movable()).count();
             assert_eq!(self.held(service).count(), movable, "movable cores of service {service} in order");

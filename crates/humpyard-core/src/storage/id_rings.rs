@@ -84,6 +84,12 @@ impl<R: Id, I: Id> IdRings<R, I> {
         self.circles.remove(id);
     }
 
+    /// The member before `id` in its ring; before the first, the last.
+    #[inline]
+    pub fn previous(&self, id: I) -> I {
+        self.circles.previous(id)
+    }
+
     /// The members of a ring from the front.
     #[inline]
     pub fn iter(&self, ring: R) -> impl Iterator<Item = I> + '_ {

@@ -243,6 +243,17 @@ impl Engine {
     /// its queue has nothing for it.
     #[inline]
     pub(super) fn place(&self, id: ServiceId, room: &IdSet<CoreId>, machine: &Machine) -> CoreId {
+        if let Some(last) = machine.last_idle(id)
+            && self.owner[last].is_none()
+            && room.contains(last)
+        {
+            return last;
+        }
+        self.place_by_rank(id, room, machine)
+    }
+
+    #[inline(never)]
+    fn place_by_rank(&self, id: ServiceId, room: &IdSet<CoreId>, machine: &Machine) -> CoreId {
         let rank = |core: CoreId| (self.owner[core].is_none(), machine.core(core).idle_since().unwrap_or(Time::ZERO));
         let mut latest = machine.latest_idle(id).filter(|&core| room.contains(core));
         let Some(mut best) = latest.next() else { return self.place_on_busy(room) };
