@@ -160,7 +160,7 @@ impl Demand {
         (self.arrivals.len as u64, self.window)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_arrival(&mut self, now: Time) {
         self.forget(now);
         if self.arrivals.len == 0 {

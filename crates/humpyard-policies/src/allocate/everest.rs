@@ -88,7 +88,8 @@ impl Allocate for Everest {
     // The guarantees at the start; arrivals are counted; the engine says which idle core is asked first.
     engine_handlers!();
 
-    #[inline]
+    // A loop of its own calls it with a cause that it knows, and takes the arm for that alone.
+    #[inline(always)]
     fn reassign(&mut self, now: Time, cause: Cause, machine: &Machine) -> Option<Move> {
         let moment = Moment::new(now, machine);
         match cause {
