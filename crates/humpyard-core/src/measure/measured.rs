@@ -24,12 +24,15 @@ pub struct Measured<S, Q, A> {
     scheduler: Scheduler<S, Q, A>,
     measurements: Measurements,
     observer: Option<Box<dyn Observer + Send>>,
+    /// Whether the estimate of a packet is the work by which it is offered.
+    estimates_are_costs: bool,
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     /// This scheduler, with these measurements of the same configuration.
     pub fn new(scheduler: Scheduler<S, Q, A>, measurements: Measurements) -> Self {
-        Self { scheduler, measurements, observer: None }
+        let estimates_are_costs = measurements.offered_by().is_some_and(|costs| scheduler.estimates_by(costs));
+        Self { scheduler, measurements, observer: None, estimates_are_costs }
     }
 
     /// With someone who watches from now on.
@@ -56,7 +59,12 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     #[inline(always)]
     pub fn on_arrival_as<const PLAIN: bool>(&mut self, now: Time, packet: &Packet) -> Arrival {
         let arrival = self.scheduler.on_arrival_as::<PLAIN>(now, packet);
-        self.measurements.on_offer(packet.arrival, packet.length, packet.chain, packet.service);
+        match arrival {
+            Arrival::Queued(slot) if PLAIN && self.estimates_are_costs => {
+                self.measurements.on_offer_of(packet.arrival, packet.length, self.scheduler.packet(slot).estimate);
+            }
+            _ => self.measurements.on_offer(packet.arrival, packet.length, packet.chain, packet.service),
+        }
         match arrival {
             Arrival::Queued(_) if PLAIN => {
                 self.measurements.on_plain_accept(packet.arrival, packet.client, packet.service);
@@ -243,6 +251,8 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         let cores = fresh.cores();
         assert!(topology.is_none_or(|topology| topology.cores() == cores), "a topology of other cores");
         let before = self.scheduler.replace(now, fresh)?;
+        let costs = self.measurements.offered_by();
+        self.estimates_are_costs = costs.is_some_and(|costs| self.scheduler.estimates_by(costs));
         self.measurements.add_cores(cores);
         self.measurements.change_topology(topology);
         Ok(before)
@@ -272,8 +282,8 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         share: impl FnMut(Q) -> Q2,
         allocate: impl FnOnce(A) -> A2,
     ) -> Measured<S2, Q2, A2> {
-        let Self { scheduler, measurements, observer } = self;
-        Measured { scheduler: scheduler.retype(steer, share, allocate), measurements, observer }
+        let Self { scheduler, measurements, observer, estimates_are_costs } = self;
+        Measured { scheduler: scheduler.retype(steer, share, allocate), measurements, observer, estimates_are_costs }
     }
 
     /// The scheduler.

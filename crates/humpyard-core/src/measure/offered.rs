@@ -35,6 +35,19 @@ impl Offered {
         self.last = self.last.max(at);
     }
 
+    /// Counts a packet of this work that arrives, not before another.
+    #[inline(always)]
+    fn on_packet_in_order(&mut self, at: Time, length: u32, work: u64) {
+        if self.packets == 0 {
+            self.first = Some(at);
+        }
+        self.packets += 1;
+        self.bytes += u64::from(length);
+        self.last = at;
+        self.work += u128::from(work);
+        self.services += 1;
+    }
+
     /// Adds what was offered to another dispatcher.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -115,6 +128,18 @@ impl super::Measurements {
         if let Some(costs) = &self.costs {
             costs.add_work(&mut self.offered, length, chain, service);
         }
+    }
+
+    /// As [`Measurements::on_offer`](super::Measurements::on_offer) of a packet of this work that arrives, not before another.
+    #[inline(always)]
+    pub(super) fn on_offer_of(&mut self, at: Time, length: u32, work: u64) {
+        self.offered.on_packet_in_order(at, length, work);
+    }
+
+    /// The costs by which offered work is counted, if packets go through one service each.
+    pub(super) fn offered_by(&self) -> Option<&[LinearCost]> {
+        let costs = self.costs.as_ref()?;
+        costs.chains.is_empty().then_some(&costs.costs)
     }
 
     /// Returns what was offered so far.

@@ -23,6 +23,11 @@ impl Estimator {
         matches!(self, Self::Other(_))
     }
 
+    /// Whether it is a table of just these lines.
+    pub(super) fn is_table(&self, lines: &[LinearCost]) -> bool {
+        matches!(self, Self::Table(table) if table.as_slice() == lines)
+    }
+
     #[inline]
     pub(super) fn of(&self, packet: &Packet) -> Work {
         match self {

@@ -107,7 +107,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.reassign(now, Cause::Arrival(service));
     }
 
-    /// The packet that the core serves next, and whether it is cold; `first` is the first queue that the core pulls from.
+    /// The packet that the core, which neither switches nor is about to, serves next, and whether it is cold; `first` is the first
+    /// queue that the core pulls from.
     #[inline(always)]
     pub(super) fn dispatch<const PLAIN: bool>(
         &mut self,
@@ -115,9 +116,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         core: CoreId,
         first: QueueId,
     ) -> Option<(Slot, bool)> {
-        if !self.allocation.as_ref().is_none_or(|allocation| allocation.is_movable(core)) {
-            return None;
-        }
         let Some((id, slot)) = self.pull::<PLAIN>(now, core, first) else {
             self.refuse(now, core);
             return None;
@@ -215,7 +213,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// The packet in this slot is done. If it has no further service, it can be read there until the next call.
     #[inline(always)]
     pub(super) fn complete<const PLAIN: bool>(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Done {
-        self.advance(now);
         let entry = self.slab.get(slot);
         let core = entry.core.expect("a packet must be in service to complete");
         let packet = &entry.packet;
@@ -361,6 +358,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let Some(allocation) = self.allocation.as_mut() else { return };
         allocation.policy.on_completion(now, core, service, delay);
         if in_service == 0 && allocation.on_empty(core) {
+            self.is_pending = true;
             return;
         }
         let mut is_movable = allocation.is_movable(core);
@@ -415,6 +413,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     pub(super) fn reassign(&mut self, now: Time, cause: Cause) -> bool {
         let moved = self.reassign_core(now, cause);
         if let Some(core) = moved {
+            self.is_pending = true;
             self.queues[self.cores[core].queues[0]].withdraw_core(core);
             self.reassign_more(now, cause);
         }

@@ -18,6 +18,7 @@ use super::slab::{Line, Slab};
 use super::split::{SplitAccount, Splitter};
 use super::steering::Steering;
 use crate::config::SchedulerConfig;
+use crate::cost::LinearCost;
 use crate::id::{ClientId, CoreId, FlowId, Id, IdVec, QueueId, ServiceId, Slot};
 use crate::packet::Packet;
 use crate::policy::{Allocate, BuildError, Cause, CoreView, Estimate, Policy, Reach, Share, Steer, Target, View};
@@ -68,7 +69,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) candidates: IdSet<QueueId>,
     /// Packets that were dropped after they had a slot, until the driver has asked for them.
     pub(super) dropped: Line,
-    /// Whether there are such packets, or packets that leave the exit, or the driver has not yet asked until there was none.
+    /// Whether there are such packets, or packets that leave the exit, or cores that begin to switch, or the driver has not yet
+    /// asked until there was none.
     pub(super) is_pending: bool,
     /// The weights that clients were given on the way, for sharing policies that come later.
     pub(super) reweighed: IdVec<ClientId, Option<Weight>>,
@@ -197,7 +199,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     pub(crate) fn on_arrival_as<const PLAIN: bool>(&mut self, now: Time, packet: &Packet) -> Arrival {
         self.expect_settled();
         self.expect_plain::<PLAIN>();
-        self.advance(now);
+        self.advance_as::<PLAIN>(now);
         if PLAIN || self.is_plain {
             return self.accept::<true>(now, packet);
         }
@@ -257,6 +259,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     pub(crate) fn take(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
         self.expect_settled();
         self.advance(now);
+        if !self.allocation.as_ref().is_none_or(|allocation| allocation.is_movable(core)) {
+            self.note(|| Event::Next { core, answer: None });
+            return None;
+        }
         if self.is_plain {
             let queue = self.cores[core].queues[0];
             return self.dispatch::<true>(now, core, queue);
@@ -270,8 +276,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     pub(crate) fn take_plain(&mut self, now: Time) -> Option<(CoreId, Option<(Slot, bool)>)> {
         self.expect_settled();
         self.expect_plain::<true>();
+        // A core that moves is withdrawn from its queue, so this one does not.
         let (queue, core) = self.find_core(now)?;
-        self.advance(now);
+        self.advance_as::<true>(now);
         Some((core, self.dispatch::<true>(now, core, queue)))
     }
 
@@ -304,6 +311,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     pub(crate) fn on_plain_completion(&mut self, now: Time, slot: Slot, busy: Time) -> Done {
         self.expect_settled();
         self.expect_plain::<true>();
+        self.advance_as::<true>(now);
         self.complete::<true>(now, slot, busy, false)
     }
 
@@ -319,6 +327,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline]
     fn finish(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Completed {
         self.expect_settled();
+        self.advance(now);
         let packet = *self.packet(slot);
         if self.is_plain {
             return self.complete::<true>(now, slot, busy, ends).of(packet);
@@ -350,14 +359,15 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         if let Some(exit) = self.next_exit() {
             return Some(Effect::Left(exit));
         }
-        self.is_pending = false;
-        self.next_switch().map(Effect::Switch)
+        let switch = self.next_switch();
+        self.is_pending = switch.is_some();
+        switch.map(Effect::Switch)
     }
 
     /// Whether nothing follows from the last call, or the driver has asked for all of it. O(1).
     #[inline(always)]
     fn is_settled(&self) -> bool {
-        !self.is_pending && self.allocation.as_ref().is_none_or(Allocation::is_settled)
+        !self.is_pending
     }
 
     /// Checks, where assertions are on, that the driver has asked for all that followed from its last call.
@@ -417,7 +427,9 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         allocation.on_switched(now, core);
         let queue = QueueId(allocation.service_of(core).0);
         self.cores[core].queues[0] = queue;
-        if allocation.settle(core, |_| true).is_none() {
+        if allocation.settle(core, |_| true).is_some() {
+            self.is_pending = true;
+        } else {
             self.queues[queue].offer_core(core);
             self.candidates.insert(queue);
             if self.queues[queue].waiting == 0 {
@@ -513,6 +525,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.estimate.heeds_driver()
     }
 
+    /// Whether packets are estimated by a table of just these lines, one for each service.
+    pub(crate) fn estimates_by(&self, lines: &[LinearCost]) -> bool {
+        self.estimate.is_table(lines)
+    }
+
     /// Returns the most packets that a core may be handed at a time: [`SchedulerConfig::in_flight`].
     pub fn in_flight(&self) -> u32 {
         self.plan.in_flight
@@ -592,6 +609,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         if let Some(allocation) = self.allocation.as_ref() {
             allocation.check();
+            assert!(allocation.is_settled() || self.is_pending, "a core begins to switch, and nobody knows");
         }
         if let Some(exit) = &self.exit {
             exit.check();
@@ -680,6 +698,17 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     pub(super) fn advance(&mut self, now: Time) {
         assert!(now >= self.now, "time went back from {:?} to {now:?}", self.now);
         self.now = now;
+    }
+
+    /// As [`Scheduler::advance`]. `PLAIN`: the caller knows that time does not go back.
+    #[inline(always)]
+    fn advance_as<const PLAIN: bool>(&mut self, now: Time) {
+        if PLAIN {
+            debug_assert!(now >= self.now, "time went back from {:?} to {now:?}", self.now);
+            self.now = now;
+        } else {
+            self.advance(now);
+        }
     }
 
     /// Writes a line of the journal, if there is one.

@@ -126,6 +126,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         let allocation = self.allocation.as_mut().expect("just seen");
         let moved = allocation.take_over(allocate, |core| cores[core].in_service == 0);
         allocation.end_settling();
+        self.is_pending |= !allocation.is_settled();
         if self.plan.layout == Layout::PerService {
             for (core, from) in moved {
                 self.queues[QueueId(from.0)].withdraw_core(core);

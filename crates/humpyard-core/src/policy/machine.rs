@@ -175,8 +175,8 @@ impl Machine {
     /// The packets that wait for a service are so many, the first of which arrived then.
     #[inline(always)]
     pub fn set_waiting(&mut self, service: ServiceId, waiting: u32, oldest: Option<Time>) {
-        self.services[service].waiting = waiting;
-        self.services[service].oldest = oldest;
+        let state = &mut self.services[service];
+        (state.waiting, state.oldest) = (waiting, oldest);
     }
 
     /// The core serves a packet. O(1).
@@ -259,8 +259,13 @@ impl Machine {
         state.activity = Activity::Idle(now);
         let service = state.service;
         self.services[service].idle += 1;
-        let cores = &self.cores;
-        self.idle.insert_by(service, core, |core| (cores[core].idle_since(), core));
+        match self.idle.back(service) {
+            Some(last) if self.cores[last].activity == Activity::Idle(now) => {
+                let cores = &self.cores;
+                self.idle.insert_by(service, core, |core| (cores[core].idle_since(), core));
+            }
+            _ => self.idle.push_back(service, core),
+        }
     }
 
     #[inline]
