@@ -124,7 +124,7 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         arrival: Time::MAX,
         is_dry: false,
         costs: costs.clone(),
-        heeds_work: run.measured.scheduler().heeds_work(),
+        heeds_work: !PLAIN || run.measured.scheduler().heeds_work(),
         link: run.link,
         source: Ahead::new(run.source, run.pacer, tunnels, digester),
         classifier: run.classifier,
@@ -180,7 +180,7 @@ struct Traffic<'a, const PLAIN: bool, S, Q, A> {
     classifier: Classifier,
     /// For oracles.
     costs: CostModel,
-    /// Whether there may be one.
+    /// Whether there may be one, or someone who watches.
     heeds_work: bool,
     link: Option<OutputLink<S, Q, A>>,
     stop: &'a AtomicBool,

@@ -69,8 +69,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) candidates: IdSet<QueueId>,
     /// Packets that were dropped after they had a slot, until the driver has asked for them.
     pub(super) dropped: Line,
-    /// Whether there are such packets, or packets that leave the exit, or cores that begin to switch, or the driver has not yet
-    /// asked until there was none.
+    /// Whether there may be such packets, or packets that leave the exit, or cores that begin to switch: until the driver has
+    /// asked and there was none.
     pub(super) is_pending: bool,
     /// The weights that clients were given on the way, for sharing policies that come later.
     pub(super) reweighed: IdVec<ClientId, Option<Weight>>,
@@ -348,7 +348,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     /// other cores may find that none is left for them.
     #[inline(always)]
     pub fn next_effect(&mut self) -> Option<Effect> {
-        if self.is_settled() { None } else { self.find_effect() }
+        if self.is_pending { self.find_effect() } else { None }
     }
 
     #[inline(never)]
@@ -365,9 +365,10 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     /// Whether nothing follows from the last call, or the driver has asked for all of it. O(1).
-    #[inline(always)]
     fn is_settled(&self) -> bool {
-        !self.is_pending
+        self.dropped.is_empty()
+            && self.exit.as_ref().is_none_or(ExitBuffer::is_settled)
+            && self.allocation.as_ref().is_none_or(Allocation::is_settled)
     }
 
     /// Checks, where assertions are on, that the driver has asked for all that followed from its last call.
@@ -518,11 +519,11 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::Weight(client, weight));
     }
 
-    /// Whether the estimator may look at the work that a driver puts into a packet that arrives. If not, a driver need not
+    /// Whether the estimator or a journal may look at the work that a driver puts into a packet that arrives. If not, a driver need not
     /// find it out.
     #[inline(always)]
     pub fn heeds_work(&self) -> bool {
-        self.estimate.heeds_driver()
+        self.estimate.heeds_driver() || self.journal.is_some()
     }
 
     /// Whether packets are estimated by a table of just these lines, one for each service.
@@ -609,15 +610,13 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         if let Some(allocation) = self.allocation.as_ref() {
             allocation.check();
-            assert!(allocation.is_settled() || self.is_pending, "a core begins to switch, and nobody knows");
         }
         if let Some(exit) = &self.exit {
             exit.check();
             assert_eq!(exit.waiting(), self.waiting_out, "places taken at the exit");
-            assert!(exit.is_settled() || self.is_pending, "a packet leaves, and nobody knows");
         }
         assert_eq!(self.timekeepers, self.finds_timekeepers(), "who wants to be told of the time");
-        assert!(self.dropped.is_empty() || self.is_pending, "a packet was dropped, and nobody knows");
+        assert!(self.is_settled() || self.is_pending, "something follows, and nobody knows");
         self.estimate.check();
     }
 
