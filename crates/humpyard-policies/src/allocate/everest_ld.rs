@@ -102,10 +102,6 @@ impl Policy for EverestLd {
 }
 
 impl Allocate for EverestLd {
-    fn heeds_oldest(&self) -> bool {
-        false
-    }
-
     // The guarantees at the start; arrivals are counted; the engine says which idle core is asked first.
     engine_handlers!();
 

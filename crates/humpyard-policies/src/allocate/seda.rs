@@ -140,10 +140,6 @@ impl Policy for Seda {
 }
 
 impl Allocate for Seda {
-    fn heeds_oldest(&self) -> bool {
-        false
-    }
-
     fn initial(&mut self, allocation: &mut IdVec<CoreId, ServiceId>) {
         deal(&self.initial, allocation);
     }
