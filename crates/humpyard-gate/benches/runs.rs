@@ -28,25 +28,25 @@ const RUNS: [Run; 3] = [
         name: "drr",
         command: "sim --input gen:poisson:flows=64,pps=14700000,packets=N --policy drr --cores 1 \
                   --costs table:measured --json",
-        few_max: 81_100_000,
-        many_max: 164_800_000,
-        packet_max: 2_090,
+        few_max: 62_690_000,
+        many_max: 110_900_000,
+        packet_max: 1_205,
     },
     Run {
         name: "hrw",
         command: "sim --input gen:poisson:flows=64,pps=14700000,packets=N --policy hrw --cores 8 \
                   --costs table:measured --json",
-        few_max: 82_000_000,
-        many_max: 172_600_000,
-        packet_max: 2_265,
+        few_max: 58_600_000,
+        many_max: 104_400_000,
+        packet_max: 1_145,
     },
     Run {
         name: "everest",
         command: "sim --input gen:onoff:packets=N,pps=709600 --policy everest --cores 16 \
                   --services tcp=forward,udp=forward,other=forward --costs table:measured --json",
-        few_max: 109_100_000,
-        many_max: 245_500_000,
-        packet_max: 3_410,
+        few_max: 76_100_000,
+        many_max: 148_900_000,
+        packet_max: 1_800,
     },
 ];
 

@@ -60,11 +60,11 @@ fn share_packets<Q: Share>(host: &mut Sharing<Q>, packets: u64) {
 }
 
 #[library_benchmark]
-#[bench::drr(args = (sharing::<Drr>()), config = at_most(224_500))]
-#[bench::gr3(args = (sharing::<Gr3>()), config = at_most(505_900))]
-#[bench::qfq(args = (sharing::<Qfq>()), config = at_most(575_200))]
-#[bench::efq(args = (sharing::<Efq>()), config = at_most(1_031_000))]
-#[bench::eevdf(args = (sharing::<Eevdf>()), config = at_most(1_286_300))]
+#[bench::drr(args = (sharing::<Drr>()), config = at_most(192_500))]
+#[bench::gr3(args = (sharing::<Gr3>()), config = at_most(432_300))]
+#[bench::qfq(args = (sharing::<Qfq>()), config = at_most(441_600))]
+#[bench::efq(args = (sharing::<Efq>()), config = at_most(991_200))]
+#[bench::eevdf(args = (sharing::<Eevdf>()), config = at_most(1_168_900))]
 #[bench::fcfs(args = (sharing::<Fcfs>()), config = at_most(105_200))]
 fn share<Q: Share>(mut host: Sharing<Q>) -> Sharing<Q> {
     share_packets(&mut host, PACKETS);
@@ -95,7 +95,7 @@ fn steer_packets<S: Steer + Build>(host: &mut Steering<S>, packets: u64) {
 }
 
 #[library_benchmark]
-#[bench::hrw(args = (steering::<Hrw>()), config = at_most(371_400))]
+#[bench::hrw(args = (steering::<Hrw>()), config = at_most(290_900))]
 #[bench::rss_plus_plus(args = (steering::<RssPlusPlus>()), config = at_most(145_000))]
 #[bench::ps_hrw(args = (steering::<PsHrw>()), config = at_most(364_300))]
 fn steer<S: Steer + Build>(mut host: Steering<S>) -> Steering<S> {
@@ -111,8 +111,8 @@ fn allocating<A: Allocate + Build>() -> Allocating<A> {
 }
 
 #[library_benchmark]
-#[bench::everest(args = (allocating::<Everest>()), config = at_most(744_500))]
-#[bench::static_(args = (allocating::<Static>()), config = at_most(372_700))]
+#[bench::everest(args = (allocating::<Everest>()), config = at_most(659_100))]
+#[bench::static_(args = (allocating::<Static>()), config = at_most(363_300))]
 fn allocate<A: Allocate + Build>(mut host: Allocating<A>) -> Allocating<A> {
     (0..PACKETS).for_each(|_| host.step());
     host
@@ -180,7 +180,7 @@ fn classify((mut classifier, frames): (Classifier, Vec<Frame>)) -> (Classifier, 
 }
 
 #[library_benchmark]
-#[bench::headers(args = (frames()), config = at_most(337_700))]
+#[bench::headers(args = (frames()), config = at_most(336_700))]
 fn decode(frames: Vec<Frame>) -> Vec<Frame> {
     for frame in &frames {
         black_box(Headers::parse(black_box(frame)));
@@ -203,7 +203,7 @@ fn generate_packets(source: &mut dyn Source, frame: &mut Frame) {
 }
 
 #[library_benchmark]
-#[bench::poisson(args = (generating()), config = at_most(941_200))]
+#[bench::poisson(args = (generating()), config = at_most(883_500))]
 fn encode((mut source, mut frame): (Box<dyn Source + Send>, Frame)) -> (Box<dyn Source + Send>, Frame) {
     generate_packets(&mut *source, &mut frame);
     (source, frame)
