@@ -60,20 +60,18 @@ impl Entry {
 pub(super) struct Slab {
     entries: IdVec<Slot, Entry>,
     free: Slot,
+    used: usize,
 }
 
 impl Slab {
     pub(super) fn new(slots: usize) -> Self {
         let next = |slot: Slot| if slot.index() + 1 < slots { Slot(slot.0 + 1) } else { NONE };
         let entries = IdVec::from_fn(slots, |slot| Entry { next: next(slot), ..Entry::EMPTY });
-        Self { entries, free: if slots > 0 { Slot(0) } else { NONE } }
+        Self { entries, free: if slots > 0 { Slot(0) } else { NONE }, used: 0 }
     }
 
-    /// Slots with a packet. O(slots): for tests.
     pub(super) fn used(&self) -> usize {
-        let next = |&slot: &Slot| Some(self.entries[slot].next).filter(|&slot| slot != NONE);
-        let free = core::iter::successors(Some(self.free).filter(|&slot| slot != NONE), next);
-        self.entries.len() - free.count()
+        self.used
     }
 
     /// Takes a slot for a packet that arrived, with what the mechanism sets of it, and with its place in the order of its flow;
@@ -90,6 +88,7 @@ impl Slab {
         let kept = &mut entry.packet;
         (kept.entered, kept.sequence, kept.estimate) = (entered, sequence, estimate);
         (kept.service, kept.hop, entry.stamp) = (service, hop, stamp);
+        self.used += 1;
         slot
     }
 
@@ -100,6 +99,7 @@ impl Slab {
         entry.core = None;
         entry.next = self.free;
         self.free = slot;
+        self.used -= 1;
         entry.stamp
     }
 
