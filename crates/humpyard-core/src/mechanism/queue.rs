@@ -435,7 +435,8 @@ impl<Q: Share> Queue<Q> {
             let id = slab.get(slot).queue;
             self.enqueue::<false>(now, slot, id, true, slab);
         }
-        self.forgive_cores();
+        // Cores that the policy before refused, even if this one refuses none.
+        self.forgive_all();
     }
 
     pub(super) fn end_client(&mut self, now: Time, client: ClientId) {

@@ -136,6 +136,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
         self.eligible = self.cores_by_service();
         self.timekeepers = self.finds_timekeepers();
+        // The policy may look at what the one before did not.
+        self.queues.ids().for_each(|queue| self.tell_waiting(queue));
         self.tell_of_waiting(now);
         self.note(|| Event::Swap(name.into()));
         Ok(())
