@@ -75,8 +75,8 @@ impl Random {
         Self::exponential_of(self.bits(), mean)
     }
 
-    /// The number that [`Random::exponential`] makes of these bits. It has no branches: in a loop over bits that were drawn
-    /// before, the processor makes several numbers at once.
+    /// The number that [`Random::exponential`] makes of these bits. It has no branches: in a loop over bits that
+    /// were drawn before, the processor makes several numbers at once.
     #[inline]
     pub fn exponential_of(bits: u64, mean: f64) -> f64 {
         -log_of_unit(unit_of(bits)) * mean
@@ -95,7 +95,8 @@ const fn unit_of(bits: u64) -> f64 {
     ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
-/// The natural logarithm of a normal number up to 1: `libm::log` without its branches, which are for other numbers. Each
+/// The natural logarithm of a normal number up to 1: `libm::log` without its branches, which are for other
+/// numbers. Each
 /// operation is that of libm (FreeBSD's `e_log.c`), in the same order, so that the result is the same to the last bit.
 #[inline]
 fn log_of_unit(x: f64) -> f64 {

@@ -93,8 +93,8 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
         self.drive_as::<false>()
     }
 
-    /// As [`Driver::drive`]. `PLAIN`: the loop is compiled without rare features. [`Measured::is_plain`] holds, and no policy takes
-    /// over.
+    /// As [`Driver::drive`]. `PLAIN`: the loop is compiled without rare features. [`Measured::is_plain`] holds,
+    /// and no policy takes over.
     #[inline(never)]
     pub(crate) fn drive_as<const PLAIN: bool>(mut self) -> Result<Driven<S, Q, A, W, C>, SimulationError> {
         let mut now = Time::ZERO;

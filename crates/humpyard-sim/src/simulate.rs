@@ -111,8 +111,8 @@ impl<S: Steer, Q: Share, A: Allocate> Simulation<'_, S, Q, A> {
     }
 }
 
-/// Runs a simulation. `PLAIN`: the loop is compiled for simulations for which [`Simulation::is_plain`] holds, without a question
-/// for what these do not have.
+/// Runs a simulation. `PLAIN`: the loop is compiled for simulations for which [`Simulation::is_plain`] holds,
+/// without a question for what these do not have.
 pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     run: Simulation<'_, S, Q, A>,
     mut work: Work,

@@ -15,8 +15,8 @@ use crate::work::Work;
 type AnySimulation<'a> = Simulation<'a, AnySteer, AnyShare, AnyAllocate>;
 type AnyOutcome = Outcome<AnySteer, AnyShare, AnyAllocate>;
 
-/// As [`simulate_with`], for policies that were chosen by name: the commonest compositions have a loop of their own, compiled for
-/// their policies alone, which does the same and takes less time.
+/// As [`simulate_with`], for policies that were chosen by name: the commonest compositions have a loop of their
+/// own, compiled for their policies alone, which does the same and takes less time.
 ///
 /// # Errors
 /// As [`simulate`](crate::simulate).

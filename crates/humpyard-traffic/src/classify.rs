@@ -272,8 +272,8 @@ impl Classifier {
         }
     }
 
-    /// As [`Self::look_ahead`], for packets of flows that have numbers: [`Self::classify_numbered`]. Does nothing while there are
-    /// few flows, which are near anyway.
+    /// As [`Self::look_ahead`], for packets of flows that have numbers: [`Self::classify_numbered`]. Does nothing
+    /// while there are few flows, which are near anyway.
     pub fn look_ahead_numbered(&self, packets: &[Numbered]) {
         /// Flows whose state fits a cache of the second level.
         const NEAR: usize = 4_096;
@@ -385,8 +385,8 @@ impl Classifier {
         })
     }
 
-    /// As [`Self::classify_numbered`], for a flow that is not known by this number, whose packets have these headers: from now on it
-    /// is.
+    /// As [`Self::classify_numbered`], for a flow that is not known by this number, whose packets have these
+    /// headers: from now on it is.
     ///
     /// # Errors
     /// As [`Self::classify`].
@@ -402,7 +402,8 @@ impl Classifier {
         Ok(classified)
     }
 
-    /// As [`Self::classify`], for a packet of the flow that its source knows by this number; none if this classifier does not: see
+    /// As [`Self::classify`], for a packet of the flow that its source knows by this number; none if this
+    /// classifier does not: see
     /// [`Self::classify_new_number`]. The packets of a flow must have the same headers, as those of
     /// [`NumberedFlows`](crate::source::NumberedFlows) have. O(1).
     #[inline(always)]

@@ -44,7 +44,8 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
 
     /// Whether the run has no rare feature that the loop of a driver would ask for at every packet: none of
     /// [`Scheduler`]'s (chains, split flows, limits, several queues a core, a journal), and neither an observer nor
-    /// contexts nor a topology nor a warm-up. Then a driver may call [`Measured::on_arrival_as`] and its like with `PLAIN`.
+    /// contexts nor a topology nor a warm-up. Then a driver may call [`Measured::on_arrival_as`] and its like with
+    /// `PLAIN`.
     pub fn is_plain(&self) -> bool {
         self.scheduler.is_plain() && self.observer.is_none() && self.measurements.is_plain()
     }
@@ -135,8 +136,8 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         Some(dispatch)
     }
 
-    /// A core that has room and its next packet, lent: [`Measured::next_core`] and [`Measured::next`] in one, for runs in which
-    /// [`Measured::is_plain`] holds. The packet is `None` if the core may serve nothing after all.
+    /// A core that has room and its next packet, lent: [`Measured::next_core`] and [`Measured::next`] in one, for
+    /// runs in which [`Measured::is_plain`] holds. The packet is `None` if the core may serve nothing after all.
     #[inline(always)]
     pub fn lend_next_plain(&mut self, now: Time) -> Option<(CoreId, Option<Dispatch<&Packet>>)> {
         let (core, taken) = self.scheduler.take_plain(now)?;
@@ -189,8 +190,8 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         }
     }
 
-    /// Whether an arrival, or a packet that goes to a core, may have effects at all: only where rare features push packets out,
-    /// or cores change service.
+    /// Whether an arrival, or a packet that goes to a core, may have effects at all: only where rare features push
+    /// packets out, or cores change service.
     #[inline(always)]
     pub fn may_follow<const PLAIN: bool>(&self) -> bool {
         !PLAIN || self.scheduler.allocates()

@@ -286,8 +286,8 @@ impl Measurements {
         self.moves.as_mut().and_then(|moves| moves.on_dispatch(core, packet))
     }
 
-    /// As [`Measurements::on_dispatch`], where [`Measurements::is_plain`] holds and packets have one hop. A cold start is
-    /// counted when the packet is done.
+    /// As [`Measurements::on_dispatch`], where [`Measurements::is_plain`] holds and packets have one hop. A cold
+    /// start is counted when the packet is done.
     #[inline(always)]
     pub(super) fn on_plain_dispatch(&mut self, packet: &Packet) {
         self.services[packet.service].waiting -= 1;

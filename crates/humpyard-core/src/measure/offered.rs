@@ -130,7 +130,8 @@ impl super::Measurements {
         }
     }
 
-    /// As [`Measurements::on_offer`](super::Measurements::on_offer) of a packet of this work that arrives, not before another.
+    /// As [`Measurements::on_offer`](super::Measurements::on_offer) of a packet of this work that arrives, not
+    /// before another.
     #[inline(always)]
     pub(super) fn on_offer_of(&mut self, at: Time, length: u32, work: u64) {
         self.offered.on_packet_in_order(at, length, work);

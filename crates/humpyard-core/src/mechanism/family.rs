@@ -2,8 +2,8 @@
 
 use core::marker::PhantomData;
 
-/// The policy `P` of a family with what the mechanism keeps beside it, `T`, if the composition has such a policy. Where `P` is
-/// [`Never`](super::Never), the compiler knows that there is none, and leaves out the code for it.
+/// The policy `P` of a family with what the mechanism keeps beside it, `T`, if the composition has such a policy.
+/// Where `P` is [`Never`](super::Never), the compiler knows that there is none, and leaves out the code for it.
 #[derive(Debug)]
 pub(super) struct Family<P, T> {
     kept: Kept<T>,

@@ -58,7 +58,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         slot
     }
 
-    /// The packet that arrived is accepted as `packet`, which differs from it in what the mechanism sets. Returns its slot.
+    /// The packet that arrived is accepted as `packet`, which differs from it in what the mechanism sets. Returns
+    /// its slot.
     #[inline(always)]
     fn admit(&mut self, arrived: &Packet, packet: &Packet) -> Slot {
         self.accepted += 1;
@@ -107,8 +108,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.reassign(now, Cause::Arrival(service));
     }
 
-    /// The packet that the core, which neither switches nor is about to, serves next, and whether it is cold; `first` is the first
-    /// queue that the core pulls from.
+    /// The packet that the core, which neither switches nor is about to, serves next, and whether it is cold;
+    /// `first` is the first queue that the core pulls from.
     #[inline(always)]
     pub(super) fn dispatch<const PLAIN: bool>(
         &mut self,
@@ -183,7 +184,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         }
     }
 
-    /// The packet that the sharing policies give the core, which pulls from `first` first, and the queue that it was in.
+    /// The packet that the sharing policies give the core, which pulls from `first` first, and the queue that it
+    /// was in.
     #[inline(always)]
     fn pull<const PLAIN: bool>(&mut self, now: Time, core: CoreId, first: QueueId) -> Option<(QueueId, Slot)> {
         let by_age = self.allocation.as_ref().is_some_and(|allocation| allocation.policy.heeds_oldest());

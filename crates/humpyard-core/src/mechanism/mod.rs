@@ -16,6 +16,7 @@ mod journal;
 mod journey;
 mod layout;
 mod limits;
+mod plain;
 mod queue;
 mod replace;
 mod replay;

@@ -157,8 +157,8 @@ impl<Q: Share> Queue<Q> {
         self.backlogs.iter().flat_map(of_client)
     }
 
-    /// Whether a core has found nothing since the queue last changed. The second question costs nothing where the type of the
-    /// policy answers it.
+    /// Whether a core has found nothing since the queue last changed. The second question costs nothing where the
+    /// type of the policy answers it.
     #[inline(always)]
     fn has_refused(&self) -> bool {
         !self.refused.is_empty() && self.share.prefers_cores()

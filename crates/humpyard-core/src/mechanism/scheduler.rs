@@ -12,7 +12,6 @@ use super::exit::{Exit, ExitAccount, ExitBuffer};
 use super::family::Family;
 use super::journal::{Event, Given, Journal, Record};
 use super::layout::{Core, Layout, PULLS_MAX, Plan, check_memory};
-use super::limits::Limits;
 use super::queue::Queue;
 use super::slab::{Line, Slab};
 use super::split::{SplitAccount, Splitter};
@@ -59,7 +58,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) steer: Family<S, Steering<S>>,
     pub(super) allocation: Family<A, Allocation<A>>,
     pub(super) estimate: Estimator,
-    /// Policies that keep time, as one if there are any, and packets at the exit: whoever may want to be told of the time.
+    /// Policies that keep time, as one if there are any, and packets at the exit: whoever may want to be told of
+    /// the time.
     pub(super) timekeepers: u64,
 
     // The packets.
@@ -69,8 +69,8 @@ pub struct Scheduler<S, Q, A> {
     pub(super) candidates: IdSet<QueueId>,
     /// Packets that were dropped after they had a slot, until the driver has asked for them.
     pub(super) dropped: Line,
-    /// Whether there may be such packets, or packets that leave the exit, or cores that begin to switch: until the driver has
-    /// asked and there was none.
+    /// Whether there may be such packets, or packets that leave the exit, or cores that begin to switch: until the
+    /// driver has asked and there was none.
     pub(super) is_pending: bool,
     /// The weights that clients were given on the way, for sharing policies that come later.
     pub(super) reweighed: IdVec<ClientId, Option<Weight>>,
@@ -164,15 +164,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         Ok(scheduler)
     }
 
-    /// Returns the value that [`Scheduler::is_plain`] must have.
-    pub(super) fn finds_plain(&self) -> bool {
-        let Limits { queue, client, .. } = self.plan.limits;
-        let is_unlimited = queue == u32::MAX && client == u32::MAX && !self.plan.push_out;
-        let is_narrow = self.cores.iter().all(|core| core.pulls == 1);
-        let is_direct = self.plan.chains.is_empty() && self.split.is_none();
-        is_unlimited && is_narrow && is_direct && self.journal.is_none()
-    }
-
     /// With this estimator instead of the table of the configuration.
     #[must_use]
     pub fn with_estimate(mut self, estimate: Box<dyn Estimate + Send>) -> Self {
@@ -194,20 +185,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.on_arrival_as::<false>(now, packet)
     }
 
-    /// As [`Scheduler::on_arrival`]. `PLAIN`: the caller knows that the run is plain.
-    #[inline(always)]
-    pub(crate) fn on_arrival_as<const PLAIN: bool>(&mut self, now: Time, packet: &Packet) -> Arrival {
-        self.expect_settled();
-        self.expect_plain::<PLAIN>();
-        self.advance_as::<PLAIN>(now);
-        if PLAIN || self.is_plain {
-            return self.accept::<true>(now, packet);
-        }
-        self.accept_any(now, packet)
-    }
-
     #[inline(never)]
-    fn accept_any(&mut self, now: Time, packet: &Packet) -> Arrival {
+    pub(super) fn accept_any(&mut self, now: Time, packet: &Packet) -> Arrival {
         let answer = self.accept::<false>(now, packet);
         self.note(|| Event::Arrival { packet: *packet, answer });
         answer
@@ -226,7 +205,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
 
     /// The core that [`Scheduler::next_core`] returns, and the queue in which something waits for it.
     #[inline(always)]
-    fn find_core(&mut self, now: Time) -> Option<(QueueId, CoreId)> {
+    pub(super) fn find_core(&mut self, now: Time) -> Option<(QueueId, CoreId)> {
         while let Some(id) = self.candidates.first() {
             let queue = &mut self.queues[id];
             if queue.waiting == 0 || queue.free.is_empty() {
@@ -270,18 +249,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.take_any(now, core)
     }
 
-    /// As [`Scheduler::next_core`] and [`Scheduler::next`] in one, in a run that the caller knows to be plain. The packet is
-    /// `None` if the core may serve nothing after all.
-    #[inline(always)]
-    pub(crate) fn take_plain(&mut self, now: Time) -> Option<(CoreId, Option<(Slot, bool)>)> {
-        self.expect_settled();
-        self.expect_plain::<true>();
-        // A core that moves is withdrawn from its queue, so this one does not.
-        let (queue, core) = self.find_core(now)?;
-        self.advance_as::<true>(now);
-        Some((core, self.dispatch::<true>(now, core, queue)))
-    }
-
     #[inline(never)]
     fn take_any(&mut self, now: Time, core: CoreId) -> Option<(Slot, bool)> {
         let taken = self.dispatch::<false>(now, core, self.cores[core].queues[0]);
@@ -303,16 +270,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline(always)]
     pub fn on_completion(&mut self, now: Time, slot: Slot, busy: Time) -> Completed {
         self.finish(now, slot, busy, false)
-    }
-
-    /// As [`Scheduler::on_completion`] in a run that the caller knows to be plain. The packet can be read in its slot
-    /// until the next call.
-    #[inline(always)]
-    pub(crate) fn on_plain_completion(&mut self, now: Time, slot: Slot, busy: Time) -> Done {
-        self.expect_settled();
-        self.expect_plain::<true>();
-        self.advance_as::<true>(now);
-        self.complete::<true>(now, slot, busy, false)
     }
 
     /// The packet in `slot` is done, and ends here, though there may be more services in its chain: its service has consumed
@@ -375,25 +332,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     #[inline(always)]
     pub(super) fn expect_settled(&self) {
         debug_assert!(self.is_settled(), "`next_effect` was not asked until there was none");
-    }
-
-    /// Checks, where assertions are on, that a caller who takes the run for plain is right.
-    #[inline(always)]
-    fn expect_plain<const PLAIN: bool>(&self) {
-        debug_assert!(!PLAIN || self.is_plain, "the run has a rare feature");
-    }
-
-    /// Whether the run has none of the rare features: chains, split flows, limits of queues or
-    /// clients, cores with several queues, a journal.
-    #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.is_plain
-    }
-
-    /// Whether cores are allocated to services.
-    #[inline(always)]
-    pub(crate) fn allocates(&self) -> bool {
-        self.allocation.is_some()
     }
 
     pub(super) fn next_dropped(&mut self) -> Option<Dropped> {
@@ -519,8 +457,8 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.note(|| Event::Weight(client, weight));
     }
 
-    /// Whether the estimator or a journal may look at the work that a driver puts into a packet that arrives. If not, a driver need not
-    /// find it out.
+    /// Whether the estimator or a journal may look at the work that a driver puts into a packet that arrives. If
+    /// not, a driver need not find it out.
     #[inline(always)]
     pub fn heeds_work(&self) -> bool {
         self.estimate.heeds_driver() || self.journal.is_some()
@@ -697,17 +635,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     pub(super) fn advance(&mut self, now: Time) {
         assert!(now >= self.now, "time went back from {:?} to {now:?}", self.now);
         self.now = now;
-    }
-
-    /// As [`Scheduler::advance`]. `PLAIN`: the caller knows that time does not go back.
-    #[inline(always)]
-    fn advance_as<const PLAIN: bool>(&mut self, now: Time) {
-        if PLAIN {
-            debug_assert!(now >= self.now, "time went back from {:?} to {now:?}", self.now);
-            self.now = now;
-        } else {
-            self.advance(now);
-        }
     }
 
     /// Writes a line of the journal, if there is one.

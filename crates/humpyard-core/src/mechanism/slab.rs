@@ -74,8 +74,8 @@ impl Slab {
         self.used
     }
 
-    /// Takes a slot for a packet that arrived, with what the mechanism sets of it, and with its place in the order of its flow;
-    /// there must be a free one. No core serves it. The other fields keep the values of the packet
+    /// Takes a slot for a packet that arrived, with what the mechanism sets of it, and with its place in the order
+    /// of its flow; there must be a free one. No core serves it. The other fields keep the values of the packet
     /// before it until the packet joins a queue.
     #[inline]
     pub(super) fn insert(&mut self, arrived: &Packet, packet: &Packet, stamp: u32) -> Slot {

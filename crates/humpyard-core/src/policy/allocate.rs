@@ -40,8 +40,8 @@ pub trait Allocate: Policy {
         false
     }
 
-    /// Whether the policy looks at [`ServiceState::oldest`](super::ServiceState::oldest), which costs a look at a packet for
-    /// each arrival and dispatch. The answer must never change. If it is false, that is always `None`.
+    /// Whether the policy looks at [`ServiceState::oldest`](super::ServiceState::oldest), which costs a look at a
+    /// packet for each arrival and dispatch. The answer must never change. If it is false, that is always `None`.
     fn heeds_oldest(&self) -> bool {
         true
     }

@@ -641,8 +641,8 @@ fn ticks(tag: Tag, tick: u32) -> u64 {
     (tag >> (tick % u64::BITS)) as u64
 }
 
-/// Whether two tags differ by less than 2^64, so that the slots they are in compare as they do modulo 2^64. Slots are at
-/// least two units long: weights are below 2^32.
+/// Whether two tags differ by less than 2^64, so that the slots they are in compare as they do modulo 2^64. Slots
+/// are at least two units long: weights are below 2^32.
 #[inline]
 fn is_near(tag: Tag, virtual_time: Tag) -> bool {
     (tag >> 64) as u64 == (virtual_time >> 64) as u64

@@ -76,7 +76,8 @@ pub struct Drr {
     surplus: bool,
     /// The first in the ring: the clients that are not idle, in the order of their next turns. [`NONE`]: all are idle.
     front: ClientId,
-    /// The first client whose turn has begun and whose head may be served, unless it is in `open`. [`NONE`]: no such client.
+    /// The first client whose turn has begun and whose head may be served, unless it is in `open`. [`NONE`]: no
+    /// such client.
     first_open: ClientId,
     /// The others, in the order in which that became so: empty while one core alone takes packets.
     open: IdRing<ClientId>,
@@ -212,7 +213,8 @@ impl Drr {
         if self.first_open == NONE { self.open.front() } else { Some(self.first_open) }
     }
 
-    /// Begins the turns of clients in the ring that have none and whose heads may be served, until one has enough credit.
+    /// Begins the turns of clients in the ring that have none and whose heads may be served, until one has enough
+    /// credit.
     #[inline]
     fn begin_turn(&mut self) -> Option<ClientId> {
         if self.front == NONE {

@@ -7,8 +7,8 @@
 //! compared without a branch, as nobody can predict which tag is less; and on the way up nothing waits for the level below
 //! but one comparison. A client that comes is compared once at each level, with what is there.
 //!
-//! The client that became due last stays outside the tree until another does. If it goes before, as a client does that wakes
-//! alone, no node ever knows of it.
+//! The client that became due last stays outside the tree until another does. If it goes before, as a client does
+//! that wakes alone, no node ever knows of it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -242,7 +242,8 @@ impl<I: Id> Eligible<I> {
         self.due.carry_up(&self.levels, id.index() / WIDTH, least);
     }
 
-    /// Files the newcomer, if there is one, unless it is the client that leaves; then it leaves. Returns whether it does.
+    /// Files the newcomer, if there is one, unless it is the client that leaves; then it leaves. Returns whether
+    /// it does.
     #[inline]
     fn newcomer_leaves(&mut self, id: I) -> bool {
         let newcomer = core::mem::replace(&mut self.newcomer, ABSENT);

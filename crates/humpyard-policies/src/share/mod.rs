@@ -34,6 +34,7 @@ mod columns;
 mod eligible;
 mod fenwick;
 mod finish_order;
+mod group_balance;
 mod group_client;
 mod group_ratio;
 mod offered;

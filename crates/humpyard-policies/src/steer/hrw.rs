@@ -8,7 +8,8 @@
 //! **Promises.** Flow order. Minimal disruption: without core k only k's connections move (1/N of them); with one more
 //! core 1/(N+1) of them move, all to it.
 //!
-//! **Cost.** O(N) in the eligible cores, O(1) for the connections seen last if all cores are eligible. No state per connection.
+//! **Cost.** O(N) in the eligible cores, O(1) for the connections seen last if all cores are eligible. No state
+//! per connection.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -34,8 +35,8 @@ pub struct Hrw {
     /// By core.
     salts: Vec<u64>,
     rendezvous: Rendezvous,
-    /// Winners among all cores, by the low bits of the key: what was found once holds for good. 16 KiB, which stay in the
-    /// processor's first cache.
+    /// Winners among all cores, by the low bits of the key: what was found once holds for good. 16 KiB, which stay
+    /// in the processor's first cache.
     recent: Box<[Recent; RECENT]>,
 }
 

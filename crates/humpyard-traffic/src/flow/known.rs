@@ -54,8 +54,8 @@ impl KnownFlows {
         (entry.number == number && entry.flow > 0).then(|| entry.flow - 1)
     }
 
-    /// Notes that the number means the flow of this packet, and that its packets have all in common with it but for their lengths
-    /// and what they change. The first call takes memory for `capacity` flows.
+    /// Notes that the number means the flow of this packet, and that its packets have all in common with it but
+    /// for their lengths and what they change. The first call takes memory for `capacity` flows.
     pub(super) fn add(&mut self, number: u64, packet: &Packet, capacity: usize) {
         if self.entries.is_empty() {
             self.entries = vec![Known::default(); capacity.next_power_of_two()];

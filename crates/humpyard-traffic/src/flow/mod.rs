@@ -253,8 +253,8 @@ impl FlowTable {
         self.find_or_insert(key, hash, |_, _| ())
     }
 
-    /// Finds the live flow that the source knows by this number, and takes one hold on it. Returns what its packets have in
-    /// common.
+    /// Finds the live flow that the source knows by this number, and takes one hold on it. Returns what its
+    /// packets have in common.
     #[inline(always)]
     pub(crate) fn find_numbered(&mut self, number: u64) -> Option<Packet> {
         let packet = self.known.find(number)?;
@@ -262,8 +262,8 @@ impl FlowTable {
         Some(packet)
     }
 
-    /// The live flow of this packet is the one that the source knows by this number, as long as it lives. Its packets have all
-    /// in common with this one but for their lengths and what they change.
+    /// The live flow of this packet is the one that the source knows by this number, as long as it lives. Its
+    /// packets have all in common with this one but for their lengths and what they change.
     pub(crate) fn set_number(&mut self, number: u64, packet: &Packet) {
         self.known.add(number, packet, self.capacity);
     }

@@ -19,8 +19,8 @@ pub(super) trait Model: Send + 'static {
     /// The next packet; none if there never is one.
     fn next(&mut self) -> Option<Self::Packet>;
 
-    /// Adds the next packets by the numbers of their flows, at most `most`. Returns false if there never is another one, or
-    /// its flows have no numbers.
+    /// Adds the next packets by the numbers of their flows, at most `most`. Returns false if there never is
+    /// another one, or its flows have no numbers.
     fn next_numbered(&mut self, packets: &mut Vec<Numbered>, most: usize) -> bool {
         one_by_one(|| self.next(), packets, most)
     }

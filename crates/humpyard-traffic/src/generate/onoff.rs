@@ -183,8 +183,8 @@ impl Part for Switching {
 }
 
 impl Switching {
-    /// Adds the next packets, up to that at which a source goes on or off. Random numbers come first: then the gaps depend on
-    /// nothing before them, and the processor makes several at once.
+    /// Adds the next packets, up to that at which a source goes on or off. Random numbers come first: then the
+    /// gaps depend on nothing before them, and the processor makes several at once.
     fn draw_until_switch(&mut self, packets: &mut Vec<Draw>) {
         // A copy stays in registers.
         let (mut random, sources) = (self.random.clone(), self.on.len() as u64);

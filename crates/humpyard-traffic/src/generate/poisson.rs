@@ -148,8 +148,8 @@ impl Poisson {
 const AT_ONCE: usize = 64;
 
 impl Poisson {
-    /// Adds the next packets, at most [`AT_ONCE`], which are UDP. All random bits come first: then the gaps depend on nothing
-    /// before them, and the processor makes several at once.
+    /// Adds the next packets, at most [`AT_ONCE`], which are UDP. All random bits come first: then the gaps depend
+    /// on nothing before them, and the processor makes several at once.
     fn next_udp(&mut self, packets: &mut Vec<Numbered>, count: usize) {
         let (mut bits, mut flows) = ([0; AT_ONCE], [0; AT_ONCE]);
         for (bits, flow) in bits.iter_mut().zip(&mut flows).take(count) {
