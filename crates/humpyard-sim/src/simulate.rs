@@ -166,7 +166,7 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     })
 }
 
-/// How often progress is told, in packets: with the first packet of a batch.
+/// Packets between two reports of progress. A report comes with the first packet of a batch.
 const PROGRESS_EVERY: u64 = 1 << 16;
 const _: () = assert!(PROGRESS_EVERY.is_multiple_of(BATCH as u64));
 
