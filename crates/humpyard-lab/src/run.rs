@@ -219,7 +219,7 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
             swaps: setup::swaps(config, &setup, &records)?,
             replacements: wanted.map(|_| coming),
             longest: config.longest,
-            input: Input::new(source, pacer),
+            input: if config.listens() { Input::stamped(source) } else { Input::new(source, pacer) },
             sink,
             quarantine,
             classifier,

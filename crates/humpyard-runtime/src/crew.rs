@@ -1,4 +1,4 @@
-//! The cores as the dispatcher sees them: threads, its own hands, or those of a virtual clock.
+//! The cores as the dispatcher sees them: those of a real clock, or of a virtual one.
 
 use humpyard_core::frame::Frame;
 use humpyard_core::id::CoreId;
@@ -8,17 +8,14 @@ use humpyard_core::unit::Time;
 
 use crate::counters::Counters;
 use crate::outcome::RunError;
-use crate::own::Own;
 use crate::threads::Threads;
 use crate::virtual_cores::VirtualCores;
 use crate::worker::{Done, Job};
 
 /// Who does the work.
 pub(crate) enum Crew {
-    /// One thread per core.
+    /// Threads, and the dispatcher for cores on its own processor.
     Threads(Threads),
-    /// The dispatcher, as one core.
-    Own(Own),
     /// The dispatcher, for every core, in virtual time.
     Virtual(VirtualCores),
 }
@@ -36,7 +33,6 @@ impl Crew {
         let job = |frame| Job::of(now, dispatch, frame);
         match self {
             Self::Threads(threads) => threads.give(core, job(frame)),
-            Self::Own(own) => own.give(job(frame)),
             Self::Virtual(cores) => cores.give(now, core, dispatch, frame),
         }
     }
@@ -45,16 +41,19 @@ impl Crew {
     pub(crate) fn wake(&mut self, core: CoreId) {
         match self {
             Self::Threads(threads) => threads.wake(core),
-            Self::Own(own) => own.serve(),
             Self::Virtual(_) => {}
         }
+    }
+
+    /// Serves a while for the cores whose work is the dispatcher's; whether there was any.
+    pub(crate) fn serve(&mut self) -> bool {
+        if let Self::Threads(threads) = self { threads.serve() } else { false }
     }
 
     /// Lets a core that has nothing to serve go over to another service. That is emulated: it takes time, and no work.
     pub(crate) fn switch(&mut self, core: CoreId, until: Time) {
         match self {
             Self::Threads(threads) => threads.switch(core, until),
-            Self::Own(own) => own.switch(until),
             Self::Virtual(cores) => cores.switch(core, until),
         }
     }
@@ -63,7 +62,6 @@ impl Crew {
     pub(crate) fn forget_switches(&mut self) {
         match self {
             Self::Threads(threads) => threads.forget_switches(),
-            Self::Own(own) => own.forget_switches(),
             Self::Virtual(_) => unreachable!("nothing is replaced by a virtual clock"),
         }
     }
@@ -72,7 +70,6 @@ impl Crew {
     pub(crate) fn take(&mut self, now: Time) -> Option<(CoreId, Done)> {
         match self {
             Self::Threads(threads) => threads.take(now),
-            Self::Own(own) => own.take(now).map(|done| (CoreId(0), done)),
             Self::Virtual(cores) => cores.take(now),
         }
     }
@@ -86,7 +83,6 @@ impl Crew {
     pub(crate) fn next_time(&self) -> Option<Time> {
         match self {
             Self::Threads(threads) => threads.next_time(),
-            Self::Own(own) => own.next_time(),
             Self::Virtual(cores) => cores.next_time(),
         }
     }
@@ -106,7 +102,6 @@ impl Crew {
     pub(crate) fn end(self) -> Result<Counters, RunError> {
         match self {
             Self::Threads(threads) => threads.end(),
-            Self::Own(own) => Ok(own.end()),
             Self::Virtual(cores) => Ok(cores.end()),
         }
     }

@@ -1,6 +1,7 @@
 //! Where the frames of a dispatcher come from, and when they arrive.
 
 use std::os::fd::BorrowedFd;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use humpyard_core::frame::Frame;
 use humpyard_core::unit::Time;
@@ -13,9 +14,19 @@ use crate::lane::Inlet;
 /// Where the frames of a dispatcher come from, and when they arrive.
 pub struct Input(Kind);
 
+/// When the frames of a source arrive.
+enum Timing {
+    /// When they are taken.
+    Taken,
+    /// When the pacer says.
+    Paced(Pacer),
+    /// When they came, by the machine's calendar: so much after the start of the run's clock.
+    Stamped { start: i128 },
+}
+
 enum Kind {
     /// It reads them itself.
-    Source { source: Box<dyn Source + Send>, pacer: Option<Pacer> },
+    Source { source: Box<dyn Source + Send>, timing: Timing },
     /// A reader deals them out.
     Dealt(Inlet),
 }
@@ -23,7 +34,20 @@ enum Kind {
 impl Input {
     /// The frames of a source, which arrive as the pacer says; without one as fast as they are taken.
     pub fn new(source: Box<dyn Source + Send>, pacer: Option<Pacer>) -> Self {
-        Self(Kind::Source { source, pacer })
+        Self(Kind::Source { source, timing: pacer.map_or(Timing::Taken, Timing::Paced) })
+    }
+
+    /// The frames of interfaces, whose times are those at which they came: a delay begins then, not when they are taken.
+    pub fn stamped(source: Box<dyn Source + Send>) -> Self {
+        Self(Kind::Source { source, timing: Timing::Stamped { start: 0 } })
+    }
+
+    /// Reads the calendar, which may have been set: the frames that are taken next came by it.
+    pub(crate) fn look_at_calendar(&mut self, now: Time) {
+        if let Kind::Source { timing: Timing::Stamped { start }, .. } = &mut self.0 {
+            let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            *start = since_epoch.as_nanos() as i128 - i128::from(now.as_ns());
+        }
     }
 
     /// Frames that a reader deals out.
@@ -48,7 +72,12 @@ impl Input {
     #[inline]
     pub(crate) fn arrival(&mut self, now: Time, begin: Time, captured: Time) -> Time {
         let due = match &mut self.0 {
-            Kind::Source { pacer, .. } => pacer.as_mut().map(|pacer| pacer.arrival(captured)),
+            Kind::Source { timing: Timing::Taken, .. } => None,
+            Kind::Source { timing: Timing::Paced(pacer), .. } => Some(pacer.arrival(captured)),
+            Kind::Source { timing: Timing::Stamped { start }, .. } => {
+                let came = i128::from(captured.as_ns()) - *start;
+                return Time::from_ns(came.clamp(i128::from(begin.as_ns()), i128::from(now.as_ns())) as u64);
+            }
             Kind::Dealt(inlet) => inlet.due(),
         };
         due.map_or(now, |due| begin + due)
@@ -78,6 +107,21 @@ impl Input {
         }
     }
 
+    /// Frames that have arrived and not been taken, where the source can give them up: [`Source::waiting`].
+    pub(crate) fn waiting(&self) -> Option<u64> {
+        match &self.0 {
+            Kind::Source { source, .. } => source.waiting(),
+            Kind::Dealt(_) => None,
+        }
+    }
+
+    /// Gives up the oldest of them: [`Source::shed`].
+    pub(crate) fn shed(&mut self, frames: u64) {
+        if let Kind::Source { source, .. } = &mut self.0 {
+            source.shed(frames);
+        }
+    }
+
     pub(crate) fn progress(&self) -> Option<f64> {
         match &self.0 {
             Kind::Source { source, .. } => source.progress(),
@@ -101,8 +145,8 @@ impl Input {
 
     pub(crate) fn jumps(&self) -> ClockJumps {
         match &self.0 {
-            Kind::Source { pacer, .. } => pacer.as_ref().map(Pacer::jumps).unwrap_or_default(),
-            Kind::Dealt(_) => ClockJumps::default(),
+            Kind::Source { timing: Timing::Paced(pacer), .. } => pacer.jumps(),
+            Kind::Source { .. } | Kind::Dealt(_) => ClockJumps::default(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The dispatcher's own hands: without threads it does the work itself.
+//! A core whose work the dispatcher does itself.
 
 use std::collections::VecDeque;
 
@@ -8,15 +8,16 @@ use crate::clock::Stopwatch;
 use crate::counters::Counters;
 use crate::worker::{Done, Job, Laps, Workbench};
 
+/// After so much work the dispatcher looks after the others again, though there is more.
+const AT_A_TIME: Time = Time::from_ns(100_000);
+
 /// One core, whose work the dispatcher does when it has handed out what it can.
 pub(crate) struct Own {
     bench: Workbench,
     laps: Laps,
     /// Packets to be served.
-    given: Vec<Job>,
+    given: VecDeque<Job>,
     done: VecDeque<Done>,
-    /// The end of going over to another service, which is emulated.
-    switching: Option<Time>,
 }
 
 impl Own {
@@ -24,49 +25,41 @@ impl Own {
         Self {
             bench,
             laps: Laps::new(stopwatch),
-            given: Vec::with_capacity(64),
+            given: VecDeque::with_capacity(64),
             done: VecDeque::with_capacity(64),
-            switching: None,
         }
     }
 
     /// Takes a packet.
     pub(crate) fn give(&mut self, job: Job) {
-        self.given.push(job);
+        self.given.push_back(job);
     }
 
-    /// Serves what it was given: in a row, so that the clock is read once for each.
-    pub(crate) fn serve(&mut self) {
-        let Self { bench, laps, given, done, .. } = self;
-        laps.begin();
-        for job in given.drain(..) {
-            bench.serve(job, || laps.end(), |result| done.push_back(result));
+    /// Serves what it was given, for so long that nobody else waits too long: in a row, so that the clock is read once for
+    /// each. Whether there was anything.
+    pub(crate) fn serve(&mut self) -> bool {
+        if self.given.is_empty() {
+            return false;
         }
-    }
-
-    /// Begins to go over to another service.
-    pub(crate) fn switch(&mut self, until: Time) {
-        self.switching = Some(until);
-    }
-
-    /// The core is not going over to another service any more.
-    pub(crate) const fn forget_switches(&mut self) {
-        self.switching = None;
+        let Self { bench, laps, given, done } = self;
+        laps.begin();
+        let began = laps.previous();
+        while let Some(job) = given.pop_front() {
+            bench.serve(job, || laps.end(), |result| done.push_back(result));
+            if laps.previous().since(began) >= AT_A_TIME {
+                break;
+            }
+        }
+        true
     }
 
     /// Takes the next result.
-    pub(crate) fn take(&mut self, now: Time) -> Option<Done> {
-        let done = self.done.pop_front();
-        done.or_else(|| self.switching.take_if(|until| *until <= now).map(|_| Done::Switched))
+    pub(crate) fn take(&mut self) -> Option<Done> {
+        self.done.pop_front()
     }
 
     /// What its services counted.
     pub(crate) fn end(self) -> Counters {
         self.bench.counters()
-    }
-
-    /// When the switch ends, if one is under way.
-    pub(crate) fn next_time(&self) -> Option<Time> {
-        self.switching
     }
 }

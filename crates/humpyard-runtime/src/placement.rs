@@ -45,8 +45,12 @@ pub struct Seat {
 }
 
 /// Seats for the dispatcher and so many workers: workers spread over the processors from the second on, the dispatcher on
-/// the first, so that with more threads than processors the dispatcher shares first.
+/// the first, so that with more threads than processors the dispatcher shares first. Without workers it sits anywhere.
 pub fn seats(workers: usize) -> Vec<Seat> {
+    if workers == 0 {
+        // A thread alone need keep away from nobody, and the system knows which processor has time.
+        return vec![Seat { thread: Thread::Dispatcher, processor: None, shared: false }];
+    }
     let threads = core::iter::once(Thread::Dispatcher).chain((0..workers).map(Thread::Worker));
     assign(threads.collect(), &processors())
 }
@@ -91,6 +95,12 @@ impl Places {
     pub fn all(&self) -> impl Iterator<Item = Seat> + '_ {
         self.dispatchers.iter().flatten().copied().chain([self.reader]).chain(self.writer)
     }
+}
+
+/// The same seats, as the threads of a run with one dispatcher have them: a processor that the system names has one thread, for
+/// the dispatcher does the work of cores on its own, and one worker that of all cores on another.
+pub(crate) fn merged(seats: &[Seat]) -> Vec<Seat> {
+    seats.iter().map(|seat| Seat { shared: seat.shared && seat.processor.is_none(), ..*seat }).collect()
 }
 
 fn assign(threads: Vec<Thread>, processors: &[usize]) -> Vec<Seat> {

@@ -1,4 +1,4 @@
-//! Worker threads behind rings, from outside.
+//! The cores of a run by a real clock, from outside: worker threads behind rings, and what the dispatcher does itself.
 
 use core::sync::atomic::Ordering;
 use std::io;
@@ -12,73 +12,143 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::clock::Stopwatch;
 use crate::counters::Counters;
 use crate::outcome::RunError;
+use crate::own::Own;
 use crate::placement::Seat;
 use crate::wait::Doorbell;
-use crate::worker::{BATCH, Done, Job, Laps, Signals, Workbench, Worker};
+use crate::worker::{BATCH, Done, Job, Laps, Signals, Workbench, Worker, WorkerCore};
 
 /// Jobs that go into a ring at a time, at most: each time the worker sees them costs both a cache line's way between processors.
 const AT_A_TIME: usize = 16;
 
-/// One worker thread per core.
+/// The cores of a run and the threads that do their work.
+///
+/// There is one thread for each processor, which serves the cores that sit there in turn. The work of cores on the
+/// dispatcher's own processor is the dispatcher's, so that who has that processor is decided here, and not by the system.
 pub(crate) struct Threads {
     hands: Vec<Hand>,
+    threads: Vec<WorkerThread>,
     /// Whose results are looked for next.
     next: usize,
 }
 
-/// One worker thread, from outside.
+/// One core.
 struct Hand {
+    does: Does,
+    /// The end of going over to another service, which is emulated: the core is given nothing meanwhile.
+    switching: Option<Time>,
+}
+
+/// Who does the work of a core.
+enum Does {
+    /// A thread, behind rings.
+    Thread(Rings),
+    /// The dispatcher.
+    Dispatcher(Own),
+}
+
+/// The rings of a core.
+struct Rings {
+    /// The thread, by number.
+    thread: usize,
     jobs: Producer<Job>,
     /// Jobs that it was given and that are not in the ring yet.
     given: Vec<Job>,
     done: Consumer<Done>,
+}
+
+/// A thread that serves cores.
+struct WorkerThread {
+    /// The first of its cores.
+    core: usize,
     signals: Arc<Signals>,
     thread: JoinHandle<Counters>,
-    /// The end of going over to another service, which is emulated: the worker is given nothing meanwhile.
-    switching: Option<Time>,
+}
+
+/// What threads are started with.
+pub(crate) struct Crewing<'a> {
+    /// The most packets that a core may have.
+    pub(crate) in_flight: usize,
+    pub(crate) stopwatch: Stopwatch,
+    pub(crate) doorbell: &'a Arc<Doorbell>,
+    /// Whether hardware is to count what threads do.
+    pub(crate) hardware: bool,
 }
 
 impl Threads {
-    /// Starts a worker in each of these seats, with at most `in_flight` packets each; with `hardware` that counts what they do.
+    /// Starts the workers in these seats, of which the first is the dispatcher's; where that is the only one, the dispatcher
+    /// does the work of one core.
     pub(crate) fn start(
         seats: &[Seat],
-        in_flight: usize,
-        stopwatch: Stopwatch,
-        doorbell: &Arc<Doorbell>,
-        hardware: bool,
+        crewing: &Crewing<'_>,
         bench: impl Fn() -> Workbench,
     ) -> Result<Self, RunError> {
-        let hand = |&seat: &Seat| {
-            let hand = Hand::start(seat, in_flight, stopwatch, doorbell, hardware, bench());
-            hand.map_err(RunError::Thread)
-        };
-        Ok(Self { hands: seats.iter().map(hand).collect::<Result<_, _>>()?, next: 0 })
+        let own = || Does::Dispatcher(Own::new(crewing.stopwatch, bench()));
+        let (mut does, mut groups) = (Vec::new(), Vec::<(Seat, usize, Vec<WorkerCore>)>::new());
+        for (core, seat) in seats[1..].iter().enumerate() {
+            if seat.processor.is_some() && seat.processor == seats[0].processor {
+                does.push(own());
+                continue;
+            }
+            let of_processor = |(other, ..): &(Seat, usize, Vec<WorkerCore>)| {
+                seat.processor.is_some() && other.processor == seat.processor
+            };
+            let thread = groups.iter().position(of_processor).unwrap_or(groups.len());
+            if thread == groups.len() {
+                groups.push((*seat, core, Vec::new()));
+            }
+            let (rings, core) = rings(thread, crewing, bench());
+            groups[thread].2.push(core);
+            does.push(Does::Thread(rings));
+        }
+        if does.is_empty() {
+            does.push(own());
+        }
+        let start = |(seat, core, cores)| WorkerThread::start(seat, core, cores, crewing).map_err(RunError::Thread);
+        Ok(Self {
+            hands: does.into_iter().map(|does| Hand { does, switching: None }).collect(),
+            threads: groups.into_iter().map(start).collect::<Result<_, _>>()?,
+            next: 0,
+        })
     }
 
     /// Returns when every worker sits in its place, or is gone.
     pub(crate) fn wait_until_ready(&self) {
-        for hand in &self.hands {
-            while !hand.signals.ready.load(Ordering::Acquire) && !hand.thread.is_finished() {
+        for worker in &self.threads {
+            while !worker.signals.ready.load(Ordering::Acquire) && !worker.thread.is_finished() {
                 thread::yield_now();
             }
         }
     }
 
-    /// Gives a worker a packet; there is room, for no core ever has more than its packets in flight. It may get it only with
-    /// [`Threads::wake`].
+    /// Gives a core a packet; there is room, for no core ever has more than its packets in flight. A worker may get it only
+    /// with [`Threads::wake`].
     pub(crate) fn give(&mut self, core: CoreId, job: Job) {
-        let hand = &mut self.hands[core.index()];
-        hand.given.push(job);
-        if hand.given.len() == AT_A_TIME {
-            hand.pass_on();
+        match &mut self.hands[core.index()].does {
+            Does::Dispatcher(own) => own.give(job),
+            Does::Thread(rings) => {
+                rings.given.push(job);
+                if rings.given.len() == AT_A_TIME {
+                    rings.pass_on();
+                }
+            }
         }
     }
 
     /// Lets the worker of this core have what it was given, and wakes it, if it sleeps.
     pub(crate) fn wake(&mut self, core: CoreId) {
-        let hand = &mut self.hands[core.index()];
-        hand.pass_on();
-        hand.signals.jobs.ring(hand.thread.thread());
+        if let Does::Thread(rings) = &mut self.hands[core.index()].does {
+            rings.pass_on();
+            let WorkerThread { signals, thread, .. } = &self.threads[rings.thread];
+            signals.jobs.ring(thread.thread());
+        }
+    }
+
+    /// Serves a while for the cores whose work is the dispatcher's; whether there was any.
+    pub(crate) fn serve(&mut self) -> bool {
+        self.hands.iter_mut().fold(false, |any, hand| match &mut hand.does {
+            Does::Dispatcher(own) => own.serve() || any,
+            Does::Thread(_) => any,
+        })
     }
 
     /// The core has nothing to serve, and begins to go over to another service.
@@ -95,7 +165,11 @@ impl Threads {
     pub(crate) fn take(&mut self, now: Time) -> Option<(CoreId, Done)> {
         while let Some(hand) = self.hands.get_mut(self.next) {
             let core = CoreId::from_index(self.next);
-            if let Ok(done) = hand.done.pop() {
+            let done = match &mut hand.does {
+                Does::Dispatcher(own) => own.take(),
+                Does::Thread(rings) => rings.done.pop().ok(),
+            };
+            if let Some(done) = done {
                 return Some((core, done));
             }
             if hand.switching.take_if(|until| *until <= now).is_some() {
@@ -114,13 +188,13 @@ impl Threads {
 
     /// Whether a worker has given a result that was not yet taken.
     pub(crate) fn has_results(&self) -> bool {
-        self.hands.iter().any(|hand| !hand.done.is_empty())
+        self.hands.iter().any(|hand| matches!(&hand.does, Does::Thread(rings) if !rings.done.is_empty()))
     }
 
     /// Whether every worker is still there.
     pub(crate) fn check(&self) -> Result<(), RunError> {
-        match self.hands.iter().position(|hand| hand.thread.is_finished()) {
-            Some(worker) => Err(RunError::WorkerLost(worker)),
+        match self.threads.iter().find(|worker| worker.thread.is_finished()) {
+            Some(worker) => Err(RunError::WorkerLost(worker.core)),
             None => Ok(()),
         }
     }
@@ -128,19 +202,23 @@ impl Threads {
     /// Ends the workers, once they have done all they had, and tells what the services counted; results not yet taken are
     /// lost.
     pub(crate) fn end(self) -> Result<Counters, RunError> {
-        for hand in &self.hands {
-            hand.signals.over.store(true, Ordering::Release);
-            hand.signals.jobs.ring(hand.thread.thread());
+        for WorkerThread { signals, thread, .. } in &self.threads {
+            signals.over.store(true, Ordering::Release);
+            signals.jobs.ring(thread.thread());
+        }
+        let mut counters = Counters::default();
+        for hand in self.hands {
+            // A worker waits for room for its results only as long as there is someone to take them: rings are dropped.
+            if let Does::Dispatcher(own) = hand.does {
+                counters.merge(own.end());
+            }
         }
         let mut lost = None;
-        let mut counters = Counters::default();
-        for (worker, Hand { done, thread, .. }) in self.hands.into_iter().enumerate() {
-            // A worker waits for room for its results only as long as there is someone to take them.
-            drop(done);
+        for WorkerThread { core, thread, .. } in self.threads {
             match thread.join() {
                 Ok(counted) => counters.merge(counted),
                 Err(_) => {
-                    lost.get_or_insert(worker);
+                    lost.get_or_insert(core);
                 }
             }
         }
@@ -148,38 +226,36 @@ impl Threads {
     }
 }
 
-impl Hand {
+impl Rings {
     /// Puts what the worker was given into its ring.
     fn pass_on(&mut self) {
         let room = self.jobs.write_chunk_uninit(self.given.len()).expect("a core has at most its packets in flight");
         room.fill_from_iter(self.given.drain(..));
     }
+}
 
-    fn start(
-        seat: Seat,
-        in_flight: usize,
-        stopwatch: Stopwatch,
-        doorbell: &Arc<Doorbell>,
-        hardware: bool,
-        bench: Workbench,
-    ) -> io::Result<Self> {
-        // A worker gives the places of a batch back when the whole batch is done, so they are needed beside those in flight.
-        let (jobs, jobs_taken) = RingBuffer::new(in_flight + BATCH);
-        let (done_given, done) = RingBuffer::new(2 * in_flight);
+/// Both ends of the rings of a core that this thread serves.
+fn rings(thread: usize, crewing: &Crewing<'_>, bench: Workbench) -> (Rings, WorkerCore) {
+    // A worker gives the places of a batch back when the whole batch is done, so they are needed beside those in flight.
+    let (jobs, jobs_taken) = RingBuffer::new(crewing.in_flight + BATCH);
+    let (done_given, done) = RingBuffer::new(2 * crewing.in_flight);
+    let core = WorkerCore {
+        jobs: jobs_taken,
+        done: done_given,
+        held_back: Vec::with_capacity(BATCH),
+        bench,
+        laps: Laps::new(crewing.stopwatch),
+    };
+    (Rings { thread, jobs, given: Vec::with_capacity(AT_A_TIME), done }, core)
+}
+
+impl WorkerThread {
+    fn start(seat: Seat, core: usize, cores: Vec<WorkerCore>, crewing: &Crewing<'_>) -> io::Result<Self> {
         let signals = Arc::new(Signals::default());
-        let worker = Worker {
-            seat,
-            jobs: jobs_taken,
-            done: done_given,
-            held_back: Vec::with_capacity(BATCH),
-            signals: Arc::clone(&signals),
-            dispatcher: Arc::clone(doorbell),
-            bench,
-            laps: Laps::new(stopwatch),
-            hardware,
-        };
+        let dispatcher = Arc::clone(crewing.doorbell);
+        let worker = Worker { seat, cores, signals: Arc::clone(&signals), dispatcher, hardware: crewing.hardware };
         let thread = thread::Builder::new().name(seat.thread.to_string()).spawn(move || worker.work())?;
-        Ok(Self { jobs, given: Vec::with_capacity(AT_A_TIME), done, signals, thread, switching: None })
+        Ok(Self { core, signals, thread })
     }
 }
 
@@ -194,7 +270,7 @@ mod tests {
     use humpyard_core::id::{ServiceId, Slot};
     use humpyard_services::{Context, Factory, Generated, Service, Verdict};
 
-    use crate::placement::seats;
+    use crate::placement::Thread;
 
     /// Forwards, but panics at a frame whose first byte is 1.
     struct Fragile;
@@ -217,7 +293,13 @@ mod tests {
         });
         let bench = || Workbench::new(core::slice::from_ref(&factory), false);
         let doorbell = Arc::new(Doorbell::new().unwrap());
-        Threads::start(&seats(workers)[1..], IN_FLIGHT, Stopwatch::start(), &doorbell, false, bench).unwrap()
+        // Seats anywhere, so that each worker has a thread on any machine.
+        let seat = |thread| Seat { thread, processor: None, shared: true };
+        let seats: Vec<Seat> =
+            core::iter::once(Thread::Dispatcher).chain((0..workers).map(Thread::Worker)).map(seat).collect();
+        let crewing =
+            Crewing { in_flight: IN_FLIGHT, stopwatch: Stopwatch::start(), doorbell: &doorbell, hardware: false };
+        Threads::start(&seats, &crewing, bench).unwrap()
     }
 
     fn threads(workers: usize) -> Threads {
@@ -262,7 +344,7 @@ mod tests {
 
     #[test]
     fn workers_end_when_their_dispatcher_is_gone() {
-        let threads: Vec<JoinHandle<Counters>> = threads(2).hands.into_iter().map(|hand| hand.thread).collect();
+        let threads: Vec<JoinHandle<Counters>> = threads(2).threads.into_iter().map(|worker| worker.thread).collect();
         wait_until("they end", || threads.iter().all(JoinHandle::is_finished));
     }
 }

@@ -1,4 +1,4 @@
-//! One worker: takes packets from its ring, does the services' work, gives the frames back.
+//! A worker thread: takes packets from the rings of its cores, does the services' work, gives the frames back.
 
 use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -87,6 +87,11 @@ pub(crate) struct Laps {
 impl Laps {
     pub(crate) fn new(stopwatch: Stopwatch) -> Self {
         Self { stopwatch, previous: Time::ZERO }
+    }
+
+    /// When the last work was done, or the work to come began.
+    pub(crate) const fn previous(&self) -> Time {
+        self.previous
     }
 
     /// The work to come was not there when the last was done: time starts anew.
@@ -210,17 +215,23 @@ pub(crate) struct Signals {
 /// Everything a worker thread holds.
 pub(crate) struct Worker {
     pub(crate) seat: Seat,
+    /// The cores whose work it does: all those of its processor, in turn.
+    pub(crate) cores: Vec<WorkerCore>,
+    pub(crate) signals: Arc<Signals>,
+    /// Wakes the dispatcher when there is something done.
+    pub(crate) dispatcher: Arc<Doorbell>,
+    /// Whether hardware is to count what it does.
+    pub(crate) hardware: bool,
+}
+
+/// One core of a worker thread.
+pub(crate) struct WorkerCore {
     pub(crate) jobs: Consumer<Job>,
     pub(crate) done: Producer<Done>,
     /// Results that are not in the ring yet; empty between batches.
     pub(crate) held_back: Vec<Done>,
-    pub(crate) signals: Arc<Signals>,
-    /// Wakes the dispatcher when there is something done.
-    pub(crate) dispatcher: Arc<Doorbell>,
     pub(crate) bench: Workbench,
     pub(crate) laps: Laps,
-    /// Whether hardware is to count what it does.
-    pub(crate) hardware: bool,
 }
 
 /// A sleep is never longer, so that a dispatcher that is gone is noticed.
@@ -232,35 +243,52 @@ pub(crate) const BATCH: usize = 32;
 const HELD_BACK_MAX: Time = Time::from_ns(1_000);
 
 impl Worker {
-    /// Serves until it is over and the ring is empty, and tells what the services counted.
+    /// Serves until it is over and the rings are empty, and tells what the services counted.
     pub(crate) fn work(mut self) -> Counters {
         let _seated = self.seat.take();
         let counting = self.hardware.then(|| ThreadCounters::start(self.seat.thread));
         self.signals.ready.store(true, Ordering::Release);
         let mut patience = Patience::new(self.seat.shared);
         loop {
-            if self.serve_batch() {
+            if self.serve_all() {
                 patience.reset();
-            } else if self.is_over() && self.jobs.is_empty() {
-                let mut counters = self.bench.counters();
-                if let Some(counting) = counting {
-                    counters.add_hardware(counting.end());
-                }
-                return counters;
+            } else if self.is_over() && !self.has_jobs() {
+                return self.counters(counting);
             } else if patience.wait() == Next::Sleep {
-                self.signals.jobs.sleep(SLEEP_MAX, || !self.jobs.is_empty() || self.is_over());
+                self.signals.jobs.sleep(SLEEP_MAX, || self.has_jobs() || self.is_over());
             }
         }
     }
 
-    /// Whether no more jobs will come: the dispatcher said so, or is gone.
-    fn is_over(&self) -> bool {
-        self.signals.over.load(Ordering::Acquire) || self.jobs.is_abandoned()
+    /// Serves a batch of each core; false if there is nothing.
+    fn serve_all(&mut self) -> bool {
+        let Self { cores, dispatcher, .. } = self;
+        cores.iter_mut().fold(false, |any, core| core.serve_batch(dispatcher) || any)
     }
 
+    fn has_jobs(&self) -> bool {
+        self.cores.iter().any(|core| !core.jobs.is_empty())
+    }
+
+    /// Whether no more jobs will come: the dispatcher said so, or is gone.
+    fn is_over(&self) -> bool {
+        self.signals.over.load(Ordering::Acquire) || self.cores.iter().all(|core| core.jobs.is_abandoned())
+    }
+
+    fn counters(&self, counting: Option<ThreadCounters>) -> Counters {
+        let mut counters = Counters::default();
+        self.cores.iter().for_each(|core| counters.merge(core.bench.counters()));
+        if let Some(counting) = counting {
+            counters.add_hardware(counting.end());
+        }
+        counters
+    }
+}
+
+impl WorkerCore {
     /// Serves what is in the ring, at most a batch; false if there is nothing.
-    fn serve_batch(&mut self) -> bool {
-        let Self { jobs, done, held_back, dispatcher, bench, laps, .. } = self;
+    fn serve_batch(&mut self, dispatcher: &Doorbell) -> bool {
+        let Self { jobs, done, held_back, bench, laps } = self;
         let waiting = jobs.slots().min(BATCH);
         let Ok(batch) = jobs.read_chunk(waiting) else { return false };
         if waiting == 0 {

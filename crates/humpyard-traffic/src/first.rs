@@ -31,6 +31,7 @@ impl<S: Source> First<S> {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: Source> Source for First<S> {
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
         if self.take() { self.source.next(frame) } else { Ok(false) }
@@ -76,6 +77,14 @@ impl<S: Source> Source for First<S> {
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.source.descriptors()
+    }
+
+    fn waiting(&self) -> Option<u64> {
+        self.source.waiting()
+    }
+
+    fn shed(&mut self, frames: u64) {
+        self.source.shed(frames);
     }
 
     fn close(&mut self) -> Result<(), TrafficError> {

@@ -103,6 +103,18 @@ pub trait Source {
         Vec::new()
     }
 
+    /// Frames that have arrived at an interface and were not taken, in a ring of bounded size. `None` where the source is none, or
+    /// cannot tell.
+    fn waiting(&self) -> Option<u64> {
+        None
+    }
+
+    /// Gives up about so many of the frames that wait, the oldest first, if they are more than the ring need hold: as many as can
+    /// be given up without looking at each. They count as missed. One that was put together from several counts as one.
+    fn shed(&mut self, frames: u64) {
+        let _ = frames;
+    }
+
     /// Gives up what was not taken, where somebody waits for it: nothing is read any more.
     ///
     /// # Errors
@@ -127,7 +139,8 @@ pub struct Received {
     pub port: String,
     /// Frames that were given to the run. One that the system had put together from several counts as so many.
     pub frames: u64,
-    /// Frames that arrived and found no room in the ring, so that the system dropped them.
+    /// Frames that arrived and found no room: in the ring, so that the system dropped them, or in the run, so that it did before
+    /// it looked at them.
     pub missed: u64,
     /// Frames in the ring that nobody had taken when this was counted.
     pub left: u64,
@@ -150,6 +163,8 @@ impl Received {
     }
 }
 
+// A method that is not passed on would do nothing, unseen.
+#[deny(clippy::missing_trait_methods)]
 impl<S: Source + ?Sized> Source for Box<S> {
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
         (**self).next(frame)
@@ -186,6 +201,14 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         (**self).descriptors()
+    }
+
+    fn waiting(&self) -> Option<u64> {
+        (**self).waiting()
+    }
+
+    fn shed(&mut self, frames: u64) {
+        (**self).shed(frames);
     }
 
     fn close(&mut self) -> Result<(), TrafficError> {

@@ -500,6 +500,18 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.account.held + self.waiting_out >= self.plan.packets_max
     }
 
+    /// How many packets more may be held.
+    #[inline]
+    pub fn room(&self) -> u64 {
+        self.plan.packets_max.saturating_sub(self.account.held + self.waiting_out)
+    }
+
+    /// Whether a packet that comes when there is no room may have another pushed out, so that it matters which comes.
+    #[inline]
+    pub fn pushes_out(&self) -> bool {
+        self.plan.push_out
+    }
+
     /// Whether no packet is held, nor waits at the exit.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -33,8 +33,14 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if self.is_over(now) {
             self.end_reading()?;
         }
-        for taken in 0..BATCH {
-            if self.must_wait() {
+        self.live.input.look_at_calendar(now);
+        let mut most = BATCH;
+        if let Some(room) = self.room_for_port() {
+            self.shed();
+            most = BATCH.min(room as usize);
+        }
+        for taken in 0..most {
+            if self.live.overload == Overload::Wait && self.must_wait() {
                 return Ok(taken);
             }
             let next = if self.next.is_some() { self.next.take() } else { self.read(now)? };
@@ -50,7 +56,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.overdue_max = self.overdue_max.max(now.since(arrival));
             self.arrive(now, arrival, frame)?;
         }
-        Ok(BATCH)
+        Ok(most)
     }
 
     /// Nothing more is read, and what has not arrived does not. What was dealt out is taken.
@@ -71,7 +77,33 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 
     /// Whether the next frame has to wait until there is room.
     pub(super) fn must_wait(&self) -> bool {
-        self.live.overload == Overload::Wait && (self.live.measured.scheduler().is_full() || self.link_must_wait())
+        match self.live.overload {
+            Overload::Wait => self.live.measured.scheduler().is_full() || self.link_must_wait(),
+            Overload::Drop => self.room_for_port() == Some(0),
+        }
+    }
+
+    /// Frames that may be taken from a port, so that what is held and what waits there is as much as may be held, at most: beyond
+    /// that the port drops what comes, which costs nothing, where to read and drop a frame costs nearly as much as to forward it.
+    /// `None` where the input is no port, or a frame that comes may push another out and so has to be looked into.
+    fn room_for_port(&self) -> Option<u64> {
+        let scheduler = self.live.measured.scheduler();
+        if self.live.overload == Overload::Wait || scheduler.pushes_out() {
+            return None;
+        }
+        // Half of the room is for what is held, or a small one would be given up to what waits.
+        let waiting = self.live.input.waiting()?.min(self.live.packets as u64 / 2);
+        Some(scheduler.room().saturating_sub(waiting))
+    }
+
+    /// Lets the port give up frames for which there will be no room: what is left has waited least.
+    fn shed(&mut self) {
+        let room = self.live.measured.scheduler().room();
+        if let Some(waiting) = self.live.input.waiting()
+            && waiting > room
+        {
+            self.live.input.shed(waiting - room);
+        }
     }
 
     /// Reads the next frame and gives it with its arrival; none when there is none now, or no more.

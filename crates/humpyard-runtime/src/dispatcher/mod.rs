@@ -34,11 +34,10 @@ use crate::live::Live;
 use crate::load::Idle;
 use crate::loss;
 use crate::outcome::{OutAccount, Outcome, RunError, ServicePanic};
-use crate::own::Own;
 use crate::panic;
-use crate::placement::{Seat, Seated, seats};
+use crate::placement::{Seat, Seated, merged, seats};
 use crate::replacement::Replacements;
-use crate::threads::Threads;
+use crate::threads::{Crewing, Threads};
 use crate::virtual_cores::VirtualCores;
 use crate::wait::{Doorbell, Patience};
 use crate::worker::Workbench;
@@ -92,7 +91,9 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
     let workers = if is_real { live.workers } else { 0 };
     let seats = live.seats.take().filter(|_| is_real).unwrap_or_else(|| seats(workers));
     live.watched.as_ref().inspect(|watched| watched.begin(&doorbell));
-    let crew = crew(&live, &seats, stopwatch, &doorbell)?;
+    let is_alone = begin.is_none();
+    let threads = if is_alone { merged(&seats) } else { seats.clone() };
+    let crew = crew(&live, &threads, stopwatch, &doorbell)?;
     let replacements = Replacements::new(live.replacements.take().filter(|_| is_real));
     let now = if is_real { Now::Real(stopwatch) } else { Now::Virtual(Time::ZERO) };
     let seated = seats[0].take();
@@ -112,7 +113,8 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         heaviest: Heaviest::default(),
         spare: Vec::new(),
         next: None,
-        shared: seats[0].shared,
+        shared: threads[0].shared,
+        is_alone,
         seated,
         replacements,
         counters: Counters::default(),
@@ -129,7 +131,7 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         idle: Idle::default(),
         round: begin,
         lost_before: live.measured.measurements().measured_from().map(|_| LostOutside::default()),
-        patience: Patience::new(seats[0].shared),
+        patience: Patience::new(threads[0].shared),
         seats,
         stopwatch,
         crew,
@@ -231,7 +233,7 @@ struct WaitingOut {
     made: Vec<Frame>,
 }
 
-/// Whoever does the work of this run: threads in the seats but the first, which is the dispatcher's, or that alone.
+/// Whoever does the work of this run, in these seats, of which the first is the dispatcher's.
 fn crew<S: Steer, Q: Share, A: Allocate>(
     live: &Live<'_, S, Q, A>,
     seats: &[Seat],
@@ -241,10 +243,10 @@ fn crew<S: Steer, Q: Share, A: Allocate>(
     let bench = || Workbench::new(&live.services, live.quarantine.is_some());
     Ok(match &live.clock {
         Clock::Virtual(costs) => Crew::Virtual(VirtualCores::new(live.workers.max(1), (**costs).clone(), bench)),
-        Clock::Real if live.workers == 0 => Crew::Own(Own::new(stopwatch, bench())),
         Clock::Real => {
             let in_flight = live.measured.scheduler().in_flight() as usize;
-            Crew::Threads(Threads::start(&seats[1..], in_flight, stopwatch, doorbell, live.hardware, bench)?)
+            let crewing = Crewing { in_flight, stopwatch, doorbell, hardware: live.hardware };
+            Crew::Threads(Threads::start(seats, &crewing, bench)?)
         }
     })
 }
@@ -276,8 +278,10 @@ struct Dispatcher<'a, S, Q, A> {
     spare: Vec<Frame>,
     /// The frame read and not yet arrived, with its arrival.
     next: Option<(Time, Frame)>,
-    /// Whether a worker shares the dispatcher's processor.
+    /// Whether another thread shares the dispatcher's processor.
     shared: bool,
+    /// Whether there is no other dispatcher.
+    is_alone: bool,
     /// The dispatcher's own seat, as long as it has it.
     seated: Seated,
     seats: Vec<Seat>,
@@ -371,7 +375,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.given.remove(core);
             self.crew.wake(core);
         }
-        Ok(any)
+        Ok(self.crew.serve() || any)
     }
 
     fn record(&mut self, timed: Option<Instant>) {

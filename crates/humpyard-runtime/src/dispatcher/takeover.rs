@@ -10,7 +10,7 @@ use humpyard_core::storage::IdSet;
 
 use super::{Dispatcher, crew};
 use crate::outcome::RunError;
-use crate::placement::{Seat, seats};
+use crate::placement::{Seat, merged, seats};
 use crate::replacement::Replacement;
 use crate::wait::Patience;
 
@@ -73,11 +73,12 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         // Seats are chosen among the processors that the thread may use, which in its seat is that alone.
         self.seated.leave();
         let seats = chosen.unwrap_or_else(|| seats(workers));
-        let crew = crew(&self.live, &seats, self.stopwatch, &self.doorbell)?;
+        let threads = if self.is_alone { merged(&seats) } else { seats.clone() };
+        let crew = crew(&self.live, &threads, self.stopwatch, &self.doorbell)?;
         crew.wait_until_ready();
         self.counters.merge(mem::replace(&mut self.crew, crew).end()?);
         self.seated = seats[0].take();
-        self.shared = seats[0].shared;
+        self.shared = threads[0].shared;
         self.patience = Patience::new(self.shared);
         self.seats = seats;
         self.given = IdSet::new(workers.max(1));

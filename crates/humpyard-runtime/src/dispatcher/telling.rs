@@ -7,7 +7,6 @@ use humpyard_core::measure::{DelayTally, LostOutside};
 use humpyard_core::policy::{Allocate, Share, Steer};
 
 use super::{Dispatcher, lost};
-use crate::crew::Crew;
 use crate::load::Load;
 use crate::loss;
 use crate::watch::{FlowCounts, Snapshot, Watched};
@@ -35,7 +34,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
         let now = self.round;
         let elapsed = now.since(self.begin);
-        let cores = if matches!(self.crew, Crew::Own(_)) { 0 } else { self.live.measured.scheduler().cores() };
+        let cores = if self.live.workers == 0 { 0 } else { self.live.measured.scheduler().cores() };
         let cores_busy = self.live.measured.measurements().busy();
         Some(Load { elapsed, busy: elapsed.since(self.idle.total(now)), cores_busy, cores })
     }

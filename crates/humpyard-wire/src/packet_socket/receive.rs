@@ -139,6 +139,14 @@ impl Source for PacketSource {
         vec![self.socket.as_fd()]
     }
 
+    fn waiting(&self) -> Option<u64> {
+        Some(self.ring.waiting())
+    }
+
+    fn shed(&mut self, frames: u64) {
+        self.received.missed += self.ring.skip(frames);
+    }
+
     fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
         // Reading the kernel's counters sets them to zero.
         let counted: libc::tpacket_stats_v3 = option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)

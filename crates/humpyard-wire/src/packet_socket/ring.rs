@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 use crate::offload;
 use crate::system::{Mapping, set_option};
 
-/// Bytes of a block: some frames of 64 KiB, as they come from virtual interfaces.
-const BLOCK_BYTES: usize = 256 << 10;
+/// Bytes of a block: a frame of 64 KiB and more, as they come from virtual interfaces.
+const BLOCK_BYTES: usize = 128 << 10;
 /// What the kernel wants a frame's size to be; with blocks it only bounds their number.
 const FRAME_BYTES: usize = 2048;
 
@@ -129,14 +129,31 @@ impl Ring {
     pub(super) fn waiting(&self) -> u64 {
         let current = self.left.map_or(0, |left| u64::from(left.frames));
         let from = usize::from(self.left.is_some());
-        let later = (from..self.blocks).map(|step| (self.block + step) % self.blocks * BLOCK_BYTES);
-        let ours = later.take_while(|&start| self.status(start).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0);
-        // SAFETY: as in `take`.
-        current
-            + ours
-                .map(|start| unsafe { self.at::<libc::tpacket_block_desc>(start).as_ref().hdr.bh1.num_pkts })
-                .map(u64::from)
-                .sum::<u64>()
+        let ours = (from..self.blocks).take_while(|&step| self.is_ours(step));
+        current + ours.map(|step| self.frames_in((self.block + step) % self.blocks)).sum::<u64>()
+    }
+
+    /// Gives back the oldest blocks, as long as there are frames to be passed over and a newer block is there; answers how many
+    /// frames these had. O(blocks).
+    pub(super) fn skip(&mut self, frames: u64) -> u64 {
+        let mut skipped = 0;
+        while skipped < frames && self.is_ours(1) {
+            skipped += self.left.map_or_else(|| self.frames_in(self.block), |left| u64::from(left.frames));
+            self.give_back();
+        }
+        skipped
+    }
+
+    /// Whether the block so many after that which is looked at next is ours.
+    fn is_ours(&self, step: usize) -> bool {
+        let start = (self.block + step) % self.blocks * BLOCK_BYTES;
+        self.status(start).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    }
+
+    /// Frames of a block that is ours.
+    fn frames_in(&self, block: usize) -> u64 {
+        // SAFETY: a block begins with its description, and what the status gives to us the kernel does not write.
+        u64::from(unsafe { self.at::<libc::tpacket_block_desc>(block * BLOCK_BYTES).as_ref().hdr.bh1.num_pkts })
     }
 
     /// The word by which a block is handed over.

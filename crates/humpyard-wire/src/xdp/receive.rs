@@ -212,6 +212,10 @@ impl Source for XdpSource {
         sockets.inspect(|socket| self.presence.look(socket)).map(AsFd::as_fd).collect()
     }
 
+    fn waiting(&self) -> Option<u64> {
+        Some(self.queues.iter().map(|queue| u64::from(queue.arrived.waiting())).sum())
+    }
+
     fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
         let mut received = self.received.clone();
         for (queue, sockets) in self.queues.iter().zip(&self.opened.sockets) {

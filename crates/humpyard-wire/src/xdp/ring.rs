@@ -226,6 +226,11 @@ impl<E: Entry, M: Memory> Consumer<E, M> {
         self.put != self.taken
     }
 
+    /// Entries that are in the ring.
+    pub(super) fn waiting(&self) -> u32 {
+        self.shared.producer().load(Ordering::Acquire).wrapping_sub(self.taken)
+    }
+
     /// Lets the producer have the places of what was taken out.
     pub(super) fn release(&mut self) {
         if self.released != self.taken {
