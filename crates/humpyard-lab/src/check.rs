@@ -85,7 +85,7 @@ pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
     several::refuse(config)?;
     let classifier = setup::classifier(config)?;
     check_parts(config, &setup::scheduler_config(config, cores, classifier.clients_max())?)?;
-    if config.dispatchers > 1 {
+    if config.dispatchers.is_some_and(|dispatchers| dispatchers != 1) {
         several::apart(config)?;
     }
     if config.host == Host::Sim && config.rate == Rate::Line {

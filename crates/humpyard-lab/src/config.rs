@@ -32,7 +32,7 @@ use crate::option::Takes::{Number, OneOf, Text, Time, Whole};
 use crate::option::Times::{Commas, Once, Several};
 use crate::option::{
     CORES, LIVE, LIVE_AND_SIM, LIVE_ONLY, NONE, ORDER, OptionOf, POLICY, RECORDS, RUN, RUN_AND_SIM, RunCommand,
-    SERVICES, TRAFFIC, apply, limit, list, ns, time_of_service,
+    SERVICES, TRAFFIC, Values, apply, limit, list, ns, time_of_service,
 };
 use crate::timeline::TimelineChoice;
 
@@ -58,8 +58,9 @@ pub struct RunConfig {
     pub policy: PolicySpec,
     /// Cores in the simulator; worker threads in a live run, where 0 does everything on one thread.
     pub cores: usize,
-    /// Dispatchers, each a data plane of its own, with a part of the workers and of the connections. Live, in real time.
-    pub dispatchers: usize,
+    /// Dispatchers, each a data plane of its own, with a part of the workers and of the connections; 0: each worker is one. `None`:
+    /// as suits the run ([`dispatching`](crate::dispatching)). Live, in real time.
+    pub dispatchers: Option<usize>,
     /// Which cores are near each other. `None`: as on this machine in real time, else all alike.
     pub topology: Option<TopologyChoice>,
     /// Contexts of each processing element: cores in a row that take turns computing.
@@ -155,7 +156,7 @@ impl RunConfig {
             quarantine: None,
             policy,
             cores: 2,
-            dispatchers: 1,
+            dispatchers: None,
             topology: None,
             contexts: 1,
             services_per_core: 1,
@@ -608,14 +609,21 @@ pub const OPTIONS: &[RunOption] = &[
         .sets(|config, _| config.drop_privileges = false),
     RunOption::new(
         "dispatchers",
-        "Dispatchers, among which the workers are divided: each has all packets of some connections, and a scheduler of its own",
+        "Dispatchers, among which the workers are divided: each has all packets of some connections, and a scheduler of its own; \
+         0: each worker reads, serves and writes the packets of its own connections; auto: 0 where that is possible, else 1",
     )
-    .takes(Whole("N", 1, 1024), Once)
-    .default("1")
+    .takes(Text("N|auto"), Once)
+    .default("auto")
     .group(LIVE_ONLY)
     .of(RUN)
-    .reads(|config, given| given.whole().map(|dispatchers| config.dispatchers = dispatchers))
-    .shows(|config| (config.dispatchers > 1).then(|| config.dispatchers.to_string())),
+    .reads(|config, given| {
+        config.dispatchers = if given.one() == "auto" { None } else { Some(dispatchers(given)?) };
+        Ok(())
+    })
+    .shows(|config| {
+        let dispatchers = config.dispatchers.filter(|&dispatchers| dispatchers != 1)?;
+        live(config).then(|| dispatchers.to_string())
+    }),
     RunOption::new(
         "quarantine",
         "Where packets go at which a service panicked, as they arrived: a capture file; a .pcapng takes all link types",
@@ -688,6 +696,16 @@ fn live(config: &RunConfig) -> bool {
     config.host == Host::Live
 }
 
+/// Reads a number of dispatchers.
+fn dispatchers(given: Values<'_>) -> Result<usize, LabError> {
+    let number = given.one().parse().ok().filter(|number| *number <= DISPATCHERS_MAX);
+    number.ok_or_else(|| {
+        LabError::option(format!("@dispatchers takes auto or 0 to {DISPATCHERS_MAX}, not `{}`", given.one()))
+    })
+}
+
+/// Most dispatchers of a run.
+const DISPATCHERS_MAX: usize = 1024;
 /// Most packets held at once, unless told otherwise.
 const BUFFER: usize = 4096;
 /// Most flows known at once, unless told otherwise.

@@ -107,7 +107,7 @@ fn check(running: &RunConfig, wanted: &RunConfig) -> Result<(), LabError> {
         ("@timeline", running.timeline.is_some()),
         ("@swap", !running.swaps.is_empty()),
         ("@clock virtual", running.clock == Clock::Virtual),
-        ("@dispatchers", running.dispatchers > 1),
+        ("@dispatchers", running.dispatchers != Some(1)),
     ] {
         if is_used {
             return refuse(format!("a run with {option} keeps its configuration: start it without that"));

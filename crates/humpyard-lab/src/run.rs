@@ -11,7 +11,7 @@ use humpyard_core::measure::{Histogram, LostOutside, Measurements, SameClient, S
 use humpyard_core::mechanism::{Account, ExitAccount, SplitAccount};
 use humpyard_core::name::Named;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
-use humpyard_runtime::{Hears, Input, Live, Outcome, Overload, Part, Several, Watched, watch};
+use humpyard_runtime::{Feed as FrameFeed, Hears, Input, Live, Outcome, Overload, Part, Several, Watched, watch};
 use humpyard_services::pass::Pass;
 use humpyard_services::{Factory, prepare};
 use humpyard_sim::{Simulation, Work};
@@ -31,6 +31,7 @@ use crate::environment::Environment;
 use crate::metrics::{About, Serving};
 use crate::offered::Offered;
 use crate::parts::demand::pacer;
+use crate::parts::fanned_out::dispatching;
 use crate::parts::link::link;
 use crate::parts::place::placed;
 use crate::parts::setup::{self, AnyMeasured};
@@ -178,10 +179,12 @@ fn simulate_work(
 /// # Errors
 /// Whatever keeps the run from starting, and a destination that cannot be written.
 pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+    let dispatchers = dispatching(config, control.reload.is_some()).dispatchers;
+    let config = &RunConfig { dispatchers: Some(dispatchers), ..config.clone() };
     several::refuse(config)?;
     // First, for it knows best what is wrong with a service.
     let services = factories(config)?;
-    if config.dispatchers > 1 { run_several(config, services, control) } else { run_with(config, services, control) }
+    if dispatchers == 1 { run_with(config, services, control) } else { run_several(config, services, control) }
 }
 
 /// As [`run_live`], with these services.
@@ -248,10 +251,8 @@ fn run_several(config: &RunConfig, services: Vec<Factory>, control: &mut Control
         return Err(LabError::option("an observer hears of one dispatcher: have @dispatchers 1"));
     }
     let Apart { dispatchers, places, clients } = several::apart(config)?;
-    // A load is found by reading the input before the run does.
-    let pacer = pacer(config, config.cores, control)?;
     let quarantine = setup::quarantine(config)?;
-    let Ports { source, sink } = setup::ports(config)?;
+    let feed = feed(config, dispatchers.len(), control)?;
     if config.drop_privileges {
         humpyard_wire::drop_privileges(&config.inputs())?;
     }
@@ -261,12 +262,9 @@ fn run_several(config: &RunConfig, services: Vec<Factory>, control: &mut Control
     let run = Several {
         dispatchers,
         places,
-        spread: Spread::new(config.dispatchers, config.tunnels, config.seed),
+        feed,
         hardware: config.counters,
         services,
-        source,
-        pacer,
-        sink: several::writes(config).then_some(sink),
         quarantine,
         overload: config.overload(),
         warm_up: time(config.warm_up),
@@ -286,6 +284,19 @@ fn run_several(config: &RunConfig, services: Vec<Factory>, control: &mut Control
         humpyard_runtime::run_several(run)
     })?;
     live_result(config, outcome)
+}
+
+/// Where the packets of so many dispatchers come from, and go.
+fn feed(config: &RunConfig, dispatchers: usize, control: &mut Control<'_>) -> Result<FrameFeed, LabError> {
+    if config.dispatchers == Some(0) {
+        let ports = setup::ports_fanned_out(config)?;
+        return Ok(FrameFeed::Own(ports.into_iter().map(|Ports { source, sink }| (source, sink)).collect()));
+    }
+    // A load is found by reading the input before the run does.
+    let pacer = pacer(config, config.cores, control)?;
+    let Ports { source, sink } = setup::ports(config)?;
+    let spread = Spread::new(dispatchers, config.tunnels, config.seed);
+    Ok(FrameFeed::Shared { source, pacer, spread, sink: several::writes(config).then_some(sink) })
 }
 
 /// The result of a live run.
@@ -308,7 +319,7 @@ fn live_result(
     let packets = result.packets.clone().with_out(&outcome.out).with_ports(&outcome.received);
     Ok(RunResult {
         packets,
-        dispatchers_detail: outcome.measured.iter().filter(|_| config.dispatchers > 1).map(detail).collect(),
+        dispatchers_detail: outcome.measured.iter().filter(|_| config.dispatchers != Some(1)).map(detail).collect(),
         unaccounted: outcome.unaccounted,
         flows: outcome.flows,
         ports: PortCounts { received: outcome.received, sent: outcome.sent },
@@ -392,7 +403,7 @@ fn result(
         host,
         seed: config.seed.0,
         cores: config.cores,
-        dispatchers: config.dispatchers,
+        dispatchers: config.dispatchers.unwrap_or(1),
         options: config.options(),
         costs: setup::service_costs(config)?,
         unit: config.unit.name(),

@@ -140,6 +140,11 @@ impl PolicySpec {
         self.share.as_ref().is_some_and(|named| named.name != "fcfs")
     }
 
+    /// The name of the steering policy, if one is named.
+    pub fn steering(&self) -> Option<&str> {
+        self.steer.as_ref().map(|named| named.name.as_str())
+    }
+
     /// Whether packets are steered to cores.
     pub fn steers(&self) -> bool {
         self.steer.is_some()

@@ -60,8 +60,8 @@ pub fn seats(workers: usize) -> Vec<Seat> {
 pub struct Places {
     /// By dispatcher: its own seat first, then those of its workers.
     pub dispatchers: Vec<Vec<Seat>>,
-    /// The reader's.
-    pub reader: Seat,
+    /// The reader's, if there is one.
+    pub reader: Option<Seat>,
     /// The writer's, if there is one.
     pub writer: Option<Seat>,
 }
@@ -81,8 +81,14 @@ fn places_on(workers: &[usize], writes: bool, processors: &[usize]) -> Places {
     for (dispatcher, &workers) in dispatchers.iter_mut().zip(workers) {
         dispatcher.extend(seats.by_ref().take(workers));
     }
-    let reader = seats.next().expect("there is a reader");
+    let reader = seats.next();
     Places { dispatchers, reader, writer: seats.next() }
+}
+
+/// Seats for so many workers that need no dispatcher: each does everything for what comes by ports of its own.
+pub fn places_of_workers(workers: usize) -> Places {
+    let seats = assign((0..workers).map(Thread::Worker).collect(), &processors());
+    Places { dispatchers: seats.into_iter().map(|seat| vec![seat]).collect(), reader: None, writer: None }
 }
 
 impl Places {
@@ -93,7 +99,7 @@ impl Places {
 
     /// All seats.
     pub fn all(&self) -> impl Iterator<Item = Seat> + '_ {
-        self.dispatchers.iter().flatten().copied().chain([self.reader]).chain(self.writer)
+        self.dispatchers.iter().flatten().copied().chain(self.reader).chain(self.writer)
     }
 }
 
@@ -166,7 +172,7 @@ mod tests {
         let worker = Thread::Worker;
         assert!(seats(0).eq([(Thread::OneDispatcher(0), 0), (worker(0), 2), (worker(1), 3)]));
         assert!(seats(1).eq([(Thread::OneDispatcher(1), 1), (worker(2), 4)]));
-        assert_eq!((places.reader.processor, places.writer.unwrap().processor), (Some(5), Some(0)));
+        assert_eq!((places.reader.unwrap().processor, places.writer.unwrap().processor), (Some(5), Some(0)));
         assert!(places.fit(&[2, 1]) && !places.fit(&[1, 2]) && !places.fit(&[3]));
         let shared: Vec<Thread> = places.all().filter(|seat| seat.shared).map(|seat| seat.thread).collect();
         assert_eq!(shared, [Thread::OneDispatcher(0), Thread::Writer]);

@@ -91,6 +91,17 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// Adds what went out by the same interface by another socket.
+    pub fn add(&mut self, other: &Self) {
+        let Self { port: _, frames, full, too_long, down, made, discarded } = other;
+        self.frames += frames;
+        self.full += full;
+        self.too_long += too_long;
+        self.down += down;
+        self.made += made;
+        self.discarded += discarded;
+    }
+
     /// Packets lost so far: the system did not take them.
     pub const fn lost(&self) -> u64 {
         self.full + self.too_long + self.down

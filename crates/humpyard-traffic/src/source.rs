@@ -157,6 +157,16 @@ impl Received {
         [("port_missed", self.missed), ("port_malformed", self.malformed), ("port_left", self.left)]
     }
 
+    /// Adds what came by the same interface to another socket.
+    pub fn add(&mut self, other: &Self) {
+        let Self { port: _, frames, missed, left, malformed, passed } = other;
+        self.frames += frames;
+        self.missed += missed;
+        self.left += left;
+        self.malformed += malformed;
+        self.passed += passed;
+    }
+
     /// Packets lost so far. Those left in the ring are not among them: they wait, or the run has ended before they were served.
     pub const fn lost(&self) -> u64 {
         self.missed + self.malformed

@@ -3,6 +3,7 @@
 //! A port is named `KIND:INTERFACE[:name=value,...]`, or `nfqueue:NUMBER`. This crate talks to the kernel, and so has `unsafe` code, each piece with
 //! its reason; everything above it has none.
 
+mod bpf;
 mod interface;
 mod nfqueue;
 mod offload;
@@ -20,7 +21,8 @@ use std::os::fd::BorrowedFd;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-pub use self::ports::{Ports, absent, needed, open};
+pub use self::packet_socket::BUCKETS;
+pub use self::ports::{FannedOut, Ports, absent, needed, open, open_fanned_out};
 pub use self::privilege::drop_privileges;
 
 /// Waits until one of these has something to read.

@@ -8,7 +8,7 @@ use humpyard_traffic::source::Source;
 use nix::net::if_::if_nametoindex;
 
 use crate::nfqueue::{self, QueueParams};
-use crate::packet_socket::{PacketSink, PacketSocketParams, PacketSource};
+use crate::packet_socket::{FanOut, PacketSink, PacketSocketParams, PacketSource};
 use crate::tun::{Tun, TunParams};
 use crate::xdp::{self, XdpParams};
 
@@ -122,6 +122,39 @@ impl PortName {
             }
             other => Err(unknown_kind(other)),
         }
+    }
+}
+
+impl PortName {
+    /// Opens the port these ways as often as there are workers.
+    pub(crate) fn open_fanned_out(
+        &self,
+        ways: Ways,
+        fan_out: &mut FanOut,
+        workers: usize,
+    ) -> Result<Vec<Port>, TrafficError> {
+        if self.kind != "iface" {
+            return Err(TrafficError::usage(format!(
+                "{}: packets can be shared among workers where they come by iface:, so have --dispatchers 1",
+                self.name()
+            )));
+        }
+        let (name, interface) = (self.name(), &self.interface);
+        let params = PacketSocketParams::from_pairs(&self.kind, &self.parameters)?;
+        let sources = if ways.receives {
+            PacketSource::open_fanned_out(&name, interface, &params, fan_out, workers)?
+        } else {
+            Vec::new()
+        };
+        let mut sources = sources.into_iter();
+        let mut port = || {
+            let sink = ways.sends.then(|| PacketSink::open(&name, interface)).transpose()?;
+            Ok(Port {
+                source: sources.next().map(|source| Box::new(source) as _),
+                sink: sink.map(|sink| Box::new(sink) as _),
+            })
+        };
+        (0..workers).map(|_| port()).collect()
     }
 }
 

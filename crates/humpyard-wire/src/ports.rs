@@ -3,11 +3,13 @@
 use std::os::fd::BorrowedFd;
 
 use humpyard_core::frame::Frame;
+use humpyard_core::random::Seed;
 use humpyard_traffic::TrafficError;
-use humpyard_traffic::sink::{Sent, Sink};
+use humpyard_traffic::sink::{NullSink, Sent, Sink};
 use humpyard_traffic::source::{Polled, QUEUE, Received, Source, is_interface};
 
-use crate::port::{PortName, Ways};
+use crate::packet_socket::FanOut;
+use crate::port::{Port, PortName, Ways};
 
 /// The ports of a run, open.
 pub struct Ports {
@@ -36,28 +38,57 @@ pub fn open(
     create: impl FnOnce(&str) -> Result<Box<dyn Sink + Send>, TrafficError>,
 ) -> Result<Ports, TrafficError> {
     let plan = Plan::new(inputs, output, both_ways)?;
-    let (mut sources, mut sinks, mut sink_of) = (Vec::new(), Vec::new(), Vec::new());
+    let ports = plan.ports.iter().map(|(name, ways)| name.open(*ways)).collect::<Result<_, _>>()?;
+    if plan.inputs.is_empty() {
+        let source = read()?;
+        let sink = plan.outputs(ports, || create(output))?.1;
+        return Ok(Ports { source, sink });
+    }
+    let (sources, sink) = plan.outputs(ports, || create(output))?;
+    Ok(Ports { source: Box::new(Inputs::new(sources)), sink })
+}
+
+/// Which of several workers has the packets of a connection that come by an interface.
+#[derive(Clone, Debug)]
+pub struct FannedOut {
+    /// The worker of each of [`BUCKETS`], into which connections are divided by a hash.
+    pub table: Vec<u16>,
+    /// How many workers there are.
+    pub workers: usize,
+    /// What the hash depends on.
+    pub seed: Seed,
+}
+
+/// Opens the interfaces of a run anew for each of several workers: each has the packets of some connections, in both
+/// directions, and its own way out. Inputs are packet sockets, and the output one too, or nowhere.
+///
+/// # Errors
+/// As [`open`], for other ports, and if the kernel fans nothing out.
+pub fn open_fanned_out(
+    inputs: &[String],
+    output: &str,
+    both_ways: bool,
+    fanned_out: &FannedOut,
+) -> Result<Vec<Ports>, TrafficError> {
+    let plan = Plan::new(inputs, output, both_ways)?;
+    let FannedOut { table, workers, seed } = fanned_out;
+    let mut fan_out = FanOut::new(table, *seed).map_err(|error| {
+        TrafficError::usage(format!(
+            "sharing interfaces among workers: the program is refused ({error}); it takes CAP_BPF, or --dispatchers 1"
+        ))
+    })?;
+    let mut opened: Vec<Vec<Port>> = (0..*workers).map(|_| Vec::new()).collect();
     for (name, ways) in &plan.ports {
-        let port = name.open(*ways)?;
-        sources.push(port.source);
-        sink_of.push(sinks.len());
-        sinks.extend(port.sink);
+        for (ports, port) in opened.iter_mut().zip(name.open_fanned_out(*ways, &mut fan_out, *workers)?) {
+            ports.push(port);
+        }
     }
-    if plan.output.is_none() && !plan.has_queues() {
-        sinks.push(create(output)?);
-    }
-    let last = sinks.len() - 1;
-    let by = |port: Option<usize>| port.map_or(last, |port| sink_of[port]);
-    let way = |input: &Input| Way { onward: by(input.onward), back: by(input.back) };
-    let mut ways: Vec<Way> = plan.inputs.iter().map(way).collect();
-    let source: Box<dyn Source + Send> = if ways.is_empty() {
-        ways.push(Way { onward: by(plan.output), back: by(plan.output) });
-        read()?
-    } else {
-        let taken = plan.inputs.iter().filter_map(|input| sources[input.port].take());
-        Box::new(Inputs::new(taken.collect()))
+    let nowhere = || Box::new(NullSink::default()) as Box<dyn Sink + Send>;
+    let join = |ports| {
+        let (sources, sink) = plan.outputs(ports, || Ok(nowhere()))?;
+        Ok(Ports { source: Box::new(Inputs::new(sources)), sink })
     };
-    Ok(Ports { source, sink: Box::new(Outputs { sinks, ways }) })
+    opened.into_iter().map(join).collect()
 }
 
 /// Says which interfaces of a run this machine does not have, after checking all that can be checked without them: names,
@@ -126,6 +157,33 @@ impl Plan {
         }
         plan.check()?;
         Ok(plan)
+    }
+
+    /// The sources of inputs, in their order, and the sink that sends each frame where it belongs; `create` makes the output where
+    /// that is no interface.
+    fn outputs(
+        &self,
+        ports: Vec<Port>,
+        create: impl FnOnce() -> Result<Box<dyn Sink + Send>, TrafficError>,
+    ) -> Result<(Vec<Box<dyn Source + Send>>, Box<dyn Sink + Send>), TrafficError> {
+        let (mut sources, mut sinks, mut sink_of) = (Vec::new(), Vec::new(), Vec::new());
+        for port in ports {
+            sources.push(port.source);
+            sink_of.push(sinks.len());
+            sinks.extend(port.sink);
+        }
+        if self.output.is_none() && !self.has_queues() {
+            sinks.push(create()?);
+        }
+        let last = sinks.len() - 1;
+        let by = |port: Option<usize>| port.map_or(last, |port| sink_of[port]);
+        let way = |input: &Input| Way { onward: by(input.onward), back: by(input.back) };
+        let mut ways: Vec<Way> = self.inputs.iter().map(way).collect();
+        if ways.is_empty() {
+            ways.push(Way { onward: by(self.output), back: by(self.output) });
+        }
+        let sources = self.inputs.iter().filter_map(|input| sources[input.port].take()).collect();
+        Ok((sources, Box::new(Outputs { sinks, ways })))
     }
 
     /// Adds queues, each of which is input and output.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use humpyard::lab::bottleneck::{LoadWatch, OVERDUE_NS, bottleneck};
 use humpyard::lab::metrics::Endpoint;
-use humpyard::lab::{self, Control, RunConfig, RunResult};
+use humpyard::lab::{self, Control, Dispatching, RunConfig, RunResult};
 use humpyard::runtime::Load;
 
 use crate::arguments::{CommonOptions, RunArguments, SimArguments};
@@ -27,6 +27,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     let mut config = run_configuration(arguments)?;
     measure_for(&mut config, common.quiet)?;
     let metrics = arguments.metrics.map(endpoint).transpose()?;
+    say_how_dispatched(&config, arguments);
     let result = match arguments.file.config {
         Some(_) => reloading(&config, common, metrics)?,
         None => watched(&config, common, metrics)?,
@@ -34,6 +35,18 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     warn(output, &config);
     warn_after(output, &config, &result);
     report(&result, output)
+}
+
+/// Says how packets from interfaces get to workers, and why so, where that was left open.
+fn say_how_dispatched(config: &RunConfig, arguments: &RunArguments) {
+    let common = &arguments.common;
+    if common.quiet || config.dispatchers.is_some() || !config.inputs().iter().any(|input| input.starts_with("iface:"))
+    {
+        return;
+    }
+    let Dispatching { dispatchers, why } = lab::dispatching(config, arguments.file.config.is_some());
+    let how = if dispatchers == 0 { "no dispatcher" } else { "one dispatcher" };
+    output::say(&format!("humpyard: {how}: {why} (--dispatchers)"));
 }
 
 /// Whether packets go to the standard output.

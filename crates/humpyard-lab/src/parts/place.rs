@@ -68,7 +68,8 @@ pub(crate) fn placed_apart(
             return Err(LabError::option(format!(
                 "@dispatchers {} do not go with @topology {}, which names no processors, and so no part of the cores: give machine, \
                  flat or a file that names processors",
-                config.dispatchers, tree.name
+                config.dispatchers.unwrap_or(1),
+                tree.name
             )));
         }
         Some(TopologyChoice::Tree(tree)) => tree.clone(),

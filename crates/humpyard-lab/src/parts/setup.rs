@@ -331,6 +331,13 @@ pub(crate) fn ports(config: &RunConfig) -> Result<Ports, LabError> {
     Ok(humpyard_wire::open(&inputs, output, config.both_ways, || source(config), create)?)
 }
 
+/// Opens the interfaces of a run anew for each of its workers.
+pub(crate) fn ports_fanned_out(config: &RunConfig) -> Result<Vec<Ports>, LabError> {
+    check_arrivals(config)?;
+    let fanned_out = crate::parts::fanned_out::fanned_out(config)?;
+    Ok(humpyard_wire::open_fanned_out(&config.inputs(), &config.output, config.both_ways, &fanned_out)?)
+}
+
 /// Opens the quarantine, if one is asked for.
 pub(crate) fn quarantine(config: &RunConfig) -> Result<Option<Box<dyn Sink + Send>>, LabError> {
     let Some(quarantine) = &config.quarantine else { return Ok(None) };

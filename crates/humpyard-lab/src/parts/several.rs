@@ -2,14 +2,15 @@
 
 use humpyard_core::random::Seed;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
-use humpyard_runtime::{Dispatching, Places};
+use humpyard_runtime::{Dispatching, Places, places_of_workers};
+use humpyard_topology::TopologyChoice;
 use humpyard_traffic::classify::Granularity;
 
 use crate::LabError;
 use crate::choice::host::{Clock, Host};
 use crate::config::RunConfig;
 use crate::parts::place::placed_apart;
-use crate::parts::setup;
+use crate::parts::{fanned_out, setup};
 
 /// The dispatchers of a run, ready, and where their threads sit.
 pub(crate) struct Apart {
@@ -29,17 +30,23 @@ pub(crate) fn writes(config: &RunConfig) -> bool {
 /// # Errors
 /// Whatever one of them cannot be made for.
 pub(crate) fn apart(config: &RunConfig) -> Result<Apart, LabError> {
-    let count = config.dispatchers;
+    let alone = config.dispatchers == Some(0);
+    let count = if alone { config.cores } else { config.dispatchers.unwrap_or(1) };
     // As it was asked for: parts of it say other numbers.
     setup::check_flows(config)?;
-    let workers: Vec<usize> = (0..count).map(|number| part(config.cores, count, number)).collect();
-    let (places, topologies) = placed_apart(config, &workers, writes(config))?;
+    let (workers, (places, topologies)) = if alone {
+        (vec![0; count], (places_of_workers(count), vec![TopologyChoice::Flat; count]))
+    } else {
+        let workers: Vec<usize> = (0..count).map(|number| part(config.cores, count, number)).collect();
+        let placed = placed_apart(config, &workers, writes(config))?;
+        (workers, placed)
+    };
     let mut clients = 0;
     let mut dispatchers = Vec::with_capacity(count);
     for ((number, &workers), topology) in workers.iter().enumerate().zip(topologies) {
         let buffer = part(config.buffer, count, number).max(1);
         let own = RunConfig {
-            dispatchers: 1,
+            dispatchers: Some(1),
             cores: workers,
             // At least one packet, and as many flows more than packets as there are for one alone.
             buffer,
@@ -51,7 +58,7 @@ pub(crate) fn apart(config: &RunConfig) -> Result<Apart, LabError> {
         let classifier = setup::classifier(&own)?;
         let own = RunConfig { seed: seed(config.seed, number), ..own };
         clients = clients.max(classifier.clients_max());
-        let measured = setup::scheduler_config(&own, workers, classifier.clients_max())
+        let measured = setup::scheduler_config(&own, workers.max(1), classifier.clients_max())
             .and_then(|setup| setup::measured(&own, &setup))
             .map_err(|error| of_one(error, count, workers))?;
         dispatchers.push(Dispatching { measured: measured.0, packets: own.buffer, workers, classifier });
@@ -81,10 +88,10 @@ fn seed(seed: Seed, number: usize) -> Seed {
 
 /// Refuses several dispatchers where there cannot be, and what there is for one alone.
 pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
-    let (dispatchers, workers) = (config.dispatchers, config.cores);
+    let (dispatchers, workers) = (config.dispatchers.unwrap_or(1), config.cores);
     let refuse = |why: String| Err(LabError::option(format!("@dispatchers {dispatchers} {why}")));
     match dispatchers {
-        0 => return refuse("is no data plane: have at least one".to_owned()),
+        0 => return fanned_out::refuse(config),
         1 => return Ok(()),
         _ => {}
     }
@@ -132,7 +139,7 @@ mod tests {
 
     fn config(policy: &str, workers: usize, dispatchers: usize) -> RunConfig {
         let config = RunConfig::new(Host::Live, "gen:poisson", policy.parse().unwrap());
-        RunConfig { cores: workers, dispatchers, ..config }
+        RunConfig { cores: workers, dispatchers: Some(dispatchers), ..config }
     }
 
     #[test]
@@ -172,7 +179,7 @@ mod tests {
     fn what_is_for_one_alone_is_refused() {
         let said = |config: &RunConfig| refuse(config).unwrap_err().to_string();
         assert!(refuse(&config("hrw", 0, 1)).is_ok() && refuse(&config("hrw", 2, 2)).is_ok());
-        assert!(said(&config("hrw", 2, 0)).contains("at least one"));
+        assert!(said(&config("hrw", 2, 0)).contains("packets come by gen:poisson"));
         assert!(said(&config("hrw", 2, 3)).contains("workers 2: have 3 workers"));
         assert!(said(&config("hrw", 0, 2)).contains("workers 0"));
         let by_virtual_clock = RunConfig { clock: Clock::Virtual, ..config("hrw", 2, 2) };

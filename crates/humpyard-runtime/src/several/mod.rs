@@ -8,6 +8,7 @@
 
 mod common;
 mod reader;
+mod sum;
 mod writer;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -16,26 +17,21 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
-use humpyard_core::measure::{Histogram, LostOutside, Measured};
-use humpyard_core::mechanism::Account;
+use humpyard_core::measure::{LostOutside, Measured};
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::Time;
 use humpyard_services::Factory;
-use humpyard_traffic::flow::Heaviest;
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::sink::{NullSink, Sink};
 use humpyard_traffic::source::Source;
 use humpyard_traffic::{Classifier, Spread};
 
 use crate::clock::Stopwatch;
-use crate::counters::Counters;
 use crate::dispatcher::{Start, ns, run_from};
 use crate::input::Input;
-use crate::lane::Inlet;
 use crate::live::{Live, Overload};
 use crate::load::{Hears, Load, SharedLoad};
-use crate::loss;
-use crate::outcome::{OutAccount, Outcome, Part, RunError};
+use crate::outcome::{Outcome, Part, RunError};
 use crate::panic;
 use crate::placement::{Places, Seat};
 use crate::wait::{Doorbell, SLEEP_MAX};
@@ -43,6 +39,7 @@ use crate::watch::{Snapshot, Watch, Watched, watch};
 
 use common::Common;
 use reader::{HasRead, Reader};
+use sum::{Summed, add_received, add_sent, sum_up};
 use writer::{HasWritten, Shared, Writer};
 
 /// How long an answer of one of the threads is waited for, when somebody looks at the run.
@@ -54,10 +51,27 @@ pub struct Dispatching<S, Q, A> {
     pub measured: Measured<S, Q, A>,
     /// Most packets that it holds: the mechanism's.
     pub packets: usize,
-    /// Its worker threads, one per core; at least one.
+    /// Its worker threads, one per core; 0: it does their work itself.
     pub workers: usize,
     /// Finds flow, client and service.
     pub classifier: Classifier,
+}
+
+/// Where the frames of several dispatchers come from, and go.
+pub enum Feed {
+    /// A reader deals them out, and a writer collects them.
+    Shared {
+        /// Where they come from.
+        source: Box<dyn Source + Send>,
+        /// When they arrive; none is as fast as they are taken.
+        pacer: Option<Pacer>,
+        /// Which dispatcher a packet goes to: over as many.
+        spread: Spread,
+        /// Where they go; none is nowhere, and needs no writer.
+        sink: Option<Box<dyn Sink + Send>>,
+    },
+    /// Each dispatcher has interfaces of its own, which give it the packets of some connections: for each a source and a sink.
+    Own(Vec<(Box<dyn Source + Send>, Box<dyn Sink + Send>)>),
 }
 
 /// A live run of several dispatchers by a real clock, ready to start: the fields are those of [`Live`], but for what each
@@ -67,18 +81,12 @@ pub struct Several<'a, S, Q, A> {
     pub dispatchers: Vec<Dispatching<S, Q, A>>,
     /// Where the threads sit: [`places`](crate::places()) of as many workers.
     pub places: Places,
-    /// Which dispatcher a packet goes to: over as many.
-    pub spread: Spread,
+    /// Where frames come from, and go.
+    pub feed: Feed,
     /// Whether hardware is to count what each dispatcher and worker does, where it can.
     pub hardware: bool,
     /// Makes each service, for the workers of all dispatchers: what instances share they share over all of these.
     pub services: Vec<Factory>,
-    /// Where frames come from.
-    pub source: Box<dyn Source + Send>,
-    /// When frames arrive; none is as fast as they are taken.
-    pub pacer: Option<Pacer>,
-    /// Where they go; none is nowhere, and needs no writer.
-    pub sink: Option<Box<dyn Sink + Send>>,
     /// Takes the packets at which a service panicked, as they came in.
     pub quarantine: Option<Box<dyn Sink + Send>>,
     /// What a dispatcher does that has no room.
@@ -150,15 +158,14 @@ where
     A: Allocate + Send,
 {
     panic::keep_quiet();
-    let Several { dispatchers, places, services, sink, quarantine, watched, .. } = several;
+    let Several { dispatchers, places, feed, services, quarantine, watched, .. } = several;
     let count = dispatchers.len();
     let workers: Vec<usize> = dispatchers.iter().map(|one| one.workers).collect();
-    assert!(workers.iter().all(|&workers| workers > 0), "a dispatcher without workers");
-    assert!(places.fit(&workers) && places.writer.is_some() == sink.is_some(), "places of other threads");
+    assert!(places.fit(&workers), "places of other threads");
     let doorbells: Vec<Arc<Doorbell>> = (0..count).map(|_| doorbell()).collect::<Result<_, _>>()?;
     let common = Common {
         stopwatch: Stopwatch::start(),
-        missing: AtomicUsize::new(count + 1),
+        missing: AtomicUsize::new(count + usize::from(matches!(feed, Feed::Shared { .. }))),
         begun: OnceLock::new(),
         over: AtomicBool::new(false),
         running: AtomicUsize::new(0),
@@ -167,32 +174,30 @@ where
         progress: AtomicU64::new(f64::NAN.to_bits()),
         loads: (0..count).map(|_| SharedLoad::default()).collect(),
     };
-    let mut lookout = watched.map(|watched| Lookout::new(watched, count, sink.is_some(), &common.bell));
-    let longest = several.longest.map(|longest| Time::from_ns(ns(longest)));
-    let (reader, inlets) = Reader::new(several.source, several.pacer, several.spread, &doorbells, &common)?;
-    let reader = reader
-        .until(longest)
-        .with_warm_up(several.warm_up)
-        .watched(lookout.as_mut().and_then(|lookout| lookout.reader.half.take()));
-    let (writer, outlets) = match sink {
-        Some(sink) => {
-            let (writer, outlets) = Writer::new(sink, count, &common)?;
-            let half = lookout.as_mut().and_then(|lookout| lookout.writer.as_mut()?.half.take());
-            (Some(writer.with_warm_up(several.warm_up).watched(half)), outlets)
+    let (is_shared, writes) = match &feed {
+        Feed::Shared { sink, .. } => (true, sink.is_some()),
+        Feed::Own(ports) => {
+            assert_eq!(ports.len(), count, "ports for each dispatcher");
+            (false, false)
         }
-        None => (None, (0..count).map(|_| Box::new(NullSink::default()) as Box<dyn Sink + Send>).collect()),
     };
+    assert!(places.reader.is_some() == is_shared && places.writer.is_some() == writes, "places of other threads");
+    let mut lookout = watched.map(|watched| Lookout::new(watched, count, is_shared, writes, &common.bell));
+    let longest = several.longest.map(|longest| Time::from_ns(ns(longest)));
+    let Fed { inputs, outlets, reader, writer } =
+        feed_by(feed, &doorbells, &common, lookout.as_mut(), longest, several.warm_up)?;
     let quarantine = quarantine.map(Shared::new);
     let (hardware, overload) = (several.hardware, several.overload);
     let after = After { stop: several.stop, longest, progress: several.progress, loads: several.loads };
     let (ends, interrupted, wall) = thread::scope(|scope| {
         let common = &common;
         let mut running = Threads { dispatchers: Vec::new(), reader: None, writer: None };
-        let mut ready = inlets.into_iter().zip(outlets).zip(doorbells).zip(dispatchers).enumerate();
-        let started = ready.try_for_each(|(number, (((inlet, sink), doorbell), one))| {
+        let mut ready = inputs.into_iter().zip(outlets).zip(doorbells).zip(dispatchers).enumerate();
+        let started = ready.try_for_each(|(number, (((input, sink), doorbell), one))| {
             let with = Fittings {
-                inlet,
+                input,
                 sink,
+                tells: !is_shared,
                 quarantine: quarantine.clone().map(|shared| Box::new(shared) as Box<dyn Sink + Send>),
                 doorbell,
                 seats: places.dispatchers[number].clone(),
@@ -202,7 +207,8 @@ where
                 watched: lookout.as_mut().and_then(|lookout| lookout.dispatchers[number].half.take()),
             };
             let work = move || dispatch(number, one, with, common);
-            running.dispatchers.push(spawn(scope, common, format!("dispatcher {number}"), work)?);
+            let name = places.dispatchers[number][0].thread.to_string();
+            running.dispatchers.push(spawn(scope, common, name, work)?);
             Ok(())
         });
         let started = started.and_then(|()| {
@@ -210,22 +216,71 @@ where
                 let write = move || (writer.write(seat), true);
                 running.writer = Some(spawn(scope, common, "writer".to_owned(), write)?);
             }
-            let read = move || (reader.read(places.reader), true);
-            running.reader = Some(spawn(scope, common, "reader".to_owned(), read)?);
+            if let (Some(reader), Some(seat)) = (reader, places.reader) {
+                let read = move || (reader.read(seat), true);
+                running.reader = Some(spawn(scope, common, "reader".to_owned(), read)?);
+            }
             Ok(())
         });
         let (interrupted, wall) = after.look(common, lookout.as_mut());
         let ends = running.join();
-        started.and(ends).map(|ends| (ends, interrupted, wall))
+        let ends = started.and(ends)?;
+        if is_shared && ends.read.is_none() {
+            return Err(RunError::Thread(std::io::ErrorKind::Other.into()));
+        }
+        Ok((ends, interrupted, wall))
     })?;
     let seats = places.all().collect();
     sum_up(ends, seats, quarantine, Summed { interrupted, wall, workers })
 }
 
+/// What feeds the dispatchers: the ends of theirs, and who has the others.
+struct Fed<'a> {
+    inputs: Vec<Input>,
+    outlets: Vec<Box<dyn Sink + Send>>,
+    reader: Option<Reader<'a>>,
+    writer: Option<Writer<'a>>,
+}
+
+fn feed_by<'a>(
+    feed: Feed,
+    doorbells: &[Arc<Doorbell>],
+    common: &'a Common,
+    mut lookout: Option<&mut Lookout>,
+    longest: Option<Time>,
+    warm_up: Time,
+) -> Result<Fed<'a>, RunError> {
+    let (source, pacer, spread, sink) = match feed {
+        Feed::Shared { source, pacer, spread, sink } => (source, pacer, spread, sink),
+        Feed::Own(ports) => {
+            let (sources, outlets): (Vec<_>, _) = ports.into_iter().unzip();
+            let inputs = sources.into_iter().map(Input::stamped).collect();
+            return Ok(Fed { inputs, outlets, reader: None, writer: None });
+        }
+    };
+    let (reader, inlets) = Reader::new(source, pacer, spread, doorbells, common)?;
+    let half = lookout.as_mut().and_then(|lookout| lookout.reader.as_mut()?.half.take());
+    let reader = reader.until(longest).with_warm_up(warm_up).watched(half);
+    let (writer, outlets) = match sink {
+        Some(sink) => {
+            let (writer, outlets) = Writer::new(sink, doorbells.len(), common)?;
+            let half = lookout.as_mut().and_then(|lookout| lookout.writer.as_mut()?.half.take());
+            (Some(writer.with_warm_up(warm_up).watched(half)), outlets)
+        }
+        None => {
+            let nowhere = |_: &_| Box::new(NullSink::default()) as Box<dyn Sink + Send>;
+            (None, doorbells.iter().map(nowhere).collect())
+        }
+    };
+    Ok(Fed { inputs: inlets.into_iter().map(Input::dealt).collect(), outlets, reader: Some(reader), writer })
+}
+
 /// What a dispatcher is given beside what it has of its own.
 struct Fittings {
-    inlet: Inlet,
+    input: Input,
     sink: Box<dyn Sink + Send>,
+    /// Whether it tells how many frames were read: where no reader does.
+    tells: bool,
     quarantine: Option<Box<dyn Sink + Send>>,
     doorbell: Arc<Doorbell>,
     seats: Vec<Seat>,
@@ -249,9 +304,14 @@ fn dispatch<S: Steer, Q: Share, A: Allocate>(
     common: &Common,
 ) -> (Dispatched<S, Q, A>, bool) {
     let mut loads = |loads: &[Load]| loads.iter().for_each(|&load| common.loads[number].tell(load));
-    let mut progress = |_, _| {};
-    let input = Input::dealt(with.inlet);
-    let mut live = Live::new(one.measured, with.services, one.classifier, input, &common.over, &mut progress);
+    let mut told = 0;
+    let mut progress = |frames, _| {
+        if with.tells {
+            common.frames.fetch_add(frames - told, Ordering::Relaxed);
+            told = frames;
+        }
+    };
+    let mut live = Live::new(one.measured, with.services, one.classifier, with.input, &common.over, &mut progress);
     (live.packets, live.workers) = (one.packets, one.workers);
     (live.seats, live.hardware) = (Some(with.seats), with.hardware);
     (live.sink, live.quarantine, live.overload) = (with.sink, with.quarantine, with.overload);
@@ -278,7 +338,7 @@ struct Threads<'scope, S, Q, A> {
 /// What the threads left.
 struct Ends<S, Q, A> {
     dispatchers: Vec<Outcome<Measured<S, Q, A>>>,
-    read: HasRead,
+    read: Option<HasRead>,
     written: Option<HasWritten>,
 }
 
@@ -300,7 +360,6 @@ impl<S, Q, A> Threads<'_, S, Q, A> {
             workers += outcome.seats.len() - 1;
             dispatchers.push(outcome);
         }
-        let read = read.ok_or(RunError::Thread(std::io::ErrorKind::Other.into()))?;
         Ok(Ends { dispatchers, read, written })
     }
 }
@@ -345,7 +404,7 @@ impl After<'_> {
 /// Looking at several threads as at one run.
 struct Lookout {
     watched: Watched,
-    reader: Watching,
+    reader: Option<Watching>,
     writer: Option<Watching>,
     dispatchers: Vec<Watching>,
 }
@@ -373,11 +432,11 @@ impl Watching {
 }
 
 impl Lookout {
-    fn new(watched: Watched, dispatchers: usize, writes: bool, bell: &Arc<Doorbell>) -> Self {
+    fn new(watched: Watched, dispatchers: usize, reads: bool, writes: bool, bell: &Arc<Doorbell>) -> Self {
         watched.begin(bell);
         Self {
             watched,
-            reader: Watching::new(),
+            reader: reads.then(Watching::new),
             writer: writes.then(Watching::new),
             dispatchers: (0..dispatchers).map(|_| Watching::new()).collect(),
         }
@@ -402,115 +461,23 @@ impl Lookout {
         };
         let mut sum = Snapshot::default();
         for dispatcher in &mut self.dispatchers {
-            sum.add(dispatcher.look()?);
+            let one = dispatcher.look()?;
+            sum.add(one);
+            if self.reader.is_none() {
+                add_received(&mut sum.received, &one.received);
+                add_sent(&mut sum.sent, &one.sent);
+                sum.lost = LostOutside {
+                    before: sum.lost.before + one.lost.before,
+                    behind: sum.lost.behind + one.lost.behind,
+                };
+            }
         }
+        let Some(reader) = &mut self.reader else { return Some(sum) };
         sum.out.on_sent(&sent);
-        let read = self.reader.look()?;
+        let read = reader.look()?;
         sum.received = read.received.clone();
         sum.lost = LostOutside { before: read.lost.before, behind };
         sum.sent = sent;
         Some(sum)
     }
-}
-
-/// What is known of a run beside what its threads left.
-struct Summed {
-    interrupted: bool,
-    wall: Duration,
-    workers: Vec<usize>,
-}
-
-/// What the threads left, as one outcome.
-fn sum_up<S: Steer, Q: Share, A: Allocate>(
-    ends: Ends<S, Q, A>,
-    seats: Vec<Seat>,
-    quarantine: Option<Shared>,
-    summed: Summed,
-) -> InParts<S, Q, A> {
-    let HasRead { mut source, jumps, damage, dealt, warm_up } = ends.read;
-    source.close()?;
-    let received = source.received()?;
-    let mut lost = LostOutside { before: warm_up.lost(loss::received(&received)), behind: 0 };
-    let (mut sent, mut written) = (Vec::new(), None);
-    if let Some(HasWritten { mut sink, written: taken, failed, warm_up }) = ends.written {
-        failed.map_or(Ok(()), Err)?;
-        sink.close()?;
-        sent = sink.sent();
-        lost.behind = warm_up.lost(loss::sent(&sent));
-        sink.finish()?;
-        written = Some(taken);
-    }
-    if let Some(quarantine) = quarantine.and_then(Shared::into_inner) {
-        quarantine.finish()?;
-    }
-    let mut sum = Outcome {
-        measured: Vec::new(),
-        out: OutAccount::default(),
-        link: None,
-        skipped: 0,
-        unaccounted: None,
-        received,
-        sent,
-        lost,
-        loads: Vec::new(),
-        counters: Counters::default(),
-        panic: None,
-        damage,
-        interrupted: summed.interrupted,
-        overdue_max: Time::ZERO,
-        taken_over: Vec::new(),
-        swap_pause_max: Duration::ZERO,
-        replacements: 0,
-        wall: summed.wall,
-        decision: Histogram::new(),
-        flows: 0,
-        heaviest: Heaviest::default(),
-        clock_jumps: jumps,
-        seats,
-    };
-    let mut account = Account::default();
-    for (number, one) in ends.dispatchers.into_iter().enumerate() {
-        let written = written.as_ref().map(|written: &Vec<u64>| written[number]);
-        if let Some(what) = unaccounted(&one, dealt[number], written) {
-            sum.unaccounted.get_or_insert(format!("dispatcher {number}: {what}"));
-        }
-        account.add(one.measured.account());
-        sum.out.add(&one.out);
-        sum.skipped += one.skipped;
-        sum.counters.merge(one.counters);
-        sum.panic = [sum.panic, one.panic].into_iter().flatten().min_by_key(|panic| panic.packet);
-        sum.overdue_max = sum.overdue_max.max(one.overdue_max);
-        sum.loads.extend(one.loads);
-        sum.decision.add(&one.decision);
-        sum.flows += one.flows;
-        sum.heaviest.merge(&one.heaviest);
-        let workers = summed.workers[number];
-        sum.measured.push(Part { measured: one.measured, out: one.out, flows: one.flows, workers });
-    }
-    sum.out.on_sent(&sum.sent);
-    let dealt: u64 = dealt.iter().sum();
-    if !account.balances() || !sum.out.balances() || account.arrived + sum.skipped != dealt {
-        sum.unaccounted.get_or_insert(format!("{dealt} read, {account:?}, {:?}", sum.out));
-    }
-    Ok(sum)
-}
-
-/// What does not add up of one dispatcher that was given so many frames, of which so many were written; none if nothing is.
-fn unaccounted<S: Steer, Q: Share, A: Allocate>(
-    one: &Outcome<Measured<S, Q, A>>,
-    dealt: u64,
-    written: Option<u64>,
-) -> Option<String> {
-    let account = one.measured.account();
-    if account.arrived + one.skipped != dealt {
-        return Some(format!(
-            "it was given {dealt} packets, {} arrived and {} were left",
-            account.arrived, one.skipped
-        ));
-    }
-    if !account.balances() || !one.out.balances() || account.processed != one.out.processed {
-        return Some(format!("{account:?}, {:?}", one.out));
-    }
-    let written = written.filter(|&written| written != one.out.forwarded)?;
-    Some(format!("it forwarded {} packets, and {written} were written", one.out.forwarded))
 }

@@ -6,6 +6,7 @@
 //! # Source
 //! packet(7), and `Documentation/networking/packet_mmap.rst` of the kernel.
 
+mod fan_out;
 mod receive;
 mod ring;
 mod transmit;
@@ -15,6 +16,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use humpyard_core::params;
 
+pub use self::fan_out::BUCKETS;
+pub(crate) use self::fan_out::FanOut;
 pub(crate) use self::receive::PacketSource;
 pub(crate) use self::transmit::PacketSink;
 use crate::interface::Interface;

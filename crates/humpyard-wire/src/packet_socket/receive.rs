@@ -8,7 +8,7 @@ use humpyard_traffic::TrafficError;
 use humpyard_traffic::source::{Polled, Received, Source};
 
 use super::ring::{self, Ring};
-use super::{PacketSocketParams, bind, listen_to_all};
+use super::{FanOut, PacketSocketParams, bind, listen_to_all};
 use crate::interface::{Interface, Presence, refused};
 use crate::offload::{Offload, Segmenter};
 use crate::system::{option, set_option, socket};
@@ -35,6 +35,33 @@ impl PacketSource {
     /// # Errors
     /// If there is no such interface, it is down, or the privilege is missing.
     pub(crate) fn open(port: &str, name: &str, params: &PacketSocketParams) -> Result<Self, TrafficError> {
+        Self::open_one(port, name, params.ring, params, None)
+    }
+
+    /// Opens an interface as often as there are to be sources, each with the frames of some connections. They share the ring's
+    /// bytes.
+    ///
+    /// # Errors
+    /// As [`PacketSource::open`], and if the kernel fans nothing out.
+    pub(crate) fn open_fanned_out(
+        port: &str,
+        name: &str,
+        params: &PacketSocketParams,
+        fan_out: &mut FanOut,
+        sources: usize,
+    ) -> Result<Vec<Self>, TrafficError> {
+        let ring = params.ring / sources as u64;
+        fan_out.begin_interface();
+        (0..sources).map(|_| Self::open_one(port, name, ring, params, Some(&mut *fan_out))).collect()
+    }
+
+    fn open_one(
+        port: &str,
+        name: &str,
+        ring: u64,
+        params: &PacketSocketParams,
+        fan_out: Option<&mut FanOut>,
+    ) -> Result<Self, TrafficError> {
         let interface = Interface::ready(port, name)?;
         let refuse = |doing: &'static str| move |error| refused(port, doing, &error);
         // Of no protocol, so that nothing comes before the ring is there.
@@ -43,12 +70,15 @@ impl PacketSource {
         set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as i32).map_err(refuse("asking for blocks"))?;
         set(libc::PACKET_VNET_HDR, 1).map_err(refuse("asking what the system left undone"))?;
         set(libc::PACKET_IGNORE_OUTGOING, 1).map_err(refuse("leaving out what goes out"))?;
-        let ring = Ring::new(&socket, params.ring as usize, params.timeout as u32)
+        let ring = Ring::new(&socket, ring as usize, params.timeout as u32)
             .map_err(refuse("making the ring (ring=BYTES makes it smaller)"))?;
         if params.promiscuous {
             listen_to_all(&socket, &interface).map_err(refuse("taking frames for others"))?;
         }
         bind(&socket, &interface, libc::ETH_P_ALL as u16).map_err(refuse("listening to the interface"))?;
+        if let Some(fan_out) = fan_out {
+            fan_out.join(&socket).map_err(refuse("sharing the interface among workers (--dispatchers 1 does not)"))?;
+        }
         let received = Received { port: port.to_owned(), ..Received::default() };
         let presence = Presence::of(&interface);
         Ok(Self {

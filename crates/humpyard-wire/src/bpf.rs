@@ -1,0 +1,187 @@
+//! The system call bpf(2), as far as it is needed: maps, and programs put together here, so that no compiler is needed, neither
+//! now nor then.
+
+use core::ffi::{CStr, c_int, c_long};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+const MAP_CREATE: c_int = 0;
+const MAP_UPDATE: c_int = 2;
+const PROGRAM_LOAD: c_int = 5;
+
+/// What a user may do with a program; the kernel has functions for some licences only, none of which is used here.
+const LICENSE: &CStr = c"MIT";
+/// Bytes of the verifier's words.
+const LOG_BYTES: usize = 16 << 10;
+
+/// An instruction of BPF (RFC 9669, section 3), as the kernel reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub(crate) struct Instruction {
+    pub(crate) opcode: u8,
+    /// The destination in the lower half, the source in the upper one.
+    pub(crate) registers: u8,
+    pub(crate) offset: i16,
+    pub(crate) immediate: i32,
+}
+
+impl Instruction {
+    pub(crate) const fn new(opcode: u8, destination: u8, source: u8, offset: i16, immediate: i32) -> Self {
+        Self { opcode, registers: destination | source << 4, offset, immediate }
+    }
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct MapCreate {
+    map_type: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct MapUpdate {
+    map: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ProgramLoad {
+    kind: u32,
+    instructions: u32,
+    code: u64,
+    license: u64,
+    log_level: u32,
+    log_bytes: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+    interface: u32,
+    attach_type: u32,
+}
+
+/// Calls bpf(2).
+///
+/// # Safety
+/// The attributes are those of this command, and what they point to lives as long as the call.
+pub(crate) unsafe fn call<T>(command: c_int, attributes: &mut T) -> io::Result<c_int> {
+    // SAFETY: pointer and size are those of the attributes; for the rest the caller answers.
+    let result: c_long =
+        unsafe { libc::syscall(libc::SYS_bpf, command, core::ptr::from_mut(attributes), size_of::<T>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as c_int) }
+}
+
+/// Takes over a descriptor that a call has just answered.
+pub(crate) fn owned(descriptor: c_int) -> OwnedFd {
+    // SAFETY: the kernel has made it just now, and nobody else knows it.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
+}
+
+/// A map from numbers to values of so many bytes.
+#[derive(Debug)]
+pub(crate) struct Map {
+    descriptor: OwnedFd,
+    value_bytes: usize,
+}
+
+impl Map {
+    /// One of this type, with so many entries.
+    pub(crate) fn new(map_type: u32, value_bytes: usize, entries: u32) -> io::Result<Self> {
+        let mut attributes = MapCreate { map_type, key_bytes: 4, value_bytes: value_bytes as u32, entries };
+        // SAFETY: these are the attributes of the command, without pointers.
+        let descriptor = owned(unsafe { call(MAP_CREATE, &mut attributes) }?);
+        Ok(Self { descriptor, value_bytes })
+    }
+
+    /// Puts the value of a number into it.
+    pub(crate) fn set(&self, key: u32, value: &[u8]) -> io::Result<()> {
+        assert_eq!(value.len(), self.value_bytes, "a value of another size");
+        let mut attributes = MapUpdate {
+            map: self.descriptor.as_raw_fd() as u32,
+            key: &raw const key as u64,
+            value: value.as_ptr() as u64,
+            ..MapUpdate::default()
+        };
+        // SAFETY: these are the attributes of the command; key and value have the sizes that the map was made with.
+        unsafe { call(MAP_UPDATE, &mut attributes) }?;
+        Ok(())
+    }
+
+    /// By which programs know it.
+    pub(crate) fn descriptor(&self) -> c_int {
+        self.descriptor.as_raw_fd()
+    }
+}
+
+/// What a program is loaded as.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Kind {
+    pub(crate) program: u32,
+    pub(crate) attach: u32,
+    pub(crate) flags: u32,
+}
+
+/// Has the kernel check and keep a program. What the verifier finds wrong is in the error.
+pub(crate) fn load(kind: Kind, code: &[Instruction]) -> io::Result<OwnedFd> {
+    match load_code(kind, code, &mut []) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EACCES)) => {
+            // Once more, for the reason.
+            let mut log = vec![0; LOG_BYTES];
+            match load_code(kind, code, &mut log) {
+                Err(_) if log[0] != 0 => Err(io::Error::new(error.kind(), format!("{error}: {}", one_line(&log)))),
+                _ => Err(error),
+            }
+        }
+        other => other,
+    }
+}
+
+fn load_code(kind: Kind, code: &[Instruction], log: &mut [u8]) -> io::Result<OwnedFd> {
+    let mut attributes = ProgramLoad {
+        kind: kind.program,
+        instructions: code.len() as u32,
+        code: code.as_ptr() as u64,
+        license: LICENSE.as_ptr() as u64,
+        log_level: u32::from(!log.is_empty()),
+        log_bytes: log.len() as u32,
+        log: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
+        flags: kind.flags,
+        attach_type: kind.attach,
+        ..ProgramLoad::default()
+    };
+    attributes.name[..8].copy_from_slice(b"humpyard");
+    // SAFETY: these are the attributes of the command; code, licence and log live in the caller, with the lengths that are said.
+    Ok(owned(unsafe { call(PROGRAM_LOAD, &mut attributes) }?))
+}
+
+/// What the verifier says, as one line.
+fn one_line(log: &[u8]) -> String {
+    let text = String::from_utf8_lossy(log.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned();
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_laid_out_as_the_kernel_reads_them() {
+        assert_eq!(core::mem::offset_of!(MapUpdate, key), 8);
+        assert_eq!(core::mem::offset_of!(ProgramLoad, log), 32);
+        assert_eq!(core::mem::offset_of!(ProgramLoad, flags), 44);
+        assert_eq!(core::mem::offset_of!(ProgramLoad, attach_type), 68);
+        assert_eq!((size_of::<MapCreate>(), size_of::<Instruction>()), (16, 8));
+    }
+
+    #[test]
+    fn the_verifiers_words_become_one_line() {
+        assert_eq!(one_line(b"0: (61) r2\n\n R1 invalid\n\0\0rest"), "0: (61) r2; R1 invalid");
+    }
+}
