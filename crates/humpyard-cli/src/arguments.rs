@@ -166,9 +166,10 @@ pub(crate) struct RunArguments {
     /// The policies: NAME, NAME:name=value,... or steer=NAME/share=NAME
     #[arg(long, value_name = "SPEC", display_order = 3)]
     pub(crate) policy: String,
-    /// Worker threads; 0 does everything on one thread
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1024), display_order = 4)]
-    pub(crate) workers: u16,
+    /// Worker threads; 0 does everything on one thread [default: 2; where packets come by interfaces as many as suit the machine
+    /// and the services, which the start tells]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024), display_order = 4)]
+    pub(crate) workers: Option<u16>,
     /// Serve metrics of the run at this address while it goes on, for Prometheus and `humpyard top`; port 0 is any, and is told
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics_address, help_heading = "Live")]
     pub(crate) metrics: Option<SocketAddr>,

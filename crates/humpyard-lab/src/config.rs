@@ -58,6 +58,8 @@ pub struct RunConfig {
     pub policy: PolicySpec,
     /// Cores in the simulator; worker threads in a live run, where 0 does everything on one thread.
     pub cores: usize,
+    /// Whether a live run of interfaces has as many workers as suit it rather than `cores`.
+    pub chooses_workers: bool,
     /// Dispatchers, each a data plane of its own, with a part of the workers and of the connections; 0: each worker is one. `None`:
     /// as suits the run ([`dispatching`](crate::dispatching)). Live, in real time.
     pub dispatchers: Option<usize>,
@@ -156,6 +158,7 @@ impl RunConfig {
             quarantine: None,
             policy,
             cores: 2,
+            chooses_workers: false,
             dispatchers: None,
             topology: None,
             contexts: 1,

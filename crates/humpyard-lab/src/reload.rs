@@ -14,6 +14,7 @@ use humpyard_runtime::Replacement;
 use crate::LabError;
 use crate::choice::host::Clock;
 use crate::config::RunConfig;
+use crate::parts::fanned_out::settled;
 use crate::parts::link::check_withholding;
 use crate::parts::place::placed;
 use crate::parts::ruled::Ruled;
@@ -46,7 +47,8 @@ pub(crate) fn serve(
     let mut running = begun.clone();
     let (retired, retiring) = channel();
     while !over.load(Ordering::Relaxed) {
-        if let Some(mut wanted) = reload.wanted() {
+        if let Some(wanted) = reload.wanted() {
+            let mut wanted = settled(&wanted, true);
             // What was measured before the run is not measured again under way.
             if wanted.costs.is_auto() && running.costs.is_auto() {
                 wanted.costs = running.costs.clone();

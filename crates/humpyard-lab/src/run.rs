@@ -31,7 +31,7 @@ use crate::environment::Environment;
 use crate::metrics::{About, Serving};
 use crate::offered::Offered;
 use crate::parts::demand::pacer;
-use crate::parts::fanned_out::dispatching;
+use crate::parts::fanned_out::settled;
 use crate::parts::link::link;
 use crate::parts::place::placed;
 use crate::parts::setup::{self, AnyMeasured};
@@ -179,12 +179,15 @@ fn simulate_work(
 /// # Errors
 /// Whatever keeps the run from starting, and a destination that cannot be written.
 pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
-    let dispatchers = dispatching(config, control.reload.is_some()).dispatchers;
-    let config = &RunConfig { dispatchers: Some(dispatchers), ..config.clone() };
+    let config = &settled(config, control.reload.is_some());
     several::refuse(config)?;
     // First, for it knows best what is wrong with a service.
     let services = factories(config)?;
-    if dispatchers == 1 { run_with(config, services, control) } else { run_several(config, services, control) }
+    if config.dispatchers == Some(1) {
+        run_with(config, services, control)
+    } else {
+        run_several(config, services, control)
+    }
 }
 
 /// As [`run_live`], with these services.

@@ -11,11 +11,14 @@ use crate::arguments::{CommonOptions, RunArguments, SimArguments, TiesOption};
 use crate::failure::Failure;
 use crate::options::Given;
 
+/// Workers of a run, unless told otherwise.
+const WORKERS: u16 = 2;
+
 /// Returns the configuration that `humpyard run` is asked for.
 pub(crate) fn run_configuration(arguments: &RunArguments) -> Result<RunConfig, Failure> {
     let RunArguments { policy, workers, options, common, .. } = arguments;
-    let mut started = started(Host::Live, policy.parse()?, *workers, common);
-    started.drop_privileges = true;
+    let mut started = started(Host::Live, policy.parse()?, workers.unwrap_or(WORKERS), common);
+    (started.drop_privileges, started.chooses_workers) = (true, workers.is_none());
     configured(started, options)
 }
 

@@ -40,13 +40,13 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
 /// Says how packets from interfaces get to workers, and why so, where that was left open.
 fn say_how_dispatched(config: &RunConfig, arguments: &RunArguments) {
     let common = &arguments.common;
-    if common.quiet || config.dispatchers.is_some() || !config.inputs().iter().any(|input| input.starts_with("iface:"))
-    {
+    let is_open = config.dispatchers.is_none() || config.chooses_workers;
+    if common.quiet || !is_open || !humpyard::wire::needed(&config.inputs(), "null:") {
         return;
     }
-    let Dispatching { dispatchers, why } = lab::dispatching(config, arguments.file.config.is_some());
-    let how = if dispatchers == 0 { "no dispatcher" } else { "one dispatcher" };
-    output::say(&format!("humpyard: {how}: {why} (--dispatchers)"));
+    let Dispatching { dispatchers, workers, why } = lab::dispatching(config, arguments.file.config.is_some());
+    let how = if dispatchers == 0 { "no dispatcher".to_owned() } else { counted(dispatchers as u64, "dispatcher") };
+    output::say(&format!("humpyard: {how}, --workers {workers}: {why}"));
 }
 
 /// Whether packets go to the standard output.

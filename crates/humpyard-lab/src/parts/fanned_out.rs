@@ -19,37 +19,83 @@ use crate::parts::setup;
 /// The steering policies that decide by a hash of the connection alone, so that a table by bucket says what they say.
 const BY_HASH: [&str; 2] = ["conn", "hrw"];
 
+/// Time that a dispatcher takes for a packet from one interface to another, as measured on machines of 2 to 3 GHz: most of it is
+/// the kernel's, for taking it in and sending it.
+const DISPATCH_NS: f64 = 1_200.0;
+/// Time that it takes beside that to hand a packet to a worker and take it back.
+const HAND_OVER_NS: f64 = 300.0;
+
 /// How a live run is dispatched, and why so.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Dispatching {
     /// Dispatchers; 0: workers need none.
     pub dispatchers: usize,
+    /// Worker threads; 0: the dispatcher does their work.
+    pub workers: usize,
     /// In words, for who starts the run.
     pub why: String,
 }
 
-/// Chooses how a live run is dispatched where that is left open. `reloads`: whether the run may be told of another
-/// configuration, which a dispatcher takes up.
+/// Chooses how a live run is dispatched, and by how many workers, as far as that is left open. `reloads`: whether the run may be
+/// told of another configuration, which a dispatcher takes up.
 pub fn dispatching(config: &RunConfig, reloads: bool) -> Dispatching {
-    if let Some(dispatchers) = config.dispatchers {
-        return Dispatching { dispatchers, why: "as asked for".to_owned() };
+    choose(config, reloads, processors().len().max(1))
+}
+
+/// The configuration with all that is left open as [`dispatching`] chooses it.
+pub(crate) fn settled(config: &RunConfig, reloads: bool) -> RunConfig {
+    let Dispatching { dispatchers, workers, .. } = dispatching(config, reloads);
+    RunConfig { dispatchers: Some(dispatchers), cores: workers, chooses_workers: false, ..config.clone() }
+}
+
+fn choose(config: &RunConfig, reloads: bool, processors: usize) -> Dispatching {
+    let why_one = match (config.dispatchers, why_not(config)) {
+        (Some(0), _) => None,
+        (Some(dispatchers), _) => Some((dispatchers, "as asked for".to_owned())),
+        (None, Some(why)) => Some((1, why)),
+        (None, None) if reloads => Some((1, "it takes up another configuration (--config)".to_owned())),
+        (None, None) if processors < 2 => Some((1, "there is one processor".to_owned())),
+        (None, None) if config.cores < 2 && !config.chooses_workers => Some((1, "there is one worker".to_owned())),
+        (None, None) => None,
+    };
+    let Some((dispatchers, why)) = why_one else {
+        let workers = if config.chooses_workers { processors } else { config.cores };
+        let why = format!("{} decides by a hash, so each of {workers} workers has its own connections", config.policy);
+        return Dispatching { dispatchers: 0, workers, why };
+    };
+    let is_open = config.chooses_workers && config.listens() && !config.policy.allocates() && dispatchers == 1;
+    let Some(service_ns) = mean_service_ns(config).filter(|_| is_open) else {
+        return Dispatching { dispatchers, workers: config.cores, why };
+    };
+    let workers = workers_for(service_ns, processors);
+    let why = match workers {
+        0 => format!(
+            "{why}; a packet's service takes {service_ns:.0} ns, less than a worker would save: it serves itself"
+        ),
+        _ => format!("{why}; a packet's service takes {service_ns:.0} ns, which {workers} workers do"),
+    };
+    Dispatching { dispatchers, workers, why }
+}
+
+/// Time that services take for a packet in the mean, in ns; none where it is not known.
+fn mean_service_ns(config: &RunConfig) -> Option<f64> {
+    let costs = setup::costs(config).ok()?;
+    let all: f64 = costs.iter().map(|cost| cost.work(setup::TYPICAL_BYTES) as f64).sum();
+    (!costs.is_empty()).then(|| all / costs.len() as f64)
+}
+
+/// The number of workers with which one dispatcher takes most packets a second: none, if serving them itself is as fast; else as
+/// many as keep up with it, and one on its own processor where the others are too few.
+fn workers_for(service_ns: f64, processors: usize) -> usize {
+    let served = HAND_OVER_NS + service_ns;
+    let handed_over = DISPATCH_NS + HAND_OVER_NS;
+    let alone = 1.0 / (DISPATCH_NS + service_ns);
+    let all = (1.0 / handed_over).min(processors as f64 / (handed_over + service_ns));
+    if processors < 2 || all < 1.1 * alone {
+        return 0;
     }
-    match why_not(config) {
-        Some(why) => Dispatching { dispatchers: 1, why },
-        None if config.cores < 2 => Dispatching { dispatchers: 1, why: "there is nothing to share".to_owned() },
-        None if reloads => Dispatching {
-            dispatchers: 1,
-            why: "a run with --config takes up another one, for which it has one".to_owned(),
-        },
-        None if processors().len() < 2 => Dispatching { dispatchers: 1, why: "there is one processor".to_owned() },
-        None => Dispatching {
-            dispatchers: 0,
-            why: format!(
-                "{} decides by a hash, so {} workers each read, serve and write the packets of their own connections",
-                config.policy, config.cores
-            ),
-        },
-    }
+    let needed = (served / handed_over).ceil() as usize;
+    if needed < processors { needed } else { processors }
 }
 
 /// Why this run needs a dispatcher; none if workers can do without.
@@ -138,12 +184,26 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_is_kept() {
-        let asked = RunConfig { dispatchers: Some(3), ..config("hrw") };
-        assert_eq!(dispatching(&asked, false).dispatchers, 3);
-        assert_eq!(dispatching(&config("hrw"), true).dispatchers, 1);
-        assert_eq!(dispatching(&RunConfig { cores: 0, ..config("hrw") }, false).dispatchers, 1);
-        assert!(refuse(&RunConfig { cores: 0, ..config("hrw") }).unwrap_err().to_string().contains("workers 1"));
-        assert!(refuse(&config("drr")).unwrap_err().to_string().contains("dispatchers 1"));
+        let chosen = |config: &RunConfig, reloads| {
+            let Dispatching { dispatchers, workers, .. } = choose(config, reloads, 8);
+            (dispatchers, workers)
+        };
+        assert_eq!(chosen(&RunConfig { dispatchers: Some(3), ..config("hrw") }, false), (3, 4));
+        assert_eq!(chosen(&config("hrw"), false), (0, 4));
+        assert_eq!(chosen(&config("hrw"), true), (1, 4));
+        assert_eq!(chosen(&RunConfig { cores: 0, ..config("hrw") }, false), (1, 0));
+        let open = |policy| RunConfig { chooses_workers: true, ..config(policy) };
+        assert_eq!(chosen(&open("hrw"), false), (0, 8));
+        assert_eq!(chosen(&open("drr"), false), (1, 0), "a packet that is passed on is not worth handing over");
+        let mut slow = open("drr");
+        slow.services = crate::ServiceChoice::parse_list("encrypt:cipher=cast-128").unwrap();
+        assert_eq!(chosen(&slow, false), (1, 5));
+        assert_eq!(choose(&slow, false, 2).workers, 2);
+        assert_eq!(choose(&slow, false, 1).workers, 0);
+        assert_eq!(chosen(&RunConfig { input: "gen:poisson".to_owned(), ..open("drr") }, false), (1, 4));
+        let refused = |config: &RunConfig| refuse(config).unwrap_err().to_string();
+        assert!(refused(&RunConfig { cores: 0, ..config("hrw") }).contains("workers 1"));
+        assert!(refused(&config("drr")).contains("dispatchers 1"));
     }
 
     /// Each worker has its part of the buckets, within five standard deviations of a fair draw.
