@@ -15,7 +15,7 @@ PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 # Property tests draw the same cases each time. By `cargo test` alone they draw others each time.
 PROPTEST_RNG_SEED ?= 1
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-wire prerequisites prometheus python transcode clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire prerequisites prometheus python transcode clean
 
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench-share  time sharing policies in turn with dummynet's schedulers (four minutes; ARGUMENTS=...)"
 	@echo "make bench-sim  time a simulation in turn with a bare loop and with ns-2 (two minutes; ARGUMENTS=...)"
 	@echo "make bench-dispatch  compare the scheduler and the runtime with DPDK's event devices, in turn (four minutes; ARGUMENTS=...)"
+	@echo "make bench-overload  forward more than can be forwarded, in turn with DPDK's testpmd and the kernel (a quarter of an hour, root; ARGUMENTS=...)"
 	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
 	@echo "make clean    remove everything built"
 
@@ -89,6 +90,13 @@ bench-sim: prerequisites
 bench-dispatch: prerequisites
 	@scripts/prerequisites dpdk
 	$(CARGO) bench --locked --package humpyard --bench dispatch -- $(ARGUMENTS)
+
+# ARGUMENTS are those of the benchmark: --turns, --seconds, --json, --plots, --only.
+bench-overload: prerequisites
+	@scripts/prerequisites network
+	@scripts/prerequisites dpdk
+	$(CARGO) build --locked --release --package humpyard-wire --example flood
+	$(CARGO) bench --locked --package humpyard-cli --bench overload -- $(ARGUMENTS)
 
 # ARGUMENTS are those of the benchmark: --pairs, --seconds, --json, --only.
 bench-wire: prerequisites

@@ -1,7 +1,7 @@
 //! Where it is measured: a sender, what forwards, and a receiver, in a network namespace each, joined by `veth`.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use humpyard_testkit::network::{Line, Namespace};
@@ -49,12 +49,31 @@ impl Bed {
         self.line.right.received("vb")
     }
 
-    /// Sends for at least so many seconds.
-    pub(crate) fn send(&self, length: usize, seconds: f64) -> Result<Sent, String> {
+    /// The receiver.
+    #[allow(dead_code, reason = "of two benchmarks one listens there")]
+    pub(crate) const fn right(&self) -> &Namespace {
+        &self.line.right
+    }
+
+    /// The processor of the sender.
+    #[allow(dead_code, reason = "of two benchmarks one listens there")]
+    pub(crate) const fn sender(&self) -> usize {
+        self.processors[0]
+    }
+
+    /// The program that sends, and hears.
+    #[allow(dead_code, reason = "of two benchmarks one listens there")]
+    pub(crate) fn flood(&self) -> &Path {
+        &self.flood
+    }
+
+    /// Sends for at least so many seconds: so many frames a second, or as many as can be.
+    pub(crate) fn send(&self, length: usize, seconds: f64, rate: Option<f64>) -> Result<Sent, String> {
         let sender = self.processors[0].to_string();
         let mut command = self.line.left.command("taskset");
         command.args(["-c", &sender]).arg(&self.flood);
-        let output = command.args(["va", ADDRESS, &length.to_string(), &seconds.to_string()]).output();
+        command.args(["send", "va", ADDRESS, &length.to_string(), &seconds.to_string()]);
+        let output = command.args(rate.map(|rate| rate.to_string())).output();
         let output = output.map_err(|error| format!("the sender: {error}"))?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let sent = said.split_once(' ').and_then(|(frames, seconds)| {

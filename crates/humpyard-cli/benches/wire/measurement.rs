@@ -51,7 +51,7 @@ impl Measurement {
         let since = Instant::now();
         loop {
             let before = bed.received();
-            bed.send(frame_bytes, PROBE)?;
+            bed.send(frame_bytes, PROBE, None)?;
             sleep(SETTLE);
             if bed.received() > before + 1_000 {
                 break;
@@ -65,7 +65,7 @@ impl Measurement {
         }
         let process = running.process();
         let (received, cpu, busy) = (bed.received(), process.map(cpu_time).transpose()?, busy_time()?);
-        let sent = bed.send(frame_bytes, seconds)?;
+        let sent = bed.send(frame_bytes, seconds, None)?;
         let (cpu_after, busy_after) = (process.map(cpu_time).transpose()?, busy_time()?);
         sleep(SETTLE);
         let delivered = (bed.received() - received) as f64;

@@ -72,6 +72,7 @@ fn hosts_reach_each_other_through_packet_sockets() {
     let Some(_turn) = turn() else { return };
     for policy in [
         "--policy hrw --workers 2",
+        "--policy hrw --workers 2 --dispatchers 1",
         "--policy steer=conn/share=drr --workers 0",
         "--policy hrw --workers 3 --dispatchers 2",
     ] {

@@ -39,10 +39,13 @@ fn generator_data_plane_and_receiver_count_the_same() {
 #[test]
 fn a_run_that_is_ended_at_full_rate_loses_nothing_it_took() {
     let Some(_turn) = turn() else { return };
-    for dispatchers in [1, 2] {
+    for options in [
+        "--policy drr --workers 2 --dispatchers 1",
+        "--policy drr --workers 2 --dispatchers 2",
+        "--policy hrw --workers 3 --dispatchers 0",
+    ] {
         let line = Line::make();
         line.left.silence();
-        let options = format!("--policy drr --workers 2 --dispatchers {dispatchers}");
         let plane = DataPlane::start(&line.middle, &format!("--input iface:ma --output iface:mb {options}"));
         assert_nothing_is_lost(&line, plane);
     }

@@ -9,3 +9,4 @@ mod overload;
 mod queue;
 mod refusals;
 mod router;
+mod workers;
