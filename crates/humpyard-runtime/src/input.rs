@@ -107,7 +107,7 @@ impl Input {
         }
     }
 
-    /// Frames that have arrived and not been taken, where the source can give them up: [`Source::waiting`].
+    /// Frames that have arrived and not been taken, where the source can tell: [`Source::waiting`].
     pub(crate) fn waiting(&self) -> Option<u64> {
         match &self.0 {
             Kind::Source { source, .. } => source.waiting(),
@@ -115,10 +115,10 @@ impl Input {
         }
     }
 
-    /// Gives up the oldest of them: [`Source::shed`].
-    pub(crate) fn shed(&mut self, frames: u64) {
+    /// Lets about so many wait, at most: [`Source::hold`].
+    pub(crate) fn hold(&mut self, frames: u64) {
         if let Kind::Source { source, .. } = &mut self.0 {
-            source.shed(frames);
+            source.hold(frames);
         }
     }
 

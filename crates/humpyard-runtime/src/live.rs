@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 use humpyard_core::link::OutputLink;
 use humpyard_core::measure::Measured;
 use humpyard_core::mechanism::PlannedSwap;
+use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_services::Factory;
 use humpyard_traffic::classify::Classifier;
 use humpyard_traffic::sink::{NullSink, Sink};
@@ -71,6 +72,19 @@ pub struct Live<'a, S, Q, A> {
     pub loads: Option<Hears<'a>>,
     /// One half of [`watch`](crate::watch()): the other is told how the run stands when it asks.
     pub watched: Option<Watched>,
+}
+
+impl<S: Steer, Q: Share, A: Allocate> Live<'_, S, Q, A> {
+    /// Whether a port drops what there is no room for, unseen. Not where a packet that comes may push another out, so that it
+    /// has to be looked into.
+    pub(crate) fn leaves_to_port(&self) -> bool {
+        self.overload == Overload::Drop && !self.measured.scheduler().pushes_out()
+    }
+
+    /// Frames that may wait at a port, of those for which there is room: half, for what is held needs the other.
+    pub(crate) const fn held_by_port(&self) -> u64 {
+        self.packets as u64 / 2
+    }
 }
 
 impl<'a, S, Q, A> Live<'a, S, Q, A> {

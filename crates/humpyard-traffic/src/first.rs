@@ -83,8 +83,8 @@ impl<S: Source> Source for First<S> {
         self.source.waiting()
     }
 
-    fn shed(&mut self, frames: u64) {
-        self.source.shed(frames);
+    fn hold(&mut self, frames: u64) {
+        self.source.hold(frames);
     }
 
     fn close(&mut self) -> Result<(), TrafficError> {

@@ -109,9 +109,9 @@ pub trait Source {
         None
     }
 
-    /// Gives up about so many of the frames that wait, the oldest first, if they are more than the ring need hold: as many as can
-    /// be given up without looking at each. They count as missed. One that was put together from several counts as one.
-    fn shed(&mut self, frames: u64) {
+    /// Lets about so many frames wait, at most: an interface drops what comes beyond that, as soon and as cheaply as it can. They
+    /// count as missed. Without it, as many wait as the ring has room for.
+    fn hold(&mut self, frames: u64) {
         let _ = frames;
     }
 
@@ -139,8 +139,7 @@ pub struct Received {
     pub port: String,
     /// Frames that were given to the run. One that the system had put together from several counts as so many.
     pub frames: u64,
-    /// Frames that arrived and found no room: in the ring, so that the system dropped them, or in the run, so that it did before
-    /// it looked at them.
+    /// Frames that arrived and found no room in the ring, so that the system dropped them.
     pub missed: u64,
     /// Frames in the ring that nobody had taken when this was counted.
     pub left: u64,
@@ -217,8 +216,8 @@ impl<S: Source + ?Sized> Source for Box<S> {
         (**self).waiting()
     }
 
-    fn shed(&mut self, frames: u64) {
-        (**self).shed(frames);
+    fn hold(&mut self, frames: u64) {
+        (**self).hold(frames);
     }
 
     fn close(&mut self) -> Result<(), TrafficError> {

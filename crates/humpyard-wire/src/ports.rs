@@ -344,14 +344,9 @@ impl Source for Inputs {
         self.sources.iter().map(|source| source.waiting()).sum()
     }
 
-    /// One by which more frames wait than by the others gives up its own first.
-    fn shed(&mut self, frames: u64) {
-        let waiting: Vec<u64> = self.sources.iter().map(|source| source.waiting().unwrap_or(0)).collect();
-        for (source, shed) in self.sources.iter_mut().zip(most_evenly(&waiting, frames)) {
-            if shed > 0 {
-                source.shed(shed);
-            }
-        }
+    fn hold(&mut self, frames: u64) {
+        let each = frames / self.sources.len() as u64;
+        self.sources.iter_mut().for_each(|source| source.hold(each));
     }
 
     fn close(&mut self) -> Result<(), TrafficError> {
@@ -362,21 +357,6 @@ impl Source for Inputs {
         let all: Result<Vec<_>, _> = self.sources.iter_mut().map(Source::received).collect();
         Ok(all?.into_iter().flatten().collect())
     }
-}
-
-/// How many of so many frames each input gives up, so that as many are left to each, as far as it has them.
-fn most_evenly(waiting: &[u64], frames: u64) -> Vec<u64> {
-    let all: u64 = waiting.iter().sum();
-    let mut keep = all.saturating_sub(frames);
-    let mut order: Vec<usize> = (0..waiting.len()).collect();
-    order.sort_by_key(|&input| waiting[input]);
-    let mut shed = vec![0; waiting.len()];
-    for (place, input) in order.into_iter().enumerate() {
-        let kept = waiting[input].min(keep / (waiting.len() - place) as u64);
-        shed[input] = waiting[input] - kept;
-        keep -= kept;
-    }
-    shed
 }
 
 /// Where the frames of an input go.
@@ -457,15 +437,6 @@ mod tests {
         assert!(refused("iface:nosuch0:ring=1").contains("`ring` takes"));
         assert!(refused("xdp:nosuch0:mode=fast").contains("`mode` takes"));
         assert!(refused("nfqueue:eth0").contains("`eth0` is not a queue number"));
-    }
-
-    #[test]
-    fn inputs_with_much_waiting_give_up_more() {
-        assert_eq!(most_evenly(&[10, 100, 40], 0), [0, 0, 0]);
-        assert_eq!(most_evenly(&[10, 100, 40], 60), [0, 60, 0]);
-        assert_eq!(most_evenly(&[10, 100, 40], 90), [0, 75, 15]);
-        assert_eq!(most_evenly(&[10, 100, 40], 150), [10, 100, 40]);
-        assert_eq!(most_evenly(&[7], 9), [7]);
     }
 
     #[test]

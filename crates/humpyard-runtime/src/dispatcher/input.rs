@@ -34,11 +34,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.end_reading()?;
         }
         self.live.input.look_at_calendar(now);
-        let mut most = BATCH;
-        if let Some(room) = self.room_for_port() {
-            self.shed();
-            most = BATCH.min(room as usize);
-        }
+        let most = self.room_for_port().map_or(BATCH, |room| BATCH.min(room as usize));
         for taken in 0..most {
             if self.live.overload == Overload::Wait && self.must_wait() {
                 return Ok(taken);
@@ -87,23 +83,11 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// that the port drops what comes, which costs nothing, where to read and drop a frame costs nearly as much as to forward it.
     /// `None` where the input is no port, or a frame that comes may push another out and so has to be looked into.
     fn room_for_port(&self) -> Option<u64> {
-        let scheduler = self.live.measured.scheduler();
-        if self.live.overload == Overload::Wait || scheduler.pushes_out() {
+        if !self.live.leaves_to_port() {
             return None;
         }
-        // Half of the room is for what is held, or a small one would be given up to what waits.
-        let waiting = self.live.input.waiting()?.min(self.live.packets as u64 / 2);
-        Some(scheduler.room().saturating_sub(waiting))
-    }
-
-    /// Lets the port give up frames for which there will be no room: what is left has waited least.
-    fn shed(&mut self) {
-        let room = self.live.measured.scheduler().room();
-        if let Some(waiting) = self.live.input.waiting()
-            && waiting > room
-        {
-            self.live.input.shed(waiting - room);
-        }
+        let waiting = self.live.input.waiting()?.min(self.live.held_by_port());
+        Some(self.live.measured.scheduler().room().saturating_sub(waiting))
     }
 
     /// Reads the next frame and gives it with its arrival; none when there is none now, or no more.

@@ -88,6 +88,9 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
 ) -> Result<Outcome<Measured<S, Q, A>>, RunError> {
     let Start { stopwatch, doorbell, begin } = start;
     let is_real = matches!(live.clock, Clock::Real);
+    if live.leaves_to_port() {
+        live.input.hold(live.held_by_port());
+    }
     let workers = if is_real { live.workers } else { 0 };
     let seats = live.seats.take().filter(|_| is_real).unwrap_or_else(|| seats(workers));
     live.watched.as_ref().inspect(|watched| watched.begin(&doorbell));

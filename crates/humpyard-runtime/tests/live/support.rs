@@ -15,7 +15,8 @@ use humpyard_core::unit::{Time, Weight, WorkUnit};
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::{
-    Clock, Dispatching, Input, Live, OutAccount, Overload, Part, RunError, Several, Watched, places, run, run_several,
+    Clock, Dispatching, Feed, Input, Live, OutAccount, Overload, Part, RunError, Several, Watched, places, run,
+    run_several,
 };
 use humpyard_services::{Factory, prepare};
 use humpyard_traffic::pace::{Pace, Pacer};
@@ -194,12 +195,14 @@ impl Run<'_> {
         run_several(Several {
             dispatchers: (0..dispatchers).map(|_| one()).collect::<Result<_, _>>()?,
             places: places(&vec![self.workers; dispatchers], ends.sink.is_some()),
-            spread: Spread::new(dispatchers, Tunnels::NONE, Seed(1)),
+            feed: Feed::Shared {
+                source: ends.source,
+                pacer: self.pace.map(Pacer::new),
+                spread: Spread::new(dispatchers, Tunnels::NONE, Seed(1)),
+                sink: ends.sink,
+            },
             hardware: false,
             services: self.services(),
-            source: ends.source,
-            pacer: self.pace.map(Pacer::new),
-            sink: ends.sink,
             quarantine: ends.quarantine,
             overload: self.overload,
             warm_up: Time::ZERO,

@@ -173,8 +173,8 @@ impl Source for PacketSource {
         Some(self.ring.waiting())
     }
 
-    fn shed(&mut self, frames: u64) {
-        self.received.missed += self.ring.skip(frames);
+    fn hold(&mut self, frames: u64) {
+        self.ring.hold(frames);
     }
 
     fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
@@ -182,6 +182,7 @@ impl Source for PacketSource {
         let counted: libc::tpacket_stats_v3 = option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)
             .map_err(|error| TrafficError::unreadable(&self.port, error))?;
         self.received.missed += u64::from(counted.tp_drops);
-        Ok(vec![Received { left: self.ring.waiting(), ..self.received.clone() }])
+        let missed = self.received.missed + self.ring.passed_over();
+        Ok(vec![Received { missed, left: self.ring.waiting(), ..self.received.clone() }])
     }
 }

@@ -24,6 +24,14 @@ pub(super) struct Ring {
     block: usize,
     /// What is left of it; none while it is the kernel's.
     left: Option<Left>,
+    /// Blocks before that which were taken, and not yet given back.
+    spent: usize,
+    /// Frames of the block that was taken last.
+    in_block: u32,
+    /// About so many frames are to wait at most.
+    hold: Option<u64>,
+    /// Frames that were passed over, because enough newer ones waited.
+    passed_over: u64,
 }
 
 /// What is left of a block that is ours.
@@ -63,7 +71,7 @@ impl Ring {
         };
         set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         let memory = Mapping::shared(socket, blocks * BLOCK_BYTES, 0)?;
-        Ok(Self { memory, blocks, block: 0, left: None })
+        Ok(Self { memory, blocks, block: 0, left: None, spent: 0, in_block: 0, hold: None, passed_over: 0 })
     }
 
     /// The next frame; none while the kernel has all blocks. Blocks whose frames were all taken go back to it.
@@ -104,8 +112,22 @@ impl Ring {
         })
     }
 
-    /// Takes the next block, if the kernel has given it away.
+    /// Takes the next block, if the kernel has given it away. One behind which enough frames wait is passed over: so the ring
+    /// that was all the kernel's while little came holds no more than it is to as soon as much does.
     fn take(&mut self) -> Option<Left> {
+        if let Some(most) = self.hold {
+            let mut waiting = self.waiting();
+            while self.is_ours(0) && self.is_ours(1) {
+                let frames = self.frames_in(self.block);
+                waiting -= frames;
+                if waiting < most {
+                    break;
+                }
+                self.passed_over += frames;
+                self.in_block = frames as u32;
+                self.give_back();
+            }
+        }
         let start = self.block * BLOCK_BYTES;
         if self.status(start).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
@@ -114,34 +136,42 @@ impl Ring {
         let header = unsafe { &self.at::<libc::tpacket_block_desc>(start).as_ref().hdr.bh1 };
         let left = Left { frames: header.num_pkts, offset: start + header.offset_to_first_pkt as usize };
         self.left = Some(left);
+        self.in_block = left.frames;
         // The kernel closes a block on time only if there is something in it.
         (left.frames > 0).then_some(left)
     }
 
-    /// Gives the block back to the kernel.
+    /// Frames that were passed over so far.
+    pub(super) const fn passed_over(&self) -> u64 {
+        self.passed_over
+    }
+
+    /// Lets the kernel have no more blocks than about so many frames fill, so that it drops what comes beyond that: before it has
+    /// copied it, and in memory that stays in the caches.
+    pub(super) const fn hold(&mut self, frames: u64) {
+        self.hold = Some(frames);
+    }
+
+    /// The block is done with, and goes back to the kernel, or one does that was done with before.
     fn give_back(&mut self) {
-        self.status(self.block * BLOCK_BYTES).store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.block = (self.block + 1) % self.blocks;
         self.left = None;
+        self.spent += 1;
+        // As many as are to be in use, and one more that is being filled.
+        let used = self.hold.map_or(self.blocks, |frames| (frames / u64::from(self.in_block.max(1))) as usize + 1);
+        while self.spent > self.blocks.saturating_sub(used.max(2)) {
+            let oldest = (self.block + self.blocks - self.spent) % self.blocks;
+            self.status(oldest * BLOCK_BYTES).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            self.spent -= 1;
+        }
     }
 
     /// Frames of blocks that are ours, and not yet taken.
     pub(super) fn waiting(&self) -> u64 {
         let current = self.left.map_or(0, |left| u64::from(left.frames));
         let from = usize::from(self.left.is_some());
-        let ours = (from..self.blocks).take_while(|&step| self.is_ours(step));
+        let ours = (from..self.blocks - self.spent).take_while(|&step| self.is_ours(step));
         current + ours.map(|step| self.frames_in((self.block + step) % self.blocks)).sum::<u64>()
-    }
-
-    /// Gives back the oldest blocks, as long as there are frames to be passed over and a newer block is there; answers how many
-    /// frames these had. O(blocks).
-    pub(super) fn skip(&mut self, frames: u64) -> u64 {
-        let mut skipped = 0;
-        while skipped < frames && self.is_ours(1) {
-            skipped += self.left.map_or_else(|| self.frames_in(self.block), |left| u64::from(left.frames));
-            self.give_back();
-        }
-        skipped
     }
 
     /// Whether the block so many after that which is looked at next is ours.

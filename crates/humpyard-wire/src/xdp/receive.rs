@@ -25,21 +25,38 @@ pub(super) struct ReceiveQueue {
     fill: Producer<u64>,
     /// The first parts of a frame of which the rest is still to come.
     begun: Vec<u8>,
+    /// Chunks that the kernel has had, and those that it is to have: it drops frames for which it has none.
+    chunks: u64,
+    most: u64,
+    /// Chunks that it is not to have.
+    kept: Vec<Chunk>,
 }
 
 impl ReceiveQueue {
     pub(super) fn new(arrived: Consumer<libc::xdp_desc>, fill: Producer<u64>) -> Self {
-        Self { arrived, fill, begun: Vec::new() }
+        Self { arrived, fill, begun: Vec::new(), chunks: 0, most: u64::MAX, kept: Vec::new() }
     }
 
     /// Gives the kernel chunks for what arrives, as many as the ring holds.
     pub(super) fn fill(&mut self, chunks: impl Iterator<Item = Chunk>) {
-        chunks.for_each(|chunk| self.give(chunk));
+        for chunk in chunks {
+            self.give(chunk);
+            self.chunks += 1;
+        }
         self.fill.publish();
+    }
+
+    /// Lets about so many frames wait: the kernel has no more chunks, once it has given the others back with a frame.
+    fn hold(&mut self, frames: u64) {
+        self.most = frames.max(u64::from(TURN));
     }
 
     /// Gives the kernel a chunk, which it sees after the next turn.
     fn give(&mut self, chunk: Chunk) {
+        if self.chunks > self.most {
+            self.chunks -= 1;
+            return self.kept.push(chunk);
+        }
         let has_room = self.fill.put(chunk.give());
         debug_assert!(has_room, "the ring holds every chunk twice");
     }
@@ -214,6 +231,11 @@ impl Source for XdpSource {
 
     fn waiting(&self) -> Option<u64> {
         Some(self.queues.iter().map(|queue| u64::from(queue.arrived.waiting())).sum())
+    }
+
+    fn hold(&mut self, frames: u64) {
+        let each = frames / self.queues.len().max(1) as u64;
+        self.queues.iter_mut().for_each(|queue| queue.hold(each));
     }
 
     fn received(&mut self) -> Result<Vec<Received>, TrafficError> {
