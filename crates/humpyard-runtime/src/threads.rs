@@ -43,7 +43,7 @@ enum Does {
     /// A thread, behind rings.
     Thread(Rings),
     /// The dispatcher.
-    Dispatcher(Own),
+    Dispatcher(Box<Own>),
 }
 
 /// The rings of a core.
@@ -82,7 +82,7 @@ impl Threads {
         crewing: &Crewing<'_>,
         bench: impl Fn() -> Workbench,
     ) -> Result<Self, RunError> {
-        let own = || Does::Dispatcher(Own::new(crewing.stopwatch, bench()));
+        let own = || Does::Dispatcher(Box::new(Own::new(crewing.stopwatch, bench())));
         let (mut does, mut groups) = (Vec::new(), Vec::<(Seat, usize, Vec<WorkerCore>)>::new());
         for (core, seat) in seats[1..].iter().enumerate() {
             if seat.processor.is_some() && seat.processor == seats[0].processor {
@@ -145,10 +145,13 @@ impl Threads {
 
     /// Serves a while for the cores whose work is the dispatcher's; whether there was any.
     pub(crate) fn serve(&mut self) -> bool {
-        self.hands.iter_mut().fold(false, |any, hand| match &mut hand.does {
-            Does::Dispatcher(own) => own.serve() || any,
-            Does::Thread(_) => any,
-        })
+        let mut any = false;
+        for hand in &mut self.hands {
+            if let Does::Dispatcher(own) = &mut hand.does {
+                any |= own.serve();
+            }
+        }
+        any
     }
 
     /// The core has nothing to serve, and begins to go over to another service.

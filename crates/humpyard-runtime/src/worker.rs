@@ -263,7 +263,11 @@ impl Worker {
     /// Serves a batch of each core; false if there is nothing.
     fn serve_all(&mut self) -> bool {
         let Self { cores, dispatcher, .. } = self;
-        cores.iter_mut().fold(false, |any, core| core.serve_batch(dispatcher) || any)
+        let mut any = false;
+        for core in cores {
+            any |= core.serve_batch(dispatcher);
+        }
+        any
     }
 
     fn has_jobs(&self) -> bool {

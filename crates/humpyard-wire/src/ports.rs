@@ -39,13 +39,7 @@ pub fn open(
 ) -> Result<Ports, TrafficError> {
     let plan = Plan::new(inputs, output, both_ways)?;
     let ports = plan.ports.iter().map(|(name, ways)| name.open(*ways)).collect::<Result<_, _>>()?;
-    if plan.inputs.is_empty() {
-        let source = read()?;
-        let sink = plan.outputs(ports, || create(output))?.1;
-        return Ok(Ports { source, sink });
-    }
-    let (sources, sink) = plan.outputs(ports, || create(output))?;
-    Ok(Ports { source: Box::new(Inputs::new(sources)), sink })
+    plan.join(ports, read, || create(output))
 }
 
 /// Which of several workers has the packets of a connection that come by an interface.
@@ -83,12 +77,9 @@ pub fn open_fanned_out(
             ports.push(port);
         }
     }
-    let nowhere = || Box::new(NullSink::default()) as Box<dyn Sink + Send>;
-    let join = |ports| {
-        let (sources, sink) = plan.outputs(ports, || Ok(nowhere()))?;
-        Ok(Ports { source: Box::new(Inputs::new(sources)), sink })
-    };
-    opened.into_iter().map(join).collect()
+    let read = || Err(TrafficError::usage("workers without a dispatcher take their packets from interfaces"));
+    let nowhere = || Ok(Box::new(NullSink::default()) as Box<dyn Sink + Send>);
+    opened.into_iter().map(|ports| plan.join(ports, read, nowhere)).collect()
 }
 
 /// Says which interfaces of a run this machine does not have, after checking all that can be checked without them: names,
@@ -159,13 +150,14 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The sources of inputs, in their order, and the sink that sends each frame where it belongs; `create` makes the output where
-    /// that is no interface.
-    fn outputs(
+    /// The ports as one source and one sink. Where frames come by none they are read by `read`, and where they go to none `create`
+    /// makes the output.
+    fn join(
         &self,
         ports: Vec<Port>,
+        read: impl FnOnce() -> Result<Box<dyn Source + Send>, TrafficError>,
         create: impl FnOnce() -> Result<Box<dyn Sink + Send>, TrafficError>,
-    ) -> Result<(Vec<Box<dyn Source + Send>>, Box<dyn Sink + Send>), TrafficError> {
+    ) -> Result<Ports, TrafficError> {
         let (mut sources, mut sinks, mut sink_of) = (Vec::new(), Vec::new(), Vec::new());
         for port in ports {
             sources.push(port.source);
@@ -179,11 +171,14 @@ impl Plan {
         let by = |port: Option<usize>| port.map_or(last, |port| sink_of[port]);
         let way = |input: &Input| Way { onward: by(input.onward), back: by(input.back) };
         let mut ways: Vec<Way> = self.inputs.iter().map(way).collect();
-        if ways.is_empty() {
+        let source: Box<dyn Source + Send> = if ways.is_empty() {
             ways.push(Way { onward: by(self.output), back: by(self.output) });
-        }
-        let sources = self.inputs.iter().filter_map(|input| sources[input.port].take()).collect();
-        Ok((sources, Box::new(Outputs { sinks, ways })))
+            read()?
+        } else {
+            let taken = self.inputs.iter().filter_map(|input| sources[input.port].take());
+            Box::new(Inputs::new(taken.collect()))
+        };
+        Ok(Ports { source, sink: Box::new(Outputs { sinks, ways }) })
     }
 
     /// Adds queues, each of which is input and output.
