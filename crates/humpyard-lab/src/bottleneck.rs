@@ -69,8 +69,11 @@ fn first(judged: &[Judged]) -> Option<String> {
 /// Names the dispatcher that is the bottleneck of a live run, with figures and a remedy. `None`: none is, or nobody can tell.
 ///
 /// It is one where it was busy for more than 95 % of at least 100 ms, and either its workers for less than 80 %, or packets were
-/// due for 20 ms before it took them in, or its interfaces lost some.
+/// due for 20 ms before it took them in, or its interfaces lost some. Workers without a dispatcher have no such bottleneck.
 pub fn bottleneck(run: &RunResult) -> Option<String> {
+    if run.dispatchers == 0 {
+        return None;
+    }
     let missed = run.packets.dropped.get("port_missed").is_some_and(|&missed| missed > 0);
     let fell_behind = missed || run.measured.overdue_max_ns > OVERDUE_NS;
     let judge = |(number, load): (usize, &DispatcherLoad)| Judged {
@@ -118,6 +121,10 @@ impl LoadWatch {
 /// Names the dispatcher that is the bottleneck by its load over an interval. `None`: none is.
 pub fn bottleneck_of(loads: &[Load]) -> Option<String> {
     let workers = loads.iter().map(|load| load.cores).sum();
+    if workers == 0 && loads.len() > 1 {
+        // Workers without a dispatcher.
+        return None;
+    }
     let judge = |(number, load): (usize, &Load)| Judged {
         number,
         elapsed: load.elapsed,
@@ -165,6 +172,7 @@ mod tests {
                 && said.ends_with("try --workers 4 --dispatchers 4"),
             "{said}"
         );
+        assert_eq!(bottleneck_of(&[load(1000, 990, 300, 0); 2]), None, "workers without a dispatcher");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use humpyard_core::measure::Observer;
 use humpyard_runtime::Hears;
 
 use crate::metrics::Endpoint;
+use crate::parts::fanned_out::Dispatching;
 use crate::reload::Reload;
 
 /// How a run is watched and ended from outside.
@@ -20,6 +21,8 @@ pub struct Control<'a> {
     pub reload: Option<&'a dyn Reload>,
     /// Where the metrics of a live run are served while it goes on.
     pub metrics: Option<Endpoint>,
+    /// Hears how a live run is dispatched, once it has its ports.
+    pub dispatched: Option<&'a mut dyn FnMut(&Dispatching)>,
     /// Hears of everything as it is measured, of one run; a timeline is not written then.
     pub observer: Option<Box<dyn Observer + Send>>,
 }
@@ -27,6 +30,6 @@ pub struct Control<'a> {
 impl<'a> Control<'a> {
     /// A run that is ended by `stop`, tells of its progress, and keeps its configuration.
     pub fn new(stop: &'a AtomicBool, progress: &'a mut dyn FnMut(u64, Option<f64>)) -> Self {
-        Self { stop, progress, loads: None, reload: None, metrics: None, observer: None }
+        Self { stop, progress, loads: None, reload: None, metrics: None, dispatched: None, observer: None }
     }
 }

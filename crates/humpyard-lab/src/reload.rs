@@ -14,7 +14,7 @@ use humpyard_runtime::Replacement;
 use crate::LabError;
 use crate::choice::host::Clock;
 use crate::config::RunConfig;
-use crate::parts::fanned_out::settled;
+use crate::parts::fanned_out::{dispatching, settled};
 use crate::parts::link::check_withholding;
 use crate::parts::place::placed;
 use crate::parts::ruled::Ruled;
@@ -48,7 +48,7 @@ pub(crate) fn serve(
     let (retired, retiring) = channel();
     while !over.load(Ordering::Relaxed) {
         if let Some(wanted) = reload.wanted() {
-            let mut wanted = settled(&wanted, true);
+            let mut wanted = settled(&wanted, &dispatching(&wanted, true));
             // What was measured before the run is not measured again under way.
             if wanted.costs.is_auto() && running.costs.is_auto() {
                 wanted.costs = running.costs.clone();
@@ -109,7 +109,7 @@ fn check(running: &RunConfig, wanted: &RunConfig) -> Result<(), LabError> {
         ("@timeline", running.timeline.is_some()),
         ("@swap", !running.swaps.is_empty()),
         ("@clock virtual", running.clock == Clock::Virtual),
-        ("@dispatchers", running.dispatchers != Some(1)),
+        ("@dispatchers", running.dispatchers.is_some_and(|dispatchers| dispatchers != 1)),
     ] {
         if is_used {
             return refuse(format!("a run with {option} keeps its configuration: start it without that"));

@@ -31,7 +31,7 @@ use crate::environment::Environment;
 use crate::metrics::{About, Serving};
 use crate::offered::Offered;
 use crate::parts::demand::pacer;
-use crate::parts::fanned_out::settled;
+use crate::parts::fanned_out::{Dispatching, dispatching, settled};
 use crate::parts::link::link;
 use crate::parts::place::placed;
 use crate::parts::setup::{self, AnyMeasured};
@@ -169,7 +169,7 @@ fn simulate_work(
         ..config.clone()
     };
     let services = services.into_iter().map(|service| service.unwrap_or_else(|| Factory::new("none", || Pass)));
-    let result = run_with(&live, services.collect(), control)?;
+    let result = run_with(&live, services.collect(), &dispatching(&live, false), control)?;
     let environment = Environment { threads: Vec::new(), ..result.environment };
     Ok(RunResult { host: "sim", options: config.options(), ports: PortCounts::default(), environment, ..result })
 }
@@ -179,19 +179,25 @@ fn simulate_work(
 /// # Errors
 /// Whatever keeps the run from starting, and a destination that cannot be written.
 pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
-    let config = &settled(config, control.reload.is_some());
+    let chosen = dispatching(config, control.reload.is_some());
+    let config = &settled(config, &chosen);
     several::refuse(config)?;
     // First, for it knows best what is wrong with a service.
     let services = factories(config)?;
     if config.dispatchers == Some(1) {
-        run_with(config, services, control)
+        run_with(config, services, &chosen, control)
     } else {
-        run_several(config, services, control)
+        run_several(config, services, &chosen, control)
     }
 }
 
 /// As [`run_live`], with these services.
-fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+fn run_with(
+    config: &RunConfig,
+    services: Vec<Factory>,
+    chosen: &Dispatching,
+    control: &mut Control<'_>,
+) -> Result<RunResult, LabError> {
     let cores = config.cores.max(1);
     let classifier = setup::classifier(config)?;
     let clients = classifier.clients_max();
@@ -204,6 +210,7 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
         let pacer = pacer(config, cores, control)?;
         let quarantine = setup::quarantine(config)?;
         let Ports { source, sink } = setup::ports(config)?;
+        tell(control, chosen);
         if config.drop_privileges {
             humpyard_wire::drop_privileges(&config.inputs())?;
         }
@@ -249,13 +256,19 @@ fn run_with(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_
 }
 
 /// As [`run_live`] with several dispatchers.
-fn run_several(config: &RunConfig, services: Vec<Factory>, control: &mut Control<'_>) -> Result<RunResult, LabError> {
+fn run_several(
+    config: &RunConfig,
+    services: Vec<Factory>,
+    chosen: &Dispatching,
+    control: &mut Control<'_>,
+) -> Result<RunResult, LabError> {
     if control.observer.is_some() {
         return Err(LabError::option("an observer hears of one dispatcher: have @dispatchers 1"));
     }
     let Apart { dispatchers, places, clients } = several::apart(config)?;
     let quarantine = setup::quarantine(config)?;
     let feed = feed(config, dispatchers.len(), control)?;
+    tell(control, chosen);
     if config.drop_privileges {
         humpyard_wire::drop_privileges(&config.inputs())?;
     }
@@ -287,6 +300,13 @@ fn run_several(config: &RunConfig, services: Vec<Factory>, control: &mut Control
         humpyard_runtime::run_several(run)
     })?;
     live_result(config, outcome)
+}
+
+/// Tells how the run is dispatched.
+fn tell(control: &mut Control<'_>, chosen: &Dispatching) {
+    if let Some(tell) = &mut control.dispatched {
+        tell(chosen);
+    }
 }
 
 /// Where the packets of so many dispatchers come from, and go.
@@ -322,7 +342,12 @@ fn live_result(
     let packets = result.packets.clone().with_out(&outcome.out).with_ports(&outcome.received);
     Ok(RunResult {
         packets,
-        dispatchers_detail: outcome.measured.iter().filter(|_| config.dispatchers != Some(1)).map(detail).collect(),
+        dispatchers_detail: outcome
+            .measured
+            .iter()
+            .filter(|_| config.dispatchers.is_some_and(|dispatchers| dispatchers != 1))
+            .map(detail)
+            .collect(),
         unaccounted: outcome.unaccounted,
         flows: outcome.flows,
         ports: PortCounts { received: outcome.received, sent: outcome.sent },

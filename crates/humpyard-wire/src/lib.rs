@@ -23,7 +23,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 pub use self::packet_socket::BUCKETS;
 pub use self::ports::{FannedOut, Ports, absent, needed, open, open_fanned_out};
-pub use self::privilege::drop_privileges;
+pub use self::privilege::{drop_privileges, may_share};
 
 /// Waits until one of these has something to read.
 pub(crate) fn wait(descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {

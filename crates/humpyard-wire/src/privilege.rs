@@ -23,6 +23,12 @@ pub fn drop_privileges(inputs: &[String]) -> Result<(), TrafficError> {
     give_up().map_err(|error| TrafficError::usage(format!("privileges cannot be given up: {error}")))
 }
 
+/// Whether this thread may give the kernel programs, as [`open_fanned_out`](crate::open_fanned_out) does.
+pub fn may_share() -> bool {
+    let has = |capability| caps::has_cap(None, CapSet::Effective, capability).unwrap_or(false);
+    has(Capability::CAP_BPF) || has(Capability::CAP_SYS_ADMIN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

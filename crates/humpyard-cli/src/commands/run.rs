@@ -27,7 +27,6 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     let mut config = run_configuration(arguments)?;
     measure_for(&mut config, common.quiet)?;
     let metrics = arguments.metrics.map(endpoint).transpose()?;
-    say_how_dispatched(&config, arguments);
     let result = match arguments.file.config {
         Some(_) => reloading(&config, common, metrics)?,
         None => watched(&config, common, metrics)?,
@@ -38,15 +37,16 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
 }
 
 /// Says how packets from interfaces get to workers, and why so, where that was left open.
-fn say_how_dispatched(config: &RunConfig, arguments: &RunArguments) {
-    let common = &arguments.common;
+fn say_how_dispatched(config: &RunConfig, common: &CommonOptions) -> impl FnMut(&Dispatching) {
     let is_open = config.dispatchers.is_none() || config.chooses_workers;
-    if common.quiet || !is_open || !humpyard::wire::needed(&config.inputs(), "null:") {
-        return;
+    let says = is_open && !common.quiet && humpyard::wire::needed(&config.inputs(), "null:");
+    move |Dispatching { dispatchers, workers, why }: &Dispatching| {
+        if says {
+            let how =
+                if *dispatchers == 0 { "no dispatcher".into() } else { counted(*dispatchers as u64, "dispatcher") };
+            output::say(&format!("humpyard: {how}, --workers {workers}: {why}"));
+        }
     }
-    let Dispatching { dispatchers, workers, why } = lab::dispatching(config, arguments.file.config.is_some());
-    let how = if dispatchers == 0 { "no dispatcher".to_owned() } else { counted(dispatchers as u64, "dispatcher") };
-    output::say(&format!("humpyard: {how}, --workers {workers}: {why}"));
 }
 
 /// Whether packets go to the standard output.
@@ -83,7 +83,13 @@ fn watched(config: &RunConfig, common: &CommonOptions, metrics: Option<Endpoint>
     let progress = Progress::new(&config.policy.to_string(), common.quiet);
     let mut show = |packets, part| progress.update(packets, part);
     let mut loads = loads(&progress, common);
-    let mut control = Control { metrics, loads: Some(&mut loads), ..Control::new(&stop, &mut show) };
+    let mut dispatched = say_how_dispatched(config, common);
+    let mut control = Control {
+        metrics,
+        loads: Some(&mut loads),
+        dispatched: Some(&mut dispatched),
+        ..Control::new(&stop, &mut show)
+    };
     Ok(lab::run(config, &mut control)?)
 }
 
@@ -106,8 +112,14 @@ fn reloading(config: &RunConfig, common: &CommonOptions, metrics: Option<Endpoin
     let progress = Progress::new(&config.policy.to_string(), common.quiet);
     let mut show = |packets, part| progress.update(packets, part);
     let mut loads = loads(&progress, common);
-    let mut control =
-        Control { metrics, reload: Some(&again), loads: Some(&mut loads), ..Control::new(&stop, &mut show) };
+    let mut dispatched = say_how_dispatched(config, common);
+    let mut control = Control {
+        metrics,
+        reload: Some(&again),
+        loads: Some(&mut loads),
+        dispatched: Some(&mut dispatched),
+        ..Control::new(&stop, &mut show)
+    };
     Ok(lab::run(config, &mut control)?)
 }
 
@@ -130,7 +142,7 @@ fn report(result: &RunResult, output: Output) -> Result<ExitCode, Failure> {
     if result.measured.overdue_max_ns > OVERDUE_NS {
         let why = match bottleneck(result) {
             Some(_) => "the dispatcher cannot keep up with this rate",
-            None => "the buffer was full (--overload wait), or other programs had the dispatcher's processor",
+            None => "the buffer was full, or other programs had the processor",
         };
         output.remark(&format!(
             "packets were due for up to {} before they were taken in: {why}",

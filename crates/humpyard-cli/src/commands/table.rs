@@ -382,6 +382,8 @@ fn dispatcher_line(run: &RunResult) -> Option<String> {
             Some(line("dispatcher", format!("{one} busy, {services} with the services' work")))
         }
         ([one], _) => Some(line("dispatcher", format!("{one} busy"))),
+        // Without a dispatcher: with the work of services, which `cores` has alone.
+        (workers, _) if run.dispatchers == 0 => Some(line("workers", format!("{} busy", workers.join(", ")))),
         (several, _) => Some(line("dispatchers", format!("{} busy", several.join(", ")))),
     }
 }

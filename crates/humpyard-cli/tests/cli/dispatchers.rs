@@ -142,8 +142,9 @@ fn assert_refused(directory: &Path, words: &str, expected: &str) {
 fn what_is_for_one_dispatcher_is_refused() {
     let directory = directory();
     for (words, expected) in [
-        ("--dispatchers 0", "1..=1024"),
-        ("--dispatchers some", "invalid"),
+        ("--dispatchers 0", "those of iface:; have --dispatchers 1"),
+        ("--dispatchers some", "takes auto or 0 to 1024, not `some`"),
+        ("--dispatchers 1025", "takes auto or 0 to 1024"),
         ("--dispatchers 3", "--workers 2: have 3 workers"),
         ("--dispatchers 2 --workers 0", "--workers 0"),
         ("--dispatchers 2 --clock virtual", "--clock"),

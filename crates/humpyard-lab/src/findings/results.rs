@@ -131,7 +131,12 @@ impl RunFacts {
             out_of_order: summary.order.fraction,
             pps: summary.throughput_pps,
             jain: summary.fairness.jain,
-            busy: summary.cores_detail.iter().map(|core| core.utilization).collect(),
+            // Without a dispatcher, a worker's time goes to more than services.
+            busy: if run.dispatchers == 0 {
+                run.measured.dispatchers.iter().map(|load| load.busy_fraction).collect()
+            } else {
+                summary.cores_detail.iter().map(|core| core.utilization).collect()
+            },
             heaviest: run.top_flows.first().map(|top| HeaviestFlow { flow: top.flow.clone(), fraction: top.fraction }),
             dispatchers: run.measured.dispatchers.iter().map(|load| load.busy_fraction).collect(),
             is_dispatcher_full: bottleneck(run).is_some(),

@@ -9,7 +9,7 @@ use humpyard_core::unit::Time;
 use humpyard_runtime::processors;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::tunnel::Tunnels;
-use humpyard_wire::{BUCKETS, FannedOut};
+use humpyard_wire::{BUCKETS, FannedOut, may_share};
 
 use crate::LabError;
 use crate::choice::host::{Clock, Host};
@@ -39,20 +39,22 @@ pub struct Dispatching {
 /// Chooses how a live run is dispatched, and by how many workers, as far as that is left open. `reloads`: whether the run may be
 /// told of another configuration, which a dispatcher takes up.
 pub fn dispatching(config: &RunConfig, reloads: bool) -> Dispatching {
-    choose(config, reloads, processors().len().max(1))
+    choose(config, reloads, processors().len().max(1), may_share())
 }
 
-/// The configuration with all that is left open as [`dispatching`] chooses it.
-pub(crate) fn settled(config: &RunConfig, reloads: bool) -> RunConfig {
-    let Dispatching { dispatchers, workers, .. } = dispatching(config, reloads);
+/// The configuration with nothing left open: as was chosen.
+pub(crate) fn settled(config: &RunConfig, chosen: &Dispatching) -> RunConfig {
+    let &Dispatching { dispatchers, workers, .. } = chosen;
     RunConfig { dispatchers: Some(dispatchers), cores: workers, chooses_workers: false, ..config.clone() }
 }
 
-fn choose(config: &RunConfig, reloads: bool, processors: usize) -> Dispatching {
+/// As [`dispatching`], with so many processors; `may_share`: whether the kernel may be given the program.
+fn choose(config: &RunConfig, reloads: bool, processors: usize, may_share: bool) -> Dispatching {
     let why_one = match (config.dispatchers, why_not(config)) {
         (Some(0), _) => None,
         (Some(dispatchers), _) => Some((dispatchers, "as asked for".to_owned())),
         (None, Some(why)) => Some((1, why)),
+        (None, None) if !may_share => Some((1, "workers without one take the privilege CAP_BPF".to_owned())),
         (None, None) if reloads => Some((1, "it takes up another configuration (--config)".to_owned())),
         (None, None) if processors < 2 => Some((1, "there is one processor".to_owned())),
         (None, None) if config.cores < 2 && !config.chooses_workers => Some((1, "there is one worker".to_owned())),
@@ -185,7 +187,7 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_kept() {
         let chosen = |config: &RunConfig, reloads| {
-            let Dispatching { dispatchers, workers, .. } = choose(config, reloads, 8);
+            let Dispatching { dispatchers, workers, .. } = choose(config, reloads, 8, true);
             (dispatchers, workers)
         };
         assert_eq!(chosen(&RunConfig { dispatchers: Some(3), ..config("hrw") }, false), (3, 4));
@@ -197,9 +199,10 @@ mod tests {
         assert_eq!(chosen(&open("drr"), false), (1, 0), "a packet that is passed on is not worth handing over");
         let mut slow = open("drr");
         slow.services = crate::ServiceChoice::parse_list("encrypt:cipher=cast-128").unwrap();
-        assert_eq!(chosen(&slow, false), (1, 5));
-        assert_eq!(choose(&slow, false, 2).workers, 2);
-        assert_eq!(choose(&slow, false, 1).workers, 0);
+        assert_eq!(chosen(&slow, false), (1, 6));
+        assert_eq!(choose(&slow, false, 2, true).workers, 2);
+        assert_eq!(choose(&slow, false, 1, true).workers, 0);
+        assert_eq!(choose(&open("hrw"), false, 8, false).dispatchers, 1);
         assert_eq!(chosen(&RunConfig { input: "gen:poisson".to_owned(), ..open("drr") }, false), (1, 4));
         let refused = |config: &RunConfig| refuse(config).unwrap_err().to_string();
         assert!(refused(&RunConfig { cores: 0, ..config("hrw") }).contains("workers 1"));
