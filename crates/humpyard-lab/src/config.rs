@@ -32,7 +32,7 @@ use crate::option::Takes::{Number, OneOf, Text, Time, Whole};
 use crate::option::Times::{Commas, Once, Several};
 use crate::option::{
     CORES, LIVE, LIVE_AND_SIM, LIVE_ONLY, NONE, ORDER, OptionOf, POLICY, RECORDS, RUN, RUN_AND_SIM, RunCommand,
-    SERVICES, TRAFFIC, Values, apply, limit, list, ns, time_of_service,
+    SERVICES, TRAFFIC, apply, limit, list, ns, time_of_service,
 };
 use crate::timeline::TimelineChoice;
 
@@ -60,8 +60,7 @@ pub struct RunConfig {
     pub cores: usize,
     /// Whether a live run of interfaces has as many workers as suit it rather than `cores`.
     pub chooses_workers: bool,
-    /// Dispatchers, each a data plane of its own, with a part of the workers and of the connections; 0: each worker is one. `None`:
-    /// as suits the run ([`dispatching`](crate::dispatching)). Live, in real time.
+    /// Dispatchers, each with a part of the workers and of the connections; 0: workers need none. `None`: as suits the run.
     pub dispatchers: Option<usize>,
     /// Which cores are near each other. `None`: as on this machine in real time, else all alike.
     pub topology: Option<TopologyChoice>,
@@ -612,21 +611,14 @@ pub const OPTIONS: &[RunOption] = &[
         .sets(|config, _| config.drop_privileges = false),
     RunOption::new(
         "dispatchers",
-        "Dispatchers, among which the workers are divided: each has all packets of some connections, and a scheduler of its own; \
-         0: each worker reads, serves and writes the packets of its own connections; auto: 0 where that is possible, else 1",
+        "Dispatchers, each with a part of workers and connections; 0: workers need none; auto: 0 where possible, else 1",
     )
     .takes(Text("N|auto"), Once)
     .default("auto")
     .group(LIVE_ONLY)
     .of(RUN)
-    .reads(|config, given| {
-        config.dispatchers = if given.one() == "auto" { None } else { Some(dispatchers(given)?) };
-        Ok(())
-    })
-    .shows(|config| {
-        let dispatchers = config.dispatchers.filter(|&dispatchers| dispatchers != 1)?;
-        live(config).then(|| dispatchers.to_string())
-    }),
+    .reads(crate::parts::fanned_out::read)
+    .shows(crate::parts::fanned_out::show),
     RunOption::new(
         "quarantine",
         "Where packets go at which a service panicked, as they arrived: a capture file; a .pcapng takes all link types",
@@ -699,16 +691,6 @@ fn live(config: &RunConfig) -> bool {
     config.host == Host::Live
 }
 
-/// Reads a number of dispatchers.
-fn dispatchers(given: Values<'_>) -> Result<usize, LabError> {
-    let number = given.one().parse().ok().filter(|number| *number <= DISPATCHERS_MAX);
-    number.ok_or_else(|| {
-        LabError::option(format!("@dispatchers takes auto or 0 to {DISPATCHERS_MAX}, not `{}`", given.one()))
-    })
-}
-
-/// Most dispatchers of a run.
-const DISPATCHERS_MAX: usize = 1024;
 /// Most packets held at once, unless told otherwise.
 const BUFFER: usize = 4096;
 /// Most flows known at once, unless told otherwise.

@@ -309,7 +309,7 @@ fn tell(control: &mut Control<'_>, chosen: &Dispatching) {
     }
 }
 
-/// Where the packets of so many dispatchers come from, and go.
+/// Where the packets of dispatchers come from, and go.
 fn feed(config: &RunConfig, dispatchers: usize, control: &mut Control<'_>) -> Result<FrameFeed, LabError> {
     if config.dispatchers == Some(0) {
         let ports = setup::ports_fanned_out(config)?;

@@ -20,7 +20,7 @@ enum Timing {
     Taken,
     /// When the pacer says.
     Paced(Pacer),
-    /// When they came, by the machine's calendar: so much after the start of the run's clock.
+    /// When they came, by the machine's calendar, on which the run's clock began at `start`.
     Stamped { start: i128 },
 }
 
@@ -32,12 +32,14 @@ enum Kind {
 }
 
 impl Input {
-    /// The frames of a source, which arrive as the pacer says; without one as fast as they are taken.
+    /// The frames of a source, which arrive as the pacer says; without one as fast as they are
+    /// taken.
     pub fn new(source: Box<dyn Source + Send>, pacer: Option<Pacer>) -> Self {
         Self(Kind::Source { source, timing: pacer.map_or(Timing::Taken, Timing::Paced) })
     }
 
-    /// The frames of interfaces, whose times are those at which they came: a delay begins then, not when they are taken.
+    /// The frames of interfaces, whose times are those at which they came: a delay begins then, not
+    /// when they are taken.
     pub fn stamped(source: Box<dyn Source + Send>) -> Self {
         Self(Kind::Source { source, timing: Timing::Stamped { start: 0 } })
     }
@@ -55,7 +57,8 @@ impl Input {
         Self(Kind::Dealt(inlet))
     }
 
-    /// Whether a reader deals them out: what it has dealt is to be taken, even when the run is to end.
+    /// Whether a reader deals them out: what it has dealt is to be taken, even when the run is to
+    /// end.
     pub(crate) const fn is_dealt(&self) -> bool {
         matches!(self.0, Kind::Dealt(_))
     }
@@ -68,7 +71,8 @@ impl Input {
         }
     }
 
-    /// When the frame given last arrives, which was captured at this time, in a run that began at `begin`.
+    /// When the frame given last arrives, which was captured at this time, in a run that began at
+    /// `begin`.
     #[inline]
     pub(crate) fn arrival(&mut self, now: Time, begin: Time, captured: Time) -> Time {
         let due = match &mut self.0 {
@@ -115,7 +119,7 @@ impl Input {
         }
     }
 
-    /// Lets about so many wait, at most: [`Source::hold`].
+    /// Lets about this number wait, at most: [`Source::hold`].
     pub(crate) fn hold(&mut self, frames: u64) {
         if let Kind::Source { source, .. } = &mut self.0 {
             source.hold(frames);

@@ -8,7 +8,7 @@ use crate::clock::Stopwatch;
 use crate::counters::Counters;
 use crate::worker::{Done, Job, Laps, Workbench};
 
-/// After so much work the dispatcher looks after the others again, though there is more.
+/// After this time the dispatcher looks after the others again, though there is more.
 const AT_A_TIME: Time = Time::from_ns(100_000);
 
 /// One core, whose work the dispatcher does when it has handed out what it can.
@@ -35,8 +35,8 @@ impl Own {
         self.given.push_back(job);
     }
 
-    /// Serves what it was given, for so long that nobody else waits too long: in a row, so that the clock is read once for
-    /// each. Whether there was anything.
+    /// Serves what it was given, for so long that nobody else waits too long: in a row, so that the
+    /// clock is read once for each. Whether there was anything.
     pub(crate) fn serve(&mut self) -> bool {
         if self.given.is_empty() {
             return false;

@@ -40,12 +40,14 @@ pub struct Seat {
     pub thread: Thread,
     /// The processor it is pinned to; none if the system does not say which there are.
     pub processor: Option<usize>,
-    /// Whether another thread of the run sits there too, so that waiting must give the processor away.
+    /// Whether another thread of the run sits there too, so that waiting must give the processor
+    /// away.
     pub shared: bool,
 }
 
-/// Seats for the dispatcher and so many workers: workers spread over the processors from the second on, the dispatcher on
-/// the first, so that with more threads than processors the dispatcher shares first. Without workers it sits anywhere.
+/// Seats for the dispatcher and so many workers: workers spread over the processors from the second
+/// on, the dispatcher on the first, so that with more threads than processors the dispatcher shares
+/// first. Without workers it sits anywhere.
 pub fn seats(workers: usize) -> Vec<Seat> {
     if workers == 0 {
         // A thread alone need keep away from nobody, and the system knows which processor has time.
@@ -66,8 +68,9 @@ pub struct Places {
     pub writer: Option<Seat>,
 }
 
-/// Seats for several dispatchers with so many workers each: dispatchers on the first processors, then the workers of one after
-/// those of the other, the reader, and the writer, if there is one, around and around.
+/// Seats for several dispatchers with so many workers each: dispatchers on the first processors,
+/// then the workers of one after those of the other, the reader, and the writer, if there is one,
+/// around and around.
 pub fn places(workers: &[usize], writes: bool) -> Places {
     places_on(workers, writes, &processors())
 }
@@ -85,7 +88,8 @@ fn places_on(workers: &[usize], writes: bool, processors: &[usize]) -> Places {
     Places { dispatchers, reader, writer: seats.next() }
 }
 
-/// Seats for so many workers that need no dispatcher: each does everything for what comes by ports of its own.
+/// Seats for workers that need no dispatcher: each does everything for what comes by ports
+/// of its own.
 pub fn places_of_workers(workers: usize) -> Places {
     let seats = assign((0..workers).map(Thread::Worker).collect(), &processors());
     Places { dispatchers: seats.into_iter().map(|seat| vec![seat]).collect(), reader: None, writer: None }
@@ -103,8 +107,9 @@ impl Places {
     }
 }
 
-/// The same seats, as the threads of a run with one dispatcher have them: a processor that the system names has one thread, for
-/// the dispatcher does the work of cores on its own, and one worker that of all cores on another.
+/// The same seats, as the threads of a run with one dispatcher have them: a processor that the
+/// system names has one thread, for the dispatcher does the work of cores on its own, and one
+/// worker that of all cores on another.
 pub(crate) fn merged(seats: &[Seat]) -> Vec<Seat> {
     seats.iter().map(|seat| Seat { shared: seat.shared && seat.processor.is_none(), ..*seat }).collect()
 }
@@ -126,8 +131,8 @@ pub struct Seated {
 }
 
 impl Seat {
-    /// Pins the calling thread to this seat for as long as the answer lives. Where that is not allowed the thread runs
-    /// anywhere.
+    /// Pins the calling thread to this seat for as long as the answer lives. Where that is not
+    /// allowed the thread runs anywhere.
     pub fn take(&self) -> Seated {
         let before = sched_getaffinity(THIS_THREAD).ok();
         let mut seat = CpuSet::new();

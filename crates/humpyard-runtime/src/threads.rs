@@ -1,4 +1,5 @@
-//! The cores of a run by a real clock, from outside: worker threads behind rings, and what the dispatcher does itself.
+//! The cores of a run by a real clock, from outside: worker threads behind rings, and what the
+//! dispatcher does itself.
 
 use core::sync::atomic::Ordering;
 use std::io;
@@ -17,13 +18,15 @@ use crate::placement::Seat;
 use crate::wait::Doorbell;
 use crate::worker::{BATCH, Done, Job, Laps, Signals, Workbench, Worker, WorkerCore};
 
-/// Jobs that go into a ring at a time, at most: each time the worker sees them costs both a cache line's way between processors.
+/// Jobs that go into a ring at a time, at most: each time the worker sees them costs both a cache
+/// line's way between processors.
 const AT_A_TIME: usize = 16;
 
 /// The cores of a run and the threads that do their work.
 ///
-/// There is one thread for each processor, which serves the cores that sit there in turn. The work of cores on the
-/// dispatcher's own processor is the dispatcher's, so that who has that processor is decided here, and not by the system.
+/// There is one thread for each processor, which serves the cores that sit there in turn. The work
+/// of cores on the dispatcher's own processor is the dispatcher's, so that who has that processor
+/// is decided here, and not by the system.
 pub(crate) struct Threads {
     hands: Vec<Hand>,
     threads: Vec<WorkerThread>,
@@ -34,7 +37,8 @@ pub(crate) struct Threads {
 /// One core.
 struct Hand {
     does: Does,
-    /// The end of going over to another service, which is emulated: the core is given nothing meanwhile.
+    /// The end of going over to another service, which is emulated: the core is given nothing
+    /// meanwhile.
     switching: Option<Time>,
 }
 
@@ -75,8 +79,8 @@ pub(crate) struct Crewing<'a> {
 }
 
 impl Threads {
-    /// Starts the workers in these seats, of which the first is the dispatcher's; where that is the only one, the dispatcher
-    /// does the work of one core.
+    /// Starts the workers in these seats, of which the first is the dispatcher's; where that is the
+    /// only one, the dispatcher does the work of one core.
     pub(crate) fn start(
         seats: &[Seat],
         crewing: &Crewing<'_>,
@@ -120,8 +124,8 @@ impl Threads {
         }
     }
 
-    /// Gives a core a packet; there is room, for no core ever has more than its packets in flight. A worker may get it only
-    /// with [`Threads::wake`].
+    /// Gives a core a packet; there is room, for no core ever has more than its packets in flight.
+    /// A worker may get it only with [`Threads::wake`].
     pub(crate) fn give(&mut self, core: CoreId, job: Job) {
         match &mut self.hands[core.index()].does {
             Does::Dispatcher(own) => own.give(job),
@@ -164,7 +168,8 @@ impl Threads {
         self.hands.iter_mut().for_each(|hand| hand.switching = None);
     }
 
-    /// Takes the next result, by ascending core; none when all have been looked at, and then it begins anew.
+    /// Takes the next result, by ascending core; none when all have been looked at, and then it
+    /// begins anew.
     pub(crate) fn take(&mut self, now: Time) -> Option<(CoreId, Done)> {
         while let Some(hand) = self.hands.get_mut(self.next) {
             let core = CoreId::from_index(self.next);
@@ -202,8 +207,8 @@ impl Threads {
         }
     }
 
-    /// Ends the workers, once they have done all they had, and tells what the services counted; results not yet taken are
-    /// lost.
+    /// Ends the workers, once they have done all they had, and tells what the services counted;
+    /// results not yet taken are lost.
     pub(crate) fn end(self) -> Result<Counters, RunError> {
         for WorkerThread { signals, thread, .. } in &self.threads {
             signals.over.store(true, Ordering::Release);
@@ -211,7 +216,8 @@ impl Threads {
         }
         let mut counters = Counters::default();
         for hand in self.hands {
-            // A worker waits for room for its results only as long as there is someone to take them: rings are dropped.
+            // A worker waits for room for its results only as long as there is someone to take
+            // them: rings are dropped.
             if let Does::Dispatcher(own) = hand.does {
                 counters.merge(own.end());
             }
@@ -239,7 +245,8 @@ impl Rings {
 
 /// Both ends of the rings of a core that this thread serves.
 fn rings(thread: usize, crewing: &Crewing<'_>, bench: Workbench) -> (Rings, WorkerCore) {
-    // A worker gives the places of a batch back when the whole batch is done, so they are needed beside those in flight.
+    // A worker gives the places of a batch back when the whole batch is done, so they are needed
+    // beside those in flight.
     let (jobs, jobs_taken) = RingBuffer::new(crewing.in_flight + BATCH);
     let (done_given, done) = RingBuffer::new(2 * crewing.in_flight);
     let core = WorkerCore {

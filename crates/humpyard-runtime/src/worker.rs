@@ -1,4 +1,5 @@
-//! A worker thread: takes packets from the rings of its cores, does the services' work, gives the frames back.
+//! A worker thread: takes packets from the rings of its cores, does the services' work, gives the
+//! frames back.
 
 use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -136,7 +137,8 @@ impl Workbench {
         }
     }
 
-    /// Does the work of one packet; `end` measures it when it is done, and `give` takes what comes of it.
+    /// Does the work of one packet; `end` measures it when it is done, and `give` takes what comes
+    /// of it.
     pub(crate) fn serve(&mut self, job: Job, end: impl FnOnce() -> Span, mut give: impl FnMut(Done)) {
         let Job { slot, service, context, mut frame } = job;
         let port = frame.port;
@@ -177,7 +179,8 @@ impl Workbench {
         counters
     }
 
-    /// Gives the frames that the service made of one that came by this port: they are of that port too.
+    /// Gives the frames that the service made of one that came by this port: they are of that port
+    /// too.
     fn give_generated(&mut self, port: u16, give: &mut impl FnMut(Done)) {
         if self.generated.is_empty() {
             return;
@@ -199,8 +202,9 @@ fn copy(frame: &Frame, copy: &mut Frame) {
     copy.data.clone_from(data);
 }
 
-/// What a worker and the dispatcher share beside their rings. In cache lines of its own: a worker that waits looks at it all the
-/// time, and whatever else were there would go from one processor to the other with each of the dispatcher's writes.
+/// What a worker and the dispatcher share beside their rings. In cache lines of its own: a worker
+/// that waits looks at it all the time, and whatever else were there would go from one processor to
+/// the other with each of the dispatcher's writes.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Signals {
@@ -238,8 +242,8 @@ pub(crate) struct WorkerCore {
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// Packets taken from the ring at a time.
 pub(crate) const BATCH: usize = 32;
-/// After so much work results are given, though the batch is not done: each time the dispatcher sees some costs both a cache
-/// line's way between processors, so those of short work go together.
+/// After so much work results are given, though the batch is not done: each time the dispatcher
+/// sees some costs both a cache line's way between processors, so those of short work go together.
 const HELD_BACK_MAX: Time = Time::from_ns(1_000);
 
 impl Worker {
@@ -316,7 +320,8 @@ impl WorkerCore {
     }
 }
 
-/// Puts results into the ring, waiting for room: the dispatcher always empties it, unless it is gone.
+/// Puts results into the ring, waiting for room: the dispatcher always empties it, unless it is
+/// gone.
 fn give(done: &mut Producer<Done>, results: &mut Vec<Done>) {
     while !results.is_empty() {
         let room = done.slots().min(results.len());

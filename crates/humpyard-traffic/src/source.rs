@@ -109,7 +109,7 @@ pub trait Source {
         None
     }
 
-    /// Lets about so many frames wait, at most: an interface drops what comes beyond that, as soon and as cheaply as it can. They
+    /// Lets about `frames` wait, at most: an interface drops what comes beyond that, as soon and as cheaply as it can. They
     /// count as missed. Without it, as many wait as the ring has room for.
     fn hold(&mut self, frames: u64) {
         let _ = frames;

@@ -1,5 +1,5 @@
-//! The system call bpf(2), as far as it is needed: maps, and programs put together here, so that no compiler is needed, neither
-//! now nor then.
+//! The system call bpf(2), as far as it is needed: maps, and programs put together here, so that no
+//! compiler is needed, neither now nor then.
 
 use core::ffi::{CStr, c_int, c_long};
 use std::io;
@@ -9,7 +9,8 @@ const MAP_CREATE: c_int = 0;
 const MAP_UPDATE: c_int = 2;
 const PROGRAM_LOAD: c_int = 5;
 
-/// What a user may do with a program; the kernel has functions for some licences only, none of which is used here.
+/// What a user may do with a program; the kernel has functions for some licences only, none of
+/// which is used here.
 const LICENSE: &CStr = c"MIT";
 /// Bytes of the verifier's words.
 const LOG_BYTES: usize = 16 << 10;
@@ -84,7 +85,7 @@ pub(crate) fn owned(descriptor: c_int) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-/// A map from numbers to values of so many bytes.
+/// A map from numbers to values of one size.
 #[derive(Debug)]
 pub(crate) struct Map {
     descriptor: OwnedFd,
@@ -92,7 +93,7 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// One of this type, with so many entries.
+    /// One of this type, with `entries` entries.
     pub(crate) fn new(map_type: u32, value_bytes: usize, entries: u32) -> io::Result<Self> {
         let mut attributes = MapCreate { map_type, key_bytes: 4, value_bytes: value_bytes as u32, entries };
         // SAFETY: these are the attributes of the command, without pointers.
@@ -109,7 +110,8 @@ impl Map {
             value: value.as_ptr() as u64,
             ..MapUpdate::default()
         };
-        // SAFETY: these are the attributes of the command; key and value have the sizes that the map was made with.
+        // SAFETY: these are the attributes of the command; key and value have the sizes that the
+        // map was made with.
         unsafe { call(MAP_UPDATE, &mut attributes) }?;
         Ok(())
     }
@@ -122,14 +124,14 @@ impl Map {
 
 /// What a program is loaded as.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Kind {
+pub(crate) struct ProgramKind {
     pub(crate) program: u32,
     pub(crate) attach: u32,
     pub(crate) flags: u32,
 }
 
 /// Has the kernel check and keep a program. What the verifier finds wrong is in the error.
-pub(crate) fn load(kind: Kind, code: &[Instruction]) -> io::Result<OwnedFd> {
+pub(crate) fn load(kind: ProgramKind, code: &[Instruction]) -> io::Result<OwnedFd> {
     match load_code(kind, code, &mut []) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EACCES)) => {
             // Once more, for the reason.
@@ -143,7 +145,7 @@ pub(crate) fn load(kind: Kind, code: &[Instruction]) -> io::Result<OwnedFd> {
     }
 }
 
-fn load_code(kind: Kind, code: &[Instruction], log: &mut [u8]) -> io::Result<OwnedFd> {
+fn load_code(kind: ProgramKind, code: &[Instruction], log: &mut [u8]) -> io::Result<OwnedFd> {
     let mut attributes = ProgramLoad {
         kind: kind.program,
         instructions: code.len() as u32,
@@ -157,7 +159,8 @@ fn load_code(kind: Kind, code: &[Instruction], log: &mut [u8]) -> io::Result<Own
         ..ProgramLoad::default()
     };
     attributes.name[..8].copy_from_slice(b"humpyard");
-    // SAFETY: these are the attributes of the command; code, licence and log live in the caller, with the lengths that are said.
+    // SAFETY: these are the attributes of the command; code, licence and log live in the caller,
+    // with the lengths that are said.
     Ok(owned(unsafe { call(PROGRAM_LOAD, &mut attributes) }?))
 }
 

@@ -50,7 +50,8 @@ enum How {
 }
 
 impl Work {
-    /// Who does it: humpyard by default, which chooses its workers itself, and with so many of them, with a dispatcher and without.
+    /// Who does it: humpyard by default, which chooses its workers itself, with 0 to 4,
+    /// with a dispatcher and without.
     pub(crate) fn contenders(&self) -> Vec<Contender> {
         let humpyard = |name: &str, ports: &str, options: &str| Contender {
             name: format!("humpyard {name}"),
@@ -102,7 +103,8 @@ impl Contender {
     }
 }
 
-/// testpmd as BASELINES has it, one core that polls; its main thread waits for input beside the sender.
+/// testpmd as BASELINES has it, one core that polls; its main thread waits for input beside the
+/// sender.
 fn testpmd(bed: &Bed, driver: &str) -> Command {
     let mut command = bed.middle().command("dpdk-testpmd");
     let cores = format!("0@{},1@{}", bed.sender(), bed.processor());

@@ -1,8 +1,10 @@
-//! Forwarding between two interfaces under more load than can be forwarded: what is delivered and how late, over the load, by
-//! humpyard with every number of workers, DPDK's testpmd and the kernel, in turn.
+//! Forwarding between two interfaces under more load than can be forwarded: what is delivered and
+//! how late, over the load, by humpyard with every number of workers, DPDK's testpmd and the
+//! kernel, in turn.
 //!
-//! `make bench-overload` runs it, and installs what it needs; it takes root, `ip`, `taskset`, `sysctl`, `dpdk-testpmd` and two
-//! minutes a turn. `docs/overload.md` says what is measured and what came out.
+//! `make bench-overload` runs it, and installs what it needs; it takes root, `ip`, `taskset`,
+//! `sysctl`, `dpdk-testpmd` and two minutes a turn. `docs/overload.md` says what is measured and
+//! what came out.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a measurement tells what came out")]

@@ -31,7 +31,8 @@ pub(crate) struct Measurement {
     pub(crate) offered: f64,
     /// Frames a second that came to the receiver.
     pub(crate) delivered: f64,
-    /// From the sender to the receiver, in ns; none where frames do not say any more when they were sent.
+    /// From the sender to the receiver, in ns. `None`: frames do not say any more when they were
+    /// sent.
     pub(crate) p50_ns: Option<u64>,
     pub(crate) p99_ns: Option<u64>,
     pub(crate) p999_ns: Option<u64>,

@@ -16,7 +16,7 @@ pub(crate) struct Receiver {
     answers: BufReader<ChildStdout>,
 }
 
-/// Frames by delay: so many of at most so many ns.
+/// The number of frames by delay in ns, at most.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays(BTreeMap<u64, u64>);
 
@@ -61,7 +61,8 @@ impl Delays {
         self.0.values().sum()
     }
 
-    /// The delay in ns that this part of the frames does not exceed; none where delays are not known.
+    /// The delay in ns that this part of the frames does not exceed; `None`: delays are not
+    /// known.
     pub(crate) fn quantile(&self, part: f64) -> Option<u64> {
         let known = || self.0.iter().filter(|&(&delay, _)| delay < UNKNOWN_NS);
         let all: u64 = known().map(|(_, count)| count).sum();

@@ -1,4 +1,5 @@
-//! Where it is measured: a sender, what forwards, and a receiver, in a network namespace each, joined by `veth`.
+//! Where it is measured: a sender, what forwards, and a receiver, in a network namespace each,
+//! joined by `veth`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,8 +10,9 @@ use humpyard_testkit::network::{Line, Namespace};
 /// The address of the interface by which frames come to what forwards.
 const ADDRESS: &str = "02:00:00:00:00:01";
 
-/// Sender, forwarder and receiver. The frames are for none of the receiver's addresses, so its kernel counts and drops them, in the
-/// time of whoever sends them. The sender has the first processor that may be used, the forwarder the second.
+/// Sender, forwarder and receiver. The frames are for none of the receiver's addresses, so its
+/// kernel counts and drops them, in the time of whoever sends them. The sender has the first
+/// processor that may be used, the forwarder the second.
 pub(crate) struct Bed {
     line: Line,
     flood: PathBuf,
@@ -67,7 +69,7 @@ impl Bed {
         &self.flood
     }
 
-    /// Sends for at least so many seconds: so many frames a second, or as many as can be.
+    /// Sends for at least `seconds`: `rate` frames a second, or as many as can be.
     pub(crate) fn send(&self, length: usize, seconds: f64, rate: Option<f64>) -> Result<Sent, String> {
         let sender = self.processors[0].to_string();
         let mut command = self.line.left.command("taskset");

@@ -56,3 +56,27 @@ fn services_keep_their_shares_under_overload() {
     let (heavy, light) = (served(&document, "ipv4"), served(&document, "other"));
     assert!((2.4..3.6).contains(&(heavy as f64 / light as f64)), "{heavy} to {light} is not 3 to 1");
 }
+
+/// A packet that is read and dropped would take the time of one that is forwarded.
+#[test]
+fn what_there_is_no_room_for_is_left_to_the_kernel() {
+    let Some(_turn) = turn() else { return };
+    for options in ["--policy drr --workers 0", "--policy hrw --workers 2 --dispatchers 1", "--policy hrw --workers 2"]
+    {
+        let line = Line::make();
+        line.left.silence();
+        let service = "--services encrypt:cipher=cast-128 --buffer 512";
+        let plane = DataPlane::start(&line.middle, &format!("--input iface:ma --output null: {service} {options}"));
+        let flood = DataPlane::start(
+            &line.left,
+            "--input gen:imix:packets=1G,lengths=1000*1 --output iface:va --services pass --policy fcfs --workers 0 --rate line",
+        );
+        thread::sleep(Duration::from_secs(1));
+        let document = plane.end();
+        flood.end();
+        let packets = &document["packets"];
+        let reasons = packets["dropped"].as_object().expect("reasons");
+        assert!(number(&packets["dropped"], "port_missed") > number(packets, "processed") / 2, "{options}: {packets}");
+        assert_eq!(reasons.get("buffer_full"), None, "{options}: {packets}");
+    }
+}

@@ -1,5 +1,5 @@
-//! A live run without a dispatcher: each worker reads, serves and writes the packets of its own connections, and the kernel
-//! gives it these by the table of the steering policy.
+//! A live run without a dispatcher: each worker reads, serves and writes the packets of its own
+//! connections, and the kernel gives it these by the table of the steering policy.
 
 use humpyard_core::id::{CoreId, Id, IdVec};
 use humpyard_core::packet::Packet;
@@ -14,16 +14,40 @@ use humpyard_wire::{BUCKETS, FannedOut, may_share};
 use crate::LabError;
 use crate::choice::host::{Clock, Host};
 use crate::config::RunConfig;
+use crate::option::Values;
 use crate::parts::setup;
 
-/// The steering policies that decide by a hash of the connection alone, so that a table by bucket says what they say.
+/// The steering policies that decide by a hash of the connection alone, so that a table by bucket
+/// says what they say.
 const BY_HASH: [&str; 2] = ["conn", "hrw"];
 
-/// Time that a dispatcher takes for a packet from one interface to another, as measured on machines of 2 to 3 GHz: most of it is
-/// the kernel's, for taking it in and sending it.
+/// Time that a dispatcher takes for a packet from one interface to another, as measured on machines
+/// of 2 to 3 GHz: most of it is the kernel's, for taking it in and sending it.
 const DISPATCH_NS: f64 = 1_200.0;
 /// Time that it takes beside that to hand a packet to a worker and take it back.
 const HAND_OVER_NS: f64 = 300.0;
+
+/// Most dispatchers of a run.
+const DISPATCHERS_MAX: usize = 1024;
+
+/// Reads `auto` or a number of dispatchers.
+pub(crate) fn read(config: &mut RunConfig, given: Values<'_>) -> Result<(), LabError> {
+    let number = || given.one().parse().ok().filter(|number| *number <= DISPATCHERS_MAX);
+    config.dispatchers = if given.one() == "auto" {
+        None
+    } else {
+        Some(number().ok_or_else(|| {
+            LabError::option(format!("@dispatchers takes auto or 0 to {DISPATCHERS_MAX}, not `{}`", given.one()))
+        })?)
+    };
+    Ok(())
+}
+
+/// The number of dispatchers, where it is not one.
+pub(crate) fn show(config: &RunConfig) -> Option<String> {
+    let dispatchers = config.dispatchers.filter(|&dispatchers| dispatchers != 1)?;
+    (config.host == Host::Live).then(|| dispatchers.to_string())
+}
 
 /// How a live run is dispatched, and why so.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,8 +60,8 @@ pub struct Dispatching {
     pub why: String,
 }
 
-/// Chooses how a live run is dispatched, and by how many workers, as far as that is left open. `reloads`: whether the run may be
-/// told of another configuration, which a dispatcher takes up.
+/// Chooses how a live run is dispatched, and by how many workers, as far as that is left open.
+/// `reloads`: whether the run may be told of another configuration, which a dispatcher takes up.
 pub fn dispatching(config: &RunConfig, reloads: bool) -> Dispatching {
     choose(config, reloads, processors().len().max(1), may_share())
 }
@@ -48,7 +72,8 @@ pub(crate) fn settled(config: &RunConfig, chosen: &Dispatching) -> RunConfig {
     RunConfig { dispatchers: Some(dispatchers), cores: workers, chooses_workers: false, ..config.clone() }
 }
 
-/// As [`dispatching`], with so many processors; `may_share`: whether the kernel may be given the program.
+/// As [`dispatching`], with this number of processors; `may_share`: whether the kernel may be given the
+/// program.
 fn choose(config: &RunConfig, reloads: bool, processors: usize, may_share: bool) -> Dispatching {
     let why_one = match (config.dispatchers, why_not(config)) {
         (Some(0), _) => None,
@@ -79,15 +104,16 @@ fn choose(config: &RunConfig, reloads: bool, processors: usize, may_share: bool)
     Dispatching { dispatchers, workers, why }
 }
 
-/// Time that services take for a packet in the mean, in ns; none where it is not known.
+/// Time that services take for a packet in the mean, in ns. `None`: it is not known.
 fn mean_service_ns(config: &RunConfig) -> Option<f64> {
     let costs = setup::costs(config).ok()?;
     let all: f64 = costs.iter().map(|cost| cost.work(setup::TYPICAL_BYTES) as f64).sum();
     (!costs.is_empty()).then(|| all / costs.len() as f64)
 }
 
-/// The number of workers with which one dispatcher takes most packets a second: none, if serving them itself is as fast; else as
-/// many as keep up with it, and one on its own processor where the others are too few.
+/// The number of workers with which one dispatcher takes most packets a second: none, if serving
+/// them itself is as fast; else as many as keep up with it, and one on its own processor where the
+/// others are too few.
 fn workers_for(service_ns: f64, processors: usize) -> usize {
     let served = HAND_OVER_NS + service_ns;
     let handed_over = DISPATCH_NS + HAND_OVER_NS;
@@ -141,7 +167,8 @@ pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
     why_not(config).map_or(Ok(()), |why| Err(LabError::option(format!("@dispatchers 0: {why}; have @dispatchers 1"))))
 }
 
-/// Which worker has which packets, as the steering policy has it: it is asked for a key of each bucket.
+/// Which worker has which packets, as the steering policy has it: it is asked for a key of each
+/// bucket.
 pub(crate) fn fanned_out(config: &RunConfig) -> Result<FannedOut, LabError> {
     let workers = config.cores;
     let setup = setup::scheduler_config(config, workers, 1)?;

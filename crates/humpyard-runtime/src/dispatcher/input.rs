@@ -79,9 +79,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// Frames that may be taken from a port, so that what is held and what waits there is as much as may be held, at most: beyond
-    /// that the port drops what comes, which costs nothing, where to read and drop a frame costs nearly as much as to forward it.
-    /// `None` where the input is no port, or a frame that comes may push another out and so has to be looked into.
+    /// Frames that may be taken from a port, so that what is held and what waits there is as much
+    /// as may be held, at most: beyond that the port drops what comes, which costs nothing, where
+    /// to read and drop a frame costs nearly as much as to forward it. `None` where the input is no
+    /// port, or a frame that comes may push another out and so has to be looked into.
     fn room_for_port(&self) -> Option<u64> {
         if !self.live.leaves_to_port() {
             return None;
@@ -192,7 +193,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             }
         }
         if self.arrivals.is_multiple_of(PROGRESS_EVERY) {
-            // Where packets come and go all the time, nobody waits and notices that a worker is gone.
+            // Where packets come and go all the time, nobody waits and notices that a worker is
+            // gone.
             self.crew.check()?;
             (self.live.progress)(self.arrivals, self.live.input.progress());
             self.tell_load();

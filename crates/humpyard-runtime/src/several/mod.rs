@@ -1,10 +1,11 @@
 //! Several dispatchers as one data plane.
 //!
-//! Each dispatcher is a data plane of its own, with its thread, flows, scheduler and workers, which has all packets of some
-//! connections ([`Spread`]): whatever holds for the packets of a flow or a connection holds as with one dispatcher. A reader on a
-//! thread of its own deals the frames of the source out over rings, each of so many frames, and waits where one is full; a writer
-//! on another takes what the dispatchers forward, so that the frames of a dispatcher leave in its order. The calling thread looks
-//! after all of them.
+//! Each dispatcher is a data plane of its own, with its thread, flows, scheduler and workers, which
+//! has all packets of some connections ([`Spread`]): whatever holds for the packets of a flow or a
+//! connection holds as with one dispatcher. A reader on a thread of its own deals the frames of the
+//! source out over rings, each of so many frames, and waits where one is full; a writer on another
+//! takes what the dispatchers forward, so that the frames of a dispatcher leave in its order. The
+//! calling thread looks after all of them.
 
 mod common;
 mod reader;
@@ -70,12 +71,13 @@ pub enum Feed {
         /// Where they go; none is nowhere, and needs no writer.
         sink: Option<Box<dyn Sink + Send>>,
     },
-    /// Each dispatcher has interfaces of its own, which give it the packets of some connections: for each a source and a sink.
+    /// Each dispatcher has interfaces of its own, which give it the packets of some connections:
+    /// for each a source and a sink.
     Own(Vec<(Box<dyn Source + Send>, Box<dyn Sink + Send>)>),
 }
 
-/// A live run of several dispatchers by a real clock, ready to start: the fields are those of [`Live`], but for what each
-/// dispatcher has of its own.
+/// A live run of several dispatchers by a real clock, ready to start: the fields are those of
+/// [`Live`], but for what each dispatcher has of its own.
 pub struct Several<'a, S, Q, A> {
     /// The dispatchers.
     pub dispatchers: Vec<Dispatching<S, Q, A>>,
@@ -85,19 +87,22 @@ pub struct Several<'a, S, Q, A> {
     pub feed: Feed,
     /// Whether hardware is to count what each dispatcher and worker does, where it can.
     pub hardware: bool,
-    /// Makes each service, for the workers of all dispatchers: what instances share they share over all of these.
+    /// Makes each service, for the workers of all dispatchers: what instances share they share over
+    /// all of these.
     pub services: Vec<Factory>,
     /// Takes the packets at which a service panicked, as they came in.
     pub quarantine: Option<Box<dyn Sink + Send>>,
     /// What a dispatcher does that has no room.
     pub overload: Overload,
-    /// Packets that come in within so long after the first are not measured, as the measurements of the dispatchers have it.
+    /// Packets that come in within so long after the first are not measured, as the measurements of
+    /// the dispatchers have it.
     pub warm_up: Time,
     /// Ends reading after so long.
     pub longest: Option<Duration>,
     /// Set from outside to end reading. The run then serves and writes the packets that it holds.
     pub stop: &'a AtomicBool,
-    /// Told now and then of the packets read so far and how much of the source that is (0 to 1, where it is known).
+    /// Told now and then of the packets read so far and how much of the source that is (0 to 1,
+    /// where it is known).
     pub progress: &'a mut dyn FnMut(u64, Option<f64>),
     /// Told now and then how busy each dispatcher has been so far.
     pub loads: Option<Hears<'a>>,
@@ -105,7 +110,8 @@ pub struct Several<'a, S, Q, A> {
     pub watched: Option<Watched>,
 }
 
-/// A thread of the run. Where it ends before it says that it did so well, as by a panic, the run is to end.
+/// A thread of the run. Where it ends before it says that it did so well, as by a panic, the run is
+/// to end.
 struct Running<'a> {
     common: &'a Common,
     well: bool,
@@ -140,17 +146,18 @@ fn spawn<'scope, T: Send + 'scope>(
     thread::Builder::new().name(name).spawn_scoped(scope, threaded).map_err(RunError::Thread)
 }
 
-/// Runs several dispatchers until the source is dry, or the run is ended, and everything held is served and written.
+/// Runs several dispatchers until the source is dry, or the run is ended, and everything held is
+/// served and written.
 ///
-/// The outcome has the accounts of each dispatcher and their sum; [`Outcome::unaccounted`] says whether they balance, each and
-/// together, and agree with what was read and written.
+/// The outcome has the accounts of each dispatcher and their sum; [`Outcome::unaccounted`] says
+/// whether they balance, each and together, and agree with what was read and written.
 ///
 /// # Errors
 /// As of [`run`](crate::run()).
 ///
 /// # Panics
-/// If there is no dispatcher, or one has no worker, or the places are those of another number of threads; and when one of the
-/// threads does, but for services.
+/// If there is no dispatcher, or one has no worker, or the places are those of another number of
+/// threads; and when one of the threads does, but for services.
 pub fn run_several<S, Q, A>(several: Several<'_, S, Q, A>) -> InParts<S, Q, A>
 where
     S: Steer + Send,
@@ -373,7 +380,8 @@ struct After<'a> {
 }
 
 impl After<'_> {
-    /// Returns when all threads have ended: whether the run was ended from outside, and how long it took.
+    /// Returns when all threads have ended: whether the run was ended from outside, and how long it
+    /// took.
     fn look(mut self, common: &Common, mut lookout: Option<&mut Lookout>) -> (bool, Duration) {
         let mut interrupted = false;
         while common.running.load(Ordering::Acquire) > 0 {

@@ -1,4 +1,5 @@
-//! The few calls of bpf(2) that sender and receiver make, and instructions for its programs (RFC 9669, section 3).
+//! The few calls of bpf(2) that sender and receiver make, and instructions for its programs (RFC
+//! 9669, section 3).
 
 use core::ffi::{CStr, c_int, c_long};
 use core::mem::zeroed;
@@ -135,7 +136,8 @@ impl Words {
             value: words.as_mut_ptr() as u64,
             flags: 0,
         };
-        // SAFETY: these are the attributes of the command; key and words outlive the call, and a value of the map is as long.
+        // SAFETY: these are the attributes of the command; key and words outlive the call, and a
+        // value of the map is as long.
         unsafe { bpf(MAP_LOOKUP, &mut attributes) }?;
         Ok(words)
     }
@@ -156,7 +158,8 @@ pub(crate) fn load(kind: u32, code: &[u64]) -> io::Result<OwnedFd> {
     Ok(owned(unsafe { bpf(PROGRAM_LOAD, &mut attributes) }?))
 }
 
-/// Runs a program over copies of a frame, which go where it says: `batch` of them are under way at once.
+/// Runs a program over copies of a frame, which go where it says: `batch` of them are under way at
+/// once.
 pub(crate) fn run(program: &OwnedFd, frame: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
     // SAFETY: numbers alone, for which zero is a value.
     let mut attributes: TestRun = unsafe { zeroed() };

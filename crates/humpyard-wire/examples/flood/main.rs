@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! flood send va 02:00:00:00:00:01 64 2.5          frames of 64 bytes to that address, of 1,024 flows, for 2.5 seconds
-//! flood send va 02:00:00:00:00:01 64 2.5 500000   so many of them a second
+//! flood send va 02:00:00:00:00:01 64 2.5 500000   500,000 of them a second
 //! flood receive vb                                counts them and how long they took, until its input ends
 //! ```
 #![expect(clippy::print_stdout, reason = "a program for the command line")]

@@ -1,8 +1,9 @@
 //! The receiver: a program of ours looks at each frame as it comes, and keeps none.
 //!
-//! For each line of its input it prints how many frames came so far in each bucket of delay, as JSON, and in how many ns the
-//! longest of a bucket came. A bucket is a sixteenth of a power of two wide. Frames that do not say when they were sent, because
-//! they were encrypted, have the last bucket.
+//! For each line of its input it prints how many frames came so far in each bucket of delay, as
+//! JSON, and in how many ns the longest of a bucket came. A bucket is a sixteenth of a power of two
+//! wide. Frames that do not say when they were sent, because they were encrypted, have the last
+//! bucket.
 
 use core::ffi::c_int;
 use std::error::Error;
@@ -38,7 +39,8 @@ fn count(words: &Words) -> Vec<u64> {
         instruction(0x15, 0, 0, 2, 0),
     ];
     program.extend(NOTHING);
-    // r0 = now; r1 = the port that the frame goes to; without it r3 is the last bucket, and the rest is left out
+    // r0 = now; r1 = the port that the frame goes to; without it r3 is the last bucket, and the
+    // rest is left out
     program.extend([
         instruction(0x85, 0, 0, 0, NOW),
         instruction(0xb7, 3, 0, 0, (BUCKETS - 1) as i32),

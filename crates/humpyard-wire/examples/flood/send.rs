@@ -1,12 +1,14 @@
 //! The sender.
 //!
-//! Frames are neither made nor copied one by one: the kernel has a program of ours run over pages it keeps (Linux 5.18,
-//! `BPF_F_TEST_XDP_LIVE_FRAMES`), which writes headers with a random port and the time, and gives the frame to the
-//! interface, as a driver would give on what it has received. `sendmmsg` sends a third less, and then the sender is what is
-//! measured. The far end of the interface must have an XDP program, or GRO on.
+//! Frames are neither made nor copied one by one: the kernel has a program of ours run over pages
+//! it keeps (Linux 5.18, `BPF_F_TEST_XDP_LIVE_FRAMES`), which writes headers with a random port and
+//! the time, and gives the frame to the interface, as a driver would give on what it has received.
+//! `sendmmsg` sends a third less, and then the sender is what is measured. The far end of the
+//! interface must have an XDP program, or GRO on.
 //!
-//! With a rate the program drops the frames that are not due: it runs all the time, and so takes the same processor time
-//! at every rate. What it could not send while others had its processor it makes up for.
+//! With a rate the program drops the frames that are not due: it runs all the time, and so takes
+//! the same processor time at every rate. What it could not send while others had its processor it
+//! makes up for.
 
 use std::error::Error;
 use std::io;
@@ -18,7 +20,8 @@ use crate::bpf::{NOW, RANDOM, REDIRECT, Words, XDP, index, instruction, load, lo
 
 /// Flows that the frames are of.
 const FLOWS: i32 = 1_024;
-/// Frames for one call. To begin and to end one takes the kernel some milliseconds, in which nothing is sent.
+/// Frames for one call. To begin and to end one takes the kernel some milliseconds, in which
+/// nothing is sent.
 const REPEAT: u32 = 1 << 20;
 /// Frames that are under way at once: what the kernel gives to a driver in one go.
 const BATCH: u32 = 64;
@@ -28,15 +31,17 @@ const HEADERS: usize = 40;
 pub(crate) const STAMP: i16 = 42;
 /// Times are counted in this part of a ns, so that intervals add up.
 const PARTS: u32 = 8;
-/// For so long nothing may have been sent that is sent then: somewhat more than others get the processor for.
+/// For so long nothing may have been sent that is sent then: somewhat more than others get the
+/// processor for.
 const MADE_UP_NS: u64 = 5_000_000;
 
 /// The frames sent, and when the next is due.
 const SENT: i16 = 0;
 const DUE: i16 = 8;
 
-/// Writes the headers anew, for the memory of a frame comes back as it was left; gives it a source port at random and
-/// the time, and to an interface. Frames that come before they are due are dropped.
+/// Writes the headers anew, for the memory of a frame comes back as it was left; gives it a source
+/// port at random and the time, and to an interface. Frames that come before they are due are
+/// dropped.
 fn send_on(interface: c_uint, frame: &[u8], words: &Words, rate: Option<f64>) -> Vec<u64> {
     const DROP: [u64; 2] = [instruction(0xb7, 0, 0, 0, 1), instruction(0x95, 0, 0, 0, 0)];
     // r6 = data, r7 = data_end; drop what is too short for headers; r8 = now; r9 = words
@@ -91,7 +96,8 @@ fn send_on(interface: c_uint, frame: &[u8], words: &Words, rate: Option<f64>) ->
     program
 }
 
-/// An Ethernet frame of this length without its check sum, to this address: IPv4, UDP, from 10.9.0.1 to 10.9.1.2.
+/// An Ethernet frame of this length without its check sum, to this address: IPv4, UDP, from
+/// 10.9.0.1 to 10.9.1.2.
 fn frame(to: [u8; 6], length: usize) -> Vec<u8> {
     let ip_bytes = length - 14;
     let mut header =

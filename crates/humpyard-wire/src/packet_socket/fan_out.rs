@@ -1,4 +1,5 @@
-//! Several sockets at one interface, each of which has the frames of some connections: the kernel runs a program that says which.
+//! Several sockets at one interface, each of which has the frames of some connections: the kernel
+//! runs a program that says which.
 //!
 //! # Source
 //! packet(7), `PACKET_FANOUT`; RFC 9669 for the instructions.
@@ -8,10 +9,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use humpyard_core::random::Seed;
 
-use crate::bpf::{self, Instruction, Kind, Map};
+use crate::bpf::{self, Instruction, Map, ProgramKind};
 use crate::system::{option, set_option};
 
-/// Into so many parts connections are divided, by a hash: a power of two.
+/// The parts into which connections are divided, by a hash: a power of two.
 pub const BUCKETS: usize = 4096;
 
 /// `PROGRAM_TYPE_SOCKET_FILTER` and `MAP_TYPE_ARRAY` of the kernel.
@@ -25,19 +26,21 @@ const NEW_GROUP: i32 = 0x2000;
 /// What leaves by the interface is not looked at.
 const IGNORE_OUTGOING: i32 = 0x4000;
 
-/// Which of several sockets has a frame. Both directions of a connection, and all fragments between two addresses, are with one;
-/// so is what is not IP.
+/// Which of several sockets has a frame. Both directions of a connection, and all fragments between
+/// two addresses, are with one; so is what is not IP.
 #[derive(Debug)]
 pub(crate) struct FanOut {
     program: OwnedFd,
     #[expect(dead_code, reason = "held open for the program")]
     table: Map,
-    /// The number that the kernel gave to the group of each interface, in the order in which their first sockets joined.
+    /// The number that the kernel gave to the group of each interface, in the order in which their
+    /// first sockets joined.
     group: Option<i32>,
 }
 
 impl FanOut {
-    /// Sockets by bucket: `sockets[bucket]` is the number of the socket, in the order in which they join.
+    /// Sockets by bucket: `sockets[bucket]` is the number of the socket, in the order in which they
+    /// join.
     ///
     /// # Errors
     /// If the kernel refuses the program.
@@ -50,11 +53,12 @@ impl FanOut {
         let table = Map::new(MAP_OF_ARRAY, bytes.len(), 1)?;
         table.set(0, &bytes)?;
         let program = program(&table, Seed(seed.stream("wire/fan-out").bits()));
-        let kind = Kind { program: PROGRAM_OF_SOCKET, ..Kind::default() };
+        let kind = ProgramKind { program: PROGRAM_OF_SOCKET, ..ProgramKind::default() };
         Ok(Self { program: bpf::load(kind, &program)?, table, group: None })
     }
 
-    /// The socket, which listens to its interface, becomes the next of the group. All sockets of a group are of one interface.
+    /// The socket, which listens to its interface, becomes the next of the group. All sockets of a
+    /// group are of one interface.
     pub(crate) fn join(&mut self, socket: &OwnedFd) -> io::Result<()> {
         let how = (BY_PROGRAM | IGNORE_OUTGOING) << 16;
         if let Some(group) = self.group {
@@ -134,8 +138,8 @@ impl Text {
         self.put(0, 0, 0, 0, (number >> 32) as i32);
     }
 
-    /// Puts so many bytes of the packet, from its IP header on, on the stack; jumps where there are fewer. `from`: their place,
-    /// or the register that has it.
+    /// Puts `bytes` bytes of the packet, from its IP header on, on the stack; jumps where there are
+    /// fewer. `from`: their place, or the register that has it.
     fn load(&mut self, from: Result<u8, i32>, to: i16, bytes: i32, otherwise: Label) {
         const LOAD_BYTES_RELATIVE: i32 = 68;
         const FROM_NETWORK_HEADER: i32 = 1;
@@ -161,8 +165,8 @@ impl Text {
     }
 }
 
-/// Finds the socket of a frame: hashes its addresses and ports so that source and destination count alike, and looks the bucket
-/// up in the table.
+/// Finds the socket of a frame: hashes its addresses and ports so that source and destination count
+/// alike, and looks the bucket up in the table.
 fn program(table: &Map, seed: Seed) -> Vec<Instruction> {
     const LOAD_BYTE: u8 = 0x71;
     const LOAD_HALF: u8 = 0x69;
@@ -173,7 +177,8 @@ fn program(table: &Map, seed: Seed) -> Vec<Instruction> {
     const MULTIPLY: u8 = 0x2f;
     const EQUAL: u8 = 0x15;
     const ANY_BIT: u8 = 0x45;
-    /// Where `protocol` is in what the program is called with (`struct __sk_buff`); the bytes are as in the frame.
+    /// Where `protocol` is in what the program is called with (`struct __sk_buff`); the bytes are
+    /// as in the frame.
     const PROTOCOL: i16 = 16;
     const VALUE_OF_MAP: u8 = 2;
     let mut text = Text::default();

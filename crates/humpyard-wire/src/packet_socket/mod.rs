@@ -1,7 +1,8 @@
 //! Packet sockets: frames from and to any Ethernet interface, beside the kernel's own stack.
 //!
-//! Frames come through a ring of blocks that the kernel fills (TPACKET_V3); they go out many to a call, past the kernel's
-//! queueing disciplines. The kernel's stack sees the frames too: give the interface no address, or the kernel answers.
+//! Frames come through a ring of blocks that the kernel fills (TPACKET_V3); they go out many to a
+//! call, past the kernel's queueing disciplines. The kernel's stack sees the frames too: give the
+//! interface no address, or the kernel answers.
 //!
 //! # Source
 //! packet(7), and `Documentation/networking/packet_mmap.rst` of the kernel.
@@ -28,7 +29,8 @@ params! {
     pub(crate) struct PacketSocketParams {
         /// Bytes of the ring that the kernel fills: what can arrive before somebody looks.
         ring: u64 = 16_777_216, in 1_048_576..=1_073_741_824, unit "bytes";
-        /// After how long the kernel gives away a block that is not full: the longest that a packet waits for others.
+        /// After how long the kernel gives away a block that is not full: the longest that a packet
+        /// waits for others.
         timeout: u64 = 1, in 1..=1_000, unit "ms";
         /// Whether to take frames that are addressed to others: a data plane wants all.
         promiscuous: bool = true;
@@ -46,7 +48,8 @@ pub(crate) fn listen_to_all(socket: &OwnedFd, interface: &Interface) -> io::Resu
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
-/// Binds a packet socket to an interface; it hears of frames of this protocol, and of none if that is 0.
+/// Binds a packet socket to an interface; it hears of frames of this protocol, and of none if that
+/// is 0.
 fn bind(socket: &OwnedFd, interface: &Interface, protocol: u16) -> io::Result<()> {
     // SAFETY: an address is numbers, of which all may be zero.
     let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };

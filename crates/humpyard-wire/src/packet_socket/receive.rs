@@ -38,8 +38,8 @@ impl PacketSource {
         Self::open_one(port, name, params.ring, params, None)
     }
 
-    /// Opens an interface as often as there are to be sources, each with the frames of some connections. They share the ring's
-    /// bytes.
+    /// Opens an interface as often as there are to be sources, each with the frames of some
+    /// connections. They share the ring's bytes.
     ///
     /// # Errors
     /// As [`PacketSource::open`], and if the kernel fans nothing out.

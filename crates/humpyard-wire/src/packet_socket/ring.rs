@@ -28,7 +28,7 @@ pub(super) struct Ring {
     spent: usize,
     /// Frames of the block that was taken last.
     in_block: u32,
-    /// About so many frames are to wait at most.
+    /// The number of frames that are to wait at most, about.
     hold: Option<u64>,
     /// Frames that were passed over, because enough newer ones waited.
     passed_over: u64,
@@ -57,7 +57,8 @@ pub(super) struct Received<'a> {
 }
 
 impl Ring {
-    /// Makes the ring of a socket, of at least so many bytes; a block that is not full is ours after so many ms.
+    /// Makes the ring of a socket, of at least so many bytes; a block that is not full is ours
+    /// after so many ms.
     pub(super) fn new(socket: &OwnedFd, bytes: usize, timeout_ms: u32) -> io::Result<Self> {
         let blocks = bytes.div_ceil(BLOCK_BYTES).max(2);
         let request = libc::tpacket_req3 {
@@ -74,7 +75,8 @@ impl Ring {
         Ok(Self { memory, blocks, block: 0, left: None, spent: 0, in_block: 0, hold: None, passed_over: 0 })
     }
 
-    /// The next frame; none while the kernel has all blocks. Blocks whose frames were all taken go back to it.
+    /// The next frame; none while the kernel has all blocks. Blocks whose frames were all taken go
+    /// back to it.
     pub(super) fn next(&mut self) -> Option<Received<'_>> {
         let left = match self.left {
             Some(left) if left.frames > 0 => left,
@@ -84,16 +86,17 @@ impl Ring {
             }
             None => self.take()?,
         };
-        // SAFETY: the kernel has written a frame's header there, within a block that is ours until `give_back`, and the frame
-        // that is handed out borrows the ring, so that it cannot be given back meanwhile.
+        // SAFETY: the kernel has written a frame's header there, within a block that is ours until
+        // `give_back`, and the frame that is handed out borrows the ring, so that it cannot be
+        // given back meanwhile.
         let header = unsafe { self.at::<libc::tpacket3_hdr>(left.offset).as_ref() };
         let next = left.offset + header.tp_next_offset as usize;
         self.left = Some(Left { frames: left.frames - 1, offset: next });
         let begin = left.offset + usize::from(header.tp_mac);
         let bytes = header.tp_snaplen as usize;
         assert!(begin + bytes <= self.memory.bytes(), "{OUTSIDE}");
-        // SAFETY: as above: the kernel wrote `tp_snaplen` bytes at `tp_mac`, and right before them the header of what it left
-        // undone, which this socket asked for.
+        // SAFETY: as above: the kernel wrote `tp_snaplen` bytes at `tp_mac`, and right before them
+        // the header of what it left undone, which this socket asked for.
         let (offload, data) = unsafe {
             (
                 self.at::<[u8; offload::HEADER_BYTES]>(begin - offload::HEADER_BYTES).as_ref(),
@@ -112,14 +115,16 @@ impl Ring {
         })
     }
 
-    /// Takes the next block, if the kernel has given it away. One behind which enough frames wait is passed over: so the ring
-    /// that was all the kernel's while little came holds no more than it is to as soon as much does.
+    /// Takes the next block, if the kernel has given it away. One behind which enough frames wait
+    /// is passed over: so the ring that was all the kernel's while little came holds no more than
+    /// it is to as soon as much does.
     fn take(&mut self) -> Option<Left> {
         if let Some(most) = self.hold {
             let mut waiting = self.waiting();
             while self.is_ours(0) && self.is_ours(1) {
                 let frames = self.frames_in(self.block);
-                waiting -= frames;
+                // What has come since it was looked is not among them.
+                waiting = waiting.saturating_sub(frames);
                 if waiting < most {
                     break;
                 }
@@ -128,11 +133,14 @@ impl Ring {
                 self.give_back();
             }
         }
-        let start = self.block * BLOCK_BYTES;
-        if self.status(start).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+        if !self.is_ours(0) {
+            // As long as the kernel lacks blocks it says that there is something to read.
+            self.give_back_but(0);
             return None;
         }
-        // SAFETY: a block begins with its description, and what the status gives to us the kernel does not write.
+        let start = self.block * BLOCK_BYTES;
+        // SAFETY: a block begins with its description, and what the status gives to us the kernel
+        // does not write.
         let header = unsafe { &self.at::<libc::tpacket_block_desc>(start).as_ref().hdr.bh1 };
         let left = Left { frames: header.num_pkts, offset: start + header.offset_to_first_pkt as usize };
         self.left = Some(left);
@@ -146,8 +154,8 @@ impl Ring {
         self.passed_over
     }
 
-    /// Lets the kernel have no more blocks than about so many frames fill, so that it drops what comes beyond that: before it has
-    /// copied it, and in memory that stays in the caches.
+    /// Lets the kernel have no more blocks than about `frames` fill, so that it drops what
+    /// comes beyond that: before it has copied it, and in memory that stays in the caches.
     pub(super) const fn hold(&mut self, frames: u64) {
         self.hold = Some(frames);
     }
@@ -159,7 +167,12 @@ impl Ring {
         self.spent += 1;
         // As many as are to be in use, and one more that is being filled.
         let used = self.hold.map_or(self.blocks, |frames| (frames / u64::from(self.in_block.max(1))) as usize + 1);
-        while self.spent > self.blocks.saturating_sub(used.max(2)) {
+        self.give_back_but(self.blocks.saturating_sub(used.max(2)));
+    }
+
+    /// Gives blocks back that were done with, all but so many.
+    fn give_back_but(&mut self, kept: usize) {
+        while self.spent > kept {
             let oldest = (self.block + self.blocks - self.spent) % self.blocks;
             self.status(oldest * BLOCK_BYTES).store(libc::TP_STATUS_KERNEL, Ordering::Release);
             self.spent -= 1;
@@ -174,7 +187,7 @@ impl Ring {
         current + ours.map(|step| self.frames_in((self.block + step) % self.blocks)).sum::<u64>()
     }
 
-    /// Whether the block so many after that which is looked at next is ours.
+    /// Whether the block `step` after that which is looked at next is ours.
     fn is_ours(&self, step: usize) -> bool {
         let start = (self.block + step) % self.blocks * BLOCK_BYTES;
         self.status(start).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
@@ -182,15 +195,17 @@ impl Ring {
 
     /// Frames of a block that is ours.
     fn frames_in(&self, block: usize) -> u64 {
-        // SAFETY: a block begins with its description, and what the status gives to us the kernel does not write.
+        // SAFETY: a block begins with its description, and what the status gives to us the kernel
+        // does not write.
         u64::from(unsafe { self.at::<libc::tpacket_block_desc>(block * BLOCK_BYTES).as_ref().hdr.bh1.num_pkts })
     }
 
     /// The word by which a block is handed over.
     fn status(&self, start: usize) -> &AtomicU32 {
         let status = core::mem::offset_of!(libc::tpacket_block_desc, hdr);
-        // SAFETY: the description begins with version and offset, then comes the union whose first word is the status: aligned,
-        // within the mapping, and written by the kernel and by us as a whole word only.
+        // SAFETY: the description begins with version and offset, then comes the union whose first
+        // word is the status: aligned, within the mapping, and written by the kernel and by us as a
+        // whole word only.
         unsafe { self.at::<AtomicU32>(start + status).as_ref() }
     }
 

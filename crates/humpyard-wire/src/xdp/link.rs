@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::program;
-use crate::bpf::{self, Kind, Map};
+use crate::bpf::{self, Map, ProgramKind};
 use crate::interface::Interface;
 
 const LINK_CREATE: c_int = 28;
@@ -67,7 +67,7 @@ impl Link {
         fragments: bool,
     ) -> io::Result<Self> {
         let flags = if fragments { HAS_FRAGMENTS } else { 0 };
-        let kind = Kind { program: PROGRAM_OF_XDP, attach: ATTACH_XDP, flags };
+        let kind = ProgramKind { program: PROGRAM_OF_XDP, attach: ATTACH_XDP, flags };
         let program = bpf::load(kind, &program::redirect(sockets.0.descriptor()))?;
         let mut attributes = LinkCreate {
             program: program.as_raw_fd() as u32,

@@ -46,7 +46,7 @@ impl ReceiveQueue {
         self.fill.publish();
     }
 
-    /// Lets about so many frames wait: the kernel has no more chunks, once it has given the others back with a frame.
+    /// Lets about `frames` wait: the kernel has no more chunks, once it has given the others back with a frame.
     fn hold(&mut self, frames: u64) {
         self.most = frames.max(u64::from(TURN));
     }
