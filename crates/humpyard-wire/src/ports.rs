@@ -45,7 +45,7 @@ pub fn open(
 /// Which of several workers has the packets of a connection that come by an interface.
 #[derive(Clone, Debug)]
 pub struct FannedOut {
-    /// The worker of each of [`BUCKETS`], into which connections are divided by a hash.
+    /// The worker of each of [`BUCKETS`](crate::BUCKETS), into which connections are divided by a hash.
     pub table: Vec<u16>,
     /// How many workers there are.
     pub workers: usize,
