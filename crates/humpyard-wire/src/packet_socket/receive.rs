@@ -13,6 +13,8 @@ use crate::interface::{Interface, Presence, refused};
 use crate::offload::{Offload, Segmenter};
 use crate::system::{option, set_option, socket};
 
+/// Bytes of a ring that is one of several, at least.
+const RING_MIN: u64 = 2 << 20;
 /// Bytes of the two addresses that begin an Ethernet frame; a VLAN tag comes behind them.
 const ADDRESSES: usize = 12;
 
@@ -50,7 +52,7 @@ impl PacketSource {
         fan_out: &mut FanOut,
         sources: usize,
     ) -> Result<Vec<Self>, TrafficError> {
-        let ring = params.ring / sources as u64;
+        let ring = (params.ring / sources as u64).max(RING_MIN);
         fan_out.begin_interface();
         (0..sources).map(|_| Self::open_one(port, name, ring, params, Some(&mut *fan_out))).collect()
     }
