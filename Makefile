@@ -26,7 +26,7 @@ help:
 	@echo "make bench-share  time sharing policies in turn with dummynet's schedulers (four minutes; ARGUMENTS=...)"
 	@echo "make bench-sim  time a simulation in turn with a bare loop and with ns-2 (two minutes; ARGUMENTS=...)"
 	@echo "make bench-dispatch  compare the scheduler and the runtime with DPDK's event devices, in turn (four minutes; ARGUMENTS=...)"
-	@echo "make bench-overload  forward more than can be forwarded, in turn with DPDK's testpmd and the kernel (a quarter of an hour, root; ARGUMENTS=...)"
+	@echo "make bench-overload  forward more than can be forwarded, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
 	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
 	@echo "make clean    remove everything built"
 
