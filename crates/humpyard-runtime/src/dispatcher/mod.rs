@@ -328,7 +328,12 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.feed_link(self.now.read());
             // What would go on otherwise waits until nothing is in service.
             let replaces = self.replacements.is_waiting();
-            let dispatched = if replaces { self.replace()? } else { self.hand_out()? };
+            let dispatched = if replaces {
+                // What the dispatcher's own cores were given is in service, too.
+                self.crew.serve() | self.replace()?
+            } else {
+                self.hand_out()?
+            };
             self.live.sink.send()?;
             if self.is_asked() {
                 self.answer();
