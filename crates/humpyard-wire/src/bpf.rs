@@ -9,9 +9,9 @@ const MAP_CREATE: c_int = 0;
 const MAP_UPDATE: c_int = 2;
 const PROGRAM_LOAD: c_int = 5;
 
-/// What a user may do with a program; the kernel has functions for some licences only, none of
-/// which is used here.
-const LICENSE: &CStr = c"MIT";
+/// Licences of programs: the kernel has functions that only programs under the GPL may call.
+const MIT: &CStr = c"MIT";
+const GPL: &CStr = c"GPL";
 /// Bytes of the verifier's words.
 const LOG_BYTES: usize = 16 << 10;
 
@@ -128,6 +128,8 @@ pub(crate) struct ProgramKind {
     pub(crate) program: u32,
     pub(crate) attach: u32,
     pub(crate) flags: u32,
+    /// Whether it calls functions that are for programs under the GPL only.
+    pub(crate) is_gpl: bool,
 }
 
 /// Has the kernel check and keep a program. What the verifier finds wrong is in the error.
@@ -150,7 +152,7 @@ fn load_code(kind: ProgramKind, code: &[Instruction], log: &mut [u8]) -> io::Res
         kind: kind.program,
         instructions: code.len() as u32,
         code: code.as_ptr() as u64,
-        license: LICENSE.as_ptr() as u64,
+        license: if kind.is_gpl { GPL } else { MIT }.as_ptr() as u64,
         log_level: u32::from(!log.is_empty()),
         log_bytes: log.len() as u32,
         log: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },

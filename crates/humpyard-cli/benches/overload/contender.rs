@@ -90,7 +90,7 @@ impl Contender {
     pub(crate) fn start<'bed>(&self, bed: &'bed Bed) -> Result<Running<'bed>, String> {
         let command = match &self.how {
             How::Kernel => None,
-            How::Testpmd(driver) => Some(testpmd(bed, driver)),
+            How::Testpmd(driver) => Some(bed.testpmd(driver)),
             How::Humpyard(options) => Some(humpyard(bed, options)),
         };
         let child = command.map(|mut command| {
@@ -98,23 +98,9 @@ impl Contender {
             command.spawn().map_err(|error| format!("{}: {error}", self.name))
         });
         let running = Running { bed, child: child.transpose()? };
-        running.forward_by_kernel(matches!(self.how, How::Kernel));
+        bed.forward_by_kernel(matches!(self.how, How::Kernel));
         Ok(running)
     }
-}
-
-/// testpmd as BASELINES has it, one core that polls; its main thread waits for input beside the
-/// sender.
-fn testpmd(bed: &Bed, driver: &str) -> Command {
-    let mut command = bed.middle().command("dpdk-testpmd");
-    let cores = format!("0@{},1@{}", bed.sender(), bed.processor());
-    command.args(["--lcores", &cores, "--no-huge", "-m", "512", "--no-pci", "--no-telemetry"]);
-    command.arg("--file-prefix=bench-overload");
-    for (number, interface) in ["ma", "mb"].iter().enumerate() {
-        command.args(["--vdev", &format!("{driver}{number},iface={interface}")]);
-    }
-    command.args(["--", "--total-num-mbufs=16384", "--forward-mode=io", "--auto-start", "--nb-cores=1"]);
-    command
 }
 
 /// humpyard, which may use both processors.
@@ -130,21 +116,11 @@ impl Running<'_> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         Some(status.to_string())
     }
-
-    fn forward_by_kernel(&self, forwards: bool) {
-        let middle = self.bed.middle();
-        let output = middle.run(&format!("sysctl -qw net.ipv4.ip_forward={}", u8::from(forwards)));
-        assert!(output.status.success(), "{output:?}");
-        if forwards {
-            // Forgotten each time that an interface was down.
-            middle.ip("neigh replace 10.9.1.2 lladdr 02:00:00:00:00:03 nud permanent dev mb");
-        }
-    }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.forward_by_kernel(false);
+        self.bed.forward_by_kernel(false);
         if let Some(mut child) = self.child.take() {
             let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
             let _ = child.wait();

@@ -42,6 +42,7 @@ impl Bed {
     }
 
     /// The processor of what forwards.
+    #[allow(dead_code, reason = "one of two benchmarks ties it there")]
     pub(crate) const fn processor(&self) -> usize {
         self.processors[1]
     }
@@ -49,6 +50,30 @@ impl Bed {
     /// Frames that the receiver has had so far.
     pub(crate) fn received(&self) -> u64 {
         self.line.right.received("vb")
+    }
+
+    /// Lets the kernel forward IPv4 packets, or not.
+    pub(crate) fn forward_by_kernel(&self, forwards: bool) {
+        let middle = self.middle();
+        let output = middle.run(&format!("sysctl -qw net.ipv4.ip_forward={}", u8::from(forwards)));
+        assert!(output.status.success(), "{output:?}");
+        if forwards {
+            // Forgotten each time that an interface was down.
+            middle.ip("neigh replace 10.9.1.2 lladdr 02:00:00:00:00:03 nud permanent dev mb");
+        }
+    }
+
+    /// testpmd as BASELINES has it, with one core that polls; its main thread waits for input beside the sender.
+    pub(crate) fn testpmd(&self, driver: &str) -> Command {
+        let mut command = self.middle().command("dpdk-testpmd");
+        let [sender, forwarder] = self.processors;
+        command.args(["--lcores", &format!("0@{sender},1@{forwarder}"), "--no-huge", "-m", "512"]);
+        command.args(["--no-pci", "--no-telemetry", "--file-prefix=bench-humpyard"]);
+        for (number, interface) in ["ma", "mb"].iter().enumerate() {
+            command.args(["--vdev", &format!("{driver}{number},iface={interface}")]);
+        }
+        command.args(["--", "--total-num-mbufs=16384", "--forward-mode=io", "--auto-start", "--nb-cores=1"]);
+        command
     }
 
     /// The receiver.

@@ -59,8 +59,8 @@ impl Contender {
     pub(crate) fn start(self, bed: &Bed) -> Result<Running<'_>, String> {
         let command = match self {
             Self::Kernel => None,
-            Self::TestpmdPacket => Some(testpmd(bed, "net_af_packet")),
-            Self::TestpmdXdp => Some(testpmd(bed, "net_af_xdp")),
+            Self::TestpmdPacket => Some(bed.testpmd("net_af_packet")),
+            Self::TestpmdXdp => Some(bed.testpmd("net_af_xdp")),
             Self::HumpyardPacket => Some(humpyard(bed, &["--input", "iface:ma", "--output", "iface:mb"])),
             Self::HumpyardXdp => Some(humpyard(bed, &["--input", "xdp:ma", "--output", "xdp:mb"])),
             Self::HumpyardQueue => Some(humpyard(bed, &["--input", "nfqueue:7"])),
@@ -70,33 +70,12 @@ impl Contender {
             command.spawn().map_err(|error| format!("{}: {error}", self.name()))
         });
         let running = Running { bed, child: child.transpose()?, by_queue: self == Self::HumpyardQueue };
-        running.forward_by_kernel(matches!(self, Self::Kernel | Self::HumpyardQueue));
+        bed.forward_by_kernel(matches!(self, Self::Kernel | Self::HumpyardQueue));
         if running.by_queue {
             running.hand_over("-A")?;
         }
         Ok(running)
     }
-}
-
-/// testpmd as BASELINES has it, one core that polls; its main thread waits for input beside the sender.
-fn testpmd(bed: &Bed, driver: &str) -> Command {
-    let mut command = bed.middle().command("dpdk-testpmd");
-    let cores = format!("0@{},1@{0}", bed.processor());
-    command.args([
-        "--lcores",
-        &cores,
-        "--no-huge",
-        "-m",
-        "512",
-        "--no-pci",
-        "--no-telemetry",
-        "--file-prefix=bench-wire",
-    ]);
-    for (number, interface) in ["ma", "mb"].iter().enumerate() {
-        command.args(["--vdev", &format!("{driver}{number},iface={interface}")]);
-    }
-    command.args(["--", "--total-num-mbufs=16384", "--forward-mode=io", "--auto-start", "--nb-cores=1"]);
-    command
 }
 
 /// humpyard with nothing but the default around its policy; its one thread does all the work.
@@ -128,21 +107,11 @@ impl Running<'_> {
         let said = || format!("iptables: {}", String::from_utf8_lossy(&output.stderr).trim());
         if output.status.success() { Ok(()) } else { Err(said()) }
     }
-
-    fn forward_by_kernel(&self, forwards: bool) {
-        let middle = self.bed.middle();
-        let output = middle.run(&format!("sysctl -qw net.ipv4.ip_forward={}", u8::from(forwards)));
-        assert!(output.status.success(), "{output:?}");
-        if forwards {
-            // Forgotten each time that an interface was down.
-            middle.ip("neigh replace 10.9.1.2 lladdr 02:00:00:00:00:03 nud permanent dev mb");
-        }
-    }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.forward_by_kernel(false);
+        self.bed.forward_by_kernel(false);
         if self.by_queue {
             // Whoever measures has failed already if it is not there.
             let _ = self.hand_over("-D");

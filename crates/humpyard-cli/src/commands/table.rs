@@ -524,11 +524,21 @@ fn decisions(run: &RunResult, real_time: bool) -> String {
 
 /// Where each thread sat, a line each.
 pub(crate) fn threads(run: &RunResult) -> String {
-    let line = |seat: &humpyard::lab::ThreadSeat| {
+    let seats = &run.environment.threads;
+    let line = |(at, seat): (usize, &humpyard::lab::ThreadSeat)| {
         let place = seat.processor.map_or("anywhere".to_owned(), |processor| format!("processor {processor}"));
-        format!("  {} on {place}{}\n", seat.thread, if seat.shared { ", shared with another" } else { "" })
+        // A dispatcher does the work of the cores on its processor, and one worker that of all cores on another.
+        let first = seats.iter().position(|other| other.processor.is_some() && other.processor == seat.processor);
+        let shared = match first.filter(|_| seat.shared && run.dispatchers == 1) {
+            Some(0) if at > 0 => ", in the dispatcher's thread".to_owned(),
+            Some(first) if first < at => format!(", in the thread of {}", seats[first].thread),
+            Some(_) => String::new(),
+            None if seat.shared => ", shared with another".to_owned(),
+            None => String::new(),
+        };
+        format!("  {} on {place}{shared}\n", seat.thread)
     };
-    run.environment.threads.iter().map(line).collect()
+    seats.iter().enumerate().map(line).collect()
 }
 
 fn reasons(counts: &std::collections::BTreeMap<&'static str, u64>) -> String {

@@ -1,13 +1,16 @@
-//! Sends frames into an interface, and hears what comes of them at another: for measurements.
+//! Sends frames into an interface, and measures at another which arrive and when.
 //!
 //! ```text
 //! flood send va 02:00:00:00:00:01 64 2.5          frames of 64 bytes to that address, of 1,024 flows, for 2.5 seconds
 //! flood send va 02:00:00:00:00:01 64 2.5 500000   500,000 of them a second
-//! flood receive vb                                counts them and how long they took, until its input ends
+//! flood receive vb                                counts them by the time that they took, until its input ends
 //! ```
 #![expect(clippy::print_stdout, reason = "a program for the command line")]
 
 mod bpf;
+#[path = "../../src/bpf.rs"]
+#[allow(dead_code, reason = "the crate needs more of it")]
+mod kernel;
 mod receive;
 mod send;
 

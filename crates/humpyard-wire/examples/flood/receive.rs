@@ -10,7 +10,8 @@ use std::error::Error;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::bpf::{LOAD_BYTES, NOW, SOCKET_FILTER, Words, index, instruction, load, load_value, owned};
+use crate::bpf::{LOAD_BYTES, NOW, SOCKET_FILTER, Words, index, instruction, load, load_value};
+use crate::kernel::{Instruction, owned};
 use crate::send::STAMP;
 
 /// Buckets: enough for 64 powers of two, and a power of two themselves.
@@ -26,8 +27,8 @@ const STEPS_DOWN: [i32; 6] = [32, 16, 8, 4, 2, 1];
 const AFTER_DELAY: i16 = 4 + 5 * STEPS_DOWN.len() as i16;
 
 /// Counts a frame of the sender by its delay, and lets the socket have nothing of it.
-fn count(words: &Words) -> Vec<u64> {
-    const NOTHING: [u64; 2] = [instruction(0xb7, 0, 0, 0, 0), instruction(0x95, 0, 0, 0, 0)];
+fn count(words: &Words) -> Vec<Instruction> {
+    const NOTHING: [Instruction; 2] = [instruction(0xb7, 0, 0, 0, 0), instruction(0x95, 0, 0, 0, 0)];
     const BYTES: i32 = STAMP as i32 + 8 - PORTS;
     // load_bytes(skb, PORTS, r10 - 16, BYTES)
     let mut program = vec![

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use libc::c_uint;
 
 use crate::bpf::{NOW, RANDOM, REDIRECT, Words, XDP, index, instruction, load, load_number, load_value, run};
+use crate::kernel::Instruction;
 
 /// Flows that the frames are of.
 const FLOWS: i32 = 1_024;
@@ -42,8 +43,8 @@ const DUE: i16 = 8;
 /// Writes the headers anew, for the memory of a frame comes back as it was left; gives it a source
 /// port at random and the time, and to an interface. Frames that come before they are due are
 /// dropped.
-fn send_on(interface: c_uint, frame: &[u8], words: &Words, rate: Option<f64>) -> Vec<u64> {
-    const DROP: [u64; 2] = [instruction(0xb7, 0, 0, 0, 1), instruction(0x95, 0, 0, 0, 0)];
+fn send_on(interface: c_uint, frame: &[u8], words: &Words, rate: Option<f64>) -> Vec<Instruction> {
+    const DROP: [Instruction; 2] = [instruction(0xb7, 0, 0, 0, 1), instruction(0x95, 0, 0, 0, 0)];
     // r6 = data, r7 = data_end; drop what is too short for headers; r8 = now; r9 = words
     let mut program = vec![
         instruction(0x61, 6, 1, 0, 0),

@@ -1,5 +1,5 @@
-//! Several sockets at one interface, each of which has the frames of some connections: the kernel
-//! runs a program that says which.
+//! Several sockets at one interface, each of which receives the frames of some connections: the
+//! kernel runs a program that chooses the socket.
 //!
 //! # Source
 //! packet(7), `PACKET_FANOUT`; RFC 9669 for the instructions.
@@ -10,9 +10,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use humpyard_core::random::Seed;
 
 use crate::bpf::{self, Instruction, Map, ProgramKind};
-use crate::system::{option, set_option};
+use crate::system::{checked, option, set_option};
 
-/// The parts into which connections are divided, by a hash: a power of two.
+/// Buckets into which a hash divides connections: a power of two.
 pub const BUCKETS: usize = 4096;
 
 /// `PROGRAM_TYPE_SOCKET_FILTER` and `MAP_TYPE_ARRAY` of the kernel.
@@ -26,15 +26,14 @@ const NEW_GROUP: i32 = 0x2000;
 /// What leaves by the interface is not looked at.
 const IGNORE_OUTGOING: i32 = 0x4000;
 
-/// Which of several sockets has a frame. Both directions of a connection, and all fragments between
-/// two addresses, are with one; so is what is not IP.
+/// Which of several sockets receives a frame. One socket receives both directions of a connection, and
+/// all fragments between two addresses; and one receives all frames that are not IP.
 #[derive(Debug)]
 pub(crate) struct FanOut {
     program: OwnedFd,
     #[expect(dead_code, reason = "held open for the program")]
     table: Map,
-    /// The number that the kernel gave to the group of each interface, in the order in which their
-    /// first sockets joined.
+    /// The number that the kernel gave to the group of the interface. `None`: no socket has joined.
     group: Option<i32>,
 }
 
@@ -57,8 +56,8 @@ impl FanOut {
         Ok(Self { program: bpf::load(kind, &program)?, table, group: None })
     }
 
-    /// The socket, which listens to its interface, becomes the next of the group. All sockets of a
-    /// group are of one interface.
+    /// Makes the socket, which listens to its interface, the next of the group. All sockets of a group
+    /// are of one interface.
     pub(crate) fn join(&mut self, socket: &OwnedFd) -> io::Result<()> {
         let how = (BY_PROGRAM | IGNORE_OUTGOING) << 16;
         if let Some(group) = self.group {
@@ -70,10 +69,27 @@ impl FanOut {
         set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &self.program.as_raw_fd())
     }
 
-    /// The sockets that join from now on are of another interface.
+    /// Begins the group of another interface.
     pub(crate) const fn begin_interface(&mut self) {
         self.group = None;
     }
+}
+
+/// Keeps all frames from a socket until [`let_in`]. A socket can join a group only while it listens, and
+/// until then it would receive the frames of every connection, which another socket receives too.
+pub(super) fn keep_out(socket: &OwnedFd) -> io::Result<()> {
+    // The program of one instruction: of each frame, keep 0 bytes.
+    let mut nothing = libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+    let filter = libc::sock_fprog { len: 1, filter: &raw mut nothing };
+    let (pointer, bytes) = ((&raw const filter).cast(), size_of_val(&filter) as libc::socklen_t);
+    // SAFETY: pointer and length are those of a filter, whose one instruction lives as long as the call.
+    checked(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, pointer, bytes) })?;
+    Ok(())
+}
+
+/// Ends [`keep_out`].
+pub(super) fn let_in(socket: &OwnedFd) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
 }
 
 /// Registers: r1 to r5 are lost in calls, r10 is the end of the stack.
@@ -138,8 +154,8 @@ impl Text {
         self.put(0, 0, 0, 0, (number >> 32) as i32);
     }
 
-    /// Puts `bytes` bytes of the packet, from its IP header on, on the stack; jumps where there are
-    /// fewer. `from`: their place, or the register that has it.
+    /// Copies `bytes` bytes of the packet to the stack; jumps if the packet is shorter. `from` is their
+    /// offset from the IP header, or the register that holds it.
     fn load(&mut self, from: Result<u8, i32>, to: i16, bytes: i32, otherwise: Label) {
         const LOAD_BYTES_RELATIVE: i32 = 68;
         const FROM_NETWORK_HEADER: i32 = 1;
@@ -165,8 +181,8 @@ impl Text {
     }
 }
 
-/// Finds the socket of a frame: hashes its addresses and ports so that source and destination count
-/// alike, and looks the bucket up in the table.
+/// Returns the program, which hashes addresses and ports so that source and destination count alike,
+/// and returns the socket that the table has for the bucket.
 fn program(table: &Map, seed: Seed) -> Vec<Instruction> {
     const LOAD_BYTE: u8 = 0x71;
     const LOAD_HALF: u8 = 0x69;

@@ -8,12 +8,12 @@ use humpyard_traffic::TrafficError;
 use humpyard_traffic::source::{Polled, Received, Source};
 
 use super::ring::{self, Ring};
-use super::{FanOut, PacketSocketParams, bind, listen_to_all};
+use super::{FanOut, PacketSocketParams, bind, fan_out, listen_to_all};
 use crate::interface::{Interface, Presence, refused};
 use crate::offload::{Offload, Segmenter};
 use crate::system::{option, set_option, socket};
 
-/// Bytes of a ring that is one of several, at least.
+/// Least bytes of a ring that is one of several.
 const RING_MIN: u64 = 2 << 20;
 /// Bytes of the two addresses that begin an Ethernet frame; a VLAN tag comes behind them.
 const ADDRESSES: usize = 12;
@@ -40,8 +40,8 @@ impl PacketSource {
         Self::open_one(port, name, params.ring, params, None)
     }
 
-    /// Opens an interface as often as there are to be sources, each with the frames of some
-    /// connections. They share the ring's bytes.
+    /// Opens an interface `sources` times; each source receives the frames of some connections. They
+    /// divide the ring's bytes, but each has at least 2 MiB.
     ///
     /// # Errors
     /// As [`PacketSource::open`], and if the kernel fans nothing out.
@@ -54,7 +54,13 @@ impl PacketSource {
     ) -> Result<Vec<Self>, TrafficError> {
         let ring = (params.ring / sources as u64).max(RING_MIN);
         fan_out.begin_interface();
-        (0..sources).map(|_| Self::open_one(port, name, ring, params, Some(&mut *fan_out))).collect()
+        let open = |_| Self::open_one(port, name, ring, params, Some(&mut *fan_out));
+        let opened: Vec<Self> = (0..sources).map(open).collect::<Result<_, _>>()?;
+        // Not before the last has joined: the number of sockets decides, too, which of them the kernel chooses.
+        for source in &opened {
+            fan_out::let_in(&source.socket).map_err(|error| refused(port, "letting frames in", &error))?;
+        }
+        Ok(opened)
     }
 
     fn open_one(
@@ -76,6 +82,9 @@ impl PacketSource {
             .map_err(refuse("making the ring (ring=BYTES makes it smaller)"))?;
         if params.promiscuous {
             listen_to_all(&socket, &interface).map_err(refuse("taking frames for others"))?;
+        }
+        if fan_out.is_some() {
+            fan_out::keep_out(&socket).map_err(refuse("keeping frames out"))?;
         }
         bind(&socket, &interface, libc::ETH_P_ALL as u16).map_err(refuse("listening to the interface"))?;
         if let Some(fan_out) = fan_out {

@@ -67,7 +67,7 @@ impl Link {
         fragments: bool,
     ) -> io::Result<Self> {
         let flags = if fragments { HAS_FRAGMENTS } else { 0 };
-        let kind = ProgramKind { program: PROGRAM_OF_XDP, attach: ATTACH_XDP, flags };
+        let kind = ProgramKind { program: PROGRAM_OF_XDP, attach: ATTACH_XDP, flags, is_gpl: false };
         let program = bpf::load(kind, &program::redirect(sockets.0.descriptor()))?;
         let mut attributes = LinkCreate {
             program: program.as_raw_fd() as u32,
