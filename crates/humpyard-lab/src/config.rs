@@ -617,8 +617,8 @@ pub const OPTIONS: &[RunOption] = &[
     .default("auto")
     .group(LIVE_ONLY)
     .of(RUN)
-    .reads(crate::parts::fanned_out::read)
-    .shows(crate::parts::fanned_out::show),
+    .reads(crate::parts::dispatch::read)
+    .shows(crate::parts::dispatch::show),
     RunOption::new(
         "quarantine",
         "Where packets go at which a service panicked, as they arrived: a capture file; a .pcapng takes all link types",

@@ -6,7 +6,7 @@ use humpyard_core::measure::Observer;
 use humpyard_runtime::Hears;
 
 use crate::metrics::Endpoint;
-use crate::parts::fanned_out::Dispatching;
+use crate::parts::dispatch::DispatchChoice;
 use crate::reload::Reload;
 
 /// How a run is watched and ended from outside.
@@ -21,8 +21,8 @@ pub struct Control<'a> {
     pub reload: Option<&'a dyn Reload>,
     /// Where the metrics of a live run are served while it goes on.
     pub metrics: Option<Endpoint>,
-    /// Hears how a live run is dispatched, once it has its ports.
-    pub dispatched: Option<&'a mut dyn FnMut(&Dispatching)>,
+    /// Called with the choice of dispatchers and workers once a live run has its ports. `None`: not called.
+    pub dispatched: Option<&'a mut dyn FnMut(&DispatchChoice)>,
     /// Hears of everything as it is measured, of one run; a timeline is not written then.
     pub observer: Option<Box<dyn Observer + Send>>,
 }

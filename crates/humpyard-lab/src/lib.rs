@@ -60,7 +60,7 @@ pub use humpyard_text::quantity::{parse_duration, parse_share};
 pub use humpyard_topology::{CoreTree, TopologyChoice, Ways, parse_topology, topology_names};
 pub use journal::{Parting, Replayed, replay};
 pub use offered::{Offered, OfferedLoad};
-pub use parts::fanned_out::{Dispatching, dispatching};
+pub use parts::dispatch::{DispatchChoice, dispatching};
 pub use parts::link::link;
 pub use parts::place::{Placed, placed};
 pub use reload::Reload;

@@ -14,7 +14,7 @@ use humpyard_runtime::Replacement;
 use crate::LabError;
 use crate::choice::host::Clock;
 use crate::config::RunConfig;
-use crate::parts::fanned_out::{dispatching, settled};
+use crate::parts::dispatch::{dispatching, settled};
 use crate::parts::link::check_withholding;
 use crate::parts::place::placed;
 use crate::parts::ruled::Ruled;

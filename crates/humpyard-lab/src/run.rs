@@ -31,7 +31,7 @@ use crate::environment::Environment;
 use crate::metrics::{About, Serving};
 use crate::offered::Offered;
 use crate::parts::demand::pacer;
-use crate::parts::fanned_out::{Dispatching, dispatching, settled};
+use crate::parts::dispatch::{DispatchChoice, dispatching, settled};
 use crate::parts::link::link;
 use crate::parts::place::placed;
 use crate::parts::setup::{self, AnyMeasured};
@@ -195,7 +195,7 @@ pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
 fn run_with(
     config: &RunConfig,
     services: Vec<Factory>,
-    chosen: &Dispatching,
+    chosen: &DispatchChoice,
     control: &mut Control<'_>,
 ) -> Result<RunResult, LabError> {
     let cores = config.cores.max(1);
@@ -259,7 +259,7 @@ fn run_with(
 fn run_several(
     config: &RunConfig,
     services: Vec<Factory>,
-    chosen: &Dispatching,
+    chosen: &DispatchChoice,
     control: &mut Control<'_>,
 ) -> Result<RunResult, LabError> {
     if control.observer.is_some() {
@@ -302,14 +302,14 @@ fn run_several(
     live_result(config, outcome)
 }
 
-/// Tells how the run is dispatched.
-fn tell(control: &mut Control<'_>, chosen: &Dispatching) {
+/// Reports how the run is dispatched.
+fn tell(control: &mut Control<'_>, chosen: &DispatchChoice) {
     if let Some(tell) = &mut control.dispatched {
         tell(chosen);
     }
 }
 
-/// Where the packets of dispatchers come from, and go.
+/// Opens the sources and sinks of dispatchers.
 fn feed(config: &RunConfig, dispatchers: usize, control: &mut Control<'_>) -> Result<FrameFeed, LabError> {
     if config.dispatchers == Some(0) {
         let ports = setup::ports_fanned_out(config)?;

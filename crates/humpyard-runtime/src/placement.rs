@@ -45,7 +45,7 @@ pub struct Seat {
     pub shared: bool,
 }
 
-/// Seats for the dispatcher and so many workers: workers spread over the processors from the second
+/// Seats for the dispatcher and its workers: workers spread over the processors from the second
 /// on, the dispatcher on the first, so that with more threads than processors the dispatcher shares
 /// first. Without workers it sits anywhere.
 pub fn seats(workers: usize) -> Vec<Seat> {
@@ -68,7 +68,7 @@ pub struct Places {
     pub writer: Option<Seat>,
 }
 
-/// Seats for several dispatchers with so many workers each: dispatchers on the first processors,
+/// Seats for several dispatchers, each with its number of workers: dispatchers on the first processors,
 /// then the workers of one after those of the other, the reader, and the writer, if there is one,
 /// around and around.
 pub fn places(workers: &[usize], writes: bool) -> Places {
@@ -88,8 +88,7 @@ fn places_on(workers: &[usize], writes: bool, processors: &[usize]) -> Places {
     Places { dispatchers, reader, writer: seats.next() }
 }
 
-/// Seats for workers that need no dispatcher: each does everything for what comes by ports
-/// of its own.
+/// Seats for workers without a dispatcher, each with ports of its own.
 pub fn places_of_workers(workers: usize) -> Places {
     let seats = assign((0..workers).map(Thread::Worker).collect(), &processors());
     Places { dispatchers: seats.into_iter().map(|seat| vec![seat]).collect(), reader: None, writer: None }

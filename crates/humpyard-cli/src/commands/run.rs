@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use humpyard::lab::bottleneck::{LoadWatch, OVERDUE_NS, bottleneck};
 use humpyard::lab::metrics::Endpoint;
-use humpyard::lab::{self, Control, Dispatching, RunConfig, RunResult};
+use humpyard::lab::{self, Control, DispatchChoice, RunConfig, RunResult};
 use humpyard::runtime::Load;
 
 use crate::arguments::{CommonOptions, RunArguments, SimArguments};
@@ -36,11 +36,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     report(&result, output)
 }
 
-/// Says how packets from interfaces get to workers, and why so, where that was left open.
-fn say_how_dispatched(config: &RunConfig, common: &CommonOptions) -> impl FnMut(&Dispatching) {
+/// Prints how packets from interfaces get to workers, and why, if the configuration left that open.
+fn say_how_dispatched(config: &RunConfig, common: &CommonOptions) -> impl FnMut(&DispatchChoice) {
     let is_open = config.dispatchers.is_none() || config.chooses_workers;
     let says = is_open && !common.quiet && humpyard::wire::needed(&config.inputs(), "null:");
-    move |Dispatching { dispatchers, workers, why }: &Dispatching| {
+    move |DispatchChoice { dispatchers, workers, why }: &DispatchChoice| {
         if says {
             let how =
                 if *dispatchers == 0 { "no dispatcher".into() } else { counted(*dispatchers as u64, "dispatcher") };

@@ -142,7 +142,7 @@ fn assert_refused(directory: &Path, words: &str, expected: &str) {
 fn what_is_for_one_dispatcher_is_refused() {
     let directory = directory();
     for (words, expected) in [
-        ("--dispatchers 0", "those of iface:; have --dispatchers 1"),
+        ("--dispatchers 0", "iface: alone, and the input is gen:poisson"),
         ("--dispatchers some", "takes auto or 0 to 1024, not `some`"),
         ("--dispatchers 1025", "takes auto or 0 to 1024"),
         ("--dispatchers 3", "--workers 2: have 3 workers"),

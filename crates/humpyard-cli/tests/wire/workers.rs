@@ -72,5 +72,5 @@ fn without_being_asked_hash_policies_have_no_dispatcher() {
         .expect("the binary starts");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("--dispatchers 0: drr looks at all cores") && error.lines().count() == 1, "{error}");
+    assert!(error.contains("--dispatchers 0: drr needs a view of all cores") && error.lines().count() == 1, "{error}");
 }

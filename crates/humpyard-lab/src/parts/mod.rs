@@ -1,7 +1,7 @@
 //! From a configuration to the parts that a driver takes.
 
 pub(crate) mod demand;
-pub(crate) mod fanned_out;
+pub(crate) mod dispatch;
 pub(crate) mod link;
 pub(crate) mod order;
 pub(crate) mod place;

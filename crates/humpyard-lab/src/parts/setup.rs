@@ -334,7 +334,7 @@ pub(crate) fn ports(config: &RunConfig) -> Result<Ports, LabError> {
 /// Opens the interfaces of a run anew for each of its workers.
 pub(crate) fn ports_fanned_out(config: &RunConfig) -> Result<Vec<Ports>, LabError> {
     check_arrivals(config)?;
-    let fanned_out = crate::parts::fanned_out::fanned_out(config)?;
+    let fanned_out = crate::parts::dispatch::fanned_out(config)?;
     Ok(humpyard_wire::open_fanned_out(&config.inputs(), &config.output, config.both_ways, &fanned_out)?)
 }
 

@@ -10,7 +10,7 @@ use crate::LabError;
 use crate::choice::host::{Clock, Host};
 use crate::config::RunConfig;
 use crate::parts::place::placed_apart;
-use crate::parts::{fanned_out, setup};
+use crate::parts::{dispatch, setup};
 
 /// The dispatchers of a run, ready, and where their threads sit.
 pub(crate) struct Apart {
@@ -91,7 +91,7 @@ pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
     let (dispatchers, workers) = (config.dispatchers.unwrap_or(1), config.cores);
     let refuse = |why: String| Err(LabError::option(format!("@dispatchers {dispatchers} {why}")));
     match dispatchers {
-        0 => return fanned_out::refuse(config),
+        0 => return dispatch::refuse(config),
         1 => return Ok(()),
         _ => {}
     }
@@ -179,7 +179,7 @@ mod tests {
     fn what_is_for_one_alone_is_refused() {
         let said = |config: &RunConfig| refuse(config).unwrap_err().to_string();
         assert!(refuse(&config("hrw", 0, 1)).is_ok() && refuse(&config("hrw", 2, 2)).is_ok());
-        assert!(said(&config("hrw", 2, 0)).contains("packets come by gen:poisson"));
+        assert!(said(&config("hrw", 2, 0)).contains("the input is gen:poisson"));
         assert!(said(&config("hrw", 2, 3)).contains("workers 2: have 3 workers"));
         assert!(said(&config("hrw", 0, 2)).contains("workers 0"));
         let by_virtual_clock = RunConfig { clock: Clock::Virtual, ..config("hrw", 2, 2) };

@@ -3,9 +3,12 @@
 //! Each dispatcher is a data plane of its own, with its thread, flows, scheduler and workers, which
 //! has all packets of some connections ([`Spread`]): whatever holds for the packets of a flow or a
 //! connection holds as with one dispatcher. A reader on a thread of its own deals the frames of the
-//! source out over rings, each of so many frames, and waits where one is full; a writer on another
+//! source out over rings of a bounded number of frames, and waits where one is full; a writer on another
 //! takes what the dispatchers forward, so that the frames of a dispatcher leave in its order. The
 //! calling thread looks after all of them.
+//!
+//! Workers without a dispatcher are dispatchers without workers, each with ports of its own
+//! ([`Feed::Own`]); then there is neither a reader nor a writer.
 
 mod common;
 mod reader;

@@ -139,8 +139,8 @@ pub(super) fn sum_up<S: Steer, Q: Share, A: Allocate>(
     Ok(sum)
 }
 
-/// What does not add up of one dispatcher that was given so many frames, of which so many were
-/// written; none if nothing is.
+/// Returns what does not add up for a dispatcher that was given `dealt` frames, of which `written` were
+/// written. `None`: all adds up.
 fn unaccounted<S: Steer, Q: Share, A: Allocate>(
     one: &Outcome<Measured<S, Q, A>>,
     dealt: u64,

@@ -170,7 +170,7 @@ impl Ring {
         self.give_back_but(self.blocks.saturating_sub(used.max(2)));
     }
 
-    /// Gives blocks back that were done with, all but so many.
+    /// Gives blocks back that were done with, all but the last `kept`.
     fn give_back_but(&mut self, kept: usize) {
         while self.spent > kept {
             let oldest = (self.block + self.blocks - self.spent) % self.blocks;

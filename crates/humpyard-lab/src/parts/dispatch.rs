@@ -1,5 +1,5 @@
-//! A live run without a dispatcher: each worker reads, serves and writes the packets of its own
-//! connections, and the kernel gives it these by the table of the steering policy.
+//! How packets get to the workers of a live run: by dispatchers, or by the kernel, which gives each
+//! worker the packets of its own connections by the table of the steering policy.
 
 use humpyard_core::id::{CoreId, Id, IdVec};
 use humpyard_core::packet::Packet;
@@ -17,20 +17,22 @@ use crate::config::RunConfig;
 use crate::option::Values;
 use crate::parts::setup;
 
-/// The steering policies that decide by a hash of the connection alone, so that a table by bucket
-/// says what they say.
+/// Steering policies that decide by a hash of the connection alone, so that a table by bucket decides
+/// alike.
 const BY_HASH: [&str; 2] = ["conn", "hrw"];
 
-/// Time that a dispatcher takes for a packet from one interface to another, as measured on machines
-/// of 2 to 3 GHz: most of it is the kernel's, for taking it in and sending it.
+/// Nanoseconds that a dispatcher takes for a packet from one interface to another; most of them are the
+/// kernel's. Measured: docs/wire-speed.md has 1,160 (`xdp:`) and 1,390 (`iface:`).
 const DISPATCH_NS: f64 = 1_200.0;
-/// Time that it takes beside that to hand a packet to a worker and take it back.
+/// Nanoseconds that handing a packet to a worker and taking it back adds: an estimate on the safe side.
+/// 130 were measured, by `run --input gen:poisson:flows=1000 --rate line --policy drr` with
+/// `--workers` 0 and 1.
 const HAND_OVER_NS: f64 = 300.0;
 
 /// Most dispatchers of a run.
 const DISPATCHERS_MAX: usize = 1024;
 
-/// Reads `auto` or a number of dispatchers.
+/// Sets the dispatchers from `auto` or a number.
 pub(crate) fn read(config: &mut RunConfig, given: Values<'_>) -> Result<(), LabError> {
     let number = || given.one().parse().ok().filter(|number| *number <= DISPATCHERS_MAX);
     config.dispatchers = if given.one() == "auto" {
@@ -43,44 +45,45 @@ pub(crate) fn read(config: &mut RunConfig, given: Values<'_>) -> Result<(), LabE
     Ok(())
 }
 
-/// The number of dispatchers, where it is not one.
+/// Returns the number of dispatchers of a live run. `None`: it is one, or left open.
 pub(crate) fn show(config: &RunConfig) -> Option<String> {
     let dispatchers = config.dispatchers.filter(|&dispatchers| dispatchers != 1)?;
     (config.host == Host::Live).then(|| dispatchers.to_string())
 }
 
-/// How a live run is dispatched, and why so.
+/// How a live run is dispatched, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Dispatching {
+pub struct DispatchChoice {
     /// Dispatchers; 0: workers need none.
     pub dispatchers: usize,
     /// Worker threads; 0: the dispatcher does their work.
     pub workers: usize,
-    /// In words, for who starts the run.
+    /// The reason, in words.
     pub why: String,
 }
 
-/// Chooses how a live run is dispatched, and by how many workers, as far as that is left open.
-/// `reloads`: whether the run may be told of another configuration, which a dispatcher takes up.
-pub fn dispatching(config: &RunConfig, reloads: bool) -> Dispatching {
+/// Chooses the dispatchers and workers of a live run, as far as the configuration leaves them open.
+/// `reloads`: the run may change its configuration on the way, which only a dispatcher can.
+pub fn dispatching(config: &RunConfig, reloads: bool) -> DispatchChoice {
     choose(config, reloads, processors().len().max(1), may_share())
 }
 
-/// The configuration with nothing left open: as was chosen.
-pub(crate) fn settled(config: &RunConfig, chosen: &Dispatching) -> RunConfig {
-    let &Dispatching { dispatchers, workers, .. } = chosen;
+/// Returns the configuration with the dispatchers and workers that were chosen.
+pub(crate) fn settled(config: &RunConfig, chosen: &DispatchChoice) -> RunConfig {
+    let &DispatchChoice { dispatchers, workers, .. } = chosen;
     RunConfig { dispatchers: Some(dispatchers), cores: workers, chooses_workers: false, ..config.clone() }
 }
 
-/// As [`dispatching`], with this number of processors; `may_share`: whether the kernel may be given the
-/// program.
-fn choose(config: &RunConfig, reloads: bool, processors: usize, may_share: bool) -> Dispatching {
+/// As [`dispatching`], on this number of processors. `may_share`: the process may load a BPF program.
+fn choose(config: &RunConfig, reloads: bool, processors: usize, may_share: bool) -> DispatchChoice {
     let why_one = match (config.dispatchers, why_not(config)) {
         (Some(0), _) => None,
         (Some(dispatchers), _) => Some((dispatchers, "as asked for".to_owned())),
         (None, Some(why)) => Some((1, why)),
-        (None, None) if !may_share => Some((1, "workers without one take the privilege CAP_BPF".to_owned())),
-        (None, None) if reloads => Some((1, "it takes up another configuration (--config)".to_owned())),
+        (None, None) if !may_share => {
+            Some((1, "giving each worker its own connections needs CAP_BPF, which this program lacks".to_owned()))
+        }
+        (None, None) if reloads => Some((1, "the run can change its configuration (--config)".to_owned())),
         (None, None) if processors < 2 => Some((1, "there is one processor".to_owned())),
         (None, None) if config.cores < 2 && !config.chooses_workers => Some((1, "there is one worker".to_owned())),
         (None, None) => None,
@@ -88,32 +91,32 @@ fn choose(config: &RunConfig, reloads: bool, processors: usize, may_share: bool)
     let Some((dispatchers, why)) = why_one else {
         let workers = if config.chooses_workers { processors } else { config.cores };
         let why = format!("{} decides by a hash, so each of {workers} workers has its own connections", config.policy);
-        return Dispatching { dispatchers: 0, workers, why };
+        return DispatchChoice { dispatchers: 0, workers, why };
     };
     let is_open = config.chooses_workers && config.listens() && !config.policy.allocates() && dispatchers == 1;
     let Some(service_ns) = mean_service_ns(config).filter(|_| is_open) else {
-        return Dispatching { dispatchers, workers: config.cores, why };
+        return DispatchChoice { dispatchers, workers: config.cores, why };
     };
     let workers = workers_for(service_ns, processors);
     let why = match workers {
         0 => format!(
-            "{why}; a packet's service takes {service_ns:.0} ns, less than a worker would save: it serves itself"
+            "{why}; the dispatcher serves packets itself, for {service_ns:.0} ns of service is less than handing over saves"
         ),
-        _ => format!("{why}; a packet's service takes {service_ns:.0} ns, which {workers} workers do"),
+        _ => format!("{why}; {workers} workers keep up with the dispatcher at {service_ns:.0} ns of service a packet"),
     };
-    Dispatching { dispatchers, workers, why }
+    DispatchChoice { dispatchers, workers, why }
 }
 
-/// Time that services take for a packet in the mean, in ns. `None`: it is not known.
+/// Returns the mean time of services for a packet, in ns. `None`: the costs are not known.
 fn mean_service_ns(config: &RunConfig) -> Option<f64> {
     let costs = setup::costs(config).ok()?;
     let all: f64 = costs.iter().map(|cost| cost.work(setup::TYPICAL_BYTES) as f64).sum();
     (!costs.is_empty()).then(|| all / costs.len() as f64)
 }
 
-/// The number of workers with which one dispatcher takes most packets a second: none, if serving
-/// them itself is as fast; else as many as keep up with it, and one on its own processor where the
-/// others are too few.
+/// Returns the number of workers with which one dispatcher forwards most packets a second. 0: the
+/// dispatcher is as fast if it serves packets itself. Else there are as many as keep up with it; where
+/// there are too few processors for that, one worker sits on the dispatcher's.
 fn workers_for(service_ns: f64, processors: usize) -> usize {
     let served = HAND_OVER_NS + service_ns;
     let handed_over = DISPATCH_NS + HAND_OVER_NS;
@@ -126,20 +129,20 @@ fn workers_for(service_ns: f64, processors: usize) -> usize {
     if needed < processors { needed } else { processors }
 }
 
-/// Why this run needs a dispatcher; none if workers can do without.
+/// Returns why this run needs a dispatcher. `None`: it needs none.
 pub(crate) fn why_not(config: &RunConfig) -> Option<String> {
     if config.host != Host::Live || config.clock == Clock::Virtual {
-        return Some("the run has no threads".to_owned());
+        return Some("a run by a virtual clock has no threads".to_owned());
     }
     let inputs = config.inputs();
     if let Some(input) = inputs.iter().find(|input| !input.starts_with("iface:")) {
-        return Some(format!("packets come by {input}, and the kernel shares among workers those of iface:"));
+        return Some(format!("the kernel gives workers the packets of iface: alone, and the input is {input}"));
     }
     if config.output != "null:" && !config.output.starts_with("iface:") {
-        return Some(format!("packets go to {}, which has one writer: iface: has one for each worker", config.output));
+        return Some(format!("{} takes one writer; iface: takes one for each worker", config.output));
     }
     if config.policy.allocates() || !config.policy.steering().is_some_and(|name| BY_HASH.contains(&name)) {
-        return Some(format!("{} looks at all cores: conn and hrw decide by a hash alone", config.policy));
+        return Some(format!("{} needs a view of all cores; conn and hrw decide by a hash alone", config.policy));
     }
     let by_order = matches!(config.granularity(), Granularity::Flow | Granularity::Connection);
     let parts = [
@@ -154,21 +157,18 @@ pub(crate) fn why_not(config: &RunConfig) -> Option<String> {
         ("--topology", config.topology.is_some()),
     ];
     let used = parts.iter().find(|(_, is_used)| *is_used);
-    used.map(|(option, _)| format!("{option} needs one that sees all packets"))
+    used.map(|(option, _)| format!("{option} needs a dispatcher, which sees all packets"))
 }
 
-/// Refuses a run without dispatchers where there cannot be one.
+/// Rejects a run without dispatchers that needs one.
 pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
     if config.cores == 0 {
-        return Err(LabError::option(
-            "@dispatchers 0 is for workers, of which there are none: have @workers 1 or more",
-        ));
+        return Err(LabError::option("@dispatchers 0 needs workers: give @workers 1 or more"));
     }
     why_not(config).map_or(Ok(()), |why| Err(LabError::option(format!("@dispatchers 0: {why}; have @dispatchers 1"))))
 }
 
-/// Which worker has which packets, as the steering policy has it: it is asked for a key of each
-/// bucket.
+/// Returns the worker of each bucket, for which the steering policy is asked with a key of the bucket.
 pub(crate) fn fanned_out(config: &RunConfig) -> Result<FannedOut, LabError> {
     let workers = config.cores;
     let setup = setup::scheduler_config(config, workers, 1)?;
@@ -202,7 +202,7 @@ mod tests {
         }
         assert_eq!(why_not(&RunConfig { output: "null:".to_owned(), ..config("hrw") }), None);
         let why = |config: &RunConfig| why_not(config).unwrap();
-        assert!(why(&config("rss++")).contains("rss++ looks at all cores"));
+        assert!(why(&config("rss++")).contains("rss++ needs a view of all cores"));
         assert!(why(&config("drr")).contains("conn and hrw"));
         assert!(why(&config("allocate=static/steer=hrw")).contains("all cores"));
         assert!(why(&RunConfig { input: "xdp:a".to_owned(), ..config("hrw") }).contains("iface:"));
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_kept() {
         let chosen = |config: &RunConfig, reloads| {
-            let Dispatching { dispatchers, workers, .. } = choose(config, reloads, 8, true);
+            let DispatchChoice { dispatchers, workers, .. } = choose(config, reloads, 8, true);
             (dispatchers, workers)
         };
         assert_eq!(chosen(&RunConfig { dispatchers: Some(3), ..config("hrw") }, false), (3, 4));
