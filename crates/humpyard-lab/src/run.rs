@@ -247,7 +247,7 @@ fn run_with(
             if let Some(wanted) = wanted {
                 scope.spawn(|| reload::serve(config, clients, wanted, &over, &replacements));
             }
-            humpyard_runtime::run(live)
+            humpyard_runtime::run_named(live)
         })?;
         let link = LinkResult::found(choice.as_ref(), outcome.link.as_ref());
         (outcome, link, records.finish()?)
@@ -297,7 +297,7 @@ fn run_several(
             // To say that this run keeps its configuration.
             scope.spawn(|| reload::serve(config, clients, wanted, &over, &mpsc::channel().0));
         }
-        humpyard_runtime::run_several(run)
+        humpyard_runtime::run_several_named(run)
     })?;
     live_result(config, outcome)
 }

@@ -260,6 +260,19 @@ family! {
     ]
 }
 
+/// A policy that is one of those of its family, `Any`: for a host that has a loop compiled for this policy alone.
+pub trait OneOf<Any>: TryFrom<Any> + Into<Any> {
+    /// Returns the policy, which must be of this type.
+    ///
+    /// # Panics
+    /// If it is another policy.
+    fn of(any: Any) -> Self {
+        Self::try_from(any).unwrap_or_else(|_| unreachable!("the policy is of another type"))
+    }
+}
+
+impl<Any, P: TryFrom<Any> + Into<Any>> OneOf<Any> for P {}
+
 /// Every policy of every family, in reading order.
 pub fn entries() -> Vec<Entry> {
     let mut all = AnySteer::entries();

@@ -1,16 +1,16 @@
 //! The cores as the dispatcher sees them: those of a real clock, or of a virtual one.
 
-use humpyard_core::frame::Frame;
 use humpyard_core::id::CoreId;
 use humpyard_core::mechanism::Dispatch;
 use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 
 use crate::counters::Counters;
+use crate::held::HeldFrames;
 use crate::outcome::RunError;
 use crate::threads::Threads;
 use crate::virtual_cores::VirtualCores;
-use crate::worker::{Done, Job};
+use crate::worker::{Done, Task};
 
 /// Who does the work.
 pub(crate) enum Crew {
@@ -29,11 +29,11 @@ impl Crew {
     }
 
     /// Gives a core a packet, which it may get only with [`Crew::wake`].
-    pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, frame: Frame) {
-        let job = |frame| Job::of(now, dispatch, frame);
+    #[inline]
+    pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>, held: &mut HeldFrames) {
         match self {
-            Self::Threads(threads) => threads.give(core, job(frame)),
-            Self::Virtual(cores) => cores.give(now, core, dispatch, frame),
+            Self::Threads(threads) => threads.give(core, Task::of(now, dispatch), held),
+            Self::Virtual(cores) => cores.give(now, core, dispatch, held),
         }
     }
 
@@ -45,9 +45,9 @@ impl Crew {
         }
     }
 
-    /// Serves a while for the cores whose work is the dispatcher's; whether there was any.
-    pub(crate) fn serve(&mut self) -> bool {
-        if let Self::Threads(threads) = self { threads.serve() } else { false }
+    /// Serves a while for the cores whose work is the dispatcher's. Returns whether there was any.
+    pub(crate) fn serve(&mut self, held: &mut HeldFrames) -> bool {
+        if let Self::Threads(threads) = self { threads.serve(held) } else { false }
     }
 
     /// Lets a core that has nothing to serve go over to another service. That is emulated: it takes time, and no work.
@@ -66,11 +66,13 @@ impl Crew {
         }
     }
 
-    /// Takes the next result there is by now. To be asked until there is none: results come by ascending core.
-    pub(crate) fn take(&mut self, now: Time) -> Option<(CoreId, Done)> {
+    /// Takes results that there are by now, all of one core, into a list that is empty; their frames are in their slots again. To
+    /// be asked until there is none: results come by ascending core.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Time, held: &mut HeldFrames, results: &mut Vec<Done>) -> Option<CoreId> {
         match self {
-            Self::Threads(threads) => threads.take(now),
-            Self::Virtual(cores) => cores.take(now),
+            Self::Threads(threads) => threads.take(now, held, results),
+            Self::Virtual(cores) => cores.take(now, results),
         }
     }
 

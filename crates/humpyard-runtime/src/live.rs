@@ -75,6 +75,14 @@ pub struct Live<'a, S, Q, A> {
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Live<'_, S, Q, A> {
+    /// Whether the run has no rare feature that the loop of a dispatcher would ask for at every packet: none of
+    /// [`Measured::is_plain`], and neither a virtual clock nor a link nor policies that take over.
+    pub(crate) fn is_plain(&self) -> bool {
+        let stays = self.swaps.is_empty() && self.replacements.is_none();
+        let is_real = matches!(self.clock, Clock::Real);
+        is_real && stays && self.link.is_none() && self.measured.is_plain()
+    }
+
     /// Whether a port drops what there is no room for, unseen. Not where a packet that comes may push another out, so that it
     /// has to be looked into.
     pub(crate) fn leaves_to_port(&self) -> bool {

@@ -187,9 +187,16 @@ pub struct Outcome<M> {
 impl<S, Q, A> Outcome<Measured<S, Q, A>> {
     /// The outcome of one dispatcher with so many workers as that of several.
     pub fn into_parts(self, workers: usize) -> Outcome<Vec<Part<S, Q, A>>> {
-        let part = Part { measured: self.measured, out: self.out.clone(), flows: self.flows, workers };
+        let (out, flows) = (self.out.clone(), self.flows);
+        self.map(|measured| vec![Part { measured, out, flows, workers }])
+    }
+}
+
+impl<M> Outcome<M> {
+    /// Converts what was measured; everything else stays as it is.
+    pub(crate) fn map<N>(self, convert: impl FnOnce(M) -> N) -> Outcome<N> {
         Outcome {
-            measured: vec![part],
+            measured: convert(self.measured),
             out: self.out,
             link: self.link,
             skipped: self.skipped,

@@ -1,12 +1,13 @@
 //! A core whose work the dispatcher does itself.
 
-use std::collections::VecDeque;
+use core::mem;
 
 use humpyard_core::unit::Time;
 
 use crate::clock::Stopwatch;
 use crate::counters::Counters;
-use crate::worker::{Done, Job, Laps, Workbench};
+use crate::held::HeldFrames;
+use crate::worker::{Done, Laps, Task, Workbench};
 
 /// After this time the dispatcher looks after the others again, though there is more.
 const AT_A_TIME: Time = Time::from_ns(100_000);
@@ -15,9 +16,11 @@ const AT_A_TIME: Time = Time::from_ns(100_000);
 pub(crate) struct Own {
     bench: Workbench,
     laps: Laps,
-    /// Packets to be served.
-    given: VecDeque<Job>,
-    done: VecDeque<Done>,
+    /// Packets that it was given.
+    given: Vec<Task>,
+    /// How many of them it has served.
+    served: usize,
+    done: Vec<Done>,
 }
 
 impl Own {
@@ -25,37 +28,47 @@ impl Own {
         Self {
             bench,
             laps: Laps::new(stopwatch),
-            given: VecDeque::with_capacity(64),
-            done: VecDeque::with_capacity(64),
+            given: Vec::with_capacity(64),
+            served: 0,
+            done: Vec::with_capacity(64),
         }
     }
 
     /// Takes a packet.
-    pub(crate) fn give(&mut self, job: Job) {
-        self.given.push_back(job);
+    #[inline]
+    pub(crate) fn give(&mut self, task: Task) {
+        self.given.push(task);
     }
 
-    /// Serves what it was given, for so long that nobody else waits too long: in a row, so that the
-    /// clock is read once for each. Whether there was anything.
-    pub(crate) fn serve(&mut self) -> bool {
+    /// Serves the packets that it has, on their frames, but not for so long that others wait too long. Reads the clock once
+    /// for each. Returns whether there was any.
+    pub(crate) fn serve(&mut self, held: &mut HeldFrames) -> bool {
         if self.given.is_empty() {
             return false;
         }
-        let Self { bench, laps, given, done } = self;
+        let Self { bench, laps, given, served, done } = self;
         laps.begin();
         let began = laps.previous();
-        while let Some(job) = given.pop_front() {
-            bench.serve(job, || laps.end(), |result| done.push_back(result));
+        for &task in &given[*served..] {
+            let frame = &mut held[task.slot].frame;
+            let result = bench.serve(task, frame, || laps.end(), |made| done.push(Done::Generated(made)));
+            done.push(result);
+            *served += 1;
             if laps.previous().since(began) >= AT_A_TIME {
                 break;
             }
         }
+        if *served == given.len() {
+            given.clear();
+            *served = 0;
+        }
         true
     }
 
-    /// Takes the next result.
-    pub(crate) fn take(&mut self) -> Option<Done> {
-        self.done.pop_front()
+    /// Takes all results, into a list that is empty.
+    #[inline]
+    pub(crate) fn take(&mut self, results: &mut Vec<Done>) {
+        mem::swap(&mut self.done, results);
     }
 
     /// What its services counted.

@@ -1,6 +1,7 @@
 //! The cores of a run by a real clock, from outside: worker threads behind rings, and what the
 //! dispatcher does itself.
 
+use core::mem;
 use core::sync::atomic::Ordering;
 use std::io;
 use std::sync::Arc;
@@ -12,11 +13,12 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::clock::Stopwatch;
 use crate::counters::Counters;
+use crate::held::HeldFrames;
 use crate::outcome::RunError;
 use crate::own::Own;
 use crate::placement::Seat;
 use crate::wait::Doorbell;
-use crate::worker::{BATCH, Done, Job, Laps, Signals, Workbench, Worker, WorkerCore};
+use crate::worker::{BATCH, Done, Job, Laps, Returned, Served, Signals, Task, Workbench, Worker, WorkerCore};
 
 /// Jobs that go into a ring at a time, at most: each time the worker sees them costs both a cache
 /// line's way between processors.
@@ -57,7 +59,7 @@ struct Rings {
     jobs: Producer<Job>,
     /// Jobs that it was given and that are not in the ring yet.
     given: Vec<Job>,
-    done: Consumer<Done>,
+    done: Consumer<Returned>,
 }
 
 /// A thread that serves cores.
@@ -126,11 +128,12 @@ impl Threads {
 
     /// Gives a core a packet; there is room, for no core ever has more than its packets in flight.
     /// A worker may get it only with [`Threads::wake`].
-    pub(crate) fn give(&mut self, core: CoreId, job: Job) {
+    #[inline]
+    pub(crate) fn give(&mut self, core: CoreId, task: Task, held: &mut HeldFrames) {
         match &mut self.hands[core.index()].does {
-            Does::Dispatcher(own) => own.give(job),
+            Does::Dispatcher(own) => own.give(task),
             Does::Thread(rings) => {
-                rings.given.push(job);
+                rings.given.push(Job { task, frame: mem::take(&mut held[task.slot].frame) });
                 if rings.given.len() == AT_A_TIME {
                     rings.pass_on();
                 }
@@ -147,12 +150,12 @@ impl Threads {
         }
     }
 
-    /// Serves a while for the cores whose work is the dispatcher's; whether there was any.
-    pub(crate) fn serve(&mut self) -> bool {
+    /// Serves a while for the cores whose work is the dispatcher's. Returns whether there was any.
+    pub(crate) fn serve(&mut self, held: &mut HeldFrames) -> bool {
         let mut any = false;
         for hand in &mut self.hands {
             if let Does::Dispatcher(own) = &mut hand.does {
-                any |= own.serve();
+                any |= own.serve(held);
             }
         }
         any
@@ -168,22 +171,23 @@ impl Threads {
         self.hands.iter_mut().for_each(|hand| hand.switching = None);
     }
 
-    /// Takes the next result, by ascending core; none when all have been looked at, and then it
-    /// begins anew.
-    pub(crate) fn take(&mut self, now: Time) -> Option<(CoreId, Done)> {
+    /// Takes the results of the next core that has any, by ascending core, into a list that is empty, and puts their frames back
+    /// into their slots. `None`: all cores have been asked; the next call begins anew.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Time, held: &mut HeldFrames, results: &mut Vec<Done>) -> Option<CoreId> {
         while let Some(hand) = self.hands.get_mut(self.next) {
             let core = CoreId::from_index(self.next);
-            let done = match &mut hand.does {
-                Does::Dispatcher(own) => own.take(),
-                Does::Thread(rings) => rings.done.pop().ok(),
-            };
-            if let Some(done) = done {
-                return Some((core, done));
-            }
-            if hand.switching.take_if(|until| *until <= now).is_some() {
-                return Some((core, Done::Switched));
-            }
             self.next += 1;
+            match &mut hand.does {
+                Does::Dispatcher(own) => own.take(results),
+                Does::Thread(rings) => rings.take(held, results),
+            }
+            if hand.switching.is_some() && hand.switching.take_if(|until| *until <= now).is_some() {
+                results.push(Done::Switched);
+            }
+            if !results.is_empty() {
+                return Some(core);
+            }
         }
         self.next = 0;
         None
@@ -241,6 +245,21 @@ impl Rings {
         let room = self.jobs.write_chunk_uninit(self.given.len()).expect("a core has at most its packets in flight");
         room.fill_from_iter(self.given.drain(..));
     }
+
+    /// Takes all results that there are, and puts their frames back into their slots.
+    #[inline]
+    fn take(&mut self, held: &mut HeldFrames, results: &mut Vec<Done>) {
+        let there = self.done.slots();
+        let Ok(returned) = self.done.read_chunk(there) else { return };
+        results.extend(returned.into_iter().map(|Returned { done, frame }| {
+            if let Done::Served(Served { slot, .. }) = &done {
+                held[*slot].frame = frame;
+            } else if let Done::Panicked(panicked) = &done {
+                held[panicked.slot].frame = frame;
+            }
+            done
+        }));
+    }
 }
 
 /// Both ends of the rings of a core that this thread serves.
@@ -280,6 +299,7 @@ mod tests {
     use humpyard_core::id::{ServiceId, Slot};
     use humpyard_services::{Context, Factory, Generated, Service, Verdict};
 
+    use crate::held::HeldFrame;
     use crate::placement::Thread;
 
     /// Forwards, but panics at a frame whose first byte is 1.
@@ -316,9 +336,12 @@ mod tests {
         threads_of(workers, usize::MAX)
     }
 
-    fn job(slot: u32, byte: u8) -> Job {
+    /// Gives a core a packet of one byte.
+    fn give(threads: &mut Threads, core: u16, byte: u8) {
         let frame = Frame { data: vec![byte], ..Frame::default() };
-        Job { slot: Slot(slot), service: ServiceId(0), context: Context::default(), frame }
+        let mut held = HeldFrames::from_fn(1, |_| HeldFrame { number: 1, frame: frame.clone() });
+        let task = Task { slot: Slot(0), service: ServiceId(0), context: Context::default() };
+        threads.give(CoreId(core), task, &mut held);
     }
 
     fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
@@ -332,8 +355,8 @@ mod tests {
     #[test]
     fn a_service_that_cannot_be_made_anew_is_told_as_a_lost_worker() {
         let mut threads = threads_of(2, 2);
-        threads.give(CoreId(0), job(0, 0));
-        threads.give(CoreId(1), job(1, 1));
+        give(&mut threads, 0, 0);
+        give(&mut threads, 1, 1);
         threads.wake(CoreId(0));
         threads.wake(CoreId(1));
         wait_until("the loss is noticed", || threads.check().is_err());
@@ -345,8 +368,8 @@ mod tests {
     fn an_end_does_not_wait_for_results_to_be_taken() {
         let mut threads = threads(1);
         // One more than there is room for among the results, which nobody takes.
-        for slot in 0..=2 * IN_FLIGHT as u32 {
-            threads.give(CoreId(0), job(slot, 0));
+        for _ in 0..=2 * IN_FLIGHT {
+            give(&mut threads, 0, 0);
         }
         threads.wake(CoreId(0));
         threads.end().unwrap();

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use humpyard_core::cost::CostModel;
-use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, IdVec};
 use humpyard_core::mechanism::Dispatch;
 use humpyard_core::packet::Packet;
@@ -11,7 +10,8 @@ use humpyard_core::storage::IndexedHeap;
 use humpyard_core::unit::Time;
 
 use crate::counters::Counters;
-use crate::worker::{Done, Job, Workbench};
+use crate::held::HeldFrames;
+use crate::worker::{Done, Task, Workbench};
 
 /// Every core of a run by a virtual clock.
 pub(crate) struct VirtualCores {
@@ -35,11 +35,13 @@ impl VirtualCores {
     }
 
     /// Serves a packet now; the core is busy with it as soon as it is done with those before.
-    pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch, frame: Frame) {
+    pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>, held: &mut HeldFrames) {
         let span = self.costs.serve(now, core, dispatch);
         let Core { bench, results } = &mut self.cores[core];
-        let job = Job::of(now, dispatch, frame);
-        bench.serve(job, || span, |done| results.push_back((span.finished, done)));
+        let frame = &mut held[dispatch.slot].frame;
+        let made = |made| results.push_back((span.finished, Done::Generated(made)));
+        let done = bench.serve(Task::of(now, dispatch), frame, || span, made);
+        results.push_back((span.finished, done));
         self.set_due(core);
     }
 
@@ -54,12 +56,14 @@ impl VirtualCores {
         self.set_due(core);
     }
 
-    /// Takes the next result whose time has come: the earliest, of those at one instant that of the lowest core.
-    pub(crate) fn take(&mut self, now: Time) -> Option<(CoreId, Done)> {
+    /// Takes the next result whose time has come, into a list that is empty: the earliest, of those at one instant that of the
+    /// lowest core.
+    pub(crate) fn take(&mut self, now: Time, results: &mut Vec<Done>) -> Option<CoreId> {
         let (_, core) = self.due.peek().filter(|&(time, _)| time <= now)?;
         let (_, done) = self.cores[core].results.pop_front().expect("a core that is due has a result");
         self.set_due(core);
-        Some((core, done))
+        results.push(done);
+        Some(core)
     }
 
     /// When the next result is there.

@@ -11,6 +11,7 @@ use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{IdVec, ServiceId, Slot};
 use humpyard_core::mechanism::Dispatch;
+use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 use humpyard_services::{Context, Factory, Generated, Mark, Service, Verdict};
 use rtrb::{Consumer, Producer};
@@ -22,40 +23,44 @@ use crate::panic;
 use crate::placement::Seat;
 use crate::wait::{Bell, Doorbell, Next, Patience};
 
-/// A packet to be served.
-#[derive(Debug)]
-pub(crate) struct Job {
+/// A packet to be served. Its frame is in its slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
     pub(crate) slot: Slot,
     pub(crate) service: ServiceId,
-    /// What its service is told of it.
+    /// What its service learns of it.
     pub(crate) context: Context,
-    pub(crate) frame: Frame,
 }
 
-impl Job {
-    /// A packet that is handed out now.
-    pub(crate) fn of(now: Time, dispatch: &Dispatch, frame: Frame) -> Self {
-        let packet = &dispatch.packet;
-        Self { slot: dispatch.slot, service: packet.service, context: Context::of(now, packet), frame }
+impl Task {
+    /// Returns the task of a packet that is handed out now.
+    #[inline]
+    pub(crate) fn of(now: Time, dispatch: &Dispatch<&Packet>) -> Self {
+        let packet = dispatch.packet;
+        Self { slot: dispatch.slot, service: packet.service, context: Context::of(now, packet) }
     }
 }
 
-/// What comes back from a worker.
+/// A task for another thread, with the frame.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) task: Task,
+    pub(crate) frame: Frame,
+}
+
+/// What another thread gives back.
+#[derive(Debug)]
+pub(crate) struct Returned {
+    pub(crate) done: Done,
+    /// The frame of the packet that is done, as the service left it. Empty where `done` is about no packet.
+    pub(crate) frame: Frame,
+}
+
+/// What a core has done. The frame of a packet is in its slot again.
 #[derive(Debug)]
 pub(crate) enum Done {
     /// A packet that was served.
-    Served {
-        /// Its slot.
-        slot: Slot,
-        /// The frame, as the service left it.
-        frame: Frame,
-        /// What becomes of it.
-        verdict: Verdict,
-        /// What its service has found out about its flow.
-        mark: Option<Mark>,
-        /// The time it took.
-        span: Span,
-    },
+    Served(Served),
     /// A packet at which its service panicked.
     Panicked(Box<Panicked>),
     /// A frame that a service made itself; it comes before the packet that caused it.
@@ -64,13 +69,24 @@ pub(crate) enum Done {
     Switched,
 }
 
-/// A packet at which its service panicked.
+/// A packet that was served.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Served {
+    /// Its slot.
+    pub(crate) slot: Slot,
+    /// What becomes of it.
+    pub(crate) verdict: Verdict,
+    /// What its service has found out about its flow.
+    pub(crate) mark: Option<Mark>,
+    /// The time it took.
+    pub(crate) span: Span,
+}
+
+/// A packet at which its service panicked. Where originals are kept, its frame is as it was before the service touched it.
 #[derive(Debug)]
 pub(crate) struct Panicked {
     /// Its slot.
     pub(crate) slot: Slot,
-    /// The frame: where originals are kept, as it was before the service touched it.
-    pub(crate) frame: Frame,
     /// The time it took, with that for another instance of the service.
     pub(crate) span: Span,
     /// Why and where, in one line.
@@ -137,35 +153,49 @@ impl Workbench {
         }
     }
 
-    /// Does the work of one packet; `end` measures it when it is done, and `give` takes what comes
-    /// of it.
-    pub(crate) fn serve(&mut self, job: Job, end: impl FnOnce() -> Span, mut give: impl FnMut(Done)) {
-        let Job { slot, service, context, mut frame } = job;
+    /// Does the work of one packet, on its frame. `end` measures the work when it is done; `made` takes the frames that the
+    /// service makes.
+    #[inline]
+    pub(crate) fn serve(
+        &mut self,
+        task: Task,
+        frame: &mut Frame,
+        end: impl FnOnce() -> Span,
+        made: impl FnMut(Frame),
+    ) -> Done {
+        let Task { slot, service: id, context } = task;
         let port = frame.port;
         if let Some(original) = &mut self.original {
-            copy(&frame, original);
+            copy(frame, original);
         }
-        let id = service;
-        let Station { service, factory } = &mut self.stations[id];
-        match panic::catch(|| service.process(&mut frame, &context, &mut self.generated)) {
+        let Station { service, .. } = &mut self.stations[id];
+        match panic::catch(|| service.process(frame, &context, &mut self.generated)) {
             Ok(verdict) => {
                 let span = end();
-                self.give_generated(port, &mut give);
-                let mark = self.generated.take_mark();
-                give(Done::Served { slot, frame, verdict, mark, span });
+                if !self.generated.is_empty() {
+                    self.give_generated(port, made);
+                }
+                Done::Served(Served { slot, verdict, mark: self.generated.take_mark(), span })
             }
             Err(message) => {
-                // What it was in the middle of is not to be trusted, neither frames nor itself.
-                self.generated.clear();
-                self.generated.take_mark();
-                // It may well not know any more what it had counted.
-                self.counters.add(id, panic::catch(|| service.counters()).unwrap_or_default());
-                *service = factory.make();
-                if let Some(original) = &mut self.original {
-                    mem::swap(original, &mut frame);
-                }
-                give(Done::Panicked(Box::new(Panicked { slot, frame, span: end(), message })));
+                self.renew(id, frame);
+                Done::Panicked(Box::new(Panicked { slot, span: end(), message }))
             }
+        }
+    }
+
+    /// Replaces the instance of a service that panicked, and restores the frame if originals are kept.
+    #[cold]
+    fn renew(&mut self, id: ServiceId, frame: &mut Frame) {
+        // What it was in the middle of is not to be trusted, neither frames nor itself.
+        self.generated.clear();
+        self.generated.take_mark();
+        let Station { service, factory } = &mut self.stations[id];
+        // It may have lost count.
+        self.counters.add(id, panic::catch(|| service.counters()).unwrap_or_default());
+        *service = factory.make();
+        if let Some(original) = &mut self.original {
+            mem::swap(original, frame);
         }
     }
 
@@ -179,16 +209,13 @@ impl Workbench {
         counters
     }
 
-    /// Gives the frames that the service made of one that came by this port: they are of that port
-    /// too.
-    fn give_generated(&mut self, port: u16, give: &mut impl FnMut(Done)) {
-        if self.generated.is_empty() {
-            return;
-        }
-        for made in self.generated.frames_mut() {
-            made.port = port;
+    /// Gives the frames that the service made of one that came by this port: they are of that port too.
+    #[inline(never)]
+    fn give_generated(&mut self, port: u16, mut made: impl FnMut(Frame)) {
+        for frame in self.generated.frames_mut() {
+            frame.port = port;
             // Errors are few and their number is limited, so a new buffer each is no cost.
-            give(Done::Generated(mem::replace(made, Frame::with_capacity(made.data.capacity()))));
+            made(mem::replace(frame, Frame::with_capacity(frame.data.capacity())));
         }
         self.generated.clear();
     }
@@ -231,9 +258,9 @@ pub(crate) struct Worker {
 /// One core of a worker thread.
 pub(crate) struct WorkerCore {
     pub(crate) jobs: Consumer<Job>,
-    pub(crate) done: Producer<Done>,
+    pub(crate) done: Producer<Returned>,
     /// Results that are not in the ring yet; empty between batches.
-    pub(crate) held_back: Vec<Done>,
+    pub(crate) held_back: Vec<Returned>,
     pub(crate) bench: Workbench,
     pub(crate) laps: Laps,
 }
@@ -304,8 +331,10 @@ impl WorkerCore {
         }
         laps.begin();
         let mut given = laps.previous;
-        for job in batch {
-            bench.serve(job, || laps.end(), |result| held_back.push(result));
+        for Job { task, mut frame } in batch {
+            let made = |frame| held_back.push(Returned { done: Done::Generated(frame), frame: Frame::default() });
+            let result = bench.serve(task, &mut frame, || laps.end(), made);
+            held_back.push(Returned { done: result, frame });
             if laps.previous.since(given) >= HELD_BACK_MAX {
                 give(done, held_back);
                 dispatcher.ring();
@@ -322,7 +351,7 @@ impl WorkerCore {
 
 /// Puts results into the ring, waiting for room: the dispatcher always empties it, unless it is
 /// gone.
-fn give(done: &mut Producer<Done>, results: &mut Vec<Done>) {
+fn give(done: &mut Producer<Returned>, results: &mut Vec<Returned>) {
     while !results.is_empty() {
         let room = done.slots().min(results.len());
         if room == 0 {

@@ -160,7 +160,7 @@ impl<'a, S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>, C: Cores> Driver
         while let Some((core, done)) = self.cores.next_done(now) {
             match done {
                 Doing::Packet(slot, busy) => {
-                    let completed = self.measured.on_completion_as::<PLAIN>(now, core, slot, busy);
+                    let completed = self.measured.on_completion_as::<PLAIN>(now, core, slot, now, busy);
                     if completed.onward.is_none() && completed.exit.is_none() {
                         self.workload.on_departure(now, &completed.packet, &mut self.measured);
                     }

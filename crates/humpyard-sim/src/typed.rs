@@ -4,7 +4,7 @@
 use humpyard_core::mechanism::Never;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_policies::allocate::everest::Everest;
-use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
+use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer, OneOf};
 use humpyard_policies::share::{drr::Drr, efq::Efq, fcfs::Fcfs, gr3::Gr3};
 use humpyard_policies::steer::{hrw::Hrw, ps_hrw::PsHrw, rss_plus_plus::RssPlusPlus};
 
@@ -40,22 +40,12 @@ pub fn simulate_named(simulation: AnySimulation<'_>, work: Work) -> Result<AnyOu
     }
 }
 
-/// A policy that is one of those of its family, `Any`.
-trait Of<Any>: TryFrom<Any> + Into<Any> {
-    /// The policy, which is known to be of this type.
-    fn of(any: Any) -> Self {
-        Self::try_from(any).unwrap_or_else(|_| unreachable!("the policy is of another type"))
-    }
-}
-
-impl<Any, P: TryFrom<Any> + Into<Any>> Of<Any> for P {}
-
 /// Runs a simulation whose policies are of these types, each the only one of its family.
 fn run_as<S, Q, A>(simulation: AnySimulation<'_>, work: Work) -> Result<AnyOutcome, SimulationError>
 where
-    S: Steer + Of<AnySteer>,
-    Q: Share + Of<AnyShare>,
-    A: Allocate + Of<AnyAllocate>,
+    S: Steer + OneOf<AnySteer>,
+    Q: Share + OneOf<AnyShare>,
+    A: Allocate + OneOf<AnyAllocate>,
 {
     let typed = Simulation {
         measured: simulation.measured.retype(S::of, Q::of, A::of),

@@ -125,7 +125,7 @@ pub struct Digester {
 }
 
 /// What a [`Digester`] makes of headers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Digest {
     /// The hash of the flow's key.
     hash: u64,
@@ -161,6 +161,9 @@ pub struct Classifier {
     /// Who hears of every flow that begins, if anybody does.
     names: Option<Arc<dyn FlowNames>>,
 }
+
+/// Flows whose state fits a cache of the second level.
+const NEAR: usize = 4_096;
 
 /// What services have found out about a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -275,10 +278,28 @@ impl Classifier {
     /// As [`Self::look_ahead`], for packets of flows that have numbers: [`Self::classify_numbered`]. Does nothing
     /// while there are few flows, which are near anyway.
     pub fn look_ahead_numbered(&self, packets: &[Numbered]) {
-        /// Flows whose state fits a cache of the second level.
-        const NEAR: usize = 4_096;
         if self.flows.len() > NEAR {
             self.flows.look_ahead_numbered(packets);
+        }
+    }
+
+    /// As [`Self::look_ahead`], for headers of which [`Self::digester`] has made this. Does nothing while there are few flows,
+    /// which are near anyway.
+    pub fn look_ahead_digested<'a>(&self, digests: impl IntoIterator<Item = &'a Digest>) {
+        if self.flows.len() <= NEAR {
+            return;
+        }
+        let mut digests = digests.into_iter().map(|digest| digest.hash);
+        loop {
+            let (mut hashes, mut count) = ([0; FlowTable::LOOK_AHEAD], 0);
+            for (hash, digest) in hashes.iter_mut().zip(&mut digests) {
+                *hash = digest;
+                count += 1;
+            }
+            self.flows.look_ahead_hashed(&hashes[..count]);
+            if count < FlowTable::LOOK_AHEAD {
+                return;
+            }
         }
     }
 

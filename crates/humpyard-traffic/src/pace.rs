@@ -42,7 +42,7 @@ pub struct CaptureClock {
 
 impl CaptureClock {
     /// The time from the first packet to one with this time, in which a jump forward passes at once if `skip` is set.
-    #[inline]
+    #[inline(always)]
     pub fn elapsed(&mut self, captured: Time, skip: bool) -> Time {
         let reference = *self.reference.get_or_insert(captured);
         if captured >= reference {
@@ -103,12 +103,15 @@ impl Pacer {
     /// Adds the arrivals of the next frames, which were captured at these times.
     pub fn add_arrivals(&mut self, captured: impl IntoIterator<Item = Time>, arrivals: &mut Vec<Time>) {
         let captured = captured.into_iter();
+        arrivals.reserve(captured.size_hint().0);
         match self.pace {
             // Time elapses without steps back, so that each arrival is the latest.
             Pace::Trace => {
                 // A copy stays in registers.
                 let (mut clock, skip) = (self.clock.clone(), self.skip);
-                arrivals.extend(captured.map(|time| clock.elapsed(time, skip)));
+                for time in captured {
+                    arrivals.push(clock.elapsed(time, skip));
+                }
                 self.clock = clock;
             }
             _ => arrivals.extend(captured.map(|time| self.arrival(time))),

@@ -762,7 +762,13 @@ impl Matcher {
     }
 
     /// The number of the first rule that matches.
+    #[inline]
     pub(crate) fn first_match(&self, headers: &Headers) -> u32 {
+        // The last rule gets what no other matches.
+        if self.rules.len() == 1 { 0 } else { self.first_of_several(headers) }
+    }
+
+    fn first_of_several(&self, headers: &Headers) -> u32 {
         let packet = self.look(headers);
         let found = match &self.index {
             None => self.rules.iter().position(|rule| rule.matches(&packet)).map(|rule| rule as u32),

@@ -155,22 +155,50 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         completed
     }
 
-    /// As [`Measured::on_completion`] of a packet that is done now, compiled without rare features where `PLAIN`:
-    /// [`Measured::is_plain`] must hold.
+    /// As [`Measured::on_completion`], compiled without rare features where `PLAIN`: [`Measured::is_plain`] must hold.
     #[inline(always)]
     pub fn on_completion_as<const PLAIN: bool>(
         &mut self,
         now: Time,
         core: CoreId,
         slot: Slot,
+        finished: Time,
         busy: Time,
     ) -> Completed {
         if !PLAIN {
-            return self.on_completion(now, core, slot, now, busy);
+            return self.on_completion(now, core, slot, finished, busy);
         }
-        let done = self.scheduler.on_plain_completion(now, slot, busy);
+        self.complete_plain(now, core, slot, (finished, busy), false)
+    }
+
+    /// As [`Measured::on_end`], compiled without rare features where `PLAIN`: [`Measured::is_plain`] must hold.
+    #[inline]
+    pub fn on_end_as<const PLAIN: bool>(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        slot: Slot,
+        finished: Time,
+        busy: Time,
+    ) -> Completed {
+        if !PLAIN {
+            return self.on_end(now, core, slot, finished, busy);
+        }
+        self.complete_plain(now, core, slot, (finished, busy), true)
+    }
+
+    #[inline(always)]
+    fn complete_plain(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        slot: Slot,
+        (finished, busy): (Time, Time),
+        ends: bool,
+    ) -> Completed {
+        let done = self.scheduler.on_plain_completion(now, slot, busy, ends);
         let packet = self.scheduler.packet(slot);
-        self.measurements.record::<true>(core, packet, done, now, busy);
+        self.measurements.record::<true>(core, packet, done, finished, busy);
         done.of(*packet)
     }
 

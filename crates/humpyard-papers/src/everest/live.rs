@@ -240,7 +240,7 @@ fn live(
     let setup = parts::scheduler_config(config, WORKERS, classifier.clients_max())?;
     let (measured, records) = parts::measured(config, &setup)?;
     let pacer = parts::pacer(config, WORKERS, control)?;
-    let outcome = humpyard_runtime::run(Live {
+    let outcome = humpyard_runtime::run_named(Live {
         measured: measured.with_observer(Box::new(cores.clone())),
         packets: config.buffer,
         workers: WORKERS,

@@ -1,82 +1,106 @@
 //! What comes in: frames are read, classified, and arrive at the mechanism.
 
+use core::mem;
 use core::sync::atomic::Ordering;
 use std::time::Instant;
 
-use humpyard_core::frame::Frame;
 use humpyard_core::id::{ClientId, FlowId};
 use humpyard_core::mechanism::Arrival;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::{Time, Weight};
 use humpyard_traffic::source::Polled;
 
-use super::{BATCH, Dispatcher, Held, PROGRESS_EVERY, TIMED_EVERY, ns};
+use super::{BATCH, Dispatcher, PROGRESS_EVERY, ns};
 use crate::live::Overload;
 use crate::outcome::RunError;
 use crate::wait::{Next, SLEEP_MAX};
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
-    /// The frames that have arrived: at most a batch, but in virtual time all of an instant.
-    pub(super) fn take_in(&mut self) -> Result<bool, RunError> {
+    /// Takes in the frames that have arrived: at most a batch, but in virtual time all of an instant.
+    pub(super) fn take_in<const PLAIN: bool>(&mut self) -> Result<bool, RunError> {
         let now = self.now.read();
         let mut any = false;
         loop {
-            let taken = self.take_batch(now)?;
+            if self.is_over(now) {
+                self.end_reading()?;
+            }
+            let most = self.room();
+            let taken = self.read_burst(now, most)?;
+            self.burst.digest(&self.live.classifier, taken);
+            (0..taken).try_for_each(|place| self.arrive::<PLAIN>(now, place))?;
             any |= taken > 0;
-            if taken < BATCH || !self.now.is_virtual() {
+            if most == 0 || taken < most || !self.now.is_virtual() {
                 return Ok(any);
             }
         }
     }
 
-    fn take_batch(&mut self, now: Time) -> Result<usize, RunError> {
-        if self.is_over(now) {
-            self.end_reading()?;
+    /// Reads frames until there is none that has arrived, at most `most`. Returns how many.
+    fn read_burst(&mut self, now: Time, most: usize) -> Result<usize, RunError> {
+        let mut read = 0;
+        if most == 0 {
+            return Ok(read);
         }
         self.live.input.look_at_calendar(now);
-        let most = self.room_for_port().map_or(BATCH, |room| BATCH.min(room as usize));
-        for taken in 0..most {
-            if self.live.overload == Overload::Wait && self.must_wait() {
-                return Ok(taken);
+        if self.burst.take_early() {
+            read = self.admit(now, read)?;
+            if self.burst.next_arrival().is_some() {
+                return Ok(read);
             }
-            let next = if self.next.is_some() { self.next.take() } else { self.read(now)? };
-            let Some((arrival, frame)) = next else { return Ok(taken) };
-            if arrival > now {
-                if self.over {
-                    self.skip(frame)?;
-                    continue;
-                }
-                self.next = Some((arrival, frame));
-                return Ok(taken);
-            }
-            self.overdue_max = self.overdue_max.max(now.since(arrival));
-            self.arrive(now, arrival, frame)?;
         }
-        Ok(most)
+        while read < most {
+            if !self.read(now, read)? {
+                break;
+            }
+            read = self.admit(now, read)?;
+            if self.burst.next_arrival().is_some() {
+                break;
+            }
+        }
+        Ok(read)
     }
 
-    /// Nothing more is read, and what has not arrived does not. What was dealt out is taken.
+    /// Adds the frame at this place, behind those that have arrived, to them if it is due. Returns how many there are then.
+    #[inline]
+    fn admit(&mut self, now: Time, place: usize) -> Result<usize, RunError> {
+        let arrival = self.burst.at(place).arrival;
+        if arrival <= now {
+            self.overdue_max = self.overdue_max.max(now.since(arrival));
+            return Ok(place + 1);
+        }
+        if self.over {
+            self.skip(place)?;
+        } else {
+            self.burst.keep(place);
+        }
+        Ok(place)
+    }
+
+    /// Reads no more; frames that have not arrived do not. Frames that were dealt out are taken.
     fn end_reading(&mut self) -> Result<(), RunError> {
         self.over = true;
         self.reading &= self.live.input.is_dealt();
-        match self.next.take() {
-            Some((_, frame)) => self.skip(frame),
-            None => Ok(()),
-        }
+        if self.burst.take_early() { self.skip(0) } else { Ok(()) }
     }
 
     /// A frame was read that does not arrive before the end.
-    fn skip(&mut self, frame: Frame) -> Result<(), RunError> {
+    fn skip(&mut self, place: usize) -> Result<(), RunError> {
         self.skipped += 1;
-        self.discard(frame)
+        Ok(self.live.sink.discard(&self.burst.at(place).frame)?)
     }
 
     /// Whether the next frame has to wait until there is room.
     pub(super) fn must_wait(&self) -> bool {
-        match self.live.overload {
-            Overload::Wait => self.live.measured.scheduler().is_full() || self.link_must_wait(),
-            Overload::Drop => self.room_for_port() == Some(0),
-        }
+        self.room() == 0
+    }
+
+    /// Frames that may be taken in now, at most a batch.
+    fn room(&self) -> usize {
+        let room = match self.live.overload {
+            Overload::Wait => self.live.measured.scheduler().room().min(self.room_at_link()),
+            Overload::Drop => self.room_for_port().unwrap_or(u64::MAX),
+        };
+        room.min(BATCH as u64) as usize
     }
 
     /// Frames that may be taken from a port, so that what is held and what waits there is as much
@@ -91,16 +115,25 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Some(self.live.measured.scheduler().room().saturating_sub(waiting))
     }
 
-    /// Reads the next frame and gives it with its arrival; none when there is none now, or no more.
-    fn read(&mut self, now: Time) -> Result<Option<(Time, Frame)>, RunError> {
-        let mut frame = self.spare.pop().unwrap_or_default();
+    /// Reads the next frame into this place. Returns false when there is none now, or no more.
+    #[inline]
+    fn read(&mut self, now: Time, place: usize) -> Result<bool, RunError> {
+        let read = self.burst.at(place);
+        let frame = &mut read.frame;
+        if frame.data.capacity() == 0
+            && let Some(spare) = self.spare.pop()
+        {
+            *frame = spare;
+        }
         (frame.port, frame.answer) = (0, false);
         (frame.queued, frame.mark) = (None, None);
         while self.reading {
-            match self.live.input.poll(&mut frame) {
+            let read = self.burst.at(place);
+            match self.live.input.poll(&mut read.frame) {
                 Ok(Polled::Frame) => {
-                    let arrival = self.live.input.arrival(now, self.begin, frame.time);
-                    return Ok(Some((arrival, frame)));
+                    read.arrival = self.live.input.arrival(now, self.begin, read.frame.time);
+                    read.number = self.live.input.number();
+                    return Ok(true);
                 }
                 Ok(Polled::NotYet) if self.now.is_virtual() => {
                     // Time cannot go on until it is known what comes next.
@@ -115,8 +148,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                 }
             }
         }
-        self.spare.push(frame);
-        Ok(None)
+        Ok(false)
     }
 
     fn wait_for_source(&mut self) -> Result<(), RunError> {
@@ -158,47 +190,69 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    fn arrive(&mut self, now: Time, arrival: Time, mut frame: Frame) -> Result<(), RunError> {
-        while let Some(expired) = self.live.classifier.next_expired(frame.time) {
+    /// The frame at this place of the burst arrives.
+    #[inline]
+    fn arrive<const PLAIN: bool>(&mut self, now: Time, place: usize) -> Result<(), RunError> {
+        let captured = self.burst.at(place).frame.time;
+        while let Some(expired) = self.live.classifier.next_expired(captured) {
             self.end(now, Some(expired.flow), expired.client);
         }
-        let classified = self.live.classifier.classify(&frame)?;
-        self.end(now, classified.ended_flow, classified.ended_client);
+        let read = self.burst.at(place);
+        let length = read.frame.wire_length;
+        let classified = self.live.classifier.classify_digest(&read.headers, &read.digest, length)?;
+        read.frame.mark = classified.fwmark;
+        let (arrival, number) = (read.arrival, read.number);
+        if classified.ended_flow.is_some() || classified.ended_client.is_some() {
+            self.end(now, classified.ended_flow, classified.ended_client);
+        }
         if let Some(weight) = classified.weight {
             self.live.measured.set_weight(now, classified.packet.client, weight);
         }
         if let Some(weight) = classified.link_weight {
             self.set_link_weight(now, classified.packet.client, weight);
         }
-        frame.mark = classified.fwmark;
         let mut packet = classified.packet;
         packet.arrival = arrival;
-        packet.estimate = self.crew.work(&packet).unwrap_or(0);
-        let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
-        let answer = self.live.measured.on_arrival(now, &packet);
-        self.record(timed);
+        if !PLAIN {
+            packet.estimate = self.crew.work(&packet).unwrap_or(0);
+        }
+        let timed = self.is_timed().then(Instant::now);
+        let answer = self.live.measured.on_arrival_as::<PLAIN>(now, &packet);
+        if let Some(started) = timed {
+            self.decision.record(started.elapsed().as_nanos() as u64);
+        }
         self.arrivals += 1;
         if let Some(watched) = &mut self.live.watched {
             watched.on_arrival(self.arrivals, || self.live.classifier.flows().key(packet.flow));
         }
-        self.follow_up(now)?;
+        if self.live.measured.may_follow::<PLAIN>() {
+            self.follow_up(now)?;
+        }
+        let frame = &mut self.burst.at(place).frame;
         match answer {
             Arrival::Queued(slot) => {
-                let number = self.live.input.number().unwrap_or(self.arrivals);
-                self.held[slot] = Held { number, frame };
+                let held = &mut self.held[slot];
+                held.number = number.unwrap_or(self.arrivals);
+                mem::swap(&mut held.frame, frame);
             }
             Arrival::Dropped(_) => {
                 self.live.classifier.release(&packet);
-                self.discard(frame)?;
+                self.live.sink.discard(frame)?;
             }
         }
         if self.arrivals.is_multiple_of(PROGRESS_EVERY) {
-            // Where packets come and go all the time, nobody waits and notices that a worker is
-            // gone.
-            self.crew.check()?;
-            (self.live.progress)(self.arrivals, self.live.input.progress());
-            self.tell_load();
+            self.report_progress()?;
         }
+        Ok(())
+    }
+
+    /// Reports how far the run is. Where packets come and go all the time, nobody waits and notices that a worker is gone, so
+    /// it looks after that too.
+    #[inline(never)]
+    fn report_progress(&mut self) -> Result<(), RunError> {
+        self.crew.check()?;
+        (self.live.progress)(self.arrivals, self.live.input.progress());
+        self.tell_load();
         Ok(())
     }
 }

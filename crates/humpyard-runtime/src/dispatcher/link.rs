@@ -78,8 +78,11 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// Whether so many packets are on their way, those at the link among them, that the source must wait.
-    pub(super) fn link_must_wait(&self) -> bool {
-        self.live.link.is_some() && self.live.measured.account().held + self.out.held >= self.live.packets as u64
+    /// Packets that may come in before as many are on their way, those at the link among them, as may be held.
+    pub(super) fn room_at_link(&self) -> u64 {
+        if self.live.link.is_none() {
+            return u64::MAX;
+        }
+        (self.live.packets as u64).saturating_sub(self.live.measured.account().held + self.out.held)
     }
 }

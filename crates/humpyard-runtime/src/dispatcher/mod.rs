@@ -1,5 +1,6 @@
 //! The dispatcher: reads, classifies, asks the mechanism, hands out, takes back, writes.
 
+mod burst;
 mod input;
 mod link;
 mod output;
@@ -7,7 +8,6 @@ mod takeover;
 mod telling;
 mod waiting;
 
-use core::mem;
 use core::time::Duration;
 use std::sync::Arc;
 use std::thread;
@@ -26,10 +26,12 @@ use humpyard_traffic::flow::Heaviest;
 use humpyard_traffic::sink::{Sent, Sink};
 use humpyard_traffic::source::Received;
 
+use self::burst::Burst;
 use crate::clock::{Clock, Now, Stopwatch};
 use crate::counters::Counters;
 use crate::crew::Crew;
 use crate::hardware::ThreadCounters;
+use crate::held::{HeldFrame, HeldFrames};
 use crate::live::Live;
 use crate::load::Idle;
 use crate::loss;
@@ -40,11 +42,11 @@ use crate::replacement::Replacements;
 use crate::threads::{Crewing, Threads};
 use crate::virtual_cores::VirtualCores;
 use crate::wait::{Doorbell, Patience};
-use crate::worker::Workbench;
+use crate::worker::{Done, Workbench};
 
-/// Frames read, at most, before results are looked for again.
+/// Frames read at a time, at most; then the dispatcher looks after results again.
 const BATCH: usize = 32;
-/// One in so many arrivals has its decisions timed.
+/// Arrivals of which one has its decisions timed.
 const TIMED_EVERY: u64 = 1 << 6;
 /// How often progress is told, and a look is taken at the workers, in packets.
 const PROGRESS_EVERY: u64 = 1 << 14;
@@ -65,10 +67,17 @@ const WAKE_EARLY: Duration = Duration::from_micros(100);
 /// A sink that cannot be written, a lost worker, more flows under way than there is room for. Damage within the source is
 /// no error: what came before it is processed, and the outcome tells of it.
 pub fn run<S: Steer, Q: Share, A: Allocate>(live: Live<'_, S, Q, A>) -> Result<Outcome<Measured<S, Q, A>>, RunError> {
+    if live.is_plain() { run_as::<true, _, _, _>(live) } else { run_as::<false, _, _, _>(live) }
+}
+
+/// As [`run`]. `PLAIN`: the loop is compiled without rare features; [`Live::is_plain`] holds.
+pub(crate) fn run_as<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
+    live: Live<'_, S, Q, A>,
+) -> Result<Outcome<Measured<S, Q, A>>, RunError> {
     panic::keep_quiet();
     let stopwatch = Stopwatch::start();
     let doorbell = Arc::new(Doorbell::new().map_err(RunError::Doorbell)?);
-    run_from(live, Start { stopwatch, doorbell, begin: None })
+    run_from::<PLAIN, _, _, _>(live, Start { stopwatch, doorbell, begin: None })
 }
 
 /// How a dispatcher starts.
@@ -81,8 +90,8 @@ pub(crate) struct Start<'a> {
     pub(crate) begin: Option<&'a dyn Fn() -> Time>,
 }
 
-/// As [`run`], on the clock of others.
-pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
+/// As [`run_as`], on the clock of others.
+pub(crate) fn run_from<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     mut live: Live<'_, S, Q, A>,
     start: Start<'_>,
 ) -> Result<Outcome<Measured<S, Q, A>>, RunError> {
@@ -107,7 +116,9 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
     let mut dispatcher = Dispatcher {
         given: IdSet::new(live.workers.max(1)),
         // One more, for a packet that is pushed out by another that has its slot already.
-        held: IdVec::from_fn(live.packets + 1, |_| Held::default()),
+        held: HeldFrames::from_fn(live.packets + 1, |_| HeldFrame::default()),
+        burst: Burst::new(),
+        results: Vec::new(),
         waiting_out: Vec::new(),
         on_link: IdVec::from_fn(live.link.as_ref().map_or(0, OutputLink::slots), |_| Frame::default()),
         made: IdVec::from_fn(live.workers.max(1), |_| Vec::new()),
@@ -115,7 +126,6 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         taken_over: Vec::new(),
         heaviest: Heaviest::default(),
         spare: Vec::new(),
-        next: None,
         shared: threads[0].shared,
         is_alone,
         seated,
@@ -143,7 +153,7 @@ pub(crate) fn run_from<S: Steer, Q: Share, A: Allocate>(
         doorbell,
         live,
     };
-    let worked = dispatcher.work();
+    let worked = dispatcher.work::<PLAIN>();
     let loads = dispatcher.load().into_iter().collect();
     if dispatcher.live.input.is_dealt() {
         // Whoever adds this up may look again.
@@ -219,15 +229,6 @@ fn lost(before: Option<LostOutside>, received: &[Received], sent: &[Sent]) -> Lo
     })
 }
 
-/// A packet held.
-#[derive(Default)]
-struct Held {
-    /// Its number among those that came in, from 1.
-    number: u64,
-    /// Its frame, until it goes to a worker.
-    frame: Frame,
-}
-
 /// A packet that waits at the exit.
 #[derive(Default)]
 struct WaitingOut {
@@ -264,7 +265,12 @@ struct Dispatcher<'a, S, Q, A> {
     patience: Patience,
     /// Cores that were given packets and not yet woken.
     given: IdSet<CoreId>,
-    held: IdVec<Slot, Held>,
+    /// The frames of the packets held.
+    held: HeldFrames,
+    /// The frames read last.
+    burst: Burst,
+    /// What a core has done, as long as it is being settled.
+    results: Vec<Done>,
     /// The packets that wait at the exit, by place.
     waiting_out: Vec<WaitingOut>,
     /// The frames of packets at the link.
@@ -277,10 +283,8 @@ struct Dispatcher<'a, S, Q, A> {
     taken_over: Vec<TakenOver>,
     /// The heaviest flows that have ended.
     heaviest: Heaviest,
-    /// Buffers not in use.
+    /// Buffers of frames that left from elsewhere than their slot, at most one for each packet that may be held.
     spare: Vec<Frame>,
-    /// The frame read and not yet arrived, with its arrival.
-    next: Option<(Time, Frame)>,
     /// Whether another thread shares the dispatcher's processor.
     shared: bool,
     /// Whether there is no other dispatcher.
@@ -317,22 +321,25 @@ struct Dispatcher<'a, S, Q, A> {
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// What happens at one instant happens in this order: what has left the link, what cores have done, timeouts, arrivals, what
     /// the link sends next, questions of cores.
-    fn work(&mut self) -> Result<(), RunError> {
+    ///
+    /// A plain run goes by one time for all of it, that at which the round began; others look at the clock at each step.
+    fn work<const PLAIN: bool>(&mut self) -> Result<(), RunError> {
         loop {
             let began = self.now.read();
             self.round = began;
-            let sent = self.finish_sending(began)?;
-            let completed = self.take_back(began)?;
-            let timed_out = self.keep_time()?;
-            let arrived = self.take_in()?;
-            self.feed_link(self.now.read());
-            // What would go on otherwise waits until nothing is in service.
-            let replaces = self.replacements.is_waiting();
-            let dispatched = if replaces {
-                // What the dispatcher's own cores were given is in service, too.
-                self.crew.serve() | self.replace()?
+            let sent = !PLAIN && self.finish_sending(began)?;
+            let completed = self.take_back::<PLAIN>(began)?;
+            let timed_out = (!PLAIN || self.live.measured.scheduler().keeps_time()) && self.keep_time()?;
+            let arrived = self.take_in::<PLAIN>()?;
+            if !PLAIN {
+                self.feed_link(self.now.read());
+            }
+            // A replacement waits until nothing is in service.
+            let dispatched = if !PLAIN && self.replacements.is_waiting() {
+                // Packets that the dispatcher's own cores were given are in service, too.
+                self.crew.serve(&mut self.held) | self.replace()?
             } else {
-                self.hand_out()?
+                self.hand_out::<PLAIN>()?
             };
             self.live.sink.send()?;
             if self.is_asked() {
@@ -367,29 +374,39 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     }
 
     /// Gives every core as many packets as it may have in flight.
-    fn hand_out(&mut self) -> Result<bool, RunError> {
+    fn hand_out<const PLAIN: bool>(&mut self) -> Result<bool, RunError> {
         let now = self.now.read();
-        while let Some(core) = self.live.measured.next_core(now) {
-            let timed = self.arrivals.is_multiple_of(TIMED_EVERY).then(Instant::now);
-            let Some(dispatch) = self.live.measured.next(now, core) else { continue };
-            self.record(timed);
-            let frame = mem::take(&mut self.held[dispatch.slot].frame);
-            self.crew.give(now, core, &dispatch, frame);
+        let mut timed = self.is_timed().then(Instant::now);
+        loop {
+            let measured = &mut self.live.measured;
+            let next = if PLAIN {
+                measured.lend_next_plain(now)
+            } else {
+                measured.next_core(now).map(|core| (core, measured.lend_next(now, core)))
+            };
+            let Some((core, dispatch)) = next else { break };
+            let Some(dispatch) = dispatch else { continue };
+            if let Some(started) = timed.take() {
+                self.decision.record(started.elapsed().as_nanos() as u64);
+            }
+            self.crew.give(now, core, &dispatch, &mut self.held);
             self.given.insert(core);
-            self.follow_up(now)?;
+            if self.live.measured.may_follow::<PLAIN>() {
+                self.follow_up(now)?;
+            }
         }
         let any = !self.given.is_empty();
         while let Some(core) = self.given.first() {
             self.given.remove(core);
             self.crew.wake(core);
         }
-        Ok(self.crew.serve() || any)
+        Ok(self.crew.serve(&mut self.held) || any)
     }
 
-    fn record(&mut self, timed: Option<Instant>) {
-        if let Some(started) = timed {
-            self.decision.record(started.elapsed().as_nanos() as u64);
-        }
+    /// Whether the next decision is timed.
+    #[inline]
+    fn is_timed(&self) -> bool {
+        self.arrivals.is_multiple_of(TIMED_EVERY)
     }
 }
 

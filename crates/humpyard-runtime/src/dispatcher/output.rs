@@ -2,7 +2,6 @@
 
 use core::mem;
 
-use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{CoreId, Id, Slot};
 use humpyard_core::mechanism::{Completed, Effect};
@@ -13,39 +12,45 @@ use humpyard_services::{DropReason, Mark, Verdict};
 
 use super::{Dispatcher, WaitingOut};
 use crate::outcome::{RunError, ServicePanic};
-use crate::worker::{Done, Panicked};
+use crate::worker::{Done, Panicked, Served};
 
 impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
-    /// Everything that cores have done by now: packets and switches.
-    pub(super) fn take_back(&mut self, now: Time) -> Result<bool, RunError> {
+    /// Takes everything that cores have done by now: packets and switches.
+    pub(super) fn take_back<const PLAIN: bool>(&mut self, now: Time) -> Result<bool, RunError> {
         let mut any = false;
-        while let Some((core, done)) = self.crew.take(now) {
-            self.settle(now, core, done)?;
+        let mut results = mem::take(&mut self.results);
+        while let Some(core) = self.crew.take(now, &mut self.held, &mut results) {
+            results.drain(..).try_for_each(|done| self.settle::<PLAIN>(now, core, done))?;
             any = true;
         }
+        self.results = results;
         Ok(any)
     }
 
-    fn settle(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
+    /// Settles what a core has done.
+    #[inline]
+    fn settle<const PLAIN: bool>(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
         match done {
-            Done::Served { slot, frame, verdict, mark, span } => {
-                let completed = self.on_served(now, core, slot, frame, verdict, mark, span)?;
-                if !self.made[core].is_empty() {
-                    self.send_made(now, core, &completed)?;
-                }
-            }
+            Done::Served(served) => self.on_served::<PLAIN>(now, core, served),
+            done => self.settle_rare::<PLAIN>(now, core, done),
+        }
+    }
+
+    /// Settles what happens to few packets or none.
+    #[inline(never)]
+    fn settle_rare<const PLAIN: bool>(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
+        match done {
+            Done::Served(served) => return self.on_served::<PLAIN>(now, core, served),
             Done::Panicked(panicked) => {
-                let Panicked { slot, frame, span, message } = *panicked;
+                let Panicked { slot, span, message } = *panicked;
                 let number = self.held[slot].number;
-                let completed = self.live.measured.on_end(now, core, slot, span.finished, span.busy);
+                let completed = self.live.measured.on_end_as::<PLAIN>(now, core, slot, span.finished, span.busy);
                 self.live.classifier.release(&completed.packet);
                 let service = completed.packet.service;
-                self.on_panic(ServicePanic { packet: number, service, message }, &frame)?;
-                self.discard(frame)?;
+                self.on_panic(ServicePanic { packet: number, service, message }, slot)?;
+                self.discard_held(slot)?;
             }
-            Done::Generated(frame) => {
-                self.made[core].push(frame);
-            }
+            Done::Generated(frame) => self.made[core].push(frame),
             Done::Switched => self.live.measured.on_switched(now, core),
         }
         self.follow_up(now)
@@ -62,45 +67,53 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// A packet was served: it goes on, out, to wait for earlier ones of its flow, or it ends here. Returns which.
-    #[expect(clippy::too_many_arguments, reason = "they are what a worker gives back")]
-    fn on_served(
-        &mut self,
-        now: Time,
-        core: CoreId,
-        slot: Slot,
-        mut frame: Frame,
-        verdict: Verdict,
-        mark: Option<Mark>,
-        span: Span,
-    ) -> Result<Completed, RunError> {
+    /// A packet was served: it goes on to its next service, out, or to wait for earlier ones of its flow; or it ends here.
+    #[inline]
+    fn on_served<const PLAIN: bool>(&mut self, now: Time, core: CoreId, served: Served) -> Result<(), RunError> {
+        let Served { slot, verdict, mark, span } = served;
         let measured = &mut self.live.measured;
-        if verdict != Verdict::Forward {
-            let completed = measured.on_end(now, core, slot, span.finished, span.busy);
-            self.live.classifier.release(&completed.packet);
-            self.out.on_verdict(verdict);
-            self.discard(frame)?;
-            return Ok(completed);
-        }
-        let completed = measured.on_completion(now, core, slot, span.finished, span.busy);
-        if let Some(mark) = mark {
-            frame.mark = mark.fwmark.or(frame.mark);
-            self.on_mark(now, &completed.packet, mark);
-        }
-        if completed.onward.is_some() {
-            self.held[slot].frame = frame;
-            return Ok(completed);
-        }
-        self.out.on_verdict(verdict);
-        if let Some(place) = completed.exit {
-            if self.waiting_out.len() <= place.index() {
-                self.waiting_out.resize_with(place.index() + 1, WaitingOut::default);
-            }
-            self.waiting_out[place.index()].frame = frame;
+        let completed = if verdict == Verdict::Forward {
+            measured.on_completion_as::<PLAIN>(now, core, slot, span.finished, span.busy)
         } else {
-            self.leave(now, &completed.packet, frame)?;
+            measured.on_end_as::<PLAIN>(now, core, slot, span.finished, span.busy)
+        };
+        if completed.onward.is_none() {
+            self.out.on_verdict(verdict);
         }
-        Ok(completed)
+        if verdict != Verdict::Forward {
+            self.live.classifier.release(&completed.packet);
+            self.discard_held(slot)?;
+        } else {
+            if let Some(mark) = mark {
+                let frame = &mut self.held[slot].frame;
+                frame.mark = mark.fwmark.or(frame.mark);
+                self.on_mark(now, &completed.packet, mark);
+            }
+            if completed.onward.is_none() {
+                self.depart::<PLAIN>(now, slot, &completed)?;
+            }
+        }
+        if !self.made[core].is_empty() {
+            self.send_made(now, core, &completed)?;
+        }
+        self.follow_up(now)
+    }
+
+    /// A packet has gone through all its services: it leaves, or waits at the exit.
+    #[inline]
+    fn depart<const PLAIN: bool>(&mut self, now: Time, slot: Slot, completed: &Completed) -> Result<(), RunError> {
+        if completed.exit.is_none() && (PLAIN || self.live.link.is_none()) {
+            self.live.classifier.release(&completed.packet);
+            self.out.on_exit();
+            return Ok(self.live.sink.take(&mut self.held[slot].frame)?);
+        }
+        let frame = mem::take(&mut self.held[slot].frame);
+        let Some(place) = completed.exit else { return self.leave(now, &completed.packet, frame) };
+        if self.waiting_out.len() <= place.index() {
+            self.waiting_out.resize_with(place.index() + 1, WaitingOut::default);
+        }
+        self.waiting_out[place.index()].frame = frame;
+        Ok(())
     }
 
     /// Sends what services made of this packet, which was just handed over, or keeps it behind the packet if that waits at the exit.
@@ -119,19 +132,31 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         made.drain(..).try_for_each(|frame| self.leave_made(now, packet, frame))
     }
 
-    /// A frame that was held goes out.
+    /// Sends a frame that was not in its slot any more.
     pub(super) fn send(&mut self, mut frame: Frame) -> Result<(), RunError> {
         self.out.on_exit();
         self.live.sink.take(&mut frame)?;
-        self.spare.push(frame);
+        self.keep_buffer(frame);
         Ok(())
     }
 
-    /// A frame that came in does not go out.
+    /// Discards a frame that was not in its slot any more.
     pub(super) fn discard(&mut self, frame: Frame) -> Result<(), RunError> {
         self.live.sink.discard(&frame)?;
-        self.spare.push(frame);
+        self.keep_buffer(frame);
         Ok(())
+    }
+
+    /// Discards the frame in this slot, whose packet ends here.
+    fn discard_held(&mut self, slot: Slot) -> Result<(), RunError> {
+        Ok(self.live.sink.discard(&self.held[slot].frame)?)
+    }
+
+    /// Keeps a buffer for a frame to come.
+    fn keep_buffer(&mut self, frame: Frame) {
+        if self.spare.len() < self.held.len() {
+            self.spare.push(frame);
+        }
     }
 
     /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
@@ -148,8 +173,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         match effect {
             Effect::Dropped(dropped) => {
                 self.live.classifier.release(&dropped.packet);
-                let frame = mem::take(&mut self.held[dropped.slot].frame);
-                self.discard(frame)?;
+                self.discard_held(dropped.slot)?;
             }
             Effect::Left(exit) => {
                 let WaitingOut { frame, mut made } = mem::take(&mut self.waiting_out[exit.place.index()]);
@@ -163,10 +187,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     }
 
     /// Counts a packet at which its service panicked, and puts its frame aside.
-    fn on_panic(&mut self, panic: ServicePanic, frame: &Frame) -> Result<(), RunError> {
+    fn on_panic(&mut self, panic: ServicePanic, slot: Slot) -> Result<(), RunError> {
         self.out.on_verdict(Verdict::Drop(DropReason::ServicePanicked));
         if let Some(quarantine) = &mut self.live.quarantine {
-            quarantine.write(frame)?;
+            quarantine.write(&self.held[slot].frame)?;
         }
         if self.panic.as_ref().is_none_or(|known| panic.packet < known.packet) {
             self.panic = Some(panic);

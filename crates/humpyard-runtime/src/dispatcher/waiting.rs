@@ -43,12 +43,12 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 
     /// Whether a frame could be taken in if there were one.
     fn listens(&self) -> bool {
-        self.reading && self.next.is_none() && !self.must_wait()
+        self.reading && self.burst.next_arrival().is_none() && !self.must_wait()
     }
 
     /// When the next thing happens of which nobody tells.
     fn next_event(&self) -> Option<Time> {
-        let arrival = self.next.as_ref().map(|&(arrival, _)| arrival).filter(|_| !self.must_wait());
+        let arrival = self.burst.next_arrival().filter(|_| !self.must_wait());
         let end = self.live.longest.filter(|_| self.reading).map(|longest| self.begin + Time::from_ns(ns(longest)));
         let swap = self.live.swaps.first().map(|swap| self.begin + swap.at);
         let sent = self.live.link.as_ref().and_then(OutputLink::next_event);

@@ -113,6 +113,13 @@ pub struct Several<'a, S, Q, A> {
     pub watched: Option<Watched>,
 }
 
+impl<S: Steer, Q: Share, A: Allocate> Several<'_, S, Q, A> {
+    /// Whether no dispatcher has a rare feature that its loop would ask for at every packet: [`Measured::is_plain`].
+    pub(crate) fn is_plain(&self) -> bool {
+        self.dispatchers.iter().all(|dispatcher| dispatcher.measured.is_plain())
+    }
+}
+
 /// A thread of the run. Where it ends before it says that it did so well, as by a panic, the run is
 /// to end.
 struct Running<'a> {
@@ -167,6 +174,20 @@ where
     Q: Share + Send,
     A: Allocate + Send,
 {
+    if several.is_plain() {
+        run_several_as::<true, _, _, _>(several)
+    } else {
+        run_several_as::<false, _, _, _>(several)
+    }
+}
+
+/// As [`run_several`]. `PLAIN`: the loops are compiled without rare features; [`Several::is_plain`] holds.
+pub(crate) fn run_several_as<const PLAIN: bool, S, Q, A>(several: Several<'_, S, Q, A>) -> InParts<S, Q, A>
+where
+    S: Steer + Send,
+    Q: Share + Send,
+    A: Allocate + Send,
+{
     panic::keep_quiet();
     let Several { dispatchers, places, feed, services, quarantine, watched, .. } = several;
     let count = dispatchers.len();
@@ -216,7 +237,7 @@ where
                 overload,
                 watched: lookout.as_mut().and_then(|lookout| lookout.dispatchers[number].half.take()),
             };
-            let work = move || dispatch(number, one, with, common);
+            let work = move || dispatch::<PLAIN, _, _, _>(number, one, with, common);
             let name = places.dispatchers[number][0].thread.to_string();
             running.dispatchers.push(spawn(scope, common, name, work)?);
             Ok(())
@@ -304,10 +325,10 @@ struct Fittings {
 type Dispatched<S, Q, A> = Result<Outcome<Measured<S, Q, A>>, RunError>;
 
 /// What all of them did.
-type InParts<S, Q, A> = Result<Outcome<Vec<Part<S, Q, A>>>, RunError>;
+pub(crate) type InParts<S, Q, A> = Result<Outcome<Vec<Part<S, Q, A>>>, RunError>;
 
 /// The work of one dispatcher, and whether it went well.
-fn dispatch<S: Steer, Q: Share, A: Allocate>(
+fn dispatch<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     number: usize,
     one: Dispatching<S, Q, A>,
     with: Fittings,
@@ -329,7 +350,7 @@ fn dispatch<S: Steer, Q: Share, A: Allocate>(
     live.watched = with.watched;
     let begin = || common.begin();
     let start = Start { stopwatch: common.stopwatch, doorbell: with.doorbell, begin: Some(&begin) };
-    let outcome = run_from(live, start);
+    let outcome = run_from::<PLAIN, _, _, _>(live, start);
     let well = outcome.is_ok();
     (outcome, well)
 }

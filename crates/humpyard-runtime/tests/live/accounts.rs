@@ -1,11 +1,13 @@
 //! No packet is lost or counted twice, however many threads there are and however little room.
 
-use humpyard_core::mechanism::{DropReason, Limits};
+use humpyard_core::frame::Frame;
+use humpyard_core::mechanism::{DropReason, ExitOrder, Limits};
+use humpyard_core::unit::Time;
 use humpyard_policies::registry;
 use humpyard_runtime::{Overload, Thread};
 use humpyard_traffic::pace::Pace;
 
-use crate::support::Run;
+use crate::support::{Outcome, Run};
 
 /// Far more than any machine takes: everything is due at once.
 const TOO_FAST: Option<Pace> = Some(Pace::PacketsPerSecond(1e9));
@@ -87,6 +89,29 @@ fn more_workers_than_processors_take_turns() {
         assert_eq!(summary.cores_detail.len(), 8);
         if policy == "rr" {
             assert!(summary.cores_detail.iter().all(|core| core.packets == 2500), "{:?}", summary.cores_detail);
+        }
+    }
+}
+
+/// The policies with a loop of their own, and others, with an exit and with packets that services drop.
+#[test]
+fn a_policys_own_loop_does_what_the_loop_for_all_does() {
+    let exit = Some(ExitOrder { packets: 64, timeout: Time::from_ns(1_000_000_000) });
+    for policy in ["hrw", "conn", "drr", "fcfs", "wfq", "steer=hrw/share=drr"] {
+        for (service, exit) in [("forward", None), ("forward", exit), ("firewall:rules=deny+udp", None)] {
+            let run = Run { policy, service, exit, workers: 0, ..Run::default() };
+            let (own, frames) = run.go();
+            let (all, same_frames) = Run { in_general: true, ..run }.go();
+            assert_eq!(own.measured.account(), all.measured.account(), "{policy} {service}");
+            assert_eq!((own.out.forwarded, own.flows), (all.out.forwarded, all.flows), "{policy} {service}");
+            // By the machine's clock, who is served first is another each time.
+            let sorted = |mut frames: Vec<Frame>| {
+                frames.sort_by(|a, b| (a.time, &a.data).cmp(&(b.time, &b.data)));
+                frames
+            };
+            assert!(sorted(frames) == sorted(same_frames), "{policy} {service}: other frames go out");
+            let cold = |outcome: &Outcome| outcome.measured.summary().cores_detail[0].cold;
+            assert_eq!(cold(&own), cold(&all), "{policy} {service}");
         }
     }
 }

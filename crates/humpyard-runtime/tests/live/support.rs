@@ -16,7 +16,7 @@ use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::{
     Clock, Dispatching, Feed, Input, Live, OutAccount, Overload, Part, RunError, Several, Watched, places, run,
-    run_several,
+    run_named, run_several_named,
 };
 use humpyard_services::{Factory, prepare};
 use humpyard_traffic::pace::{Pace, Pacer};
@@ -55,6 +55,8 @@ pub(crate) struct Run<'a> {
     pub(crate) weights: &'a [u32],
     /// Behind the cores: bits per second, shared by `wf2q+`, and how many packets of a client may wait there.
     pub(crate) link: Option<(u64, Option<u32>)>,
+    /// Whether the loop for all policies runs it, where the policy has a loop of its own.
+    pub(crate) in_general: bool,
 }
 
 impl Default for Run<'_> {
@@ -76,6 +78,7 @@ impl Default for Run<'_> {
             longest: None,
             weights: &[],
             link: None,
+            in_general: false,
         }
     }
 }
@@ -150,7 +153,7 @@ impl Run<'_> {
     ) -> Result<Outcome, RunError> {
         let (measured, classifier) = self.mechanism(self.workers.max(1), self.packets)?;
         let link = self.output_link(classifier.clients_max());
-        run(Live {
+        let live = Live {
             measured,
             packets: self.packets,
             workers: self.workers,
@@ -171,7 +174,8 @@ impl Run<'_> {
             progress,
             loads: None,
             watched,
-        })
+        };
+        if self.in_general { run(live) } else { run_named(live) }
     }
 
     /// Runs it with so many dispatchers, each of which has its workers and its packets.
@@ -192,7 +196,7 @@ impl Run<'_> {
             let (measured, classifier) = self.mechanism(self.workers, self.packets)?;
             Ok::<_, RunError>(Dispatching { measured, packets: self.packets, workers: self.workers, classifier })
         };
-        run_several(Several {
+        run_several_named(Several {
             dispatchers: (0..dispatchers).map(|_| one()).collect::<Result<_, _>>()?,
             places: places(&vec![self.workers; dispatchers], ends.sink.is_some()),
             feed: Feed::Shared {

@@ -304,12 +304,17 @@ impl FlowTable {
         for keys in keys.chunks(Self::LOOK_AHEAD) {
             let mut hashes = [0; Self::LOOK_AHEAD];
             hashes.iter_mut().zip(keys).for_each(|(hash, key)| *hash = self.hasher.flow(key));
-            let mut flows = [NONE; Self::LOOK_AHEAD];
-            for (flow, &hash) in flows.iter_mut().zip(&hashes[..keys.len()]) {
-                *flow = self.index.at_home(hash).unwrap_or(NONE);
-            }
-            self.bring_near(&flows);
+            self.look_ahead_hashed(&hashes[..keys.len()]);
         }
+    }
+
+    /// As [`Self::look_ahead`], of at most [`Self::LOOK_AHEAD`] keys with these hashes.
+    pub(crate) fn look_ahead_hashed(&self, hashes: &[u64]) {
+        let mut flows = [NONE; Self::LOOK_AHEAD];
+        for (flow, &hash) in flows.iter_mut().zip(hashes) {
+            *flow = self.index.at_home(hash).unwrap_or(NONE);
+        }
+        self.bring_near(&flows);
     }
 
     /// As [`Self::look_ahead`], of flows that the source knows by these numbers.

@@ -62,6 +62,12 @@ pub(super) trait Looks<P>: Send + 'static {
     /// The packet with its headers.
     fn sketch(&self, packet: &P) -> Sketch;
 
+    /// Fills the frame of the packet.
+    #[inline]
+    fn write(&self, packet: &P, writer: &mut Writer, frame: &mut Frame) {
+        writer.write(&self.sketch(packet), frame);
+    }
+
     /// The flows, if the model gives their numbers.
     fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>>;
 }
@@ -117,7 +123,7 @@ impl<M: Model, L: Looks<M::Packet>> Generator<M, L> {
 impl<M: Model, L: Looks<M::Packet>> Source for Generator<M, L> {
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
         let Some(packet) = self.draw() else { return Ok(false) };
-        self.writer.write(&self.looks.sketch(&packet), frame);
+        self.looks.write(&packet, &mut self.writer, frame);
         Ok(true)
     }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use humpyard_core::frame::Frame;
 use humpyard_core::unit::Time;
 
 use super::model::{Looks, Timed};
 use super::services::Service;
-use super::sketch::Sketch;
+use super::sketch::{Sketch, Writer};
 use crate::header::Headers;
 use crate::source::{Numbered, NumberedFlows};
 
@@ -41,6 +42,11 @@ impl Timed for Draw {
 pub(super) trait DrawnFlows: Send + Sync + 'static {
     /// The packet. Addresses, ports and protocol depend on its flow's number alone, and no packet begins or ends a connection.
     fn sketch(&self, draw: &Draw) -> Sketch;
+
+    /// Where in the prose the payload of its sketch starts.
+    fn text(&self, draw: &Draw) -> u32 {
+        Sketch::text_at(draw.time_ns)
+    }
 }
 
 impl<F: DrawnFlows> NumberedFlows for F {
@@ -74,6 +80,11 @@ impl<F: DrawnFlows> Looks<Draw> for Arc<F> {
         (**self).sketch(packet)
     }
 
+    #[inline]
+    fn write(&self, packet: &Draw, writer: &mut Writer, frame: &mut Frame) {
+        writer.write_drawn(packet, self.text(packet), || self.sketch(packet), frame);
+    }
+
     fn numbered_flows(&self) -> Option<Arc<dyn NumberedFlows>> {
         Some(self.clone())
     }
@@ -81,7 +92,6 @@ impl<F: DrawnFlows> Looks<Draw> for Arc<F> {
 
 #[cfg(test)]
 mod tests {
-    use humpyard_core::frame::Frame;
     use humpyard_core::random::Seed;
 
     use super::*;

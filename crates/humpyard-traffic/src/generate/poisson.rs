@@ -83,6 +83,10 @@ impl DrawnFlows for UdpFlows {
         let ends = self.addresses.ends(draw.flow, Protocol::Udp);
         Sketch { text: draw.text, ..Sketch::new(draw.time_ns, draw.length, version, ends, Transport::Udp) }
     }
+
+    fn text(&self, draw: &Draw) -> u32 {
+        draw.text
+    }
 }
 
 /// Sequence numbers that are kept; flows beyond share them.

@@ -4,12 +4,15 @@
 //! or IPv6, TCP, UDP or ICMP echo, with right lengths and checksums. The payload is a stretch of prose whose sums are known
 //! beforehand, so that a checksum takes as long for 9,000 bytes as for 60.
 
+use core::ops::Range;
+
 use etherparse::checksum::Sum16BitWords;
 use etherparse::ip_number;
 use humpyard_core::frame::{Frame, LinkType};
 use humpyard_core::hash::mix;
 use humpyard_core::unit::Time;
 
+use super::numbered::Draw;
 use super::packet::{Endpoint, FRAME_BYTES_MIN, HOPS, Version};
 use super::text::{self, Application};
 use crate::header::{FIN_SYN_RST, FlowKey, Headers, Kind, Network};
@@ -85,9 +88,14 @@ impl Sketch {
         ends: (Endpoint, Endpoint),
         transport: Transport,
     ) -> Self {
-        let text = (mix(time_ns) % STARTS) as u32;
+        let text = Self::text_at(time_ns);
         let (source, destination) = ends;
         Self { time_ns, length, version, source, destination, transport, raw: false, text, says: None }
+    }
+
+    /// Where in the prose the payload of a packet at this time starts, unless a model says otherwise.
+    pub(super) fn text_at(time_ns: u64) -> u32 {
+        (mix(time_ns) % STARTS) as u32
     }
 
     /// Bytes of all headers.
@@ -179,6 +187,38 @@ pub(super) struct Writer {
     /// Sum of the bytes before each place, the even ones times 256.
     sums: Vec<u64>,
     saying: Vec<u8>,
+    /// Headers that were written before, each in a place that follows from the number of its flow. Empty until one is kept.
+    kept: Vec<Kept>,
+}
+
+/// Flows of which a writer keeps the headers.
+const KEPT: usize = 1_024;
+
+/// The headers of a flow of UDP packets, which differ by their checksum alone as long as they have the same length.
+#[derive(Clone)]
+struct Kept {
+    /// The number of the flow.
+    flow: u64,
+    /// Length of the packets.
+    length: u32,
+    /// Bytes behind the headers.
+    payload: u32,
+    written: Written,
+    header: [u8; HEADERS_MAX],
+}
+
+/// Headers that were written, but for the transport's checksum.
+#[derive(Clone, Default)]
+struct Written {
+    /// Bytes of all headers.
+    bytes: usize,
+    /// The sum of all that the checksum is over but the payload.
+    sum: Sum16BitWords,
+    /// Where the checksum is.
+    checksum_at: usize,
+    /// Whether this is UDP, which has no checksum of 0: that says there is none. For the others all ones would be the same as
+    /// 0, but wrong to some.
+    no_zero: bool,
 }
 
 impl Writer {
@@ -192,7 +232,7 @@ impl Writer {
             sum += u64::from(byte) << if at % 2 == 0 { 8 } else { 0 };
             sums.push(sum);
         }
-        Self { prose, sums, saying: Vec::new() }
+        Self { prose, sums, saying: Vec::new(), kept: Vec::new() }
     }
 
     /// Fills the frame.
@@ -200,14 +240,13 @@ impl Writer {
         let payload = sketch.payload_bytes();
         let said = self.say(sketch, payload);
         let prose = sketch.text as usize..sketch.text as usize + payload - said;
-        let payload_sum = Sum16BitWords::new()
-            .add_slice(&self.saying[..said])
-            .add_2bytes(self.prose_sum(prose.start, prose.end).to_be_bytes());
+        let payload_sum = self.payload_sum(said, &prose);
         let mut header = [0; HEADERS_MAX];
-        let bytes = write_headers(&mut header, sketch, payload, payload_sum);
+        let written = write_headers(&mut header, sketch, payload);
+        written.complete(&mut header, payload_sum);
         let data = &mut frame.data;
         data.clear();
-        data.extend_from_slice(&header[..bytes]);
+        data.extend_from_slice(&header[..written.bytes]);
         data.extend_from_slice(&self.saying[..said]);
         data.extend_from_slice(&self.prose[prose]);
         if !sketch.raw && data.len() < FRAME_BYTES_MIN {
@@ -216,6 +255,55 @@ impl Writer {
         frame.time = Time::from_ns(sketch.time_ns);
         frame.wire_length = data.len() as u32;
         frame.link = if sketch.raw { LinkType::RawIp } else { LinkType::Ethernet };
+    }
+
+    /// As [`Self::write`], of a packet of a flow that has a number, from which everything follows but the time, the length, where
+    /// in the prose the payload starts and what TCP or an echo counts: `sketch` says it. Keeps the headers of UDP packets over
+    /// Ethernet for the next one of the flow.
+    pub(super) fn write_drawn(&mut self, draw: &Draw, text: u32, sketch: impl FnOnce() -> Sketch, frame: &mut Frame) {
+        let place = draw.flow as usize % KEPT;
+        if self.kept.get(place).is_none_or(|kept| (kept.flow, kept.length) != (draw.flow, draw.length)) {
+            let sketch = sketch();
+            if sketch.raw || sketch.says.is_some() || !matches!(sketch.transport, Transport::Udp) {
+                return self.write(&sketch, frame);
+            }
+            self.keep(draw, &sketch);
+        }
+        let Kept { payload, written, header, .. } = &self.kept[place];
+        let prose = text as usize..text as usize + *payload as usize;
+        let mut header = *header;
+        written.complete(&mut header, self.payload_sum(0, &prose));
+        let data = &mut frame.data;
+        data.clear();
+        data.extend_from_slice(&header[..written.bytes]);
+        data.extend_from_slice(&self.prose[prose]);
+        if data.len() < FRAME_BYTES_MIN {
+            data.resize(FRAME_BYTES_MIN, 0);
+        }
+        frame.time = Time::from_ns(draw.time_ns);
+        frame.wire_length = data.len() as u32;
+        frame.link = LinkType::Ethernet;
+    }
+
+    /// Keeps the headers of this packet for others of its flow and length.
+    fn keep(&mut self, draw: &Draw, sketch: &Sketch) {
+        let payload = sketch.payload_bytes();
+        let mut header = [0; HEADERS_MAX];
+        let written = write_headers(&mut header, sketch, payload);
+        let kept = Kept { flow: draw.flow, length: draw.length, payload: payload as u32, written, header };
+        if self.kept.is_empty() {
+            // No packet has a length of 0.
+            let none = Kept { flow: 0, length: 0, payload: 0, written: Written::default(), header: [0; HEADERS_MAX] };
+            self.kept.resize(KEPT, none);
+        }
+        self.kept[draw.flow as usize % KEPT] = kept;
+    }
+
+    /// The sum of what is said first, in this number of bytes, and a stretch of prose.
+    fn payload_sum(&self, said: usize, prose: &Range<usize>) -> Sum16BitWords {
+        Sum16BitWords::new()
+            .add_slice(&self.saying[..said])
+            .add_2bytes(self.prose_sum(prose.start, prose.end).to_be_bytes())
     }
 
     /// Says what is to be said, in at most `room` bytes, and answers in how many: an even number, lest the sums of the prose
@@ -240,8 +328,17 @@ impl Writer {
     }
 }
 
-/// Writes all headers and answers how many bytes they take.
-fn write_headers(out: &mut [u8; HEADERS_MAX], sketch: &Sketch, payload: usize, payload_sum: Sum16BitWords) -> usize {
+impl Written {
+    /// Writes the transport's checksum into the headers, for a payload with this sum.
+    fn complete(&self, header: &mut [u8; HEADERS_MAX], payload_sum: Sum16BitWords) {
+        let sum = self.sum.clone().add_2bytes((!payload_sum.ones_complement()).to_ne_bytes());
+        let checksum = if self.no_zero { sum.to_ones_complement_with_no_zero() } else { sum.ones_complement() };
+        header[self.checksum_at..self.checksum_at + 2].copy_from_slice(&checksum.to_ne_bytes());
+    }
+}
+
+/// Writes all headers but the transport's checksum, before a payload of this number of bytes.
+fn write_headers(out: &mut [u8; HEADERS_MAX], sketch: &Sketch, payload: usize) -> Written {
     let mut at = 0;
     if !sketch.raw {
         out[..6].copy_from_slice(&sketch.destination.hardware());
@@ -299,14 +396,13 @@ fn write_headers(out: &mut [u8; HEADERS_MAX], sketch: &Sketch, payload: usize, p
             (before.add_2bytes([kind, 0]).add_2bytes(identifier).add_2bytes(sequence), 2)
         }
     };
-    let sum = sum.add_2bytes((!payload_sum.ones_complement()).to_ne_bytes());
-    // UDP has no checksum of 0: that says there is none. For the others all ones would be the same as 0, but wrong to some.
-    let checksum = match sketch.transport {
-        Transport::Udp => sum.to_ones_complement_with_no_zero(),
-        Transport::Tcp(_) | Transport::Echo { .. } => sum.ones_complement(),
-    };
-    header[checksum_at..checksum_at + 2].copy_from_slice(&checksum.to_ne_bytes());
-    at + sketch.version.header_bytes() + sketch.transport.header_bytes()
+    let before = at + sketch.version.header_bytes();
+    Written {
+        bytes: before + sketch.transport.header_bytes(),
+        sum,
+        checksum_at: before + checksum_at,
+        no_zero: matches!(sketch.transport, Transport::Udp),
+    }
 }
 
 /// Writes an IPv4 header and answers the sum of its addresses.
@@ -381,6 +477,32 @@ mod tests {
             assert_eq!(frame.wire_length, sketch.wire_length());
             let least = if sketch.raw { 0 } else { FRAME_BYTES_MIN as u32 };
             assert_eq!(frame.wire_length, length.max(sketch.header_bytes() as u32).max(least));
+        }
+    }
+
+    /// Of more flows than are kept, some of which have the place of another; of two lengths and all transports.
+    #[test]
+    fn kept_headers_are_those_of_the_sketch() {
+        let mut random = Seed(1).stream("test");
+        let [mut plain, mut keeping] = [(); 2].map(|()| Writer::new(2_000, 2_000));
+        let [mut expected, mut frame] = [(); 2].map(|()| Frame::default());
+        for _ in 0..10_000 {
+            let flow = random.below(3 * KEPT as u64);
+            let length = if random.below(9) == 0 { 900 } else { 40 + flow as u32 % 60 };
+            let draw = Draw { time_ns: random.bits() >> 20, flow, length, sequence: 7, text: 0 };
+            let version = if flow.is_multiple_of(2) { Version::V4 } else { Version::V6 };
+            let transport = match flow % 7 {
+                0 => Transport::Echo { sequence: draw.sequence as u16, reply: false },
+                1 => Transport::Tcp(Segment { sequence: draw.sequence, ..Segment::default() }),
+                _ => Transport::Udp,
+            };
+            let end = |side| Endpoint { side, host: flow as u32, port: 5 + flow as u16 };
+            let ends = (end(Side::Client), end(Side::Server));
+            let text = Sketch::text_at(draw.time_ns);
+            let sketch = Sketch::new(draw.time_ns, length, version, ends, transport);
+            plain.write(&sketch, &mut expected);
+            keeping.write_drawn(&draw, text, || sketch, &mut frame);
+            assert_eq!(frame, expected);
         }
     }
 

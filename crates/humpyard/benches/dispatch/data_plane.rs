@@ -37,7 +37,7 @@ pub(crate) fn run(order: Order, work: &Work) -> Figures {
     let (stop, mut progress) = (AtomicBool::new(false), |_, _| {});
     let mut live = Live::new(measured, services, classifier, input, &stop, &mut progress);
     (live.packets, live.workers, live.longest) = (work.in_flight, 1, Some(work.time));
-    let outcome = humpyard::runtime::run(live).expect("nothing fails in memory");
+    let outcome = humpyard::runtime::run_named(live).expect("nothing fails in memory");
     assert!(outcome.out.balances() && outcome.measured.account().balances(), "every packet is accounted for");
     assert_eq!(outcome.out.forwarded, outcome.measured.account().arrived, "every packet came through");
     Figures { events: outcome.out.forwarded, time: outcome.wall }
