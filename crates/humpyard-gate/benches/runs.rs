@@ -1,7 +1,7 @@
-//! Instructions of whole simulations by the released program, all threads together, held to limits.
+//! Instructions of whole simulations and live runs by the released program, all threads together, held to limits.
 //!
-//! `make bench-instructions` builds the program, then runs this. Each simulation runs with few and with many packets.
-//! The difference of instructions, divided by the difference of packets, leaves out the start of the program.
+//! `make bench-instructions` builds the program, then runs this. Each run has few packets, then many. The difference of
+//! instructions, divided by the difference of packets, leaves out the start of the program.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints a table")]
 
 use std::path::PathBuf;
@@ -9,11 +9,12 @@ use std::process::{Command, ExitCode};
 
 use serde_json::Value;
 
-/// A simulation and its limits, about 2 % above the instructions it took when they were set. Lower a limit when the
+/// A run and its limits, about 2 % above the instructions it took when they were set. Lower a limit when the
 /// code becomes cheaper. Raise one only in a commit of its own that says why.
 struct Run {
     name: &'static str,
-    /// The arguments of the program. The number of packets replaces `N`.
+    /// The arguments of the program. The number of packets replaces `N`, that of rounds `ROUNDS`, the path of the capture
+    /// `CAPTURE`.
     command: &'static str,
     /// The limit of the run with [`FEW`] packets.
     few_max: u64,
@@ -23,7 +24,7 @@ struct Run {
     packet_max: u64,
 }
 
-const RUNS: [Run; 3] = [
+const RUNS: [Run; 6] = [
     Run {
         name: "drr",
         command: "sim --input gen:poisson:flows=64,pps=14700000,packets=N --policy drr --cores 1 \
@@ -48,12 +49,52 @@ const RUNS: [Run; 3] = [
         many_max: 148_900_000,
         packet_max: 1_800,
     },
+    // Live, from a capture, on one thread, without the work of a service.
+    Run {
+        name: "run",
+        command: "run --input CAPTURE --loop ROUNDS --rate line --policy hrw --services pass --workers 0 --json",
+        few_max: 119_300_000,
+        many_max: 202_100_000,
+        packet_max: 2_070,
+    },
+    // With the default service, which forwards as a router does.
+    Run {
+        name: "run_forward",
+        command: "run --input CAPTURE --loop ROUNDS --rate line --policy hrw --workers 0 --json",
+        few_max: 127_100_000,
+        many_max: 225_100_000,
+        packet_max: 2_450,
+    },
+    // From a generator, which makes each frame.
+    Run {
+        name: "run_generated",
+        command: "run --input gen:poisson:flows=64,pps=14700000,packets=N --rate line --policy hrw --services pass \
+                  --workers 0 --json",
+        few_max: 83_000_000,
+        many_max: 176_000_000,
+        packet_max: 2_310,
+    },
 ];
+
+/// Packets of the capture, of 64 flows.
+const CAPTURED: u64 = 10_000;
 
 /// Packets of the short runs.
 const FEW: u64 = 20_000;
 /// Packets of the long runs.
 const MANY: u64 = 60_000;
+impl Run {
+    /// The arguments of the run with this number of packets.
+    fn arguments(&self, packets: u64) -> Vec<String> {
+        let of_word = |word: &str| match word {
+            "CAPTURE" => capture().display().to_string(),
+            "ROUNDS" => (packets / CAPTURED).to_string(),
+            word => word.replace("=N", &format!("={packets}")),
+        };
+        self.command.split(' ').map(of_word).collect()
+    }
+}
+
 /// The environment variable with which this program starts itself to measure.
 const MEASURE: &str = "HUMPYARD_GATE_MEASURE";
 
@@ -68,8 +109,7 @@ mod measurement {
         for run in RUNS {
             let mut benchmark = BinaryBenchmark::new(run.name);
             for (id, packets, max) in [("few", FEW, run.few_max), ("many", MANY, run.many_max)] {
-                let command = run.command.replace("=N", &format!("={packets}"));
-                let command = Command::new(program()).args(command.split(' ')).stdout(Stdio::Null).build();
+                let command = Command::new(program()).args(run.arguments(packets)).stdout(Stdio::Null).build();
                 let limit = Callgrind::with_args(["--cache-sim=no"]).hard_limits([(EventKind::Ir, max)]).clone();
                 benchmark.bench(Bench::new(id).config(BinaryBenchmarkConfig::default().tool(limit)).command(command));
             }
@@ -95,6 +135,19 @@ fn built() -> PathBuf {
 /// Returns the path of the released program.
 fn program() -> PathBuf {
     built().join("humpyard")
+}
+
+/// Returns the path of the capture that live runs read.
+fn capture() -> PathBuf {
+    built().with_file_name("gungraun-runs.pcap")
+}
+
+/// Writes the capture. Returns whether that went well.
+fn write_capture() -> bool {
+    let source = format!("gen:poisson:flows=64,pps=14700000,packets={CAPTURED}");
+    let mut command = Command::new(program());
+    command.args(["trace", "cut", &source, "--packets", "1..", "--output"]).arg(capture());
+    command.output().is_ok_and(|output| output.status.success())
 }
 
 /// Returns the folder that the runner writes to.
@@ -135,6 +188,10 @@ fn main() -> ExitCode {
     }
     if !program().is_file() {
         eprintln!("runs: there is no {}: `make bench-instructions` builds it first", program().display());
+        return ExitCode::from(2);
+    }
+    if !write_capture() {
+        eprintln!("runs: {} cannot be written", capture().display());
         return ExitCode::from(2);
     }
     for run in &RUNS {

@@ -19,8 +19,8 @@ use humpyard_core::unit::{Time, Weight};
 use humpyard_policies::allocate::{everest::Everest, r#static::Static};
 use humpyard_policies::estimate::least_squares::LeastSquares;
 use humpyard_policies::share::{drr::Drr, eevdf::Eevdf, efq::Efq, fcfs::Fcfs, gr3::Gr3, qfq::Qfq};
-use humpyard_policies::steer::{hrw::Hrw, ps_hrw::PsHrw, rss_plus_plus::RssPlusPlus};
-use humpyard_testkit::loops::{Allocating, Sharing, Steering};
+use humpyard_policies::steer::{conn::Conn, hrw::Hrw, ps_hrw::PsHrw, rss_plus_plus::RssPlusPlus};
+use humpyard_testkit::loops::{Allocating, Hopping, Sharing, Steering};
 use humpyard_traffic::{Classifier, ClassifierConfig, Headers, Source, open};
 
 /// Packets of a benchmark.
@@ -118,6 +118,24 @@ fn allocate<A: Allocate + Build>(mut host: Allocating<A>) -> Allocating<A> {
     host
 }
 
+/// Makes a host in which packets of 1,024 flows circulate, as in `make bench-dispatch`.
+fn hopping() -> Hopping<Conn, Fcfs> {
+    let mut host = Hopping::new(CLIENTS);
+    (0..BEFORE).for_each(|_| {
+        black_box(host.hop());
+    });
+    host
+}
+
+#[library_benchmark]
+#[bench::conn(args = (hopping()), config = at_most(459_000))]
+fn hop(mut host: Hopping<Conn, Fcfs>) -> Hopping<Conn, Fcfs> {
+    for _ in 0..PACKETS {
+        black_box(host.hop());
+    }
+    host
+}
+
 /// Makes an estimator that has learned from packets of many lengths, and these packets.
 fn estimating() -> (LeastSquares, Vec<Packet>) {
     let mut estimator = LeastSquares::new(&Default::default(), &SchedulerConfig::default()).expect("defaults fit");
@@ -173,14 +191,14 @@ fn classify_packets(classifier: &mut Classifier, frames: &[Frame]) {
 }
 
 #[library_benchmark]
-#[bench::known_flows(args = (classifying()), config = at_most(812_200))]
+#[bench::known_flows(args = (classifying()), config = at_most(490_000))]
 fn classify((mut classifier, frames): (Classifier, Vec<Frame>)) -> (Classifier, Vec<Frame>) {
     classify_packets(&mut classifier, &frames);
     (classifier, frames)
 }
 
 #[library_benchmark]
-#[bench::headers(args = (frames()), config = at_most(336_700))]
+#[bench::headers(args = (frames()), config = at_most(121_500))]
 fn decode(frames: Vec<Frame>) -> Vec<Frame> {
     for frame in &frames {
         black_box(Headers::parse(black_box(frame)));
@@ -203,12 +221,12 @@ fn generate_packets(source: &mut dyn Source, frame: &mut Frame) {
 }
 
 #[library_benchmark]
-#[bench::poisson(args = (generating()), config = at_most(883_500))]
+#[bench::poisson(args = (generating()), config = at_most(531_300))]
 fn encode((mut source, mut frame): (Box<dyn Source + Send>, Frame)) -> (Box<dyn Source + Send>, Frame) {
     generate_packets(&mut *source, &mut frame);
     (source, frame)
 }
 
-library_benchmark_group!(name = policies, benchmarks = [share, steer, allocate, estimate]);
+library_benchmark_group!(name = policies, benchmarks = [share, steer, allocate, estimate, hop]);
 library_benchmark_group!(name = traffic, benchmarks = [classify, decode, encode]);
 main!(library_benchmark_groups = [policies, traffic]);
