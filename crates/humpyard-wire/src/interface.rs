@@ -149,6 +149,13 @@ fn request(asking: &OwnedFd, name: &str, what: libc::Ioctl) -> io::Result<libc::
     Ok(request)
 }
 
+/// Whether an interface is up and so is what it is connected to. One that there is not has no carrier.
+pub(crate) fn has_carrier(asking: &OwnedFd, name: &str) -> bool {
+    let flags = request(asking, name, libc::SIOCGIFFLAGS);
+    // SAFETY: the kernel has filled in the member of the union that the request is about, a plain number.
+    flags.is_ok_and(|flags| i32::from(unsafe { flags.ifr_ifru.ifru_flags }) & libc::IFF_RUNNING != 0)
+}
+
 /// What a system call that needs a privilege failed with, and the way out.
 pub(crate) fn refused(port: &str, doing: &str, error: &io::Error) -> TrafficError {
     let reason = match error.raw_os_error() {

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use humpyard_testkit::network::{Line, Namespace, join, turn};
+use serde_json::Value;
 
 use crate::data_plane::{DataPlane, frames, number};
 
@@ -58,7 +59,7 @@ fn transfer(from: &Namespace, to: &Namespace, address: &str, bytes: usize) {
 
 /// Everything that was taken in went out by the other interface. Hosts greet their neighbours at any time, so frames may wait when
 /// the run ends: they are counted as left.
-fn assert_all_passed(document: &serde_json::Value, one: &str, other: &str) {
+fn assert_all_passed(document: &Value, one: &str, other: &str) {
     let packets = &document["packets"];
     let left = packets["dropped"]["port_left"].as_u64().unwrap_or(0);
     assert_eq!(number(packets, "in"), number(packets, "forwarded") + left, "{packets}");
@@ -119,6 +120,46 @@ fn interfaces_may_go_down_and_come_up_again() {
     plane.end();
 }
 
+/// Frames of 2,000 a second that leave by the interface `mb` of the line.
+const STREAM: &str =
+    "--input gen:poisson:packets=1M,pps=2k --rate trace --output iface:mb --services pass --policy fcfs --workers 0";
+
+/// How many frames left by `iface:mb`, found it full, or found it down.
+fn fates(document: &Value) -> [u64; 3] {
+    let sent = &document["ports"]["sent"][0];
+    ["frames", "full", "down"].map(|key| number(sent, key))
+}
+
+#[test]
+fn a_peer_that_is_down_is_not_a_full_output() {
+    let Some(_turn) = turn() else { return };
+    let line = Line::make();
+    let plane = DataPlane::start(&line.middle, STREAM);
+    line.right.ip("link set dev vb down");
+    thread::sleep(Duration::from_millis(300));
+    line.right.ip("link set dev vb up");
+    thread::sleep(Duration::from_millis(200));
+    let [sent, full, down] = fates(&plane.end());
+    assert!(sent > 100 && full == 0 && down > 100, "{sent} sent, {full} found it full, {down} found it down");
+}
+
+#[test]
+fn an_output_that_was_removed_and_made_again_is_taken_up_again() {
+    let Some(_turn) = turn() else { return };
+    let line = Line::make();
+    let plane = DataPlane::start(&line.middle, STREAM);
+    line.middle.ip("link del dev mb");
+    thread::sleep(Duration::from_millis(200));
+    join(&line.middle, "mb", &line.right, "vb");
+    line.right.silence();
+    let receiver = DataPlane::start(&line.right, "--input iface:vb --policy fcfs --workers 0");
+    thread::sleep(Duration::from_millis(300));
+    let received = frames(&receiver.end(), "iface:vb").0;
+    let [sent, full, down] = fates(&plane.end());
+    assert!(received > 100, "{received} received, {sent} sent, {full} found it full, {down} found it down");
+    assert!(down > 100 && full == 0, "{full} found it full, {down} found it down");
+}
+
 #[test]
 fn two_in_a_row_are_no_different_from_one() {
     let Some(_turn) = turn() else { return };
@@ -130,8 +171,10 @@ fn two_in_a_row_are_no_different_from_one() {
     join(&other, "pb", &right, "vb");
     left.ip("addr add 10.9.0.1/24 dev va");
     right.ip("addr add 10.9.0.2/24 dev vb");
-    let first = DataPlane::start(&one, "--input iface:oa --output iface:ob --both-ways --policy gr3 --workers 1");
-    let second = DataPlane::start(&other, "--input iface:pa --output iface:pb --both-ways --policy hrw --workers 1");
+    // More than TCP has under way: it sends until it loses something.
+    let words = "--both-ways --workers 1 --buffer 16384";
+    let first = DataPlane::start(&one, &format!("--input iface:oa --output iface:ob --policy gr3 {words}"));
+    let second = DataPlane::start(&other, &format!("--input iface:pa --output iface:pb --policy hrw {words}"));
     assert!(pings(&left, "10.9.0.2"));
     transfer(&left, &right, "10.9.0.2", PAYLOAD / 4);
     let first = first.end();

@@ -4,25 +4,30 @@ use core::mem;
 use core::ptr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use humpyard_core::frame::{Frame, LinkType};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::sink::{Sent, Sink};
 
 use super::bind;
-use crate::interface::{Interface, refused};
+use crate::interface::{Interface, has_carrier, refused};
 use crate::system::{checked, set_option, socket};
 
 /// Frames that go out with one call, at most.
 const BATCH: usize = 64;
 /// How often a frame is offered again that the interface has no room for: the time that its queue takes to empty.
 const TRIES: u32 = 64;
+/// How often an interface that was removed is looked for: it may have been made again.
+const LOOKED_FOR_EVERY: Duration = Duration::from_millis(100);
 
 /// The frames that leave by an interface.
 pub(crate) struct PacketSink {
     port: String,
     socket: OwnedFd,
-    frame_bytes_max: usize,
+    interface: Interface,
+    /// When it was looked for last, of those times at which frames could not leave because it was down or removed.
+    looked_for: Option<Instant>,
     /// Copies of frames, of which the first `waiting` are to go out.
     frames: Vec<Vec<u8>>,
     waiting: usize,
@@ -45,7 +50,8 @@ impl PacketSink {
         Ok(Self {
             port: port.to_owned(),
             socket,
-            frame_bytes_max: interface.frame_bytes_max(),
+            interface,
+            looked_for: None,
             frames: vec![Vec::new(); BATCH],
             waiting: 0,
             sent: Sent { port: port.to_owned(), ..Sent::default() },
@@ -71,6 +77,22 @@ impl PacketSink {
         Ok(sent as usize)
     }
 
+    /// Binds the socket to the interface of its name if that is another than before, and up: it was removed and made again.
+    /// Returns whether it is. Looks now and then only.
+    #[cold]
+    fn takes_up_again(&mut self) -> bool {
+        if self.looked_for.is_some_and(|looked| looked.elapsed() < LOOKED_FOR_EVERY) {
+            return false;
+        }
+        self.looked_for = Some(Instant::now());
+        let Ok(interface) = Interface::ready(&self.port, &self.interface.name) else { return false };
+        if interface.index == self.interface.index || bind(&self.socket, &interface, 0).is_err() {
+            return false;
+        }
+        self.interface = interface;
+        true
+    }
+
     /// Sends what waits. What cannot go is counted, and gone.
     fn send_all(&mut self) -> Result<(), TrafficError> {
         let (mut first, mut tries) = (0, 0);
@@ -90,8 +112,21 @@ impl PacketSink {
                     tries += 1;
                     continue;
                 }
-                Some(libc::EAGAIN | libc::ENOBUFS) => self.sent.full += 1,
-                Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => self.sent.down += 1,
+                Some(libc::EAGAIN | libc::ENOBUFS) => {
+                    // A device whose other end is down refuses frames as one that is full does.
+                    if !has_carrier(&self.socket, &self.interface.name) {
+                        self.sent.down += (self.waiting - first) as u64;
+                        break;
+                    }
+                    self.sent.full += 1;
+                }
+                Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
+                    if self.takes_up_again() {
+                        continue;
+                    }
+                    self.sent.down += (self.waiting - first) as u64;
+                    break;
+                }
                 Some(libc::EMSGSIZE | libc::EINVAL) => self.sent.too_long += 1,
                 _ => return Err(TrafficError::unwritable(&self.port, error)),
             }
@@ -110,7 +145,7 @@ impl Sink for PacketSink {
                 "the packets have no Ethernet header, which this interface needs; use tun:NAME",
             ));
         }
-        if frame.data.len() > self.frame_bytes_max {
+        if frame.data.len() > self.interface.frame_bytes_max() {
             self.sent.too_long += 1;
             return Ok(());
         }
