@@ -16,22 +16,14 @@ const AT_A_TIME: Time = Time::from_ns(100_000);
 pub(crate) struct Own {
     bench: Workbench,
     laps: Laps,
-    /// Packets that it was given.
+    /// Packets to be served, at most as many as the core may have in flight.
     given: Vec<Task>,
-    /// How many of them it has served.
-    served: usize,
     done: Vec<Done>,
 }
 
 impl Own {
     pub(crate) fn new(stopwatch: Stopwatch, bench: Workbench) -> Self {
-        Self {
-            bench,
-            laps: Laps::new(stopwatch),
-            given: Vec::with_capacity(64),
-            served: 0,
-            done: Vec::with_capacity(64),
-        }
+        Self { bench, laps: Laps::new(stopwatch), given: Vec::with_capacity(64), done: Vec::with_capacity(64) }
     }
 
     /// Takes a packet.
@@ -46,22 +38,20 @@ impl Own {
         if self.given.is_empty() {
             return false;
         }
-        let Self { bench, laps, given, served, done } = self;
+        let Self { bench, laps, given, done } = self;
         laps.begin();
         let began = laps.previous();
-        for &task in &given[*served..] {
+        let mut served = 0;
+        for &task in &*given {
             let frame = &mut held[task.slot].frame;
             let result = bench.serve(task, frame, || laps.end(), |made| done.push(Done::Generated(made)));
             done.push(result);
-            *served += 1;
+            served += 1;
             if laps.previous().since(began) >= AT_A_TIME {
                 break;
             }
         }
-        if *served == given.len() {
-            given.clear();
-            *served = 0;
-        }
+        given.drain(..served);
         true
     }
 
@@ -74,5 +64,46 @@ impl Own {
     /// What its services counted.
     pub(crate) fn end(self) -> Counters {
         self.bench.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::thread;
+
+    use humpyard_core::frame::Frame;
+    use humpyard_core::id::{ServiceId, Slot};
+    use humpyard_services::{Context, Factory, Generated, Service, Verdict};
+
+    use super::*;
+    use crate::held::HeldFrame;
+
+    /// Takes longer for each packet than the dispatcher serves at a time.
+    #[derive(Clone)]
+    struct Slow;
+
+    impl Service for Slow {
+        fn process(&mut self, _: &mut Frame, _: &Context, _: &mut Generated) -> Verdict {
+            thread::sleep(2 * Duration::from_nanos(AT_A_TIME.as_ns()));
+            Verdict::Forward
+        }
+    }
+
+    #[test]
+    fn served_packets_leave_the_list_though_more_are_given_each_time() {
+        let factories = [Factory::new("slow", || Slow)];
+        let mut own = Own::new(Stopwatch::start(), Workbench::new(&factories, false));
+        let mut held = HeldFrames::from_fn(1, |_| HeldFrame::default());
+        let task = Task { slot: Slot(0), service: ServiceId(0), context: Context::default() };
+        let mut results = Vec::new();
+        own.give(task);
+        for _ in 0..10 {
+            own.give(task);
+            assert!(own.serve(&mut held));
+            own.take(&mut results);
+            assert_eq!((results.len(), own.given.len()), (1, 1));
+            results.clear();
+        }
     }
 }
