@@ -149,7 +149,7 @@ fn request(asking: &OwnedFd, name: &str, what: libc::Ioctl) -> io::Result<libc::
     Ok(request)
 }
 
-/// Whether an interface is up and so is what it is connected to. One that there is not has no carrier.
+/// Returns whether an interface and the other end of its cable are up. `false` also if there is no interface of this name.
 pub(crate) fn has_carrier(asking: &OwnedFd, name: &str) -> bool {
     let flags = request(asking, name, libc::SIOCGIFFLAGS);
     // SAFETY: the kernel has filled in the member of the union that the request is about, a plain number.

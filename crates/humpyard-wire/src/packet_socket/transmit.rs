@@ -18,7 +18,7 @@ use crate::system::{checked, set_option, socket};
 const BATCH: usize = 64;
 /// How often a frame is offered again that the interface has no room for: the time that its queue takes to empty.
 const TRIES: u32 = 64;
-/// How often an interface that was removed is looked for: it may have been made again.
+/// Time between two lookups of an interface that was removed: it may have been made again.
 const LOOKED_FOR_EVERY: Duration = Duration::from_millis(100);
 
 /// The frames that leave by an interface.
@@ -26,7 +26,7 @@ pub(crate) struct PacketSink {
     port: String,
     socket: OwnedFd,
     interface: Interface,
-    /// When it was looked for last, of those times at which frames could not leave because it was down or removed.
+    /// When the interface was looked for last. `None`: it has been there all the time.
     looked_for: Option<Instant>,
     /// Copies of frames, of which the first `waiting` are to go out.
     frames: Vec<Vec<u8>>,
@@ -77,8 +77,8 @@ impl PacketSink {
         Ok(sent as usize)
     }
 
-    /// Binds the socket to the interface of its name if that is another than before, and up: it was removed and made again.
-    /// Returns whether it is. Looks now and then only.
+    /// Binds the socket again if the interface was removed and another of its name is up. Returns whether it did. Looks for the
+    /// interface at most once in [`LOOKED_FOR_EVERY`].
     #[cold]
     fn takes_up_again(&mut self) -> bool {
         if self.looked_for.is_some_and(|looked| looked.elapsed() < LOOKED_FOR_EVERY) {
@@ -122,6 +122,11 @@ impl PacketSink {
                 }
                 Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
                     if self.takes_up_again() {
+                        continue;
+                    }
+                    // The error may be left over from a time at which the interface was down.
+                    if tries == 0 && has_carrier(&self.socket, &self.interface.name) {
+                        tries += 1;
                         continue;
                     }
                     self.sent.down += (self.waiting - first) as u64;
