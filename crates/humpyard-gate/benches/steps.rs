@@ -128,7 +128,7 @@ fn hopping() -> Hopping<Conn, Fcfs> {
 }
 
 #[library_benchmark]
-#[bench::conn(args = (hopping()), config = at_most(459_000))]
+#[bench::conn(args = (hopping()), config = at_most(493_800))]
 fn hop(mut host: Hopping<Conn, Fcfs>) -> Hopping<Conn, Fcfs> {
     for _ in 0..PACKETS {
         black_box(host.hop());

@@ -1,10 +1,9 @@
-//! Calls that do less than the others: several steps in one, or those of a run without rare features, for a driver that has its
-//! loop compiled for such runs alone.
+//! Calls of a run without rare features, for a driver that has its loop compiled for such runs alone.
 
-use super::answer::{Arrival, Dispatch, Done};
+use super::answer::{Arrival, Done};
 use super::limits::Limits;
 use super::scheduler::Scheduler;
-use crate::id::{CoreId, ExitSlot, Slot};
+use crate::id::{CoreId, Slot};
 use crate::packet::Packet;
 use crate::policy::{Allocate, Share, Steer};
 use crate::unit::Time;
@@ -43,32 +42,6 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
         self.expect_plain::<true>();
         self.advance_as::<true>(now);
         self.complete::<true>(now, slot, busy, ends)
-    }
-
-    /// As [`Scheduler::next`], with the packet lent.
-    #[inline(always)]
-    pub fn lend_next(&mut self, now: Time, core: CoreId) -> Option<Dispatch<&Packet>> {
-        let (slot, cold) = self.take(now, core)?;
-        Some(Dispatch { slot, packet: self.packet(slot), cold, moved: None })
-    }
-
-    /// The packet in `slot` is done, as [`Scheduler::on_completion`] has it, and arrives again as `packet`, as
-    /// [`Scheduler::on_arrival`] has it: one call for both, for packets that circulate. Returns where the packet that is done
-    /// waits for earlier ones of its flow, if it must, and what became of the one that arrived.
-    ///
-    /// # Panics
-    /// If the packet was not in service, or has a further service in its chain.
-    #[inline(always)]
-    pub fn on_hop(&mut self, now: Time, slot: Slot, busy: Time, packet: &Packet) -> (Option<ExitSlot>, Arrival) {
-        self.expect_settled();
-        self.advance(now);
-        if self.is_plain {
-            let done = self.complete::<true>(now, slot, busy, false);
-            return (done.exit, self.accept::<true>(now, packet));
-        }
-        let done = self.finish_any(now, slot, busy, false);
-        assert!(done.onward.is_none(), "the packet has a further service");
-        (done.exit, self.accept_any(now, packet))
     }
 
     /// Checks, where assertions are on, that a caller who takes the run for plain is right.

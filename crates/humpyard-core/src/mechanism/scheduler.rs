@@ -293,7 +293,7 @@ impl<S: Steer, Q: Share, A: Allocate> Scheduler<S, Q, A> {
     }
 
     #[inline(never)]
-    pub(super) fn finish_any(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Done {
+    fn finish_any(&mut self, now: Time, slot: Slot, busy: Time, ends: bool) -> Done {
         let done = self.complete::<false>(now, slot, busy, ends);
         let Done { used, onward, ends, exit, .. } = done;
         self.note(|| Event::Completion { slot, busy, ends, used, onward, exit });

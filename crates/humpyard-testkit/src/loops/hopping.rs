@@ -45,11 +45,13 @@ impl<S: Steer + Build, Q: Share + Build> Hopping<S, Q> {
 
     /// Lets the next packet make a hop. Returns its flow.
     pub fn hop(&mut self) -> FlowId {
-        let dispatch = self.scheduler.lend_next(Time::ZERO, CoreId(0)).expect("packets circulate");
+        assert_eq!(self.scheduler.next_core(Time::ZERO), Some(CoreId(0)), "packets circulate");
+        let dispatch = self.scheduler.next(Time::ZERO, CoreId(0)).expect("packets circulate");
         let (slot, flow) = (dispatch.slot, dispatch.packet.flow);
         let packet = self.packet((flow.0 + 1) & (self.keys.len() as u32 - 1));
-        let (exit, arrival) = self.scheduler.on_hop(Time::ZERO, slot, Time::ZERO, &packet);
-        assert!(exit.is_none() && arrival == Arrival::Queued(slot), "the packet arrives in its slot");
+        let completed = self.scheduler.on_completion(Time::ZERO, slot, Time::ZERO);
+        let arrival = self.scheduler.on_arrival(Time::ZERO, &packet);
+        assert!(completed.exit.is_none() && arrival == Arrival::Queued(slot), "the packet arrives in its slot");
         flow
     }
 }
