@@ -23,9 +23,9 @@ pub(super) struct ReadFrame {
     pub(super) arrival: Time,
     /// Its number in the input, from 1. `None`: nobody else reads the input.
     pub(super) number: Option<u64>,
-    /// What its headers say.
+    /// Its headers, once they are parsed.
     pub(super) headers: Headers,
-    /// What was made of them.
+    /// The digest of its headers.
     pub(super) digest: Digest,
 }
 
@@ -35,13 +35,13 @@ impl Burst {
         Self { frames: (0..=BATCH).map(|_| ReadFrame::default()).collect(), early: None }
     }
 
-    /// The frame at this place.
+    /// Returns the frame at this place.
     #[inline]
     pub(super) fn at(&mut self, place: usize) -> &mut ReadFrame {
         &mut self.frames[place]
     }
 
-    /// Parses the headers of the first frames, this many, and brings their flows near, all at once.
+    /// Parses the headers of the first `frames` frames, then brings all their flows into the processor's caches.
     pub(super) fn digest(&mut self, classifier: &Classifier, frames: usize) {
         let frames = &mut self.frames[..frames];
         for ReadFrame { frame, headers, digest, .. } in &mut *frames {
@@ -56,7 +56,7 @@ impl Burst {
         self.early = Some(place);
     }
 
-    /// When the frame arrives that was read before it is due.
+    /// Returns when the frame arrives that was read before it is due.
     pub(super) fn next_arrival(&self) -> Option<Time> {
         self.early.map(|place| self.frames[place].arrival)
     }

@@ -60,7 +60,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(read)
     }
 
-    /// Adds the frame at this place, behind those that have arrived, to them if it is due. Returns how many there are then.
+    /// Counts the frame at this place among those that have arrived, if it is due. Returns how many have.
     #[inline]
     fn admit(&mut self, now: Time, place: usize) -> Result<usize, RunError> {
         let arrival = self.burst.at(place).arrival;
@@ -76,7 +76,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(place)
     }
 
-    /// Reads no more; frames that have not arrived do not. Frames that were dealt out are taken.
+    /// Stops reading and skips the frame that is not due yet. Frames that a reader has dealt out are still taken.
     fn end_reading(&mut self) -> Result<(), RunError> {
         self.over = true;
         self.reading &= self.live.input.is_dealt();

@@ -32,27 +32,28 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     fn settle<const PLAIN: bool>(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
         match done {
             Done::Served(served) => self.on_served::<PLAIN>(now, core, served),
-            done => self.settle_rare::<PLAIN>(now, core, done),
+            Done::Panicked(panicked) => self.on_panicked::<PLAIN>(now, core, *panicked),
+            Done::Generated(frame) => {
+                self.made[core].push(frame);
+                Ok(())
+            }
+            Done::Switched => {
+                self.live.measured.on_switched(now, core);
+                self.follow_up(now)
+            }
         }
     }
 
-    /// Settles what happens to few packets or none.
-    #[inline(never)]
-    fn settle_rare<const PLAIN: bool>(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
-        match done {
-            Done::Served(served) => return self.on_served::<PLAIN>(now, core, served),
-            Done::Panicked(panicked) => {
-                let Panicked { slot, span, message } = *panicked;
-                let number = self.held[slot].number;
-                let completed = self.live.measured.on_end_as::<PLAIN>(now, core, slot, span.finished, span.busy);
-                self.live.classifier.release(&completed.packet);
-                let service = completed.packet.service;
-                self.on_panic(ServicePanic { packet: number, service, message }, slot)?;
-                self.discard_held(slot)?;
-            }
-            Done::Generated(frame) => self.made[core].push(frame),
-            Done::Switched => self.live.measured.on_switched(now, core),
-        }
+    /// Ends a packet at which its service panicked.
+    #[cold]
+    fn on_panicked<const PLAIN: bool>(&mut self, now: Time, core: CoreId, panicked: Panicked) -> Result<(), RunError> {
+        let Panicked { slot, span, message } = panicked;
+        let number = self.held[slot].number;
+        let completed = self.live.measured.on_end_as::<PLAIN>(now, core, slot, span.finished, span.busy);
+        self.live.classifier.release(&completed.packet);
+        let service = completed.packet.service;
+        self.on_panic(ServicePanic { packet: number, service, message }, slot)?;
+        self.discard_held(slot)?;
         self.follow_up(now)
     }
 

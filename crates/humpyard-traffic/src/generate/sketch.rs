@@ -187,7 +187,7 @@ pub(super) struct Writer {
     /// Sum of the bytes before each place, the even ones times 256.
     sums: Vec<u64>,
     saying: Vec<u8>,
-    /// Headers that were written before, each in a place that follows from the number of its flow. Empty until one is kept.
+    /// Headers of flows, each at the number of its flow modulo [`KEPT`]. Empty until the first is kept.
     kept: Vec<Kept>,
 }
 
@@ -212,12 +212,12 @@ struct Kept {
 struct Written {
     /// Bytes of all headers.
     bytes: usize,
-    /// The sum of all that the checksum is over but the payload.
+    /// The sum of everything that the checksum covers except the payload.
     sum: Sum16BitWords,
     /// Where the checksum is.
     checksum_at: usize,
-    /// Whether this is UDP, which has no checksum of 0: that says there is none. For the others all ones would be the same as
-    /// 0, but wrong to some.
+    /// Whether the transport is UDP, where a checksum of 0 means that there is none. Other transports keep a 0: all ones would
+    /// be the same sum, but some receivers reject it.
     no_zero: bool,
 }
 
@@ -244,22 +244,13 @@ impl Writer {
         let mut header = [0; HEADERS_MAX];
         let written = write_headers(&mut header, sketch, payload);
         written.complete(&mut header, payload_sum);
-        let data = &mut frame.data;
-        data.clear();
-        data.extend_from_slice(&header[..written.bytes]);
-        data.extend_from_slice(&self.saying[..said]);
-        data.extend_from_slice(&self.prose[prose]);
-        if !sketch.raw && data.len() < FRAME_BYTES_MIN {
-            data.resize(FRAME_BYTES_MIN, 0);
-        }
-        frame.time = Time::from_ns(sketch.time_ns);
-        frame.wire_length = data.len() as u32;
-        frame.link = if sketch.raw { LinkType::RawIp } else { LinkType::Ethernet };
+        let link = if sketch.raw { LinkType::RawIp } else { LinkType::Ethernet };
+        fill(frame, sketch.time_ns, link, [&header[..written.bytes], &self.saying[..said], &self.prose[prose]]);
     }
 
-    /// As [`Self::write`], of a packet of a flow that has a number, from which everything follows but the time, the length, where
-    /// in the prose the payload starts and what TCP or an echo counts: `sketch` says it. Keeps the headers of UDP packets over
-    /// Ethernet for the next one of the flow.
+    /// As [`Self::write`], of a packet whose flow has a number. `sketch` must give headers that depend on that number, the length
+    /// and the sequence number alone, and a payload that starts at `text`. Keeps the headers of UDP packets over Ethernet for the
+    /// next packet of the flow.
     pub(super) fn write_drawn(&mut self, draw: &Draw, text: u32, sketch: impl FnOnce() -> Sketch, frame: &mut Frame) {
         let place = draw.flow as usize % KEPT;
         if self.kept.get(place).is_none_or(|kept| (kept.flow, kept.length) != (draw.flow, draw.length)) {
@@ -273,16 +264,7 @@ impl Writer {
         let prose = text as usize..text as usize + *payload as usize;
         let mut header = *header;
         written.complete(&mut header, self.payload_sum(0, &prose));
-        let data = &mut frame.data;
-        data.clear();
-        data.extend_from_slice(&header[..written.bytes]);
-        data.extend_from_slice(&self.prose[prose]);
-        if data.len() < FRAME_BYTES_MIN {
-            data.resize(FRAME_BYTES_MIN, 0);
-        }
-        frame.time = Time::from_ns(draw.time_ns);
-        frame.wire_length = data.len() as u32;
-        frame.link = LinkType::Ethernet;
+        fill(frame, draw.time_ns, LinkType::Ethernet, [&header[..written.bytes], &self.prose[prose]]);
     }
 
     /// Keeps the headers of this packet for others of its flow and length.
@@ -326,6 +308,20 @@ impl Writer {
         let sum = sum as u16;
         if start.is_multiple_of(2) { sum } else { sum.swap_bytes() }
     }
+}
+
+/// Fills a frame with these parts, and pads it to the shortest length of Ethernet.
+#[inline]
+fn fill<const PARTS: usize>(frame: &mut Frame, time_ns: u64, link: LinkType, parts: [&[u8]; PARTS]) {
+    let data = &mut frame.data;
+    data.clear();
+    parts.iter().for_each(|part| data.extend_from_slice(part));
+    if link == LinkType::Ethernet && data.len() < FRAME_BYTES_MIN {
+        data.resize(FRAME_BYTES_MIN, 0);
+    }
+    frame.time = Time::from_ns(time_ns);
+    frame.wire_length = data.len() as u32;
+    frame.link = link;
 }
 
 impl Written {
