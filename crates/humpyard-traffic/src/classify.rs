@@ -11,8 +11,8 @@ use humpyard_core::unit::{Time, Weight};
 use ipnet::IpNet;
 
 use crate::error::{TrafficError, by_name};
-use crate::flow::{FlowNames, FlowTable};
-use crate::header::{FlowKey, Headers, KeyHasher, Kind};
+use crate::flow::{FlowNames, FlowTable, LookupHash};
+use crate::header::{FlowKey, Headers, Kind, SteeringHashes};
 pub use crate::matching::Match;
 use crate::pace::CaptureClock;
 use crate::rule::{Conditions, Matcher, Outcome, Rule, RuleSet};
@@ -119,7 +119,7 @@ pub struct Expired {
 /// thread.
 #[derive(Clone, Debug)]
 pub struct Digester {
-    hasher: KeyHasher,
+    lookup: LookupHash,
     /// The rules, where what they say is found for each packet.
     rules: Option<Arc<Matcher>>,
 }
@@ -138,7 +138,7 @@ impl Digester {
     #[inline]
     pub fn digest(&self, headers: &Headers) -> Digest {
         let rule = self.rules.as_ref().map(|rules| rules.first_match(headers));
-        Digest { hash: self.hasher.flow(&headers.key), rule }
+        Digest { hash: self.lookup.of_key(&headers.key), rule }
     }
 }
 
@@ -212,7 +212,7 @@ impl Classifier {
         let is_weighed = |Outcome { weight, link_weight, .. }| (weight, link_weight) != (Weight::ONE, Weight::ONE);
         let weighs = by_flow && rules.iter().any(|rule| is_weighed(rule.outcome));
         let rules = RuleSet::new(&rules, &local, flows);
-        let digester = Digester { hasher: table.hasher().clone(), rules: rules.few() };
+        let digester = Digester { lookup: table.lookup_hash().clone(), rules: rules.few() };
         Ok(Self {
             flows: table,
             digester,
@@ -336,37 +336,60 @@ impl Classifier {
     ///
     /// # Errors
     /// As [`Self::classify`].
-    #[inline]
+    #[inline(always)]
     pub fn classify_digest(
         &mut self,
         headers: &Headers,
         digest: &Digest,
         length: u32,
     ) -> Result<Classified, TrafficError> {
-        let found = self.flows.classify_hashed(&headers.key, digest.hash)?;
-        if found.new
-            && let Some(names) = &self.names
-        {
-            names.on_flow(found.flow, &headers.key);
-        }
-        let steering = self.flows.steering(found.flow);
-        let rule = digest.rule.unwrap_or_else(|| self.rules.find(found.flow, found.new, headers));
-        let Outcome { mut service, client, mut chain, weight, link_weight } = self.rules.outcome(rule);
+        let Some(flow) = self.flows.find_hashed(&headers.key, digest.hash) else {
+            return self.begin_flow(headers, digest, length);
+        };
+        let rule = digest.rule.unwrap_or_else(|| self.rules.find(flow, false, headers));
+        let Outcome { mut service, client, mut chain, .. } = *self.rules.outcome(rule);
         let mut fwmark = None;
-        if let Some(mark) = self.marks.get_mut(found.flow.index()) {
-            if found.new {
-                *mark = Found::default();
-            }
+        if let Some(mark) = self.marks.get(flow.index()) {
             if let Some(marked) = mark.service {
                 (service, chain) = (marked, ChainId(marked.0));
             }
             fwmark = mark.fwmark;
         }
+        let client = match &self.clients {
+            Clients::Flow => ClientId(flow.0),
+            Clients::Service => ClientId(u32::from(service.0)),
+            Clients::Rule => client,
+            Clients::Connection(_, of_flow) => ClientId(of_flow[flow.index()].0),
+        };
+        let packet = self.packet(flow, client, (service, chain), headers, length);
+        Ok(Classified {
+            packet,
+            new_flow: false,
+            ended_client: None,
+            ended_flow: None,
+            weight: None,
+            link_weight: None,
+            fwmark,
+        })
+    }
+
+    /// As [`Self::classify_digest`], for the first packet of a flow.
+    #[cold]
+    #[inline(never)]
+    fn begin_flow(&mut self, headers: &Headers, digest: &Digest, length: u32) -> Result<Classified, TrafficError> {
+        let found = self.flows.insert_hashed(&headers.key, digest.hash)?;
+        if let Some(names) = &self.names {
+            names.on_flow(found.flow, &headers.key);
+        }
+        let rule = digest.rule.unwrap_or_else(|| self.rules.find(found.flow, true, headers));
+        let Outcome { service, client, chain, weight, link_weight } = *self.rules.outcome(rule);
+        if let Some(mark) = self.marks.get_mut(found.flow.index()) {
+            *mark = Found::default();
+        }
         let (client, ended_client, new_client) = match &mut self.clients {
-            Clients::Flow => (ClientId(found.flow.0), found.ended.map(|flow| ClientId(flow.0)), found.new),
+            Clients::Flow => (ClientId(found.flow.0), found.ended.map(|flow| ClientId(flow.0)), true),
             Clients::Service => (ClientId(u32::from(service.0)), None, false),
             Clients::Rule => (client, None, false),
-            Clients::Connection(..) if !found.new => (self.connection(found.flow), None, false),
             Clients::Connection(connections, of_flow) => {
                 if found.ended.is_some() {
                     connections.release(of_flow[found.flow.index()]);
@@ -381,29 +404,32 @@ impl Classifier {
                 (ClientId(connection.flow.0), ended, connection.new)
             }
         };
-        let packet = Packet {
-            arrival: Time::ZERO,
-            key: steering.key,
-            flow: found.flow,
-            client,
-            length,
-            rss: steering.rss,
-            service,
-            chain,
-            changes_connection: headers.begins_or_ends || found.new && headers.kind != Kind::Tcp,
-            ..Packet::default()
-        };
+        let packet = self.packet(found.flow, client, (service, chain), headers, length);
         let weighs = new_client && self.weighs;
-        let (weight, link_weight) = (weighs.then_some(weight), weighs.then_some(link_weight));
         Ok(Classified {
-            packet,
-            new_flow: found.new,
+            packet: Packet { changes_connection: headers.begins_or_ends || headers.kind != Kind::Tcp, ..packet },
+            new_flow: true,
             ended_client,
             ended_flow: found.ended,
-            weight,
-            link_weight,
-            fwmark,
+            weight: weighs.then_some(weight),
+            link_weight: weighs.then_some(link_weight),
+            fwmark: None,
         })
+    }
+
+    /// Returns a packet of a flow that is known.
+    #[inline(always)]
+    fn packet(
+        &self,
+        flow: FlowId,
+        client: ClientId,
+        (service, chain): (ServiceId, ChainId),
+        headers: &Headers,
+        length: u32,
+    ) -> Packet {
+        let SteeringHashes { key, rss } = self.flows.steering(flow);
+        let changes_connection = headers.begins_or_ends;
+        Packet { key, flow, client, length, rss, service, chain, changes_connection, ..Packet::default() }
     }
 
     /// As [`Self::classify_numbered`], for a flow that is not known by this number, whose packets have these
@@ -489,13 +515,6 @@ impl Classifier {
     /// One more than the largest client number there can be.
     pub fn clients_max(&self) -> usize {
         self.clients_max
-    }
-
-    fn connection(&self, flow: FlowId) -> ClientId {
-        match &self.clients {
-            Clients::Connection(_, of_flow) => ClientId(of_flow[flow.index()].0),
-            Clients::Flow | Clients::Service | Clients::Rule => ClientId(flow.0),
-        }
     }
 }
 

@@ -737,8 +737,8 @@ impl RuleSet {
 
     /// What the rule of this number says.
     #[inline]
-    pub(crate) fn outcome(&self, rule: u32) -> Outcome {
-        self.rules.rules[rule as usize].outcome
+    pub(crate) fn outcome(&self, rule: u32) -> &Outcome {
+        &self.rules.rules[rule as usize].outcome
     }
 
     /// The number of the rule for a packet of this flow.
