@@ -29,7 +29,7 @@ impl Crew {
     }
 
     /// Gives a core a packet, which it may get only with [`Crew::wake`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>, held: &mut HeldFrames) {
         match self {
             Self::Threads(threads) => threads.give(core, Task::of(now, dispatch), held),

@@ -71,6 +71,19 @@ impl Input {
         }
     }
 
+    /// Whether all frames that it gives have arrived.
+    pub(crate) const fn gives_arrived(&self) -> bool {
+        matches!(self.0, Kind::Source { timing: Timing::Taken | Timing::Stamped { .. }, .. })
+    }
+
+    /// Fills these frames from the first on: [`Source::poll_burst`].
+    pub(crate) fn poll_burst(&mut self, frames: &mut [Frame]) -> (usize, Result<Polled, TrafficError>) {
+        match &mut self.0 {
+            Kind::Source { source, .. } => source.poll_burst(frames),
+            Kind::Dealt(_) => unreachable!("frames that are dealt out have numbers and times of their own"),
+        }
+    }
+
     /// When the frame given last arrives, which was captured at this time, in a run that began at
     /// `begin`.
     #[inline]

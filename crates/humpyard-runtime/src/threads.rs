@@ -128,7 +128,7 @@ impl Threads {
 
     /// Gives a core a packet; there is room, for no core ever has more than its packets in flight.
     /// A worker may get it only with [`Threads::wake`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give(&mut self, core: CoreId, task: Task, held: &mut HeldFrames) {
         match &mut self.hands[core.index()].does {
             Does::Dispatcher(own) => own.give(task),

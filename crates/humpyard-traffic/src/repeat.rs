@@ -118,14 +118,23 @@ impl Source for Repeat {
     }
 
     fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
+        self.poll_burst(core::slice::from_mut(frame)).1
+    }
+
+    fn poll_burst(&mut self, frames: &mut [Frame]) -> (usize, Result<Polled, TrafficError>) {
+        let mut filled = 0;
         loop {
-            match self.source.poll(frame)? {
-                Polled::End if self.again()? => {}
-                Polled::Frame => {
-                    self.place(&mut frame.time);
-                    return Ok(Polled::Frame);
-                }
-                other => return Ok(other),
+            let rest = &mut frames[filled..];
+            let (more, found) = self.source.poll_burst(rest);
+            rest[..more].iter_mut().for_each(|frame| self.place(&mut frame.time));
+            filled += more;
+            if !matches!(found, Ok(Polled::End)) {
+                return (filled, found);
+            }
+            match self.again() {
+                Ok(true) => {}
+                Ok(false) => return (filled, found),
+                Err(error) => return (filled, Err(error)),
             }
         }
     }

@@ -56,6 +56,18 @@ pub trait Source {
         Ok(if self.next(frame)? { Polled::Frame } else { Polled::End })
     }
 
+    /// As [`Source::poll`], for several frames: fills them from the first on, as long as there are any. Returns how many it
+    /// filled, and what it found then: [`Polled::Frame`] if it filled all.
+    fn poll_burst(&mut self, frames: &mut [Frame]) -> (usize, Result<Polled, TrafficError>) {
+        for (filled, frame) in frames.iter_mut().enumerate() {
+            match self.poll(frame) {
+                Ok(Polled::Frame) => {}
+                other => return (filled, other),
+            }
+        }
+        (frames.len(), Ok(Polled::Frame))
+    }
+
     /// As [`Source::next`], for who needs no bytes: the frame has its time and its length on the wire, and perhaps its bytes;
     /// `headers` is what they say, inside these tunnels.
     ///
@@ -181,6 +193,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
         (**self).poll(frame)
+    }
+
+    fn poll_burst(&mut self, frames: &mut [Frame]) -> (usize, Result<Polled, TrafficError>) {
+        (**self).poll_burst(frames)
     }
 
     fn next_headers(

@@ -311,20 +311,27 @@ impl Source for Inputs {
     }
 
     fn poll(&mut self, frame: &mut Frame) -> Result<Polled, TrafficError> {
-        for _ in 0..self.sources.len() {
-            if self.left > 0 && self.sources[self.turn].poll(frame)? == Polled::Frame {
-                frame.port = self.turn as u16;
-                self.left -= 1;
-                return Ok(Polled::Frame);
+        self.poll_burst(core::slice::from_mut(frame)).1
+    }
+
+    fn poll_burst(&mut self, frames: &mut [Frame]) -> (usize, Result<Polled, TrafficError>) {
+        let (mut filled, mut empty) = (0, 0);
+        while filled < frames.len() && empty < self.sources.len() {
+            let most = (frames.len() - filled).min(self.left as usize);
+            let rest = &mut frames[filled..filled + most];
+            let (more, found) = self.sources[self.turn].poll_burst(rest);
+            rest[..more].iter_mut().for_each(|frame| frame.port = self.turn as u16);
+            filled += more;
+            self.left -= more as u32;
+            if let Err(error) = found {
+                return (filled, Err(error));
             }
-            self.pass_on();
+            if more < most || self.left == 0 {
+                empty = if more == 0 { empty + 1 } else { 0 };
+                self.pass_on();
+            }
         }
-        // With one input, the turn may have ended right now.
-        if self.sources.len() == 1 && self.sources[0].poll(frame)? == Polled::Frame {
-            frame.port = 0;
-            return Ok(Polled::Frame);
-        }
-        Ok(Polled::NotYet)
+        (filled, Ok(if filled == frames.len() { Polled::Frame } else { Polled::NotYet }))
     }
 
     fn description(&self) -> &str {

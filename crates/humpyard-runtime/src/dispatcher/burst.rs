@@ -1,24 +1,23 @@
 //! Frames that are read together, and arrive one after the other.
 
-use core::mem;
-
 use humpyard_core::frame::Frame;
 use humpyard_core::unit::Time;
 use humpyard_traffic::{Classifier, Digest, Headers};
 
 use super::BATCH;
 
-/// The frames read last, each with its arrival.
+/// The frames read last, each with what is known of it.
+#[derive(Default)]
 pub(super) struct Burst {
-    frames: Vec<ReadFrame>,
+    frames: Vec<Frame>,
+    read: Vec<Read>,
     /// The place of a frame that was read before it is due. Between two bursts it is the first.
     early: Option<usize>,
 }
 
-/// A frame that was read.
+/// What is known of a frame that was read.
 #[derive(Default)]
-pub(super) struct ReadFrame {
-    pub(super) frame: Frame,
+pub(super) struct Read {
     /// When it arrives.
     pub(super) arrival: Time,
     /// Its number in the input, from 1. `None`: nobody else reads the input.
@@ -32,23 +31,34 @@ pub(super) struct ReadFrame {
 impl Burst {
     /// Returns an empty burst with room for a batch and a frame that is early.
     pub(super) fn new() -> Self {
-        Self { frames: (0..=BATCH).map(|_| ReadFrame::default()).collect(), early: None }
+        let frames = (0..=BATCH).map(|_| Frame::default()).collect();
+        Self { frames, read: (0..=BATCH).map(|_| Read::default()).collect(), early: None }
     }
 
-    /// Returns the frame at this place.
+    /// Returns the frame at this place, and what is known of it.
     #[inline]
-    pub(super) fn at(&mut self, place: usize) -> &mut ReadFrame {
-        &mut self.frames[place]
+    pub(super) fn at(&mut self, place: usize) -> (&mut Frame, &mut Read) {
+        (&mut self.frames[place], &mut self.read[place])
+    }
+
+    /// Returns the first `frames` frames, to be filled.
+    pub(super) fn frames(&mut self, frames: usize) -> &mut [Frame] {
+        &mut self.frames[..frames]
+    }
+
+    /// Returns the first `frames` frames, each with what is known of it.
+    #[inline]
+    pub(super) fn first(&mut self, frames: usize) -> impl Iterator<Item = (&mut Frame, &mut Read)> {
+        self.frames[..frames].iter_mut().zip(&mut self.read)
     }
 
     /// Parses the headers of the first `frames` frames, then brings all their flows into the processor's caches.
     pub(super) fn digest(&mut self, classifier: &Classifier, frames: usize) {
-        let frames = &mut self.frames[..frames];
-        for ReadFrame { frame, headers, digest, .. } in &mut *frames {
+        for (frame, Read { headers, digest, .. }) in self.first(frames) {
             *headers = Headers::parse_inside(frame, classifier.tunnels());
             *digest = classifier.digester().digest(headers);
         }
-        classifier.look_ahead_digested(frames.iter().map(|read| &read.digest));
+        classifier.look_ahead_digested(self.read[..frames].iter().map(|read| &read.digest));
     }
 
     /// Keeps the frame at this place until it is due.
@@ -58,16 +68,14 @@ impl Burst {
 
     /// Returns when the frame arrives that was read before it is due.
     pub(super) fn next_arrival(&self) -> Option<Time> {
-        self.early.map(|place| self.frames[place].arrival)
+        self.early.map(|place| self.read[place].arrival)
     }
 
     /// Takes the frame that was read too early as the first of the next burst. Returns whether there is one.
     pub(super) fn take_early(&mut self) -> bool {
         let Some(place) = self.early.take() else { return false };
-        let (first, others) = self.frames.split_at_mut(1);
-        if place > 0 {
-            mem::swap(&mut first[0], &mut others[place - 1]);
-        }
+        self.frames.swap(0, place);
+        self.read.swap(0, place);
         true
     }
 }

@@ -4,12 +4,14 @@ use core::mem;
 use core::sync::atomic::Ordering;
 use std::time::Instant;
 
+use humpyard_core::frame::Frame;
 use humpyard_core::id::{ClientId, FlowId};
 use humpyard_core::mechanism::Arrival;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::{Time, Weight};
 use humpyard_traffic::source::Polled;
 
+use super::burst::Read;
 use super::{BATCH, Dispatcher, PROGRESS_EVERY, ns};
 use crate::live::Overload;
 use crate::outcome::RunError;
@@ -26,8 +28,13 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             }
             let most = self.room();
             let taken = self.read_burst(now, most)?;
-            self.burst.digest(&self.live.classifier, taken);
-            (0..taken).try_for_each(|place| self.arrive::<PLAIN>(now, place))?;
+            let mut burst = mem::take(&mut self.burst);
+            burst.digest(&self.live.classifier, taken);
+            for (frame, read) in burst.first(taken) {
+                self.arrive::<PLAIN>(now, frame, read)?;
+                self.renew(frame);
+            }
+            self.burst = burst;
             any |= taken > 0;
             if most == 0 || taken < most || !self.now.is_virtual() {
                 return Ok(any);
@@ -42,6 +49,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             return Ok(read);
         }
         self.live.input.look_at_calendar(now);
+        if self.live.input.gives_arrived() && !self.now.is_virtual() {
+            return Ok(self.read_arrived(now, most));
+        }
         if self.burst.take_early() {
             read = self.admit(now, read)?;
             if self.burst.next_arrival().is_some() {
@@ -60,10 +70,31 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         Ok(read)
     }
 
+    /// Reads at most `most` frames of an input that gives only what has arrived. Returns how many there were.
+    fn read_arrived(&mut self, now: Time, most: usize) -> usize {
+        if !self.reading {
+            return 0;
+        }
+        let (read, found) = self.live.input.poll_burst(self.burst.frames(most));
+        match found {
+            Ok(Polled::Frame | Polled::NotYet) => {}
+            Ok(Polled::End) => self.reading = false,
+            Err(damage) => {
+                self.damage = Some(damage);
+                self.reading = false;
+            }
+        }
+        for (frame, read) in self.burst.first(read) {
+            read.arrival = self.live.input.arrival(now, self.begin, frame.time);
+            self.overdue_max = self.overdue_max.max(now.since(read.arrival));
+        }
+        read
+    }
+
     /// Counts the frame at this place among those that have arrived, if it is due. Returns how many have.
     #[inline]
     fn admit(&mut self, now: Time, place: usize) -> Result<usize, RunError> {
-        let arrival = self.burst.at(place).arrival;
+        let arrival = self.burst.at(place).1.arrival;
         if arrival <= now {
             self.overdue_max = self.overdue_max.max(now.since(arrival));
             return Ok(place + 1);
@@ -86,7 +117,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// A frame was read that does not arrive before the end.
     fn skip(&mut self, place: usize) -> Result<(), RunError> {
         self.skipped += 1;
-        Ok(self.live.sink.discard(&self.burst.at(place).frame)?)
+        Ok(self.live.sink.discard(self.burst.at(place).0)?)
     }
 
     /// Whether the next frame has to wait until there is room.
@@ -118,20 +149,11 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     /// Reads the next frame into this place. Returns false when there is none now, or no more.
     #[inline]
     fn read(&mut self, now: Time, place: usize) -> Result<bool, RunError> {
-        let read = self.burst.at(place);
-        let frame = &mut read.frame;
-        if frame.data.capacity() == 0
-            && let Some(spare) = self.spare.pop()
-        {
-            *frame = spare;
-        }
-        (frame.port, frame.answer) = (0, false);
-        (frame.queued, frame.mark) = (None, None);
         while self.reading {
-            let read = self.burst.at(place);
-            match self.live.input.poll(&mut read.frame) {
+            let (frame, read) = self.burst.at(place);
+            match self.live.input.poll(frame) {
                 Ok(Polled::Frame) => {
-                    read.arrival = self.live.input.arrival(now, self.begin, read.frame.time);
+                    read.arrival = self.live.input.arrival(now, self.begin, frame.time);
                     read.number = self.live.input.number();
                     return Ok(true);
                 }
@@ -190,18 +212,26 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// The frame at this place of the burst arrives.
+    /// Makes a frame that has gone as good as new, for the next to be read.
     #[inline]
-    fn arrive<const PLAIN: bool>(&mut self, now: Time, place: usize) -> Result<(), RunError> {
-        let captured = self.burst.at(place).frame.time;
-        while let Some(expired) = self.live.classifier.next_expired(captured) {
+    fn renew(&mut self, frame: &mut Frame) {
+        if frame.data.capacity() == 0
+            && let Some(spare) = self.spare.pop()
+        {
+            *frame = spare;
+        }
+        (frame.port, frame.answer) = (0, false);
+        (frame.queued, frame.mark) = (None, None);
+    }
+
+    /// Lets a frame arrive.
+    #[inline]
+    fn arrive<const PLAIN: bool>(&mut self, now: Time, frame: &mut Frame, read: &Read) -> Result<(), RunError> {
+        while let Some(expired) = self.live.classifier.next_expired(frame.time) {
             self.end(now, Some(expired.flow), expired.client);
         }
-        let read = self.burst.at(place);
-        let length = read.frame.wire_length;
-        let classified = self.live.classifier.classify_digest(&read.headers, &read.digest, length)?;
-        read.frame.mark = classified.fwmark;
-        let (arrival, number) = (read.arrival, read.number);
+        let classified = self.live.classifier.classify_digest(&read.headers, &read.digest, frame.wire_length)?;
+        frame.mark = classified.fwmark;
         if classified.ended_flow.is_some() || classified.ended_client.is_some() {
             self.end(now, classified.ended_flow, classified.ended_client);
         }
@@ -212,7 +242,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.set_link_weight(now, classified.packet.client, weight);
         }
         let mut packet = classified.packet;
-        packet.arrival = arrival;
+        packet.arrival = read.arrival;
         if !PLAIN {
             packet.estimate = self.crew.work(&packet).unwrap_or(0);
         }
@@ -228,11 +258,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         if self.live.measured.may_follow::<PLAIN>() {
             self.follow_up(now)?;
         }
-        let frame = &mut self.burst.at(place).frame;
         match answer {
             Arrival::Queued(slot) => {
                 let held = &mut self.held[slot];
-                held.number = number.unwrap_or(self.arrivals);
+                held.number = read.number.unwrap_or(self.arrivals);
                 mem::swap(&mut held.frame, frame);
             }
             Arrival::Dropped(_) => {

@@ -20,7 +20,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         let mut any = false;
         let mut results = mem::take(&mut self.results);
         while let Some(core) = self.crew.take(now, &mut self.held, &mut results) {
-            results.drain(..).try_for_each(|done| self.settle::<PLAIN>(now, core, done))?;
+            results.iter_mut().try_for_each(|done| self.settle::<PLAIN>(now, core, done))?;
+            results.clear();
             any = true;
         }
         self.results = results;
@@ -29,12 +30,12 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 
     /// Settles what a core has done.
     #[inline]
-    fn settle<const PLAIN: bool>(&mut self, now: Time, core: CoreId, done: Done) -> Result<(), RunError> {
+    fn settle<const PLAIN: bool>(&mut self, now: Time, core: CoreId, done: &mut Done) -> Result<(), RunError> {
         match done {
             Done::Served(served) => self.on_served::<PLAIN>(now, core, served),
-            Done::Panicked(panicked) => self.on_panicked::<PLAIN>(now, core, *panicked),
+            Done::Panicked(panicked) => self.on_panicked::<PLAIN>(now, core, panicked),
             Done::Generated(frame) => {
-                self.made[core].push(frame);
+                self.made[core].push(mem::take(frame));
                 Ok(())
             }
             Done::Switched => {
@@ -46,8 +47,13 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 
     /// Ends a packet at which its service panicked.
     #[cold]
-    fn on_panicked<const PLAIN: bool>(&mut self, now: Time, core: CoreId, panicked: Panicked) -> Result<(), RunError> {
-        let Panicked { slot, span, message } = panicked;
+    fn on_panicked<const PLAIN: bool>(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        panicked: &mut Panicked,
+    ) -> Result<(), RunError> {
+        let (slot, span, message) = (panicked.slot, panicked.span, mem::take(&mut panicked.message));
         let number = self.held[slot].number;
         let completed = self.live.measured.on_end_as::<PLAIN>(now, core, slot, span.finished, span.busy);
         self.live.classifier.release(&completed.packet);
@@ -70,8 +76,8 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
 
     /// A packet was served: it goes on to its next service, out, or to wait for earlier ones of its flow; or it ends here.
     #[inline]
-    fn on_served<const PLAIN: bool>(&mut self, now: Time, core: CoreId, served: Served) -> Result<(), RunError> {
-        let Served { slot, verdict, mark, span } = served;
+    fn on_served<const PLAIN: bool>(&mut self, now: Time, core: CoreId, served: &Served) -> Result<(), RunError> {
+        let Served { slot, verdict, mark, span } = *served;
         let measured = &mut self.live.measured;
         let completed = if verdict == Verdict::Forward {
             measured.on_completion_as::<PLAIN>(now, core, slot, span.finished, span.busy)
