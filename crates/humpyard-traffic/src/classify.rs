@@ -128,7 +128,7 @@ pub struct Digester {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Digest {
     /// The hash of the flow's key.
-    hash: u64,
+    hash: u32,
     /// The rule, by its number.
     rule: Option<u32>,
 }

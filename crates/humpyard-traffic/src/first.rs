@@ -46,6 +46,15 @@ impl<S: Source> Source for First<S> {
         Ok(polled)
     }
 
+    fn poll_burst(&mut self, frames: &mut [Frame]) -> (usize, Result<Polled, TrafficError>) {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(frames.len());
+        let (filled, found) = self.source.poll_burst(&mut frames[..most]);
+        self.left -= filled as u64;
+        // It is at its end though the source may have more.
+        let is_over = filled == most && most < frames.len();
+        (filled, if is_over { Ok(Polled::End) } else { found })
+    }
+
     fn next_headers(
         &mut self,
         frame: &mut Frame,

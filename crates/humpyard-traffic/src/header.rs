@@ -226,7 +226,7 @@ impl Headers {
     }
 
     /// Parses the headers of a frame, those of the innermost IP packet in these tunnels.
-    #[inline]
+    #[inline(always)]
     pub fn parse_inside(frame: &Frame, tunnels: Tunnels) -> Self {
         if tunnels == Tunnels::NONE
             && frame.link == LinkType::Ethernet
@@ -240,7 +240,7 @@ impl Headers {
     /// The headers of a frame of the commonest kinds: Ethernet without tags, IPv4 or IPv6 without options, fragments or extensions,
     /// whole headers of TCP or UDP. They are as [`Self::parse_any`] finds them, which takes several times as long. `None`: another
     /// kind of frame.
-    #[inline]
+    #[inline(always)]
     fn parse_common(data: &[u8]) -> Option<Self> {
         let ether_type = u16::from_be_bytes(*data.get(12..)?.first_chunk()?);
         let packet = &data[ETHERNET_BYTES..];
@@ -296,6 +296,7 @@ impl Headers {
     }
 
     /// The headers of a frame of any kind.
+    #[inline(never)]
     fn parse_any(frame: &Frame, tunnels: Tunnels) -> Self {
         let outer = Outer::parse(frame.link, &frame.data);
         let Some((mut headers, end)) = outer.ip_offset().and_then(|offset| Self::parse_ip(&frame.data, offset)) else {

@@ -3,19 +3,19 @@
 //! Open addressing with linear probing, never more than half full. What follows a removed entry moves up, so there are no
 //! marks of removed ones to clean up, and no operation takes longer because of what was done before.
 
-/// A place of the index: 0 if it is empty, so that places never used take no memory. Else the upper half is that of the flow's
-/// hash, its tag, from which its home follows, and the lower half the flow, plus one.
+/// A place of the index: 0 if it is empty, so that places never used take no memory. Else the upper half is the flow's hash, from
+/// which its home follows, and the lower half the flow, plus one.
 type Entry = u64;
 
 const EMPTY: Entry = 0;
 
 #[inline]
-const fn entry(tag: u32, flow: u32) -> Entry {
-    (tag as u64) << 32 | (flow as u64 + 1)
+const fn entry(hash: u32, flow: u32) -> Entry {
+    (hash as u64) << 32 | (flow as u64 + 1)
 }
 
 #[inline]
-const fn tag(entry: Entry) -> u32 {
+const fn hash_of(entry: Entry) -> u32 {
     (entry >> 32) as u32
 }
 
@@ -43,15 +43,14 @@ impl Index {
 
     /// The flow with this hash for which `is_it` holds.
     #[inline]
-    pub(super) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let sought = tag(hash);
-        let mut at = self.home(sought);
+    pub(super) fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut at = self.home(hash);
         loop {
             let entry = self.entries[at];
             if entry == EMPTY {
                 return None;
             }
-            if tag(entry) == sought && is_it(flow(entry)) {
+            if hash_of(entry) == hash && is_it(flow(entry)) {
                 return Some(flow(entry));
             }
             at = self.after(at);
@@ -60,31 +59,31 @@ impl Index {
 
     /// What is at the home of this hash: most likely its flow, if there is one.
     #[inline]
-    pub(super) fn at_home(&self, hash: u64) -> Option<u32> {
-        let entry = self.entries[self.home(tag(hash))];
+    pub(super) fn at_home(&self, hash: u32) -> Option<u32> {
+        let entry = self.entries[self.home(hash)];
         (entry != EMPTY).then(|| flow(entry))
     }
 
     /// Enters a flow that is not there.
-    pub(super) fn insert(&mut self, hash: u64, flow: u32) {
-        let mut at = self.home(tag(hash));
+    pub(super) fn insert(&mut self, hash: u32, flow: u32) {
+        let mut at = self.home(hash);
         while self.entries[at] != EMPTY {
             at = self.after(at);
         }
-        self.entries[at] = entry(tag(hash), flow);
+        self.entries[at] = entry(hash, flow);
     }
 
     /// Removes a flow that is there.
-    pub(super) fn remove(&mut self, hash: u64, gone: u32) {
-        let mut hole = self.home(tag(hash));
-        while self.entries[hole] != entry(tag(hash), gone) {
+    pub(super) fn remove(&mut self, hash: u32, gone: u32) {
+        let mut hole = self.home(hash);
+        while self.entries[hole] != entry(hash, gone) {
             debug_assert!(self.entries[hole] != EMPTY, "flow {gone} is not in the index");
             hole = self.after(hole);
         }
         let mut at = self.after(hole);
         while self.entries[at] != EMPTY {
             // An entry may not move to a place before its home.
-            if self.distance(self.home(tag(self.entries[at])), at) >= self.distance(hole, at) {
+            if self.distance(self.home(hash_of(self.entries[at])), at) >= self.distance(hole, at) {
                 self.entries[hole] = self.entries[at];
                 hole = at;
             }
@@ -97,7 +96,7 @@ impl Index {
     pub(super) fn probes(&self) -> (f64, usize) {
         let (mut flows, mut sum, mut most) = (0u64, 0u64, 0);
         for (at, &entry) in self.entries.iter().enumerate().filter(|&(_, &entry)| entry != EMPTY) {
-            let probes = 1 + self.distance(self.home(tag(entry)), at);
+            let probes = 1 + self.distance(self.home(hash_of(entry)), at);
             flows += 1;
             sum += probes as u64;
             most = most.max(probes);
@@ -107,8 +106,8 @@ impl Index {
 
     /// Where an entry would be if nothing were in its way.
     #[inline]
-    fn home(&self, tag: u32) -> usize {
-        ((u64::from(tag) * self.entries.len() as u64) >> 32) as usize
+    fn home(&self, hash: u32) -> usize {
+        ((u64::from(hash) * self.entries.len() as u64) >> 32) as usize
     }
 
     #[inline]
@@ -136,14 +135,14 @@ mod tests {
         // Hashes that crowd in a few homes, at the end of the places too.
         for homes in [1, 3, 40] {
             let mut index = Index::new(40);
-            let mut known: BTreeMap<u32, u64> = BTreeMap::new();
+            let mut known: BTreeMap<u32, u32> = BTreeMap::new();
             let mut random = Seed(homes).stream("test");
             for _ in 0..20_000 {
                 let flow = random.below(40) as u32;
                 match known.remove(&flow) {
                     Some(hash) => index.remove(hash, flow),
                     None => {
-                        let hash = u64::MAX / homes.max(2) * (1 + random.below(homes));
+                        let hash = ((u64::MAX / homes.max(2) * (1 + random.below(homes))) >> 32) as u32;
                         index.insert(hash, flow);
                         known.insert(flow, hash);
                     }
@@ -151,7 +150,7 @@ mod tests {
                 for (&flow, &hash) in &known {
                     assert_eq!(index.find(hash, |found| found == flow), Some(flow));
                 }
-                assert_eq!(index.find(random.bits(), |_| false), None);
+                assert_eq!(index.find(random.bits() as u32, |_| false), None);
                 assert_eq!(index.entries.iter().filter(|&&entry| entry != EMPTY).count(), known.len());
             }
         }

@@ -123,7 +123,7 @@ impl Packed {
         let word = |bytes: &[u8; 16], at: usize| {
             let mut word = [0; 8];
             word.copy_from_slice(&bytes[at..at + 8]);
-            u64::from_ne_bytes(word)
+            u64::from_le_bytes(word)
         };
         let (network, ports) = match key.network {
             Network::Ipv4 => (Self::IPV4, [key.source_port, key.destination_port]),
@@ -138,8 +138,8 @@ impl Packed {
     fn unpack(&self) -> FlowKey {
         let address = |high: u64, low: u64| {
             let mut bytes = [0; 16];
-            bytes[..8].copy_from_slice(&high.to_ne_bytes());
-            bytes[8..].copy_from_slice(&low.to_ne_bytes());
+            bytes[..8].copy_from_slice(&high.to_le_bytes());
+            bytes[8..].copy_from_slice(&low.to_le_bytes());
             bytes
         };
         let [a, b, c, d] = self.addresses;
@@ -256,7 +256,7 @@ impl FlowTable {
 
     /// Finds the flow of a key with this hash by [`Self::lookup_hash`], and takes one hold on it. `None`: it is not known.
     #[inline(always)]
-    pub(crate) fn find_hashed(&mut self, key: &FlowKey, hash: u64) -> Option<FlowId> {
+    pub(crate) fn find_hashed(&mut self, key: &FlowKey, hash: u32) -> Option<FlowId> {
         let packed = Packed::of(key);
         let at = self.index.find(hash, |at| self.flows[at as usize].key() == packed)?;
         self.hold(at);
@@ -267,7 +267,7 @@ impl FlowTable {
     ///
     /// # Errors
     /// As [`Self::classify`].
-    pub(crate) fn insert_hashed(&mut self, key: &FlowKey, hash: u64) -> Result<Lookup, TrafficError> {
+    pub(crate) fn insert_hashed(&mut self, key: &FlowKey, hash: u32) -> Result<Lookup, TrafficError> {
         self.insert(key, hash, |_, _| ())
     }
 
@@ -316,7 +316,7 @@ impl FlowTable {
     }
 
     /// As [`Self::look_ahead`], of at most [`Self::LOOK_AHEAD`] keys with these hashes.
-    pub(crate) fn look_ahead_hashed(&self, hashes: &[u64]) {
+    pub(crate) fn look_ahead_hashed(&self, hashes: &[u32]) {
         let mut flows = [NONE; Self::LOOK_AHEAD];
         for (flow, &hash) in flows.iter_mut().zip(hashes) {
             *flow = self.index.at_home(hash).unwrap_or(NONE);
@@ -474,7 +474,7 @@ impl FlowTable {
     fn insert(
         &mut self,
         key: &FlowKey,
-        hash: u64,
+        hash: u32,
         note: impl FnOnce(FlowId, &FlowKey),
     ) -> Result<Lookup, TrafficError> {
         let SteeringHashes { key: steering_key, rss } = self.hasher.steering(key);
