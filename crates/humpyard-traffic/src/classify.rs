@@ -504,7 +504,16 @@ impl Classifier {
     /// If it was given back already.
     #[inline]
     pub fn release(&mut self, packet: &Packet) {
-        self.flows.release(packet.flow);
+        self.release_flow(packet.flow);
+    }
+
+    /// As [`Self::release`], for a packet of this flow.
+    ///
+    /// # Panics
+    /// As [`Self::release`].
+    #[inline]
+    pub fn release_flow(&mut self, flow: FlowId) {
+        self.flows.release(flow);
     }
 
     /// The table of flows.

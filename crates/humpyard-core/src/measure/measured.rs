@@ -3,8 +3,9 @@
 use alloc::boxed::Box;
 
 use super::{Measurements, Observer, Summary, Tally};
+use crate::cost::Span;
 use crate::id::{ClientId, CoreId, FlowId, Slot};
-use crate::mechanism::{Account, Arrival, Completed, Dispatch, Effect, Scheduler};
+use crate::mechanism::{Account, Arrival, Completed, Dispatch, Done, Effect, Scheduler};
 use crate::packet::Packet;
 use crate::policy::{Allocate, BuildError, Share, Steer, Topology};
 use crate::unit::{Time, Weight};
@@ -168,38 +169,24 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         if !PLAIN {
             return self.on_completion(now, core, slot, finished, busy);
         }
-        self.complete_plain(now, core, slot, (finished, busy), false)
+        let done = self.on_plain_completion(now, core, slot, Span { finished, busy }, false);
+        done.of(*self.packet(slot))
     }
 
-    /// As [`Measured::on_end`], compiled without rare features where `PLAIN`: [`Measured::is_plain`] must hold.
-    #[inline]
-    pub fn on_end_as<const PLAIN: bool>(
-        &mut self,
-        now: Time,
-        core: CoreId,
-        slot: Slot,
-        finished: Time,
-        busy: Time,
-    ) -> Completed {
-        if !PLAIN {
-            return self.on_end(now, core, slot, finished, busy);
-        }
-        self.complete_plain(now, core, slot, (finished, busy), true)
-    }
-
+    /// As [`Measured::on_completion`], or [`Measured::on_end`] if the packet `ends` here, for runs in which [`Measured::is_plain`]
+    /// holds. [`Measured::packet`] is the packet until the next call.
     #[inline(always)]
-    fn complete_plain(
-        &mut self,
-        now: Time,
-        core: CoreId,
-        slot: Slot,
-        (finished, busy): (Time, Time),
-        ends: bool,
-    ) -> Completed {
+    pub fn on_plain_completion(&mut self, now: Time, core: CoreId, slot: Slot, span: Span, ends: bool) -> Done {
+        let Span { finished, busy } = span;
         let done = self.scheduler.on_plain_completion(now, slot, busy, ends);
-        let packet = self.scheduler.packet(slot);
-        self.measurements.record::<true>(core, packet, done, finished, busy);
-        done.of(*packet)
+        self.measurements.record::<true>(core, self.scheduler.packet(slot), done, finished, busy);
+        done
+    }
+
+    /// Returns the packet in this slot, or the one that was there last.
+    #[inline]
+    pub fn packet(&self, slot: Slot) -> &Packet {
+        self.scheduler.packet(slot)
     }
 
     /// The same for a packet that its service has consumed or dropped: [`Scheduler::on_end`].

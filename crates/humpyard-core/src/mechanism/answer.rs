@@ -61,7 +61,7 @@ pub struct Completed {
 
 /// What became of a packet that was served, without the packet: see [`Completed`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Done {
+pub struct Done {
     pub(crate) used: Work,
     pub(crate) onward: Option<ServiceId>,
     pub(crate) ends: bool,
@@ -71,11 +71,17 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// The same, with the packet.
+    /// Returns the same with the packet.
     #[inline(always)]
-    pub(crate) fn of(self, packet: Packet) -> Completed {
+    pub fn of(self, packet: Packet) -> Completed {
         let Self { used, onward, ends, exit, .. } = self;
         Completed { packet, used, onward, ends, exit }
+    }
+
+    /// Returns whether the packet leaves now.
+    #[inline(always)]
+    pub const fn leaves(&self) -> bool {
+        self.onward.is_none() && self.exit.is_none() && !self.ends
     }
 }
 

@@ -2,8 +2,9 @@
 
 use core::mem;
 
+use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
-use humpyard_core::id::{CoreId, Id, Slot};
+use humpyard_core::id::{CoreId, FlowId, Id, Slot};
 use humpyard_core::mechanism::{Completed, Effect};
 use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Share, Steer};
@@ -55,7 +56,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     ) -> Result<(), RunError> {
         let (slot, span, message) = (panicked.slot, panicked.span, mem::take(&mut panicked.message));
         let number = self.held[slot].number;
-        let completed = self.live.measured.on_end_as::<PLAIN>(now, core, slot, span.finished, span.busy);
+        let completed = self.completed::<PLAIN>(now, core, slot, span, true);
         self.live.classifier.release(&completed.packet);
         let service = completed.packet.service;
         self.on_panic(ServicePanic { packet: number, service, message }, slot)?;
@@ -78,16 +79,23 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     #[inline]
     fn on_served<const PLAIN: bool>(&mut self, now: Time, core: CoreId, served: &Served) -> Result<(), RunError> {
         let Served { slot, verdict, mark, span } = *served;
-        let measured = &mut self.live.measured;
-        let completed = if verdict == Verdict::Forward {
-            measured.on_completion_as::<PLAIN>(now, core, slot, span.finished, span.busy)
+        let ends = verdict != Verdict::Forward;
+        let is_simple = PLAIN && !ends && mark.is_none() && self.made[core].is_empty();
+        let completed = if is_simple {
+            let done = self.live.measured.on_plain_completion(now, core, slot, span, false);
+            if done.leaves() {
+                self.out.on_verdict(verdict);
+                self.go(slot, self.live.measured.packet(slot).flow)?;
+                return self.follow_up(now);
+            }
+            done.of(*self.live.measured.packet(slot))
         } else {
-            measured.on_end_as::<PLAIN>(now, core, slot, span.finished, span.busy)
+            self.completed::<PLAIN>(now, core, slot, span, ends)
         };
         if completed.onward.is_none() {
             self.out.on_verdict(verdict);
         }
-        if verdict != Verdict::Forward {
+        if ends {
             self.live.classifier.release(&completed.packet);
             self.discard_held(slot)?;
         } else {
@@ -97,7 +105,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                 self.on_mark(now, &completed.packet, mark);
             }
             if completed.onward.is_none() {
-                self.depart::<PLAIN>(now, slot, &completed)?;
+                self.depart(now, slot, &completed)?;
             }
         }
         if !self.made[core].is_empty() {
@@ -106,13 +114,38 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         self.follow_up(now)
     }
 
-    /// A packet has gone through all its services: it leaves, or waits at the exit.
+    /// Tells the mechanism that a packet was served, or `ends` here.
+    fn completed<const PLAIN: bool>(
+        &mut self,
+        now: Time,
+        core: CoreId,
+        slot: Slot,
+        span: Span,
+        ends: bool,
+    ) -> Completed {
+        let (measured, Span { finished, busy }) = (&mut self.live.measured, span);
+        if PLAIN {
+            let done = measured.on_plain_completion(now, core, slot, span, ends);
+            done.of(*measured.packet(slot))
+        } else if ends {
+            measured.on_end(now, core, slot, finished, busy)
+        } else {
+            measured.on_completion(now, core, slot, finished, busy)
+        }
+    }
+
+    /// A packet of this flow goes out from its slot.
     #[inline]
-    fn depart<const PLAIN: bool>(&mut self, now: Time, slot: Slot, completed: &Completed) -> Result<(), RunError> {
-        if completed.exit.is_none() && (PLAIN || self.live.link.is_none()) {
-            self.live.classifier.release(&completed.packet);
-            self.out.on_exit();
-            return Ok(self.live.sink.take(&mut self.held[slot].frame)?);
+    fn go(&mut self, slot: Slot, flow: FlowId) -> Result<(), RunError> {
+        self.live.classifier.release_flow(flow);
+        self.out.on_exit();
+        Ok(self.live.sink.take(&mut self.held[slot].frame)?)
+    }
+
+    /// A packet has gone through all its services: it leaves, or waits at the exit.
+    fn depart(&mut self, now: Time, slot: Slot, completed: &Completed) -> Result<(), RunError> {
+        if completed.exit.is_none() && self.live.link.is_none() {
+            return self.go(slot, completed.packet.flow);
         }
         let frame = mem::take(&mut self.held[slot].frame);
         let Some(place) = completed.exit else { return self.leave(now, &completed.packet, frame) };
