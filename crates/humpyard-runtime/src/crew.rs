@@ -1,6 +1,6 @@
 //! The cores as the dispatcher sees them: those of a real clock, or of a virtual one.
 
-use humpyard_core::id::CoreId;
+use humpyard_core::id::{CoreId, Slot};
 use humpyard_core::mechanism::Dispatch;
 use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
@@ -10,7 +10,7 @@ use crate::held::HeldFrames;
 use crate::outcome::RunError;
 use crate::threads::Threads;
 use crate::virtual_cores::VirtualCores;
-use crate::worker::{Done, Task};
+use crate::worker::Done;
 
 /// Who does the work.
 pub(crate) enum Crew {
@@ -32,7 +32,7 @@ impl Crew {
     #[inline(always)]
     pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>, held: &mut HeldFrames) {
         match self {
-            Self::Threads(threads) => threads.give(core, Task::of(now, dispatch), held),
+            Self::Threads(threads) => threads.give(now, core, dispatch, held),
             Self::Virtual(cores) => cores.give(now, core, dispatch, held),
         }
     }
@@ -45,9 +45,10 @@ impl Crew {
         }
     }
 
-    /// Serves a while for the cores whose work is the dispatcher's. Returns whether there was any.
-    pub(crate) fn serve(&mut self, held: &mut HeldFrames) -> bool {
-        if let Self::Threads(threads) = self { threads.serve(held) } else { false }
+    /// Serves a while for the cores whose work is the dispatcher's. `packet` finds the packet of a slot. Returns whether there was any.
+    #[inline]
+    pub(crate) fn serve<'p>(&mut self, held: &mut HeldFrames, packet: impl Fn(Slot) -> &'p Packet) -> bool {
+        if let Self::Threads(threads) = self { threads.serve(held, packet) } else { false }
     }
 
     /// Lets a core that has nothing to serve go over to another service. That is emulated: it takes time, and no work.

@@ -89,15 +89,25 @@ impl Input {
     #[inline]
     pub(crate) fn arrival(&mut self, now: Time, begin: Time, captured: Time) -> Time {
         let due = match &mut self.0 {
-            Kind::Source { timing: Timing::Taken, .. } => None,
             Kind::Source { timing: Timing::Paced(pacer), .. } => Some(pacer.arrival(captured)),
-            Kind::Source { timing: Timing::Stamped { start }, .. } => {
-                let came = i128::from(captured.as_ns()) - *start;
-                return Time::from_ns(came.clamp(i128::from(begin.as_ns()), i128::from(now.as_ns())) as u64);
-            }
+            Kind::Source { .. } => return self.arrivals(now, begin)(captured),
             Kind::Dealt(inlet) => inlet.due(),
         };
         due.map_or(now, |due| begin + due)
+    }
+
+    /// As [`Input::arrival`], for all frames of a source that gives only what has arrived.
+    #[inline]
+    pub(crate) fn arrivals(&self, now: Time, begin: Time) -> impl Fn(Time) -> Time + use<> {
+        let start = match &self.0 {
+            Kind::Source { timing: Timing::Stamped { start }, .. } => Some(*start),
+            Kind::Source { .. } | Kind::Dealt(_) => None,
+        };
+        move |captured| {
+            let Some(start) = start else { return now };
+            let came = i128::from(captured.as_ns()) - start;
+            Time::from_ns(came.clamp(i128::from(begin.as_ns()), i128::from(now.as_ns())) as u64)
+        }
     }
 
     /// The number in the input of the frame given last, from 1, if others read it too.

@@ -2,6 +2,8 @@
 
 use core::mem;
 
+use humpyard_core::id::Slot;
+use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 
 use crate::clock::Stopwatch;
@@ -16,8 +18,8 @@ const AT_A_TIME: Time = Time::from_ns(100_000);
 pub(crate) struct Own {
     bench: Workbench,
     laps: Laps,
-    /// Packets to be served, at most as many as the core may have in flight.
-    given: Vec<Task>,
+    /// Packets to be served, and since when each is handed out: at most as many as the core may have in flight.
+    given: Vec<(Slot, Time)>,
     done: Vec<Done>,
 }
 
@@ -28,13 +30,14 @@ impl Own {
 
     /// Takes a packet.
     #[inline]
-    pub(crate) fn give(&mut self, task: Task) {
-        self.given.push(task);
+    pub(crate) fn give(&mut self, now: Time, slot: Slot) {
+        self.given.push((slot, now));
     }
 
-    /// Serves the packets that it has, on their frames, but not for so long that others wait too long. Reads the clock once
-    /// for each. Returns whether there was any.
-    pub(crate) fn serve(&mut self, held: &mut HeldFrames) -> bool {
+    /// Serves the packets that it has, on their frames, but not for so long that others wait too long. `packet` finds the packet of
+    /// a slot. Reads the clock once for each. Returns whether there was any.
+    #[inline]
+    pub(crate) fn serve<'p>(&mut self, held: &mut HeldFrames, packet: impl Fn(Slot) -> &'p Packet) -> bool {
         if self.given.is_empty() {
             return false;
         }
@@ -42,8 +45,9 @@ impl Own {
         laps.begin();
         let began = laps.previous();
         let mut served = 0;
-        for &task in &*given {
-            let frame = &mut held[task.slot].frame;
+        for &(slot, now) in &*given {
+            let task = Task::of(now, slot, packet(slot));
+            let frame = &mut held[slot].frame;
             let result = bench.serve(task, frame, || laps.end(), |made| done.push(Done::Generated(made)));
             done.push(result);
             served += 1;
@@ -73,7 +77,6 @@ mod tests {
     use std::thread;
 
     use humpyard_core::frame::Frame;
-    use humpyard_core::id::{ServiceId, Slot};
     use humpyard_services::{Context, Factory, Generated, Service, Verdict};
 
     use super::*;
@@ -95,12 +98,11 @@ mod tests {
         let factories = [Factory::new("slow", || Slow)];
         let mut own = Own::new(Stopwatch::start(), Workbench::new(&factories, false));
         let mut held = HeldFrames::from_fn(1, |_| HeldFrame::default());
-        let task = Task { slot: Slot(0), service: ServiceId(0), context: Context::default() };
-        let mut results = Vec::new();
-        own.give(task);
+        let (mut results, packet) = (Vec::new(), Packet::default());
+        own.give(Time::ZERO, Slot(0));
         for _ in 0..10 {
-            own.give(task);
-            assert!(own.serve(&mut held));
+            own.give(Time::ZERO, Slot(0));
+            assert!(own.serve(&mut held, |_| &packet));
             own.take(&mut results);
             assert_eq!((results.len(), own.given.len()), (1, 1));
             results.clear();

@@ -7,7 +7,9 @@ use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use humpyard_core::id::{CoreId, Id};
+use humpyard_core::id::{CoreId, Id, Slot};
+use humpyard_core::mechanism::Dispatch;
+use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -129,10 +131,11 @@ impl Threads {
     /// Gives a core a packet; there is room, for no core ever has more than its packets in flight.
     /// A worker may get it only with [`Threads::wake`].
     #[inline(always)]
-    pub(crate) fn give(&mut self, core: CoreId, task: Task, held: &mut HeldFrames) {
+    pub(crate) fn give(&mut self, now: Time, core: CoreId, dispatch: &Dispatch<&Packet>, held: &mut HeldFrames) {
         match &mut self.hands[core.index()].does {
-            Does::Dispatcher(own) => own.give(task),
+            Does::Dispatcher(own) => own.give(now, dispatch.slot),
             Does::Thread(rings) => {
+                let task = Task::of(now, dispatch.slot, dispatch.packet);
                 rings.given.push(Job { task, frame: mem::take(&mut held[task.slot].frame) });
                 if rings.given.len() == AT_A_TIME {
                     rings.pass_on();
@@ -150,12 +153,14 @@ impl Threads {
         }
     }
 
-    /// Serves a while for the cores whose work is the dispatcher's. Returns whether there was any.
-    pub(crate) fn serve(&mut self, held: &mut HeldFrames) -> bool {
+    /// Serves a while for the cores whose work is the dispatcher's. `packet` finds the packet of a slot. Returns whether there was
+    /// any.
+    #[inline]
+    pub(crate) fn serve<'p>(&mut self, held: &mut HeldFrames, packet: impl Fn(Slot) -> &'p Packet) -> bool {
         let mut any = false;
         for hand in &mut self.hands {
             if let Does::Dispatcher(own) = &mut hand.does {
-                any |= own.serve(held);
+                any |= own.serve(held, &packet);
             }
         }
         any
@@ -296,7 +301,6 @@ mod tests {
     use core::sync::atomic::AtomicUsize;
 
     use humpyard_core::frame::Frame;
-    use humpyard_core::id::{ServiceId, Slot};
     use humpyard_services::{Context, Factory, Generated, Service, Verdict};
 
     use crate::held::HeldFrame;
@@ -340,8 +344,8 @@ mod tests {
     fn give(threads: &mut Threads, core: u16, byte: u8) {
         let frame = Frame { data: vec![byte], ..Frame::default() };
         let mut held = HeldFrames::from_fn(1, |_| HeldFrame { number: 1, frame: frame.clone() });
-        let task = Task { slot: Slot(0), service: ServiceId(0), context: Context::default() };
-        threads.give(CoreId(core), task, &mut held);
+        let dispatch = Dispatch { slot: Slot(0), packet: &Packet::default(), cold: false, moved: None };
+        threads.give(Time::ZERO, CoreId(core), &dispatch, &mut held);
     }
 
     fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {

@@ -40,7 +40,7 @@ impl VirtualCores {
         let Core { bench, results } = &mut self.cores[core];
         let frame = &mut held[dispatch.slot].frame;
         let made = |made| results.push_back((span.finished, Done::Generated(made)));
-        let done = bench.serve(Task::of(now, dispatch), frame, || span, made);
+        let done = bench.serve(Task::of(now, dispatch.slot, dispatch.packet), frame, || span, made);
         results.push_back((span.finished, done));
         self.set_due(core);
     }

@@ -10,7 +10,6 @@ use std::thread;
 use humpyard_core::cost::Span;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{IdVec, ServiceId, Slot};
-use humpyard_core::mechanism::Dispatch;
 use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 use humpyard_services::{Context, Factory, Generated, Mark, Service, Verdict};
@@ -35,9 +34,8 @@ pub(crate) struct Task {
 impl Task {
     /// Returns the task of a packet that is handed out now.
     #[inline]
-    pub(crate) fn of(now: Time, dispatch: &Dispatch<&Packet>) -> Self {
-        let packet = dispatch.packet;
-        Self { slot: dispatch.slot, service: packet.service, context: Context::of(now, packet) }
+    pub(crate) fn of(now: Time, slot: Slot, packet: &Packet) -> Self {
+        Self { slot, service: packet.service, context: Context::of(now, packet) }
     }
 }
 

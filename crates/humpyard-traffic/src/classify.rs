@@ -343,9 +343,24 @@ impl Classifier {
         digest: &Digest,
         length: u32,
     ) -> Result<Classified, TrafficError> {
-        let Some(flow) = self.flows.find_hashed(&headers.key, digest.hash) else {
+        let Some((packet, fwmark)) = self.classify_known(headers, digest, length) else {
             return self.begin_flow(headers, digest, length);
         };
+        Ok(Classified {
+            packet,
+            new_flow: false,
+            ended_client: None,
+            ended_flow: None,
+            weight: None,
+            link_weight: None,
+            fwmark,
+        })
+    }
+
+    /// As [`Self::classify_digest`], for a packet of a flow that is known. Returns the packet and [`Classified::fwmark`].
+    #[inline(always)]
+    pub fn classify_known(&mut self, headers: &Headers, digest: &Digest, length: u32) -> Option<(Packet, Option<u32>)> {
+        let flow = self.flows.find_hashed(&headers.key, digest.hash)?;
         let rule = digest.rule.unwrap_or_else(|| self.rules.find(flow, false, headers));
         let Outcome { mut service, client, mut chain, .. } = *self.rules.outcome(rule);
         let mut fwmark = None;
@@ -361,16 +376,7 @@ impl Classifier {
             Clients::Rule => client,
             Clients::Connection(_, of_flow) => ClientId(of_flow[flow.index()].0),
         };
-        let packet = self.packet(flow, client, (service, chain), headers, length);
-        Ok(Classified {
-            packet,
-            new_flow: false,
-            ended_client: None,
-            ended_flow: None,
-            weight: None,
-            link_weight: None,
-            fwmark,
-        })
+        Some((self.packet(flow, client, (service, chain), headers, length), fwmark))
     }
 
     /// As [`Self::classify_digest`], for the first packet of a flow.

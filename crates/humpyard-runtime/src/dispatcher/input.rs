@@ -7,6 +7,7 @@ use std::time::Instant;
 use humpyard_core::frame::Frame;
 use humpyard_core::id::{ClientId, FlowId};
 use humpyard_core::mechanism::Arrival;
+use humpyard_core::packet::Packet;
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::{Time, Weight};
 use humpyard_traffic::source::Polled;
@@ -36,6 +37,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             }
             self.burst = burst;
             any |= taken > 0;
+            if (self.arrivals - taken as u64) / PROGRESS_EVERY != self.arrivals / PROGRESS_EVERY {
+                self.report_progress()?;
+            }
             if most == 0 || taken < most || !self.now.is_virtual() {
                 return Ok(any);
             }
@@ -84,10 +88,12 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                 self.reading = false;
             }
         }
-        for (frame, read) in self.burst.first(read) {
-            read.arrival = self.live.input.arrival(now, self.begin, frame.time);
-            self.overdue_max = self.overdue_max.max(now.since(read.arrival));
-        }
+        let arrival = self.live.input.arrivals(now, self.begin);
+        let earliest = self.burst.first(read).fold(now, |earliest, (frame, read)| {
+            read.arrival = arrival(frame.time);
+            earliest.min(read.arrival)
+        });
+        self.overdue_max = self.overdue_max.max(now.since(earliest));
         read
     }
 
@@ -212,6 +218,22 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
+    /// Classifies the first packet of a flow.
+    #[inline(never)]
+    fn begin_flow(&mut self, now: Time, frame: &Frame, read: &Read) -> Result<Packet, RunError> {
+        let classified = self.live.classifier.classify_digest(&read.headers, &read.digest, frame.wire_length)?;
+        if classified.ended_flow.is_some() || classified.ended_client.is_some() {
+            self.end(now, classified.ended_flow, classified.ended_client);
+        }
+        if let Some(weight) = classified.weight {
+            self.live.measured.set_weight(now, classified.packet.client, weight);
+        }
+        if let Some(weight) = classified.link_weight {
+            self.set_link_weight(now, classified.packet.client, weight);
+        }
+        Ok(classified.packet)
+    }
+
     /// Makes a frame that has gone as good as new, for the next to be read.
     #[inline]
     fn renew(&mut self, frame: &mut Frame) {
@@ -230,18 +252,15 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         while let Some(expired) = self.live.classifier.next_expired(frame.time) {
             self.end(now, Some(expired.flow), expired.client);
         }
-        let classified = self.live.classifier.classify_digest(&read.headers, &read.digest, frame.wire_length)?;
-        frame.mark = classified.fwmark;
-        if classified.ended_flow.is_some() || classified.ended_client.is_some() {
-            self.end(now, classified.ended_flow, classified.ended_client);
-        }
-        if let Some(weight) = classified.weight {
-            self.live.measured.set_weight(now, classified.packet.client, weight);
-        }
-        if let Some(weight) = classified.link_weight {
-            self.set_link_weight(now, classified.packet.client, weight);
-        }
-        let mut packet = classified.packet;
+        let known = self.live.classifier.classify_known(&read.headers, &read.digest, frame.wire_length);
+        let mut packet = if let Some((packet, fwmark)) = known {
+            if fwmark.is_some() {
+                frame.mark = fwmark;
+            }
+            packet
+        } else {
+            self.begin_flow(now, frame, read)?
+        };
         packet.arrival = read.arrival;
         if !PLAIN {
             packet.estimate = self.crew.work(&packet).unwrap_or(0);
@@ -268,9 +287,6 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
                 self.live.classifier.release(&packet);
                 self.live.sink.discard(frame)?;
             }
-        }
-        if self.arrivals.is_multiple_of(PROGRESS_EVERY) {
-            self.report_progress()?;
         }
         Ok(())
     }

@@ -337,7 +337,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             // A replacement waits until nothing is in service.
             let dispatched = if !PLAIN && self.replacements.is_waiting() {
                 // Packets that the dispatcher's own cores were given are in service, too.
-                self.crew.serve(&mut self.held) | self.replace()?
+                self.serve() | self.replace()?
             } else {
                 self.hand_out::<PLAIN>()?
             };
@@ -400,7 +400,13 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.given.remove(core);
             self.crew.wake(core);
         }
-        Ok(self.crew.serve(&mut self.held) || any)
+        Ok(self.serve() || any)
+    }
+
+    /// Serves a while for the dispatcher's own cores. Returns whether there was any packet.
+    #[inline]
+    fn serve(&mut self) -> bool {
+        self.crew.serve(&mut self.held, |slot| self.live.measured.packet(slot))
     }
 
     /// Whether the next decision is timed.

@@ -135,7 +135,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
     }
 
     /// A packet of this flow goes out from its slot.
-    #[inline]
+    #[inline(always)]
     fn go(&mut self, slot: Slot, flow: FlowId) -> Result<(), RunError> {
         self.live.classifier.release_flow(flow);
         self.out.on_exit();

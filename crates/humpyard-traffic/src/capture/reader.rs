@@ -20,7 +20,7 @@ use pcap_parser::{
 use super::format::{RECORD_BYTES_MAX, Resolution, SNAPSHOT_BYTES, link_type};
 use super::input::{Compression, Input, Watch};
 use crate::error::{Damage, TrafficError};
-use crate::source::Source;
+use crate::source::{Polled, Source};
 
 /// Bytes of the buffer while no single record is longer.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -91,6 +91,21 @@ impl CaptureReader {
     }
 }
 
+/// Fills frames until `next` finds none. Returns how many it filled, and whether those are all.
+#[inline]
+fn fill_all(
+    frames: &mut [Frame],
+    mut next: impl FnMut(&mut Frame) -> Result<bool, Damage>,
+) -> (usize, Result<bool, Damage>) {
+    for (filled, frame) in frames.iter_mut().enumerate() {
+        let there_is = next(frame);
+        if !matches!(there_is, Ok(true)) {
+            return (filled, there_is);
+        }
+    }
+    (frames.len(), Ok(true))
+}
+
 impl CaptureReader {
     /// Whether it reads a file, which never keeps its reader waiting, and not a pipe.
     pub fn is_file(&self) -> bool {
@@ -101,28 +116,29 @@ impl CaptureReader {
 impl Source for CaptureReader {
     #[inline]
     fn next(&mut self, frame: &mut Frame) -> Result<bool, TrafficError> {
+        let (filled, found) = self.poll_burst(core::slice::from_mut(frame));
+        found.map(|_| filled > 0)
+    }
+
+    fn poll_burst(&mut self, frames: &mut [Frame]) -> (usize, Result<Polled, TrafficError>) {
         if self.ended {
-            return Ok(false);
+            return (0, Ok(Polled::End));
         }
-        let read = match &mut self.format {
-            Format::Classic(classic) => classic.next(frame),
-            Format::Ng(section) => section.next(frame),
+        let (filled, found) = match &mut self.format {
+            Format::Classic(classic) => fill_all(frames, |frame| classic.next(frame)),
+            Format::Ng(section) => fill_all(frames, |frame| section.next(frame)),
         };
-        match read {
-            Ok(true) => {
-                self.packets += 1;
-                Ok(true)
-            }
-            Ok(false) => {
-                self.ended = true;
-                Ok(false)
-            }
+        self.packets += filled as u64;
+        self.ended = !matches!(found, Ok(true));
+        let found = match found {
+            Ok(true) => Ok(Polled::Frame),
+            Ok(false) => Ok(Polled::End),
             Err(damage) => {
-                self.ended = true;
                 let compressed = self.compression != Compression::None;
                 Err(TrafficError::damaged(&self.name, self.packets, compressed, damage))
             }
-        }
+        };
+        (filled, found)
     }
 
     fn description(&self) -> &str {
