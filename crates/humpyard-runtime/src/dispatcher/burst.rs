@@ -20,8 +20,8 @@ pub(super) struct Burst {
 pub(super) struct Read {
     /// When it arrives.
     pub(super) arrival: Time,
-    /// Its number in the input, from 1. `None`: nobody else reads the input.
-    pub(super) number: Option<u64>,
+    /// Its number among those that came in, from 1.
+    pub(super) number: u64,
     /// Its headers, once they are parsed.
     pub(super) headers: Headers,
     /// The digest of its headers.

@@ -89,8 +89,9 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             }
         }
         let arrival = self.live.input.arrivals(now, self.begin);
-        let earliest = self.burst.first(read).fold(now, |earliest, (frame, read)| {
-            read.arrival = arrival(frame.time);
+        let numbers = self.arrivals + 1..;
+        let earliest = self.burst.first(read).zip(numbers).fold(now, |earliest, ((frame, read), number)| {
+            (read.arrival, read.number) = (arrival(frame.time), number);
             earliest.min(read.arrival)
         });
         self.overdue_max = self.overdue_max.max(now.since(earliest));
@@ -160,7 +161,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             match self.live.input.poll(frame) {
                 Ok(Polled::Frame) => {
                     read.arrival = self.live.input.arrival(now, self.begin, frame.time);
-                    read.number = self.live.input.number();
+                    read.number = self.live.input.number().unwrap_or(self.arrivals + place as u64 + 1);
                     return Ok(true);
                 }
                 Ok(Polled::NotYet) if self.now.is_virtual() => {
@@ -280,7 +281,7 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         match answer {
             Arrival::Queued(slot) => {
                 let held = &mut self.held[slot];
-                held.number = read.number.unwrap_or(self.arrivals);
+                held.number = read.number;
                 mem::swap(&mut held.frame, frame);
             }
             Arrival::Dropped(_) => {

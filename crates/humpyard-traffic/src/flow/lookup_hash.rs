@@ -21,8 +21,8 @@ pub(crate) struct LookupHash {
 }
 
 impl LookupHash {
-    /// An odd number without pattern: the golden ratio in 32 bits.
-    const SCATTER: u32 = 0x9e37_79b9;
+    /// What the last step of MurmurHash3 multiplies by (A. Appleby, `fmix32`).
+    const SCATTER: [u32; 2] = [0x85eb_ca6b, 0xc2b2_ae35];
 
     /// Returns the hash whose numbers are drawn from the seed.
     pub(crate) fn new(seed: Seed) -> Self {
@@ -61,7 +61,9 @@ impl LookupHash {
             sum = sum.wrapping_add(times(self.addresses[3][0], key.addresses[3]));
         }
         let hash = (sum >> 32) as u32;
-        let hash = (hash ^ hash >> 16).wrapping_mul(Self::SCATTER);
+        let [first, second] = Self::SCATTER;
+        let hash = (hash ^ hash >> 16).wrapping_mul(first);
+        let hash = (hash ^ hash >> 13).wrapping_mul(second);
         hash ^ hash >> 16
     }
 }
