@@ -203,9 +203,9 @@ impl Watched {
 
     /// The packet with this number, from 1, arrived: its flow is asked for if it is to be sampled.
     #[inline]
-    pub(crate) fn on_arrival(&mut self, number: u64, flow: impl FnOnce() -> FlowKey) {
+    pub(crate) fn on_arrival(&mut self, number: u64, flow: &FlowKey) {
         if number >= self.next {
-            self.sample(number, flow());
+            self.sample(number, *flow);
         }
     }
 
@@ -311,7 +311,7 @@ mod tests {
     fn samples_have_no_rhythm_and_their_memory_is_bounded() {
         let (_watch, mut watched) = watch();
         for number in 1..=4 * SAMPLED_EVERY * SAMPLES as u64 {
-            watched.on_arrival(number, || key((number % SAMPLED_EVERY) as u16));
+            watched.on_arrival(number, &key((number % SAMPLED_EVERY) as u16));
         }
         assert_eq!((watched.sampled.len(), watched.sampled.capacity()), (SAMPLES, SAMPLES));
         let seen: HashSet<u16> = watched.sampled.iter().map(|key| key.source_port).collect();

@@ -55,10 +55,7 @@ pub(crate) struct Returned {
 }
 
 /// What a core has done. The frame of a packet is in its slot again.
-///
-/// It has a tag of its own, which is looked at faster than one inside a field.
 #[derive(Debug)]
-#[repr(u8)]
 pub(crate) enum Done {
     /// A packet that was served.
     Served(Served),

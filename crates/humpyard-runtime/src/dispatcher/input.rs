@@ -31,6 +31,13 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             let taken = self.read_burst(now, most)?;
             let mut burst = mem::take(&mut self.burst);
             burst.digest(&self.live.classifier, taken);
+            if let Some(watched) = &mut self.live.watched {
+                let numbers = self.arrivals + 1..;
+                burst
+                    .first(taken)
+                    .zip(numbers)
+                    .for_each(|((_, read), number)| watched.on_arrival(number, &read.headers.key));
+            }
             for (frame, read) in burst.first(taken) {
                 self.arrive::<PLAIN>(now, frame, read)?;
                 self.renew(frame);
@@ -272,9 +279,6 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
             self.decision.record(started.elapsed().as_nanos() as u64);
         }
         self.arrivals += 1;
-        if let Some(watched) = &mut self.live.watched {
-            watched.on_arrival(self.arrivals, || self.live.classifier.flows().key(packet.flow));
-        }
         if self.live.measured.may_follow::<PLAIN>() {
             self.follow_up(now)?;
         }
