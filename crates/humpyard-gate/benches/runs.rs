@@ -53,26 +53,26 @@ const RUNS: [Run; 6] = [
     Run {
         name: "run",
         command: "run --input CAPTURE --loop ROUNDS --rate line --policy hrw --services pass --workers 0 --json",
-        few_max: 119_300_000,
-        many_max: 202_100_000,
-        packet_max: 2_070,
+        few_max: 108_100_000,
+        many_max: 168_500_000,
+        packet_max: 1_500,
     },
     // With the default service, which forwards as a router does.
     Run {
         name: "run_forward",
         command: "run --input CAPTURE --loop ROUNDS --rate line --policy hrw --workers 0 --json",
-        few_max: 127_100_000,
-        many_max: 225_100_000,
-        packet_max: 2_450,
+        few_max: 115_900_000,
+        many_max: 191_400_000,
+        packet_max: 1_887,
     },
     // From a generator, which makes each frame.
     Run {
         name: "run_generated",
         command: "run --input gen:poisson:flows=64,pps=14700000,packets=N --rate line --policy hrw --services pass \
                   --workers 0 --json",
-        few_max: 83_000_000,
-        many_max: 176_000_000,
-        packet_max: 2_310,
+        few_max: 70_900_000,
+        many_max: 141_100_000,
+        packet_max: 1_757,
     },
 ];
 

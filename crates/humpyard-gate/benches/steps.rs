@@ -191,7 +191,7 @@ fn classify_packets(classifier: &mut Classifier, frames: &[Frame]) {
 }
 
 #[library_benchmark]
-#[bench::known_flows(args = (classifying()), config = at_most(490_000))]
+#[bench::known_flows(args = (classifying()), config = at_most(355_500))]
 fn classify((mut classifier, frames): (Classifier, Vec<Frame>)) -> (Classifier, Vec<Frame>) {
     classify_packets(&mut classifier, &frames);
     (classifier, frames)

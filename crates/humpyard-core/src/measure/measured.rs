@@ -169,18 +169,24 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         if !PLAIN {
             return self.on_completion(now, core, slot, finished, busy);
         }
-        let done = self.on_plain_completion(now, core, slot, Span { finished, busy }, false);
-        done.of(*self.packet(slot))
+        let (done, packet) = self.complete_plain(now, core, slot, Span { finished, busy }, false);
+        done.of(*packet)
     }
 
     /// As [`Measured::on_completion`], or [`Measured::on_end`] if the packet `ends` here, for runs in which [`Measured::is_plain`]
     /// holds. [`Measured::packet`] is the packet until the next call.
     #[inline(always)]
     pub fn on_plain_completion(&mut self, now: Time, core: CoreId, slot: Slot, span: Span, ends: bool) -> Done {
+        self.complete_plain(now, core, slot, span, ends).0
+    }
+
+    #[inline(always)]
+    fn complete_plain(&mut self, now: Time, core: CoreId, slot: Slot, span: Span, ends: bool) -> (Done, &Packet) {
         let Span { finished, busy } = span;
         let done = self.scheduler.on_plain_completion(now, slot, busy, ends);
-        self.measurements.record::<true>(core, self.scheduler.packet(slot), done, finished, busy);
-        done
+        let packet = self.scheduler.packet(slot);
+        self.measurements.record::<true>(core, packet, done, finished, busy);
+        (done, packet)
     }
 
     /// Returns the packet in this slot, or the one that was there last.
