@@ -5,6 +5,8 @@
 
 mod bpf;
 mod btf;
+mod carrier;
+mod ethtool;
 mod interface;
 mod nfqueue;
 mod note;

@@ -28,8 +28,6 @@
 //! # Source
 //! `Documentation/networking/af_xdp.rst` of the kernel, and bpf(2).
 
-mod carrier;
-mod ethtool;
 mod features;
 mod link;
 mod opening;

@@ -1,6 +1,6 @@
 //! How many queues an interface has.
 
-use super::ethtool::ask_driver;
+use crate::ethtool::ask_driver;
 use crate::interface::Interface;
 use crate::system::socket;
 

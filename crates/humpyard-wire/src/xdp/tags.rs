@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
-use super::ethtool::ask_driver;
+use crate::ethtool::ask_driver;
 use crate::interface::Interface;
 use crate::privilege;
 use crate::system::socket;

@@ -12,11 +12,11 @@ use humpyard_services::link::{IpVersion, Network};
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::sink::{Sent, Sink};
 
-use super::carrier::Carrier;
 use super::ring::{Consumer, Producer};
 use super::socket;
 use super::umem::Chunk;
 use super::{ETHERNET_HEADER, Opened, TAG, link_header_bytes};
+use crate::carrier::Carrier;
 use crate::interface::Interface;
 
 /// Frames that wait for others, at most, before the kernel hears of them.

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use super::ethtool::ask_driver;
+use crate::ethtool::ask_driver;
 use crate::interface::{Interface, has_carrier};
 use crate::system::socket;
 
@@ -13,22 +13,22 @@ const GET_LINK: u32 = 0x0a;
 const ASKED_EVERY: Duration = Duration::from_millis(10);
 
 /// Tells whether an interface and the other end of its cable are up.
-pub(super) struct Carrier {
-    /// By which the system is asked: XDP sockets answer no such thing.
+pub(crate) struct Carrier {
+    /// By which the system is asked: not every socket of a port can.
     asking: OwnedFd,
     /// When the driver was asked last.
     asked: Option<Instant>,
 }
 
 impl Carrier {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self { asking: socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?, asked: None })
     }
 
     /// Returns whether both ends are up. The system hears of a change some time after the driver; so the driver is
     /// asked too, now and then, and the system hears of it then.
     #[cold]
-    pub(super) fn is_on(&mut self, interface: &Interface) -> bool {
+    pub(crate) fn is_on(&mut self, interface: &Interface) -> bool {
         if !has_carrier(&self.asking, &interface.name) {
             return false;
         }

@@ -9,7 +9,7 @@ use crate::system::checked;
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
 /// Asks the driver of an interface one thing; `data` begins with the number of the command, and is filled in.
-pub(super) fn ask_driver<T>(asking: &OwnedFd, interface: &str, data: &mut T) -> io::Result<()> {
+pub(crate) fn ask_driver<T>(asking: &OwnedFd, interface: &str, data: &mut T) -> io::Result<()> {
     let mut request = named_request(interface)?;
     request.ifr_ifru.ifru_data = core::ptr::from_mut(data).cast();
     // SAFETY: the request has a name that ends with a zero and points to what the driver reads and fills in; both
