@@ -4,10 +4,14 @@ use core::sync::atomic::AtomicBool;
 
 use humpyard_core::measure::Observer;
 use humpyard_runtime::Hears;
+use humpyard_wire::Note;
 
 use crate::metrics::Endpoint;
 use crate::parts::dispatch::DispatchChoice;
 use crate::reload::Reload;
+
+/// Reads what ports have to say.
+pub type ReadsNotes<'a> = &'a mut dyn FnMut(&[Note]);
 
 /// How a run is watched and ended from outside.
 pub struct Control<'a> {
@@ -23,6 +27,8 @@ pub struct Control<'a> {
     pub metrics: Option<Endpoint>,
     /// Called with the choice of dispatchers and workers once a live run has its ports. `None`: not called.
     pub dispatched: Option<&'a mut dyn FnMut(&DispatchChoice)>,
+    /// Called with what the ports of a live run have to say, once they are open. `None`: not called.
+    pub opened: Option<ReadsNotes<'a>>,
     /// Hears of everything as it is measured, of one run; a timeline is not written then.
     pub observer: Option<Box<dyn Observer + Send>>,
 }
@@ -30,6 +36,15 @@ pub struct Control<'a> {
 impl<'a> Control<'a> {
     /// A run that is ended by `stop`, tells of its progress, and keeps its configuration.
     pub fn new(stop: &'a AtomicBool, progress: &'a mut dyn FnMut(u64, Option<f64>)) -> Self {
-        Self { stop, progress, loads: None, reload: None, metrics: None, dispatched: None, observer: None }
+        Self {
+            stop,
+            progress,
+            loads: None,
+            reload: None,
+            metrics: None,
+            dispatched: None,
+            opened: None,
+            observer: None,
+        }
     }
 }

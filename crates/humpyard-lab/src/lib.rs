@@ -49,7 +49,7 @@ pub use choice::split::{SplitParams, parse_split};
 pub use choice::time::Span;
 pub use compare::{Comparison, compare};
 pub use config::{OPTIONS, RunConfig, RunOption};
-pub use control::Control;
+pub use control::{Control, ReadsNotes};
 pub use costs::{
     AUTO, CostLine, Costs, MEASURED_NOW, MachineCosts, Origin, ServiceCost, calibrated_path, cost_sources,
 };

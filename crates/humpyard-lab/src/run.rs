@@ -19,7 +19,7 @@ use humpyard_traffic::Spread;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::source::Source;
-use humpyard_wire::Ports;
+use humpyard_wire::{Note, Ports};
 
 use crate::LabError;
 use crate::choice::host::{Clock, Host};
@@ -209,7 +209,8 @@ fn run_with(
         // A load is found by reading the input before the run does.
         let pacer = pacer(config, cores, control)?;
         let quarantine = setup::quarantine(config)?;
-        let Ports { source, sink } = setup::ports(config)?;
+        let Ports { source, sink, notes } = setup::ports(config)?;
+        pass_on(control, &notes);
         tell(control, chosen);
         if config.drop_privileges {
             humpyard_wire::drop_privileges(&config.inputs())?;
@@ -309,15 +310,23 @@ fn tell(control: &mut Control<'_>, chosen: &DispatchChoice) {
     }
 }
 
+/// Passes on what the ports have to say.
+fn pass_on(control: &mut Control<'_>, notes: &[Note]) {
+    if let Some(opened) = &mut control.opened {
+        opened(notes);
+    }
+}
+
 /// Opens the sources and sinks of dispatchers.
 fn feed(config: &RunConfig, dispatchers: usize, control: &mut Control<'_>) -> Result<FrameFeed, LabError> {
     if config.dispatchers == Some(0) {
         let ports = setup::ports_fanned_out(config)?;
-        return Ok(FrameFeed::Own(ports.into_iter().map(|Ports { source, sink }| (source, sink)).collect()));
+        return Ok(FrameFeed::Own(ports.into_iter().map(|Ports { source, sink, .. }| (source, sink)).collect()));
     }
     // A load is found by reading the input before the run does.
     let pacer = pacer(config, config.cores, control)?;
-    let Ports { source, sink } = setup::ports(config)?;
+    let Ports { source, sink, notes } = setup::ports(config)?;
+    pass_on(control, &notes);
     let spread = Spread::new(dispatchers, config.tunnels, config.seed);
     Ok(FrameFeed::Shared { source, pacer, spread, sink: several::writes(config).then_some(sink) })
 }
@@ -491,11 +500,27 @@ pub(crate) fn clock(config: &RunConfig, setup: &SchedulerConfig) -> Result<humpy
 }
 
 pub(crate) fn factories(config: &RunConfig) -> Result<Vec<Factory>, LabError> {
-    let prepared = config.services.iter().map(|choice| prepare(&choice.work));
+    let mtu = humpyard_wire::mtu(&config.inputs(), &config.output, config.both_ways);
+    let prepared = config.services.iter().map(|choice| prepare(&with_mtu(&choice.work, mtu)));
     let factories: Vec<Factory> = prepared.collect::<Result<_, _>>()?;
     check_marks(factories.iter(), factories.len())?;
     Ok(factories)
 }
+
+/// Returns a service with the MTU of the interface that its packets leave by, if it goes by that and is not told
+/// another.
+fn with_mtu(work: &Named, mtu: Option<usize>) -> Named {
+    let mut work = work.clone();
+    let is_open = work.name == FORWARD && work.parameters.iter().all(|(name, _)| name != MTU);
+    if let Some(mtu) = mtu.filter(|_| is_open).and_then(|mtu| u16::try_from(mtu).ok()) {
+        work.parameters.push((MTU.to_owned(), mtu.to_string()));
+    }
+    work
+}
+
+/// The service that routes, and its parameter for the longest packet that the next link takes.
+const FORWARD: &str = "forward";
+const MTU: &str = "mtu";
 
 /// Refuses marks that name a service beyond so many.
 fn check_marks<'a>(factories: impl Iterator<Item = &'a Factory>, services: usize) -> Result<(), LabError> {
@@ -519,6 +544,19 @@ fn busy_ns(summary: &Summary) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_routes_knows_the_mtu_unless_told_another() {
+        let with = |work: &str, mtu| with_mtu(&work.parse().expect("a service"), mtu).to_string();
+        assert_eq!(with("forward", Some(1400)), "forward:mtu=1400");
+        assert_eq!(with("forward:icmp-burst=8", Some(9000)), "forward:icmp-burst=8,mtu=9000");
+        assert_eq!(with("forward:mtu=1300", Some(1400)), "forward:mtu=1300");
+        assert_eq!(with("forward:mtu=any", Some(1400)), "forward:mtu=any");
+        assert_eq!(with("forward", None), "forward");
+        assert_eq!(with("forward", Some(65_536)), "forward", "the loopback interface takes every packet");
+        assert_eq!(with("pass", Some(1400)), "pass");
+        assert!(prepare(&with_mtu(&"forward".parse().expect("a service"), Some(1400))).is_ok());
+    }
 
     #[test]
     fn a_run_that_ends_before_its_first_packet_leaves_no_files() {

@@ -222,7 +222,7 @@ mod tests {
             (
                 "forward:route=10.0.0.0/8=out",
                 "forward: no parameter `route`; did you mean `routes`? There are: routes, router-v4, router-v6, \
-                 router-mac, checksum, icmp-interval, icmp-burst",
+                 router-mac, checksum, mtu, icmp-interval, icmp-burst",
             ),
             ("encrypt:cipher=cast-128,spi=256", "built"),
             ("encrypt:cipher=des", "encrypt: `cipher` takes one of aes-128-gcm cast-128, not `des`"),
@@ -310,6 +310,6 @@ mod tests {
             "accepts": "0 to 1000000000",
             "unit": "errors",
         });
-        assert_eq!(json[0]["parameters"][6], parameter);
+        assert_eq!(json[0]["parameters"][7], parameter);
     }
 }

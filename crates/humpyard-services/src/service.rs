@@ -245,7 +245,7 @@ drop_reasons! {
     ChecksumMissing = "checksum_missing",
     /// Its sender prescribes hops on the way, and has not been to all.
     SourceRouted = "source_routed",
-    /// It is longer than the next link takes, and must not be fragmented.
+    /// It is longer than the next link takes, and is not fragmented.
     TooBig = "too_big",
     /// A rule says that it may not pass.
     RuleDenied = "rule_denied",

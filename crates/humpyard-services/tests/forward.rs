@@ -3,7 +3,7 @@
 use etherparse::{Icmpv4Slice, Icmpv6Slice, Ipv4Slice, Ipv6Slice, PacketBuilder};
 use humpyard_core::frame::{Frame, LinkType};
 use humpyard_core::unit::Time;
-use humpyard_services::forward::{Checksum, Forward, ForwardParams, Routes};
+use humpyard_services::forward::{Checksum, Forward, ForwardParams, LinkMtu, Routes};
 use humpyard_services::{Build, Context, DropReason, Generated, Service, Verdict, checksum, prepare};
 use proptest::prelude::*;
 
@@ -325,6 +325,113 @@ fn some_ipv6_packets_are_dropped_without_an_error() {
         p.truncate(41);
     });
     assert_eq!(cut, 0, "an extension header that the capture cut off");
+}
+
+/// A router whose next link takes packets of up to this many bytes.
+fn narrow(mtu: u16) -> Forward {
+    let params = ForwardParams { mtu: LinkMtu(Some(mtu)), icmp_interval: 0, ..ForwardParams::default() };
+    Forward::new(&params).unwrap()
+}
+
+/// An IPv4 packet with UDP in it, of this length in all, that routers must not fragment.
+fn whole_v4(ttl: u8, length: usize) -> Vec<u8> {
+    let mut packet = udp_v4(ttl, length - 28);
+    packet[6] |= 0x40;
+    resum(&mut packet);
+    packet
+}
+
+#[test]
+fn the_sender_of_a_packet_that_is_too_big_hears_the_mtu() {
+    for (link, header, answer) in links(false) {
+        for length in [1401, 1500, 9000] {
+            let packet = whole_v4(64, length);
+            let mut frame = frame(link, &header, &packet);
+            let (verdict, generated) = process(&mut narrow(1400), &mut frame);
+            assert_eq!(verdict, Verdict::Drop(DropReason::TooBig));
+            let [error] = &generated[..] else { panic!("{} errors", generated.len()) };
+            assert!(error.answer, "it goes back");
+            assert_eq!(error.data[..answer.len()], answer);
+            let error = &error.data[answer.len()..];
+            check_v4(error, (3, 4), &packet);
+            // RFC 1191, section 4: two bytes unused, then the MTU of the next hop.
+            assert_eq!(error[24..28], [0, 0, 5, 120]);
+        }
+    }
+    for (link, header, answer) in links(true) {
+        let packet = udp_v6(64, 1401 - 48);
+        let (verdict, generated) = process(&mut narrow(1400), &mut frame(link, &header, &packet));
+        assert_eq!(verdict, Verdict::Drop(DropReason::TooBig));
+        let [error] = &generated[..] else { panic!("{} errors", generated.len()) };
+        let error = &error.data[answer.len()..];
+        check_v6(error, (2, 0), &packet);
+        // RFC 4443, section 3.2: the MTU has all four bytes.
+        assert_eq!(error[44..48], [0, 0, 5, 120]);
+    }
+}
+
+/// The whole message, byte by byte.
+#[test]
+fn golden_fragmentation_needed() {
+    let packet = whole_v4(64, 100);
+    let (_, generated) = process(&mut narrow(68), &mut raw(&packet));
+    // Header: 45c0 + 0080 + 0000 + 4000 + 4001 + c000 + 0201 + c633 + 6407 = 2b27c, folded b27e, complement 4d81.
+    let header = [0x45, 0xc0, 0, 128, 0, 0, 0x40, 0, 64, 1, 0x4d, 0x81, 192, 0, 2, 1, 198, 51, 100, 7];
+    let sum = checksum::checksum(&[&[3, 4, 0, 0, 0, 0, 0, 68][..], &packet].concat()).to_be_bytes();
+    let expected = [&header[..], &[3, 4], &sum, &[0, 0, 0, 68], &packet].concat();
+    assert_eq!(generated[0].data, expected);
+}
+
+/// What fits, what may be fragmented, what is not forwarded at all, and what has no answer.
+#[test]
+fn not_every_long_packet_has_an_answer() {
+    let outcome = |mtu: u16, packet: &[u8]| {
+        let (verdict, generated) = process(&mut narrow(mtu), &mut raw(packet));
+        (verdict, generated.len())
+    };
+    let dropped = |reason, errors| (Verdict::Drop(reason), errors);
+    assert_eq!(outcome(1400, &whole_v4(64, 1400)), (Verdict::Forward, 0));
+    assert_eq!(outcome(1400, &udp_v6(64, 1400 - 48)), (Verdict::Forward, 0));
+    // Padding of the link does not count.
+    let mut padded = raw(&whole_v4(64, 68));
+    padded.data.extend([0; 100]);
+    assert_eq!(process(&mut narrow(68), &mut padded).0, Verdict::Forward);
+    let with = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut packet = whole_v4(64, 100);
+        change(&mut packet);
+        resum(&mut packet);
+        outcome(68, &packet)
+    };
+    assert_eq!(with(&|_| ()), dropped(DropReason::TooBig, 1));
+    assert_eq!(with(&|p| p[6] = 0), dropped(DropReason::TooBig, 0), "it may be fragmented");
+    assert_eq!(with(&|p| p[8] = 1), dropped(DropReason::TtlExpired, 1), "its time is up before");
+    assert_eq!(with(&|p| p[16..20].copy_from_slice(&[192, 0, 2, 1])), (Verdict::Consume, 0), "for the router");
+    assert_eq!(with(&|p| p[16] = 224), dropped(DropReason::DestinationMulticast, 0));
+    assert_eq!(with(&|p| p[12] = 127), dropped(DropReason::SourceLoopback, 0));
+    assert_eq!(with(&|p| p[7] = 1), dropped(DropReason::TooBig, 0), "a later fragment");
+    let icmp = |icmp_type: u8| {
+        with(&move |p| {
+            p[9] = 1;
+            p[20] = icmp_type;
+        })
+    };
+    assert_eq!([3, 8].map(icmp), [dropped(DropReason::TooBig, 0), dropped(DropReason::TooBig, 1)]);
+    let mut error = udp_v6(64, 1400);
+    (error[6], error[40]) = (58, 1);
+    assert_eq!(outcome(1400, &error), dropped(DropReason::TooBig, 0), "an error of ICMPv6");
+    error[40] = 128;
+    assert_eq!(outcome(1400, &error), dropped(DropReason::TooBig, 1));
+}
+
+#[test]
+fn words_on_packets_that_are_too_big_are_limited_as_others() {
+    let factory = prepare(&"forward:mtu=1000,icmp-interval=10,icmp-burst=5".parse().unwrap()).unwrap();
+    let (mut forward, mut generated) = (factory.make(), Generated::new(100, 1600));
+    for _ in 0..100 {
+        let verdict = forward.process(&mut raw(&whole_v4(64, 1001)), &Context::default(), &mut generated);
+        assert_eq!(verdict, Verdict::Drop(DropReason::TooBig));
+    }
+    assert_eq!(generated.len(), 15);
 }
 
 #[test]

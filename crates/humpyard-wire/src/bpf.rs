@@ -128,6 +128,8 @@ pub(crate) struct ProgramKind {
     pub(crate) program: u32,
     pub(crate) attach: u32,
     pub(crate) flags: u32,
+    /// The number of the interface whose driver it may ask about frames; 0: it asks no driver.
+    pub(crate) interface: u32,
     /// Whether it calls functions that are for programs under the GPL only.
     pub(crate) is_gpl: bool,
 }
@@ -157,6 +159,7 @@ fn load_code(kind: ProgramKind, code: &[Instruction], log: &mut [u8]) -> io::Res
         log_bytes: log.len() as u32,
         log: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
         flags: kind.flags,
+        interface: kind.interface,
         attach_type: kind.attach,
         ..ProgramLoad::default()
     };
@@ -181,6 +184,7 @@ mod tests {
         assert_eq!(core::mem::offset_of!(MapUpdate, key), 8);
         assert_eq!(core::mem::offset_of!(ProgramLoad, log), 32);
         assert_eq!(core::mem::offset_of!(ProgramLoad, flags), 44);
+        assert_eq!(core::mem::offset_of!(ProgramLoad, interface), 64);
         assert_eq!(core::mem::offset_of!(ProgramLoad, attach_type), 68);
         assert_eq!((size_of::<MapCreate>(), size_of::<Instruction>()), (16, 8));
     }

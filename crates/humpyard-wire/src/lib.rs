@@ -4,8 +4,12 @@
 //! its reason; everything above it has none.
 
 mod bpf;
+mod btf;
+mod carrier;
+mod ethtool;
 mod interface;
 mod nfqueue;
+mod note;
 mod offload;
 mod packet_socket;
 mod port;
@@ -21,8 +25,9 @@ use std::os::fd::BorrowedFd;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+pub use self::note::Note;
 pub use self::packet_socket::BUCKETS;
-pub use self::ports::{FannedOut, Ports, absent, needed, open, open_fanned_out};
+pub use self::ports::{FannedOut, Ports, absent, mtu, needed, open, open_fanned_out};
 pub use self::privilege::{drop_privileges, may_share};
 
 /// Waits until one of these has something to read.

@@ -7,15 +7,19 @@ use humpyard_traffic::sink::Sink;
 use humpyard_traffic::source::Source;
 use nix::net::if_::if_nametoindex;
 
+use crate::interface::Interface;
 use crate::nfqueue::{self, QueueParams};
+use crate::note::Note;
 use crate::packet_socket::{FanOut, PacketSink, PacketSocketParams, PacketSource};
 use crate::tun::{Tun, TunParams};
-use crate::xdp::{self, XdpParams};
+use crate::xdp::{self, XdpParams, XdpPort};
 
 /// What goes in at a port, and what comes out: each if it was asked for.
 pub(crate) struct Port {
     pub(crate) source: Option<Box<dyn Source + Send>>,
     pub(crate) sink: Option<Box<dyn Sink + Send>>,
+    /// What to say of it at the start.
+    pub(crate) notes: Vec<Note>,
 }
 
 /// Which ways a port is used.
@@ -25,6 +29,8 @@ pub(crate) struct Ways {
     pub(crate) receives: bool,
     /// Frames are sent by it.
     pub(crate) sends: bool,
+    /// The longest packet that the ports pass on by which its frames leave, in bytes. `None`: any.
+    pub(crate) onward_mtu: Option<usize>,
 }
 
 /// The name of a port, taken apart.
@@ -72,6 +78,15 @@ impl PortName {
         matches!(self.kind.as_str(), "iface" | "xdp") && if_nametoindex(self.interface.as_str()).is_err()
     }
 
+    /// Returns the longest packet that the port passes on, in bytes. `None`: any, or the system does not tell.
+    pub(crate) fn mtu(&self) -> Option<usize> {
+        match self.kind.as_str() {
+            "iface" | "xdp" => Some(Interface::find(&self.name(), &self.interface).ok()?.mtu),
+            "tun" => Some(TunParams::from_pairs(&self.kind, &self.parameters).ok()?.mtu as usize),
+            _ => None,
+        }
+    }
+
     /// Checks kind and parameters, without opening the port.
     pub(crate) fn check(&self) -> Result<(), TrafficError> {
         match self.kind.as_str() {
@@ -98,6 +113,7 @@ impl PortName {
                 Ok(Port {
                     source: source.map(|source| Box::new(source) as _),
                     sink: sink.map(|sink| Box::new(sink) as _),
+                    notes: Vec::new(),
                 })
             }
             "tun" => {
@@ -105,20 +121,21 @@ impl PortName {
                 let tun = Tun::open(&name, interface, &params)?;
                 let source = ways.receives.then(|| Box::new(tun.source()) as _);
                 let sink = ways.sends.then(|| Box::new(tun.sink()) as _);
-                Ok(Port { source, sink })
+                Ok(Port { source, sink, notes: Vec::new() })
             }
             "xdp" => {
                 let params = XdpParams::from_pairs(&self.kind, &self.parameters)?;
-                let (source, sink) = xdp::open(&name, interface, &params, ways)?;
+                let XdpPort { source, sink, notes } = xdp::open(&name, interface, &params, ways)?;
                 Ok(Port {
                     source: source.map(|source| Box::new(source) as _),
                     sink: sink.map(|sink| Box::new(sink) as _),
+                    notes,
                 })
             }
             "nfqueue" => {
                 let params = QueueParams::from_pairs(&self.kind, &self.parameters)?;
                 let (source, sink) = nfqueue::open(&name, nfqueue::number(interface)?, &params)?;
-                Ok(Port { source: Some(Box::new(source)), sink: Some(Box::new(sink)) })
+                Ok(Port { source: Some(Box::new(source)), sink: Some(Box::new(sink)), notes: Vec::new() })
             }
             other => Err(unknown_kind(other)),
         }
@@ -152,6 +169,7 @@ impl PortName {
             Ok(Port {
                 source: sources.next().map(|source| Box::new(source) as _),
                 sink: sink.map(|sink| Box::new(sink) as _),
+                notes: Vec::new(),
             })
         };
         (0..workers).map(|_| port()).collect()
@@ -180,7 +198,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_port_is_told() {
         let refused = |text: &str| {
-            let ways = Ways { receives: true, sends: true };
+            let ways = Ways { receives: true, sends: true, onward_mtu: None };
             PortName::parse(text).unwrap().open(ways).err().unwrap().to_string()
         };
         assert!(refused("iface:nosuch0").contains("no interface `nosuch0`"));

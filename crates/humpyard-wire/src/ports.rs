@@ -8,6 +8,7 @@ use humpyard_traffic::TrafficError;
 use humpyard_traffic::sink::{NullSink, Sent, Sink};
 use humpyard_traffic::source::{Polled, QUEUE, Received, Source, is_interface};
 
+use crate::note::Note;
 use crate::packet_socket::FanOut;
 use crate::port::{Port, PortName, Ways};
 
@@ -17,6 +18,8 @@ pub struct Ports {
     pub source: Box<dyn Source + Send>,
     /// Sends each frame where it belongs.
     pub sink: Box<dyn Sink + Send>,
+    /// What to say of them before the first packet.
+    pub notes: Vec<Note>,
 }
 
 /// Whether a run of this input and output needs interfaces.
@@ -38,7 +41,9 @@ pub fn open(
     create: impl FnOnce(&str) -> Result<Box<dyn Sink + Send>, TrafficError>,
 ) -> Result<Ports, TrafficError> {
     let plan = Plan::new(inputs, output, both_ways)?;
-    let ports = plan.ports.iter().map(|(name, ways)| name.open(*ways)).collect::<Result<_, _>>()?;
+    let onward_mtu = plan.mtu();
+    let open = |(name, ways): &(PortName, Ways)| name.open(Ways { onward_mtu, ..*ways });
+    let ports = plan.ports.iter().map(open).collect::<Result<_, _>>()?;
     plan.join(ports, read, || create(output))
 }
 
@@ -80,6 +85,15 @@ pub fn open_fanned_out(
     let read = || Err(TrafficError::usage("workers without a dispatcher take their packets from interfaces"));
     let nowhere = || Ok(Box::new(NullSink::default()) as Box<dyn Sink + Send>);
     opened.into_iter().map(|ports| plan.join(ports, read, nowhere)).collect()
+}
+
+/// Returns the longest packet that every interface passes on by which the packets of a run leave, in bytes. `None`:
+/// they leave by none, or the system does not tell. Opens nothing.
+///
+/// With `both_ways` that is the lower MTU of the two. It keeps no packet back that could leave: what comes by the
+/// narrow interface is no longer.
+pub fn mtu(inputs: &[String], output: &str, both_ways: bool) -> Option<usize> {
+    Plan::new(inputs, output, both_ways).ok()?.mtu()
 }
 
 /// Says which interfaces of a run this machine does not have, after checking all that can be checked without them: names,
@@ -139,7 +153,7 @@ impl Plan {
             }
         }
         if is_wire {
-            let onward = plan.port(output, Ways { receives: both_ways, sends: true })?;
+            let onward = plan.port(output, Ways { receives: both_ways, sends: true, ..Ways::default() })?;
             plan.output = Some(onward);
             plan.inputs.iter_mut().for_each(|input| input.onward = Some(onward));
         }
@@ -150,6 +164,12 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The lowest MTU of the ports by which frames leave that are no answers.
+    fn mtu(&self) -> Option<usize> {
+        let onward = self.inputs.iter().filter_map(|input| input.onward).chain(self.output);
+        onward.filter_map(|port| self.ports[port].0.mtu()).min()
+    }
+
     /// The ports as one source and one sink. Where frames come by none they are read by `read`, and where they go to none `create`
     /// makes the output.
     fn join(
@@ -158,8 +178,9 @@ impl Plan {
         read: impl FnOnce() -> Result<Box<dyn Source + Send>, TrafficError>,
         create: impl FnOnce() -> Result<Box<dyn Sink + Send>, TrafficError>,
     ) -> Result<Ports, TrafficError> {
-        let (mut sources, mut sinks, mut sink_of) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut sources, mut sinks, mut sink_of, mut notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for port in ports {
+            notes.extend(port.notes);
             sources.push(port.source);
             sink_of.push(sinks.len());
             sinks.extend(port.sink);
@@ -178,7 +199,7 @@ impl Plan {
             let taken = self.inputs.iter().filter_map(|input| sources[input.port].take());
             Box::new(Inputs::new(taken.collect()))
         };
-        Ok(Ports { source, sink: Box::new(Outputs { sinks, ways }) })
+        Ok(Ports { source, sink: Box::new(Outputs { sinks, ways }), notes })
     }
 
     /// Adds queues, each of which is input and output.
@@ -215,7 +236,7 @@ impl Plan {
 
     /// Adds an input, by which answers leave if the output is an interface too.
     fn add_input(&mut self, name: &str, answers: bool) -> Result<(), TrafficError> {
-        let port = self.port(name, Ways { receives: true, sends: answers })?;
+        let port = self.port(name, Ways { receives: true, sends: answers, ..Ways::default() })?;
         if self.inputs.iter().any(|known| known.port == port) {
             return Err(TrafficError::usage(format!("`{name}` is an input twice")));
         }
@@ -269,7 +290,8 @@ impl Plan {
             self.ports.push((name, Ways::default()));
         }
         let used = &mut self.ports[place].1;
-        *used = Ways { receives: used.receives || ways.receives, sends: used.sends || ways.sends };
+        used.receives |= ways.receives;
+        used.sends |= ways.sends;
         Ok(place)
     }
 }
@@ -411,6 +433,7 @@ impl Sink for Outputs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interface::Interface;
 
     fn plan(inputs: &[&str], output: &str, both_ways: bool) -> Result<Plan, String> {
         let inputs: Vec<String> = inputs.iter().map(|&input| input.to_owned()).collect();
@@ -439,6 +462,21 @@ mod tests {
         assert!(refused("iface:nosuch0:ring=1").contains("`ring` takes"));
         assert!(refused("xdp:nosuch0:mode=fast").contains("`mode` takes"));
         assert!(refused("nfqueue:eth0").contains("`eth0` is not a queue number"));
+    }
+
+    #[test]
+    fn packets_fit_every_interface_that_they_leave_by() {
+        let mtu = |inputs: &[&str], output: &str, both_ways| {
+            let inputs: Vec<String> = inputs.iter().map(|&input| input.to_owned()).collect();
+            mtu(&inputs, output, both_ways)
+        };
+        assert_eq!(mtu(&["tun:a:mtu=1400"], "tun:b:mtu=9000", false), Some(9000));
+        assert_eq!(mtu(&["tun:a:mtu=1400"], "tun:b:mtu=9000", true), Some(1400));
+        assert_eq!(mtu(&["in.pcap"], "tun:b", false), Some(1500));
+        assert_eq!(mtu(&["in.pcap"], "iface:lo", false), Some(Interface::find("iface:lo", "lo").unwrap().mtu));
+        assert_eq!(mtu(&["tun:a"], "null:", false), None);
+        assert_eq!(mtu(&["nfqueue:7"], "null:", false), None);
+        assert_eq!(mtu(&["iface:lo"], "iface:nosuch0", false), None);
     }
 
     #[test]

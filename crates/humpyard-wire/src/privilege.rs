@@ -13,12 +13,23 @@ use humpyard_traffic::source::QUEUE;
 /// If the system refuses it.
 pub fn drop_privileges(inputs: &[String]) -> Result<(), TrafficError> {
     let has_queues = inputs.iter().any(|input| input.starts_with(QUEUE));
-    let kept: CapsHashSet = has_queues.then_some(Capability::CAP_NET_ADMIN).into_iter().collect();
+    keep_only(&has_queues.then_some(Capability::CAP_NET_ADMIN).into_iter().collect())
+}
+
+/// Gives up every capability of the calling thread but CAP_NET_ADMIN.
+///
+/// # Errors
+/// If the system refuses it.
+pub(crate) fn keep_only_network_administration() -> Result<(), TrafficError> {
+    keep_only(&CapsHashSet::from([Capability::CAP_NET_ADMIN]))
+}
+
+fn keep_only(kept: &CapsHashSet) -> Result<(), TrafficError> {
     let give_up = || {
         caps::clear(None, CapSet::Ambient)?;
         caps::clear(None, CapSet::Inheritable)?;
-        caps::set(None, CapSet::Effective, &kept)?;
-        caps::set(None, CapSet::Permitted, &kept)
+        caps::set(None, CapSet::Effective, kept)?;
+        caps::set(None, CapSet::Permitted, kept)
     };
     give_up().map_err(|error| TrafficError::usage(format!("privileges cannot be given up: {error}")))
 }

@@ -7,6 +7,7 @@ use humpyard::lab::bottleneck::{LoadWatch, OVERDUE_NS, bottleneck};
 use humpyard::lab::metrics::Endpoint;
 use humpyard::lab::{self, Control, DispatchChoice, RunConfig, RunResult};
 use humpyard::runtime::Load;
+use humpyard::wire::Note;
 
 use crate::arguments::{CommonOptions, RunArguments, SimArguments};
 use crate::commands::configuration::{run_configuration, sim_configuration};
@@ -49,6 +50,20 @@ fn say_how_dispatched(config: &RunConfig, common: &CommonOptions) -> impl FnMut(
     }
 }
 
+/// Prints what ports have to say: warnings always, the rest unless the user wants quiet.
+fn say_notes(common: &CommonOptions) -> impl FnMut(&[Note]) {
+    let is_quiet = common.quiet;
+    move |notes: &[Note]| {
+        for Note { text, is_warning } in notes {
+            match (is_warning, is_quiet) {
+                (true, _) => output::say(&format!("humpyard: warning: {text}")),
+                (false, false) => output::say(&format!("humpyard: {text}")),
+                (false, true) => {}
+            }
+        }
+    }
+}
+
 /// Whether packets go to the standard output.
 fn is_standard_output(arguments: &RunArguments) -> bool {
     arguments.options.one("output").is_some_and(|output| output == "-")
@@ -84,10 +99,12 @@ fn watched(config: &RunConfig, common: &CommonOptions, metrics: Option<Endpoint>
     let mut show = |packets, part| progress.update(packets, part);
     let mut loads = loads(&progress, common);
     let mut dispatched = say_how_dispatched(config, common);
+    let mut opened = say_notes(common);
     let mut control = Control {
         metrics,
         loads: Some(&mut loads),
         dispatched: Some(&mut dispatched),
+        opened: Some(&mut opened),
         ..Control::new(&stop, &mut show)
     };
     Ok(lab::run(config, &mut control)?)
@@ -113,11 +130,13 @@ fn reloading(config: &RunConfig, common: &CommonOptions, metrics: Option<Endpoin
     let mut show = |packets, part| progress.update(packets, part);
     let mut loads = loads(&progress, common);
     let mut dispatched = say_how_dispatched(config, common);
+    let mut opened = say_notes(common);
     let mut control = Control {
         metrics,
         reload: Some(&again),
         loads: Some(&mut loads),
         dispatched: Some(&mut dispatched),
+        opened: Some(&mut opened),
         ..Control::new(&stop, &mut show)
     };
     Ok(lab::run(config, &mut control)?)

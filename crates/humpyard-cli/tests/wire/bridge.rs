@@ -26,7 +26,7 @@ fn fill(block: &mut [u8], state: &mut u64) {
 }
 
 /// Sends so many bytes by TCP from one host to another, and looks at every one that arrives.
-fn transfer(from: &Namespace, to: &Namespace, address: &str, bytes: usize) {
+pub(crate) fn transfer(from: &Namespace, to: &Namespace, address: &str, bytes: usize) {
     let address: IpAddr = address.parse().expect("an address");
     let listener = to.within(|| TcpListener::bind((address, 0)).expect("a port is free"));
     let port = listener.local_addr().expect("it is bound").port();
@@ -133,14 +133,17 @@ fn fates(document: &Value) -> [u64; 3] {
 #[test]
 fn a_peer_that_is_down_is_not_a_full_output() {
     let Some(_turn) = turn() else { return };
-    let line = Line::make();
-    let plane = DataPlane::start(&line.middle, STREAM);
-    line.right.ip("link set dev vb down");
-    thread::sleep(Duration::from_millis(300));
-    line.right.ip("link set dev vb up");
-    thread::sleep(Duration::from_millis(200));
-    let [sent, full, down] = fates(&plane.end());
-    assert!(sent > 100 && full == 0 && down > 100, "{sent} sent, {full} found it full, {down} found it down");
+    for kind in ["iface:", "xdp:"] {
+        let line = Line::make();
+        let plane = DataPlane::start(&line.middle, &STREAM.replace("iface:", kind));
+        line.right.ip("link set dev vb down");
+        thread::sleep(Duration::from_millis(300));
+        line.right.ip("link set dev vb up");
+        thread::sleep(Duration::from_millis(200));
+        let [sent, full, down] = fates(&plane.end());
+        let found = format!("{kind} {sent} sent, {full} found it full, {down} found it down");
+        assert!(sent > 100 && full == 0 && down > 100, "{found}");
+    }
 }
 
 #[test]

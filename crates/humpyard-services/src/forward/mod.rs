@@ -1,17 +1,18 @@
 //! IPv4 and IPv6 forwarding: what a router does with a packet between its arrival and its departure.
 //!
-//! # Work
-//! Find the IP header, check it, refuse what a router must not pass on, find the longest prefix that covers the
-//! destination, count down the time to live and mend the checksum, write the next hop's link address. When a packet is
-//! refused and its sender should know, make the ICMP error.
+//! # Work Find the IP header, check it, refuse what a router must not pass on, find the longest prefix that covers
+//! the destination, count down the time to live and mend the checksum, write the next hop's link address. When a
+//! packet is refused and its sender should know, make the ICMP error. A packet that the next link cannot take is one
+//! of those: its sender hears the link's MTU, and finds the path MTU by that.
 //!
 //! # Source
-//! RFC 791, RFC 1812 (sections 4.3.2, 5.2, 5.3), RFC 1624; RFC 8200, RFC 4291, RFC 4443.
+//! RFC 791, RFC 1191, RFC 1812 (sections 4.3.2, 5.2, 5.3), RFC 1624; RFC 8200, RFC 8201, RFC 4291, RFC 4443.
 //!
 //! # Departures
 //! * A router knows its interfaces; this one sees frames only. There is no directed broadcast (RFC 1812, section 5.3.5),
 //!   no check of the source against an interface (5.3.8), and no redirect.
-//! * No packet is fragmented or found too big: the frame leaves on a link like the one it came by.
+//! * No packet is fragmented. An IPv4 packet without DF that is longer than the next link takes is dropped as
+//!   `too_big`, and its sender hears nothing: RFC 1812, section 4.2.2.7 would have fragmented it.
 //! * IPv4 options and IPv6 hop-by-hop options are passed on as they are (RFC 8200, section 4 allows it; RFC 1812, section
 //!   5.2.4.1 would have recorded routes filled in). A packet at the end of a source route counts as this router's own.
 //! * The rate of ICMP errors is limited by packets seen, not by time: a service has no clock. Errors that the limit
@@ -32,7 +33,7 @@ use std::sync::Arc;
 use humpyard_core::frame::Frame;
 
 use self::icmp::{Problem, Reporter};
-pub use self::parameter::{Checksum, ForwardParams, Host, Routes};
+pub use self::parameter::{Checksum, ForwardParams, Host, LinkMtu, Routes};
 pub use self::route::{Next, RouteError, RouteTable};
 use crate::link::{self, IpVersion, Mac, Network};
 use crate::service::{Build, Context, DropReason, Generated, Info, Service, ServiceError, Verdict};
@@ -63,6 +64,8 @@ pub struct Forward {
     router: Router,
     checksum: Checksum,
     reporter: Reporter,
+    /// The longest packet that the next link takes, in bytes.
+    mtu: usize,
 }
 
 impl Build for Forward {
@@ -84,7 +87,13 @@ impl Build for Forward {
 impl Forward {
     /// A router with this table instead of the one in `params`.
     pub fn with_table(table: Arc<RouteTable>, params: &ForwardParams) -> Self {
-        Self { table, router: Router::new(params), checksum: params.checksum, reporter: reporter(params) }
+        Self {
+            table,
+            router: Router::new(params),
+            checksum: params.checksum,
+            reporter: reporter(params),
+            mtu: params.mtu.0.map_or(usize::MAX, usize::from),
+        }
     }
 
     /// The checks and the lookup. What does not pass the checks is dropped without a word to its sender.
@@ -96,17 +105,19 @@ impl Forward {
         }
         let packet = &frame.data[network.offset..];
         let room = (frame.wire_length as usize).max(frame.data.len()) - network.offset;
-        let (next, hops_left) = match network.version {
+        let (next, hops_left, length, may_fragment) = match network.version {
             IpVersion::V4 => {
                 let header = ipv4::read(packet, room)?;
-                (self.next_v4(header.destination), header.time_to_live)
+                (self.next_v4(header.destination), header.time_to_live, header.length, header.may_fragment)
             }
             IpVersion::V6 => {
                 let header = ipv6::read(packet, room)?;
-                (self.next_v6(header.destination), header.hop_limit)
+                (self.next_v6(header.destination), header.hop_limit, header.length, false)
             }
         };
-        Ok(Decision::of(next, hops_left))
+        let decision = Decision::of(next, hops_left);
+        let is_too_big = length > self.mtu && matches!(decision, Decision::Send(_));
+        Ok(if is_too_big { Decision::too_big(self.mtu, may_fragment) } else { decision })
     }
 
     #[inline]
@@ -186,5 +197,16 @@ impl Decision {
             return Self::Report(DropReason::TtlExpired, Problem::TimeExceeded);
         }
         Self::Send(station)
+    }
+
+    /// What to do with a packet that is longer than the next link takes: routers do not fragment one that forbids it
+    /// (RFC 1191, section 4), nor any in IPv6 (RFC 8200, section 4.5).
+    #[cold]
+    const fn too_big(mtu: usize, may_fragment: bool) -> Self {
+        if may_fragment {
+            Self::Discard(DropReason::TooBig)
+        } else {
+            Self::Report(DropReason::TooBig, Problem::TooBig(mtu as u16))
+        }
     }
 }

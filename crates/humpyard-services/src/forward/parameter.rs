@@ -21,6 +21,10 @@ params! {
         router_mac: Mac = Mac([2, 0, 0, 0, 0, 1]);
         /// Check the IPv4 header checksum as it is, or first fill in one that the sender left zero to its network card.
         checksum: Checksum = Checksum::Check;
+        /// The longest packet that the next link takes, in bytes. A longer one is dropped, and its sender told this
+        /// number, unless routers may fragment it. By default the MTU of the interface that packets leave by, and
+        /// `any` where there is none.
+        mtu: LinkMtu = LinkMtu(None);
         /// One more ICMP error is allowed after every so many packets; 0 is without limit.
         icmp_interval: u64 = 16, in 0..=1_000_000_000, unit "packets";
         /// How many ICMP errors may be made in a row.
@@ -35,6 +39,28 @@ choice! {
         Check = "check",
         /// The same, but a zero one is filled in before.
         Fill = "fill",
+    }
+}
+
+/// The longest packet that a link takes, in bytes, without the link's header. `None`: any.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
+pub struct LinkMtu(pub Option<u16>);
+
+/// The least that every link takes (RFC 791), in bytes.
+const MTU_MIN: u16 = 68;
+
+impl ParameterValue for LinkMtu {
+    const ACCEPTS: &'static str = "`any` or a whole number from 68 to 65535";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "any" => Some(Self(None)),
+            _ => text.parse().ok().filter(|&bytes| bytes >= MTU_MIN).map(|bytes| Self(Some(bytes))),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.0.map_or_else(|| "any".to_owned(), |bytes| bytes.to_string())
     }
 }
 
@@ -96,6 +122,19 @@ mod tests {
         let ForwardParams { routes: Routes(text), .. } = ForwardParams::default();
         let (table, default) = (RouteTable::parse(&text).unwrap(), RouteTable::default());
         assert_eq!(format!("{table:?}"), format!("{default:?}"));
+    }
+
+    #[test]
+    fn links_take_68_bytes_or_any() {
+        let mut params = ForwardParams::default();
+        assert_eq!(params.mtu.show(), "any");
+        for good in ["68", "65535", "any"] {
+            params.set("forward", "mtu", good).unwrap();
+            assert_eq!(params.mtu.show(), good);
+        }
+        for bad in ["67", "65536", "0", "-1", "none"] {
+            params.set("forward", "mtu", bad).unwrap_err();
+        }
     }
 
     #[test]

@@ -11,7 +11,8 @@ use humpyard_traffic::TrafficError;
 use humpyard_traffic::sink::{Sent, Sink};
 
 use super::bind;
-use crate::interface::{Interface, has_carrier, refused};
+use crate::carrier::Carrier;
+use crate::interface::{Interface, refused};
 use crate::system::{checked, set_option, socket};
 
 /// Frames that go out with one call, at most.
@@ -26,6 +27,7 @@ pub(crate) struct PacketSink {
     port: String,
     socket: OwnedFd,
     interface: Interface,
+    carrier: Carrier,
     /// When the interface was looked for last. `None`: it has been there all the time.
     looked_for: Option<Instant>,
     /// Copies of frames, of which the first `waiting` are to go out.
@@ -51,6 +53,7 @@ impl PacketSink {
             port: port.to_owned(),
             socket,
             interface,
+            carrier: Carrier::new().map_err(refuse("opening a socket to ask for the interface"))?,
             looked_for: None,
             frames: vec![Vec::new(); BATCH],
             waiting: 0,
@@ -114,7 +117,7 @@ impl PacketSink {
                 }
                 Some(libc::EAGAIN | libc::ENOBUFS) => {
                     // A device whose other end is down refuses frames as one that is full does.
-                    if !has_carrier(&self.socket, &self.interface.name) {
+                    if !self.carrier.is_on(&self.interface) {
                         self.sent.down += (self.waiting - first) as u64;
                         break;
                     }
@@ -125,7 +128,7 @@ impl PacketSink {
                         continue;
                     }
                     // The error may be left over from a time at which the interface was down.
-                    if tries == 0 && has_carrier(&self.socket, &self.interface.name) {
+                    if tries == 0 && self.carrier.is_on(&self.interface) {
                         tries += 1;
                         continue;
                     }

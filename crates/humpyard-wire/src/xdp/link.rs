@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::program;
 use crate::bpf::{self, Map, ProgramKind};
+use crate::btf;
 use crate::interface::Interface;
 
 const LINK_CREATE: c_int = 28;
@@ -16,6 +17,13 @@ const PROGRAM_OF_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 /// The program can do with frames of more than one buffer.
 const HAS_FRAGMENTS: u32 = 1 << 5;
+/// The program runs in the driver of one interface, which it may ask about frames.
+const BOUND_TO_DRIVER: u32 = 1 << 6;
+/// Tells the VLAN tag that the driver has taken out of a frame.
+const TAG_OF_FRAME: &str = "bpf_xdp_metadata_rx_vlan_tag";
+/// What every program here is loaded as.
+const KIND: ProgramKind =
+    ProgramKind { program: PROGRAM_OF_XDP, attach: ATTACH_XDP, flags: 0, interface: 0, is_gpl: false };
 const MODE_GENERIC: u32 = 1 << 1;
 const MODE_NATIVE: u32 = 1 << 2;
 
@@ -67,8 +75,28 @@ impl Link {
         fragments: bool,
     ) -> io::Result<Self> {
         let flags = if fragments { HAS_FRAGMENTS } else { 0 };
-        let kind = ProgramKind { program: PROGRAM_OF_XDP, attach: ATTACH_XDP, flags, is_gpl: false };
-        let program = bpf::load(kind, &program::redirect(sockets.0.descriptor()))?;
+        let program = bpf::load(ProgramKind { flags, ..KIND }, &program::redirect(sockets.0.descriptor(), None))?;
+        Self::put(&program, interface, attachment)
+    }
+
+    /// As [`Link::attach`] in the driver, with a program that puts the VLAN tags back that the driver took out.
+    ///
+    /// # Errors
+    /// Also if the kernel has no such programs (it has from Linux 6.8 on), or the driver tells nothing of frames.
+    pub(super) fn attach_with_tags(sockets: &SocketMap, interface: &Interface, fragments: bool) -> io::Result<Self> {
+        let tag_of_frame = btf::function(TAG_OF_FRAME)?;
+        let kind = ProgramKind {
+            flags: BOUND_TO_DRIVER | if fragments { HAS_FRAGMENTS } else { 0 },
+            interface: interface.index as u32,
+            // The kernel's own functions are for such programs only.
+            is_gpl: true,
+            ..KIND
+        };
+        let program = bpf::load(kind, &program::redirect(sockets.0.descriptor(), Some(tag_of_frame)))?;
+        Self::put(&program, interface, Attachment::Native)
+    }
+
+    fn put(program: &OwnedFd, interface: &Interface, attachment: Attachment) -> io::Result<Self> {
         let mut attributes = LinkCreate {
             program: program.as_raw_fd() as u32,
             interface: interface.index as u32,

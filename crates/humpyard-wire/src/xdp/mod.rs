@@ -18,12 +18,17 @@
 //! XDP does not tell what the system left for its card to do. Missing checksums are recognised and filled in. Generic XDP sees
 //! TCP packets that the system has put together: they are cut into packets of the interface's MTU; other frames that are too
 //! long count as malformed (`ethtool -K NAME gro off`, and at the other end of a virtual pair `gso off tso off`, keep them
-//! away). A VLAN tag that a card or a virtual pair took out is lost: `ethtool -K NAME rxvlan off`, and at the other end
-//! `txvlan off`.
+//! away).
+//!
+//! A driver takes VLAN tags out of frames, and so does the other end of a virtual pair. A native program asks the
+//! driver for the tag and puts it back, from Linux 6.8 on, where the driver tells it (`veth` does). Elsewhere
+//! `rxvlan` of the interface is off while the port is open, so that tags stay in frames. Behind the driver a virtual
+//! pair loses tags, which is said at the start (at the other end, `ethtool -K NAME txvlan off`).
 //!
 //! # Source
 //! `Documentation/networking/af_xdp.rst` of the kernel, and bpf(2).
 
+mod features;
 mod link;
 mod opening;
 mod program;
@@ -31,6 +36,7 @@ mod queues;
 mod receive;
 mod ring;
 mod socket;
+mod tags;
 mod transmit;
 mod umem;
 
@@ -40,7 +46,8 @@ use humpyard_core::policy::ParameterValue;
 use humpyard_core::{choice, params};
 
 use self::link::Link;
-pub(crate) use self::opening::open;
+pub(crate) use self::opening::{XdpPort, open};
+use self::tags::Tags;
 use self::umem::Umem;
 
 choice! {
@@ -153,6 +160,8 @@ struct Opened {
     is_zero_copy: bool,
     /// The program, as long as it is open.
     _link: Option<Link>,
+    /// Leaves VLAN tags in frames as long as it is open, where the program does not put them back.
+    _tags: Option<Tags>,
     /// Takes frames for others, as long as it is open.
     _promiscuous: Option<OwnedFd>,
 }

@@ -6,15 +6,18 @@ use std::sync::Arc;
 
 use humpyard_traffic::TrafficError;
 
+use super::features::Features;
 use super::link::{Attachment, Link, SocketMap};
 use super::queues::QueueCounts;
 use super::receive::{ReceiveQueue, XdpSource};
 use super::ring::{Consumer, Producer};
 use super::socket::{self, Binding, Kind};
+use super::tags::Tags;
 use super::transmit::{SendQueue, XdpSink};
 use super::umem::{Chunk, Umem};
 use super::{Checksum, Copying, Mode, Opened, QUEUES_MAX, QueueChoice, QueueSockets, XdpParams};
 use crate::interface::{Interface, refused};
+use crate::note::Note;
 use crate::packet_socket;
 use crate::port::Ways;
 use crate::system;
@@ -27,19 +30,21 @@ const CHUNK_LARGE: u32 = 4096;
 /// Entries of rings that are needed for form's sake.
 const UNUSED_ENTRIES: u32 = 64;
 
+/// Both halves of a port, each if it was asked for, and what to say of it.
+pub(crate) struct XdpPort {
+    pub(crate) source: Option<XdpSource>,
+    pub(crate) sink: Option<XdpSink>,
+    pub(crate) notes: Vec<Note>,
+}
+
 /// Opens an interface these ways; `port` is how the user names it.
 ///
 /// # Errors
 /// If there is no such interface, it is down, the system or its driver cannot do what is asked for, another program has it, or
 /// a privilege is missing.
-pub(crate) fn open(
-    port: &str,
-    name: &str,
-    params: &XdpParams,
-    ways: Ways,
-) -> Result<(Option<XdpSource>, Option<XdpSink>), TrafficError> {
+pub(crate) fn open(port: &str, name: &str, params: &XdpParams, ways: Ways) -> Result<XdpPort, TrafficError> {
     let interface = Interface::ready(port, name)?;
-    Opening { port, interface: &interface, params, ways }.open()
+    Opening { port, interface: &interface, params, ways, features: Features::of(&interface) }.open()
 }
 
 /// A port that is about to be opened.
@@ -48,6 +53,8 @@ struct Opening<'a> {
     interface: &'a Interface,
     params: &'a XdpParams,
     ways: Ways,
+    /// `None`: the kernel does not tell.
+    features: Option<Features>,
 }
 
 /// The program where it is on the interface.
@@ -55,6 +62,15 @@ struct Attached {
     attachment: Attachment,
     link: Link,
     map: SocketMap,
+    /// Whether the program puts VLAN tags back that the driver took out.
+    puts_tags_back: bool,
+}
+
+/// How sockets are bound: the flags of the first one, which hold for all.
+struct Manner {
+    flags: u16,
+    /// Why the card does not read and write frames itself. `None`: it does.
+    copies: Option<String>,
 }
 
 /// A queue of which the sockets are made.
@@ -65,14 +81,16 @@ struct Made {
 }
 
 impl Opening<'_> {
-    fn open(&self) -> Result<(Option<XdpSource>, Option<XdpSink>), TrafficError> {
+    fn open(&self) -> Result<XdpPort, TrafficError> {
         let counts = self.counts()?;
         let (umem, mut chunks) = self.memory(counts)?;
         let attached = self.attach(counts)?;
-        let mut flags = self.flags(attached.as_ref().map(|attached| attached.attachment));
+        let loses_tags = self.ways.receives && attached.as_ref().is_some_and(|attached| !attached.puts_tags_back);
+        let tags = loses_tags.then(|| Tags::of(self.interface));
+        let mut manner = self.manner(attached.as_ref().map(|attached| attached.attachment));
         let (mut sockets, mut receive, mut send) = (Vec::new(), Vec::new(), Vec::new());
         for queue in 0..counts.receive.max(counts.send) {
-            let made = self.make(queue, counts, &umem, sockets.first(), &mut flags)?;
+            let made = self.make(queue, counts, &umem, sockets.first(), &mut manner)?;
             if let Some(mut queue) = made.receive {
                 queue.fill(chunks.by_ref().take(self.params.frames as usize));
                 receive.push(queue);
@@ -82,20 +100,38 @@ impl Opening<'_> {
         }
         let is_zero_copy = sockets.iter().all(|queue| socket::is_zero_copy(&queue.first).unwrap_or(false));
         let link = attached.map(|attached| self.connect(attached, &sockets)).transpose()?;
+        let notes = self.notes(&manner, tags.as_ref());
         let opened = Arc::new(Opened {
             sockets,
             umem,
-            has_parts: flags & libc::XDP_USE_SG != 0,
+            has_parts: manner.flags & libc::XDP_USE_SG != 0,
             is_zero_copy,
             _link: link,
+            _tags: tags,
             _promiscuous: self.listen_to_all()?,
         });
         let source = self.ways.receives.then(|| {
             let (fills, asks) = (self.params.checksum == Checksum::Fill, self.params.busy > 0);
-            XdpSource::new(self.port, self.interface, Arc::clone(&opened), receive, fills, asks)
+            let cut_to = self.ways.onward_mtu.map_or(self.interface.mtu, |mtu| mtu.min(self.interface.mtu));
+            XdpSource::new(self.port, self.interface, Arc::clone(&opened), receive, fills, asks).cut_to(cut_to)
         });
         let sink = self.ways.sends.then(|| XdpSink::new(self.port, self.interface, opened, send, chunks.collect()));
-        Ok((source, sink))
+        let sink =
+            sink.transpose().map_err(|error| self.refuse("opening a socket to ask for the interface", &error))?;
+        Ok(XdpPort { source, sink, notes })
+    }
+
+    /// What to say of the port at the start.
+    fn notes(&self, manner: &Manner, tags: Option<&Tags>) -> Vec<Note> {
+        let copying = match &manner.copies {
+            None => "the card reads and writes frames itself (zero copy)".to_owned(),
+            Some(why) => format!("the kernel copies frames: {why}"),
+        };
+        let mut notes = vec![Note::remark(self.port, copying)];
+        if let Some(Tags::Lost(why)) = tags {
+            notes.push(Note::warning(self.port, why));
+        }
+        notes
     }
 
     /// How many queues are used for each way.
@@ -146,44 +182,59 @@ impl Opening<'_> {
         }
         let map =
             SocketMap::new(counts.receive.max(1)).map_err(|error| self.refuse("making a map of sockets", &error))?;
-        let native = || Link::attach(&map, self.interface, Attachment::Native, self.needs_parts());
         let attached = match self.params.mode {
-            Mode::Native => native().map(|link| (Attachment::Native, link)),
+            Mode::Native => self.attach_in_driver(&map),
             Mode::Generic => self.attach_behind(&map),
-            Mode::Auto => match native() {
+            Mode::Auto => match self.attach_in_driver(&map) {
                 Err(error) if !is_final(&error) => self.attach_behind(&map),
-                other => other.map(|link| (Attachment::Native, link)),
+                other => other,
             },
         };
-        let (attachment, link) = attached.map_err(|error| self.not_attached(&error))?;
+        let (attachment, link, puts_tags_back) = attached.map_err(|error| self.not_attached(&error))?;
         if is_zero && attachment == Attachment::Generic {
             return Err(self.unusable("copy=zero takes a native program, which is not to be had here; use copy=auto"));
         }
-        Ok(Some(Attached { attachment, link, map }))
+        Ok(Some(Attached { attachment, link, map, puts_tags_back }))
     }
 
-    /// Puts the program behind the driver.
-    fn attach_behind(&self, map: &SocketMap) -> io::Result<(Attachment, Link)> {
+    /// Puts the program into the driver; answers whether it puts VLAN tags back, too.
+    fn attach_in_driver(&self, map: &SocketMap) -> io::Result<(Attachment, Link, bool)> {
+        let parts = self.needs_parts();
+        if self.ways.receives && self.features.is_some_and(|features| features.tells_tags) {
+            // Where that fails, the simpler program may do, or says why it does not.
+            if let Ok(link) = Link::attach_with_tags(map, self.interface, parts) {
+                return Ok((Attachment::Native, link, true));
+            }
+        }
+        Ok((Attachment::Native, Link::attach(map, self.interface, Attachment::Native, parts)?, false))
+    }
+
+    /// Puts the program behind the driver, where nobody tells of VLAN tags.
+    fn attach_behind(&self, map: &SocketMap) -> io::Result<(Attachment, Link, bool)> {
         let attach = |parts| Link::attach(map, self.interface, Attachment::Generic, parts);
         // A kernel that knows of no frames of several parts will do if there need be none.
         let link = match attach(true) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && !self.needs_parts() => attach(false),
             other => other,
         };
-        Ok((Attachment::Generic, link?))
+        Ok((Attachment::Generic, link?, false))
     }
 
-    /// How the first socket is bound, and with it all others.
-    fn flags(&self, attachment: Option<Attachment>) -> u16 {
+    /// How the first socket is bound, and with it all others. Zero copy is tried unless it is known not to be had.
+    fn manner(&self, attachment: Option<Attachment>) -> Manner {
         let is_generic = attachment == Some(Attachment::Generic);
-        let copying = match self.params.copy {
-            Copying::Zero => libc::XDP_ZEROCOPY,
-            Copying::Copy => libc::XDP_COPY,
-            Copying::Auto if is_generic => libc::XDP_COPY,
-            Copying::Auto => 0,
+        let copies = match self.params.copy {
+            Copying::Zero => None,
+            Copying::Copy => Some("copy=copy asks for it"),
+            Copying::Auto if is_generic => Some("the program runs behind the driver"),
+            Copying::Auto if self.features.is_some_and(|features| !features.has_zero_copy) => {
+                Some("the driver has no zero copy")
+            }
+            Copying::Auto => None,
         };
+        let copying = if copies.is_some() { libc::XDP_COPY } else { libc::XDP_ZEROCOPY };
         let parts = if is_generic || self.needs_parts() { libc::XDP_USE_SG } else { 0 };
-        copying | parts | libc::XDP_USE_NEED_WAKEUP
+        Manner { flags: copying | parts | libc::XDP_USE_NEED_WAKEUP, copies: copies.map(str::to_owned) }
     }
 
     /// Makes the sockets of a queue and their rings, and binds them. They share the memory of `shares`, if there is such a one.
@@ -193,7 +244,7 @@ impl Opening<'_> {
         counts: QueueCounts,
         umem: &Umem,
         shares: Option<&QueueSockets>,
-        flags: &mut u16,
+        manner: &mut Manner,
     ) -> Result<Made, TrafficError> {
         let opened = || socket::open().map_err(|error| self.not_opened(&error));
         let making = |error: io::Error| self.refuse("making the rings (frames=N makes them smaller)", &error);
@@ -226,7 +277,7 @@ impl Opening<'_> {
             socket::prefer_busy_poll(&sockets.first, self.params.busy)
                 .map_err(|error| self.refuse("asking for busy polling (busy=0 goes without)", &error))?;
         }
-        self.bind_first(&sockets.first, queue, flags, shares.map(|shares| &shares.first))?;
+        self.bind_first(&sockets.first, queue, manner, shares.map(|shares| &shares.first))?;
         if let Some(second) = &sockets.second {
             let binding = Binding { interface: self.interface, queue, flags: 0, shares: Some(&sockets.first) };
             socket::bind(second, binding).map_err(|error| self.not_bound(queue, &error))?;
@@ -238,17 +289,29 @@ impl Opening<'_> {
         })
     }
 
-    /// Binds the first socket of a queue; takes a flag away that the kernel does not know, and need not.
+    /// Binds the first socket of a queue; goes without zero copy where the driver refuses it, and takes a flag away
+    /// that the kernel does not know, and need not.
     fn bind_first(
         &self,
         socket: &OwnedFd,
         queue: u32,
-        flags: &mut u16,
+        Manner { flags, copies }: &mut Manner,
         shares: Option<&OwnedFd>,
     ) -> Result<(), TrafficError> {
         let bind = |flags| socket::bind(socket, Binding { interface: self.interface, queue, flags, shares });
         let parts = libc::XDP_USE_SG;
-        let bound = match bind(*flags) {
+        let mut bound = bind(*flags);
+        if let Err(error) = &bound
+            && shares.is_none()
+            && copies.is_none()
+            && self.params.copy == Copying::Auto
+            && !is_final(error)
+        {
+            *copies = Some(format!("the driver refuses zero copy ({error})"));
+            *flags = *flags & !libc::XDP_ZEROCOPY | libc::XDP_COPY;
+            bound = bind(*flags);
+        }
+        let bound = match bound {
             Err(error) if shares.is_none() && *flags & parts != 0 && error.raw_os_error() == Some(libc::EINVAL) => {
                 if self.needs_parts() {
                     let (name, most) = (&self.interface.name, CHUNK_LARGE as usize - HEADROOM - 22);

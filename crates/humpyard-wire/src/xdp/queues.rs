@@ -1,11 +1,9 @@
 //! How many queues an interface has.
 
-use std::os::fd::AsRawFd;
+use crate::ethtool::ask_driver;
+use crate::interface::Interface;
+use crate::system::socket;
 
-use crate::interface::{Interface, named_request};
-use crate::system::{checked, socket};
-
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const GET_CHANNELS: u32 = 0x3c;
 
 /// What a driver says of its channels (`struct ethtool_channels`).
@@ -32,11 +30,8 @@ impl QueueCounts {
     /// Asks the driver; none if it does not tell.
     pub(super) fn of(interface: &Interface) -> Option<Self> {
         let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
-        let mut request = named_request(&interface.name).ok()?;
-        request.ifr_ifru.ifru_data = (&raw mut channels).cast();
         let asking = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok()?;
-        // SAFETY: the request has a name that ends with a zero and points to what the driver fills in; both outlive the call.
-        checked(unsafe { libc::ioctl(asking.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) }).ok()?;
+        ask_driver(&asking, &interface.name, &mut channels).ok()?;
         let counts = Self { receive: channels.receive + channels.combined, send: channels.send + channels.combined };
         (counts.receive > 0 && counts.send > 0).then_some(counts)
     }

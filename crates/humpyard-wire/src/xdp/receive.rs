@@ -104,6 +104,8 @@ pub(crate) struct XdpSource {
     now: Time,
     /// Bytes of a packet above which it was put together from several.
     mtu: usize,
+    /// Bytes of the packets that such a one is cut into, at most.
+    cut_to: usize,
     fills_checksums: bool,
     /// Whether the kernel looks at the card only when asked.
     asks: bool,
@@ -130,11 +132,17 @@ impl XdpSource {
             left: TURN,
             now: Time::default(),
             mtu: interface.mtu,
+            cut_to: interface.mtu,
             fills_checksums,
             asks,
             segmenter: Segmenter::default(),
             received: Received { port: port.to_owned(), ..Received::default() },
         }
+    }
+
+    /// Cuts packets that were put together into packets of at most this many bytes, which the next link takes.
+    pub(super) fn cut_to(self, bytes: usize) -> Self {
+        Self { cut_to: bytes, ..self }
     }
 
     /// Puts the bytes of the next frame of any queue into `data`; false if there is none now.
@@ -180,7 +188,7 @@ impl XdpSource {
         frame.wire_length = frame.data.len() as u32;
         if frame.data.len() > self.mtu + link_header_bytes(&frame.data) {
             core::mem::swap(self.segmenter.frame(), frame);
-            let offload = Offload::of_big(self.segmenter.frame(), self.mtu);
+            let offload = Offload::of_big(self.segmenter.frame(), self.cut_to);
             return offload.is_some_and(|offload| self.segmenter.begin(offload)) && self.segmenter.next(frame);
         }
         if self.fills_checksums {

@@ -16,6 +16,7 @@ use super::ring::{Consumer, Producer};
 use super::socket;
 use super::umem::Chunk;
 use super::{ETHERNET_HEADER, Opened, TAG, link_header_bytes};
+use crate::carrier::Carrier;
 use crate::interface::Interface;
 
 /// Frames that wait for others, at most, before the kernel hears of them.
@@ -90,7 +91,8 @@ pub(crate) struct XdpSink {
     queues: Vec<SendQueue>,
     /// Chunks that are ours.
     free: Vec<Chunk>,
-    mtu: usize,
+    interface: Interface,
+    carrier: Carrier,
     sent: Sent,
     /// Whether what had not left was given up.
     is_closed: bool,
@@ -103,15 +105,30 @@ impl XdpSink {
         opened: Arc<Opened>,
         queues: Vec<SendQueue>,
         free: Vec<Chunk>,
-    ) -> Self {
-        let sent = Sent { port: port.to_owned(), ..Sent::default() };
-        Self { port: port.to_owned(), opened, queues, free, mtu: interface.mtu, sent, is_closed: false }
+    ) -> io::Result<Self> {
+        Ok(Self {
+            port: port.to_owned(),
+            opened,
+            queues,
+            free,
+            interface: interface.clone(),
+            carrier: Carrier::new()?,
+            sent: Sent { port: port.to_owned(), ..Sent::default() },
+            is_closed: false,
+        })
+    }
+
+    /// The count of frames that a queue does not take: an interface whose other end is down refuses them as a full
+    /// one does.
+    fn refused(&mut self, queue: usize) -> &mut u64 {
+        let is_down = self.queues[queue].is_down || !self.carrier.is_on(&self.interface);
+        if is_down { &mut self.sent.down } else { &mut self.sent.full }
     }
 
     /// Whether the interface passes on a frame of this length.
     fn passes(&self, frame: &Frame) -> bool {
         // The system allows for one tag.
-        let bytes_max = self.mtu + link_header_bytes(&frame.data).min(ETHERNET_HEADER + TAG);
+        let bytes_max = self.interface.mtu + link_header_bytes(&frame.data).min(ETHERNET_HEADER + TAG);
         let chunk_bytes = self.opened.umem.chunk_bytes() as usize;
         (ETHERNET_HEADER..=bytes_max).contains(&frame.data.len())
             && (self.opened.has_parts || frame.data.len() <= chunk_bytes)
@@ -165,13 +182,15 @@ impl XdpSink {
 
     /// Asks the kernel to go on with a queue, if there is anything in it.
     fn offer(&mut self, queue: usize) -> Result<(), TrafficError> {
-        let Self { opened, queues, sent, .. } = self;
+        let Self { opened, queues, .. } = self;
         if queues[queue].leaving.inside() > 0 {
             let outcome = queues[queue]
                 .offer(opened.sockets[queue].sender(), opened)
                 .map_err(|error| TrafficError::unwritable(&self.port, error))?;
-            sent.frames += outcome.taken;
-            sent.full += outcome.lost;
+            self.sent.frames += outcome.taken;
+            if outcome.lost > 0 {
+                *self.refused(queue) += outcome.lost;
+            }
         }
         Ok(())
     }
@@ -198,11 +217,14 @@ impl XdpSink {
 
     /// Counts the frames that the kernel has not taken as not sent.
     fn give_up(&mut self) {
-        for queue in &self.queues {
+        for number in 0..self.queues.len() {
+            let queue = &self.queues[number];
             let parts = queue.leaving.inside();
             let frames =
                 if self.opened.has_parts { queue.ends.iter().filter(|&&end| end).count() as u64 } else { parts.into() };
-            *if queue.is_down { &mut self.sent.down } else { &mut self.sent.full } += frames;
+            if frames > 0 {
+                *self.refused(number) += frames;
+            }
         }
     }
 
@@ -240,8 +262,7 @@ impl Sink for XdpSink {
         let queue = self.queue_of(frame);
         let parts = frame.data.len().div_ceil(self.opened.umem.chunk_bytes() as usize) as u32;
         if !self.has_room(queue, parts) && !self.make_room(queue, parts)? {
-            let count = if self.queues[queue].is_down { &mut self.sent.down } else { &mut self.sent.full };
-            *count += 1;
+            *self.refused(queue) += 1;
             return Ok(());
         }
         self.put(queue, frame);

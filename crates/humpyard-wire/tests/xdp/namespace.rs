@@ -40,6 +40,11 @@ impl Pair {
         Some(Self { namespaces })
     }
 
+    /// Runs `ip` with these words at one end.
+    pub(crate) fn ip(&self, end: End, words: &str) {
+        self.at(end).ip(words);
+    }
+
     /// Changes an interface.
     pub(crate) fn link(&self, end: End, what: &str) {
         self.at(end).ip(&format!("link set dev {} {what}", end.interface()));
