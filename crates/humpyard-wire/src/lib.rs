@@ -21,7 +21,7 @@ use std::os::fd::BorrowedFd;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-pub use self::packet_socket::BUCKETS;
+pub use self::packet_socket::{BUCKETS, FanOutTable};
 pub use self::ports::{FannedOut, Ports, absent, needed, open, open_fanned_out};
 pub use self::privilege::{drop_privileges, may_share};
 
