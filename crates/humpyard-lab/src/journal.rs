@@ -4,7 +4,7 @@ use core::fmt;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf, absolute};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use humpyard_core::config::SchedulerConfig;
@@ -13,7 +13,7 @@ use humpyard_core::mechanism::{Arrival, Event, Given, Journal, Record};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
 use humpyard_runtime::panic::{catch, keep_quiet};
 use humpyard_text::TEXT_BYTES_MAX;
-use humpyard_traffic::capture::PartialFile;
+use humpyard_traffic::capture::{PartialFile, destination};
 use humpyard_traffic::header::FlowKey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -141,6 +141,12 @@ impl JournalFile {
 
     /// Completes the file, once the scheduler that writes it is gone or done.
     pub(crate) fn finish(self) -> Result<(), LabError> {
+        let (file, _) = self.complete()?;
+        file.finish().map_err(|error| unwritable(&self.path, &error))
+    }
+
+    /// Writes the last line; returns the file, still under its hidden name, and the number of records.
+    fn complete(&self) -> Result<(PartialFile, u64), LabError> {
         let mut writing = self.lock();
         let unwritable = |error: io::Error| unwritable(&self.path, &error);
         if let Some(error) = writing.error.take() {
@@ -150,7 +156,7 @@ impl JournalFile {
         let mut file = writing.file.take().expect("it is completed once");
         line(&mut file, &trailer).map_err(unwritable)?;
         let file = file.into_inner().map_err(|error| unwritable(error.into_error()))?;
-        file.finish().map_err(unwritable)
+        Ok((file, writing.records))
     }
 }
 
@@ -168,6 +174,149 @@ impl Writing {
         if let (Some(file), None) = (&mut self.file, &self.error) {
             self.error = line(file, document).err();
         }
+    }
+}
+
+/// What a file holds that names the journals of several dispatchers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    humpyard_journals: u32,
+    policy: String,
+    /// Dispatchers; 0: workers needed none.
+    dispatchers: usize,
+    /// How a packet found its journal.
+    parted: Parted,
+    journals: Vec<ManifestEntry>,
+}
+
+/// How packets are parted among journals: both directions of a connection are in one.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Parted {
+    /// A hash of the connection chose the dispatcher.
+    ByConnection,
+    /// The kernel chose the worker, by a table of buckets of connections.
+    ByBucket,
+}
+
+/// One of several journals.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ManifestEntry {
+    /// The name of a file in the directory of the manifest.
+    file: String,
+    /// The workers whose packets it is about.
+    workers: usize,
+    /// Records in it.
+    records: u64,
+}
+
+/// The version of the manifest's format.
+const MANIFEST_VERSION: u32 = 1;
+
+impl Manifest {
+    /// How a manifest begins, and no journal.
+    const START: &'static str = "{\"humpyard_journals\":";
+
+    /// Reads a manifest, whose names lead to files beside it and nowhere else.
+    fn read(path: &str, text: &str) -> Result<Self, LabError> {
+        let damaged = |what: &dyn fmt::Display| {
+            LabError::option(format!("`{path}`: the list of journals is damaged: {what}: record it again"))
+        };
+        let manifest: Self = serde_json::from_str(text).map_err(|error| damaged(&error))?;
+        if manifest.humpyard_journals != MANIFEST_VERSION {
+            return Err(LabError::option(format!(
+                "`{path}` is a list of journals of version {}, and this reads {MANIFEST_VERSION}: record it again",
+                manifest.humpyard_journals
+            )));
+        }
+        let leads_away = |name: &str| Path::new(name).file_name().is_none_or(|last| last != name);
+        if let Some(entry) = manifest.journals.iter().find(|entry| leads_away(&entry.file)) {
+            return Err(damaged(&format!("`{}` is no name of a file in the same directory", entry.file)));
+        }
+        if manifest.journals.is_empty() {
+            return Err(damaged(&"it names none"));
+        }
+        Ok(manifest)
+    }
+}
+
+/// Returns the name of the journal of a dispatcher, from 0, where that of the run is `path`: `run.jsonl.1`
+/// beside `run.jsonl`, wherever a link of that name leads.
+pub(crate) fn journal_of(path: &str, number: usize) -> String {
+    let place = destination(Path::new(path)).unwrap_or_else(|_| PathBuf::from(path));
+    format!("{}.{}", place.display(), number + 1)
+}
+
+/// Rejects a journal of a dispatcher that would replace another file: one that is there, or one of those that
+/// the run writes, `others`.
+pub(crate) fn check_journal(path: &str, number: usize, others: &[Option<&String>]) -> Result<(), LabError> {
+    let name = journal_of(path, number);
+    let place = |path: &str| absolute(path).ok();
+    if others.iter().flatten().any(|other| place(other) == place(&name)) {
+        return Err(LabError::option(format!(
+            "@journal writes `{name}` for dispatcher {number}, and the run writes another file of that name: name another"
+        )));
+    }
+    let replaces = |file: File| {
+        let mut start = String::new();
+        let read = BufReader::new(file).take(START_BYTES).read_to_string(&mut start);
+        read.is_ok() && (start.is_empty() || start.starts_with(START))
+    };
+    if !File::open(&name).map_or(true, replaces) {
+        return Err(LabError::option(format!(
+            "@journal would replace `{name}`, which is no journal: name another file, or move that one away"
+        )));
+    }
+    Ok(())
+}
+
+/// How a journal begins, and the bytes of that.
+const START: &str = "{\"humpyard_journal\":";
+const START_BYTES: u64 = START.len() as u64;
+
+/// The journals of several dispatchers, and the file that names them.
+#[derive(Debug)]
+pub(crate) struct JournalFiles {
+    manifest: PartialFile,
+    path: String,
+    policy: String,
+    dispatchers: usize,
+    /// Each with the number of workers.
+    journals: Vec<(JournalFile, usize)>,
+}
+
+impl JournalFiles {
+    /// Begins the file that names these journals, each with its workers.
+    pub(crate) fn create(
+        path: &str,
+        policy: &PolicySpec,
+        dispatchers: usize,
+        journals: Vec<(JournalFile, usize)>,
+    ) -> Result<Self, LabError> {
+        let manifest = PartialFile::create(Path::new(path)).map_err(|error| unwritable(path, &error))?;
+        Ok(Self { manifest, path: path.to_owned(), policy: policy.to_string(), dispatchers, journals })
+    }
+
+    /// Completes all files; no file has its name before all are whole.
+    pub(crate) fn finish(self) -> Result<(), LabError> {
+        let Self { mut manifest, path, policy, dispatchers, journals } = self;
+        let mut entries = Vec::with_capacity(journals.len());
+        let mut files = Vec::with_capacity(journals.len());
+        for (journal, workers) in journals {
+            let (file, records) = journal.complete()?;
+            let name = Path::new(&journal.path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+            entries.push(ManifestEntry { file: name, workers, records });
+            files.push((file, journal.path));
+        }
+        let parted = if dispatchers == 0 { Parted::ByBucket } else { Parted::ByConnection };
+        let document = Manifest { humpyard_journals: MANIFEST_VERSION, policy, dispatchers, parted, journals: entries };
+        line(&mut manifest, &document).map_err(|error| unwritable(&path, &error))?;
+        for (file, path) in files {
+            file.finish().map_err(|error| unwritable(&path, &error))?;
+        }
+        manifest.finish().map_err(|error| unwritable(&path, &error))
     }
 }
 
@@ -189,6 +338,20 @@ pub struct Replayed {
     pub recorded: String,
     /// Records played, the first that was answered otherwise not among them.
     pub records: u64,
+    /// Where the answers part, if they do; of several journals the first in time.
+    pub divergence: Option<Parting>,
+    /// Of each of several journals; empty where there is one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub journals: Vec<ReplayedJournal>,
+}
+
+/// What came of one of several journals.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ReplayedJournal {
+    /// The name of the file, as the list of journals has it.
+    pub file: String,
+    /// As [`Replayed::records`].
+    pub records: u64,
     /// Where the answers part, if they do.
     pub divergence: Option<Parting>,
 }
@@ -206,8 +369,9 @@ pub struct Parting {
     pub found: String,
 }
 
-/// Plays a journal again, to the policies that wrote it or to others of the same families, and says where they first decide
-/// otherwise. `progress` is told now and then of the records so far, and which part of the file they are, where that is known.
+/// Plays a journal again, or each of those that a file names, to the policies that wrote it or to others of
+/// the same families, and says where they first decide otherwise. `progress` is told now and then of the
+/// records so far, and which part of the file they are, where that is known.
 ///
 /// # Errors
 /// A file that is no journal or is cut, with the line; policies that do not go with it.
@@ -216,22 +380,66 @@ pub fn replay(
     policy: Option<PolicySpec>,
     progress: &mut dyn FnMut(u64, Option<f64>),
 ) -> Result<Replayed, LabError> {
-    let unreadable = |error: &io::Error| {
-        let reason = match error.kind() {
-            io::ErrorKind::NotFound => "there is no such file; `run` and `sim` write one with --journal".to_owned(),
-            io::ErrorKind::IsADirectory => "it is a directory; name a file in it".to_owned(),
-            io::ErrorKind::InvalidData => "it is no text; name a file that --journal wrote".to_owned(),
-            _ => error.to_string(),
-        };
-        LabError::option(format!("cannot read the journal `{path}`: {reason}"))
+    let mut lines = Lines::open(path)?;
+    let first = lines.next().transpose().map_err(|error| unreadable(path, &error))?.unwrap_or_default();
+    if !first.starts_with(Manifest::START) {
+        return play_journal(path, &first, lines, policy, progress);
+    }
+    let manifest = Manifest::read(path, &first)?;
+    // Names are those of files beside the manifest itself, wherever a link to it is.
+    let place = destination(Path::new(path)).unwrap_or_else(|_| PathBuf::from(path));
+    let of_all = manifest.journals.len() as f64;
+    let mut all: Option<Replayed> = None;
+    for (at, ManifestEntry { file, records, .. }) in manifest.journals.into_iter().enumerate() {
+        let path = place.with_file_name(&file).to_string_lossy().into_owned();
+        let mut lines = Lines::open(&path)?;
+        let first = lines.next().transpose().map_err(|error| unreadable(&path, &error))?.unwrap_or_default();
+        let before = all.as_ref().map_or(0, |all| all.records);
+        let mut of_whole =
+            |played, part: Option<f64>| progress(before + played, part.map(|part| (at as f64 + part) / of_all));
+        let replayed = play_journal(&path, &first, lines, policy.clone(), &mut of_whole)?;
+        if replayed.divergence.is_none() && replayed.records != records {
+            return Err(LabError::option(format!(
+                "`{path}` has {} records, and the list of journals says {records}: it is of another run",
+                replayed.records
+            )));
+        }
+        let one = ReplayedJournal { file, records: replayed.records, divergence: replayed.divergence.clone() };
+        match &mut all {
+            None => all = Some(Replayed { journals: vec![one], ..replayed }),
+            Some(all) => {
+                all.records += replayed.records;
+                let partings = [all.divergence.take(), replayed.divergence];
+                all.divergence = partings.into_iter().flatten().min_by_key(|parting| parting.time_ns);
+                all.journals.push(one);
+            }
+        }
+    }
+    Ok(all.expect("a manifest names a journal"))
+}
+
+/// Returns the error of a journal that cannot be read.
+fn unreadable(path: &str, error: &io::Error) -> LabError {
+    let reason = match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file; `run` and `sim` write one with --journal".to_owned(),
+        io::ErrorKind::IsADirectory => "it is a directory; name a file in it".to_owned(),
+        io::ErrorKind::InvalidData => "it is no text; name a file that --journal wrote".to_owned(),
+        _ => error.to_string(),
     };
-    let file = File::open(path).map_err(|error| unreadable(&error))?;
-    // A pipe has no length.
-    let length = file.metadata().ok().map(|metadata| metadata.len()).filter(|&length| length > 0);
+    LabError::option(format!("cannot read the journal `{path}`: {reason}"))
+}
+
+/// Plays one journal, whose first line has been read.
+fn play_journal(
+    path: &str,
+    first: &str,
+    lines: Lines<BufReader<File>>,
+    policy: Option<PolicySpec>,
+    progress: &mut dyn FnMut(u64, Option<f64>),
+) -> Result<Replayed, LabError> {
+    let length = lines.length;
     let mut read = 0;
-    let mut lines = Lines(BufReader::with_capacity(1 << 18, file));
-    let first = lines.next().transpose().map_err(|error| unreadable(&error))?.unwrap_or_default();
-    let header = Header::read(path, &first)?;
+    let header = Header::read(path, first)?;
     keep_quiet();
     let recorded: PolicySpec = header.policy.parse()?;
     let policy = policy.unwrap_or_else(|| recorded.clone());
@@ -242,7 +450,7 @@ pub fn replay(
         Playing { scheduler, config: &config, present, records: 0, named: Named::default(), divergence: None };
     let mut whole = false;
     for (at, line) in (2..).zip(lines) {
-        let line = line.map_err(|error| unreadable(&error))?;
+        let line = line.map_err(|error| unreadable(path, &error))?;
         read += line.len() as u64 + 1;
         if playing.records.is_multiple_of(PROGRESS_EVERY) {
             progress(playing.records, length.map(|length| read as f64 / length as f64));
@@ -280,18 +488,31 @@ pub fn replay(
         recorded: recorded.to_string(),
         records: playing.records,
         divergence: playing.divergence,
+        journals: Vec::new(),
     })
 }
 
 /// The lines of a text, none of them longer than [`TEXT_BYTES_MAX`].
-struct Lines<R>(R);
+struct Lines<R> {
+    text: R,
+    /// Bytes of the file. `None`: it is a pipe, and has no length.
+    length: Option<u64>,
+}
+
+impl Lines<BufReader<File>> {
+    fn open(path: &str) -> Result<Self, LabError> {
+        let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+        let length = file.metadata().ok().map(|metadata| metadata.len()).filter(|&length| length > 0);
+        Ok(Self { text: BufReader::with_capacity(1 << 18, file), length })
+    }
+}
 
 impl<R: BufRead> Iterator for Lines<R> {
     type Item = io::Result<String>;
 
     fn next(&mut self) -> Option<io::Result<String>> {
         let mut line = Vec::new();
-        match self.0.by_ref().take(TEXT_BYTES_MAX + 1).read_until(b'\n', &mut line) {
+        match self.text.by_ref().take(TEXT_BYTES_MAX + 1).read_until(b'\n', &mut line) {
             Err(error) => return Some(Err(error)),
             Ok(0) => return None,
             Ok(_) if line.len() as u64 > TEXT_BYTES_MAX => {

@@ -58,7 +58,7 @@ pub use environment::{Environment, ThreadSeat, sha256_of};
 pub use error::{LabError, OptionError, spelled};
 pub use humpyard_text::quantity::{parse_duration, parse_share};
 pub use humpyard_topology::{CoreTree, TopologyChoice, Ways, parse_topology, topology_names};
-pub use journal::{Parting, Replayed, replay};
+pub use journal::{Parting, Replayed, ReplayedJournal, replay};
 pub use offered::{Offered, OfferedLoad};
 pub use parts::dispatch::{DispatchChoice, dispatching};
 pub use parts::link::link;

@@ -2,7 +2,6 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::sync::mpsc;
 use std::thread;
 
 use humpyard_core::config::SchedulerConfig;
@@ -19,7 +18,7 @@ use humpyard_traffic::Spread;
 use humpyard_traffic::classify::Granularity;
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::source::Source;
-use humpyard_wire::{Note, Ports};
+use humpyard_wire::{FanOutTable, Note, Ports};
 
 use crate::LabError;
 use crate::choice::host::{Clock, Host};
@@ -28,6 +27,7 @@ use crate::choice::time::time;
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::environment::Environment;
+use crate::journal::JournalFiles;
 use crate::metrics::{About, Serving};
 use crate::offered::Offered;
 use crate::parts::demand::pacer;
@@ -36,7 +36,7 @@ use crate::parts::link::link;
 use crate::parts::place::placed;
 use crate::parts::setup::{self, AnyMeasured};
 use crate::parts::several::{self, Apart};
-use crate::reload;
+use crate::reload::{self, Taker};
 use crate::result::link::LinkResult;
 use crate::result::{
     Damage, DispatcherLoad, DispatcherResult, ExitCounts, Hardware, Measured, PacketCounts, Panic, PortCounts,
@@ -169,7 +169,7 @@ fn simulate_work(
         ..config.clone()
     };
     let services = services.into_iter().map(|service| service.unwrap_or_else(|| Factory::new("none", || Pass)));
-    let result = run_with(&live, services.collect(), &dispatching(&live, false), control)?;
+    let result = run_with(&live, services.collect(), &dispatching(&live), control)?;
     let environment = Environment { threads: Vec::new(), ..result.environment };
     Ok(RunResult { host: "sim", options: config.options(), ports: PortCounts::default(), environment, ..result })
 }
@@ -179,7 +179,7 @@ fn simulate_work(
 /// # Errors
 /// Whatever keeps the run from starting, and a destination that cannot be written.
 pub fn run_live(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResult, LabError> {
-    let chosen = dispatching(config, control.reload.is_some());
+    let chosen = dispatching(config);
     let config = &settled(config, &chosen);
     several::refuse(config)?;
     // First, for it knows best what is wrong with a service.
@@ -218,7 +218,7 @@ fn run_with(
         // After that, for each thread has privileges of its own.
         let (_serving, watched) = serve(config, control)?.unzip();
         let wanted = control.reload;
-        let (replacements, coming) = mpsc::channel();
+        let (taker, coming) = Taker::new(clients, None);
         let (link, choice) = link(config, &setup)?.unzip();
         let live = Live {
             measured,
@@ -242,11 +242,11 @@ fn run_with(
             loads: reborrowed(&mut control.loads),
             watched,
         };
-        let over = AtomicBool::new(false);
+        let over = &AtomicBool::new(false);
         let outcome = thread::scope(|scope| {
-            let _ended = Over(&over);
+            let _ended = Over(over);
             if let Some(wanted) = wanted {
-                scope.spawn(|| reload::serve(config, clients, wanted, &over, &replacements));
+                scope.spawn(move || reload::serve(config, &[taker], None, wanted, over));
             }
             humpyard_runtime::run_named(live)
         })?;
@@ -266,9 +266,9 @@ fn run_several(
     if control.observer.is_some() {
         return Err(LabError::option("an observer hears of one dispatcher: have @dispatchers 1"));
     }
-    let Apart { dispatchers, places, clients } = several::apart(config)?;
+    let Apart { mut dispatchers, places, clients, journals } = several::apart(config)?;
     let quarantine = setup::quarantine(config)?;
-    let feed = feed(config, dispatchers.len(), control)?;
+    let (feed, table) = feed(config, dispatchers.len(), control)?;
     tell(control, chosen);
     if config.drop_privileges {
         humpyard_wire::drop_privileges(&config.inputs())?;
@@ -276,6 +276,12 @@ fn run_several(
     // After that, for each thread has privileges of its own.
     let (_serving, watched) = serve(config, control)?.unzip();
     let wanted = control.reload;
+    let mut takers = Vec::with_capacity(dispatchers.len());
+    for (number, one) in dispatchers.iter_mut().enumerate().filter(|_| wanted.is_some()) {
+        let (taker, coming) = Taker::new(clients[number], Some(places.dispatchers[number].clone()));
+        takers.push(taker);
+        one.replacements = Some(coming);
+    }
     let run = Several {
         dispatchers,
         places,
@@ -291,15 +297,15 @@ fn run_several(
         loads: reborrowed(&mut control.loads),
         watched,
     };
-    let over = AtomicBool::new(false);
+    let over = &AtomicBool::new(false);
     let outcome = thread::scope(|scope| {
-        let _ended = Over(&over);
+        let _ended = Over(over);
         if let Some(wanted) = wanted {
-            // To say that this run keeps its configuration.
-            scope.spawn(|| reload::serve(config, clients, wanted, &over, &mpsc::channel().0));
+            scope.spawn(move || reload::serve(config, &takers, table.as_ref(), wanted, over));
         }
         humpyard_runtime::run_several_named(run)
     })?;
+    journals.map_or(Ok(()), JournalFiles::finish)?;
     live_result(config, outcome)
 }
 
@@ -317,18 +323,24 @@ fn pass_on(control: &mut Control<'_>, notes: &[Note]) {
     }
 }
 
-/// Opens the sources and sinks of dispatchers.
-fn feed(config: &RunConfig, dispatchers: usize, control: &mut Control<'_>) -> Result<FrameFeed, LabError> {
+/// Opens the sources and sinks of dispatchers, and the table by which the kernel chooses a worker where
+/// there are none.
+fn feed(
+    config: &RunConfig,
+    dispatchers: usize,
+    control: &mut Control<'_>,
+) -> Result<(FrameFeed, Option<FanOutTable>), LabError> {
     if config.dispatchers == Some(0) {
-        let ports = setup::ports_fanned_out(config)?;
-        return Ok(FrameFeed::Own(ports.into_iter().map(|Ports { source, sink, .. }| (source, sink)).collect()));
+        let (ports, table) = setup::ports_fanned_out(config)?;
+        let ports = ports.into_iter().map(|Ports { source, sink, .. }| (source, sink)).collect();
+        return Ok((FrameFeed::Own(ports), Some(table)));
     }
     // A load is found by reading the input before the run does.
     let pacer = pacer(config, config.cores, control)?;
     let Ports { source, sink, notes } = setup::ports(config)?;
     pass_on(control, &notes);
     let spread = Spread::new(dispatchers, config.tunnels, config.seed);
-    Ok(FrameFeed::Shared { source, pacer, spread, sink: several::writes(config).then_some(sink) })
+    Ok((FrameFeed::Shared { source, pacer, spread, sink: several::writes(config).then_some(sink) }, None))
 }
 
 /// The result of a live run.

@@ -99,6 +99,7 @@ where
         packets: one.packets,
         workers: one.workers,
         classifier: one.classifier,
+        replacements: None,
     };
     let typed = Several {
         dispatchers: several.dispatchers.into_iter().map(typed).collect(),

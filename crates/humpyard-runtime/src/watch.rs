@@ -184,6 +184,11 @@ impl Snapshot {
         self.loads.extend(&other.loads);
         self.decision.add(&other.decision);
         self.overdue_max = self.overdue_max.max(other.overdue_max);
+        // The same policies take over at each, and whoever is ahead has the latest.
+        if other.swaps > self.swaps {
+            (self.swaps, self.policy) = (other.swaps, other.policy.clone());
+        }
+        self.swap_pause_max = self.swap_pause_max.max(other.swap_pause_max);
         self.sampled.extend(&other.sampled);
     }
 }

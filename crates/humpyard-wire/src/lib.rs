@@ -26,7 +26,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 pub use self::note::Note;
-pub use self::packet_socket::BUCKETS;
+pub use self::packet_socket::{BUCKETS, FanOutTable};
 pub use self::ports::{FannedOut, Ports, absent, mtu, needed, open, open_fanned_out};
 pub use self::privilege::{drop_privileges, may_share};
 

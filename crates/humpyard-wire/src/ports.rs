@@ -9,7 +9,7 @@ use humpyard_traffic::sink::{NullSink, Sent, Sink};
 use humpyard_traffic::source::{Polled, QUEUE, Received, Source, is_interface};
 
 use crate::note::Note;
-use crate::packet_socket::FanOut;
+use crate::packet_socket::{FanOut, FanOutTable};
 use crate::port::{Port, PortName, Ways};
 
 /// The ports of a run, open.
@@ -59,7 +59,8 @@ pub struct FannedOut {
 }
 
 /// Opens the interfaces of a run anew for each of several workers: each has the packets of some connections, in both
-/// directions, and its own way out. Inputs are packet sockets, and the output one too, or nowhere.
+/// directions, and its own way out. Inputs are packet sockets, and the output one too, or nowhere. Returns the table by
+/// which the kernel chooses the worker, too.
 ///
 /// # Errors
 /// As [`open`], for other ports, and if the kernel fans nothing out.
@@ -68,7 +69,7 @@ pub fn open_fanned_out(
     output: &str,
     both_ways: bool,
     fanned_out: &FannedOut,
-) -> Result<Vec<Ports>, TrafficError> {
+) -> Result<(Vec<Ports>, FanOutTable), TrafficError> {
     let plan = Plan::new(inputs, output, both_ways)?;
     let FannedOut { table, workers, seed } = fanned_out;
     let mut fan_out = FanOut::new(table, *seed).map_err(|error| {
@@ -84,7 +85,8 @@ pub fn open_fanned_out(
     }
     let read = || Err(TrafficError::usage("workers without a dispatcher take their packets from interfaces"));
     let nowhere = || Ok(Box::new(NullSink::default()) as Box<dyn Sink + Send>);
-    opened.into_iter().map(|ports| plan.join(ports, read, nowhere)).collect()
+    let ports = opened.into_iter().map(|ports| plan.join(ports, read, nowhere)).collect::<Result<_, _>>()?;
+    Ok((ports, fan_out.into_table()))
 }
 
 /// Returns the longest packet that every interface passes on by which the packets of a run leave, in bytes. `None`:

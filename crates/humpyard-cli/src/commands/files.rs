@@ -87,7 +87,12 @@ impl Contents {
             Self::Topology => CoreTree::read(&name).is_ok(),
             Self::Page => start(place).to_ascii_lowercase().starts_with(b"<!doctype html"),
             Self::Plot => start(place).starts_with(b"<svg"),
-            Self::Journal => start(place).starts_with(b"{\"humpyard_journal\":"),
+            Self::Journal => {
+                let start = start(place);
+                [&b"{\"humpyard_journal\":"[..], b"{\"humpyard_journals\":"]
+                    .iter()
+                    .any(|known| start.starts_with(known))
+            }
             Self::Timeline => is_timeline(&start(place)),
             Self::Own => true,
         }

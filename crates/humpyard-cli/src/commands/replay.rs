@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use humpyard::lab::{self, Parting, Replayed};
+use humpyard::lab::{self, Parting, Replayed, ReplayedJournal};
 
 use crate::arguments::ReplayArguments;
 use crate::failure::Failure;
@@ -22,12 +22,26 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode, Failure> {
 }
 
 fn said(replayed: &Replayed) -> String {
-    let Replayed { policy, records, .. } = replayed;
-    let records = counted(*records, "record");
-    match &replayed.divergence {
-        None => format!("{policy}: {records} played, every answer the same\n"),
+    let Replayed { policy, records, journals, .. } = replayed;
+    let played = counted(*records, "record");
+    if journals.is_empty() {
+        return said_of(policy, *records, replayed.divergence.as_ref());
+    }
+    if replayed.divergence.is_none() {
+        let journals = counted(journals.len() as u64, "journal");
+        return format!("{policy}: {played} of {journals} played, every answer the same\n");
+    }
+    let of = |one: &ReplayedJournal| said_of(&format!("{policy}, {}", one.file), one.records, one.divergence.as_ref());
+    journals.iter().map(of).collect()
+}
+
+/// Returns what came of one journal, in words.
+fn said_of(what: &str, records: u64, divergence: Option<&Parting>) -> String {
+    let records = counted(records, "record");
+    match divergence {
+        None => format!("{what}: {records} played, every answer the same\n"),
         Some(Parting { line, time_ns, expected, found }) => format!(
-            "{policy}: {records} played with the same answers, then at {time_ns} ns, line {line}:\n  the journal: \
+            "{what}: {records} played with the same answers, then at {time_ns} ns, line {line}:\n  the journal: \
              {expected}\n  now:         {found}\n"
         ),
     }

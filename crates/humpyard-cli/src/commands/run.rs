@@ -124,8 +124,9 @@ fn loads(progress: &Progress, common: &CommonOptions) -> impl FnMut(&[Load]) {
 
 /// As [`watched`], and SIGHUP has the configuration file read again.
 fn reloading(config: &RunConfig, common: &CommonOptions, metrics: Option<Endpoint>) -> Result<RunResult, Failure> {
-    let stop = stop::on_signal_but_hangup()?;
+    // First, so that who sees the other handlers can send this signal, too.
     let again = ReadAgain::on_signal()?;
+    let stop = stop::on_signal_but_hangup()?;
     let progress = Progress::new(&config.policy.to_string(), common.quiet);
     let mut show = |packets, part| progress.update(packets, part);
     let mut loads = loads(&progress, common);

@@ -148,7 +148,6 @@ fn what_is_for_one_dispatcher_is_refused() {
         ("--dispatchers 3", "--workers 2: have 3 workers"),
         ("--dispatchers 2 --workers 0", "--workers 0"),
         ("--dispatchers 2 --clock virtual", "--clock"),
-        ("--dispatchers 2 --journal run.jsonl", "--journal"),
         ("--dispatchers 2 --timeline run.perfetto-trace", "--timeline"),
         ("--dispatchers 2 --swap 1s=rr", "--swap"),
         ("--dispatchers 2 --workers 4 --contexts 2", "--contexts"),

@@ -65,6 +65,72 @@ fn another_policy_is_told_where_it_decides_otherwise() {
     assert!(good(directory.path(), "replay j.jsonl").out.contains("every answer the same"));
 }
 
+/// Each dispatcher writes a journal of its own, and one file names them.
+#[test]
+fn journals_of_several_dispatchers_replay_as_one() {
+    let directory = directory();
+    let at = directory.path();
+    let command = "run --input gen:messages:packets=20000 --rate 400k --policy steer=hrw/share=drr --workers 5 \
+                 --dispatchers 2 --journal j.jsonl";
+    let result = document(at, command);
+    assert_balanced(&result);
+    assert_eq!(files(at), ["j.jsonl", "j.jsonl.1", "j.jsonl.2"]);
+    let manifest: Value = serde_json::from_str(&fs::read_to_string(at.join("j.jsonl")).unwrap()).unwrap();
+    assert_eq!((&manifest["humpyard_journals"], &manifest["parted"]), (&1.into(), &"by-connection".into()));
+    assert_eq!((number(&manifest, "/journals/0/workers"), number(&manifest, "/journals/1/workers")), (3, 2));
+    let replayed = document(at, "replay j.jsonl");
+    assert!(replayed["divergence"].is_null(), "{replayed}");
+    let parts = replayed["journals"].as_array().expect("one each");
+    let records: Vec<u64> = parts.iter().map(|part| number(part, "/records")).collect();
+    assert_eq!(records.iter().sum::<u64>(), number(&replayed, "/records"));
+    // Each is a journal by itself, and named flows are those of its dispatcher.
+    for (name, &records) in ["j.jsonl.1", "j.jsonl.2"].iter().zip(&records) {
+        assert_eq!(number(&document(at, &format!("replay {name}")), "/records"), records);
+        assert!(fs::read_to_string(at.join(name)).unwrap().contains("{\"flow\":"));
+    }
+    let said = good(at, "replay j.jsonl");
+    assert!(said.out.contains("of 2 journals played, every answer the same"), "{said:?}");
+    // Another policy decides otherwise in each.
+    let said = run(at, &words("replay j.jsonl --policy steer=conn/share=drr"));
+    assert!(said.code == Some(1) && said.out.contains("drr, j.jsonl.2: "), "{said:?}");
+    // A second run replaces them; a file of something else is not replaced.
+    document(at, command);
+    fs::write(at.join("j.jsonl.2"), "notes").unwrap();
+    refused(at, command, &["`j.jsonl.2`, which is no journal"]);
+    assert_eq!(fs::read_to_string(at.join("j.jsonl.2")).unwrap(), "notes");
+}
+
+#[test]
+fn damaged_lists_of_journals_are_refused() {
+    let directory = directory();
+    let at = directory.path();
+    document(at, "run --input gen:messages:packets=500 --policy hrw --workers 2 --dispatchers 2 --journal j.jsonl");
+    let manifest = fs::read_to_string(at.join("j.jsonl")).unwrap();
+    let records = serde_json::from_str::<Value>(&manifest).unwrap()["journals"][0]["records"].to_string();
+    for (from, to, expected) in [
+        ("\"humpyard_journals\":1", "\"humpyard_journals\":2", "version 2, and this reads 1"),
+        ("\"j.jsonl.1\"", "\"../j.jsonl.1\"", "`../j.jsonl.1` is no name of a file in the same directory"),
+        ("\"j.jsonl.1\"", "\"j.jsonl.7\"", "`j.jsonl.7`: there is no such file"),
+        ("\"j.jsonl.1\"", "\"bad.jsonl\"", "`bad.jsonl` is no journal"),
+        ("\"by-connection\"", "\"by-luck\"", "unknown variant `by-luck`"),
+        (records.as_str(), "7", "says 7: it is of another run"),
+    ] {
+        assert!(manifest.contains(from), "{manifest}");
+        fs::write(at.join("bad.jsonl"), manifest.replacen(from, to, 1)).unwrap();
+        refused(at, "replay bad.jsonl", &[expected]);
+    }
+    let same = "run --input gen:messages:packets=500 --policy hrw --workers 2 --dispatchers 2 --journal b.pcap \
+                --output ./b.pcap.2";
+    refused(at, same, &["`b.pcap.2` for dispatcher 1, and the run writes another file of that name"]);
+    // A run that fails leaves none of its files.
+    fs::remove_file(at.join("bad.jsonl")).unwrap();
+    let before = files(at);
+    let fails = "run --input gen:messages:packets=500 --policy hrw --workers 2 --dispatchers 2 --journal new.jsonl \
+                 --output missing/out.pcap";
+    refused(at, fails, &["missing/out.pcap"]);
+    assert_eq!(files(at), before);
+}
+
 /// A journal as the versions before the fourth wrote it: the configuration stands beside the version.
 fn flat(journal: &str, version: u32) -> String {
     let (header, records) = journal.split_once('\n').expect("a header");

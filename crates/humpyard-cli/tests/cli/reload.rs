@@ -140,15 +140,38 @@ fn what_cannot_change_is_told_and_the_run_goes_on() {
 }
 
 #[test]
-fn several_dispatchers_keep_their_configuration() {
+fn all_of_several_dispatchers_take_over() {
     let directory = directory();
-    configure(directory.path(), "hrw", 2, "dispatchers = 2");
+    let configure = |policy: &str, workers, rest: &str| {
+        configure(directory.path(), policy, workers, &format!("dispatchers = 2\n{rest}"));
+    };
+    configure("hrw", 3, "");
     let mut child = start(directory.path(), "run --config run.toml --quiet --json");
     let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
-    configure(directory.path(), "drr", 2, "dispatchers = 2");
-    let said = reload(&child, &mut lines);
-    assert!(said.contains("a run with --dispatchers keeps its configuration"), "{said}");
+    for (policy, workers, rest, expected) in [
+        ("drr", 3, "", "is in force"),
+        ("steer=conn/share=wfq", 3, "in-flight = 4", "is in force"),
+        ("drr", 4, "", "--dispatchers 2 keeps its 3 workers, and 4 are wanted"),
+        ("drr", 3, "weights = [3, 1]", "do not go with --weights"),
+        ("everest", 3, "services = [\"tcp=forward\", \"other=forward\"]", "`services` cannot"),
+        ("hrw", 3, "", "is in force"),
+    ] {
+        sleep(Duration::from_millis(200));
+        configure(policy, workers, rest);
+        let said = reload(&child, &mut lines);
+        assert!(said.contains(expected), "{policy}: {said}");
+        assert!(expected == "is in force" || said.ends_with("; the run goes on as it was"), "{said}");
+    }
+    sleep(Duration::from_millis(200));
     let document = end(child);
     assert_balanced(&document);
-    assert_eq!((number(&document, "/reloads"), number(&document, "/dispatchers")), (0, 2));
+    assert_eq!((number(&document, "/reloads"), number(&document, "/dispatchers")), (3, 2));
+    let in_force = document["policies"].as_array().expect("a list").iter().map(|one| one["policy"].as_str());
+    assert!(in_force.eq(["hrw", "drr", "steer=conn/share=wfq", "hrw"].map(Some)), "{}", document["policies"]);
+    assert!(number(&document, "/measured/swap_pause_max_ns") > 0);
+    // Both have packets at the end, and no flow has been overtaken.
+    for part in document["dispatchers_detail"].as_array().expect("one each") {
+        assert!(number(part, "/packets/in") > 1000, "{part}");
+    }
+    assert_eq!(number(&document, "/order/out_of_order"), 0, "{}", document["order"]);
 }

@@ -1,6 +1,7 @@
 //! A humpyard at work in a namespace.
 
-use std::process::{Child, Command, Output, Stdio};
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ const CAP_NET_ADMIN: u32 = 12;
 pub(crate) struct DataPlane {
     child: Option<Child>,
     words: String,
+    /// What it says, once somebody has listened.
+    lines: Option<Lines<BufReader<ChildStderr>>>,
 }
 
 impl DataPlane {
@@ -25,7 +28,7 @@ impl DataPlane {
         let mut command = place.command(env!("CARGO_BIN_EXE_humpyard"));
         command.arg("run").args(words.split_whitespace()).arg("--json");
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-        let mut plane = Self { child: Some(child), words: words.to_owned() };
+        let mut plane = Self { child: Some(child), words: words.to_owned(), lines: None };
         let started = Instant::now();
         // It gives its privileges up as soon as its ports are open; verdicts on packets of a queue need one all the time.
         let kept = if words.contains("nfqueue:") { 1 << CAP_NET_ADMIN } else { 0 };
@@ -59,6 +62,15 @@ impl DataPlane {
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.id().to_string()]).status();
         assert!(sent.expect("there is `kill`").success());
+    }
+
+    /// Has it read its configuration again; returns the line that it says to that.
+    pub(crate) fn reload(&mut self) -> String {
+        let child = self.child.as_mut().expect("it runs");
+        let listen = || BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        self.lines.get_or_insert_with(listen);
+        self.signal("HUP");
+        self.lines.as_mut().and_then(Iterator::next).expect("it says what became of it").expect("text")
     }
 
     /// Ends it, and gives its document, of which all packets must be accounted for.

@@ -63,9 +63,8 @@ pub struct DispatchChoice {
 }
 
 /// Chooses the dispatchers and workers of a live run, as far as the configuration leaves them open.
-/// `reloads`: the run may change its configuration on the way, which only a dispatcher can.
-pub fn dispatching(config: &RunConfig, reloads: bool) -> DispatchChoice {
-    choose(config, reloads, processors().len().max(1), may_share())
+pub fn dispatching(config: &RunConfig) -> DispatchChoice {
+    choose(config, processors().len().max(1), may_share())
 }
 
 /// Returns the configuration with the dispatchers and workers that were chosen.
@@ -75,7 +74,7 @@ pub(crate) fn settled(config: &RunConfig, chosen: &DispatchChoice) -> RunConfig 
 }
 
 /// As [`dispatching`], on this number of processors. `may_share`: the process may load a BPF program.
-fn choose(config: &RunConfig, reloads: bool, processors: usize, may_share: bool) -> DispatchChoice {
+fn choose(config: &RunConfig, processors: usize, may_share: bool) -> DispatchChoice {
     let why_one = match (config.dispatchers, why_not(config)) {
         (Some(0), _) => None,
         (Some(dispatchers), _) => Some((dispatchers, "as asked for".to_owned())),
@@ -83,7 +82,6 @@ fn choose(config: &RunConfig, reloads: bool, processors: usize, may_share: bool)
         (None, None) if !may_share => {
             Some((1, "giving each worker its own connections needs CAP_BPF, which this program lacks".to_owned()))
         }
-        (None, None) if reloads => Some((1, "the run can change its configuration (--config)".to_owned())),
         (None, None) if processors < 2 => Some((1, "there is one processor".to_owned())),
         (None, None) if config.cores < 2 && !config.chooses_workers => Some((1, "there is one worker".to_owned())),
         (None, None) => None,
@@ -146,7 +144,6 @@ pub(crate) fn why_not(config: &RunConfig) -> Option<String> {
     }
     let by_order = matches!(config.granularity(), Granularity::Flow | Granularity::Connection);
     let parts = [
-        ("--journal", config.journal.is_some()),
         ("--timeline", config.timeline.is_some()),
         ("--swap", !config.swaps.is_empty()),
         ("--link", config.link.is_some()),
@@ -168,7 +165,8 @@ pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
     why_not(config).map_or(Ok(()), |why| Err(LabError::option(format!("@dispatchers 0: {why}; have @dispatchers 1"))))
 }
 
-/// Returns the worker of each bucket, for which the steering policy is asked with a key of the bucket.
+/// Returns the worker of each bucket, for which the steering policy is asked with a key of the bucket: its
+/// leading bits are the bucket, so that a policy that decides by as many buckets has the same.
 pub(crate) fn fanned_out(config: &RunConfig) -> Result<FannedOut, LabError> {
     let workers = config.cores;
     let setup = setup::scheduler_config(config, workers, 1)?;
@@ -177,8 +175,9 @@ pub(crate) fn fanned_out(config: &RunConfig) -> Result<FannedOut, LabError> {
     let eligible: Vec<CoreId> = (0..workers).map(CoreId::from_index).collect();
     let view = View { as_of: Time::ZERO, cores: &cores, eligible: &eligible };
     let mut keys = Seed(config.seed.0).stream("fan-out/buckets");
-    let table = (0..BUCKETS).map(|_| {
-        let key = keys.bits();
+    let bits = BUCKETS.trailing_zeros();
+    let table = (0..BUCKETS as u64).map(|bucket| {
+        let key = bucket << (u64::BITS - bits) | keys.bits() >> bits;
         let packet = Packet { key, rss: (key >> 32) as u32, ..Packet::default() };
         let target = policy.steer(Time::ZERO, &packet, &view).core();
         target.map_or(0, |core| core.0)
@@ -207,30 +206,30 @@ mod tests {
         assert!(why(&config("allocate=static/steer=hrw")).contains("all cores"));
         assert!(why(&RunConfig { input: "xdp:a".to_owned(), ..config("hrw") }).contains("iface:"));
         assert!(why(&RunConfig { output: "out.pcap".to_owned(), ..config("hrw") }).contains("out.pcap"));
-        assert!(why(&RunConfig { journal: Some("j".into()), ..config("hrw") }).contains("--journal"));
+        assert!(why(&RunConfig { contexts: 2, ..config("hrw") }).contains("--contexts"));
+        assert_eq!(why_not(&RunConfig { journal: Some("j".into()), ..config("hrw") }), None);
         assert!(why(&RunConfig { clock: Clock::Virtual, ..config("hrw") }).contains("threads"));
     }
 
     #[test]
     fn what_was_asked_for_is_kept() {
-        let chosen = |config: &RunConfig, reloads| {
-            let DispatchChoice { dispatchers, workers, .. } = choose(config, reloads, 8, true);
+        let chosen = |config: &RunConfig| {
+            let DispatchChoice { dispatchers, workers, .. } = choose(config, 8, true);
             (dispatchers, workers)
         };
-        assert_eq!(chosen(&RunConfig { dispatchers: Some(3), ..config("hrw") }, false), (3, 4));
-        assert_eq!(chosen(&config("hrw"), false), (0, 4));
-        assert_eq!(chosen(&config("hrw"), true), (1, 4));
-        assert_eq!(chosen(&RunConfig { cores: 0, ..config("hrw") }, false), (1, 0));
+        assert_eq!(chosen(&RunConfig { dispatchers: Some(3), ..config("hrw") }), (3, 4));
+        assert_eq!(chosen(&config("hrw")), (0, 4));
+        assert_eq!(chosen(&RunConfig { cores: 0, ..config("hrw") }), (1, 0));
         let open = |policy| RunConfig { chooses_workers: true, ..config(policy) };
-        assert_eq!(chosen(&open("hrw"), false), (0, 8));
-        assert_eq!(chosen(&open("drr"), false), (1, 0), "a packet that is passed on is not worth handing over");
+        assert_eq!(chosen(&open("hrw")), (0, 8));
+        assert_eq!(chosen(&open("drr")), (1, 0), "a packet that is passed on is not worth handing over");
         let mut slow = open("drr");
         slow.services = crate::ServiceChoice::parse_list("encrypt:cipher=cast-128").unwrap();
-        assert_eq!(chosen(&slow, false), (1, 6));
-        assert_eq!(choose(&slow, false, 2, true).workers, 2);
-        assert_eq!(choose(&slow, false, 1, true).workers, 0);
-        assert_eq!(choose(&open("hrw"), false, 8, false).dispatchers, 1);
-        assert_eq!(chosen(&RunConfig { input: "gen:poisson".to_owned(), ..open("drr") }, false), (1, 4));
+        assert_eq!(chosen(&slow), (1, 6));
+        assert_eq!(choose(&slow, 2, true).workers, 2);
+        assert_eq!(choose(&slow, 1, true).workers, 0);
+        assert_eq!(choose(&open("hrw"), 8, false).dispatchers, 1);
+        assert_eq!(chosen(&RunConfig { input: "gen:poisson".to_owned(), ..open("drr") }), (1, 4));
         let refused = |config: &RunConfig| refuse(config).unwrap_err().to_string();
         assert!(refused(&RunConfig { cores: 0, ..config("hrw") }).contains("workers 1"));
         assert!(refused(&config("drr")).contains("dispatchers 1"));
@@ -239,7 +238,7 @@ mod tests {
     /// Each worker has its part of the buckets, within five standard deviations of a fair draw.
     #[test]
     fn the_table_is_the_policys() {
-        for policy in ["conn", "hrw"] {
+        for policy in ["conn", "hrw", "hrw:buckets=4096"] {
             let FannedOut { table, workers, .. } = fanned_out(&config(policy)).unwrap();
             assert_eq!((table.len(), workers), (BUCKETS, 4));
             for worker in 0..4 {

@@ -22,7 +22,7 @@ use humpyard_traffic::repeat::Repeat;
 use humpyard_traffic::sink::{Sink, create};
 use humpyard_traffic::source::Source;
 use humpyard_traffic::{First, TrafficError};
-use humpyard_wire::Ports;
+use humpyard_wire::{FanOutTable, Ports};
 
 use crate::LabError;
 use crate::choice::host::{Clock, Host};
@@ -160,6 +160,11 @@ impl Records {
         let Self { journal, timeline } = self;
         (journal.is_some() || timeline.is_some())
             .then(|| Arc::new(Names { journal: journal.clone(), timeline: timeline.clone() }) as _)
+    }
+
+    /// Returns the journal. `None`: none is written.
+    pub(crate) fn into_journal(self) -> Option<JournalFile> {
+        self.journal
     }
 
     /// Completes the files; returns whether the timeline ends before the run.
@@ -331,8 +336,8 @@ pub(crate) fn ports(config: &RunConfig) -> Result<Ports, LabError> {
     Ok(humpyard_wire::open(&inputs, output, config.both_ways, || source(config), create)?)
 }
 
-/// Opens the interfaces of a run anew for each of its workers.
-pub(crate) fn ports_fanned_out(config: &RunConfig) -> Result<Vec<Ports>, LabError> {
+/// Opens the interfaces of a run anew for each of its workers; returns the table of buckets, too.
+pub(crate) fn ports_fanned_out(config: &RunConfig) -> Result<(Vec<Ports>, FanOutTable), LabError> {
     check_arrivals(config)?;
     let fanned_out = crate::parts::dispatch::fanned_out(config)?;
     Ok(humpyard_wire::open_fanned_out(&config.inputs(), &config.output, config.both_ways, &fanned_out)?)

@@ -9,6 +9,7 @@ use humpyard_traffic::classify::Granularity;
 use crate::LabError;
 use crate::choice::host::{Clock, Host};
 use crate::config::RunConfig;
+use crate::journal::{JournalFiles, check_journal, journal_of};
 use crate::parts::place::placed_apart;
 use crate::parts::{dispatch, setup};
 
@@ -16,8 +17,10 @@ use crate::parts::{dispatch, setup};
 pub(crate) struct Apart {
     pub(crate) dispatchers: Vec<Dispatching<AnySteer, AnyShare, AnyAllocate>>,
     pub(crate) places: Places,
-    /// One more than the largest client number of any of them.
-    pub(crate) clients: usize,
+    /// By dispatcher: one more than the largest client number.
+    pub(crate) clients: Vec<usize>,
+    /// Their journals, where the run has any.
+    pub(crate) journals: Option<JournalFiles>,
 }
 
 /// Whether packets go anywhere: what goes nowhere needs no writer.
@@ -25,15 +28,14 @@ pub(crate) fn writes(config: &RunConfig) -> bool {
     config.output != "null:"
 }
 
-/// Makes the dispatchers of a run.
+/// Returns the part of the configuration that each dispatcher has of its own, as that of a run of one
+/// dispatcher, and where the threads sit.
 ///
 /// # Errors
-/// Whatever one of them cannot be made for.
-pub(crate) fn apart(config: &RunConfig) -> Result<Apart, LabError> {
+/// If a part has no place.
+pub(crate) fn parts(config: &RunConfig) -> Result<(Vec<RunConfig>, Places), LabError> {
     let alone = config.dispatchers == Some(0);
     let count = if alone { config.cores } else { config.dispatchers.unwrap_or(1) };
-    // As it was asked for: parts of it say other numbers.
-    setup::check_flows(config)?;
     let (workers, (places, topologies)) = if alone {
         (vec![0; count], (places_of_workers(count), vec![TopologyChoice::Flat; count]))
     } else {
@@ -41,38 +43,62 @@ pub(crate) fn apart(config: &RunConfig) -> Result<Apart, LabError> {
         let placed = placed_apart(config, &workers, writes(config))?;
         (workers, placed)
     };
-    let mut clients = 0;
-    let mut dispatchers = Vec::with_capacity(count);
-    for ((number, &workers), topology) in workers.iter().enumerate().zip(topologies) {
+    let part_of = |((number, workers), topology)| {
         let buffer = part(config.buffer, count, number).max(1);
-        let own = RunConfig {
+        RunConfig {
             dispatchers: Some(1),
             cores: workers,
             // At least one packet, and as many flows more than packets as there are for one alone.
             buffer,
             flows: buffer + config.flows.saturating_sub(config.buffer).div_ceil(count),
             topology: Some(topology),
+            seed: seed(config.seed, number),
+            journal: config.journal.as_deref().map(|path| journal_of(path, number)),
             ..config.clone()
-        };
+        }
+    };
+    Ok((workers.into_iter().enumerate().zip(topologies).map(part_of).collect(), places))
+}
+
+/// Makes the dispatchers of a run.
+///
+/// # Errors
+/// Whatever one of them cannot be made for.
+pub(crate) fn apart(config: &RunConfig) -> Result<Apart, LabError> {
+    // As it was asked for: parts of it say other numbers.
+    setup::check_flows(config)?;
+    let (parts, places) = parts(config)?;
+    let mut clients = Vec::with_capacity(parts.len());
+    let mut dispatchers = Vec::with_capacity(parts.len());
+    let mut journals = Vec::new();
+    for (number, own) in parts.iter().enumerate() {
+        if let Some(path) = &config.journal {
+            check_journal(path, number, &[Some(&config.output), config.quarantine.as_ref()])?;
+        }
         // All of one seed: what services share they know by the hashes of connections.
-        let classifier = setup::classifier(&own)?;
-        let own = RunConfig { seed: seed(config.seed, number), ..own };
-        clients = clients.max(classifier.clients_max());
-        let measured = setup::scheduler_config(&own, workers.max(1), classifier.clients_max())
-            .and_then(|setup| setup::measured(&own, &setup))
-            .map_err(|error| of_one(error, count, workers))?;
-        dispatchers.push(Dispatching { measured: measured.0, packets: own.buffer, workers, classifier });
+        let classifier = setup::classifier(&RunConfig { seed: config.seed, ..own.clone() })?;
+        let workers = own.cores;
+        let (measured, records) = setup::scheduler_config(own, workers.max(1), classifier.clients_max())
+            .and_then(|setup| setup::measured(own, &setup))
+            .map_err(|error| of_one(error, config, workers))?;
+        clients.push(classifier.clients_max());
+        let classifier = classifier.with_names(records.names());
+        // One that has no worker is one itself.
+        journals.extend(records.into_journal().map(|journal| (journal, workers.max(1))));
+        dispatchers.push(Dispatching { measured, packets: own.buffer, workers, classifier, replacements: None });
     }
-    Ok(Apart { dispatchers, places, clients })
+    let manifest = |path| JournalFiles::create(path, &config.policy, config.dispatchers.unwrap_or(1), journals);
+    let journals = config.journal.as_deref().map(manifest).transpose()?;
+    Ok(Apart { dispatchers, places, clients, journals })
 }
 
 /// What keeps one of several dispatchers from being made may be that it has but a part of the workers.
-fn of_one(error: LabError, dispatchers: usize, workers: usize) -> LabError {
-    match error {
-        LabError::Policy(_) | LabError::Option(_) => LabError::option(format!(
+pub(crate) fn of_one(error: LabError, config: &RunConfig, workers: usize) -> LabError {
+    match (config.dispatchers, error) {
+        (Some(dispatchers @ 2..), error @ (LabError::Policy(_) | LabError::Option(_))) => LabError::option(format!(
             "{error:#}; with @dispatchers {dispatchers} each has a part of the workers of its own, one of them {workers}"
         )),
-        other => other,
+        (_, other) => other,
     }
 }
 
@@ -110,7 +136,6 @@ pub(crate) fn refuse(config: &RunConfig) -> Result<(), LabError> {
     }
     let by_order = matches!(config.granularity(), Granularity::Flow | Granularity::Connection);
     for (option, is_used, instead) in [
-        ("@journal", config.journal.is_some(), "record a run of one dispatcher"),
         ("@timeline", config.timeline.is_some(), "record a run of one dispatcher"),
         ("@swap", !config.swaps.is_empty(), "have one dispatcher"),
         ("@link", config.link.is_some(), "one link has one sender, so have one dispatcher"),

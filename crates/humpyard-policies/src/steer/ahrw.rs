@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn equal_queues_leave_connections_on_their_hrw_core() {
         let keys = keys(10_000);
-        let hrw = targets::<Hrw>(&HrwParams {}, 8, &keys);
+        let hrw = targets::<Hrw>(&HrwParams::default(), 8, &keys);
         for params in [PAPER, LOG] {
             for length in [0, 1, 7, u32::MAX] {
                 assert_eq!(targets_behind::<Ahrw>(&params, &[length; 8], &keys), hrw);

@@ -130,7 +130,7 @@ mod tests {
         for (key, home, bids, winner) in
             [(12345, 3, [0.1062, 0.2627, 0.1962, 0.2389], 1), (1, 2, [0.0057, 0.2943, 0.2940, 0.0321], 1)]
         {
-            assert_eq!(targets::<Hrw>(&HrwParams {}, 4, &[key]), [CoreId(home)]);
+            assert_eq!(targets::<Hrw>(&HrwParams::default(), 4, &[key]), [CoreId(home)]);
             for (core, expected) in bids.into_iter().enumerate() {
                 let queue = f64::from(RING[usize::from(home) * 4 + core]) / 1000.0 * f64::from(lengths[core] + 1);
                 let bid = unit_score(score(key, salt(core as u64))) / queue;
@@ -147,7 +147,7 @@ mod tests {
             CaAhrw::new(&CaAhrwParams {}, &SchedulerConfig { topology: Some(tree.clone()), ..config(8, 1, &[]) })
                 .unwrap();
         let keys = keys(5000);
-        let homes = targets::<Hrw>(&HrwParams {}, 8, &keys);
+        let homes = targets::<Hrw>(&HrwParams::default(), 8, &keys);
         for (key, home) in keys.into_iter().zip(homes) {
             assert_eq!(steered(&mut policy, &[0; 8], key), home);
             assert_eq!(steered(&mut policy, &[5; 8], key), home, "so do queues of one length");
@@ -174,7 +174,7 @@ mod tests {
             CaAhrw::new(&CaAhrwParams {}, &SchedulerConfig { topology: Some(tree.clone()), ..config(8, 1, &[]) })
                 .unwrap();
         let (keys, lengths) = (keys(5000), [3, 0, 2, 1, 4, 0, 1, 2]);
-        let homes = targets::<Hrw>(&HrwParams {}, 8, &keys);
+        let homes = targets::<Hrw>(&HrwParams::default(), 8, &keys);
         let unaware = targets_behind::<Ahrw>(&AhrwParams::default(), &lengths, &keys);
         let aware: Vec<CoreId> = keys.iter().map(|&key| steered(&mut policy, &lengths, key)).collect();
         let other_socket = |found: &[CoreId]| found.iter().zip(&homes).filter(|(a, b)| a.0 / 4 != b.0 / 4).count();

@@ -296,7 +296,7 @@ mod tests {
                 let core = run.arrive(flow, 100);
                 let key = run.key_of(flow);
                 let rest = (0..8).map(CoreId).max_by_key(|core| score(key, salt(1000 + u64::from(core.0)))).unwrap();
-                let hrw = targets::<Hrw>(&HrwParams {}, 8, &[key])[0];
+                let hrw = targets::<Hrw>(&HrwParams::default(), 8, &[key])[0];
                 if flow > 8 {
                     assert_eq!(core, if residual == Residual::Literal { rest } else { hrw });
                 }

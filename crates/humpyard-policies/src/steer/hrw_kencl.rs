@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn at_first_it_is_hrw_and_even_loads_change_nothing() {
         let (keys, mut policy) = (keys(5000), fresh(8));
-        assert_eq!(steered(&mut policy, &all(8), &keys), targets::<Hrw>(&HrwParams {}, 8, &keys));
+        assert_eq!(steered(&mut policy, &all(8), &keys), targets::<Hrw>(&HrwParams::default(), 8, &keys));
         interval(&mut policy, &[1000, 1080, 920, 1000, 1000, 1000, 1000, 1000]);
         assert_eq!(policy.adapted(), 0);
     }

@@ -105,7 +105,7 @@ mod tests {
     fn what_changes_a_connection_is_at_its_home_and_takes_no_turn() {
         let mut policy = Sprayer::new(&SprayerParams {}, &config(4, 1, &[])).unwrap();
         let keys = keys(100);
-        let homes = targets::<Hrw>(&HrwParams {}, 4, &keys);
+        let homes = targets::<Hrw>(&HrwParams::default(), 4, &keys);
         for (i, (key, home)) in keys.into_iter().zip(homes).enumerate() {
             assert_eq!(steered(&mut policy, key, true), home);
             assert_eq!(steered(&mut policy, key, false), CoreId(i as u16 % 4));

@@ -18,6 +18,7 @@ mod writer;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::panic::resume_unwind;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -38,6 +39,7 @@ use crate::load::{Hears, Load, SharedLoad};
 use crate::outcome::{Outcome, Part, RunError};
 use crate::panic;
 use crate::placement::{Places, Seat};
+use crate::replacement::Replacement;
 use crate::wait::{Doorbell, SLEEP_MAX};
 use crate::watch::{Snapshot, Watch, Watched, watch};
 
@@ -59,6 +61,9 @@ pub struct Dispatching<S, Q, A> {
     pub workers: usize,
     /// Finds flow, client and service.
     pub classifier: Classifier,
+    /// What it goes on with on the way, of as many workers, in its seats. `None`: it keeps what it has.
+    /// Every dispatcher gets as many, in the same order.
+    pub replacements: Option<Receiver<Replacement<S, Q, A>>>,
 }
 
 /// Where the frames of several dispatchers come from, and go.
@@ -114,9 +119,10 @@ pub struct Several<'a, S, Q, A> {
 }
 
 impl<S: Steer, Q: Share, A: Allocate> Several<'_, S, Q, A> {
-    /// Whether no dispatcher has a rare feature that its loop would ask for at every packet: [`Measured::is_plain`].
+    /// Whether no dispatcher has a rare feature that its loop would ask for at every packet: none of
+    /// [`Measured::is_plain`], and no policies that take over.
     pub(crate) fn is_plain(&self) -> bool {
-        self.dispatchers.iter().all(|dispatcher| dispatcher.measured.is_plain())
+        self.dispatchers.iter().all(|one| one.measured.is_plain() && one.replacements.is_none())
     }
 }
 
@@ -347,6 +353,7 @@ fn dispatch<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
     (live.seats, live.hardware) = (Some(with.seats), with.hardware);
     (live.sink, live.quarantine, live.overload) = (with.sink, with.quarantine, with.overload);
     live.loads = Some(&mut loads);
+    live.replacements = one.replacements;
     live.watched = with.watched;
     let begin = || common.begin();
     let start = Start { stopwatch: common.stopwatch, doorbell: with.doorbell, begin: Some(&begin) };

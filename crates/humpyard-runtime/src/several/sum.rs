@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use humpyard_core::measure::{Histogram, LostOutside, Measured};
-use humpyard_core::mechanism::Account;
+use humpyard_core::mechanism::{Account, TakenOver};
 use humpyard_core::policy::{Allocate, Share, Steer};
 use humpyard_core::unit::Time;
 use humpyard_traffic::flow::Heaviest;
@@ -122,6 +122,9 @@ pub(super) fn sum_up<S: Steer, Q: Share, A: Allocate>(
         sum.counters.merge(one.counters);
         sum.panic = [sum.panic, one.panic].into_iter().flatten().min_by_key(|panic| panic.packet);
         sum.overdue_max = sum.overdue_max.max(one.overdue_max);
+        add_taken_over(&mut sum.taken_over, one.taken_over);
+        sum.swap_pause_max = sum.swap_pause_max.max(one.swap_pause_max);
+        sum.replacements = sum.replacements.max(one.replacements);
         sum.loads.extend(one.loads);
         sum.decision.add(&one.decision);
         sum.flows += one.flows;
@@ -137,6 +140,16 @@ pub(super) fn sum_up<S: Steer, Q: Share, A: Allocate>(
         sum.unaccounted.get_or_insert(format!("{all_given} read, {account:?}, {:?}", sum.out));
     }
     Ok(sum)
+}
+
+/// Adds the policies that took over at one more dispatcher, where the same did in the same order. Each
+/// counts from the time at which the last dispatcher had it.
+fn add_taken_over(sum: &mut Vec<TakenOver>, more: Vec<TakenOver>) {
+    for (known, one) in sum.iter_mut().zip(&more) {
+        known.at = known.at.max(one.at);
+    }
+    // At the end of a run, one dispatcher may have taken over what another has not.
+    sum.extend(more.into_iter().skip(sum.len()));
 }
 
 /// Returns what does not add up for a dispatcher that was given `dealt` frames, of which `written` were
@@ -158,4 +171,20 @@ fn unaccounted<S: Steer, Q: Share, A: Allocate>(
     }
     let written = written.filter(|&written| written != one.out.forwarded)?;
     Some(format!("it forwarded {} packets, and {written} were written", one.out.forwarded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_in_force_when_the_last_has_it() {
+        let at = |ns, policy: &str| TakenOver { at: Time::from_ns(ns), policy: policy.into() };
+        let mut sum = Vec::new();
+        add_taken_over(&mut sum, vec![at(5, "drr")]);
+        add_taken_over(&mut sum, vec![at(3, "drr"), at(9, "wfq")]);
+        add_taken_over(&mut sum, vec![at(7, "drr"), at(8, "wfq")]);
+        let found: Vec<(u64, &str)> = sum.iter().map(|one| (one.at.as_ns(), &*one.policy)).collect();
+        assert_eq!(found, [(7, "drr"), (9, "wfq")]);
+    }
 }

@@ -194,7 +194,13 @@ impl Run<'_> {
     pub(crate) fn apart_into(self, dispatchers: usize, ends: Ends, stop: &AtomicBool) -> Result<Apart, RunError> {
         let one = || {
             let (measured, classifier) = self.mechanism(self.workers, self.packets)?;
-            Ok::<_, RunError>(Dispatching { measured, packets: self.packets, workers: self.workers, classifier })
+            Ok::<_, RunError>(Dispatching {
+                measured,
+                packets: self.packets,
+                workers: self.workers,
+                classifier,
+                replacements: None,
+            })
         };
         run_several_named(Several {
             dispatchers: (0..dispatchers).map(|_| one()).collect::<Result<_, _>>()?,

@@ -31,10 +31,36 @@ const IGNORE_OUTGOING: i32 = 0x4000;
 #[derive(Debug)]
 pub(crate) struct FanOut {
     program: OwnedFd,
-    #[expect(dead_code, reason = "held open for the program")]
-    table: Map,
+    table: FanOutTable,
     /// The number that the kernel gave to the group of the interface. `None`: no socket has joined.
     group: Option<i32>,
+}
+
+/// The sockets by bucket, which can change while frames arrive. The program has it for as long as a
+/// socket of the group is open.
+#[derive(Debug)]
+pub struct FanOutTable(Map);
+
+impl FanOutTable {
+    fn new(sockets: &[u16]) -> io::Result<Self> {
+        let table = Self(Map::new(MAP_OF_ARRAY, BUCKETS * size_of::<u16>(), 1)?);
+        table.set(sockets)?;
+        Ok(table)
+    }
+
+    /// Sets the socket of each bucket: `sockets[bucket]` is its number, in the order in which they
+    /// joined. Frames that have arrived stay with the socket that received them.
+    ///
+    /// # Errors
+    /// If the kernel refuses it: before Linux 5.19 it can ask for CAP_BPF.
+    ///
+    /// # Panics
+    /// If there is not a socket for each bucket.
+    pub fn set(&self, sockets: &[u16]) -> io::Result<()> {
+        assert_eq!(sockets.len(), BUCKETS, "a socket for each bucket");
+        let bytes: Vec<u8> = sockets.iter().flat_map(|socket| socket.to_ne_bytes()).collect();
+        self.0.set(0, &bytes)
+    }
 }
 
 impl FanOut {
@@ -47,11 +73,8 @@ impl FanOut {
     /// # Panics
     /// If there is not a socket for each bucket.
     pub(crate) fn new(sockets: &[u16], seed: Seed) -> io::Result<Self> {
-        assert_eq!(sockets.len(), BUCKETS, "a socket for each bucket");
-        let bytes: Vec<u8> = sockets.iter().flat_map(|socket| socket.to_ne_bytes()).collect();
-        let table = Map::new(MAP_OF_ARRAY, bytes.len(), 1)?;
-        table.set(0, &bytes)?;
-        let program = program(&table, Seed(seed.stream("wire/fan-out").bits()));
+        let table = FanOutTable::new(sockets)?;
+        let program = program(&table.0, Seed(seed.stream("wire/fan-out").bits()));
         let kind = ProgramKind { program: PROGRAM_OF_SOCKET, ..ProgramKind::default() };
         Ok(Self { program: bpf::load(kind, &program)?, table, group: None })
     }
@@ -72,6 +95,11 @@ impl FanOut {
     /// Begins the group of another interface.
     pub(crate) const fn begin_interface(&mut self) {
         self.group = None;
+    }
+
+    /// Returns the table of all groups, once all sockets have joined.
+    pub(crate) fn into_table(self) -> FanOutTable {
+        self.table
     }
 }
 
