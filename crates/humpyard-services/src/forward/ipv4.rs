@@ -7,20 +7,15 @@ use crate::service::DropReason;
 
 /// The shortest header, in bytes.
 pub(super) const HEADER_BYTES: usize = 20;
+/// The bit DF, in the byte that begins with the flags.
+pub(super) const DO_NOT_FRAGMENT: u8 = 0x40;
 
 /// What forwarding needs of a header that has passed all checks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ipv4 {
     pub(super) destination: Ipv4Addr,
     pub(super) time_to_live: u8,
-    /// Of the whole packet, in bytes.
-    pub(super) length: usize,
-    /// Whether routers may cut it into fragments: it has no DF.
-    pub(super) may_fragment: bool,
 }
-
-/// The bit DF of the byte that begins with the flags.
-const DO_NOT_FRAGMENT: u8 = 0x40;
 
 /// Checks the header that `packet` starts with. `room` is what the packet may take, in bytes on the wire; the capture may
 /// have kept less.
@@ -33,8 +28,7 @@ pub(super) fn read(packet: &[u8], room: usize) -> Result<Ipv4, DropReason> {
     if let Some(reason) = source_fault(source).or_else(|| destination_fault(destination)) {
         return Err(reason);
     }
-    let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    Ok(Ipv4 { destination, time_to_live: header[8], length, may_fragment: header[6] & DO_NOT_FRAGMENT == 0 })
+    Ok(Ipv4 { destination, time_to_live: header[8] })
 }
 
 /// RFC 1812, section 5.2.2.

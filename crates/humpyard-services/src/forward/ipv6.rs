@@ -23,8 +23,6 @@ const SHIM6: u8 = 140;
 pub(super) struct Ipv6 {
     pub(super) destination: Ipv6Addr,
     pub(super) hop_limit: u8,
-    /// Of the whole packet, in bytes; of a jumbogram that of its header.
-    pub(super) length: usize,
 }
 
 /// Checks the header that `packet` starts with. `room` is what the packet may take, in bytes on the wire; the capture may
@@ -36,15 +34,14 @@ pub(super) fn read(packet: &[u8], room: usize) -> Result<Ipv6, DropReason> {
         return Err(DropReason::BadVersion);
     }
     // A jumbogram says 0 here (RFC 2675): it passes.
-    let length = usize::from(u16::from_be_bytes([header[4], header[5]])) + HEADER_BYTES;
-    if length > room {
+    if usize::from(u16::from_be_bytes([header[4], header[5]])) + HEADER_BYTES > room {
         return Err(DropReason::BadTotalLength);
     }
     let destination = address(header, 24);
     if let Some(reason) = source_fault(address(header, 8)).or_else(|| destination_fault(destination)) {
         return Err(reason);
     }
-    Ok(Ipv6 { destination, hop_limit: header[7], length })
+    Ok(Ipv6 { destination, hop_limit: header[7] })
 }
 
 #[inline]

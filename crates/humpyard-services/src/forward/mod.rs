@@ -1,9 +1,10 @@
 //! IPv4 and IPv6 forwarding: what a router does with a packet between its arrival and its departure.
 //!
-//! # Work Find the IP header, check it, refuse what a router must not pass on, find the longest prefix that covers
-//! the destination, count down the time to live and mend the checksum, write the next hop's link address. When a
-//! packet is refused and its sender should know, make the ICMP error. A packet that the next link cannot take is one
-//! of those: its sender hears the link's MTU, and finds the path MTU by that.
+//! # Work
+//! Find the IP header, check it, refuse what a router must not pass on, find the longest prefix that covers the
+//! destination, count down the time to live and mend the checksum, write the next hop's link address. When a packet is
+//! refused and its sender should know, make the ICMP error. A packet that the next link cannot take is one of those:
+//! its sender hears the link's MTU, and finds the path MTU by that.
 //!
 //! # Source
 //! RFC 791, RFC 1191, RFC 1812 (sections 4.3.2, 5.2, 5.3), RFC 1624; RFC 8200, RFC 8201, RFC 4291, RFC 4443.
@@ -105,19 +106,30 @@ impl Forward {
         }
         let packet = &frame.data[network.offset..];
         let room = (frame.wire_length as usize).max(frame.data.len()) - network.offset;
-        let (next, hops_left, length, may_fragment) = match network.version {
+        let (next, hops_left) = match network.version {
             IpVersion::V4 => {
                 let header = ipv4::read(packet, room)?;
-                (self.next_v4(header.destination), header.time_to_live, header.length, header.may_fragment)
+                (self.next_v4(header.destination), header.time_to_live)
             }
             IpVersion::V6 => {
                 let header = ipv6::read(packet, room)?;
-                (self.next_v6(header.destination), header.hop_limit, header.length, false)
+                (self.next_v6(header.destination), header.hop_limit)
             }
         };
         let decision = Decision::of(next, hops_left);
-        let is_too_big = length > self.mtu && matches!(decision, Decision::Send(_));
-        Ok(if is_too_big { Decision::too_big(self.mtu, may_fragment) } else { decision })
+        Ok(if room > self.mtu { self.heed_mtu(packet, network.version, decision) } else { decision })
+    }
+
+    /// Returns what to do with a packet that may be longer than the next link takes, where all else says `decision`.
+    #[cold]
+    #[inline(never)]
+    fn heed_mtu(&self, packet: &[u8], version: IpVersion, decision: Decision) -> Decision {
+        let word = |at: usize| usize::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
+        let (length, may_fragment) = match version {
+            IpVersion::V4 => (word(2), packet[6] & ipv4::DO_NOT_FRAGMENT == 0),
+            IpVersion::V6 => (word(4) + ipv6::HEADER_BYTES, false),
+        };
+        if length > self.mtu { decision.but_too_big(self.mtu, may_fragment) } else { decision }
     }
 
     #[inline]
@@ -199,14 +211,13 @@ impl Decision {
         Self::Send(station)
     }
 
-    /// What to do with a packet that is longer than the next link takes: routers do not fragment one that forbids it
+    /// Returns what to do with the packet if it is longer than the next link takes: routers do not fragment one that forbids it
     /// (RFC 1191, section 4), nor any in IPv6 (RFC 8200, section 4.5).
-    #[cold]
-    const fn too_big(mtu: usize, may_fragment: bool) -> Self {
-        if may_fragment {
-            Self::Discard(DropReason::TooBig)
-        } else {
-            Self::Report(DropReason::TooBig, Problem::TooBig(mtu as u16))
+    const fn but_too_big(self, mtu: usize, may_fragment: bool) -> Self {
+        match self {
+            Self::Send(_) if may_fragment => Self::Discard(DropReason::TooBig),
+            Self::Send(_) => Self::Report(DropReason::TooBig, Problem::TooBig(mtu as u16)),
+            other => other,
         }
     }
 }
