@@ -61,9 +61,9 @@ const RUNS: [Run; 6] = [
     Run {
         name: "run_forward",
         command: "run --input CAPTURE --loop ROUNDS --rate line --policy hrw --workers 0 --json",
-        few_max: 115_900_000,
-        many_max: 191_400_000,
-        packet_max: 1_887,
+        few_max: 117_300_000,
+        many_max: 196_100_000,
+        packet_max: 1_960,
     },
     // From a generator, which makes each frame.
     Run {
