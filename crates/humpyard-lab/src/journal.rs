@@ -369,9 +369,9 @@ pub struct Parting {
     pub found: String,
 }
 
-/// Plays a journal again, or each of those that a file names, to the policies that wrote it or to others of
-/// the same families, and says where they first decide otherwise. `progress` is told now and then of the
-/// records so far, and which part of the file they are, where that is known.
+/// Plays a journal again, or each of those that a file names, and says where the policies first decide
+/// otherwise: those that wrote it, or `policy` of the same families. Calls `progress` now and then with the
+/// number of records played, and with their part of the file where that is known.
 ///
 /// # Errors
 /// A file that is no journal or is cut, with the line; policies that do not go with it.

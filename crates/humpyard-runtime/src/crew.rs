@@ -45,7 +45,8 @@ impl Crew {
         }
     }
 
-    /// Serves a while for the cores whose work is the dispatcher's. `packet` finds the packet of a slot. Returns whether there was any.
+    /// Serves a while for the cores whose work is the dispatcher's. `packet` finds the packet of a slot. Returns whether there was
+    /// any.
     #[inline]
     pub(crate) fn serve<'p>(&mut self, held: &mut HeldFrames, packet: impl Fn(Slot) -> &'p Packet) -> bool {
         if let Self::Threads(threads) = self { threads.serve(held, packet) } else { false }

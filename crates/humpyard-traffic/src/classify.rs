@@ -344,7 +344,7 @@ impl Classifier {
         length: u32,
     ) -> Result<Classified, TrafficError> {
         let Some((packet, fwmark)) = self.classify_known(headers, digest, length) else {
-            return self.begin_flow(headers, digest, length);
+            return self.classify_new(headers, digest, length);
         };
         Ok(Classified {
             packet,
@@ -357,7 +357,8 @@ impl Classifier {
         })
     }
 
-    /// As [`Self::classify_digest`], for a packet of a flow that is known. Returns the packet and [`Classified::fwmark`].
+    /// As [`Self::classify_digest`], for a packet of a flow that is known. Returns the packet and [`Classified::fwmark`]. `None`:
+    /// the flow is not known, and nothing has changed.
     #[inline(always)]
     pub fn classify_known(&mut self, headers: &Headers, digest: &Digest, length: u32) -> Option<(Packet, Option<u32>)> {
         let flow = self.flows.find_hashed(&headers.key, digest.hash)?;
@@ -379,10 +380,18 @@ impl Classifier {
         Some((self.packet(flow, client, (service, chain), headers, length), fwmark))
     }
 
-    /// As [`Self::classify_digest`], for the first packet of a flow.
+    /// As [`Self::classify_digest`], for a packet whose flow is not known: [`Self::classify_known`] has just found none.
+    ///
+    /// # Errors
+    /// As [`Self::classify`].
     #[cold]
     #[inline(never)]
-    fn begin_flow(&mut self, headers: &Headers, digest: &Digest, length: u32) -> Result<Classified, TrafficError> {
+    pub fn classify_new(
+        &mut self,
+        headers: &Headers,
+        digest: &Digest,
+        length: u32,
+    ) -> Result<Classified, TrafficError> {
         let found = self.flows.insert_hashed(&headers.key, digest.hash)?;
         if let Some(names) = &self.names {
             names.on_flow(found.flow, &headers.key);

@@ -115,10 +115,11 @@ mod tests {
 
     type Read = fn(&mut dyn Source, &mut Frame) -> bool;
 
-    const READS: [Read; 3] = [
+    const READS: [Read; 4] = [
         |source, frame| source.next(frame).expect("no damage"),
         |source, frame| source.poll(frame).expect("no damage") == Polled::Frame,
         |source, frame| source.next_headers(frame, Tunnels::NONE, &mut Headers::default()).expect("no damage"),
+        |source, frame| source.poll_burst(core::slice::from_mut(frame)).0 == 1,
     ];
 
     fn times(source: &mut dyn Source, read: Read) -> Vec<Time> {

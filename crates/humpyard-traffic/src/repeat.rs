@@ -174,6 +174,28 @@ mod tests {
         path
     }
 
+    /// Bursts end within rounds and go on over their ends; the source's end is found once.
+    #[test]
+    fn bursts_have_the_frames_that_come_one_by_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = capture(directory.path(), &[10, 20, 30, 50, 90]);
+        let alone = times(&[&source], 4);
+        for most in [1, 2, 7, 32] {
+            let mut repeat = Repeat::open(core::slice::from_ref(&source), Seed(1), 4).unwrap();
+            let (mut frames, mut times) = (vec![Frame::default(); most], Vec::new());
+            loop {
+                let (filled, found) = repeat.poll_burst(&mut frames);
+                times.extend(frames[..filled].iter().map(|frame| frame.time.as_ns()));
+                if found.unwrap() == Polled::End {
+                    break;
+                }
+                assert_eq!(filled, most);
+            }
+            assert_eq!(times, alone, "{most} at a time");
+            assert!(matches!(repeat.poll_burst(&mut frames), (0, Ok(Polled::End))));
+        }
+    }
+
     #[test]
     fn rounds_follow_each_other_in_time_and_are_alike() {
         let found = times(&["gen:poisson:flows=2,packets=5"], 4);

@@ -1,6 +1,7 @@
 //! Workers that need no dispatcher: the kernel gives each the packets of its own connections.
 
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -85,6 +86,14 @@ fn pass(line: &Line, packets: u64) {
     assert_eq!(frames(&run(&line.left, &words), "iface:va"), (0, packets));
 }
 
+/// Writes a configuration of a plane with this policy.
+fn configure(file: &Path, policy: &str, rest: &str) {
+    let text = format!(
+        "input = \"iface:ma:ring=67108864\"\noutput = \"iface:mb\"\noverload = \"wait\"\npolicy = \"{policy}\"\n{rest}\n"
+    );
+    fs::write(file, text).expect("a file");
+}
+
 /// Every worker takes over what the file says, and the kernel's table with it.
 #[test]
 fn workers_without_a_dispatcher_take_over_another_configuration() {
@@ -94,14 +103,7 @@ fn workers_without_a_dispatcher_take_over_another_configuration() {
     line.right.silence();
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("run.toml");
-    let configure = |policy: &str, rest: &str| {
-        let text = format!(
-            "input = \"iface:ma:ring=67108864\"\noutput = \"iface:mb\"\noverload = \"wait\"\n\
-             policy = \"{policy}\"\n{rest}\n"
-        );
-        fs::write(&file, text).expect("a file");
-    };
-    configure("hrw", "workers = 3");
+    configure(&file, "hrw", "workers = 3");
     let mut plane = DataPlane::start(&line.middle, &format!("--config {} --quiet", file.display()));
     let mut sent = 0;
     for (policy, rest, expected) in [
@@ -114,7 +116,7 @@ fn workers_without_a_dispatcher_take_over_another_configuration() {
     ] {
         pass(&line, 2000);
         sent += 2000;
-        configure(policy, rest);
+        configure(&file, policy, rest);
         let said = plane.reload();
         assert!(said.contains(expected), "{policy}: {said}");
         assert!(expected == "is in force" || said.ends_with("; the run goes on as it was"), "{said}");
@@ -141,17 +143,10 @@ fn no_flow_moves_where_policies_steer_alike() {
     line.right.silence();
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("run.toml");
-    let configure = |policy: &str| {
-        let text = format!(
-            "input = \"iface:ma:ring=67108864\"\noutput = \"iface:mb\"\noverload = \"wait\"\n\
-             policy = \"{policy}\"\nworkers = 2\n"
-        );
-        fs::write(&file, text).expect("a file");
-    };
-    configure("steer=hrw/share=drr");
+    configure(&file, "steer=hrw/share=drr", "workers = 2");
     let mut plane = DataPlane::start(&line.middle, &format!("--config {} --quiet", file.display()));
     pass(&line, 20_000);
-    configure("steer=hrw/share=wfq");
+    configure(&file, "steer=hrw/share=wfq", "workers = 2");
     assert!(plane.reload().contains("is in force"));
     pass(&line, 20_000);
     thread::sleep(Duration::from_millis(300));

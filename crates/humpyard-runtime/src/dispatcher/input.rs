@@ -226,10 +226,10 @@ impl<S: Steer, Q: Share, A: Allocate> Dispatcher<'_, S, Q, A> {
         }
     }
 
-    /// Classifies the first packet of a flow.
+    /// Classifies a packet whose flow is not known: the flow begins, and another may end for it.
     #[inline(never)]
     fn begin_flow(&mut self, now: Time, frame: &Frame, read: &Read) -> Result<Packet, RunError> {
-        let classified = self.live.classifier.classify_digest(&read.headers, &read.digest, frame.wire_length)?;
+        let classified = self.live.classifier.classify_new(&read.headers, &read.digest, frame.wire_length)?;
         if classified.ended_flow.is_some() || classified.ended_client.is_some() {
             self.end(now, classified.ended_flow, classified.ended_client);
         }

@@ -2,8 +2,9 @@
 //!
 //! Vector multiply-shift (M. Thorup, "High Speed Hashing for Integers and Strings", arXiv 1504.06804, section 3.3): each word of
 //! 32 bits of the key is multiplied by a random number of 64 bits, and the upper half of the sum counts. It is strongly
-//! universal: who does not know the numbers can choose no two keys that collide with a probability above 2^-32. Sums of
-//! consecutive words are evenly spaced, which may crowd a table that probes linearly, so a bijection scatters them.
+//! universal: two keys collide with a probability of at most 2^-32, whoever chose them without knowing the numbers. The sums
+//! of consecutive words are evenly spaced. A table that probes linearly can have long runs of them, so a bijection scatters
+//! the sums.
 
 use humpyard_core::random::Seed;
 
