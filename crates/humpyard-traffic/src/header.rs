@@ -244,8 +244,8 @@ impl Headers {
     fn parse_common(data: &[u8]) -> Option<Self> {
         let ether_type = u16::from_be_bytes(*data.get(12..)?.first_chunk()?);
         let packet = &data[ETHERNET_BYTES..];
-        let (mut source, mut destination) = ([0; 16], [0; 16]);
-        let (network, protocol, transport_at, stated) = match ether_type {
+        // Addresses are numbers, which stay in registers; arrays of which a part is copied would go through memory.
+        let (network, protocol, transport_at, stated, [source, destination]) = match ether_type {
             ether_type::IPV4 => {
                 let header: &[u8; 20] = packet.first_chunk()?;
                 let &[0x45, _, l0, l1, _, _, f0, f1, _, protocol, _, _, ref addresses @ ..] = header else {
@@ -255,9 +255,9 @@ impl Headers {
                 if u16::from_be_bytes([f0, f1]) & 0x3fff != 0 {
                     return None;
                 }
-                source[..4].copy_from_slice(&addresses[..4]);
-                destination[..4].copy_from_slice(&addresses[4..]);
-                (Network::Ipv4, protocol, 20, usize::from(u16::from_be_bytes([l0, l1])))
+                let &[s0, s1, s2, s3, d0, d1, d2, d3] = addresses;
+                let ends = [u32::from_le_bytes([s0, s1, s2, s3]), u32::from_le_bytes([d0, d1, d2, d3])];
+                (Network::Ipv4, protocol, 20, usize::from(u16::from_be_bytes([l0, l1])), ends.map(u128::from))
             }
             ether_type::IPV6 => {
                 let header: &[u8; 40] = packet.first_chunk()?;
@@ -265,9 +265,8 @@ impl Headers {
                 if version >> 4 != 6 {
                     return None;
                 }
-                source.copy_from_slice(&addresses[..16]);
-                destination.copy_from_slice(&addresses[16..]);
-                (Network::Ipv6, protocol, 40, 40 + usize::from(u16::from_be_bytes([l0, l1])))
+                let ends = [*addresses.first_chunk()?, *addresses.last_chunk()?].map(u128::from_le_bytes);
+                (Network::Ipv6, protocol, 40, 40 + usize::from(u16::from_be_bytes([l0, l1])), ends)
             }
             _ => return None,
         };
@@ -283,6 +282,7 @@ impl Headers {
         }
         let &[s0, s1, d0, d1, ..] = transport else { return None };
         let (source_port, destination_port) = (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]));
+        let (source, destination) = (source.to_le_bytes(), destination.to_le_bytes());
         Some(Self {
             kind,
             key: FlowKey { network, protocol, source, destination, source_port, destination_port },
