@@ -15,7 +15,7 @@ PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 # Property tests draw the same cases each time. By `cargo test` alone they draw others each time.
 PROPTEST_RNG_SEED ?= 1
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire prerequisites prometheus python transcode clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire validate prerequisites prometheus python transcode clean
 
 help:
 	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-dispatch  compare the scheduler and the runtime with DPDK's event devices, in turn (four minutes; ARGUMENTS=...)"
 	@echo "make bench-overload  forward more than can be forwarded, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
 	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
+	@echo "make validate  hold the simulator against live runs, in a hundred cells (half an hour, alone on the machine; ARGUMENTS=...)"
 	@echo "make clean    remove everything built"
 
 demo: prerequisites
@@ -90,6 +91,10 @@ bench-sim: prerequisites
 bench-dispatch: prerequisites
 	@scripts/prerequisites dpdk
 	$(CARGO) bench --locked --package humpyard --bench dispatch -- $(ARGUMENTS)
+
+# ARGUMENTS are those of the benchmark: --cells, --runs, --seconds, --csv. Captures are found by HUMPYARD_TRACES.
+validate: prerequisites
+	$(CARGO) bench --locked --package humpyard-cli --bench validate -- $(ARGUMENTS)
 
 # ARGUMENTS are those of the benchmark: --turns, --seconds, --json, --plots, --only.
 bench-overload: prerequisites

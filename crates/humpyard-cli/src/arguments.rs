@@ -361,6 +361,13 @@ pub(crate) struct RecommendArguments {
     /// Threads; they change nothing but the time it takes [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
+    /// Run the recommended policy and plain hashing live at the end, and print promised beside measured figures [default: where the
+    /// workers fit this machine, and the host is `here`]
+    #[arg(long, conflicts_with = "no_verify")]
+    pub(crate) verify: bool,
+    /// Run nothing live at the end
+    #[arg(long)]
+    pub(crate) no_verify: bool,
     /// Write a page with the finalists, more traffic and other cores to this file (HTML, which fetches nothing)
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<String>,

@@ -32,13 +32,6 @@ impl Given {
         OPTIONS.iter().filter(|option| self.0.contains_key(option.name))
     }
 
-    /// Returns the same without an option.
-    pub(crate) fn without(&self, name: &str) -> Self {
-        let mut others = self.clone();
-        others.0.remove(name);
-        others
-    }
-
     /// Does to a configuration what the options say.
     pub(crate) fn apply(&self, config: &mut RunConfig) -> Result<(), Failure> {
         Ok(config.apply(&self.0)?)

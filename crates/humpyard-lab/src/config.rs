@@ -17,6 +17,7 @@ use humpyard_traffic::rule::parse_local;
 use ipnet::IpNet;
 
 use crate::LabError;
+use crate::choice::assumed::AssumedHost;
 use crate::choice::host::{Clock, Host};
 use crate::choice::link::{LinkChoice, parse_link, show_link};
 use crate::choice::numbers::{parse_speeds, parse_weights};
@@ -134,6 +135,8 @@ pub struct RunConfig {
     pub in_flight: u32,
     /// Time to hand a packet to an idle core; up to `in_flight` are handed ahead. `None`: no time, and one packet at a time.
     pub hand_over: Option<Duration>,
+    /// The host of a simulation. `None`: the ideal one, on which nothing but the services takes time.
+    pub assumed: Option<AssumedHost>,
     /// Whether the cores of a simulation are interrupted as those were on which its costs were measured.
     pub interrupted: bool,
     /// What the run does when the buffer is full. `None`: it waits at a line rate, else it drops.
@@ -195,6 +198,7 @@ impl RunConfig {
             tunnels: Tunnels::NONE,
             in_flight: IN_FLIGHT,
             hand_over: None,
+            assumed: None,
             interrupted: false,
             overload: None,
             ties: Ties::Lowest,
@@ -355,8 +359,7 @@ pub const OPTIONS: &[RunOption] = &[
     RunOption::new(
         "costs",
         "What services cost: table:NAME (measured, predictive, everest, ps-hrw), calibrated (what `humpyard calibrate @save` \
-         kept), a file, or auto (calibrated lines, else lines that are measured now, and printed for a file). `validate` also \
-         takes fitted: lines through its live run [default: table:measured; of recommend and validate auto]",
+         kept), a file, or auto (calibrated lines, else lines that are measured now, and printed for a file) [default: table:measured; of recommend and validate auto]",
     )
     .takes(Text("table:NAME|calibrated|FILE|auto"), Once)
     .group(First(10))
@@ -492,6 +495,21 @@ pub const OPTIONS: &[RunOption] = &[
     .group(CORES)
     .reads(|config, given| given.time().map(|time| config.stall = time))
     .shows(|config| Some(ns(config.stall))),
+    RunOption::new(
+        "host",
+        "The host that a simulation assumes: ideal (nothing but the services takes time), here (this machine, as \
+         `humpyard calibrate @machine @save` measured it, else measured now), server-16, appliance-4, or a file of `calibrate \
+         @machine @output` [default: ideal; of recommend and validate here]",
+    )
+    .takes(Text("ideal|here|NAME|FILE"), Once)
+    .group(CORES)
+    .of(&[RunCommand::Sim, RunCommand::Compare, RunCommand::Recommend, RunCommand::Validate])
+    .excludes(&["hand-over", "interrupted"])
+    .reads(|config, given| {
+        config.assumed = AssumedHost::find(given.one())?;
+        Ok(())
+    })
+    .shows(|config| config.assumed.as_ref().map(|host| host.name.clone())),
     RunOption::new(
         "interrupted",
         "Interrupt cores and dispatcher as they were on the machine that @costs were measured on (`calibrate @machine`)",

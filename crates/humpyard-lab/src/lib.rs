@@ -38,6 +38,7 @@ pub use humpyard_plot::{self as plot, figures};
 pub use check::{
     Checked, CheckedRule, came_to_nothing, check, check_here, full_before_late, late_by_a_switch, without_effect,
 };
+pub use choice::assumed::{AssumedHost, HERE, IDEAL};
 pub use choice::host::{Clock, Host};
 pub use choice::link::{LinkChoice, parse_link};
 pub use choice::numbers::{parse_speeds, parse_weights};
@@ -51,7 +52,8 @@ pub use compare::{Comparison, compare};
 pub use config::{OPTIONS, RunConfig, RunOption};
 pub use control::{Control, ReadsNotes};
 pub use costs::{
-    AUTO, CostLine, Costs, MEASURED_NOW, MachineCosts, Origin, ServiceCost, calibrated_path, cost_sources,
+    AUTO, CostLine, Costs, DescribedHost, MEASURED_NOW, MachineCosts, Origin, ServiceCost, calibrated_path,
+    cost_sources,
 };
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat, sha256_of};

@@ -85,6 +85,7 @@ impl Recorded {
     }
 
     /// The packets that have one of these times, by number, which is when they come; beyond them none.
+    #[cfg(test)]
     pub(crate) fn arriving(&self, times: &[Option<Time>]) -> Self {
         let timed = self.packets.iter().zip(times);
         let packets = timed.filter_map(|(packet, time)| Some(RecordedPacket { time: (*time)?, ..*packet }));

@@ -39,8 +39,8 @@ use crate::parts::several::{self, Apart};
 use crate::reload::{self, Taker};
 use crate::result::link::LinkResult;
 use crate::result::{
-    Damage, DispatcherLoad, DispatcherResult, ExitCounts, Hardware, Measured, PacketCounts, Panic, PortCounts,
-    RunResult, SplitCounts,
+    AssumedResult, Damage, DispatcherLoad, DispatcherResult, ExitCounts, Hardware, Measured, PacketCounts, Panic,
+    PortCounts, RunResult, SplitCounts,
 };
 
 /// What a simulation is fed with.
@@ -70,6 +70,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
     several::refuse(config)?;
     let services = services(config)?;
     if config.cores > 0
+        && config.assumed.is_none()
         && services.iter().flatten().any(Factory::marks)
         && config.rate != Rate::Line
         && !config.listens()
@@ -82,7 +83,7 @@ pub fn simulate(config: &RunConfig, control: &mut Control<'_>) -> Result<RunResu
         return simulate_work(config, services, control);
     }
     let result = simulated(config, control, |control| {
-        let pacer = pacer(config, config.cores, control)?.ok_or_else(setup::no_line_rate)?;
+        let pacer = pacer(config, config.cores.max(1), control)?.ok_or_else(setup::no_line_rate)?;
         Ok(Feed { pacer, source: setup::source(config)?, work: setup::work(config)? })
     })?;
     Ok(RunResult { environment: Environment::of(&result.input, &[]), ..result })
@@ -95,14 +96,15 @@ pub(crate) fn simulated(
     control: &mut Control<'_>,
     input: impl FnOnce(&mut Control<'_>) -> Result<Feed, LabError>,
 ) -> Result<RunResult, LabError> {
-    if config.cores == 0 {
+    if config.cores == 0 && config.assumed.is_none() {
         return Err(LabError::option("a simulation needs at least one core: @cores 1"));
     }
+    let cores = config.cores.max(1);
     services(config)?;
     // First, for it names services that there are not.
     setup::costs(config)?;
     let classifier = setup::classifier(config)?;
-    let setup = setup::scheduler_config(config, config.cores, classifier.clients_max())?;
+    let setup = setup::scheduler_config(config, cores, classifier.clients_max())?;
     let (outcome, link, timeline_cut) = {
         let (measured, records) = setup::measured(config, &setup)?;
         let classifier = classifier.with_names(records.names());
@@ -114,7 +116,7 @@ pub(crate) fn simulated(
         let run = Simulation {
             measured,
             link,
-            cores: config.cores,
+            cores,
             costs,
             swaps,
             pacer,
@@ -142,6 +144,7 @@ pub(crate) fn simulated(
         interrupted: outcome.interrupted,
         damage: Damage::find(&result.input, outcome.damage.as_ref(), outcome.clock_jumps),
         timeline_cut,
+        assumed: AssumedResult::of(config, outcome.dispatcher),
         measured: Measured {
             swap_pause_max_ns: outcome.swap_pause_max.as_nanos() as u64,
             ..timings(&result, outcome.wall, &outcome.decision)
@@ -470,6 +473,7 @@ fn result(
         interrupted: false,
         panic: None,
         damage: None,
+        assumed: None,
         timeline_cut: false,
         unaccounted: None,
         measured: Measured::default(),

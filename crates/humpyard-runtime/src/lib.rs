@@ -44,4 +44,5 @@ pub use placement::{Places, Seat, Seated, Thread, places, places_of_workers, sea
 pub use replacement::Replacement;
 pub use several::{Dispatching, Feed, Several, run_several};
 pub use typed::{run_named, run_several_named};
+pub use wait::{AWAKE_LOOKS, AWAKE_YIELDS};
 pub use watch::{FlowCounts, SAMPLED_EVERY, SAMPLES, Snapshot, Watch, WatchError, Watched, watch};

@@ -102,15 +102,15 @@ pub(crate) enum Next {
     Sleep,
 }
 
-/// Looks before the processor is given away, on a processor of one's own: some tens of microseconds.
-const SPINS: u32 = 2_000;
-/// Times the processor is given away before sleeping.
-const YIELDS: u32 = 200;
+/// Looks of a thread without work before it gives the processor away, on a processor of its own: some tens of microseconds.
+pub const AWAKE_LOOKS: u32 = 2_000;
+/// Times that it gives the processor away before it sleeps.
+pub const AWAKE_YIELDS: u32 = 200;
 
 impl Patience {
     /// On a processor shared with another thread of the run spinning only keeps that from its work.
     pub(crate) fn new(shared: bool) -> Self {
-        Self { tries: 0, spins: if shared { 0 } else { SPINS } }
+        Self { tries: 0, spins: if shared { 0 } else { AWAKE_LOOKS } }
     }
 
     /// Something came.
@@ -124,7 +124,7 @@ impl Patience {
         if self.tries <= self.spins {
             hint::spin_loop();
             Next::Look
-        } else if self.tries <= self.spins + YIELDS {
+        } else if self.tries <= self.spins + AWAKE_YIELDS {
             thread::yield_now();
             Next::Look
         } else {
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn spins_then_yields_then_sleeps() {
         let mut patience = Patience::new(false);
-        for _ in 0..SPINS + YIELDS {
+        for _ in 0..AWAKE_LOOKS + AWAKE_YIELDS {
             assert_eq!(patience.wait(), Next::Look);
         }
         assert_eq!(patience.wait(), Next::Sleep);

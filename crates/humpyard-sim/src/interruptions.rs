@@ -181,6 +181,21 @@ impl Interrupted {
         self.cores[core].begin(handed + hand_over)
     }
 
+    /// When the dispatcher runs that wants to from then on.
+    pub(crate) fn dispatcher_runs_at(&mut self, now: Time) -> Time {
+        self.dispatcher.as_mut().map_or(now, |stops| stops.runs_at(now))
+    }
+
+    /// When the dispatcher is done with work that it begins now.
+    pub(crate) fn dispatcher_done(&mut self, now: Time, work: Time) -> Time {
+        self.dispatcher.as_mut().map_or(now + work, |stops| stops.done(now, work))
+    }
+
+    /// When this worker begins with what comes then.
+    pub(crate) fn worker_begins(&mut self, worker: usize, comes: Time) -> Time {
+        self.cores[CoreId::from_index(worker)].begin(comes)
+    }
+
     /// The time of work that began then, and would be done so if nobody came in between.
     pub(crate) fn serve(&mut self, begin: Time, core: CoreId, undisturbed: Span) -> Span {
         let core = &mut self.cores[core];

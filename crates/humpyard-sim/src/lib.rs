@@ -11,6 +11,7 @@ mod agenda;
 mod ahead;
 mod cores;
 mod driver;
+mod host;
 mod interruptions;
 mod schedule;
 mod simulate;
@@ -20,11 +21,12 @@ mod workload;
 
 pub use cores::{Cores, Doing, TimedCores};
 pub use driver::{Driven, Driver, SimulationError};
+pub use host::{Host, HostCosts};
 pub use interruptions::{Disturbance, Interrupted, Interruptions};
 pub use schedule::{
     Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, draws, schedule,
 };
-pub use simulate::{Outcome, Simulation, simulate, simulate_with};
+pub use simulate::{DispatcherTime, Outcome, Simulation, simulate, simulate_with};
 pub use typed::simulate_named;
 pub use work::{MeasuredWork, Taken, Work};
 pub use workload::{Feed, Packets, Windows, Workload};

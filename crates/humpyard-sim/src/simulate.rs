@@ -20,7 +20,8 @@ use humpyard_traffic::{Numbered, TrafficError};
 
 use crate::ahead::{Ahead, BATCH, Heading};
 use crate::cores::TimedCores;
-use crate::driver::{Driver, SimulationError};
+use crate::driver::{Driven, Driver, SimulationError};
+use crate::host;
 use crate::work::Work;
 use crate::workload::Workload;
 
@@ -74,6 +75,17 @@ pub struct Outcome<S, Q, A> {
     pub heaviest: Heaviest,
     /// How often the clock of the source jumped.
     pub clock_jumps: ClockJumps,
+    /// The time of the dispatcher. `None`: the machine has none.
+    pub dispatcher: Option<DispatcherTime>,
+}
+
+/// How busy the dispatcher of a simulated host was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DispatcherTime {
+    /// The time in which it was at work.
+    pub worked: Time,
+    /// The time of the run.
+    pub lasted: Time,
 }
 
 /// Runs a simulation to its end: until the source is dry and every packet is served.
@@ -136,6 +148,9 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         heaviest: Heaviest::default(),
     };
     traffic.read();
+    if let Some(host) = work.host.take() {
+        return Ok(outcome(started, host::drive(*host, costs, run.measured, traffic)?, Some));
+    }
     let is_modelled = work.is_modelled();
     if is_modelled {
         costs = costs.with_further_hand_over(work.hand_over);
@@ -148,10 +163,19 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         }
     });
     let driven = Driver::new(run.measured, traffic, cores).with_swaps(run.swaps).drive_as::<PLAIN>()?;
+    Ok(outcome(started, driven, |_| None))
+}
+
+/// What a run came to; `worked` says how long its dispatcher was at work.
+fn outcome<const PLAIN: bool, S: Steer, Q: Share, A: Allocate, C>(
+    started: Instant,
+    driven: Driven<S, Q, A, Traffic<'_, PLAIN, S, Q, A>, C>,
+    worked: impl FnOnce(C) -> Option<Time>,
+) -> Outcome<S, Q, A> {
     let mut traffic = driven.workload;
     (traffic.progress)(traffic.arrivals, Some(1.0));
     traffic.heaviest.add_all(traffic.classifier.flows(), |flow| driven.measured.packets_of(flow));
-    Ok(Outcome {
+    Outcome {
         heaviest: traffic.heaviest,
         flows: traffic.classifier.flows().seen(),
         clock_jumps: traffic.source.jumps(),
@@ -163,7 +187,8 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         taken_over: driven.taken_over,
         swap_pause_max: driven.swap_pause_max,
         decision: driven.decision,
-    })
+        dispatcher: worked(driven.cores).map(|worked| DispatcherTime { worked, lasted: driven.end }),
+    }
 }
 
 /// Packets between two reports of progress. A report comes with the first packet of a batch.
@@ -209,14 +234,14 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for T
         packet: &mut Packet,
         measured: &mut Measured<S, Q, A>,
     ) -> Result<bool, TrafficError> {
-        if self.arrival != now || self.is_dry {
+        if self.arrival > now || self.is_dry {
             return Ok(false);
         }
         if self.classifier.has_timeout() {
             self.end_idle_flows(now, measured);
         }
         self.classify(now, packet, measured)?;
-        packet.arrival = now;
+        packet.arrival = self.arrival;
         if self.heeds_work {
             packet.estimate = self.costs.work(packet);
         }
@@ -259,6 +284,10 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for T
         if let Some(link) = self.link_mut() {
             link.send(now, measured.scheduler_mut());
         }
+    }
+
+    fn known_flows(&self) -> u64 {
+        self.classifier.flows().len() as u64
     }
 
     fn awaits(&self) -> bool {

@@ -72,5 +72,6 @@ where
         flows: outcome.flows,
         heaviest: outcome.heaviest,
         clock_jumps: outcome.clock_jumps,
+        dispatcher: outcome.dispatcher,
     })
 }

@@ -6,6 +6,7 @@ use humpyard_core::mechanism::Dispatch;
 use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 
+use crate::host::Host;
 use crate::interruptions::Interrupted;
 
 /// How packets get to cores and what they take there; by default at once, and what the cost model says.
@@ -18,6 +19,8 @@ pub struct Work {
     pub measured: Option<MeasuredWork>,
     /// How cores and dispatcher are interrupted meanwhile, unless the work was measured: then that is in it.
     pub interrupted: Option<Interrupted>,
+    /// The host around the cores, which counts instead of all that. `None`: decisions take no time.
+    pub host: Option<Box<Host>>,
 }
 
 impl Work {
@@ -37,6 +40,12 @@ impl Work {
     #[must_use]
     pub fn with_interrupted(self, interrupted: impl Into<Option<Interrupted>>) -> Self {
         Self { interrupted: interrupted.into(), ..self }
+    }
+
+    /// Sets the host around the cores, which counts instead of all that.
+    #[must_use]
+    pub fn with_host(self, host: impl Into<Option<Host>>) -> Self {
+        Self { host: host.into().map(Box::new), ..self }
     }
 }
 
@@ -91,7 +100,7 @@ impl MeasuredWork {
 impl Work {
     /// Whether packets take what the cost model says, and nothing interrupts them.
     pub(crate) fn is_modelled(&self) -> bool {
-        self.measured.is_none() && self.interrupted.is_none()
+        self.measured.is_none() && self.interrupted.is_none() && self.host.is_none()
     }
 
     /// Gives a core a packet: what was measured of it counts, else the model.

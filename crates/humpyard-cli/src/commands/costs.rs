@@ -1,6 +1,6 @@
 //! What services cost, as `--costs` says.
 
-use humpyard::lab::{self, AUTO, Costs, RunConfig, ServiceChoice};
+use humpyard::lab::{self, AUTO, AssumedHost, Costs, RunConfig, ServiceChoice};
 use humpyard::name::Named;
 
 use crate::failure::Failure;
@@ -25,7 +25,25 @@ pub(crate) fn measure_for(config: &mut RunConfig, quiet: bool) -> Result<(), Fai
         // Errors are reported before the measurement, which takes seconds.
         lab::check(config)?;
     }
-    measure(&mut config.costs, quiet)
+    measure(&mut config.costs, quiet)?;
+    measure_host(config, quiet)
+}
+
+/// Measures the host of this machine, if a run assumes it and it was not saved.
+fn measure_host(config: &mut RunConfig, quiet: bool) -> Result<(), Failure> {
+    if !config.assumed.as_ref().is_some_and(AssumedHost::is_unmeasured) {
+        return Ok(());
+    }
+    let stop = stop::on_signal_but_hangup()?;
+    let progress = Progress::new("host", quiet);
+    let machine = lab::calibrate::machine(config.seed, &stop, &mut |done, all, what| {
+        progress.relabel_if_new(what);
+        progress.count(done as u64, "steps", Some(done as f64 / all as f64));
+    })?;
+    drop(progress);
+    output::say(&format!("This machine was measured for this run; {}.", AssumedHost::advice()));
+    config.assumed = Some(AssumedHost::measured(machine));
+    Ok(())
 }
 
 /// Measures what `auto` lacks, and prints its lines on the standard error, as a file that `--costs` takes.

@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use std::thread;
 
 use humpyard::lab::recommend::{
-    Advice, Finalist, Measure, RecommendOptions, Recommendation, capital, margin_text, recommend as search, shown,
+    Advice, Finalist, Measure, RecommendOptions, Recommendation, Verification, capital, margin_text,
+    recommend as search, shown, verify, why_not_verified,
 };
-use humpyard::lab::{AUTO, Host, MEASURED_NOW, Offered, cost_sources};
+use humpyard::lab::{AUTO, AssumedHost, Control, Host, MEASURED_NOW, Offered, cost_sources};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::RecommendArguments;
@@ -35,6 +36,20 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
         progress.relabel_if_new(what);
         progress.count(done as u64, &format!("of {all} simulations"), Some(done as f64 / all as f64));
     })?;
+    let why_not = why_not_verified(&options.config);
+    if arguments.verify
+        && let Some(why) = &why_not
+    {
+        return Err(Failure::new(format!("--verify: {why}")));
+    }
+    if why_not.is_none() && !arguments.no_verify {
+        let mut show = |packets, part| progress.update(packets, part);
+        let mut control = Control::new(&stop, &mut show);
+        let verified = verify(&options.config, &recommendation, &mut control, |what| progress.relabel(what))?;
+        recommendation.verified = Some(verified);
+    } else if let Some(why) = why_not {
+        recommendation.remarks.push(format!("nothing was run live: {why}"));
+    }
     drop(progress);
     with_commands(&mut recommendation, &typed(), &options);
     page.write_html(|command| recommendation.html(command))?;
@@ -42,7 +57,8 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
     if let Some(damage) = &recommendation.damage {
         output::say(&format!("humpyard: {damage}"));
     }
-    let is_sound = recommendation.advice != Advice::NoPolicyHolds && recommendation.damage.is_none();
+    let kept = recommendation.verified.as_ref().is_none_or(|verified| verified.holds);
+    let is_sound = recommendation.advice != Advice::NoPolicyHolds && kept && recommendation.damage.is_none();
     Ok(ExitCode::from(u8::from(!is_sound)))
 }
 
@@ -61,6 +77,9 @@ fn options(arguments: &RecommendArguments) -> Result<RecommendOptions, Failure> 
     }
     if arguments.options.one("costs").is_none() {
         config.costs = costs(AUTO, works(&config.services))?;
+    }
+    if arguments.options.one("host").is_none() {
+        config.assumed = Some(AssumedHost::here()?);
     }
     // All packets that are looked at are read once; a command that runs them again names how many.
     let packets = config.packets.take().unwrap_or(PACKETS);
@@ -81,8 +100,9 @@ fn typed() -> Vec<String> {
 }
 
 /// Options that commands do not take over as they were typed: those with a value, and flags.
-const OWN: [&str; 13] = [
+const OWN: [&str; 14] = [
     "--goal",
+    "--host",
     "--workers",
     "--cores",
     "--candidate",
@@ -96,7 +116,7 @@ const OWN: [&str; 13] = [
     "--of",
     "--tolerance",
 ];
-const OWN_FLAGS: [&str; 2] = ["--json", "--quiet"];
+const OWN_FLAGS: [&str; 4] = ["--json", "--quiet", "--verify", "--no-verify"];
 
 /// What commands are made of: what was asked for, and of how many packets.
 struct Asked<'a> {
@@ -118,6 +138,9 @@ impl Asked<'_> {
     /// The command that simulates a policy on this many cores, with the same packets that many times faster.
     fn simulated(&self, policy: &str, cores: usize, times: f64) -> String {
         let mut words = self.words("sim", times);
+        if let Some(host) = &self.options.config.assumed {
+            add(&mut words, "host", &host.name);
+        }
         add(&mut words, "policy", policy);
         add(&mut words, "cores", &cores.to_string());
         quoted(&words)
@@ -220,6 +243,10 @@ fn text(said: &Recommendation) -> String {
     if let Some(needed) = &said.cores_needed {
         lines.push(format!("The fewest cores found to keep the goal: {}, with `{}`.", needed.cores, needed.policy));
     }
+    lines.extend(said.host.iter().map(|host| format!("Simulated on the host `{host}` ({}).", host.source)));
+    if let Some(verified) = &said.verified {
+        lines.push(format!("\n{}.\n{}", capital(&verified.finding), verifications(verified)));
+    }
     lines.extend(said.damage.iter().map(|damage| format!("The input ends early: {damage}.")));
     lines.extend(said.remarks.iter().map(|remark| format!("{}.", capital(remark))));
     if said.costs.iter().any(|cost| cost.source == MEASURED_NOW) {
@@ -244,6 +271,24 @@ fn finalists(finalists: &[Finalist]) -> String {
         let mut row = vec![one.policy.clone(), kept(one.holds), margin_text(one.margin)];
         row.extend(FIGURES.map(|figure| shown(figure, one.figures.of_measure(figure))));
         rows.add_row(row);
+    }
+    rows.to_string()
+}
+
+/// A row for what is promised of each policy, and one for what was measured.
+fn verifications(verified: &Verification) -> String {
+    let mut headings = vec!["policy", "", "goal"];
+    headings.extend(FIGURES.map(Measure::name));
+    let mut rows = Sheet::of_figures(&headings);
+    for one in &verified.policies {
+        let measured = format!("kept in {} of {}", one.held, one.runs);
+        for (name, goal, figures) in
+            [("promised", kept(one.promised_holds), one.promised), ("live", measured, one.measured)]
+        {
+            let mut row = vec![one.policy.clone(), name.to_owned(), goal];
+            row.extend(FIGURES.map(|figure| shown(figure, figures.of_measure(figure))));
+            rows.add_row(row);
+        }
     }
     rows.to_string()
 }

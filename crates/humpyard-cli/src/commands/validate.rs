@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::thread;
 
-use humpyard::lab::validate::{PolicyValidation, ValidateOptions, Validation, signed, validate as hold};
-use humpyard::lab::{AUTO, Clock, Control, Host, cost_sources};
+use humpyard::lab::validate::{PolicyValidation, RUNS, ValidateOptions, Validation, signed, validate as hold};
+use humpyard::lab::{AUTO, AssumedHost, Clock, Control, Host};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::ValidateArguments;
@@ -12,7 +12,7 @@ use crate::commands::configuration::configuration;
 use crate::commands::costs::{costs, measure_for, works};
 use crate::commands::page::Page;
 use crate::failure::Failure;
-use crate::figures::{packet_rate, percent, time};
+use crate::figures::{packet_rate, percent};
 use crate::layout::Sheet;
 use crate::output::{self, Output};
 use crate::progress::Progress;
@@ -20,9 +20,6 @@ use crate::stop;
 
 /// The policies that are validated unless others are named: one of each family of layouts that every traffic takes.
 const USUAL: [&str; 4] = ["hrw", "rr", "fcfs", "drr"];
-
-/// Instead of costs: the lines through what the live run took.
-const FITTED: &str = "fitted";
 
 /// `humpyard validate`.
 pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failure> {
@@ -49,18 +46,19 @@ fn options(arguments: &ValidateArguments) -> Result<ValidateOptions, Failure> {
     let texts: &[&str] = if named.is_empty() { &USUAL } else { &named };
     let policies = texts.iter().map(|text| text.parse()).collect::<Result<Vec<PolicySpec>, _>>()?;
     let workers = arguments.workers.unwrap_or_else(usual_workers);
-    let costs_given = arguments.options.one("costs").map(String::as_str);
-    let fitted = costs_given == Some(FITTED);
-    let given = if fitted { &arguments.options.without("costs") } else { &*arguments.options };
+    let given = &*arguments.options;
     let mut config = configuration(Host::Live, policies[0].clone(), workers, given, &arguments.common)?;
-    if costs_given.is_none() {
+    if given.one("costs").is_none() {
         config.costs = costs(AUTO, works(&config.services))?;
+    }
+    if given.one("host").is_none() {
+        config.assumed = Some(AssumedHost::here()?);
     }
     debug_assert_eq!(config.clock, Clock::Real);
     if !config.swaps.is_empty() {
         return Err(Failure::new("--swap makes another policy take over on the way: validate each by itself"));
     }
-    Ok(ValidateOptions { config, policies, by_costs: !fitted })
+    Ok(ValidateOptions { config, policies, runs: RUNS })
 }
 
 /// As many as there are processors beside the dispatcher's.
@@ -74,48 +72,26 @@ fn text(validation: &Validation) -> String {
     let input = format!("{}, workers: {}{offered}.\n", validation.input, validation.workers);
     let mut lines = vec![format!("{}\n", validation.finding), input];
     lines.extend(validation.policies.iter().map(policy));
+    lines.push(format!(
+        "Live: median of {} runs. Predicted by the host `{}` ({}).",
+        validation.runs, validation.host.name, validation.host.source
+    ));
     lines.join("\n") + "\n"
 }
 
 fn policy(one: &PolicyValidation) -> String {
-    let mut rows = Sheet::of_figures(&[&one.policy, "live", "as measured", "error", "by line", "error", "aim", ""]);
+    let mut rows = Sheet::of_figures(&[&one.policy, "live", "between runs", "predicted", "error", "bound", ""]);
     for figure in &one.figures {
-        let shown = |value: f64| match figure.figure {
-            "throughput" => packet_rate(value),
-            "p50" | "p90" | "p99" => time(value),
-            _ => percent(value),
-        };
-        let verdict = match (figure.aim, figure.holds) {
-            (None, _) => "",
-            (Some(_), true) => "kept",
-            (Some(_), false) => "MISSED",
-        };
         rows.add_row([
             figure.figure.to_owned(),
-            shown(figure.live),
-            shown(figure.replayed),
-            signed(figure.replayed_error),
-            shown(figure.by_line),
-            signed(figure.by_line_error),
-            figure.aim.map_or_else(String::new, percent),
-            verdict.to_owned(),
+            figure.shown(figure.live),
+            percent(figure.spread),
+            figure.shown(figure.predicted),
+            signed(figure.error),
+            percent(figure.bound),
+            if figure.holds { "kept" } else { "MISSED" }.to_owned(),
         ]);
     }
-    let lines = one.line.iter().map(|line| {
-        format!(
-            "{}: {} and {:.3} ns a byte, {} more on a cold core",
-            line.service,
-            time(line.fixed_ns as f64),
-            line.per_byte_ns,
-            time(line.cold_ns as f64)
-        )
-    });
-    let lines = lines.collect::<Vec<_>>().join("; ");
-    let taken = percent(one.taken_part);
-    let source = cost_sources(&one.line);
-    let mut said = vec![rows.to_string(), format!("Lines: {lines} ({source}); interrupted for {taken} of the time.")];
-    if !one.lacking.is_empty() {
-        said.push(format!("The model lacks: {}.", one.lacking.join("; ")));
-    }
-    said.join("\n") + "\n"
+    let lines: Vec<String> = one.costs.iter().map(ToString::to_string).collect();
+    format!("{rows}\nCosts: {}.\n", lines.join("; "))
 }

@@ -133,7 +133,8 @@ fn recommend_and_validate_take_the_saved_calibration_first() {
     let line = "version = 1\nsource = 'by hand'\n[services.'encrypt:cipher=cast-128']\nfixed_ns = 9000\n";
     fs::write(at.join("saved.toml"), line).expect("a file");
     let services = "--input gen:poisson:packets=300 --services encrypt:cipher=cast-128";
-    let words = format!("recommend {services} --load 0.5 --workers 2 --candidate hrw --goal p99<1s --json");
+    let words =
+        format!("recommend --host ideal {services} --load 0.5 --workers 2 --candidate hrw --goal p99<1s --json");
     let said = run_saved(at, "saved.toml", &words);
     assert_eq!(said.code, Some(0), "{said:?}");
     let document = said.json();

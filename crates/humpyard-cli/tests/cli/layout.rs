@@ -67,7 +67,7 @@ fn every_table_fits_eighty_columns() {
         "sim --input in.pcap --policy hrw --swap 1us=rr --swap 2us=jsq --warmup 10us",
         "compare --input in.pcap --policy rr --policy steer=hrw/share=drr --policy ps-hrw:beta=0.5 --cores 8 --load 0.8",
         "compare --input in.pcap --policy rr --policy drr --repeat 3 --load 0.9 --topology 2x1",
-        "recommend --input in.pcap --workers 2 --load 0.7 --goal late<1%@2ms,min=p99 --candidate rr --candidate hrw --candidate drr --quiet",
+        "recommend --host ideal --input in.pcap --workers 2 --load 0.7 --goal late<1%@2ms,min=p99 --candidate rr --candidate hrw --candidate drr --quiet",
         "list policies",
         "list services",
         "list experiments",

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::{directory, document, good, make_capture, real, run, sum};
 
 /// Few flows on several cores, so that hashing leaves some of them idle.
-const FEW_FLOWS: &str = "--input gen:poisson:flows=12,packets=4k --workers 4 --load 0.7 --costs table:measured \
+const FEW_FLOWS: &str = "--host ideal --input gen:poisson:flows=12,packets=4k --workers 4 --load 0.7 --costs table:measured \
                          --candidate hrw --candidate fcfs --candidate drr --candidate jsq";
 
 fn text<'a>(document: &'a Value, path: &str) -> &'a str {
@@ -42,8 +42,10 @@ fn the_figures_are_those_of_sim() {
     let directory = directory();
     make_capture(directory.path(), "in.pcapng", 3_000);
     let options = "--input in.pcapng --load 0.8 --costs table:measured";
-    let answer =
-        document(directory.path(), &format!("recommend {options} --workers 3 --candidate hrw --goal late<1%@1ms"));
+    let answer = document(
+        directory.path(),
+        &format!("recommend {options} --host ideal --workers 3 --candidate hrw --goal late<1%@1ms"),
+    );
     // The same packets under other hashes.
     let sim = |seed| format!("sim {options} --policy hrw --cores 3 --tolerance 1ms --seed {seed}");
     let seeds: Vec<Value> = (1..=3).map(|seed| document(directory.path(), &sim(seed))).collect();
@@ -73,7 +75,7 @@ fn commands_that_are_printed_give_their_figures_on_the_same_traffic() {
     good(at, "run --input gen:onoff:packets=3k --output in.pcap --policy fcfs --workers 0 --quiet");
     for rate in ["", "--load 0.9", "--load 0.9 --of 3", "--rate 20M", "--multiplier 50"] {
         let words = format!(
-            "recommend --input in.pcap --packets 2500 --workers 4 {rate} --costs table:measured --seed 5 --candidate hrw \
+            "recommend --host ideal --input in.pcap --packets 2500 --workers 4 {rate} --costs table:measured --seed 5 --candidate hrw \
              --candidate drr --goal p99<100ms"
         );
         let answer = document(at, &words);
@@ -100,7 +102,7 @@ fn commands_that_are_printed_give_their_figures_on_the_same_traffic() {
 fn the_cores_that_would_do_are_a_command() {
     let directory = directory();
     let at = directory.path();
-    let goal = "recommend --input gen:poisson:packets=3k --workers 2 --load 1.5 --costs table:measured --candidate fcfs --goal p99<2us";
+    let goal = "recommend --host ideal --input gen:poisson:packets=3k --workers 2 --load 1.5 --costs table:measured --candidate fcfs --goal p99<2us";
     let words: Vec<&str> = goal.split_whitespace().chain(["--json"]).collect();
     let said = run(at, &words);
     assert_eq!(said.code, Some(1), "{said:?}");
@@ -134,7 +136,7 @@ fn a_goal_that_says_nothing_is_called_so_first() {
     );
     let page = fs::read_to_string(at.join("page.html")).expect("a page");
     assert!(page.contains("the bound on late is vacuous here"));
-    let slow = "recommend --input gen:poisson:packets=2k,pps=1000 --workers 4 --costs table:measured --candidate hrw --candidate fcfs \
+    let slow = "recommend --host ideal --input gen:poisson:packets=2k,pps=1000 --workers 4 --costs table:measured --candidate hrw --candidate fcfs \
                 --goal p99<1ms";
     let because = document(at, slow);
     assert!(text(&because, "/vacuous/0/because").contains("less than a tenth of 1.00 ms"), "{because:#}");
@@ -148,7 +150,7 @@ fn confidence_is_from_what_the_search_has_not_seen() {
     let at = directory.path();
     let words = |packets: &str| {
         format!(
-            "recommend --input gen:poisson:flows=12,packets={packets} --workers 4 --load 0.7 --costs table:measured --candidate hrw \
+            "recommend --host ideal --input gen:poisson:flows=12,packets={packets} --workers 4 --load 0.7 --costs table:measured --candidate hrw \
              --candidate fcfs --candidate drr --goal p99<2us,min=p99"
         )
     };
@@ -167,7 +169,7 @@ fn confidence_is_from_what_the_search_has_not_seen() {
 #[test]
 fn plain_hashing_is_enough_when_it_is() {
     let directory = directory();
-    let words = "recommend --input gen:poisson:packets=3k --workers 4 --load 0.2 --costs table:measured --candidate fcfs \
+    let words = "recommend --host ideal --input gen:poisson:packets=3k --workers 4 --load 0.2 --costs table:measured --candidate fcfs \
                  --candidate hrw --goal late<1%@1ms";
     let answer = document(directory.path(), words);
     assert_eq!((text(&answer, "/advice"), text(&answer, "/policy")), ("hashing_is_enough", "hrw"));
@@ -181,7 +183,7 @@ fn plain_hashing_is_enough_when_it_is() {
 #[test]
 fn cores_that_would_do_are_named() {
     let directory = directory();
-    let words = "recommend --input gen:poisson:packets=3k --rate 60M --workers 2 --costs table:measured --candidate fcfs \
+    let words = "recommend --host ideal --input gen:poisson:packets=3k --rate 60M --workers 2 --costs table:measured --candidate fcfs \
                  --goal p99<2us,loss<0.1% --json";
     let said = run(directory.path(), &words.split_whitespace().collect::<Vec<_>>());
     assert_eq!(said.code, Some(1), "{said:?}");
@@ -201,7 +203,7 @@ fn cores_that_would_do_are_named() {
 fn the_command_runs_and_the_page_is_written() {
     let directory = directory();
     make_capture(directory.path(), "in.pcap", 2_000);
-    let words = "recommend --input in.pcap --workers 1 --load 0.5 --costs table:measured --candidate hrw --candidate drr \
+    let words = "recommend --host ideal --input in.pcap --workers 1 --load 0.5 --costs table:measured --candidate hrw --candidate drr \
                  --services dpi,encrypt --goal late<5%@1s --report page.html";
     let answer = document(directory.path(), words);
     let command = text(&answer, "/command").strip_prefix("humpyard ").expect("this program").replace('\'', "");
@@ -219,9 +221,9 @@ fn the_command_runs_and_the_page_is_written() {
 #[test]
 fn slips_are_told_in_a_line() {
     let directory = directory();
-    let asked = "recommend --input gen:poisson:packets=100 --workers 2 --load 0.5 --costs table:measured";
+    let asked = "recommend --host ideal --input gen:poisson:packets=100 --workers 2 --load 0.5 --costs table:measured";
     for (words, expected) in [
-        (String::from("recommend --input gen:poisson:packets=100"), "--goal"),
+        (String::from("recommend --host ideal --input gen:poisson:packets=100"), "--goal"),
         (format!("{asked} --goal lat<1%"), "did you mean `late`"),
         (format!("{asked} --goal late>1%"), "write late<"),
         (format!("{asked} --goal late<1%@2"), "unit"),
@@ -233,7 +235,10 @@ fn slips_are_told_in_a_line() {
         (format!("{asked} --goal late<1% --services nothing"), "nothing"),
         (format!("{asked} --goal late<1% --report -"), "--report"),
         (String::from("recommend --input nowhere.pcap --goal late<1%"), "nowhere.pcap"),
-        (String::from("recommend --input gen:poisson --goal late<1% --rate line"), "cannot use --rate line"),
+        (
+            String::from("recommend --host ideal --input gen:poisson --goal late<1% --rate line"),
+            "cannot use --rate line",
+        ),
     ] {
         let said = run(directory.path(), &words.split_whitespace().collect::<Vec<_>>());
         assert_eq!(said.code, Some(2), "{words}: {said:?}");

@@ -403,7 +403,7 @@ fn files_of_their_own() {
             "--journal would replace an input, `costs.toml` (--costs): name another file",
         ),
         (
-            "recommend --goal p99<1ms --input gen:poisson:packets=10 --costs costs.toml --report costs.toml",
+            "recommend --host ideal --goal p99<1ms --input gen:poisson:packets=10 --costs costs.toml --report costs.toml",
             "--report would replace an input, `costs.toml` (--costs)",
         ),
         (

@@ -120,8 +120,7 @@ fn comparisons_that_are_interrupted_have_whole_runs_alone() {
 fn a_search_whose_input_is_being_read_is_given_up() {
     let directory = directory();
     for words in [
-        "recommend --goal p99<1ms --packets 100000000 --input gen:poisson:packets=1000000000 --costs table:measured",
-        "validate --input gen:poisson:packets=1000000000 --costs fitted",
+        "recommend --host ideal --goal p99<1ms --packets 100000000 --input gen:poisson:packets=1000000000 --costs table:measured",
         "trace scale --factor 2 gen:poisson:packets=1000000000 out.pcap",
     ] {
         let child = start(directory.path(), words);
@@ -130,6 +129,17 @@ fn a_search_whose_input_is_being_read_is_given_up() {
         assert!(said.code == Some(2) && said.out.is_empty(), "{words}: {said:?}");
         said.assert_one_line(&["interrupted while the input was read: nothing was done"]);
     }
+}
+
+#[test]
+fn a_validation_that_is_interrupted_has_nothing_to_say() {
+    let directory = directory();
+    let words = "validate --input gen:poisson:packets=1000000000 --costs measured --host server-16 --workers 1";
+    let child = start(directory.path(), words);
+    signal(&child, "TERM");
+    let said = Said::of(child.wait_with_output().expect("it ends"));
+    assert!(said.code == Some(2) && said.out.is_empty(), "{said:?}");
+    said.assert_one_line(&["interrupted before there was anything to compare"]);
 }
 
 /// The load is found before the run starts, by reading the input once.

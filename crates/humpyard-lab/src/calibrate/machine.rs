@@ -19,7 +19,7 @@ use humpyard_traffic::sink::create;
 
 use super::fit::{median, sorted};
 use super::packets::Packets;
-use super::{PACKETS, Steps};
+use super::{PACKETS, Steps, host};
 use crate::LabError;
 use crate::choice::host::Host;
 use crate::choice::service::ServiceChoice;
@@ -61,6 +61,7 @@ pub(super) fn measure(seed: Seed, longest: Duration, steps: &mut Steps<'_>) -> R
         taken: PARTS.into_iter().map(worst).collect(),
         workers: interruptions(workers.iter().map(Vec::as_slice)),
         dispatcher: interruptions([dispatcher].into_iter()),
+        host: Some(host::measure(seed, steps)?),
     })
 }
 
@@ -172,7 +173,7 @@ mod tests {
     fn a_machine_is_measured() {
         let stop = AtomicBool::new(false);
         let mut tell = |_: usize, _: usize, _: &str| ();
-        let mut steps = Steps::new(2, &stop, &mut tell);
+        let mut steps = Steps::new(2 + host::STEPS, &stop, &mut tell);
         let machine = measure(Seed(1), Duration::from_millis(30), &mut steps).unwrap();
         assert!(machine.hand_over_ns > 0.0 && machine.taken.len() == PARTS.len());
         assert!(machine.taken.is_sorted_by(|one, next| one.at_once >= next.at_once), "{:?}", machine.taken);

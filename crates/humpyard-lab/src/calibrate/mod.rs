@@ -7,6 +7,7 @@
 //! touched, and after a packet of another service.
 
 mod fit;
+mod host;
 mod machine;
 mod matrix;
 mod missing;
@@ -248,7 +249,7 @@ pub fn calibrate(
     let pairs = if options.matrix { allowed.len() * allowed.len().saturating_sub(1) / 2 } else { 0 };
     let count = options.services.len();
     let each = TURNS as usize * LENGTHS.len() + EVICTED.len() + entries().len();
-    let machine_steps = if options.machine { 2 } else { 0 };
+    let machine_steps = if options.machine { 2 + host::STEPS } else { 0 };
     let mut steps = Steps::new(1 + count * each + pairs + machine_steps, stop, tell);
     // A matrix takes a fifth, and the machine a fourth of the rest.
     let rest = if pairs > 0 && count > 0 { 0.8 } else { 1.0 };
@@ -277,6 +278,21 @@ pub fn calibrate(
         environment: Environment::of("", &[seat]),
         wall_ns: started.elapsed().as_nanos() as u64,
     })
+}
+
+/// How long a machine is watched for interruptions, where it is measured for one run.
+const WATCHED: Duration = Duration::from_secs(2);
+
+/// Measures what this machine adds to the work of packets, in about ten seconds. `tell` and `stop` are as for [`calibrate`].
+///
+/// # Errors
+/// A run that cannot be made; an end from outside.
+pub fn machine(
+    seed: Seed,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(usize, usize, &str),
+) -> Result<MachineCosts, LabError> {
+    machine::measure(seed, WATCHED, &mut Steps::new(2 + host::STEPS, stop, tell))
 }
 
 fn measure_services(

@@ -1,5 +1,6 @@
 //! What options of a run can say: types, and how they read and are shown.
 
+pub(crate) mod assumed;
 pub(crate) mod host;
 pub(crate) mod link;
 pub(crate) mod numbers;

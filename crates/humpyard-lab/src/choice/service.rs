@@ -58,7 +58,7 @@ impl ServiceChoice {
     ///
     /// # Errors
     /// As [`Self::parse`] and [`Self::parse_row`].
-    pub(crate) fn parse_all(texts: &[&str]) -> Result<(Vec<Self>, Vec<Chain>), LabError> {
+    pub fn parse_all(texts: &[&str]) -> Result<(Vec<Self>, Vec<Chain>), LabError> {
         let row = if let [text] = texts { Self::parse_row(text)? } else { None };
         if let Some(row) = row {
             let (first, then) = row.split_first().expect("a row has two services");

@@ -34,12 +34,13 @@ use std::io;
 use humpyard_core::cost::MovePenalties;
 use humpyard_core::name::Named;
 use humpyard_core::policy::Apart;
-use humpyard_sim::{Disturbance, Interruptions};
+use humpyard_sim::Interruptions;
 use humpyard_text::{TextError, TomlFile, number, quoted, read_text};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{CostLine, Costs, MachineCosts, Origin, cost_key};
+use super::machine::{DescribedHost, HOST_KEYS, MachineCosts};
+use super::{CostLine, Costs, Origin, cost_key};
 use crate::LabError;
 use crate::costs::taken::Taken;
 
@@ -93,6 +94,9 @@ impl Costs {
             machine: place.machine(table)?,
         };
         let Some(services) = table.get("services") else {
+            if costs.machine.is_some() {
+                return Ok(costs);
+            }
             return Err(place
                 .0
                 .slip(0, "there is no service in it: a service has a table, [services.forward] for example"));
@@ -159,37 +163,6 @@ impl Costs {
     }
 }
 
-impl MachineCosts {
-    /// How threads are interrupted: a worker that looks at the clock all the time is the same at work and without.
-    pub(crate) fn disturbance(&self) -> Option<Disturbance> {
-        if self.workers.is_none() && self.dispatcher.is_none() {
-            return None;
-        }
-        let workers = self.workers.clone();
-        Some(Disturbance { at_work: workers.clone(), idle: workers, dispatcher: self.dispatcher.clone() })
-    }
-
-    fn write(&self, text: &mut String) {
-        let _ = writeln!(
-            text,
-            "\n# `taken`: of any time a part, and ns at once. Runs and stops: ns, and how many were so long.\n\
-             [machine]\nhand_over_ns = {}",
-            self.hand_over_ns
-        );
-        let taken = self.taken.iter().map(|taken| format!("[{}, {}]", taken.part, taken.at_once.as_nanos()));
-        let _ = writeln!(text, "taken = [{}]", taken.collect::<Vec<_>>().join(", "));
-        for (name, lengths) in [
-            ("worker_runs", &self.workers.runs),
-            ("worker_stops", &self.workers.stops),
-            ("dispatcher_runs", &self.dispatcher.runs),
-            ("dispatcher_stops", &self.dispatcher.stops),
-        ] {
-            let pairs = lengths.iter().map(|(ns, count)| format!("[{ns}, {count}]"));
-            let _ = writeln!(text, "{name} = [{}]", pairs.collect::<Vec<_>>().join(", "));
-        }
-    }
-}
-
 /// A file that is read.
 #[derive(Clone, Copy)]
 struct CostFile<'a>(TomlFile<'a>);
@@ -236,7 +209,8 @@ impl CostFile<'_> {
         let DeValue::Table(table) = machine.get_ref() else {
             return Err(self.0.slip(machine.span().start, "`machine` is a table: [machine] and its keys below"));
         };
-        self.0.keys(table, "key of machine", &MACHINE_KEYS)?;
+        let keys: Vec<&str> = MACHINE_KEYS.into_iter().chain(HOST_KEYS).collect();
+        self.0.keys(table, "key of machine", &keys)?;
         let taken = self.pairs(table, "taken", 0.0)?;
         if taken.iter().any(|&(part, _)| part >= 1.0) {
             return Err(self.0.slip(
@@ -251,6 +225,7 @@ impl CostFile<'_> {
             taken: taken.collect(),
             workers: self.interruptions(table, "worker_runs", "worker_stops")?,
             dispatcher: self.interruptions(table, "dispatcher_runs", "dispatcher_stops")?,
+            host: DescribedHost::read(|key| self.0.number(table, key), |key| self.pairs(table, key, 0.0))?,
         }))
     }
 
@@ -325,6 +300,7 @@ fn start_of(table: &DeTable<'_>, key: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use humpyard_core::cost::LinearCost;
+    use humpyard_sim::HostCosts;
 
     use super::*;
 
@@ -350,6 +326,15 @@ mod tests {
                 taken: vec![Taken { part: 0.02, at_once: Duration::from_micros(500) }],
                 workers: Interruptions { runs: vec![(4_000_000, 3)], stops: vec![(1_500, 2), (90_000, 1)] },
                 dispatcher: Interruptions::default(),
+                host: Some(DescribedHost {
+                    processors: 4,
+                    times: HostCosts {
+                        turn: 20.5,
+                        awake: 1e5,
+                        flows: vec![(64, 0.0), (4096, 3.5)],
+                        ..HostCosts::default()
+                    },
+                }),
             }),
         };
         assert_eq!(Costs::parse("c.toml", &costs.text()).unwrap(), costs);

@@ -4,6 +4,7 @@
 
 mod auto;
 mod file;
+mod machine;
 pub(crate) mod taken;
 
 use core::fmt;
@@ -17,14 +18,13 @@ use std::sync::LazyLock;
 use humpyard_core::cost::{LinearCost, MovePenalties};
 use humpyard_core::name::{Named, unknown};
 use humpyard_services::{cost_spec, entries};
-use humpyard_sim::Interruptions;
 use serde::Serialize;
 
 use crate::LabError;
 use crate::figures::time;
-use taken::Taken;
 
 pub use auto::AUTO;
+pub use machine::{DescribedHost, MachineCosts};
 
 /// What services cost, and the source of each line.
 #[derive(Clone, PartialEq, Debug)]
@@ -72,19 +72,6 @@ pub enum Origin {
     Measured,
     /// Nobody yet: it stands in until it is measured.
     Unmeasured,
-}
-
-/// What a machine adds to the work of packets.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct MachineCosts {
-    /// What it takes to hand a packet to a worker and back, beside the work, one at a time, in ns; 0 where it was not measured.
-    pub hand_over_ns: f64,
-    /// The most that was taken from a worker or the dispatcher: a part of any time, and an amount at once; by part.
-    pub taken: Vec<Taken>,
-    /// How workers are interrupted.
-    pub workers: Interruptions,
-    /// How the dispatcher is.
-    pub dispatcher: Interruptions,
 }
 
 /// What a service of a run costs, and the source of that.
@@ -269,16 +256,6 @@ impl Costs {
             let source = format!("{}, estimated by `{}`", self.said_by(line), work.name);
             Ok(Found { spec: cost_key(work)?, line, source })
         })
-    }
-
-    /// The same with a line for each of these services, estimated where there is none.
-    pub(crate) fn with_estimates<'a>(&self, works: impl IntoIterator<Item = &'a Named>) -> Result<Self, LabError> {
-        let mut all = self.clone();
-        for work in works {
-            let found = self.estimate(work)?;
-            all.lines.insert(found.spec, found.line.clone());
-        }
-        Ok(all)
     }
 
     fn said_by(&self, line: &CostLine) -> String {
@@ -489,7 +466,5 @@ mod tests {
         assert_eq!((found.spec.as_str(), found.line.fixed_ns), ("firewall:rules=allow+tcp", 5.0));
         assert_eq!(found.source, "c.toml, estimated by `firewall`");
         assert!(costs.estimate(&"dpi".parse().unwrap()).is_err());
-        let all = costs.with_estimates([&work]).unwrap();
-        assert_eq!(all.find(&work).unwrap().line.fixed_ns, 5.0);
     }
 }

@@ -14,7 +14,8 @@ use humpyard_core::name::unknown;
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
-use humpyard_sim::{Interrupted, Work};
+use humpyard_runtime::Overload;
+use humpyard_sim::{Host as SimulatedHost, Interrupted, Work};
 use humpyard_traffic::classify::{Classifier, ClassifierConfig};
 use humpyard_traffic::flow::FlowNames;
 use humpyard_traffic::header::FlowKey;
@@ -25,6 +26,7 @@ use humpyard_traffic::{First, TrafficError};
 use humpyard_wire::{FanOutTable, Ports};
 
 use crate::LabError;
+use crate::choice::assumed::{AssumedHost, IDEAL};
 use crate::choice::host::{Clock, Host};
 use crate::choice::rate::Rate;
 use crate::choice::time::time;
@@ -119,7 +121,7 @@ pub fn scheduler_config(config: &RunConfig, cores: usize, clients: usize) -> Res
             guarantee_millionths,
         })
         .collect();
-    let is_queued = config.host == Host::Live || config.hand_over.is_some();
+    let is_queued = config.host == Host::Live || config.hand_over.is_some() || config.assumed.is_some();
     Ok(SchedulerConfig {
         cores,
         contexts: config.contexts,
@@ -218,6 +220,9 @@ pub fn cost_model(config: &RunConfig, setup: &SchedulerConfig) -> Result<CostMod
 
 /// Returns how packets get to the cores of a simulation, and how cores are interrupted.
 pub fn work(config: &RunConfig) -> Result<Work, LabError> {
+    if let Some(assumed) = &config.assumed {
+        return Ok(Work::default().with_host(host(config, assumed)?));
+    }
     let hand_over = time(config.hand_over.unwrap_or_default());
     let interrupted = match (config.interrupted, config.costs.machine.as_ref().and_then(MachineCosts::disturbance)) {
         (false, _) => None,
@@ -231,6 +236,22 @@ pub fn work(config: &RunConfig) -> Result<Work, LabError> {
         }
     };
     Ok(Work::default().with_hand_over(hand_over).with_interrupted(interrupted))
+}
+
+/// Makes the host of a simulation.
+fn host(config: &RunConfig, assumed: &AssumedHost) -> Result<SimulatedHost, LabError> {
+    let refused = [("--swap", !config.swaps.is_empty()), ("--link", config.link.is_some())];
+    if let Some((option, _)) = refused.iter().find(|(_, is_used)| *is_used) {
+        return Err(LabError::option(format!("{option} is simulated on an ideal host alone: have @host {IDEAL}")));
+    }
+    let host = assumed.machine.host(&assumed.name)?;
+    let processors = host.processors_for(config.cores);
+    let disturbance = assumed.machine.disturbance();
+    let interrupted = disturbance.map(|disturbance| Interrupted::new(processors, &disturbance, config.seed));
+    let waits = config.overload() == Overload::Wait;
+    Ok(SimulatedHost::new(host.times.clone(), config.cores, processors)
+        .with_interrupted(interrupted)
+        .with_waiting(waits))
 }
 
 /// Returns the policies that take over during the run.

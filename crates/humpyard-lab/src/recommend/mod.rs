@@ -16,6 +16,7 @@ mod pilot;
 mod search;
 mod trials;
 mod vacuous;
+mod verify;
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::AtomicBool;
@@ -25,6 +26,7 @@ use humpyard_services::Factory;
 use serde::Serialize;
 
 use crate::LabError;
+use crate::choice::assumed::AssumedHost;
 use crate::config::RunConfig;
 use crate::costs::ServiceCost;
 use crate::figures::{figure, percent};
@@ -43,6 +45,7 @@ pub use goal::Goal;
 pub use search::{BUDGET, Round};
 pub use trials::Progress;
 pub use vacuous::Vacuous;
+pub use verify::{Verification, Verified, verify, why_not_verified};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -169,6 +172,12 @@ pub struct Recommendation {
     pub cores_needed: Option<CoresNeeded>,
     /// How it was found.
     pub search: Searched,
+    /// The host that the simulator assumed. `None`: the ideal one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<AssumedHost>,
+    /// What live runs say. `None`: there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verification>,
     /// The command that runs it live, where the host knows how it was asked.
     pub command: Option<String>,
 }
@@ -247,6 +256,8 @@ pub fn recommend(
             seeds: search::SEEDS,
             simulated_inputs: trials.inputs(),
         },
+        host: config.assumed.clone(),
+        verified: None,
         command: None,
     })
 }

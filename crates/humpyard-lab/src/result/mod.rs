@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use humpyard_core::measure::{Histogram, Summary};
 use humpyard_core::mechanism::{Account, DropReason, ExitAccount, SplitAccount, TakenOver};
 use humpyard_runtime::{HardwareCounts, Load, OutAccount, ThreadCounts};
+use humpyard_sim::DispatcherTime;
 use humpyard_traffic::TrafficError;
 use humpyard_traffic::flow::Heaviest;
 use humpyard_traffic::header::FlowKey;
@@ -15,6 +16,8 @@ use humpyard_traffic::sink::Sent;
 use humpyard_traffic::source::{QUEUE, Received};
 use serde::Serialize;
 
+use crate::choice::assumed::AssumedHost;
+use crate::config::RunConfig;
 use crate::costs::ServiceCost;
 use crate::environment::Environment;
 use crate::figures::{counted, time};
@@ -73,6 +76,9 @@ pub struct RunResult {
     /// What waited to leave in order; left out where packets leave as they are done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitCounts>,
+    /// The host that the simulation assumed; left out where that is the ideal one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assumed: Option<AssumedResult>,
     /// How often the run went on with another configuration.
     pub reloads: u64,
     /// Whether the run was ended from outside before the input was.
@@ -194,6 +200,28 @@ pub struct PacketCounts {
     pub held_out: u64,
     /// Packets dropped by services, at the link and by interfaces, by reason.
     pub dropped_out: BTreeMap<&'static str, u64>,
+}
+
+/// The host that a simulation assumed.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct AssumedResult {
+    /// Part of the time in which the dispatcher was at work.
+    pub dispatcher_utilization: f64,
+    /// Processors of the simulation; more than the host has where there are more cores.
+    pub processors: usize,
+    /// Its times, by which the result can be had again.
+    #[serde(flatten)]
+    pub host: AssumedHost,
+}
+
+impl AssumedResult {
+    /// The host of this configuration, whose dispatcher had this time.
+    pub(crate) fn of(config: &RunConfig, dispatcher: Option<DispatcherTime>) -> Option<Self> {
+        let (host, time) = (config.assumed.clone()?, dispatcher?);
+        let dispatcher_utilization = time.worked.as_ns() as f64 / time.lasted.as_ns().max(1) as f64;
+        let processors = host.machine.host.as_ref()?.processors_for(config.cores);
+        Some(Self { dispatcher_utilization, processors, host })
+    }
 }
 
 /// A flow, by name.

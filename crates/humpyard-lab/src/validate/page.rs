@@ -13,6 +13,17 @@ impl Validation {
     }
 }
 
+impl Compared {
+    /// Shows a value of this figure.
+    pub fn shown(&self, value: f64) -> String {
+        match self.figure {
+            "throughput" => packet_rate(value),
+            "p50" | "p99" => time(value),
+            _ => percent(value),
+        }
+    }
+}
+
 fn contents(said: &Validation, command: &str) -> Markup {
     html! {
         p { strong { (said.finding) } }
@@ -21,43 +32,31 @@ fn contents(said: &Validation, command: &str) -> Markup {
             @if let Some(rate) = said.offered_pps { ", " (packet_rate(rate)) " offered" } ". Made by " code { (command) } "."
         }
         p {
-            "The simulator hears of when each packet reached the scheduler, and of what it took: as it was measured, packet by packet; and by \
-             a straight line for each service."
+            "Live: the median of " (said.runs) " runs, and how far one of them is from it. Predicted: by the traffic, the costs of services, and \
+             the host `" (said.host.name) "` (" (said.host.source) ")."
         }
         @for one in &said.policies {
             section {
                 h2 { (one.policy) }
-                p { "By line: " @for (at, line) in one.line.iter().enumerate() { @if at > 0 { "; " } (line) } "." }
+                p { "Costs: " @for (at, line) in one.costs.iter().enumerate() { @if at > 0 { "; " } (line) } "." }
                 div.scroll { table {
-                    thead { tr { th { "figure" } th { "live" } th { "as measured" } th { "error" } th { "by line" } th { "error" } th { "aim" } } }
+                    thead { tr { th { "figure" } th { "live" } th { "between runs" } th { "predicted" } th { "error" } th { "bound" } } }
                     tbody { @for figure in &one.figures { (row(figure)) } }
                 } }
-                @if !one.lacking.is_empty() { p { "What the model lacks:" } ul { @for lacks in &one.lacking { li { (lacks) } } } }
             }
         }
     }
 }
 
 fn row(figure: &Compared) -> Markup {
-    let shown = |value: f64| match figure.figure {
-        "throughput" => packet_rate(value),
-        "p50" | "p90" | "p99" => time(value),
-        _ => percent(value),
-    };
     html! {
         tr {
             th scope="row" { (figure.figure) }
-            td { (shown(figure.live)) }
-            td { (shown(figure.replayed)) }
-            td { (signed(figure.replayed_error)) }
-            td { (shown(figure.by_line)) }
-            td { (signed(figure.by_line_error)) }
-            td {
-                @match figure.aim {
-                    Some(aim) => { (percent(aim)) @if figure.holds { ", kept" } @else { ", missed" } }
-                    None => {}
-                }
-            }
+            td { (figure.shown(figure.live)) }
+            td { (percent(figure.spread)) }
+            td { (figure.shown(figure.predicted)) }
+            td { (signed(figure.error)) }
+            td { (percent(figure.bound)) @if figure.holds { ", kept" } @else { ", missed" } }
         }
     }
 }

@@ -1,29 +1,13 @@
-//! Records a run as it is measured: when packets reached the scheduler, what each took, and the figures that both hosts are held to.
+//! Records a run as it is measured: when packets reached the scheduler, and what each took.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use humpyard_core::id::{CoreId, Id, Slot};
-use humpyard_core::measure::{Histogram, Observer};
+use humpyard_core::measure::Observer;
 use humpyard_core::mechanism::{Arrival, Completed, Dispatch, Dropped, Switch};
 use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
 use humpyard_sim::{MeasuredWork, Taken};
-use serde::Serialize;
-
-/// A packet at one hop, as it was served.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Served {
-    pub(super) core: usize,
-    pub(super) finished: Time,
-    pub(super) service: usize,
-    pub(super) length: u32,
-    pub(super) cold: bool,
-    pub(super) busy: Time,
-    /// From when it was there and its core was idle until the core began: decisions, the ring, and what kept threads from both.
-    pub(super) wait: Time,
-    /// Whether its core had nothing else when it came.
-    pub(super) was_idle: bool,
-}
 
 /// What was recorded of a run.
 #[derive(Clone, Debug)]
@@ -32,34 +16,24 @@ pub(super) struct Record {
     pub(super) reached: Vec<Option<Time>>,
     /// By number among the accepted: when it reached the scheduler.
     accepted: Vec<Time>,
-    /// By number among the accepted: when it was handed out last, and to a core that was cold or not.
-    dispatched: Vec<(Time, bool)>,
+    /// By number among the accepted: when it was handed out last.
+    dispatched: Vec<Time>,
     /// When each core was done with its last packet.
     done: Vec<Time>,
-    pub(super) served: Vec<Served>,
     pub(super) work: MeasuredWork,
     busy: u128,
-    delay: Histogram,
     begun: Option<Time>,
     ended: Time,
     completed: u64,
 }
 
 /// The figures of a run in which the hosts should agree.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Observed {
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Observed {
     /// Packets per second, from the first that reached the scheduler to the last that was done.
-    pub throughput_pps: f64,
+    pub(super) throughput_pps: f64,
     /// Part of that time in which cores were busy, over all.
-    pub utilization: f64,
-    /// Delay from when a packet reached the scheduler to the end of its work, in ns.
-    pub delay_p50_ns: f64,
-    /// 9 in 10.
-    pub delay_p90_ns: f64,
-    /// 99 in 100.
-    pub delay_p99_ns: f64,
-    /// Packets that left after a later one of their flow, of all that left.
-    pub out_of_order_fraction: f64,
+    pub(super) utilization: f64,
 }
 
 impl Record {
@@ -69,51 +43,36 @@ impl Record {
             accepted: Vec::with_capacity(packets),
             dispatched: Vec::with_capacity(packets),
             done: vec![Time::ZERO; cores],
-            served: Vec::with_capacity(packets),
             work: MeasuredWork::new(cores),
             busy: 0,
-            delay: Histogram::new(),
             begun: None,
             ended: Time::ZERO,
             completed: 0,
         }
     }
 
-    /// When the first packet reached the scheduler.
-    pub(super) fn begun(&self) -> Time {
-        self.begun.unwrap_or(self.ended)
-    }
-
-    /// The figures, with the order of the run.
-    pub(super) fn observed(&self, out_of_order_fraction: f64) -> Observed {
+    /// The figures.
+    pub(super) fn observed(&self) -> Observed {
         let lasted = self.ended.since(self.begun.unwrap_or(self.ended)).as_ns().max(1) as f64;
         Observed {
             throughput_pps: self.completed as f64 * 1e9 / lasted,
             utilization: self.busy as f64 / (lasted * self.done.len() as f64),
-            delay_p50_ns: self.delay.quantile(0.5) as f64,
-            delay_p90_ns: self.delay.quantile(0.9) as f64,
-            delay_p99_ns: self.delay.quantile(0.99) as f64,
-            out_of_order_fraction,
         }
     }
 
     fn on_completion(&mut self, core: CoreId, completed: &Completed, finished: Time, busy: Time) {
         let packet = &completed.packet;
         let at = packet.sequence as usize;
-        let (Some(&(handed, cold)), Some(&reached)) = (self.dispatched.get(at), self.accepted.get(at)) else { return };
+        let (Some(&handed), Some(&reached)) = (self.dispatched.get(at), self.accepted.get(at)) else { return };
         let before = core::mem::replace(&mut self.done[core.index()], finished);
         let began = Time::from_ns(finished.as_ns().saturating_sub(busy.as_ns()));
         // What comes to its first hop was there since it came; a later one begins when it is handed out.
         let there = if packet.hop == 0 { reached } else { handed };
         let wait = began.since(there.max(before).min(began));
         self.work.add(packet.hop, packet.sequence, Taken { wait, busy });
-        let (service, length) = (packet.service.index(), packet.length);
-        let core = core.index();
-        self.served.push(Served { core, finished, service, length, cold, busy, wait, was_idle: before <= there });
         self.busy += u128::from(busy.as_ns());
         if completed.onward.is_none() {
             self.completed += 1;
-            self.delay.record(finished.since(reached).as_ns());
             self.ended = self.ended.max(finished);
         }
     }
@@ -143,13 +102,13 @@ impl Observer for Recorder {
         record.reached.push(is_accepted.then_some(now));
         if is_accepted {
             record.accepted.push(now);
-            record.dispatched.push((now, false));
+            record.dispatched.push(now);
         }
     }
 
     fn on_dispatch(&mut self, now: Time, _: CoreId, dispatch: &Dispatch) {
         if let Some(place) = self.record().dispatched.get_mut(dispatch.packet.sequence as usize) {
-            *place = (now, dispatch.cold);
+            *place = now;
         }
     }
 

@@ -48,6 +48,11 @@ pub trait Workload<S, Q, A> {
     /// Does what comes after the packets of an instant, and before cores get any.
     fn end(&mut self, _now: Time, _: &mut Measured<S, Q, A>) {}
 
+    /// Flows that are known by now, whose tables may be beyond the caches.
+    fn known_flows(&self) -> u64 {
+        0
+    }
+
     /// Whether something is to come, be it at the last instant that there is.
     fn awaits(&self) -> bool {
         false

@@ -89,7 +89,9 @@ impl<S: Steer, Q: Share, A: Allocate, I: Iterator<Item = Packet>> Workload<S, Q,
         let Some(next) = self.next.filter(|next| self.comes(next, now, measured.scheduler())) else {
             return Ok(false);
         };
-        *packet = Packet { arrival: now, ..next };
+        // Who takes a packet in later than it came counts its delay from when it came.
+        let arrival = if self.feed == Feed::Arrivals { next.arrival } else { now };
+        *packet = Packet { arrival, ..next };
         self.next = self.later.next();
         Ok(true)
     }

@@ -1,0 +1,117 @@
+//! The host that a simulation assumes around its cores.
+
+use core::fmt;
+
+use serde::Serialize;
+
+use crate::LabError;
+use crate::costs::{Costs, MachineCosts, calibrated_path};
+
+/// How the host without any time of its own is called for.
+pub const IDEAL: &str = "ideal";
+/// How the host of this machine is called for.
+pub const HERE: &str = "here";
+
+/// Hosts that come with humpyard, by name.
+const DESCRIBED: [(&str, &str); 2] = [
+    ("server-16", include_str!("../costs/hosts/server-16.toml")),
+    ("appliance-4", include_str!("../costs/hosts/appliance-4.toml")),
+];
+
+/// A host with threads that take time, beside the cores.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct AssumedHost {
+    /// How it was called for: `here`, a name, a file.
+    pub name: String,
+    /// Where its times come from.
+    pub source: String,
+    /// Its times.
+    #[serde(flatten)]
+    pub machine: MachineCosts,
+}
+
+impl AssumedHost {
+    /// Finds the host that is called for by this text. `None`: the ideal one. A host of `here` that nobody has measured yet has
+    /// no times: see [`Self::is_unmeasured`].
+    ///
+    /// # Errors
+    /// No such host, and a file that describes none.
+    pub(crate) fn find(text: &str) -> Result<Option<Self>, LabError> {
+        let costs = match text {
+            IDEAL => return Ok(None),
+            HERE => return Self::here().map(Some),
+            _ => match DESCRIBED.iter().find(|(name, _)| *name == text) {
+                Some((name, file)) => Costs::parse(name, file)?,
+                None if !text.contains(['.', '/']) => {
+                    let names = [IDEAL, HERE].into_iter().chain(DESCRIBED.map(|(name, _)| name));
+                    return Err(LabError::option(format!(
+                        "{}; and there is no file of this name",
+                        humpyard_core::name::unknown("host", text, names)
+                    )));
+                }
+                None => Costs::read(text)?,
+            },
+        };
+        let machine = costs.machine.unwrap_or_default();
+        machine.host(text)?;
+        Ok(Some(Self { name: text.to_owned(), source: costs.source, machine }))
+    }
+
+    /// The host of this machine, as it was saved; else it has no times yet.
+    ///
+    /// # Errors
+    /// A saved calibration that cannot be read.
+    pub fn here() -> Result<Self, LabError> {
+        let saved = Costs::saved()?.map(|saved| (saved.source, saved.machine.unwrap_or_default()));
+        let (source, machine) = saved.filter(|(_, machine)| machine.host.is_some()).unwrap_or_default();
+        Ok(Self { name: HERE.to_owned(), source, machine })
+    }
+
+    /// Whether it is to be measured yet.
+    pub fn is_unmeasured(&self) -> bool {
+        self.machine.host.is_none()
+    }
+
+    /// The host of this machine, as it was measured just now.
+    pub fn measured(machine: MachineCosts) -> Self {
+        Self { name: HERE.to_owned(), source: "measured now".to_owned(), machine }
+    }
+
+    /// What to type so that it need not be measured each time.
+    pub fn advice() -> String {
+        let place = calibrated_path().map_or_else(|_| "a file".to_owned(), |path| path.display().to_string());
+        format!("`humpyard calibrate --machine --save` measures this machine once and keeps it in {place}")
+    }
+}
+
+impl fmt::Display for AssumedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn described_hosts_have_all_their_times() {
+        for (name, _) in DESCRIBED {
+            let found = AssumedHost::find(name).unwrap().unwrap();
+            let host = found.machine.host(name).unwrap();
+            assert!(host.processors > 1 && !found.source.is_empty());
+            for (key, ns) in host.times() {
+                assert!(ns > 0.0, "{name}: {key}");
+            }
+            assert!(host.times.flows.is_sorted(), "{name}");
+        }
+        assert_eq!(AssumedHost::find(IDEAL).unwrap(), None);
+    }
+
+    #[test]
+    fn an_unknown_host_is_told_from_a_file() {
+        let said = |text: &str| AssumedHost::find(text).unwrap_err().to_string();
+        assert!(said("server16").contains("did you mean `server-16`?"), "{}", said("server16"));
+        assert!(said("none/here.toml").starts_with("none/here.toml: there is no such cost file"));
+    }
+}

@@ -1,0 +1,159 @@
+//! What a machine adds to the work of packets: interruptions, and the time of the threads around the services.
+
+use core::fmt::Write;
+
+use humpyard_sim::{Disturbance, HostCosts, Interruptions};
+use serde::Serialize;
+use serde::ser::SerializeMap;
+
+use super::taken::Taken;
+use crate::LabError;
+
+/// What a machine adds to the work of packets.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct MachineCosts {
+    /// What it takes to hand a packet to a worker and back, beside the work, one at a time, in ns; 0 where it was not measured.
+    pub hand_over_ns: f64,
+    /// The most that was taken from a worker or the dispatcher: a part of any time, and an amount at once; by part.
+    pub taken: Vec<Taken>,
+    /// How workers are interrupted.
+    pub workers: Interruptions,
+    /// How the dispatcher is.
+    pub dispatcher: Interruptions,
+    /// The threads around the services. `None`: nobody measured them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<DescribedHost>,
+}
+
+/// The processors of a host, and the time that its threads take around the services.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct DescribedHost {
+    /// Processors, each with one thread of a run.
+    pub processors: usize,
+    /// The times.
+    pub times: HostCosts,
+}
+
+/// The keys of the times in a file and in results, and the time of each key.
+const TIMES: [(&str, fn(&mut HostCosts) -> &mut f64); 11] = [
+    ("turn_ns", |times| &mut times.turn),
+    ("take_in_ns", |times| &mut times.take_in),
+    ("take_in_per_byte_ns", |times| &mut times.per_byte),
+    ("take_back_ns", |times| &mut times.take_back),
+    ("give_ns", |times| &mut times.give),
+    ("fetch_ns", |times| &mut times.fetch),
+    ("worker_ns", |times| &mut times.worker),
+    ("own_ns", |times| &mut times.own),
+    ("on_the_way_ns", |times| &mut times.hand_over),
+    ("wake_ns", |times| &mut times.wake),
+    ("awake_ns", |times| &mut times.awake),
+];
+
+/// Keys of a machine's table that describe its host.
+pub(super) const HOST_KEYS: [&str; 13] = [
+    "processors",
+    "flows",
+    TIMES[0].0,
+    TIMES[1].0,
+    TIMES[2].0,
+    TIMES[3].0,
+    TIMES[4].0,
+    TIMES[5].0,
+    TIMES[6].0,
+    TIMES[7].0,
+    TIMES[8].0,
+    TIMES[9].0,
+    TIMES[10].0,
+];
+
+impl DescribedHost {
+    /// Reads the host from a table, whose numbers and pairs the functions find. `None`: the table describes no host.
+    pub(super) fn read<E>(
+        number: impl Fn(&str) -> Result<Option<f64>, E>,
+        pairs: impl Fn(&str) -> Result<Vec<(f64, f64)>, E>,
+    ) -> Result<Option<Self>, E> {
+        let Some(processors) = number("processors")? else { return Ok(None) };
+        let mut times = HostCosts::default();
+        for (key, time) in TIMES {
+            *time(&mut times) = number(key)?.unwrap_or(0.0);
+        }
+        times.flows = pairs("flows")?.into_iter().map(|(flows, ns)| (flows as u64, ns)).collect();
+        times.flows.sort_unstable_by_key(|&(flows, _)| flows);
+        Ok(Some(Self { processors: processors as usize, times }))
+    }
+
+    /// Returns the processors of a simulation of this many cores: those that there are, or where these are fewer than the cores,
+    /// one for each core and one for the dispatcher. A machine of that size would be needed for such a run.
+    pub fn processors_for(&self, cores: usize) -> usize {
+        if cores <= self.processors { self.processors } else { cores + 1 }
+    }
+
+    /// Each time with its key, in ns.
+    pub fn times(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let mut times = self.times.clone();
+        TIMES.map(|(key, time)| (key, *time(&mut times))).into_iter()
+    }
+}
+
+impl Serialize for DescribedHost {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("processors", &self.processors)?;
+        for (key, ns) in self.times() {
+            map.serialize_entry(key, &ns)?;
+        }
+        map.serialize_entry("flows", &self.times.flows)?;
+        map.end()
+    }
+}
+
+impl MachineCosts {
+    /// How threads are interrupted: a worker that looks at the clock all the time is the same at work and without.
+    pub(crate) fn disturbance(&self) -> Option<Disturbance> {
+        if self.workers.is_none() && self.dispatcher.is_none() {
+            return None;
+        }
+        let workers = self.workers.clone();
+        Some(Disturbance { at_work: workers.clone(), idle: workers, dispatcher: self.dispatcher.clone() })
+    }
+
+    /// The host.
+    ///
+    /// # Errors
+    /// Nobody measured it; `name` is who was asked.
+    pub(crate) fn host(&self, name: &str) -> Result<&DescribedHost, LabError> {
+        self.host.as_ref().ok_or_else(|| {
+            LabError::option(format!(
+                "@host {name}: it does not describe a host: `humpyard calibrate --machine --output FILE` writes a file that does"
+            ))
+        })
+    }
+
+    pub(super) fn write(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "\n# `taken`: of any time a part, and ns at once. Runs and stops: ns, and how many were so long.\n\
+             [machine]\nhand_over_ns = {}",
+            self.hand_over_ns
+        );
+        let taken = self.taken.iter().map(|taken| format!("[{}, {}]", taken.part, taken.at_once.as_nanos()));
+        let _ = writeln!(text, "taken = [{}]", taken.collect::<Vec<_>>().join(", "));
+        for (name, lengths) in [
+            ("worker_runs", &self.workers.runs),
+            ("worker_stops", &self.workers.stops),
+            ("dispatcher_runs", &self.dispatcher.runs),
+            ("dispatcher_stops", &self.dispatcher.stops),
+        ] {
+            let pairs = lengths.iter().map(|(ns, count)| format!("[{ns}, {count}]"));
+            let _ = writeln!(text, "{name} = [{}]", pairs.collect::<Vec<_>>().join(", "));
+        }
+        if let Some(host) = &self.host {
+            let _ = writeln!(text, "processors = {}", host.processors);
+            for (key, ns) in host.times() {
+                let _ = writeln!(text, "{key} = {ns}");
+            }
+            let flows = host.times.flows.iter().map(|(flows, ns)| format!("[{flows}, {ns}]"));
+            let _ = writeln!(text, "flows = [{}]", flows.collect::<Vec<_>>().join(", "));
+        }
+    }
+}

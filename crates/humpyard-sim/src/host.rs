@@ -1,0 +1,485 @@
+//! The machine around the cores: threads that read packets, decide, hand packets over and take them back, each of which takes
+//! time that a simulation of cores alone does not have.
+//!
+//! [`Host`] is the loop of `humpyard_runtime`'s dispatcher in virtual time, step by step: take back what cores have done, take
+//! in at most a burst of packets, hand out, serve the packets of its own cores. Each step takes the time that
+//! [`HostCosts`] says.
+
+use core::cmp::Reverse;
+use core::mem;
+use core::time::Duration;
+use std::collections::{BinaryHeap, VecDeque};
+
+use humpyard_core::cost::{CostModel, Span};
+use humpyard_core::id::{CoreId, Id, IdVec, Slot};
+use humpyard_core::measure::{Histogram, Measured};
+use humpyard_core::mechanism::{Arrival, Dispatch, Effect};
+use humpyard_core::packet::Packet;
+use humpyard_core::policy::{Allocate, Share, Steer};
+use humpyard_core::unit::Time;
+
+use crate::driver::{Driven, SimulationError};
+use crate::interruptions::Interrupted;
+use crate::workload::Workload;
+
+/// Packets that the dispatcher takes in before it looks after the cores again, at most: that of the data plane.
+const BURST: usize = 32;
+/// The dispatcher serves packets of its own cores for this time before it looks after the others again: that of the data plane.
+const AT_A_TIME: Time = Time::from_ns(100_000);
+
+/// The times that a host adds to the work of services, in ns.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct HostCosts {
+    /// A turn of the dispatcher's loop that takes packets in, beside those packets.
+    pub turn: f64,
+    /// Reading a packet, finding its flow, and deciding.
+    pub take_in: f64,
+    /// Each byte of a packet that is read.
+    pub per_byte: f64,
+    /// What a packet is taken back with: its account, its measurements, its way out.
+    pub take_back: f64,
+    /// Giving a packet to another thread.
+    pub give: f64,
+    /// Fetching a packet that another thread has done.
+    pub fetch: f64,
+    /// What a worker does for a packet beside its service.
+    pub worker: f64,
+    /// What the dispatcher does for a packet that it serves itself, beside its service.
+    pub own: f64,
+    /// From giving a packet to a worker that is awake until it begins.
+    pub hand_over: f64,
+    /// Waking a worker that sleeps.
+    pub wake: f64,
+    /// A worker sleeps that had nothing to do for this time.
+    pub awake: f64,
+    /// What a packet takes longer for misses of the caches, by the number of known flows, which rises. Between two numbers it
+    /// is a straight line.
+    pub flows: Vec<(u64, f64)>,
+}
+
+impl HostCosts {
+    /// What a packet takes longer where this number of flows is known.
+    fn beyond_caches(&self, flows: u64) -> f64 {
+        let at = self.flows.partition_point(|&(known, _)| known <= flows);
+        match (at.checked_sub(1).map(|before| self.flows[before]), self.flows.get(at)) {
+            (None, None) => 0.0,
+            (None, Some(&(_, first))) => first,
+            (Some((_, last)), None) => last,
+            (Some((few, less)), Some(&(many, more))) => {
+                less + (more - less) * (flows - few) as f64 / (many - few) as f64
+            }
+        }
+    }
+}
+
+/// The threads of a host, and what they take.
+#[derive(Clone, Debug)]
+pub struct Host {
+    costs: HostCosts,
+    /// The thread of each core. `None`: the dispatcher's.
+    threads: IdVec<CoreId, Option<usize>>,
+    /// How the threads are interrupted. `None`: never.
+    interrupted: Option<Interrupted>,
+    /// Whether packets wait at the input while the buffer is full.
+    waits: bool,
+}
+
+impl Host {
+    /// Returns the host of a run with this number of workers, on this number of processors. The dispatcher sits on the
+    /// first processor, workers on the others in turn. A processor has one thread: the dispatcher does the work of the cores on its own, and
+    /// all of it where there are no workers.
+    pub fn new(costs: HostCosts, workers: usize, processors: usize) -> Self {
+        let processors = processors.max(1);
+        let place = |core: CoreId| ((core.index() + 1) % processors).checked_sub(1);
+        let threads = IdVec::from_fn(workers.max(1), |core| if workers == 0 { None } else { place(core) });
+        Self { costs, threads, interrupted: None, waits: false }
+    }
+
+    /// Sets how the threads are interrupted, of which there is one for each processor.
+    #[must_use]
+    pub fn with_interrupted(self, interrupted: impl Into<Option<Interrupted>>) -> Self {
+        Self { interrupted: interrupted.into(), ..self }
+    }
+
+    /// Sets whether packets wait at the input while the buffer is full; else they are dropped.
+    #[must_use]
+    pub fn with_waiting(self, waits: bool) -> Self {
+        Self { waits, ..self }
+    }
+}
+
+/// Runs a workload on the cores of a host, which it returns with the time that its dispatcher was at work.
+///
+/// # Errors
+/// What the workload refuses.
+pub(crate) fn drive<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>>(
+    host: Host,
+    costs: CostModel,
+    measured: Measured<S, Q, A>,
+    workload: W,
+) -> Result<Driven<S, Q, A, W, Time>, SimulationError> {
+    let threads = host.threads.iter().flatten().map(|thread| thread + 1).max().unwrap_or(0);
+    let mut dispatcher = Dispatcher {
+        workers: vec![Worker::default(); threads],
+        host,
+        costs,
+        measured,
+        workload,
+        now: Time::ZERO,
+        fraction: 0.0,
+        worked: Time::ZERO,
+        done: BinaryHeap::new(),
+        own: VecDeque::new(),
+        own_done: Vec::new(),
+    };
+    dispatcher.run()?;
+    let account = dispatcher.measured.account();
+    assert!(account.balances(), "packets are unaccounted for: {account:?}");
+    Ok(Driven {
+        measured: dispatcher.measured,
+        workload: dispatcher.workload,
+        cores: dispatcher.worked,
+        end: dispatcher.now,
+        taken_over: Vec::new(),
+        swap_pause_max: Duration::ZERO,
+        decision: Histogram::new(),
+    })
+}
+
+/// What a core has done.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Done {
+    /// It has gone over to another service.
+    Switch,
+    /// The packet in this slot, with which it was busy for this time.
+    Packet(Slot, Time),
+}
+
+/// A thread that serves cores.
+#[derive(Clone, Copy, Debug, Default)]
+struct Worker {
+    /// When it is done with all that it was given.
+    free: Time,
+}
+
+/// A packet that the dispatcher is to serve itself.
+struct Own {
+    core: CoreId,
+    slot: Slot,
+    /// The work of its service.
+    work: Time,
+}
+
+/// The dispatcher, and what the other threads are about to have done.
+struct Dispatcher<S, Q, A, W> {
+    host: Host,
+    costs: CostModel,
+    measured: Measured<S, Q, A>,
+    workload: W,
+    /// The dispatcher's time.
+    now: Time,
+    /// The part of a nanosecond that it is ahead of that.
+    fraction: f64,
+    /// The time in which it was at work.
+    worked: Time,
+    workers: Vec<Worker>,
+    /// What other threads have done or will have done, the earliest first.
+    done: BinaryHeap<Reverse<(Time, CoreId, Done)>>,
+    /// Packets of the dispatcher's own cores, in order.
+    own: VecDeque<Own>,
+    /// What the dispatcher has served itself.
+    own_done: Vec<(CoreId, Slot, Span)>,
+}
+
+impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, W> {
+    fn run(&mut self) -> Result<(), SimulationError> {
+        let mut packet = Packet::default();
+        while !self.workload.is_over(&self.measured) {
+            let any = self.take_back() | self.keep_time() | self.take_in(&mut packet)? | self.hand_out() | self.serve();
+            if any {
+                continue;
+            }
+            let next = self.next_event();
+            if next == Time::MAX && !self.workload.awaits() {
+                break;
+            }
+            self.now = next.max(self.now);
+            if let Some(interrupted) = &mut self.host.interrupted {
+                self.now = interrupted.dispatcher_runs_at(self.now);
+            }
+        }
+        Ok(())
+    }
+
+    /// When something happens next, while the dispatcher has nothing to do.
+    fn next_event(&self) -> Time {
+        let done = self.done.peek().map_or(Time::MAX, |Reverse((time, ..))| *time);
+        let timeout = self.measured.next_timeout().unwrap_or(Time::MAX);
+        let arrival = if self.room() == 0 { Time::MAX } else { self.workload.next_event() };
+        arrival.min(done).min(timeout)
+    }
+
+    /// Packets that may be taken in now, at most a burst.
+    fn room(&self) -> usize {
+        if self.host.waits { self.measured.scheduler().room().min(BURST as u64) as usize } else { BURST }
+    }
+
+    /// Passes time for the dispatcher's work.
+    fn spend(&mut self, ns: f64) {
+        let all = self.fraction + ns;
+        let work = Time::from_ns(all as u64);
+        self.fraction = all - work.as_ns() as f64;
+        self.worked = self.worked + work;
+        self.now = match &mut self.host.interrupted {
+            Some(interrupted) => interrupted.dispatcher_done(self.now, work),
+            None => self.now + work,
+        };
+    }
+
+    /// Takes back all that cores have done by now.
+    fn take_back(&mut self) -> bool {
+        let now = self.now;
+        let (mut cost, mut any) = (0.0, !self.own_done.is_empty());
+        for (core, slot, span) in mem::take(&mut self.own_done) {
+            self.complete(now, core, slot, span);
+            cost += self.host.costs.take_back;
+        }
+        while let Some(&Reverse((finished, core, done))) = self.done.peek()
+            && finished <= now
+        {
+            self.done.pop();
+            any = true;
+            match done {
+                Done::Switch => {
+                    self.measured.on_switched(now, core);
+                    self.follow_up(now);
+                }
+                Done::Packet(slot, busy) => {
+                    self.complete(now, core, slot, Span { finished, busy });
+                    cost += self.host.costs.fetch + self.host.costs.take_back;
+                }
+            }
+        }
+        self.spend(cost);
+        any
+    }
+
+    fn complete(&mut self, now: Time, core: CoreId, slot: Slot, span: Span) {
+        let completed = self.measured.on_completion(now, core, slot, span.finished, span.busy);
+        if completed.onward.is_none() && completed.exit.is_none() {
+            self.workload.on_departure(now, &completed.packet, &mut self.measured);
+        }
+        self.follow_up(now);
+    }
+
+    /// Tells the policies the time, if they asked for it.
+    fn keep_time(&mut self) -> bool {
+        let now = self.now;
+        if self.measured.next_timeout().is_none_or(|timeout| timeout > now) {
+            return false;
+        }
+        self.measured.on_timeout(now);
+        self.follow_up(now);
+        true
+    }
+
+    /// Takes in the packets that have come, at most a burst.
+    fn take_in(&mut self, packet: &mut Packet) -> Result<bool, SimulationError> {
+        let (now, most) = (self.now, self.room());
+        let (mut cost, mut taken) = (0.0, 0);
+        while taken < most && self.workload.next_packet(now, packet, &mut self.measured)? {
+            let costs = &self.host.costs;
+            cost += if taken == 0 { costs.turn } else { 0.0 };
+            taken += 1;
+            cost += costs.take_in + costs.per_byte * f64::from(packet.length);
+            cost += costs.beyond_caches(self.workload.known_flows());
+            let arrival = self.measured.on_arrival(now, packet);
+            self.follow_up(now);
+            if let Arrival::Dropped(_) = arrival {
+                self.workload.on_loss(now, packet, &mut self.measured);
+            }
+        }
+        self.spend(cost);
+        Ok(taken > 0)
+    }
+
+    /// Gives every core what it may have.
+    fn hand_out(&mut self) -> bool {
+        let now = self.now;
+        let mut any = false;
+        while let Some(core) = self.measured.next_core(now) {
+            let Some(dispatch) = self.measured.lend_next(now, core) else { continue };
+            any = true;
+            let slot = dispatch.slot;
+            match self.host.threads[core] {
+                None => {
+                    let work = self.costs.serve(now, core, &dispatch).busy;
+                    self.own.push_back(Own { core, slot, work });
+                }
+                Some(thread) => {
+                    let dispatch = dispatch.copied();
+                    self.spend(self.host.costs.give);
+                    self.give(thread, core, &dispatch);
+                }
+            }
+            self.follow_up(now);
+        }
+        any
+    }
+
+    /// Gives a packet to another thread.
+    fn give(&mut self, thread: usize, core: CoreId, dispatch: &Dispatch) {
+        let costs = &self.host.costs;
+        let worker = &mut self.workers[thread];
+        let slept = self.now.since(worker.free).as_ns() as f64 > costs.awake;
+        let on_the_way = costs.hand_over + if slept { costs.wake } else { 0.0 };
+        let comes = self.now + Time::from_ns(on_the_way as u64);
+        let begin = match &mut self.host.interrupted {
+            Some(interrupted) => interrupted.worker_begins(thread, comes),
+            None => comes.max(worker.free),
+        };
+        let span = self.costs.serve(begin, core, dispatch);
+        let beside = Time::from_ns(costs.worker as u64);
+        let mut span = Span { finished: span.finished + beside, busy: span.busy + beside };
+        if let Some(interrupted) = &mut self.host.interrupted {
+            span = interrupted.serve(begin, CoreId::from_index(thread), span);
+        }
+        worker.free = span.finished;
+        self.done.push(Reverse((span.finished, core, Done::Packet(dispatch.slot, span.busy))));
+    }
+
+    /// Serves packets of the dispatcher's own cores, but not for so long that others wait too long.
+    fn serve(&mut self) -> bool {
+        let began = self.now;
+        let any = !self.own.is_empty();
+        while let Some(Own { core, slot, work }) = self.own.pop_front() {
+            let before = self.now;
+            self.spend(self.host.costs.own + work.as_ns() as f64);
+            let span = Span { finished: self.now, busy: self.now.since(before) };
+            self.own_done.push((core, slot, span));
+            if self.now.since(began) >= AT_A_TIME {
+                break;
+            }
+        }
+        any
+    }
+
+    /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
+    fn follow_up(&mut self, now: Time) {
+        while let Some(effect) = self.measured.next_effect(now) {
+            match &effect {
+                Effect::Dropped(dropped) => self.workload.on_loss(now, &dropped.packet, &mut self.measured),
+                Effect::Left(exit) => self.workload.on_departure(now, &exit.packet, &mut self.measured),
+                Effect::Switch(switch) => self.done.push(Reverse((now + switch.cost, switch.core, Done::Switch))),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use humpyard_core::config::SchedulerConfig;
+    use humpyard_core::cost::LinearCost;
+    use humpyard_core::id::FlowId;
+    use humpyard_core::measure::{Measurements, Observer};
+    use humpyard_core::mechanism::{Completed, Dropped, Switch};
+    use humpyard_core::random::Seed;
+    use humpyard_policies::spec::PolicySpec;
+
+    use super::*;
+    use crate::interruptions::{Disturbance, Interruptions};
+    use crate::workload::{Feed, Packets};
+
+    /// Each step takes a time that is seen in the sum.
+    fn costs() -> HostCosts {
+        HostCosts {
+            turn: 1_000.0,
+            take_in: 100.0,
+            per_byte: 1.0,
+            take_back: 40.0,
+            give: 10.0,
+            fetch: 20.0,
+            worker: 7.0,
+            own: 3.0,
+            hand_over: 300.0,
+            wake: 50_000.0,
+            awake: 100_000.0,
+            flows: Vec::new(),
+        }
+    }
+
+    /// Delays in ns, in the order in which packets were done.
+    #[derive(Clone, Debug, Default)]
+    struct Delays(Arc<Mutex<Vec<u64>>>);
+
+    impl Observer for Delays {
+        fn on_completion(&mut self, _: CoreId, _: Slot, completed: &Completed, finished: Time, _: Time) {
+            self.0.lock().unwrap().push(finished.since(completed.packet.arrival).as_ns());
+        }
+        fn on_arrival(&mut self, _: Time, _: &Packet, _: Arrival) {}
+        fn on_dispatch(&mut self, _: Time, _: CoreId, _: &Dispatch) {}
+        fn on_drop(&mut self, _: &Dropped) {}
+        fn on_switch(&mut self, _: &Switch) {}
+        fn on_switched(&mut self, _: Time, _: CoreId) {}
+    }
+
+    /// Delays of packets of 50 bytes, which come at these times and take 500 ns, and the time in which the dispatcher was at
+    /// work.
+    fn delays(host: Host, workers: usize, arrivals: &[u64]) -> (Vec<u64>, u64) {
+        let config = SchedulerConfig { flows: 2, in_flight: 32, ..SchedulerConfig::new(workers.max(1)) };
+        let packet = |(number, &at): (u32, &u64)| {
+            let arrival = Time::from_ns(at);
+            Packet { arrival, flow: FlowId(number % 2), length: 50, ..Packet::default() }
+        };
+        let packets: Vec<Packet> = (0..).zip(arrivals).map(packet).collect();
+        let line = LinearCost { fixed: 500, per_byte_milli: 0, cold: 0 };
+        let costs = CostModel::new(&config, IdVec::from_fn(1, |_| line), &[]);
+        let scheduler = "fcfs".parse::<PolicySpec>().unwrap().build(&config).unwrap();
+        let delays = Delays::default();
+        let measured = Measured::new(scheduler, Measurements::new(&config)).with_observer(Box::new(delays.clone()));
+        let driven = drive(host, costs, measured, Packets::new(packets, Feed::Arrivals)).unwrap();
+        let delays = delays.0.lock().unwrap().clone();
+        (delays, driven.cores.as_ns())
+    }
+
+    #[test]
+    fn a_thread_alone_does_one_after_the_other() {
+        let host = || Host::new(costs(), 0, 2);
+        // A turn of 1,000, and 150 to take it in; 503 to serve it; 40 to take it back.
+        assert_eq!(delays(host(), 0, &[1_000]), (vec![1_653], 1_693));
+        // Both are taken in before one is served.
+        assert_eq!(delays(host(), 0, &[1_000, 1_000]), (vec![1_803, 2_306], 2_386));
+        // The second comes while the first is taken in, and waits until that is served and taken back.
+        assert_eq!(delays(host(), 0, &[1_000, 2_000]), (vec![1_653, 2_346], 2 * 1_693));
+    }
+
+    #[test]
+    fn a_worker_has_its_packets_handed_over() {
+        let host = || Host::new(costs(), 1, 2);
+        // Taken in by 2,150, given by 2,160, there at 2,460.
+        assert_eq!(delays(host(), 1, &[1_000]), (vec![1_967], 1_150 + 10 + 60));
+        assert_eq!(delays(host(), 1, &[1_000_000]), (vec![51_967], 1_220), "it slept");
+        assert_eq!(delays(Host::new(costs(), 1, 1), 1, &[1_000]).0, [1_653], "there is one processor");
+        // The dispatcher takes in the second while the worker serves the first.
+        assert_eq!(delays(host(), 1, &[1_000, 2_000]).0, [1_967, 2_127]);
+    }
+
+    #[test]
+    fn more_flows_take_longer() {
+        let costs = HostCosts { flows: vec![(1_000, 10.0), (2_000, 110.0)], ..costs() };
+        let beyond = |flows| costs.beyond_caches(flows);
+        assert_eq!([0, 1_000, 1_250, 2_000, 1 << 40].map(beyond), [10.0, 10.0, 35.0, 110.0, 110.0]);
+    }
+
+    #[test]
+    fn what_the_machine_takes_delays_all() {
+        let every = |run, stop| Interruptions { runs: vec![(run, 1)], stops: vec![(stop, 1)] };
+        let disturbance = Disturbance { dispatcher: every(1_500, 10_000), ..Disturbance::default() };
+        let interrupted = Interrupted::new(1, &disturbance, Seed(1));
+        let host = Host::new(costs(), 0, 1).with_interrupted(interrupted);
+        // The dispatcher stops at 1,500, for 10,000; again after 1,500 more, beyond the end.
+        assert_eq!(delays(host, 0, &[1_000]).0, [11_653]);
+    }
+}
