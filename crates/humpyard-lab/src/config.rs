@@ -504,7 +504,6 @@ pub const OPTIONS: &[RunOption] = &[
     .takes(Text("ideal|here|NAME|FILE"), Once)
     .group(CORES)
     .of(&[RunCommand::Sim, RunCommand::Compare, RunCommand::Recommend, RunCommand::Validate])
-    .excludes(&["hand-over", "interrupted"])
     .reads(|config, given| {
         config.assumed = AssumedHost::find(given.one())?;
         Ok(())

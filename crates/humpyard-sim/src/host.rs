@@ -27,11 +27,16 @@ const BURST: usize = 32;
 /// The dispatcher serves packets of its own cores for this time before it looks after the others again: that of the data plane.
 const AT_A_TIME: Time = Time::from_ns(100_000);
 
+/// After so long without work a thread takes longer for its next packet: caches and branch predictors have other things.
+pub const RESTED: Time = Time::from_ns(5_000);
+
 /// The times that a host adds to the work of services, in ns.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct HostCosts {
-    /// A turn of the dispatcher's loop that takes packets in, beside those packets.
+    /// A turn of the dispatcher's loop that takes packets in or back, beside those packets.
     pub turn: f64,
+    /// From when something happens until a dispatcher that has nothing to do sees it.
+    pub notice: f64,
     /// Reading a packet, finding its flow, and deciding.
     pub take_in: f64,
     /// Each byte of a packet that is read.
@@ -48,6 +53,10 @@ pub struct HostCosts {
     pub own: f64,
     /// From giving a packet to a worker that is awake until it begins.
     pub hand_over: f64,
+    /// What the first packet takes longer for a dispatcher that had nothing to do for [`RESTED`].
+    pub rested: f64,
+    /// The same for a worker.
+    pub worker_rested: f64,
     /// Waking a worker that sleeps.
     pub wake: f64,
     /// A worker sleeps that had nothing to do for this time.
@@ -128,6 +137,7 @@ pub(crate) fn drive<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>>(
         now: Time::ZERO,
         fraction: 0.0,
         worked: Time::ZERO,
+        worked_until: Time::ZERO,
         done: BinaryHeap::new(),
         own: VecDeque::new(),
         own_done: Vec::new(),
@@ -182,6 +192,8 @@ struct Dispatcher<S, Q, A, W> {
     fraction: f64,
     /// The time in which it was at work.
     worked: Time,
+    /// When it was last at work.
+    worked_until: Time,
     workers: Vec<Worker>,
     /// What other threads have done or will have done, the earliest first.
     done: BinaryHeap<Reverse<(Time, CoreId, Done)>>,
@@ -195,15 +207,16 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
     fn run(&mut self) -> Result<(), SimulationError> {
         let mut packet = Packet::default();
         while !self.workload.is_over(&self.measured) {
-            let any = self.take_back() | self.keep_time() | self.take_in(&mut packet)? | self.hand_out() | self.serve();
-            if any {
+            let is_begun = self.take_back() | self.keep_time();
+            let taken_in = self.take_in(&mut packet, is_begun)?;
+            if is_begun | taken_in | self.hand_out() | self.serve() {
                 continue;
             }
             let next = self.next_event();
             if next == Time::MAX && !self.workload.awaits() {
                 break;
             }
-            self.now = next.max(self.now);
+            self.now = self.now.max(next + Time::from_ns(self.host.costs.notice as u64));
             if let Some(interrupted) = &mut self.host.interrupted {
                 self.now = interrupted.dispatcher_runs_at(self.now);
             }
@@ -234,12 +247,13 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
             Some(interrupted) => interrupted.dispatcher_done(self.now, work),
             None => self.now + work,
         };
+        self.worked_until = self.now;
     }
 
     /// Takes back all that cores have done by now.
     fn take_back(&mut self) -> bool {
         let now = self.now;
-        let (mut cost, mut any) = (0.0, !self.own_done.is_empty());
+        let (mut cost, mut any) = (self.host.costs.turn, !self.own_done.is_empty());
         for (core, slot, span) in mem::take(&mut self.own_done) {
             self.complete(now, core, slot, span);
             cost += self.host.costs.take_back;
@@ -260,7 +274,9 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
                 }
             }
         }
-        self.spend(cost);
+        if any {
+            self.spend(cost);
+        }
         any
     }
 
@@ -283,13 +299,12 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         true
     }
 
-    /// Takes in the packets that have come, at most a burst.
-    fn take_in(&mut self, packet: &mut Packet) -> Result<bool, SimulationError> {
+    /// Takes in the packets that have come, at most a burst. A turn that is not begun begins with that.
+    fn take_in(&mut self, packet: &mut Packet, is_begun: bool) -> Result<bool, SimulationError> {
         let (now, most) = (self.now, self.room());
-        let (mut cost, mut taken) = (0.0, 0);
+        let (mut cost, mut taken) = (if is_begun { 0.0 } else { self.host.costs.turn }, 0);
         while taken < most && self.workload.next_packet(now, packet, &mut self.measured)? {
             let costs = &self.host.costs;
-            cost += if taken == 0 { costs.turn } else { 0.0 };
             taken += 1;
             cost += costs.take_in + costs.per_byte * f64::from(packet.length);
             cost += costs.beyond_caches(self.workload.known_flows());
@@ -299,7 +314,10 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
                 self.workload.on_loss(now, packet, &mut self.measured);
             }
         }
-        self.spend(cost);
+        if taken > 0 {
+            let is_rested = now.since(self.worked_until) > RESTED;
+            self.spend(cost + if is_rested { self.host.costs.rested } else { 0.0 });
+        }
         Ok(taken > 0)
     }
 
@@ -331,8 +349,9 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
     fn give(&mut self, thread: usize, core: CoreId, dispatch: &Dispatch) {
         let costs = &self.host.costs;
         let worker = &mut self.workers[thread];
-        let slept = self.now.since(worker.free).as_ns() as f64 > costs.awake;
-        let on_the_way = costs.hand_over + if slept { costs.wake } else { 0.0 };
+        let idle = self.now.since(worker.free);
+        let slept = if idle.as_ns() as f64 > costs.awake { costs.wake } else { 0.0 };
+        let on_the_way = costs.hand_over + slept + if idle > RESTED { costs.worker_rested } else { 0.0 };
         let comes = self.now + Time::from_ns(on_the_way as u64);
         let begin = match &mut self.host.interrupted {
             Some(interrupted) => interrupted.worker_begins(thread, comes),
@@ -396,6 +415,7 @@ mod tests {
     fn costs() -> HostCosts {
         HostCosts {
             turn: 1_000.0,
+            notice: 0.0,
             take_in: 100.0,
             per_byte: 1.0,
             take_back: 40.0,
@@ -404,6 +424,8 @@ mod tests {
             worker: 7.0,
             own: 3.0,
             hand_over: 300.0,
+            rested: 0.0,
+            worker_rested: 0.0,
             wake: 50_000.0,
             awake: 100_000.0,
             flows: Vec::new(),
@@ -447,21 +469,31 @@ mod tests {
     #[test]
     fn a_thread_alone_does_one_after_the_other() {
         let host = || Host::new(costs(), 0, 2);
-        // A turn of 1,000, and 150 to take it in; 503 to serve it; 40 to take it back.
-        assert_eq!(delays(host(), 0, &[1_000]), (vec![1_653], 1_693));
+        // A turn of 1,000, and 150 to take it in; 503 to serve it; another turn, and 40 to take it back.
+        assert_eq!(delays(host(), 0, &[1_000]), (vec![1_653], 2_693));
         // Both are taken in before one is served.
-        assert_eq!(delays(host(), 0, &[1_000, 1_000]), (vec![1_803, 2_306], 2_386));
-        // The second comes while the first is taken in, and waits until that is served and taken back.
-        assert_eq!(delays(host(), 0, &[1_000, 2_000]), (vec![1_653, 2_346], 2 * 1_693));
+        assert_eq!(delays(host(), 0, &[1_000, 1_000]), (vec![1_803, 2_306], 3_386));
+        // The second comes while the first is taken in, and waits until that is served. The turn that takes the first back takes the
+        // second in, by 3,843.
+        assert_eq!(delays(host(), 0, &[1_000, 2_000]), (vec![1_653, 2_346], 2_653 - 1_000 + 1_040 + 653 + 1_040));
+        let noticed = Host::new(HostCosts { notice: 25.0, ..costs() }, 0, 2);
+        assert_eq!(delays(noticed, 0, &[1_000]).0, [1_678]);
     }
 
     #[test]
     fn a_worker_has_its_packets_handed_over() {
         let host = || Host::new(costs(), 1, 2);
         // Taken in by 2,150, given by 2,160, there at 2,460.
-        assert_eq!(delays(host(), 1, &[1_000]), (vec![1_967], 1_150 + 10 + 60));
-        assert_eq!(delays(host(), 1, &[1_000_000]), (vec![51_967], 1_220), "it slept");
+        assert_eq!(delays(host(), 1, &[1_000]), (vec![1_967], 2_150 + 10 + 60));
+        assert_eq!(delays(host(), 1, &[1_000_000]), (vec![51_967], 2_220), "it slept");
         assert_eq!(delays(Host::new(costs(), 1, 1), 1, &[1_000]).0, [1_653], "there is one processor");
+        let rested = HostCosts { rested: 600.0, worker_rested: 900.0, ..costs() };
+        assert_eq!(
+            delays(Host::new(rested.clone(), 1, 2), 1, &[5_000]).0,
+            [1_967 + 900],
+            "the worker alone rested for more"
+        );
+        assert_eq!(delays(Host::new(rested, 1, 2), 1, &[6_000]).0, [1_967 + 600 + 900]);
         // The dispatcher takes in the second while the worker serves the first.
         assert_eq!(delays(host(), 1, &[1_000, 2_000]).0, [1_967, 2_127]);
     }

@@ -21,7 +21,7 @@ mod workload;
 
 pub use cores::{Cores, Doing, TimedCores};
 pub use driver::{Driven, Driver, SimulationError};
-pub use host::{Host, HostCosts};
+pub use host::{Host, HostCosts, RESTED};
 pub use interruptions::{Disturbance, Interrupted, Interruptions};
 pub use schedule::{
     Draws, DrawsRequest, Extreme, Fraction, Heavy, Schedule, ScheduleRequest, SkewedWeights, Spread, draws, schedule,

@@ -59,6 +59,7 @@ pub(crate) fn measure(costs: &mut Costs, quiet: bool) -> Result<(), Failure> {
         progress.count(done as u64, "steps", Some(done as f64 / all as f64));
     })?;
     drop(progress);
-    output::say(&format!("# --costs {AUTO}: for the same result again, keep these lines in a file.\n{}", costs.text()));
+    let lines = Costs { machine: None, ..costs.clone() }.text();
+    output::say(&format!("# --costs {AUTO}: for the same result again, keep these lines in a file.\n{lines}"));
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! What the threads around the services take: live runs of `pass`, which does nothing.
+//! What the threads around the services take: live runs of `pass`, which does nothing, and of `forward`, which does little.
 //!
-//! At a line rate the time of a packet is that of the thread that has most to do. At a low rate it is what one packet waits for
-//! by itself. The difference between a run on one thread and one with a worker is what handing over takes.
+//! At a line rate the time of a packet is that of the thread that has most to do. At half of that rate packets come one by one,
+//! and the median delay is what one packet waits for by itself. The difference between a run on one thread and one with a
+//! worker is what handing over takes. At a low rate threads have rested, or sleep.
 
 use core::sync::atomic::AtomicBool;
 use std::hint;
@@ -37,10 +38,17 @@ const DISTINCT: usize = 4_096;
 const PACKETS: u64 = 500_000;
 /// Runs of which the median counts.
 const RUNS: usize = 3;
-/// Packets a second that come one at a time while threads are awake, and how many there are.
-const APART: (f64, u64) = (20_000.0, 8_000);
-/// The same while workers sleep.
-const FAR_APART: (f64, u64) = (1_000.0, 400);
+/// Part of the rate that a run takes at most at which packets come one by one and threads are at work all the time.
+const HALF: f64 = 0.4;
+/// Packets in a nanosecond between which threads have nothing to do for 50 us, and stay awake.
+const SINGLE: f64 = 2e-5;
+/// The same between which workers sleep.
+const FAR_APART: f64 = 1e-6;
+/// How long a run lasts whose packets come at a rate, in seconds.
+const LASTS: f64 = 0.2;
+/// The services of runs: one that does nothing, and a short one.
+const PASS: &str = "pass";
+const FORWARD: &str = "forward";
 /// Numbers of flows; a flow's entry is found in the caches for the first.
 const FLOWS: [u64; 4] = [64, 4_096, 65_536, 1_048_576];
 /// Part of the dispatcher's time for a packet that comes after its service. An estimate, for a run cannot tell the parts
@@ -58,6 +66,8 @@ struct Times {
     delay: f64,
     /// Time in which its core was busy with it.
     busy: f64,
+    /// Time in which the dispatcher did something, by packet.
+    at_work: f64,
 }
 
 /// Captures of short and of long packets.
@@ -72,35 +82,41 @@ pub(super) fn measure(seed: Seed, steps: &mut Steps<'_>) -> Result<DescribedHost
     let processors = processors().len().max(1);
     steps.next("host: packets")?;
     let captures = Captures::create(seed)?;
-    let (short, long) = (captures.short.as_str(), captures.long.as_str());
+    let short = |service, workers| Subject { input: &captures.short, service, workers };
     steps.next("host: one thread, short packets")?;
-    let alone = full(short, 0)?;
+    let alone = short(PASS, 0).full()?;
     steps.next("host: one thread, long packets")?;
-    let alone_long = full(long, 0)?;
-    steps.next("host: one thread, one packet at a time")?;
-    let single = paced(short, 0, APART)?;
-    let service = Costs::default().cost("pass")?.work(SHORT as u32) as f64;
-    let per_byte = ((alone_long.apart - alone.apart) / (LONG - SHORT) as f64).max(0.0);
+    let alone_long = Subject { input: &captures.long, ..short(PASS, 0) }.full()?;
+    let service = Costs::default().cost(PASS)?.work(SHORT as u32) as f64;
     let own = (alone.busy - service).max(0.0);
     let dispatcher = (alone.apart - own - service).max(0.0);
-    let take_back = AFTER * dispatcher;
-    // A turn and its only packet; under full load a turn takes in a burst.
-    let before = (1.0 - AFTER) * dispatcher;
-    let turn = ((single.delay - own - service - before) * BURST / (BURST - 1.0)).max(0.0);
-    let take_in = (before - turn / BURST - per_byte * SHORT as f64).max(0.0);
-    let mut times = HostCosts { turn, take_in, per_byte, take_back, own, awake: awake_ns(), ..HostCosts::default() };
+    let per_byte = ((alone_long.apart - alone.apart) / (LONG - SHORT) as f64).max(0.0);
+    let bytes = per_byte * SHORT as f64;
+    let (before, take_back) = ((1.0 - AFTER) * dispatcher, AFTER * dispatcher);
+    steps.next("host: one thread, half of what it takes")?;
+    let half = short(PASS, 0).at(HALF / alone.apart)?;
+    steps.next("host: one thread, one packet at a time")?;
+    let single = short(PASS, 0).at(SINGLE)?;
+    // One turn takes a packet in, another takes it back; under full load a turn does so for a burst.
+    let turn = ((half.at_work - alone.apart) / (2.0 - 1.0 / BURST)).max(0.0);
+    let take_in = (before - turn / BURST - bytes).max(0.0);
+    let notice = (half.delay - own - service - turn - take_in - bytes).max(0.0);
+    let rested = (single.delay - half.delay).max(0.0);
+    let times = HostCosts { turn, notice, take_in, per_byte, take_back, own, rested, ..HostCosts::default() };
+    let mut times = HostCosts { awake: awake_ns(), ..times };
     if processors > 1 {
         steps.next("host: a worker")?;
-        let worker = full(short, 1)?;
-        let handed = (worker.apart - dispatcher).max(0.0);
+        let full = short(FORWARD, 1).full()?;
+        let handed = (full.apart - dispatcher).max(0.0);
         (times.give, times.fetch) = (handed / 2.0, handed / 2.0);
-        times.worker = (worker.busy - service).max(0.0);
-        steps.next("host: a worker, one packet at a time")?;
-        let delay = paced(short, 1, APART)?.delay;
-        let without = turn + take_in + per_byte * SHORT as f64 + times.give + times.worker + service;
-        times.hand_over = (delay - without).max(0.0);
+        let rate = HALF / full.apart;
+        let (without, with) = (short(FORWARD, 0).at(rate)?, short(FORWARD, 1).at(rate)?);
+        times.worker = own + (with.busy - without.busy).max(0.0);
+        times.hand_over = (with.delay - without.delay - times.give - (times.worker - own)).max(0.0);
         steps.next("host: a worker that sleeps")?;
-        times.wake = (paced(short, 1, FAR_APART)?.delay - delay).max(0.0);
+        let (single, far_apart) = (short(FORWARD, 1).at(SINGLE)?, short(FORWARD, 1).at(FAR_APART)?);
+        times.worker_rested = (single.delay - with.delay - rested).max(0.0);
+        times.wake = (far_apart.delay - single.delay).max(0.0);
     }
     steps.next("host: flows")?;
     times.flows = flows()?;
@@ -126,28 +142,48 @@ impl Captures {
     }
 }
 
-/// A run of `pass`; `workers` is 0 for all on one thread.
-fn config(input: &str, workers: usize, packets: u64) -> Result<RunConfig, LabError> {
-    let mut config = RunConfig::new(Host::Live, input, "fcfs".parse()?);
-    config.cores = workers;
-    config.dispatchers = Some(1);
-    config.services = vec![ServiceChoice::pass()];
-    config.rounds = packets.div_ceil(DISTINCT as u64);
-    Ok(config)
+/// What is run: this service, on workers, of which 0 are all on one thread.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    input: &'a str,
+    service: &'a str,
+    workers: usize,
 }
 
-/// The times of packets that come as fast as they are taken: of each the median of some runs.
-fn full(input: &str, workers: usize) -> Result<Times, LabError> {
-    let config = config(input, workers, PACKETS)?;
-    let runs = (0..RUNS).map(|_| times(&config)).collect::<Result<Vec<Times>, LabError>>()?;
+impl Subject<'_> {
+    /// The run of this many packets.
+    fn config(&self, packets: u64) -> Result<RunConfig, LabError> {
+        let mut config = RunConfig::new(Host::Live, self.input, "fcfs".parse()?);
+        config.cores = self.workers;
+        config.dispatchers = Some(1);
+        config.services = vec![ServiceChoice::parse(self.service)?];
+        config.rounds = packets.div_ceil(DISTINCT as u64);
+        config.packets = Some(packets);
+        Ok(config)
+    }
+
+    /// The times of packets that come as fast as they are taken.
+    fn full(&self) -> Result<Times, LabError> {
+        medians(&self.config(PACKETS)?)
+    }
+
+    /// The times of packets that come one after the other, this many in a nanosecond.
+    fn at(&self, rate: f64) -> Result<Times, LabError> {
+        let packets = (rate * 1e9 * LASTS).clamp(200.0, PACKETS as f64) as u64;
+        medians(&RunConfig { rate: Rate::PacketsPerSecond((rate * 1e9).round()), ..self.config(packets)? })
+    }
+}
+
+/// Of each time the median of some runs.
+fn medians(config: &RunConfig) -> Result<Times, LabError> {
+    let runs = (0..RUNS).map(|_| times(config)).collect::<Result<Vec<Times>, LabError>>()?;
     let of = |time: fn(&Times) -> f64| median(&sorted(runs.iter().map(time)));
-    Ok(Times { apart: of(|times| times.apart), delay: of(|times| times.delay), busy: of(|times| times.busy) })
-}
-
-/// The times of packets that come at this rate.
-fn paced(input: &str, workers: usize, (rate, packets): (f64, u64)) -> Result<Times, LabError> {
-    let config = RunConfig { rate: Rate::PacketsPerSecond(rate), ..config(input, workers, packets)? };
-    times(&RunConfig { packets: Some(packets), ..config })
+    Ok(Times {
+        apart: of(|times| times.apart),
+        delay: of(|times| times.delay),
+        busy: of(|times| times.busy),
+        at_work: of(|times| times.at_work),
+    })
 }
 
 fn times(config: &RunConfig) -> Result<Times, LabError> {
@@ -155,10 +191,12 @@ fn times(config: &RunConfig) -> Result<Times, LabError> {
     let result: RunResult = run_live(config, &mut Control::new(&stop, &mut progress))?;
     let packets = result.packets.processed.max(1) as f64;
     let busy: f64 = result.summary.cores_detail.iter().map(|core| core.utilization).sum();
+    let apart = 1e9 / result.summary.throughput_pps;
     Ok(Times {
-        apart: 1e9 / result.summary.throughput_pps,
+        apart,
         delay: result.summary.delay_ns.p50 as f64,
         busy: busy * result.summary.duration_ns as f64 / packets,
+        at_work: result.measured.dispatchers.first().map_or(0.0, |load| load.busy_fraction) * apart,
     })
 }
 
@@ -167,8 +205,9 @@ fn flows() -> Result<Vec<(u64, f64)>, LabError> {
     let apart = |&flows: &u64| {
         let packets = (2 * flows).max(PACKETS);
         let input = format!("gen:poisson:flows={flows},packets={packets}");
-        let config = RunConfig { rounds: 1, flows: 2 * FLOWS[FLOWS.len() - 1] as usize, ..config(&input, 0, 1)? };
-        Ok(times(&config)?.apart)
+        let subject = Subject { input: &input, service: PASS, workers: 0 };
+        let flows = 2 * FLOWS[FLOWS.len() - 1] as usize;
+        Ok(medians(&RunConfig { rounds: 1, flows, ..subject.config(packets)? })?.apart)
     };
     let apart = FLOWS.iter().map(apart).collect::<Result<Vec<f64>, LabError>>()?;
     Ok(FLOWS.into_iter().zip(&apart).map(|(flows, ns)| (flows, (ns - apart[0]).max(0.0))).collect())

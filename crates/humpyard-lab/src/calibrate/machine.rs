@@ -116,7 +116,8 @@ fn interruptions<'a>(threads: impl Iterator<Item = &'a [Stop]>) -> Interruptions
     for stops in threads {
         let mut last = 0;
         for &(begin, length) in stops {
-            runs.record(begin - last);
+            // One stop may follow another at once; a run of a file is 1 ns at least.
+            runs.record((begin - last).max(1));
             lengths.record(length);
             last = begin + length;
         }

@@ -35,8 +35,9 @@ pub struct DescribedHost {
 }
 
 /// The keys of the times in a file and in results, and the time of each key.
-const TIMES: [(&str, fn(&mut HostCosts) -> &mut f64); 11] = [
+const TIMES: [(&str, fn(&mut HostCosts) -> &mut f64); 14] = [
     ("turn_ns", |times| &mut times.turn),
+    ("notice_ns", |times| &mut times.notice),
     ("take_in_ns", |times| &mut times.take_in),
     ("take_in_per_byte_ns", |times| &mut times.per_byte),
     ("take_back_ns", |times| &mut times.take_back),
@@ -45,12 +46,14 @@ const TIMES: [(&str, fn(&mut HostCosts) -> &mut f64); 11] = [
     ("worker_ns", |times| &mut times.worker),
     ("own_ns", |times| &mut times.own),
     ("on_the_way_ns", |times| &mut times.hand_over),
+    ("rested_ns", |times| &mut times.rested),
+    ("worker_rested_ns", |times| &mut times.worker_rested),
     ("wake_ns", |times| &mut times.wake),
     ("awake_ns", |times| &mut times.awake),
 ];
 
 /// Keys of a machine's table that describe its host.
-pub(super) const HOST_KEYS: [&str; 13] = [
+pub(super) const HOST_KEYS: [&str; 16] = [
     "processors",
     "flows",
     TIMES[0].0,
@@ -64,6 +67,9 @@ pub(super) const HOST_KEYS: [&str; 13] = [
     TIMES[8].0,
     TIMES[9].0,
     TIMES[10].0,
+    TIMES[11].0,
+    TIMES[12].0,
+    TIMES[13].0,
 ];
 
 impl DescribedHost {

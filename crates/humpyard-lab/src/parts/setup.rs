@@ -240,9 +240,14 @@ pub fn work(config: &RunConfig) -> Result<Work, LabError> {
 
 /// Makes the host of a simulation.
 fn host(config: &RunConfig, assumed: &AssumedHost) -> Result<SimulatedHost, LabError> {
-    let refused = [("--swap", !config.swaps.is_empty()), ("--link", config.link.is_some())];
+    let refused = [
+        ("swap", !config.swaps.is_empty()),
+        ("link", config.link.is_some()),
+        ("hand-over", config.hand_over.is_some()),
+        ("interrupted", config.interrupted),
+    ];
     if let Some((option, _)) = refused.iter().find(|(_, is_used)| *is_used) {
-        return Err(LabError::option(format!("{option} is simulated on an ideal host alone: have @host {IDEAL}")));
+        return Err(LabError::option(format!("@{option} is simulated on an ideal host alone: have @host {IDEAL}")));
     }
     let host = assumed.machine.host(&assumed.name)?;
     let processors = host.processors_for(config.cores);
