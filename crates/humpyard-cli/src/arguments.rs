@@ -207,8 +207,8 @@ pub(crate) struct SimArguments {
     /// The policies: NAME, NAME:name=value,... or steer=NAME/share=NAME
     #[arg(long, value_name = "SPEC", display_order = 3)]
     pub(crate) policy: String,
-    /// Simulated cores
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16_384), display_order = 4)]
+    /// Simulated cores; 0, with --host: the dispatcher serves all packets
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=16_384), display_order = 4)]
     pub(crate) cores: u16,
 }
 

@@ -77,7 +77,8 @@ fn check_parts(config: &RunConfig, setup: &SchedulerConfig) -> Result<(), LabErr
 /// # Errors
 /// Whatever would keep the run from starting.
 pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
-    let cores = if config.host == Host::Sim { config.cores } else { config.cores.max(1) };
+    let is_ideal = config.host == Host::Sim && config.assumed.is_none();
+    let cores = if is_ideal { config.cores } else { config.cores.max(1) };
     let services = match config.host {
         Host::Live => factories(config)?.into_iter().map(Some).collect(),
         Host::Sim => services(config)?,

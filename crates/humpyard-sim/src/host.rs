@@ -242,7 +242,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         let all = self.fraction + ns;
         let work = Time::from_ns(all as u64);
         self.fraction = all - work.as_ns() as f64;
-        self.worked = self.worked + work;
+        self.worked += work;
         self.now = match &mut self.host.interrupted {
             Some(interrupted) => interrupted.dispatcher_done(self.now, work),
             None => self.now + work,

@@ -34,6 +34,8 @@ fn measure_host(config: &mut RunConfig, quiet: bool) -> Result<(), Failure> {
     if !config.assumed.as_ref().is_some_and(AssumedHost::is_unmeasured) {
         return Ok(());
     }
+    // Errors are reported before the measurement, which takes seconds.
+    lab::check(config)?;
     let stop = stop::on_signal_but_hangup()?;
     let progress = Progress::new("host", quiet);
     let machine = lab::calibrate::machine(config.seed, &stop, &mut |done, all, what| {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::thread;
 
-use humpyard::lab::validate::{PolicyValidation, RUNS, ValidateOptions, Validation, signed, validate as hold};
+use humpyard::lab::validate::{PolicyValidation, RUNS, ValidateOptions, Validation, check, signed, validate as hold};
 use humpyard::lab::{AUTO, AssumedHost, Clock, Control, Host};
 use humpyard::policies::spec::PolicySpec;
 
@@ -25,6 +25,7 @@ const USUAL: [&str; 4] = ["hrw", "rr", "fcfs", "drr"];
 pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.common;
     let mut options = options(arguments)?;
+    check(&options.config)?;
     measure_for(&mut options.config, common.quiet)?;
     let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;

@@ -34,8 +34,11 @@ pub struct DescribedHost {
     pub times: HostCosts,
 }
 
+/// Finds one of the times.
+type Field = fn(&mut HostCosts) -> &mut f64;
+
 /// The keys of the times in a file and in results, and the time of each key.
-const TIMES: [(&str, fn(&mut HostCosts) -> &mut f64); 14] = [
+const TIMES: [(&str, Field); 14] = [
     ("turn_ns", |times| &mut times.turn),
     ("notice_ns", |times| &mut times.notice),
     ("take_in_ns", |times| &mut times.take_in),

@@ -115,16 +115,8 @@ pub fn validate(
     mut starting: impl FnMut(&str),
 ) -> Result<Validation, LabError> {
     let ValidateOptions { config, policies, runs } = options;
-    if config.reads_once() {
-        return Err(LabError::option(
-            "validating reads the input several times, which pipes and interfaces do not allow: use a file",
-        ));
-    }
-    let Some(host) = &config.assumed else {
-        return Err(LabError::option(
-            "an ideal host is no machine that could run it: have @host here, or a file of `humpyard calibrate @machine`",
-        ));
-    };
+    check(config)?;
+    let host = config.assumed.clone().expect("it was checked");
     let processors = host.machine.host.as_ref().map_or(0, |host| host.processors);
     if config.cores > processors {
         return Err(LabError::option(format!(
@@ -132,8 +124,6 @@ pub fn validate(
             config.cores
         )));
     }
-    // Reports what the simulator will miss before anything runs.
-    setup::costs(&RunConfig { host: Host::Sim, ..config.clone() })?;
     let mut config = RunConfig { host: Host::Live, ..config.clone() };
     let mut offered_pps = None;
     if config.rate == Rate::Line {
@@ -153,11 +143,29 @@ pub fn validate(
         workers: config.cores,
         offered_pps,
         runs: (*runs).max(2),
-        host: host.clone(),
+        host,
         finding: finding(&validated),
         shortfalls: validated.iter().flat_map(shortfalls).collect(),
         policies: validated,
     })
+}
+
+/// Rejects what cannot be validated, before anything is measured.
+///
+/// # Errors
+/// An input that can be read once, an ideal host, and a service without costs.
+pub fn check(config: &RunConfig) -> Result<(), LabError> {
+    if config.reads_once() {
+        return Err(LabError::option(
+            "validating reads the input several times, which pipes and interfaces do not allow: use a file",
+        ));
+    }
+    if config.assumed.is_none() {
+        return Err(LabError::option(
+            "an ideal host is no machine that could run it: have @host here, or a file of `humpyard calibrate @machine`",
+        ));
+    }
+    setup::costs(&RunConfig { host: Host::Sim, ..config.clone() }).map(|_| ())
 }
 
 /// Packets per second that this machine takes of the input, under this policy.
