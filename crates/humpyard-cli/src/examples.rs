@@ -85,8 +85,9 @@ the best in min=FIGURE or max=FIGURE. The traffic is fixed first: the input as c
 stays the same on other cores. Candidates are all policies that fit, some with several parameters; all are simulated on a part of the
 input that has its peaks, the better half on twice as much, and so on. Finalists run on all of it under three seeds, of which the worst
 counts. Blocks that are held out of the search say how sure the choice is. Every command that is printed can be typed. The same input,
-options, costs, host and seed give the same answer. Costs that are measured are printed: keep them in a file for --costs FILE. At
-the end the winner and plain hashing run live, where the workers fit this machine. Exits with 1 if no policy keeps the goal.";
+options, costs, host and seed give the same answer. Costs that are measured are printed: keep them in a file for
+--costs FILE. At the end the winner and plain hashing run live, where the workers fit this machine. Exits with 1 if no
+policy keeps the goal.";
 
 pub(crate) const VALIDATE_EXAMPLES: &str = "Examples:
   humpyard validate --input in.pcap --policy hrw --policy drr

@@ -147,66 +147,6 @@ pub struct RunConfig {
     pub seed: Seed,
 }
 
-impl RunConfig {
-    /// Returns the defaults, for this driver, input and policy.
-    pub fn new(host: Host, input: &str, policy: PolicySpec) -> Self {
-        Self {
-            host,
-            input: input.to_owned(),
-            more_inputs: Vec::new(),
-            output: "null:".to_owned(),
-            both_ways: false,
-            drop_privileges: false,
-            quarantine: None,
-            policy,
-            cores: 2,
-            chooses_workers: false,
-            dispatchers: None,
-            topology: None,
-            contexts: 1,
-            services_per_core: 1,
-            speeds: Vec::new(),
-            stall: Duration::ZERO,
-            chains: Vec::new(),
-            split: None,
-            link: None,
-            counters: false,
-            swaps: Vec::new(),
-            journal: None,
-            timeline: None,
-            services: vec![ServiceChoice::forward()],
-            rules: Vec::new(),
-            local: Vec::new(),
-            costs: Costs::default(),
-            clock: Clock::Real,
-            rate: if host == Host::Live { Rate::Line } else { Rate::Trace },
-            rounds: 1,
-            packets: None,
-            longest: None,
-            warm_up: Duration::ZERO,
-            tolerances: Vec::new(),
-            switch_costs: Vec::new(),
-            guarantees: Vec::new(),
-            clients: None,
-            weights: Vec::new(),
-            unit: WorkUnit::Nanoseconds,
-            flow_order: OrderChoice::default(),
-            buffer: BUFFER,
-            limits: Limits::default(),
-            flows: FLOWS,
-            flow_timeout: None,
-            tunnels: Tunnels::NONE,
-            in_flight: IN_FLIGHT,
-            hand_over: None,
-            assumed: None,
-            interrupted: false,
-            overload: None,
-            ties: Ties::Lowest,
-            seed: Seed(1),
-        }
-    }
-}
-
 /// An option of a run.
 pub type RunOption = OptionOf<RunConfig>;
 
@@ -708,16 +648,10 @@ fn live(config: &RunConfig) -> bool {
     config.host == Host::Live
 }
 
-/// Most packets held at once, unless told otherwise.
-const BUFFER: usize = 4096;
-/// Most flows known at once, unless told otherwise.
-const FLOWS: usize = 65_536;
-/// Packets in flight per worker, unless told otherwise: enough to keep a worker busy, few enough for the policy to matter.
-const IN_FLIGHT: u32 = 32;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::defaults::IN_FLIGHT;
     use crate::timeline::TIMELINE_PACKETS;
 
     fn applied(given: &[(&'static str, &[&str])]) -> Result<RunConfig, LabError> {

@@ -13,6 +13,7 @@ mod compare;
 mod config;
 mod control;
 mod costs;
+mod defaults;
 mod demo;
 mod environment;
 mod error;

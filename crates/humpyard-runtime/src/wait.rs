@@ -102,7 +102,8 @@ pub(crate) enum Next {
     Sleep,
 }
 
-/// Looks of a thread without work before it gives the processor away, on a processor of its own: some tens of microseconds.
+/// Looks of a thread without work before it gives the processor away, on a processor of its own: some
+/// tens of microseconds.
 pub const AWAKE_LOOKS: u32 = 2_000;
 /// Times that it gives the processor away before it sleeps.
 pub const AWAKE_YIELDS: u32 = 200;

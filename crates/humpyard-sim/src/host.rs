@@ -1,9 +1,9 @@
-//! The machine around the cores: threads that read packets, decide, hand packets over and take them back, each of which takes
-//! time that a simulation of cores alone does not have.
+//! The machine around the cores: threads that read packets, decide, hand packets over and take them
+//! back, each of which takes time that a simulation of cores alone does not have.
 //!
-//! [`Host`] is the loop of `humpyard_runtime`'s dispatcher in virtual time, step by step: take back what cores have done, take
-//! in at most a burst of packets, hand out, serve the packets of its own cores. Each step takes the time that
-//! [`HostCosts`] says.
+//! [`Host`] is the loop of `humpyard_runtime`'s dispatcher in virtual time, step by step: take back
+//! what cores have done, take in at most a burst of packets, hand out, serve the packets of its own
+//! cores. Each step takes the time that [`HostCosts`] says.
 
 use core::cmp::Reverse;
 use core::mem;
@@ -22,12 +22,15 @@ use crate::driver::{Driven, SimulationError};
 use crate::interruptions::Interrupted;
 use crate::workload::Workload;
 
-/// Packets that the dispatcher takes in before it looks after the cores again, at most: that of the data plane.
+/// Packets that the dispatcher takes in before it looks after the cores again, at most: that of the
+/// data plane.
 const BURST: usize = 32;
-/// The dispatcher serves packets of its own cores for this time before it looks after the others again: that of the data plane.
+/// The dispatcher serves packets of its own cores for this time before it looks after the others
+/// again: that of the data plane.
 const AT_A_TIME: Time = Time::from_ns(100_000);
 
-/// After so long without work a thread takes longer for its next packet: caches and branch predictors have other things.
+/// After so long without work a thread takes longer for its next packet: caches and branch
+/// predictors have other things.
 pub const RESTED: Time = Time::from_ns(5_000);
 
 /// The times that a host adds to the work of services, in ns.
@@ -61,8 +64,8 @@ pub struct HostCosts {
     pub wake: f64,
     /// A worker sleeps that had nothing to do for this time.
     pub awake: f64,
-    /// What a packet takes longer for misses of the caches, by the number of known flows, which rises. Between two numbers it
-    /// is a straight line.
+    /// What a packet takes longer for misses of the caches, by the number of known flows, which
+    /// rises. Between two numbers it is a straight line.
     pub flows: Vec<(u64, f64)>,
 }
 
@@ -94,9 +97,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// Returns the host of a run with this number of workers, on this number of processors. The dispatcher sits on the
-    /// first processor, workers on the others in turn. A processor has one thread: the dispatcher does the work of the cores on its own, and
-    /// all of it where there are no workers.
+    /// Returns the host of a run with this number of workers, on this number of processors. The
+    /// dispatcher sits on the first processor, workers on the others in turn. A processor has one
+    /// thread: the dispatcher does the work of the cores on its own, and all of it where there are
+    /// no workers.
     pub fn new(costs: HostCosts, workers: usize, processors: usize) -> Self {
         let processors = processors.max(1);
         let place = |core: CoreId| ((core.index() + 1) % processors).checked_sub(1);
@@ -117,7 +121,8 @@ impl Host {
     }
 }
 
-/// Runs a workload on the cores of a host, which it returns with the time that its dispatcher was at work.
+/// Runs a workload on the cores of a host, which it returns with the time that its dispatcher was
+/// at work.
 ///
 /// # Errors
 /// What the workload refuses.
@@ -299,7 +304,8 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         true
     }
 
-    /// Takes in the packets that have come, at most a burst. A turn that is not begun begins with that.
+    /// Takes in the packets that have come, at most a burst. A turn that is not begun begins with
+    /// that.
     fn take_in(&mut self, packet: &mut Packet, is_begun: bool) -> Result<bool, SimulationError> {
         let (now, most) = (self.now, self.room());
         let (mut cost, mut taken) = (if is_begun { 0.0 } else { self.host.costs.turn }, 0);
@@ -383,7 +389,8 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         any
     }
 
-    /// What follows from the last call of the mechanism: packets that are gone, packets that leave, switches that begin.
+    /// What follows from the last call of the mechanism: packets that are gone, packets that leave,
+    /// switches that begin.
     fn follow_up(&mut self, now: Time) {
         while let Some(effect) = self.measured.next_effect(now) {
             match &effect {
@@ -447,8 +454,8 @@ mod tests {
         fn on_switched(&mut self, _: Time, _: CoreId) {}
     }
 
-    /// Delays of packets of 50 bytes, which come at these times and take 500 ns, and the time in which the dispatcher was at
-    /// work.
+    /// Delays of packets of 50 bytes, which come at these times and take 500 ns, and the time in
+    /// which the dispatcher was at work.
     fn delays(host: Host, workers: usize, arrivals: &[u64]) -> (Vec<u64>, u64) {
         let config = SchedulerConfig { flows: 2, in_flight: 32, ..SchedulerConfig::new(workers.max(1)) };
         let packet = |(number, &at): (u32, &u64)| {
@@ -469,12 +476,13 @@ mod tests {
     #[test]
     fn a_thread_alone_does_one_after_the_other() {
         let host = || Host::new(costs(), 0, 2);
-        // A turn of 1,000, and 150 to take it in; 503 to serve it; another turn, and 40 to take it back.
+        // A turn of 1,000, and 150 to take it in; 503 to serve it; another turn, and 40 to take it
+        // back.
         assert_eq!(delays(host(), 0, &[1_000]), (vec![1_653], 2_693));
         // Both are taken in before one is served.
         assert_eq!(delays(host(), 0, &[1_000, 1_000]), (vec![1_803, 2_306], 3_386));
-        // The second comes while the first is taken in, and waits until that is served. The turn that takes the first back takes the
-        // second in, by 3,843.
+        // The second comes while the first is taken in, and waits until that is served. The turn
+        // that takes the first back takes the second in, by 3,843.
         assert_eq!(delays(host(), 0, &[1_000, 2_000]), (vec![1_653, 2_346], 2_653 - 1_000 + 1_040 + 653 + 1_040));
         let noticed = Host::new(HostCosts { notice: 25.0, ..costs() }, 0, 2);
         assert_eq!(delays(noticed, 0, &[1_000]).0, [1_678]);

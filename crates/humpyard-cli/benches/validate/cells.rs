@@ -1,4 +1,5 @@
-//! The cells: of many random ones, each is that in which most pairs of values meet that have met least.
+//! The cells: of many random ones, each is that in which most pairs of values meet that have met
+//! least.
 
 use core::fmt;
 use std::collections::HashMap;

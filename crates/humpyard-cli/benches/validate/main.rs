@@ -1,5 +1,6 @@
-//! Is the simulator true? About a hundred cells of layout, service, policy, load and traffic, in which every two values of
-//! different kinds meet: each runs live several times, and the simulator predicts it.
+//! Is the simulator true? About a hundred cells of layout, service, policy, load and traffic, in
+//! which every two values of different kinds meet: each runs live several times, and the simulator
+//! predicts it.
 //!
 //! `make validate` runs it, alone on the machine, and takes half an hour. `docs/validate.md` says what came out.
 

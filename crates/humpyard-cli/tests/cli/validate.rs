@@ -1,5 +1,5 @@
-//! `validate`: policies live, beside what the simulator predicts. How near predictions are is the machine's business, which no test
-//! here is about.
+//! `validate`: policies live, beside what the simulator predicts. How near predictions are is the machine's
+//! business, which no test here is about.
 
 use std::fs;
 
@@ -10,7 +10,8 @@ use crate::support::{directory, run};
 /// A host whose figures are those of no machine, so that nothing is measured.
 const HOST: &str = "version = 1\nsource = \"by hand\"\n[machine]\nprocessors = 2\nturn_ns = 100\ntake_in_ns = 200\n";
 
-const SHORT: &str = "validate --input gen:imix:packets=4k --rate 100k --policy hrw --policy fcfs --costs measured --host host.toml --quiet";
+const SHORT: &str = "validate --input gen:imix:packets=4k --rate 100k --policy hrw --policy fcfs --costs measured \
+                     --host host.toml --quiet";
 
 /// The document of a validation, which may miss its bounds here.
 fn validated(words: &str) -> Value {

@@ -1,8 +1,10 @@
-//! What the threads around the services take: live runs of `pass`, which does nothing, and of `forward`, which does little.
+//! What the threads around the services take: live runs of `pass`, which does nothing, and of
+//! `forward`, which does little.
 //!
-//! At a line rate the time of a packet is that of the thread that has most to do. At half of that rate packets come one by one,
-//! and the median delay is what one packet waits for by itself. The difference between a run on one thread and one with a
-//! worker is what handing over takes. At a low rate threads have rested, or sleep.
+//! At a line rate the time of a packet is that of the thread that has most to do. At half of that
+//! rate packets come one by one, and the median delay is what one packet waits for by itself. The
+//! difference between a run on one thread and one with a worker is what handing over takes. At a
+//! low rate threads have rested, or sleep.
 
 use core::sync::atomic::AtomicBool;
 use std::hint;
@@ -38,7 +40,8 @@ const DISTINCT: usize = 4_096;
 const PACKETS: u64 = 500_000;
 /// Runs of which the median counts.
 const RUNS: usize = 3;
-/// Part of the rate that a run takes at most at which packets come one by one and threads are at work all the time.
+/// Part of the rate that a run takes at most at which packets come one by one and threads are at
+/// work all the time.
 const HALF: f64 = 0.4;
 /// Packets in a nanosecond between which threads have nothing to do for 50 us, and stay awake.
 const SINGLE: f64 = 2e-5;
@@ -51,15 +54,16 @@ const PASS: &str = "pass";
 const FORWARD: &str = "forward";
 /// Numbers of flows; a flow's entry is found in the caches for the first.
 const FLOWS: [u64; 4] = [64, 4_096, 65_536, 1_048_576];
-/// Part of the dispatcher's time for a packet that comes after its service. An estimate, for a run cannot tell the parts
-/// apart: to read, find and decide takes three times what its account and its way out take.
+/// Part of the dispatcher's time for a packet that comes after its service. An estimate, for a run
+/// cannot tell the parts apart: to read, find and decide takes three times what its account and its
+/// way out take.
 const AFTER: f64 = 0.25;
 /// Packets that a turn takes in under full load.
 const BURST: f64 = 32.0;
 
-/// Times of a packet in one run, in ns.
+/// PacketTimes of a packet in one run, in ns.
 #[derive(Clone, Copy, Debug)]
-struct Times {
+struct PacketTimes {
     /// From one packet to the next.
     apart: f64,
     /// Median delay.
@@ -82,11 +86,11 @@ pub(super) fn measure(seed: Seed, steps: &mut Steps<'_>) -> Result<DescribedHost
     let processors = processors().len().max(1);
     steps.next("host: packets")?;
     let captures = Captures::create(seed)?;
-    let short = |service, workers| Subject { input: &captures.short, service, workers };
+    let short = |service, workers| MeasuredRun { input: &captures.short, service, workers };
     steps.next("host: one thread, short packets")?;
     let alone = short(PASS, 0).full()?;
     steps.next("host: one thread, long packets")?;
-    let alone_long = Subject { input: &captures.long, ..short(PASS, 0) }.full()?;
+    let alone_long = MeasuredRun { input: &captures.long, ..short(PASS, 0) }.full()?;
     let service = Costs::default().cost(PASS)?.work(SHORT as u32) as f64;
     let own = (alone.busy - service).max(0.0);
     let dispatcher = (alone.apart - own - service).max(0.0);
@@ -97,7 +101,8 @@ pub(super) fn measure(seed: Seed, steps: &mut Steps<'_>) -> Result<DescribedHost
     let half = short(PASS, 0).at(HALF / alone.apart)?;
     steps.next("host: one thread, one packet at a time")?;
     let single = short(PASS, 0).at(SINGLE)?;
-    // One turn takes a packet in, another takes it back; under full load a turn does so for a burst.
+    // One turn takes a packet in, another takes it back; under full load a turn does so for a
+    // burst.
     let turn = ((half.at_work - alone.apart) / (2.0 - 1.0 / BURST)).max(0.0);
     let take_in = (before - turn / BURST - bytes).max(0.0);
     let notice = (half.delay - own - service - turn - take_in - bytes).max(0.0);
@@ -144,13 +149,13 @@ impl Captures {
 
 /// What is run: this service, on workers, of which 0 are all on one thread.
 #[derive(Clone, Copy)]
-struct Subject<'a> {
+struct MeasuredRun<'a> {
     input: &'a str,
     service: &'a str,
     workers: usize,
 }
 
-impl Subject<'_> {
+impl MeasuredRun<'_> {
     /// The run of this many packets.
     fn config(&self, packets: u64) -> Result<RunConfig, LabError> {
         let mut config = RunConfig::new(Host::Live, self.input, "fcfs".parse()?);
@@ -163,22 +168,22 @@ impl Subject<'_> {
     }
 
     /// The times of packets that come as fast as they are taken.
-    fn full(&self) -> Result<Times, LabError> {
+    fn full(&self) -> Result<PacketTimes, LabError> {
         medians(&self.config(PACKETS)?)
     }
 
     /// The times of packets that come one after the other, this many in a nanosecond.
-    fn at(&self, rate: f64) -> Result<Times, LabError> {
+    fn at(&self, rate: f64) -> Result<PacketTimes, LabError> {
         let packets = (rate * 1e9 * LASTS).clamp(200.0, PACKETS as f64) as u64;
         medians(&RunConfig { rate: Rate::PacketsPerSecond((rate * 1e9).round()), ..self.config(packets)? })
     }
 }
 
 /// Of each time the median of some runs.
-fn medians(config: &RunConfig) -> Result<Times, LabError> {
-    let runs = (0..RUNS).map(|_| times(config)).collect::<Result<Vec<Times>, LabError>>()?;
-    let of = |time: fn(&Times) -> f64| median(&sorted(runs.iter().map(time)));
-    Ok(Times {
+fn medians(config: &RunConfig) -> Result<PacketTimes, LabError> {
+    let runs = (0..RUNS).map(|_| times(config)).collect::<Result<Vec<PacketTimes>, LabError>>()?;
+    let of = |time: fn(&PacketTimes) -> f64| median(&sorted(runs.iter().map(time)));
+    Ok(PacketTimes {
         apart: of(|times| times.apart),
         delay: of(|times| times.delay),
         busy: of(|times| times.busy),
@@ -186,13 +191,13 @@ fn medians(config: &RunConfig) -> Result<Times, LabError> {
     })
 }
 
-fn times(config: &RunConfig) -> Result<Times, LabError> {
+fn times(config: &RunConfig) -> Result<PacketTimes, LabError> {
     let (stop, mut progress) = (AtomicBool::new(false), |_, _| ());
     let result: RunResult = run_live(config, &mut Control::new(&stop, &mut progress))?;
     let packets = result.packets.processed.max(1) as f64;
     let busy: f64 = result.summary.cores_detail.iter().map(|core| core.utilization).sum();
     let apart = 1e9 / result.summary.throughput_pps;
-    Ok(Times {
+    Ok(PacketTimes {
         apart,
         delay: result.summary.delay_ns.p50 as f64,
         busy: busy * result.summary.duration_ns as f64 / packets,
@@ -205,7 +210,7 @@ fn flows() -> Result<Vec<(u64, f64)>, LabError> {
     let apart = |&flows: &u64| {
         let packets = (2 * flows).max(PACKETS);
         let input = format!("gen:poisson:flows={flows},packets={packets}");
-        let subject = Subject { input: &input, service: PASS, workers: 0 };
+        let subject = MeasuredRun { input: &input, service: PASS, workers: 0 };
         let flows = 2 * FLOWS[FLOWS.len() - 1] as usize;
         Ok(medians(&RunConfig { rounds: 1, flows, ..subject.config(packets)? })?.apart)
     };

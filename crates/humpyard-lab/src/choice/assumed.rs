@@ -31,8 +31,8 @@ pub struct AssumedHost {
 }
 
 impl AssumedHost {
-    /// Finds the host that is called for by this text. `None`: the ideal one. A host of `here` that nobody has measured yet has
-    /// no times: see [`Self::is_unmeasured`].
+    /// Finds the host that is called for by this text. `None`: the ideal one. A host of `here` that
+    /// nobody has measured yet has no times: see [`Self::is_unmeasured`].
     ///
     /// # Errors
     /// No such host, and a file that describes none.

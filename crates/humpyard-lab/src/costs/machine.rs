@@ -1,4 +1,5 @@
-//! What a machine adds to the work of packets: interruptions, and the time of the threads around the services.
+//! What a machine adds to the work of packets: interruptions, and the time of the threads around
+//! the services.
 
 use core::fmt::Write;
 
@@ -12,9 +13,11 @@ use crate::LabError;
 /// What a machine adds to the work of packets.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct MachineCosts {
-    /// What it takes to hand a packet to a worker and back, beside the work, one at a time, in ns; 0 where it was not measured.
+    /// What it takes to hand a packet to a worker and back, beside the work, one at a time, in ns;
+    /// 0 where it was not measured.
     pub hand_over_ns: f64,
-    /// The most that was taken from a worker or the dispatcher: a part of any time, and an amount at once; by part.
+    /// The most that was taken from a worker or the dispatcher: a part of any time, and an amount
+    /// at once; by part.
     pub taken: Vec<Taken>,
     /// How workers are interrupted.
     pub workers: Interruptions,
@@ -76,7 +79,8 @@ pub(super) const HOST_KEYS: [&str; 16] = [
 ];
 
 impl DescribedHost {
-    /// Reads the host from a table, whose numbers and pairs the functions find. `None`: the table describes no host.
+    /// Reads the host from a table, whose numbers and pairs the functions find. `None`: the table
+    /// describes no host.
     pub(super) fn read<E>(
         number: impl Fn(&str) -> Result<Option<f64>, E>,
         pairs: impl Fn(&str) -> Result<Vec<(f64, f64)>, E>,
@@ -91,8 +95,9 @@ impl DescribedHost {
         Ok(Some(Self { processors: processors as usize, times }))
     }
 
-    /// Returns the processors of a simulation of this many cores: those that there are, or where these are fewer than the cores,
-    /// one for each core and one for the dispatcher. A machine of that size would be needed for such a run.
+    /// Returns the processors of a simulation of this many cores: those that there are, or where
+    /// these are fewer than the cores, one for each core and one for the dispatcher. A machine of
+    /// that size would be needed for such a run.
     pub fn processors_for(&self, cores: usize) -> usize {
         if cores <= self.processors { self.processors } else { cores + 1 }
     }
@@ -117,7 +122,8 @@ impl Serialize for DescribedHost {
 }
 
 impl MachineCosts {
-    /// How threads are interrupted: a worker that looks at the clock all the time is the same at work and without.
+    /// How threads are interrupted: a worker that looks at the clock all the time is the same at
+    /// work and without.
     pub(crate) fn disturbance(&self) -> Option<Disturbance> {
         if self.workers.is_none() && self.dispatcher.is_none() {
             return None;

@@ -51,7 +51,8 @@ pub struct Verification {
     pub finding: String,
 }
 
-/// Returns why a recommendation for this configuration cannot be held against live runs here. `None`: it can.
+/// Returns why a recommendation for this configuration cannot be held against live runs here.
+/// `None`: it can.
 pub fn why_not_verified(config: &RunConfig) -> Option<String> {
     let Some(host) = &config.assumed else {
         return Some("the simulator assumed an ideal host: have @host here".to_owned());
@@ -68,7 +69,8 @@ pub fn why_not_verified(config: &RunConfig) -> Option<String> {
     })
 }
 
-/// Runs the recommended policy and plain hashing live, beside what the simulator promises for the same packets.
+/// Runs the recommended policy and plain hashing live, beside what the simulator promises for the
+/// same packets.
 ///
 /// # Errors
 /// What keeps a run from starting, and being interrupted.
@@ -93,7 +95,8 @@ pub fn verify(
     Ok(Verification { packets, holds, finding: finding(&said.goal, first, holds), policies })
 }
 
-/// Returns the packets of a live run: those that were looked at, as far as they come within the longest time.
+/// Returns the packets of a live run: those that were looked at, as far as they come within the
+/// longest time.
 fn packets(config: &RunConfig, looked_at: u64, control: &mut Control<'_>) -> Result<u64, LabError> {
     let mut pacer = pacer(config, config.cores, control)?.ok_or_else(setup::no_line_rate)?;
     let mut source = setup::source(&RunConfig { packets: Some(looked_at), ..config.clone() })?;

@@ -1,8 +1,10 @@
-//! Whether the simulator is true: each policy runs live several times, and the simulator predicts what these runs find.
+//! Whether the simulator is true: each policy runs live several times, and the simulator predicts
+//! what these runs find.
 //!
-//! The simulator knows what `sim` knows: the traffic, the costs of services, and the host ([`AssumedHost`]). Nothing of the live
-//! runs is in the prediction. Several live runs differ from each other, too: where they differ by more than the aim,
-//! their difference is the bound, but at most twice the aim.
+//! The simulator knows what `sim` knows: the traffic, the costs of services, and the host
+//! ([`AssumedHost`]). Nothing of the live runs is in the prediction. Several live runs differ from
+//! each other, too: where they differ by more than the aim, their difference is the bound, but at
+//! most twice the aim.
 
 mod page;
 #[cfg(test)]
@@ -28,7 +30,8 @@ use crate::run::{run_live, simulate};
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct ValidateOptions {
-    /// The live run; its policy does not count. At a line rate half of what the first policy takes is offered.
+    /// The live run; its policy does not count. At a line rate half of what the first policy takes
+    /// is offered.
     pub config: RunConfig,
     /// The policies.
     pub policies: Vec<PolicySpec>,
@@ -206,7 +209,7 @@ fn whole(result: RunResult) -> Result<RunResult, LabError> {
 }
 
 /// A figure that is compared.
-struct Figure {
+struct ComparedFigure {
     name: &'static str,
     of: fn(&RunResult) -> f64,
     aim: f64,
@@ -214,12 +217,12 @@ struct Figure {
     is_relative: bool,
 }
 
-const FIGURES: [Figure; 5] = [
-    Figure { name: "throughput", of: |run| run.summary.throughput_pps, aim: AIM_RATE, is_relative: true },
-    Figure { name: "utilization", of: utilization, aim: AIM_RATE, is_relative: true },
-    Figure { name: "p50", of: |run| run.summary.delay_ns.p50 as f64, aim: AIM_DELAY, is_relative: true },
-    Figure { name: "p99", of: |run| run.summary.delay_ns.p99 as f64, aim: AIM_DELAY, is_relative: true },
-    Figure { name: "loss", of: loss, aim: AIM_LOSS, is_relative: false },
+const FIGURES: [ComparedFigure; 5] = [
+    ComparedFigure { name: "throughput", of: |run| run.summary.throughput_pps, aim: AIM_RATE, is_relative: true },
+    ComparedFigure { name: "utilization", of: utilization, aim: AIM_RATE, is_relative: true },
+    ComparedFigure { name: "p50", of: |run| run.summary.delay_ns.p50 as f64, aim: AIM_DELAY, is_relative: true },
+    ComparedFigure { name: "p99", of: |run| run.summary.delay_ns.p99 as f64, aim: AIM_DELAY, is_relative: true },
+    ComparedFigure { name: "loss", of: loss, aim: AIM_LOSS, is_relative: false },
 ];
 
 /// Mean utilization of the cores.
@@ -233,7 +236,7 @@ fn loss(run: &RunResult) -> f64 {
     run.packets.dropped.values().sum::<u64>() as f64 / run.packets.arrived.max(1) as f64
 }
 
-impl Figure {
+impl ComparedFigure {
     fn compare(&self, live: &[RunResult], predicted: &RunResult) -> Compared {
         let mut values: Vec<f64> = live.iter().map(self.of).collect();
         values.sort_by(f64::total_cmp);

@@ -1,4 +1,5 @@
-//! The simulator, given what each packet took live, has the throughput and the utilization of the live run.
+//! The simulator, given what each packet took live, has the throughput and the utilization of the
+//! live run.
 
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
