@@ -8,9 +8,9 @@ use humpyard::lab::metrics::USUAL_ADDRESS;
 use crate::examples::{
     ADMIT_EXAMPLES, CALIBRATE_EXAMPLES, CHECK_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, COMPOSE_EXAMPLES,
     CUT_EXAMPLES, EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES, SIM_EXAMPLES,
-    TOP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES,
+    TOP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES, WHY_EXAMPLES,
 };
-use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, OptionsOf};
+use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, ForWhy, OptionsOf};
 use crate::output::OutputOptions;
 
 /// Share many cores among packets: try policies in a simulator, run them on real threads, use them in your program.
@@ -68,6 +68,9 @@ pub(crate) enum Command {
                       hrw.jsonl\n  humpyard replay hrw.jsonl --policy conn\n\nExits with 1 if something is decided otherwise."
     )]
     Replay(ReplayArguments),
+    /// Say why a packet was served when it was: what delayed it, what the policy knew, what would have made it otherwise
+    #[command(after_help = WHY_EXAMPLES)]
+    Why(WhyArguments),
     /// Look into captures, and make new ones
     #[command(
         after_help = "Examples:\n  humpyard trace info in.pcap\n  humpyard trace cut in.pcap --output part.pcapng --packets 1..100\n  \
@@ -308,6 +311,31 @@ pub(crate) struct ReplayArguments {
     pub(crate) policy: Option<String>,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhyArguments {
+    #[command(flatten)]
+    pub(crate) options: OptionsOf<ForWhy>,
+    #[command(flatten)]
+    pub(crate) file: ConfigOption,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+    /// Explain the slowest packet of this flow, as `trace info` shows it, with or without its protocol; <> is both directions
+    #[arg(long, value_name = "SRC:PORT > DST:PORT", conflicts_with = "packet", display_order = 0)]
+    pub(crate) flow: Option<String>,
+    /// Explain this packet, by its number from 1 [default: the packet whose delay is the p99 of the run]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), display_order = 0)]
+    pub(crate) packet: Option<u64>,
+    /// Read this journal, which `run` or `sim` wrote with --journal, instead of simulating a run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "policy", "cores", "config"], display_order = 1)]
+    pub(crate) journal: Option<String>,
+    /// The policies: NAME, NAME:name=value,... or steer=NAME/share=NAME
+    #[arg(long, value_name = "SPEC", required_unless_present = "journal", display_order = 3)]
+    pub(crate) policy: Option<String>,
+    /// Simulated cores [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16_384), display_order = 4)]
+    pub(crate) cores: Option<u16>,
 }
 
 #[derive(Debug, Args)]

@@ -174,3 +174,12 @@ pub(crate) const SCALE_EXAMPLES: &str = "Examples:
 
 The factor multiplies the mean rate, and its square root the standard deviation of the rate. Copies have addresses of
 their own, by /24 (IPv6: by the third to fifth byte). Memory does not depend on the length of the capture.";
+
+pub(crate) const WHY_EXAMPLES: &str = "Examples:
+  humpyard why --input in.pcap --policy hrw --cores 4 --load 0.9
+  humpyard why --input in.pcap --policy drr --load 0.9 --flow '10.0.0.1:443 > 10.0.0.2:5001'
+  humpyard why --journal run.jsonl --packet 1234
+
+The run is simulated as `humpyard sim` does with the same options. The parts of a delay add up to it exactly: waiting behind
+other packets, switching, dispatcher, service, exit. What would have been takes the rest of the run as it was.
+`humpyard trace info` lists flows; the journal of several dispatchers is read one at a time.";
