@@ -7,8 +7,8 @@ use humpyard::lab::metrics::USUAL_ADDRESS;
 
 use crate::examples::{
     ADMIT_EXAMPLES, CALIBRATE_EXAMPLES, CHECK_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, COMPOSE_EXAMPLES,
-    CUT_EXAMPLES, EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES, SIM_EXAMPLES,
-    TOP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES, WHY_EXAMPLES,
+    CUT_EXAMPLES, EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, REPRODUCE_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES,
+    SCHEDULE_EXAMPLES, SIM_EXAMPLES, TOP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES, WHY_EXAMPLES,
 };
 use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, ForWhy, OptionsOf};
 use crate::output::OutputOptions;
@@ -68,7 +68,7 @@ pub(crate) enum Command {
                       hrw.jsonl\n  humpyard replay hrw.jsonl --policy conn\n\nExits with 1 if something is decided otherwise."
     )]
     Replay(ReplayArguments),
-    /// Say why a packet was served when it was: what delayed it, what the policy knew, what would have made it otherwise
+    /// Say why a packet was served when it was: what delayed it, what the policy knew, what would have helped
     #[command(after_help = WHY_EXAMPLES)]
     Why(WhyArguments),
     /// Look into captures, and make new ones
@@ -92,29 +92,6 @@ pub(crate) enum Command {
     )]
     Explain(ExplainArguments),
 }
-
-const SCHEDULE_EXAMPLES: &str = "Examples:
-  humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
-  humpyard schedule --policy drr --weights 3,2,1 --slots 12 --processors 2 --json
-  humpyard schedule --policy wrr --weights 12,3,3,2,2,2 --slots 48 --plot wrr.svg
-  humpyard schedule --policy gr3 --clients 8192 --total 262144 --skew 0.1 --draws 100
-  humpyard schedule --policy sfq --clients 8192 --total 262144 --skew 0.1 --draws 100 --ties highest
-  humpyard schedule --policy gr3mp --clients 512 --total 16384 --draws 100 --processors 8 --json
-
-With --clients weights are random: the heavy client has round(H S), the others divide the rest by numbers that are uniform \
-between 0 and 1, and each has 1 at least. A draw has the same weights whatever the policy, the processors, the number of draws \
-and of threads. The service error of a client is its service less its weight's share of all service so far, exactly. Figures 4 \
-to 11 of the paper of gr3 are such runs, of 32 to 8192 clients and totals from 16384 to 262144.";
-
-const REPRODUCE_EXAMPLES: &str = "Examples:
-  humpyard reproduce gr3-fig9
-  humpyard reproduce 'gr3-fig?' --out reproduction
-  humpyard reproduce all --full
-  humpyard list experiments
-
-Each experiment writes data.csv, data.parquet, plots (SVG) and verdicts.json into a directory of its own below --out, where \
-index.html and REPRODUCTION.md show all experiments that were ever written there, each with its scale and seed. What was done when \
-a run is ended (Ctrl-C) is not done again by the same command. Files that are not of an earlier run are not written over. Exits with 1 if a claim fails; times, and figures that the papers do not say enough of, are measured, and cannot fail.";
 
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
@@ -321,7 +298,8 @@ pub(crate) struct WhyArguments {
     pub(crate) file: ConfigOption,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
-    /// Explain the slowest packet of this flow, as `trace info` shows it, with or without its protocol; <> is both directions
+    /// Explain the slowest packet of this flow, as `trace info` shows it, with or without its protocol; <> is both
+    /// directions
     #[arg(long, value_name = "SRC:PORT > DST:PORT", conflicts_with = "packet", display_order = 0)]
     pub(crate) flow: Option<String>,
     /// Explain this packet, by its number from 1 [default: the packet whose delay is the p99 of the run]

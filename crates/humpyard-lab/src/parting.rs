@@ -25,8 +25,8 @@ pub struct Parting {
     pub expected: String,
     /// What happened now.
     pub found: String,
-    /// The first difference in sentences: which packet, what each policy chose, what each knew; empty where the policies
-    /// are those of the journal.
+    /// The first difference in sentences: which packet, what each policy chose, what each knew. Empty: the policies are
+    /// those of the journal.
     pub words: Vec<String>,
 }
 
@@ -172,7 +172,8 @@ impl<'a> Playing<'a> {
         Ok(true)
     }
 
-    /// Plays a record to the policies that wrote it, if others are asked; notes the first packet that is steered otherwise.
+    /// Plays a record to the policies that wrote it, if others are asked; notes the first packet that is steered
+    /// otherwise.
     fn play_recorded(&mut self, record: &Record) -> Result<(), LabError> {
         let Some(recorded) = &mut self.recorded else { return Ok(()) };
         let Event::Arrival { packet, answer: Arrival::Queued(slot) } = &record.event else {

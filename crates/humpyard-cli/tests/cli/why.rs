@@ -57,7 +57,7 @@ fn a_run_explains_its_p99_and_says_whom_to_blame() {
 #[test]
 fn a_switch_is_blamed_on_the_allocation() {
     let directory = directory();
-    let services = "--services tcp=forward,udp=encrypt,other=forward --switch-cost 5us";
+    let services = "--services tcp=forward,udp=encrypt,other=forward --switch-cost 1us --tolerance 5us";
     let words = format!("why {SIM} {services} --policy everest");
     let why = document(directory.path(), &words);
     assert_adds_up(&why["blame"]);
@@ -150,6 +150,7 @@ fn journals_are_read_instead() {
         ("why --journal cut.jsonl", "the journal is cut"),
         ("why --journal two.jsonl", "name one of them, `two.jsonl.1`, `two.jsonl.2`"),
         ("why --journal j.jsonl --packet 3001", "--packet takes 1 to 3000"),
+        ("why --journal j.jsonl --flow nobody", "its lines that begin with {\"flow\": name all, "),
         ("why --journal j.jsonl --load 0.9", "leave out --load"),
         ("why --journal j.jsonl --policy drr", "cannot be used with"),
     ] {

@@ -13,7 +13,8 @@ pub struct DelayParts {
     pub waiting_ns: u64,
     /// Its core went over to another service while it waited.
     pub switching_ns: u64,
-    /// Its core had nothing to do while it waited: it was not yet taken in, handed over or heard of, or it was held back.
+    /// Its core had nothing to do while it waited: the packet was not yet taken in, handed over or heard of, or was held
+    /// back.
     pub dispatcher_ns: u64,
     /// It was served.
     pub service_ns: u64,

@@ -1,7 +1,8 @@
 //! Why a packet was served when it was: what delayed it, what the policies knew, what would have made it otherwise.
 //!
-//! All of it is read from the journal of a run: of a simulation while it goes on, or of a file. `recorder` keeps the way of
-//! each packet, `blame` splits its delay, `asked` asks the policies about one packet, `otherwise` changes one thing.
+//! All of it is read from the journal of a run: of a simulation while it goes on, or of a file. `recorder` keeps the
+//! way of each packet, `blame` splits its delay, `asked` asks the policies about one packet, `otherwise` changes one
+//! thing.
 
 mod asked;
 mod blame;
@@ -61,7 +62,9 @@ pub fn why(config: &RunConfig, which: &WhichPacket, control: &mut Control<'_>) -
     }
     let mut history = core::mem::take(&mut *history.lock().unwrap_or_else(PoisonError::into_inner));
     history.finish();
-    let chosen = Chosen::find(&history, which, time(config.warm_up).as_ns(), config.input_name().as_str())?;
+    let input = config.input_name();
+    let list = format!("`humpyard trace info {input}` lists the heaviest flows");
+    let chosen = Chosen::find(&history, which, time(config.warm_up).as_ns(), &list)?;
     // A pipe is read once; the policies are not asked then.
     let mut known = Known::default();
     if config.inputs().iter().all(|input| input != "-") {
@@ -69,7 +72,7 @@ pub fn why(config: &RunConfig, which: &WhichPacket, control: &mut Control<'_>) -
         followed(config, control, Follower::new(&asked))?;
         known = core::mem::take(&mut asked.lock().unwrap_or_else(PoisonError::into_inner).known);
     }
-    let mut why = chosen.answer(&history, &known, config.input_name(), false);
+    let mut why = chosen.answer(&history, &known, input, false);
     why.damage = result.0;
     Ok(why)
 }
@@ -97,7 +100,9 @@ pub fn why_of_journal(
     let mut history = History::default();
     journal::follow(path, &mut history, progress)?;
     history.finish();
-    let chosen = Chosen::find(&history, which, 0, path)?;
+    let list =
+        format!("its lines that begin with {{\"flow\": name all, {}", counted(history.flows.len() as u64, "flow"));
+    let chosen = Chosen::find(&history, which, 0, &list)?;
     let mut asked = Asked::new(u64::from(chosen.packet));
     journal::follow(path, &mut asked, progress)?;
     Ok(chosen.answer(&history, &asked.known, path.to_owned(), true))
@@ -114,7 +119,8 @@ struct Chosen {
 }
 
 impl Chosen {
-    fn find(history: &History, which: &WhichPacket, warm_up: u64, input: &str) -> Result<Self, LabError> {
+    /// Finds the packet; `list` says what lists the flows.
+    fn find(history: &History, which: &WhichPacket, warm_up: u64, list: &str) -> Result<Self, LabError> {
         let first = history.passages.first().map_or(0, |passage| passage.arrival);
         let counts = |arrival: u64| arrival >= first.saturating_add(warm_up);
         let numbered = (0..).zip(&history.passages);
@@ -131,7 +137,7 @@ impl Chosen {
             WhichPacket::P99 => (ranked[rank(ranked.len(), 99)].1, "p99", Vec::new()),
             WhichPacket::Number(number) => (numbered_packet(history, *number)?, "packet", Vec::new()),
             WhichPacket::OfFlow(name) => {
-                let flow = flows_named(history, name, input)?;
+                let flow = flows_named(history, name, list)?;
                 (slowest(history, &flow), "flow", flow)
             }
         };
@@ -232,7 +238,8 @@ fn numbered_packet(history: &History, number: u64) -> Result<u32, LabError> {
 }
 
 /// Returns the numbers of the flows that a text names: with or without the protocol, and with `<>` both directions.
-fn flows_named(history: &History, text: &str, input: &str) -> Result<Vec<u32>, LabError> {
+/// `list` says what lists the flows.
+fn flows_named(history: &History, text: &str, list: &str) -> Result<Vec<u32>, LabError> {
     let wanted = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (sides, both) = match wanted.split_once(" <> ") {
         Some(sides) => (Some(sides), true),
@@ -254,10 +261,7 @@ fn flows_named(history: &History, text: &str, input: &str) -> Result<Vec<u32>, L
     }
     let near = nearest(&wanted, history.flows.iter().take(NAMES_COMPARED).map(String::as_str));
     let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
-    Err(LabError::of_option(
-        "flow",
-        format!("names no flow of this run, `{text}`: {near}`humpyard trace info {input}` lists the heaviest flows"),
-    ))
+    Err(LabError::of_option("flow", format!("names no flow of this run, `{text}`: {near}{list}")))
 }
 
 /// Names that are compared with one that is unknown.

@@ -1,4 +1,4 @@
-//! What would have made the delay of a packet another: one thing is changed, and the rest of the run is taken as it was.
+//! What would have made the delay of a packet another: one thing is changed, and the rest of the run stays as it was.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -57,8 +57,8 @@ pub(super) struct Moved {
 }
 
 impl Moved {
-    /// Returns what a packet would have had whose first visit had ended at this time, all behind it as it was; `turn` is
-    /// when its flow's earlier packets had left.
+    /// Returns what a packet would have had whose first visit had ended at this time, all behind it as it was. At
+    /// `turn` its flow's earlier packets had left.
     fn to(history: &History, packet: u32, end: u64, turn: u64) -> Option<Self> {
         let passage = &history.passages[packet as usize];
         let visits = history.visits_of(packet);

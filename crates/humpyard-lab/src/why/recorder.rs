@@ -248,8 +248,8 @@ impl History {
 
     /// Finds out when each packet was served, once the run is over.
     ///
-    /// A journal of a live run says when the dispatcher heard of each end. A core serves in order, so a packet ended before
-    /// the next one on its core began: each is put as late as that allows.
+    /// A journal of a live run says when the dispatcher heard of each end. A core serves in order, so a packet ended
+    /// before the next one on its core began: each is put as late as that allows.
     pub(super) fn finish(&mut self) {
         let last = self.visits.iter().map(|visit| usize::from(visit.core) + 1);
         let cores = last.chain([self.config.cores]).max().unwrap_or(0);

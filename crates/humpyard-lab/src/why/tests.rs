@@ -277,6 +277,10 @@ fn policies_say_what_they_knew() {
         ("hrw", "its connection's hash with each core"),
         ("steer=hrw/share=drr", "its credit is"),
         ("sfq", "the start tag of its next packet"),
+        ("wfq", "and its finish tag"),
+        ("wf2q+", "its start tag is"),
+        ("stride", "the global pass"),
+        ("gr3", "a slot is worth"),
         ("everest", "had given its service"),
     ] {
         let (config, _) = simulated(policy, 3, input, 0.9, "exit", 1);
