@@ -75,6 +75,10 @@ fn text(why: &Why) -> String {
         time(blame.from_ns as f64),
         table(blame)
     ));
+    if blame.own_flow_ns > 0 {
+        let own = percent(blame.own_flow_ns as f64 / blame.parts.waiting_ns.max(1) as f64);
+        said.push(format!("Of the waiting, {own} was behind earlier packets of the same flow."));
+    }
     said.join("\n\n") + "\n"
 }
 
@@ -122,9 +126,25 @@ fn table(blame: &BlameTable) -> String {
         let name = format!("waiting behind {}", counted(others.flows, "other flow"));
         rows.add_row([name, others.packets.to_string(), ns(others.mean_ns), percent(others.fraction)]);
     }
-    for cause in blame.causes.iter().filter(|cause| cause.cause != "waiting") {
-        rows.add_row([cause.cause.to_owned(), String::new(), ns(cause.mean_ns), percent(cause.fraction)]);
+    let all = |name: &str, total: u64| {
+        let (mean, whole) = (total as f64 / blame.packets.max(1) as f64, blame.total_ns.max(1) as f64);
+        [name.to_owned(), String::new(), ns(mean), percent(total as f64 / whole)]
+    };
+    rows.add_row(all("switching", blame.parts.switching_ns));
+    let dispatcher = blame.dispatcher;
+    let places = [
+        ("dispatcher: not yet taken in", dispatcher.before_queue_ns),
+        ("dispatcher: in the queue, its core idle", dispatcher.in_queue_ns),
+        ("dispatcher: handed over, not begun or not heard of", dispatcher.handed_over_ns),
+    ];
+    for (name, total) in places.into_iter().filter(|(_, total)| *total > 0) {
+        rows.add_row(all(name, total));
     }
+    if blame.parts.dispatcher_ns == 0 {
+        rows.add_row(all("dispatcher", 0));
+    }
+    rows.add_row(all("service", blame.parts.service_ns));
+    rows.add_row(all("exit", blame.parts.exit_ns));
     rows.add_row(["all".to_owned(), String::new(), ns(blame.mean_ns), percent(1.0)]);
     rows.to_string()
 }

@@ -48,6 +48,36 @@ impl DelayParts {
     }
 }
 
+/// The parts of [`DelayParts::dispatcher_ns`], in ns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct DispatcherParts {
+    /// Before the scheduler had the packet.
+    pub before_queue_ns: u64,
+    /// The packet was in a queue, and its core was idle.
+    pub in_queue_ns: u64,
+    /// The core had been given the packet: it had not begun, or its end was not yet heard of.
+    pub handed_over_ns: u64,
+}
+
+impl DispatcherParts {
+    /// Adds a while in which the core was idle; the packet was in the queue until it was `given` to the core.
+    fn add_idle(&mut self, from: u64, to: u64, given: u64) {
+        let given = given.clamp(from, to);
+        self.in_queue_ns += given - from;
+        self.handed_over_ns += to - given;
+    }
+
+    const fn total_ns(&self) -> u64 {
+        self.before_queue_ns + self.in_queue_ns + self.handed_over_ns
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.before_queue_ns += other.before_queue_ns;
+        self.in_queue_ns += other.in_queue_ns;
+        self.handed_over_ns += other.handed_over_ns;
+    }
+}
+
 /// Time for which packets waited behind those of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct BehindFlow {
@@ -78,13 +108,12 @@ impl Behind {
 }
 
 /// Splits the delay of a packet that left or ended, and adds the flows that it waited behind to `behind`.
-pub(super) fn split(history: &History, packet: u32, behind: &mut Behind) -> DelayParts {
+pub(super) fn split(history: &History, packet: u32, behind: &mut Behind) -> (DelayParts, DispatcherParts) {
     let passage = &history.passages[packet as usize];
-    let mut parts = DelayParts::default();
+    let (mut parts, mut dispatcher) = (DelayParts::default(), DispatcherParts::default());
     let mut at = passage.arrival;
     for visit in history.visits_of(packet) {
-        // What the dispatcher did not yet know of.
-        parts.dispatcher_ns += visit.joined - at;
+        dispatcher.before_queue_ns += visit.joined - at;
         at = visit.joined;
         let core = &history.cores[usize::from(visit.core)];
         let first = core.partition_point(|stretch| stretch.end <= at);
@@ -93,7 +122,7 @@ pub(super) fn split(history: &History, packet: u32, behind: &mut Behind) -> Dela
             if end <= begin {
                 continue;
             }
-            parts.dispatcher_ns += begin - at;
+            dispatcher.add_idle(at, begin, visit.given);
             match doing {
                 Doing::Serving(other) => {
                     parts.waiting_ns += end - begin;
@@ -104,13 +133,14 @@ pub(super) fn split(history: &History, packet: u32, behind: &mut Behind) -> Dela
             }
             at = end;
         }
-        parts.dispatcher_ns += visit.begin - at;
+        dispatcher.add_idle(at, visit.begin, visit.given);
         parts.service_ns += visit.end - visit.begin;
-        parts.dispatcher_ns += visit.heard - visit.end;
+        dispatcher.handed_over_ns += visit.heard - visit.end;
         at = visit.heard;
     }
-    parts.exit_ns += passage.gone - at;
-    parts
+    parts.dispatcher_ns = dispatcher.total_ns();
+    parts.exit_ns = passage.gone - at;
+    (parts, dispatcher)
 }
 
 /// What the delay of several packets consists of, together.
@@ -118,6 +148,7 @@ pub(super) fn split(history: &History, packet: u32, behind: &mut Behind) -> Dela
 pub(super) struct Blamed {
     pub(super) packets: u64,
     pub(super) parts: DelayParts,
+    pub(super) dispatcher: DispatcherParts,
     /// The part of the waiting behind packets of the same flow.
     pub(super) own_ns: u64,
     pub(super) behind: Behind,
@@ -128,7 +159,9 @@ pub(super) fn blame(history: &History, packets: impl Iterator<Item = u32>) -> Bl
     let mut blamed = Blamed::default();
     for packet in packets {
         let mut behind = Behind::default();
-        blamed.parts.add(&split(history, packet, &mut behind));
+        let (parts, dispatcher) = split(history, packet, &mut behind);
+        blamed.parts.add(&parts);
+        blamed.dispatcher.add(&dispatcher);
         blamed.packets += 1;
         let own = history.passages[packet as usize].flow;
         for BehindFlow { flow, ns, packets } in behind.flows() {

@@ -31,7 +31,7 @@ use asked::{Asked, Known, core_of};
 use otherwise::QueueOf;
 use recorder::{Fate, History};
 
-pub use blame::DelayParts;
+pub use blame::{DelayParts, DispatcherParts};
 pub use otherwise::{Alternative, QueueAtArrival};
 pub use story::{
     CoreAtArrival, CorePackets, DelayFigures, FlowStory, PacketFates, PacketHop, PacketStory, PolicyKnowledge,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::blame::{Behind, BehindFlow, Blamed, DelayParts, blame};
+use super::blame::{Behind, BehindFlow, Blamed, DelayParts, DispatcherParts, blame};
 use super::recorder::History;
 
 /// What the delays of some packets consist of. The parts add up to the whole.
@@ -18,6 +18,8 @@ pub struct BlameTable {
     pub mean_ns: f64,
     /// The parts of all delays together.
     pub parts: DelayParts,
+    /// The parts of `dispatcher_ns`.
+    pub dispatcher: DispatcherParts,
     /// The part of `waiting_ns` behind packets of the same flow.
     pub own_flow_ns: u64,
     /// Each part: its name, sum, mean, and fraction of the whole.
@@ -77,7 +79,7 @@ const NAMED: usize = 8;
 impl BlameTable {
     /// Returns the table of these packets, which left; the shortest of their delays is `from_ns`.
     pub(super) fn of(history: &History, packets: impl Iterator<Item = u32>, from_ns: u64) -> Self {
-        let Blamed { packets, parts, own_ns, behind } = blame(history, packets);
+        let Blamed { packets, parts, dispatcher, own_ns, behind } = blame(history, packets);
         let total_ns = parts.total_ns();
         let mean = |ns: u64| ns as f64 / packets.max(1) as f64;
         let fraction = |ns: u64| ns as f64 / total_ns.max(1) as f64;
@@ -91,6 +93,7 @@ impl BlameTable {
             total_ns,
             mean_ns: mean(total_ns),
             parts,
+            dispatcher,
             own_flow_ns: own_ns,
             causes: parts.named().into_iter().map(cause).collect(),
             flows: named

@@ -187,6 +187,8 @@ fn ends_that_are_heard_of_together_were_not_together() {
     assert_eq!(spans, [(50, 70), (70, 100)]);
     let why = answer(&found, &WhichPacket::Number(1));
     assert_eq!(why.packet.blame.parts, parts(0, 0, 80, 20, 0));
+    let said = "2.00 ns in the queue, 78.0 ns between handing over and hearing of its end.";
+    assert_eq!(why.packet.words.delayed[0], format!("For 80.0 ns (80.0 %) its core was idle: {said}"));
     let why = answer(&found, &WhichPacket::Number(2));
     assert_eq!(why.packet.blame.parts, parts(20, 0, 50, 30, 0));
 }
@@ -244,8 +246,10 @@ proptest! {
         for (packet, passage) in (0..).zip(&history.passages) {
             let Some(delay) = passage.delay() else { continue };
             let mut behind = Behind::default();
-            let parts = split(&history, packet, &mut behind);
+            let (parts, dispatcher) = split(&history, packet, &mut behind);
             prop_assert_eq!(parts.total_ns(), delay);
+            let DispatcherParts { before_queue_ns, in_queue_ns, handed_over_ns } = dispatcher;
+            prop_assert_eq!(before_queue_ns + in_queue_ns + handed_over_ns, parts.dispatcher_ns);
             prop_assert_eq!(behind.flows().iter().map(|flow| flow.ns).sum::<u64>(), parts.waiting_ns);
             left += 1;
         }

@@ -197,14 +197,8 @@ fn delayed(story: &PacketStory) -> Vec<String> {
         said.push(format!("It waited {switching} ({}) for its core to switch service.", share(parts.switching_ns)));
     }
     if parts.dispatcher_ns > 0 {
-        let dispatcher = ns(parts.dispatcher_ns);
-        let is_allocated = !story.knew.cores_of_service.is_empty();
-        let why = if is_allocated {
-            "it was not yet handed over, or the core still belonged to another service"
-        } else {
-            "it was not yet handed over, or held back"
-        };
-        said.push(format!("Its core was idle for {dispatcher} ({}) of its delay: {why}.", share(parts.dispatcher_ns)));
+        let part = share(parts.dispatcher_ns);
+        said.push(format!("For {} ({part}) its core was idle: {}.", ns(parts.dispatcher_ns), idle(story)));
     }
     let cold = if story.hops.iter().any(|hop| hop.cold) { ", on a cold core" } else { "" };
     said.push(format!("Its service took {} ({}){cold}.", ns(parts.service_ns), share(parts.service_ns)));
@@ -213,6 +207,20 @@ fn delayed(story: &PacketStory) -> Vec<String> {
         said.push(format!("It waited {exit} ({}) at the exit for earlier packets of its flow.", share(parts.exit_ns)));
     }
     said
+}
+
+/// Says where the packet was while its core was idle.
+fn idle(story: &PacketStory) -> String {
+    let parts = &story.blame.dispatcher;
+    let is_allocated = !story.knew.cores_of_service.is_empty();
+    let queued = if is_allocated { "in the queue, or its core had another service" } else { "in the queue" };
+    let parts = [
+        (parts.before_queue_ns, "before the dispatcher took it in"),
+        (parts.in_queue_ns, queued),
+        (parts.handed_over_ns, "between handing over and hearing of its end"),
+    ];
+    let said = parts.iter().filter(|(part, _)| *part > 0).map(|(part, place)| format!("{} {place}", ns(*part)));
+    said.collect::<Vec<_>>().join(", ")
 }
 
 fn otherwise(story: &PacketStory) -> Vec<String> {
