@@ -179,6 +179,17 @@ fn replays_say_in_words_how_policies_differ() {
     }
 }
 
+/// A configuration file of `sim` says what is simulated; the journal that it has written is not read.
+#[test]
+fn a_configuration_file_is_taken() {
+    let directory = directory();
+    let file = "input = \"gen:messages:packets=900\"\npolicy = \"drr\"\ncores = 3\nload = 0.8\njournal = \"j.jsonl\"\n";
+    fs::write(directory.path().join("run.toml"), file).unwrap();
+    let why = document(directory.path(), "why --config run.toml");
+    assert_eq!((&why["is_journal"], &why["cores"], &why["policy"]), (&false.into(), &3.into(), &"drr".into()));
+    assert_eq!(crate::support::files(directory.path()), ["run.toml"]);
+}
+
 /// Lines fit 120 columns.
 #[test]
 fn the_story_fits_the_terminal() {
