@@ -91,6 +91,7 @@ fn waiting_is_blamed_on_the_flows_that_were_served_meanwhile() {
     assert_eq!(why.packet.blame.own_flow_ns, 80);
     let queue = why.packet.knew.queue;
     assert_eq!((queue.waiting, queue.flows, queue.own, queue.in_service), (1, 1, 0, 1));
+    assert_eq!(why.packet.words.decided[1], "Core 0 was given it 280 ns after it joined the queue.");
     let without = &why.packet.otherwise[0];
     assert_eq!((without.change, without.flow.as_deref()), ("without_flow", Some("tcp c > d")));
     assert_eq!((without.delay_ns, without.saved_ns), (130, 200));

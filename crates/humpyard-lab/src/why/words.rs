@@ -144,6 +144,10 @@ fn shared(story: &PacketStory, name: &str) -> Vec<String> {
             format!("{waited} of {flows} waited in its queue{own}; {in_service}.")
         }
     });
+    if let Some(hop) = story.hops.first() {
+        let waited = ns(hop.given_ns.saturating_sub(hop.joined_ns));
+        said.push(format!("Core {} was given it {waited} after it joined the queue.", hop.core));
+    }
     if name == "fcfs" {
         return said;
     }
