@@ -3,6 +3,7 @@
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use humpyard_policies::spec::PolicySpec;
 use serde::Serialize;
 
 use super::recorder::{Fate, History, NOTHING, Visit};
@@ -79,15 +80,19 @@ fn turn_of(history: &History, packet: u32) -> u64 {
 }
 
 /// Returns what the packet would have had on each of these cores, behind all that had come there before it.
+///
+/// Where cores serve in order, those are done when they were; else when the core has done what is left of their work.
 pub(super) fn on_cores(history: &History, packet: u32, cores: impl Iterator<Item = u16>) -> Vec<(u16, Moved)> {
     let visits = history.visits_of(packet);
     let Some(first) = visits.first() else { return Vec::new() };
+    let in_order = !history.policy.as_ref().is_some_and(PolicySpec::shares);
     let mut free = vec![first.joined; history.cores.len()];
-    for visit in &history.visits {
+    for visit in history.visits.iter().filter(|visit| visit.heard != u64::MAX && visit.packet != packet) {
         let came_before = visit.joined < first.joined || (visit.joined == first.joined && visit.packet < packet);
-        if came_before && visit.heard != u64::MAX {
+        if came_before && visit.end > first.joined {
             let free = &mut free[usize::from(visit.core)];
-            *free = (*free).max(visit.end);
+            let left = visit.end - visit.begin.max(first.joined);
+            *free = if in_order { (*free).max(visit.end) } else { *free + left };
         }
     }
     let turn = turn_of(history, packet);

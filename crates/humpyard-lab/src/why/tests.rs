@@ -132,6 +132,33 @@ fn another_core_may_have_been_sooner() {
     assert_eq!((flow.blame.total_ns, flow.blame.parts), (2090, parts(990, 0, 0, 1100, 0)));
 }
 
+/// Where a core does not serve in order, what is left of the work of those before counts, not when they were done.
+#[test]
+fn work_that_came_later_does_not_count_on_another_core() {
+    let records = [
+        comes(0, 0, 0),
+        gets(0, 0, 0),
+        comes(0, 1, 1),
+        gets(0, 1, 1),
+        comes(5, 1, 2),
+        comes(10, 0, 3),
+        comes(20, 2, 4),
+        done(100, 1, 100, None),
+        gets(100, 1, 4),
+        done(600, 4, 500, None),
+        gets(600, 1, 2),
+        done(650, 2, 50, None),
+        done(1000, 0, 1000, None),
+        gets(1000, 0, 3),
+        done(1010, 3, 10, None),
+    ];
+    for (policy, delay) in [("steer=hrw/share=drr", 90 + 50 + 10), ("hrw", 650 + 10 - 10)] {
+        let why = answer(&history(policy, 2, &records), &WhichPacket::Number(4));
+        let other = &why.packet.otherwise[0];
+        assert_eq!((other.change, other.core, other.delay_ns), ("core", Some(1), delay), "{policy}");
+    }
+}
+
 /// A sharing policy serves a later packet first: first come, first served would not have.
 #[test]
 fn the_order_of_arrival_may_have_been_sooner() {
