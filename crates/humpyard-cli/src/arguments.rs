@@ -7,10 +7,10 @@ use humpyard::lab::metrics::USUAL_ADDRESS;
 
 use crate::examples::{
     ADMIT_EXAMPLES, CALIBRATE_EXAMPLES, CHECK_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, COMPOSE_EXAMPLES,
-    CUT_EXAMPLES, EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES, SIM_EXAMPLES,
-    TOP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES,
+    CUT_EXAMPLES, EXAMPLES, MERGE_EXAMPLES, RECOMMEND_EXAMPLES, REPRODUCE_EXAMPLES, RUN_EXAMPLES, SCALE_EXAMPLES,
+    SCHEDULE_EXAMPLES, SIM_EXAMPLES, TOP_EXAMPLES, TOPOLOGY_EXAMPLES, VALIDATE_EXAMPLES, WHY_EXAMPLES,
 };
-use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, OptionsOf};
+use crate::options::{ForCompare, ForRecommend, ForRun, ForSim, ForValidate, ForWhy, OptionsOf};
 use crate::output::OutputOptions;
 
 /// Share many cores among packets: try policies in a simulator, run them on real threads, use them in your program.
@@ -68,6 +68,9 @@ pub(crate) enum Command {
                       hrw.jsonl\n  humpyard replay hrw.jsonl --policy conn\n\nExits with 1 if something is decided otherwise."
     )]
     Replay(ReplayArguments),
+    /// Say why a packet was served when it was: what delayed it, what the policy knew, what would have helped
+    #[command(after_help = WHY_EXAMPLES)]
+    Why(WhyArguments),
     /// Look into captures, and make new ones
     #[command(
         after_help = "Examples:\n  humpyard trace info in.pcap\n  humpyard trace cut in.pcap --output part.pcapng --packets 1..100\n  \
@@ -89,29 +92,6 @@ pub(crate) enum Command {
     )]
     Explain(ExplainArguments),
 }
-
-const SCHEDULE_EXAMPLES: &str = "Examples:
-  humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
-  humpyard schedule --policy drr --weights 3,2,1 --slots 12 --processors 2 --json
-  humpyard schedule --policy wrr --weights 12,3,3,2,2,2 --slots 48 --plot wrr.svg
-  humpyard schedule --policy gr3 --clients 8192 --total 262144 --skew 0.1 --draws 100
-  humpyard schedule --policy sfq --clients 8192 --total 262144 --skew 0.1 --draws 100 --ties highest
-  humpyard schedule --policy gr3mp --clients 512 --total 16384 --draws 100 --processors 8 --json
-
-With --clients weights are random: the heavy client has round(H S), the others divide the rest by numbers that are uniform \
-between 0 and 1, and each has 1 at least. A draw has the same weights whatever the policy, the processors, the number of draws \
-and of threads. The service error of a client is its service less its weight's share of all service so far, exactly. Figures 4 \
-to 11 of the paper of gr3 are such runs, of 32 to 8192 clients and totals from 16384 to 262144.";
-
-const REPRODUCE_EXAMPLES: &str = "Examples:
-  humpyard reproduce gr3-fig9
-  humpyard reproduce 'gr3-fig?' --out reproduction
-  humpyard reproduce all --full
-  humpyard list experiments
-
-Each experiment writes data.csv, data.parquet, plots (SVG) and verdicts.json into a directory of its own below --out, where \
-index.html and REPRODUCTION.md show all experiments that were ever written there, each with its scale and seed. What was done when \
-a run is ended (Ctrl-C) is not done again by the same command. Files that are not of an earlier run are not written over. Exits with 1 if a claim fails; times, and figures that the papers do not say enough of, are measured, and cannot fail.";
 
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
@@ -308,6 +288,32 @@ pub(crate) struct ReplayArguments {
     pub(crate) policy: Option<String>,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhyArguments {
+    #[command(flatten)]
+    pub(crate) options: OptionsOf<ForWhy>,
+    #[command(flatten)]
+    pub(crate) file: ConfigOption,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+    /// Explain the slowest packet of this flow, as `trace info` shows it, with or without its protocol; <> is both
+    /// directions
+    #[arg(long, value_name = "SRC:PORT > DST:PORT", conflicts_with = "packet", display_order = 0)]
+    pub(crate) flow: Option<String>,
+    /// Explain this packet, by its number from 1 [default: the packet whose delay is the p99 of the run]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), display_order = 0)]
+    pub(crate) packet: Option<u64>,
+    /// Read this journal, which `run` or `sim` wrote with --journal, instead of simulating a run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "policy", "cores", "config"], display_order = 1)]
+    pub(crate) journal: Option<String>,
+    /// The policies: NAME, NAME:name=value,... or steer=NAME/share=NAME
+    #[arg(long, value_name = "SPEC", required_unless_present = "journal", display_order = 3)]
+    pub(crate) policy: Option<String>,
+    /// Simulated cores [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16_384), display_order = 4)]
+    pub(crate) cores: Option<u16>,
 }
 
 #[derive(Debug, Args)]

@@ -21,7 +21,7 @@ use crate::moved::moved;
 pub(crate) const COMMANDS: [&str; 3] = ["run", "sim", "compare"];
 
 /// Those that take the same file, where it says anything that they know.
-const ALSO: [&str; 2] = ["recommend", "validate"];
+const ALSO: [&str; 3] = ["recommend", "validate", "why"];
 
 /// Options that are no part of a configuration: how to be told of the result.
 const NOT_KEYS: [&str; 5] = ["config", "help", "json", "quiet", "version"];

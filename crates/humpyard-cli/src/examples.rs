@@ -178,3 +178,35 @@ pub(crate) const SCALE_EXAMPLES: &str = "Examples:
 
 The factor multiplies the mean rate, and its square root the standard deviation of the rate. Copies have addresses of
 their own, by /24 (IPv6: by the third to fifth byte). Memory does not depend on the length of the capture.";
+
+pub(crate) const WHY_EXAMPLES: &str = "Examples:
+  humpyard why --input in.pcap --policy hrw --cores 4 --load 0.9
+  humpyard why --input in.pcap --policy drr --load 0.9 --flow '10.0.0.1:443 > 10.0.0.2:5001'
+  humpyard why --journal run.jsonl --packet 1234
+
+The run is simulated as `humpyard sim` does with the same options. The parts of a delay add up to it exactly: waiting
+behind other packets, switching, dispatcher, service, exit. What would have been takes the rest of the run as it was.
+`humpyard trace info` lists flows; the journal of several dispatchers is read one at a time.";
+
+pub(crate) const SCHEDULE_EXAMPLES: &str = "Examples:
+  humpyard schedule --policy sfq --weights 12,3,3,2,2,2 --slots 24
+  humpyard schedule --policy drr --weights 3,2,1 --slots 12 --processors 2 --json
+  humpyard schedule --policy wrr --weights 12,3,3,2,2,2 --slots 48 --plot wrr.svg
+  humpyard schedule --policy gr3 --clients 8192 --total 262144 --skew 0.1 --draws 100
+  humpyard schedule --policy sfq --clients 8192 --total 262144 --skew 0.1 --draws 100 --ties highest
+  humpyard schedule --policy gr3mp --clients 512 --total 16384 --draws 100 --processors 8 --json
+
+With --clients weights are random: the heavy client has round(H S), the others divide the rest by numbers that are uniform \
+between 0 and 1, and each has 1 at least. A draw has the same weights whatever the policy, the processors, the number of draws \
+and of threads. The service error of a client is its service less its weight's share of all service so far, exactly. Figures 4 \
+to 11 of the paper of gr3 are such runs, of 32 to 8192 clients and totals from 16384 to 262144.";
+
+pub(crate) const REPRODUCE_EXAMPLES: &str = "Examples:
+  humpyard reproduce gr3-fig9
+  humpyard reproduce 'gr3-fig?' --out reproduction
+  humpyard reproduce all --full
+  humpyard list experiments
+
+Each experiment writes data.csv, data.parquet, plots (SVG) and verdicts.json into a directory of its own below --out, where \
+index.html and REPRODUCTION.md show all experiments that were ever written there, each with its scale and seed. What was done when \
+a run is ended (Ctrl-C) is not done again by the same command. Files that are not of an earlier run are not written over. Exits with 1 if a claim fails; times, and figures that the papers do not say enough of, are measured, and cannot fail.";

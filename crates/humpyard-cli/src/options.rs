@@ -42,6 +42,8 @@ impl Given {
 pub(crate) trait MakesRuns {
     /// Which one it is.
     const COMMAND: RunCommand;
+    /// The option instead of which required ones are given. `None`: they must be given.
+    const INSTEAD: Option<&'static str> = None;
 }
 
 /// `humpyard run`.
@@ -60,6 +62,10 @@ pub(crate) struct ForRecommend;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForValidate;
 
+/// `humpyard why`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForWhy;
+
 impl MakesRuns for ForRun {
     const COMMAND: RunCommand = RunCommand::Run;
 }
@@ -74,6 +80,10 @@ impl MakesRuns for ForRecommend {
 }
 impl MakesRuns for ForValidate {
     const COMMAND: RunCommand = RunCommand::Validate;
+}
+impl MakesRuns for ForWhy {
+    const COMMAND: RunCommand = RunCommand::Why;
+    const INSTEAD: Option<&'static str> = Some("journal");
 }
 
 /// The options of runs that a command has.
@@ -100,7 +110,7 @@ impl<C: MakesRuns> Args for OptionsOf<C> {
     fn augment_args(command: Command) -> Command {
         let mut options: Vec<&RunOption> = options_of::<C>().collect();
         options.sort_by_key(|option| option.group.place());
-        options.into_iter().fold(command, |command, option| command.arg(argument(option)))
+        options.into_iter().fold(command, |command, option| command.arg(argument(option, C::INSTEAD)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -127,8 +137,8 @@ impl<C: MakesRuns> FromArgMatches for OptionsOf<C> {
     }
 }
 
-/// Declares an option for the parser of the command line.
-fn argument(option: &'static RunOption) -> Arg {
+/// Declares an option for the parser of the command line; where it is required, `instead` may be given instead.
+fn argument(option: &'static RunOption, instead: Option<&'static str>) -> Arg {
     let argument =
         Arg::new(option.name).long(option.name).help(spelled(option.help, "--")).conflicts_with_all(option.excludes);
     let argument = match option.takes {
@@ -154,5 +164,9 @@ fn argument(option: &'static RunOption) -> Arg {
         Group::Under(heading) => argument.help_heading(heading),
     };
     let argument = option.needs.into_iter().fold(argument, Arg::requires);
-    option.default.into_iter().fold(argument, Arg::default_value).required(option.is_required)
+    let argument = option.default.into_iter().fold(argument, Arg::default_value);
+    match instead {
+        Some(instead) if option.is_required => argument.required_unless_present(instead),
+        _ => argument.required(option.is_required),
+    }
 }

@@ -454,7 +454,7 @@ pub const OPTIONS: &[RunOption] = &[
         "Interrupt cores and dispatcher as they were on the machine that @costs were measured on (`calibrate @machine`)",
     )
     .group(CORES)
-    .of(&[RunCommand::Sim])
+    .of(&[RunCommand::Sim, RunCommand::Why])
     .sets(|config, _| config.interrupted = true)
     .shows(|config| config.interrupted.then(|| true.to_string())),
     RunOption::new(

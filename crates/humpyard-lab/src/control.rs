@@ -6,6 +6,7 @@ use humpyard_core::measure::Observer;
 use humpyard_runtime::Hears;
 use humpyard_wire::Note;
 
+use crate::follow::Follower;
 use crate::metrics::Endpoint;
 use crate::parts::dispatch::DispatchChoice;
 use crate::reload::Reload;
@@ -31,6 +32,8 @@ pub struct Control<'a> {
     pub opened: Option<ReadsNotes<'a>>,
     /// Hears of everything as it is measured, of one run; a timeline is not written then.
     pub observer: Option<Box<dyn Observer + Send>>,
+    /// Follows the journal of one run with one dispatcher, instead of a file. `None`: nobody follows.
+    pub follower: Option<Follower>,
 }
 
 impl<'a> Control<'a> {
@@ -45,6 +48,7 @@ impl<'a> Control<'a> {
             dispatched: None,
             opened: None,
             observer: None,
+            follower: None,
         }
     }
 }

@@ -1,16 +1,15 @@
 //! Journals in files: one JSON document a line, the first of which says of which run the others are.
 
 use core::fmt;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf, absolute};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use humpyard_core::config::SchedulerConfig;
-use humpyard_core::id::{FlowId, Slot};
-use humpyard_core::mechanism::{Arrival, Event, Given, Journal, Record};
-use humpyard_policies::spec::{AnyScheduler, PolicySpec};
+use humpyard_core::id::FlowId;
+use humpyard_core::mechanism::{Journal, Record};
+use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::panic::{catch, keep_quiet};
 use humpyard_text::TEXT_BYTES_MAX;
 use humpyard_traffic::capture::{PartialFile, destination};
@@ -19,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::LabError;
+use crate::follow::Follow;
+use crate::parting::{Parting, Playing};
 
 /// What a journal begins with: all that a scheduler is made of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -356,19 +357,6 @@ pub struct ReplayedJournal {
     pub divergence: Option<Parting>,
 }
 
-/// Where a replay parts from its journal.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Parting {
-    /// The line of the journal, from 1.
-    pub line: u64,
-    /// When, in ns since the start.
-    pub time_ns: u64,
-    /// What the journal says.
-    pub expected: String,
-    /// What happened now.
-    pub found: String,
-}
-
 /// Plays a journal again, or each of those that a file names, and says where the policies first decide
 /// otherwise: those that wrote it, or `policy` of the same families. Calls `progress` now and then with the
 /// number of records played, and with their part of the file where that is known.
@@ -437,52 +425,22 @@ fn play_journal(
     policy: Option<PolicySpec>,
     progress: &mut dyn FnMut(u64, Option<f64>),
 ) -> Result<Replayed, LabError> {
-    let length = lines.length;
-    let mut read = 0;
     let header = Header::read(path, first)?;
     keep_quiet();
     let recorded: PolicySpec = header.policy.parse()?;
     let policy = policy.unwrap_or_else(|| recorded.clone());
     let config = SchedulerConfig { rendezvous: humpyard_simd::rendezvous(), ..header.config };
-    let scheduler = policy.build(&config)?;
-    let present = policy.clone();
-    let mut playing =
-        Playing { scheduler, config: &config, present, records: 0, named: Named::default(), divergence: None };
-    let mut whole = false;
-    for (at, line) in (2..).zip(lines) {
-        let line = line.map_err(|error| unreadable(path, &error))?;
-        read += line.len() as u64 + 1;
-        if playing.records.is_multiple_of(PROGRESS_EVERY) {
-            progress(playing.records, length.map(|length| read as f64 / length as f64));
+    let mut playing = Playing::new(&config, &recorded, &policy)?;
+    read_lines(path, lines, progress, |at, line| match line {
+        Line::Flow(flow, is) => {
+            playing.on_flow(flow, is);
+            Ok(true)
         }
-        let damaged = |what: &dyn fmt::Display| {
-            LabError::option(format!("`{path}`, line {at}: {what}: the journal is cut or damaged"))
-        };
-        if let Ok(Trailer { records }) = serde_json::from_str(&line) {
-            if whole || records != playing.records {
-                return Err(damaged(&format!("{records} records were written, and {} are here", playing.records)));
-            }
-            whole = true;
-            continue;
+        Line::Record(record) => {
+            let played = catch(|| playing.play(at, &record));
+            played.map_err(|panic| damaged(path, at, &format!("what it says cannot have been: {panic}")))?
         }
-        if line.starts_with(FlowName::START) {
-            let FlowName { flow, is } = serde_json::from_str(&line).map_err(|error| damaged(&error))?;
-            playing.named.flows.insert(flow, is);
-            continue;
-        }
-        let record: Record = serde_json::from_str(&line).map_err(|error| damaged(&error))?;
-        let played = catch(|| playing.play(at, &record));
-        if !played.map_err(|panic| damaged(&format!("what it says cannot have been: {panic}")))?? {
-            whole = true;
-            break;
-        }
-    }
-    if !whole {
-        let records = playing.records;
-        return Err(LabError::option(format!(
-            "`{path}`: it ends after {records} records, before its end: the journal is cut"
-        )));
-    }
+    })?;
     Ok(Replayed {
         policy: policy.to_string(),
         recorded: recorded.to_string(),
@@ -490,6 +448,91 @@ fn play_journal(
         divergence: playing.divergence,
         journals: Vec::new(),
     })
+}
+
+/// Reads a journal for a follower, which hears of all that it says.
+///
+/// # Errors
+/// A file that is no journal or is cut, with the line, and one that names several journals.
+pub(crate) fn follow(
+    path: &str,
+    follower: &mut dyn Follow,
+    progress: &mut dyn FnMut(u64, Option<f64>),
+) -> Result<(), LabError> {
+    let mut lines = Lines::open(path)?;
+    let first = lines.next().transpose().map_err(|error| unreadable(path, &error))?.unwrap_or_default();
+    if first.starts_with(Manifest::START) {
+        let manifest = Manifest::read(path, &first)?;
+        let names: Vec<String> = manifest.journals.into_iter().map(|entry| format!("`{}`", entry.file)).collect();
+        return Err(LabError::option(format!(
+            "`{path}` lists the journals of several dispatchers: name one of them, {}",
+            names.join(", ")
+        )));
+    }
+    let header = Header::read(path, &first)?;
+    keep_quiet();
+    let policy: PolicySpec = header.policy.parse()?;
+    follower.on_begin(&policy, &header.config);
+    read_lines(path, lines, progress, |at, line| {
+        let followed = catch(|| match line {
+            Line::Flow(flow, is) => follower.on_flow(flow, is),
+            Line::Record(record) => follower.on_record(&record),
+        });
+        followed.map_err(|panic| damaged(path, at, &format!("what it says cannot have been: {panic}")))?;
+        Ok(true)
+    })
+}
+
+/// A line of a journal between its first and its last.
+enum Line {
+    Flow(FlowId, String),
+    Record(Box<Record>),
+}
+
+/// Returns the error of a line that cannot be.
+fn damaged(path: &str, at: u64, what: &dyn fmt::Display) -> LabError {
+    LabError::option(format!("`{path}`, line {at}: {what}: the journal is cut or damaged"))
+}
+
+/// Reads the lines behind the first of a journal, which must be whole, each with its number. Ends early where `each`
+/// returns false.
+fn read_lines(
+    path: &str,
+    lines: Lines<BufReader<File>>,
+    progress: &mut dyn FnMut(u64, Option<f64>),
+    mut each: impl FnMut(u64, Line) -> Result<bool, LabError>,
+) -> Result<(), LabError> {
+    let length = lines.length;
+    let (mut read, mut records, mut whole) = (0, 0, false);
+    for (at, line) in (2..).zip(lines) {
+        let line = line.map_err(|error| unreadable(path, &error))?;
+        read += line.len() as u64 + 1;
+        if u64::is_multiple_of(records, PROGRESS_EVERY) {
+            progress(records, length.map(|length| read as f64 / length as f64));
+        }
+        if let Ok(Trailer { records: written }) = serde_json::from_str(&line) {
+            if whole || written != records {
+                let said = format!("{written} records were written, and {records} are here");
+                return Err(damaged(path, at, &said));
+            }
+            whole = true;
+            continue;
+        }
+        if line.starts_with(FlowName::START) {
+            let FlowName { flow, is } = serde_json::from_str(&line).map_err(|error| damaged(path, at, &error))?;
+            each(at, Line::Flow(flow, is))?;
+            continue;
+        }
+        let record: Record = serde_json::from_str(&line).map_err(|error| damaged(path, at, &error))?;
+        if !each(at, Line::Record(Box::new(record)))? {
+            return Ok(());
+        }
+        records += 1;
+    }
+    if whole {
+        return Ok(());
+    }
+    Err(LabError::option(format!("`{path}`: it ends after {records} records, before its end: the journal is cut")))
 }
 
 /// The lines of a text, none of them longer than [`TEXT_BYTES_MAX`].
@@ -529,74 +572,3 @@ impl<R: BufRead> Iterator for Lines<R> {
 
 /// How often progress is told, in records.
 const PROGRESS_EVERY: u64 = 1 << 12;
-
-struct Playing<'a> {
-    scheduler: AnyScheduler,
-    config: &'a SchedulerConfig,
-    /// The policies that the scheduler has now.
-    present: PolicySpec,
-    records: u64,
-    named: Named,
-    divergence: Option<Parting>,
-}
-
-/// What flows and the packets in slots are called.
-#[derive(Default)]
-struct Named {
-    /// By id; empty in journals that name none.
-    flows: HashMap<FlowId, String>,
-    /// The flow of the packet that had the slot last.
-    slots: HashMap<Slot, FlowId>,
-    /// The flow of the packet that came last.
-    last: Option<FlowId>,
-}
-
-impl Named {
-    /// An event that the scheduler may be asked about again.
-    fn note(&mut self, event: &Event) {
-        if let Event::Arrival { packet, answer } = event {
-            self.last = Some(packet.flow);
-            if let Arrival::Queued(slot) = answer {
-                self.slots.insert(*slot, packet.flow);
-            }
-        }
-    }
-
-    /// The event, with the name of the flow that it is about, or of that of the packet that came before it.
-    fn text(&self, event: &Event) -> String {
-        let of_slot = |slot: &Slot| self.slots.get(slot).copied();
-        let flow = match event {
-            Event::Arrival { packet, .. } => Some(packet.flow),
-            Event::Next { answer: Some(Given { slot, .. }), .. }
-            | Event::Completion { slot, .. }
-            | Event::Dropped(slot, _) => of_slot(slot),
-            Event::FlowEnd(flow) => Some(*flow),
-            _ => None,
-        };
-        let name = |flow: Option<FlowId>| self.flows.get(&flow?);
-        match (name(flow), name(self.last)) {
-            (Some(name), _) => format!("{event:?}, flow {name}"),
-            (None, Some(name)) => format!("{event:?}, after a packet of flow {name}"),
-            (None, None) => format!("{event:?}"),
-        }
-    }
-}
-
-impl Playing<'_> {
-    /// Whether the answer was that of the journal.
-    fn play(&mut self, line: u64, record: &Record) -> Result<bool, LabError> {
-        if let Event::Swap(name) = &record.event {
-            let next: PolicySpec = name.parse()?;
-            next.take_over(record.now, &self.present, self.config, &mut self.scheduler)?;
-            self.present = next;
-        } else if let Err(divergence) = self.scheduler.replay(record) {
-            let expected = self.named.text(&divergence.expected.event);
-            let found = divergence.answer.map_or(divergence.found, |answer| self.named.text(&answer));
-            self.divergence = Some(Parting { line, time_ns: record.now.as_ns(), expected, found });
-            return Ok(false);
-        }
-        self.named.note(&record.event);
-        self.records += 1;
-        Ok(true)
-    }
-}

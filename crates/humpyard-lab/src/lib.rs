@@ -18,11 +18,13 @@ mod demo;
 mod environment;
 mod error;
 pub mod findings;
+mod follow;
 mod journal;
 mod meaning;
 pub mod metrics;
 mod offered;
 pub mod option;
+mod parting;
 pub mod parts;
 pub mod recommend;
 mod recorded;
@@ -33,6 +35,7 @@ mod run;
 pub mod statistics;
 pub mod timeline;
 pub mod validate;
+pub mod why;
 
 pub use humpyard_plot::{self as plot, figures};
 
@@ -59,10 +62,12 @@ pub use costs::{
 pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
 pub use environment::{Environment, ThreadSeat, sha256_of};
 pub use error::{LabError, OptionError, spelled};
+pub use follow::{Follow, Follower};
 pub use humpyard_text::quantity::{parse_duration, parse_share};
 pub use humpyard_topology::{CoreTree, TopologyChoice, Ways, parse_topology, topology_names};
-pub use journal::{Parting, Replayed, ReplayedJournal, replay};
+pub use journal::{Replayed, ReplayedJournal, replay};
 pub use offered::{Offered, OfferedLoad};
+pub use parting::Parting;
 pub use parts::dispatch::{DispatchChoice, dispatching};
 pub use parts::link::link;
 pub use parts::place::{Placed, placed};

@@ -58,6 +58,8 @@ pub enum RunCommand {
     Recommend,
     /// The simulator beside a live run.
     Validate,
+    /// The story of a packet of a simulation.
+    Why,
 }
 
 /// What an option takes. Names in capitals stand for values in the help.
@@ -127,6 +129,7 @@ impl<C> OptionOf<C> {
                 RunCommand::Compare,
                 RunCommand::Recommend,
                 RunCommand::Validate,
+                RunCommand::Why,
             ],
             excludes: &[],
             needs: None,
@@ -333,7 +336,8 @@ pub(crate) fn time_of_service(text: &str) -> Result<(String, Duration), LabError
 
 /// The commands of live runs.
 pub(crate) const LIVE: &[RunCommand] = &[RunCommand::Run, RunCommand::Compare];
-pub(crate) const LIVE_AND_SIM: &[RunCommand] = &[RunCommand::Run, RunCommand::Sim, RunCommand::Compare];
+pub(crate) const LIVE_AND_SIM: &[RunCommand] =
+    &[RunCommand::Run, RunCommand::Sim, RunCommand::Compare, RunCommand::Why];
 pub(crate) const RUN: &[RunCommand] = &[RunCommand::Run];
 pub(crate) const RUN_AND_SIM: &[RunCommand] = &[RunCommand::Run, RunCommand::Sim];
 

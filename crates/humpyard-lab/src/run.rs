@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::sync::Arc;
 use std::thread;
 
 use humpyard_core::config::SchedulerConfig;
@@ -16,6 +17,7 @@ use humpyard_services::{Factory, prepare};
 use humpyard_sim::{Simulation, Work};
 use humpyard_traffic::Spread;
 use humpyard_traffic::classify::Granularity;
+use humpyard_traffic::flow::FlowNames;
 use humpyard_traffic::pace::Pacer;
 use humpyard_traffic::source::Source;
 use humpyard_wire::{FanOutTable, Note, Ports};
@@ -107,8 +109,8 @@ pub(crate) fn simulated(
     let setup = setup::scheduler_config(config, cores, classifier.clients_max())?;
     let (outcome, link, timeline_cut) = {
         let (measured, records) = setup::measured(config, &setup)?;
-        let classifier = classifier.with_names(records.names());
-        let measured = observed(measured, control);
+        let (measured, names) = observed(measured, &setup, config, control);
+        let classifier = classifier.with_names(names.or_else(|| records.names()));
         let costs = setup::cost_model(config, &setup)?;
         let swaps = setup::swaps(config, &setup, &records)?;
         let Feed { pacer, source, work } = input(control)?;
@@ -207,8 +209,8 @@ fn run_with(
     let setup = setup::scheduler_config(config, cores, clients)?;
     let (outcome, link, timeline_cut) = {
         let (measured, records) = setup::measured(config, &setup)?;
-        let classifier = classifier.with_names(records.names());
-        let measured = observed(measured, control);
+        let (measured, names) = observed(measured, &setup, config, control);
+        let classifier = classifier.with_names(names.or_else(|| records.names()));
         // A load is found by reading the input before the run does.
         let pacer = pacer(config, cores, control)?;
         let quarantine = setup::quarantine(config)?;
@@ -395,12 +397,20 @@ fn live_result(
     })
 }
 
-/// With the observer of this run, if there is one.
-fn observed(measured: AnyMeasured, control: &mut Control<'_>) -> AnyMeasured {
-    match control.observer.take() {
+/// With the observer and the follower of this run, if there are any; returns the listener for flows that begin, too.
+fn observed(
+    measured: AnyMeasured,
+    setup: &SchedulerConfig,
+    config: &RunConfig,
+    control: &mut Control<'_>,
+) -> (AnyMeasured, Option<Arc<dyn FlowNames>>) {
+    let measured = match control.observer.take() {
         Some(observer) => measured.with_observer(observer),
         None => measured,
-    }
+    };
+    let Some(follower) = control.follower.take() else { return (measured, None) };
+    follower.on_begin(&config.policy, setup);
+    (measured.with_journal(Box::new(follower.clone())), Some(Arc::new(follower)))
 }
 
 /// Serves the metrics of the run that gets the other half of the watch, if that was asked for.

@@ -145,6 +145,16 @@ impl PolicySpec {
         self.steer.as_ref().map(|named| named.name.as_str())
     }
 
+    /// The name of the sharing policy: `fcfs` if none is named.
+    pub fn sharing(&self) -> &str {
+        self.share.as_ref().map_or("fcfs", |named| named.name.as_str())
+    }
+
+    /// The name of the allocation policy, if one is named.
+    pub fn allocation(&self) -> Option<&str> {
+        self.allocate.as_ref().map(|named| named.name.as_str())
+    }
+
     /// Whether packets are steered to cores.
     pub fn steers(&self) -> bool {
         self.steer.is_some()

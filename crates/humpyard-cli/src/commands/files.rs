@@ -144,6 +144,7 @@ impl Files {
                 files.of_run(&validate.options, &validate.file);
                 files.writes("--report", Contents::Page, validate.report.as_ref());
             }
+            Command::Why(why) => files.of_run(&why.options, &why.file),
             Command::Calibrate(calibrate) => {
                 files.writes("--output", Contents::Costs, calibrate.output.as_ref());
                 files.writes("--save", Contents::Own, calibrate.save.then(calibrated).flatten().as_ref());

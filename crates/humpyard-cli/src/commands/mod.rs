@@ -21,6 +21,7 @@ pub(crate) mod top;
 pub(crate) mod topology;
 pub(crate) mod trace;
 pub(crate) mod validate;
+pub(crate) mod why;
 
 mod configuration;
 mod draws;

@@ -40,9 +40,12 @@ fn said_of(what: &str, records: u64, divergence: Option<&Parting>) -> String {
     let records = counted(records, "record");
     match divergence {
         None => format!("{what}: {records} played, every answer the same\n"),
-        Some(Parting { line, time_ns, expected, found }) => format!(
-            "{what}: {records} played with the same answers, then at {time_ns} ns, line {line}:\n  the journal: \
-             {expected}\n  now:         {found}\n"
-        ),
+        Some(Parting { line, time_ns, expected, found, words }) => {
+            let words: String = words.iter().map(|sentence| format!("  {sentence}\n")).collect();
+            format!(
+                "{what}: {records} played with the same answers, then at {time_ns} ns, line {line}:\n  the journal: \
+                 {expected}\n  now:         {found}\n{words}"
+            )
+        }
     }
 }

@@ -26,6 +26,7 @@ fn every_command_helps() {
         "reproduce",
         "check",
         "replay",
+        "why",
         "completions",
         "man",
         "trace cut",

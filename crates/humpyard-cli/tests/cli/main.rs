@@ -36,3 +36,4 @@ mod topology;
 mod trace;
 mod traffic;
 mod validate;
+mod why;

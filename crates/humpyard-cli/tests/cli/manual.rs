@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{directory, files, good, run};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "demo",
     "run",
     "sim",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 17] = [
     "completions",
     "man",
     "replay",
+    "why",
     "trace",
     "list",
     "explain",

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use super::{Measurements, Observer, Summary, Tally};
 use crate::cost::Span;
 use crate::id::{ClientId, CoreId, FlowId, Slot};
-use crate::mechanism::{Account, Arrival, Completed, Dispatch, Done, Effect, Scheduler};
+use crate::mechanism::{Account, Arrival, Completed, Dispatch, Done, Effect, Journal, Scheduler};
 use crate::packet::Packet;
 use crate::policy::{Allocate, BuildError, Share, Steer, Topology};
 use crate::unit::{Time, Weight};
@@ -40,6 +40,13 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
     #[must_use]
     pub fn with_observer(mut self, observer: Box<dyn Observer + Send>) -> Self {
         self.observer = Some(observer);
+        self
+    }
+
+    /// With a journal of every call of the scheduler from now on.
+    #[must_use]
+    pub fn with_journal(mut self, journal: Box<dyn Journal + Send>) -> Self {
+        self.scheduler = self.scheduler.with_journal(journal);
         self
     }
 

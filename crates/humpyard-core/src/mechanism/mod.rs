@@ -10,6 +10,7 @@ mod answer;
 mod cores;
 mod estimator;
 mod exit;
+mod explain;
 mod family;
 mod flow_order;
 mod journal;

@@ -1,5 +1,7 @@
 //! Pull: which client does an idle core serve?
 
+use alloc::string::String;
+
 use ambassador::delegatable_trait;
 
 use super::Policy;
@@ -76,4 +78,10 @@ pub trait Share: Policy {
 
     /// The client has this weight from now on.
     fn set_weight(&mut self, now: Time, client: ClientId, weight: Weight);
+
+    /// Says in a sentence, for people, what the policy knows of this client now: tags, credit, turns. `None`: nothing
+    /// that a sentence can say.
+    fn explain(&self, _client: ClientId) -> Option<String> {
+        None
+    }
 }

@@ -1,5 +1,7 @@
 //! Push: which queue does an arriving packet join?
 
+use alloc::string::String;
+
 use ambassador::delegatable_trait;
 
 use super::{Policy, View};
@@ -68,4 +70,10 @@ pub trait Steer: Policy {
 
     /// `core` has finished the packet, which was `used` work.
     fn on_completion(&mut self, _now: Time, _core: CoreId, _packet: &Packet, _used: Work) {}
+
+    /// Says in a sentence, for people, by what the policy would choose for this packet now. `None`: by the view, or by
+    /// nothing that a sentence can say.
+    fn explain(&self, _packet: &Packet, _view: &View<'_>) -> Option<String> {
+        None
+    }
 }

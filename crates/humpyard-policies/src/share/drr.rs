@@ -21,6 +21,7 @@
 //! clients may be served by several at once.
 
 use alloc::format;
+use alloc::string::String;
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
@@ -203,6 +204,13 @@ impl Share for Drr {
 
     fn set_weight(&mut self, _: Time, id: ClientId, weight: Weight) {
         self.clients[id].weight = weight;
+    }
+
+    fn explain(&self, id: ClientId) -> Option<String> {
+        let Client { deficit, head, weight, in_turn, .. } = self.clients[id];
+        let turn = if in_turn { "its turn has begun" } else { "it waits for its turn" };
+        let credit = credit(self.quantum, weight);
+        Some(format!("{turn}; its credit is {deficit}, its next packet costs {head}, and a turn is worth {credit}"))
     }
 }
 

@@ -1,11 +1,14 @@
 //! The order of finish tags: the clients whose head may be served, that which would finish first in virtual time first.
 
+use alloc::format;
+use alloc::string::String;
+
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, IdVec};
 use humpyard_core::unit::{Weight, Work};
 
 use super::ready_queue::ReadyQueue;
-use super::tag::Tag;
+use super::tag::{FRACTION, Tag};
 use super::tagged::Tagged;
 
 /// Clients by the finish tag that their head is estimated to have: S + estimate / w, S = max(V at its arrival, F of the packet
@@ -58,6 +61,10 @@ macro_rules! finish_handlers {
         fn on_client_end(&mut self, _: Time, id: ClientId) {
             self.order.end(id);
         }
+
+        fn explain(&self, id: ClientId) -> Option<alloc::string::String> {
+            Some(self.order.explained(id, self.virtual_time.last()))
+        }
     };
 }
 pub(super) use finish_handlers;
@@ -84,6 +91,15 @@ impl<R: ReadyQueue> FinishOrder<R> {
             }
         }
         assert_eq!(weight, busy, "weights of the clients that are not idle");
+    }
+
+    /// Says where a client stands in virtual time, for people.
+    pub(super) fn explained(&self, id: ClientId, virtual_time: Tag) -> String {
+        let start = self.clients[id].explained(virtual_time);
+        match self.ready.tag(id) {
+            Some(finish) => format!("{start}, and its finish tag {}", finish >> FRACTION),
+            None => start,
+        }
     }
 
     /// The greatest finish tag of all.

@@ -26,6 +26,8 @@
 //! weight instead.
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId};
@@ -155,13 +157,17 @@ impl Share for Gr3 {
             self.banked.remove(id);
         }
     }
+
+    fn explain(&self, id: ClientId) -> Option<String> {
+        let (bank, quantum) = (self.run.bank(id), self.run.quantum());
+        Some(format!("it has {bank} of work left of its slots, and a slot is worth {quantum}"))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::share::testing::{A, B, Desk, V, random_weights, sequence, unit_sequence, v_work};
-    use alloc::string::String;
     use alloc::vec;
     use alloc::vec::Vec;
     use humpyard_core::id::Id;

@@ -16,6 +16,8 @@
 //! service at once the bound grows by those packets. A new weight holds for the packets in service too: their estimates
 //! are charged anew, so that what is settled at completion is what was charged.
 
+use alloc::string::String;
+
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
@@ -136,6 +138,10 @@ impl Share for Sfq {
         if self.ready.contains(id) {
             self.make_ready(id);
         }
+    }
+
+    fn explain(&self, id: ClientId) -> Option<String> {
+        Some(self.clients[id].explained(self.virtual_time))
     }
 }
 

@@ -16,6 +16,9 @@
 //! **Departures.** Charged the estimate at dispatch and corrected at completion, both of the client and of the global pass. No pass
 //! is below 0.
 
+use alloc::format;
+use alloc::string::String;
+
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
@@ -24,7 +27,7 @@ use humpyard_core::policy::{Auto, Build, BuildError, Family, Info, Policy, Promi
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::slot::quantum;
-use super::tag::{ExactTag, PackedTag};
+use super::tag::{ExactTag, FRACTION, PackedTag};
 use super::tournament::Tournament;
 use super::virtual_time::{Clock, VirtualTime};
 
@@ -165,6 +168,11 @@ impl Share for Stride {
             self.global.reweigh(now, before, weight);
         }
         self.make_ready_again(id);
+    }
+
+    fn explain(&self, id: ClientId) -> Option<String> {
+        let [pass, global] = [self.clients[id].pass.tag(), self.global.last()].map(|tag| tag >> FRACTION);
+        Some(format!("its pass is {pass}, and the global pass {global}, in work per weight; the least goes first"))
     }
 }
 

@@ -1,8 +1,11 @@
 //! What policies by tags know of a client: when its last packet finished in virtual time, and when its next one may start.
 
+use alloc::format;
+use alloc::string::String;
+
 use humpyard_core::unit::{Weight, Work};
 
-use super::tag::{ExactTag, PackedTag, Tag};
+use super::tag::{ExactTag, FRACTION, PackedTag, Tag};
 
 /// One client, in 40 bytes.
 ///
@@ -66,6 +69,13 @@ impl Tagged {
     pub(super) fn start(&self) -> ExactTag {
         let earliest = self.earliest.tag();
         if earliest > self.finish.tag() { ExactTag::at(earliest) } else { self.finish }
+    }
+
+    /// Says where the client stands in virtual time, for people.
+    pub(super) fn explained(&self, virtual_time: Tag) -> String {
+        let [start, now] = [self.start().tag(), virtual_time].map(|tag| tag >> FRACTION);
+        let place = if start > now { "ahead of" } else { "not ahead of" };
+        format!("the start tag of its next packet is {start}, {place} the virtual time {now}, in work per weight")
     }
 
     /// Finish tag that its head has, if that takes so much work: S + work / w.

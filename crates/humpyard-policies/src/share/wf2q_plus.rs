@@ -20,6 +20,9 @@
 //! remains due. When all become idle, nobody owes or is owed. A new weight holds for the packets in service too. In the order
 //! of finish tags, and where packets in service are charged anew, work of 2^32 and more counts as 2^32 - 1.
 
+use alloc::format;
+use alloc::string::String;
+
 use humpyard_core::config::SchedulerConfig;
 use humpyard_core::id::{ClientId, CoreId, IdVec};
 use humpyard_core::packet::Packet;
@@ -28,7 +31,7 @@ use humpyard_core::policy::{Build, BuildError, Family, Info, Policy, Promise, Sh
 use humpyard_core::unit::{Time, Weight, Work};
 
 use super::eligible::{Eligible, Standing};
-use super::tag::{Divisor, ExactTag, PackedTag, TAG_MAX, Tag, TotalTag};
+use super::tag::{Divisor, ExactTag, FRACTION, PackedTag, TAG_MAX, Tag, TotalTag};
 
 params! {
     /// Parameters of worst-case fair weighted fair queueing: none.
@@ -230,6 +233,12 @@ impl Share for Wf2qPlus {
             self.share_among(self.weight - u64::from(before.get()) + u64::from(weight.get()));
         }
         self.file_again(id);
+    }
+
+    fn explain(&self, id: ClientId) -> Option<String> {
+        let [start, now] = [self.clients[id].start().tag(), self.virtual_time.tag].map(|tag| tag >> FRACTION);
+        let due = if start > now { "is ahead of its share" } else { "is due" };
+        Some(format!("its start tag is {start} at the virtual time {now}, in work per weight, so it {due}"))
     }
 }
 

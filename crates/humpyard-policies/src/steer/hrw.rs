@@ -14,11 +14,12 @@
 
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use humpyard_core::config::SchedulerConfig;
-use humpyard_core::hash::{salt, score};
+use humpyard_core::hash::{salt, score, unit_score};
 use humpyard_core::id::{CoreId, Id};
 use humpyard_core::packet::Packet;
 use humpyard_core::params;
@@ -111,7 +112,21 @@ impl Steer for Hrw {
         });
         Target::Core(winner)
     }
+
+    fn explain(&self, packet: &Packet, view: &View<'_>) -> Option<String> {
+        let key = packet.key >> self.shift;
+        let mut bids: Vec<(u64, CoreId)> =
+            view.eligible.iter().map(|&core| (score(key, self.salts[core.index()]), core)).collect();
+        bids.sort_unstable_by(|a, b| b.cmp(a));
+        let shown = bids.iter().take(BIDS_SHOWN).map(|&(bid, core)| format!("core {core} {:.4}", unit_score(bid)));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let rest = if bids.len() > BIDS_SHOWN { ", ..." } else { "" };
+        Some(format!("its connection's hash with each core, from 0 to 1, the highest first: {shown}{rest}"))
+    }
 }
+
+/// Bids in an explanation.
+const BIDS_SHOWN: usize = 4;
 
 impl Hrw {
     /// The core that wins this key among all cores.
