@@ -95,7 +95,7 @@ pub(crate) const VALIDATE_EXAMPLES: &str = "Examples:
   humpyard validate --input gen:poisson:packets=100k --policy rr --rate 200k --json
 
 Each policy runs live three times, and the simulator predicts what these runs find: by the traffic, the costs of
-services (--costs, by default auto), and the host (--host, by default this machine). Bounds are 10 % for throughput and
+services (--costs, by default measured on the input), and the host (--host, by default this machine). Bounds are 10 % for throughput and
 utilization, 25 % for p50 and p99, and 2 points of loss. Where live runs differ by more, their difference is the bound,
 up to twice as much. Without a rate half of what the machine takes is offered. Exits with 1 if a figure is beyond its
 bound. Leave the machine alone meanwhile.";

@@ -299,7 +299,7 @@ pub const OPTIONS: &[RunOption] = &[
     RunOption::new(
         "costs",
         "What services cost: table:NAME (measured, predictive, everest, ps-hrw), calibrated (what `humpyard calibrate @save` \
-         kept), a file, or auto (calibrated lines, else lines that are measured now, and printed for a file) [default: table:measured; of recommend and validate auto]",
+         kept), a file, or auto (calibrated lines, else lines that are measured now, and printed for a file) [default: table:measured; of recommend and validate, measured on the input]",
     )
     .takes(Text("table:NAME|calibrated|FILE|auto"), Once)
     .group(First(10))

@@ -17,7 +17,7 @@ use crate::config::RunConfig;
 use crate::costs::Costs;
 
 /// Most packets held at once, unless told otherwise.
-const BUFFER: usize = 4096;
+pub(crate) const BUFFER: usize = 4096;
 /// Most flows known at once, unless told otherwise.
 const FLOWS: usize = 65_536;
 /// Packets in flight per worker, unless told otherwise: enough to keep a worker busy, few enough for the policy to matter.

@@ -40,7 +40,7 @@ impl RunConfig {
     }
 
     /// Whether an input can be read once only: a pipe, or an interface.
-    pub(crate) fn reads_once(&self) -> bool {
+    pub fn reads_once(&self) -> bool {
         self.inputs().iter().any(|input| input == "-" || is_interface(input))
     }
 

@@ -46,6 +46,11 @@ pub struct HostCosts {
     pub per_byte: f64,
     /// What a packet is taken back with: its account, its measurements, its way out.
     pub take_back: f64,
+    /// What a packet takes that goes on to another service, beside all this.
+    pub onward: f64,
+    /// What a packet takes longer, by the number of packets held, which rises: their frames and tables
+    /// are beyond the caches. Between two numbers it is a straight line.
+    pub held: Vec<(u64, f64)>,
     /// Giving a packet to another thread.
     pub give: f64,
     /// Fetching a packet that another thread has done.
@@ -70,17 +75,20 @@ pub struct HostCosts {
 }
 
 impl HostCosts {
-    /// What a packet takes longer where this number of flows is known.
-    fn beyond_caches(&self, flows: u64) -> f64 {
-        let at = self.flows.partition_point(|&(known, _)| known <= flows);
-        match (at.checked_sub(1).map(|before| self.flows[before]), self.flows.get(at)) {
-            (None, None) => 0.0,
-            (None, Some(&(_, first))) => first,
-            (Some((_, last)), None) => last,
-            (Some((few, less)), Some(&(many, more))) => {
-                less + (more - less) * (flows - few) as f64 / (many - few) as f64
-            }
-        }
+    /// Returns what a packet takes longer where this many flows are known and packets are held.
+    fn beyond_caches(&self, flows: u64, held: u64) -> f64 {
+        between(&self.flows, flows) + between(&self.held, held)
+    }
+}
+
+/// Returns the value at this place of points by rising place: between two of them that of the straight
+/// line, beyond them that of the nearest.
+fn between(points: &[(u64, f64)], at: u64) -> f64 {
+    let next = points.partition_point(|&(place, _)| place <= at);
+    match (next.checked_sub(1).map(|before| points[before]), points.get(next)) {
+        (None, None) => 0.0,
+        (None, Some(&(_, value))) | (Some((_, value)), None) => value,
+        (Some((few, less)), Some(&(many, more))) => less + (more - less) * (at - few) as f64 / (many - few) as f64,
     }
 }
 
@@ -260,8 +268,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         let now = self.now;
         let (mut cost, mut any) = (self.host.costs.turn, !self.own_done.is_empty());
         for (core, slot, span) in mem::take(&mut self.own_done) {
-            self.complete(now, core, slot, span);
-            cost += self.host.costs.take_back;
+            cost += self.complete(now, core, slot, span);
         }
         while let Some(&Reverse((finished, core, done))) = self.done.peek()
             && finished <= now
@@ -274,8 +281,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
                     self.follow_up(now);
                 }
                 Done::Packet(slot, busy) => {
-                    self.complete(now, core, slot, Span { finished, busy });
-                    cost += self.host.costs.fetch + self.host.costs.take_back;
+                    cost += self.host.costs.fetch + self.complete(now, core, slot, Span { finished, busy });
                 }
             }
         }
@@ -285,12 +291,15 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         any
     }
 
-    fn complete(&mut self, now: Time, core: CoreId, slot: Slot, span: Span) {
+    /// Takes a packet back. Returns the time that it takes, in ns.
+    fn complete(&mut self, now: Time, core: CoreId, slot: Slot, span: Span) -> f64 {
         let completed = self.measured.on_completion(now, core, slot, span.finished, span.busy);
         if completed.onward.is_none() && completed.exit.is_none() {
             self.workload.on_departure(now, &completed.packet, &mut self.measured);
         }
         self.follow_up(now);
+        let costs = &self.host.costs;
+        if completed.onward.is_some() { costs.onward } else { costs.take_back }
     }
 
     /// Tells the policies the time, if they asked for it.
@@ -313,7 +322,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
             let costs = &self.host.costs;
             taken += 1;
             cost += costs.take_in + costs.per_byte * f64::from(packet.length);
-            cost += costs.beyond_caches(self.workload.known_flows());
+            cost += costs.beyond_caches(self.workload.known_flows(), self.measured.scheduler().account().held);
             let arrival = self.measured.on_arrival(now, packet);
             self.follow_up(now);
             if let Arrival::Dropped(_) = arrival {
@@ -426,6 +435,8 @@ mod tests {
             take_in: 100.0,
             per_byte: 1.0,
             take_back: 40.0,
+            onward: 50.0,
+            held: Vec::new(),
             give: 10.0,
             fetch: 20.0,
             worker: 7.0,
@@ -509,8 +520,10 @@ mod tests {
     #[test]
     fn more_flows_take_longer() {
         let costs = HostCosts { flows: vec![(1_000, 10.0), (2_000, 110.0)], ..costs() };
-        let beyond = |flows| costs.beyond_caches(flows);
+        let beyond = |flows| costs.beyond_caches(flows, 0);
         assert_eq!([0, 1_000, 1_250, 2_000, 1 << 40].map(beyond), [10.0, 10.0, 35.0, 110.0, 110.0]);
+        let costs = HostCosts { held: vec![(32, 0.0), (132, 50.0)], ..costs };
+        assert_eq!([0, 82, 4_096].map(|held| costs.beyond_caches(0, held)), [10.0, 35.0, 60.0]);
     }
 
     #[test]

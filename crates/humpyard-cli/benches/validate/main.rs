@@ -137,6 +137,7 @@ fn config(cell: &Cell, traces: &str, costs: &Costs, host: &AssumedHost) -> Resul
 fn run(config: &RunConfig, cell: &Cell, options: &Options, control: &mut Control<'_>) -> Result<Tried, LabError> {
     let mut config = config.clone();
     config.packets = Some(PROBED);
+    config.costs = config.costs.on_traffic(&config, control)?;
     let rate = (cell.load * capacity(&config, &config.policy, control)?).round();
     let packets = (rate * options.seconds).clamp(1_000.0, PACKETS_MAX) as u64;
     (config.rate, config.packets) = (Rate::PacketsPerSecond(rate), Some(packets));

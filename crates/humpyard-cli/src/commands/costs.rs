@@ -1,6 +1,6 @@
 //! What services cost, as `--costs` says.
 
-use humpyard::lab::{self, AUTO, AssumedHost, Costs, RunConfig, ServiceChoice};
+use humpyard::lab::{self, AUTO, AssumedHost, Control, Costs, RunConfig, ServiceChoice};
 use humpyard::name::Named;
 
 use crate::failure::Failure;
@@ -27,6 +27,22 @@ pub(crate) fn measure_for(config: &mut RunConfig, quiet: bool) -> Result<(), Fai
     }
     measure(&mut config.costs, quiet)?;
     measure_host(config, quiet)
+}
+
+/// Measures what the services of a run take on its own packets, and the host that it assumes. Prints the lines on the
+/// standard error, as a file that `--costs` takes.
+pub(crate) fn measure_on_traffic(config: &mut RunConfig, quiet: bool) -> Result<(), Failure> {
+    measure_host(config, quiet)?;
+    let stop = stop::on_signal_but_hangup()?;
+    let progress = Progress::new("costs", quiet);
+    let mut show = |packets, part| progress.update(packets, part);
+    config.costs = config.costs.on_traffic(config, &mut Control::new(&stop, &mut show))?;
+    drop(progress);
+    let lines = Costs { machine: None, ..config.costs.clone() }.text();
+    output::say(&format!(
+        "# Measured on the input: for the same result again, keep these lines for --costs FILE.\n{lines}"
+    ));
+    Ok(())
 }
 
 /// Measures the host of this machine, if a run assumes it and it was not saved.

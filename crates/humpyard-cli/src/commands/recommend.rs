@@ -6,16 +6,17 @@ use std::env;
 use std::process::ExitCode;
 use std::thread;
 
+use humpyard::lab::calibrate::INPUT;
 use humpyard::lab::recommend::{
     Advice, Finalist, Measure, RecommendOptions, Recommendation, Verification, capital, margin_text,
     recommend as search, shown, verify, why_not_verified,
 };
-use humpyard::lab::{AUTO, AssumedHost, Control, Host, MEASURED_NOW, Offered, cost_sources};
+use humpyard::lab::{AUTO, AssumedHost, Control, Host, MEASURED_NOW, Offered, check, cost_sources};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::RecommendArguments;
 use crate::commands::configuration::configuration;
-use crate::commands::costs::{costs, measure_for, works};
+use crate::commands::costs::{costs, measure_for, measure_on_traffic, works};
 use crate::commands::page::{Page, quoted};
 use crate::failure::Failure;
 use crate::figures::counted;
@@ -28,7 +29,13 @@ use crate::stop;
 pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.common;
     let mut options = options(arguments)?;
-    measure_for(&mut options.config, common.quiet)?;
+    let config = &mut options.config;
+    if arguments.options.one("costs").is_none() && config.assumed.is_some() && !config.reads_once() {
+        check(config)?;
+        measure_on_traffic(config, common.quiet)?;
+    } else {
+        measure_for(config, common.quiet)?;
+    }
     let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("recommend", common.quiet);
@@ -171,8 +178,12 @@ impl Asked<'_> {
             add(&mut words, "tolerance", &tolerance);
         }
         let is_typed = |name: &str| self.typed.iter().any(|word| word.split('=').next() == Some(name));
-        if !is_typed("--costs") && config.costs.is_auto() {
-            add(&mut words, "costs", AUTO);
+        if !is_typed("--costs") {
+            match config.costs.name.as_str() {
+                AUTO => add(&mut words, "costs", AUTO),
+                INPUT => add(&mut words, "costs", COSTS_FILE),
+                _ => {}
+            }
         }
         words
     }
@@ -205,6 +216,9 @@ fn with_commands(said: &mut Recommendation, typed: &[String], options: &Recommen
         needed.command = Some(asked.simulated(&needed.policy, needed.cores, 1.0));
     }
 }
+
+/// The file for lines that were measured on the input.
+const COSTS_FILE: &str = "costs.toml";
 
 /// A time as options take it.
 fn duration(time: Duration) -> String {
@@ -251,8 +265,8 @@ fn text(said: &Recommendation) -> String {
     lines.extend(said.remarks.iter().map(|remark| format!("{}.", capital(remark))));
     if said.costs.iter().any(|cost| cost.source == MEASURED_NOW) {
         lines.push(
-            "The commands below measure costs again. For these very figures save the cost lines printed above as \
-             costs.toml, and replace `--costs auto` by `--costs costs.toml`."
+            "For these very figures save the cost lines printed above as costs.toml, and name that file by `--costs \
+             costs.toml`, as the commands do or where they have `--costs auto`."
                 .to_owned(),
         );
     }

@@ -9,7 +9,7 @@ use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::ValidateArguments;
 use crate::commands::configuration::configuration;
-use crate::commands::costs::{costs, measure_for, works};
+use crate::commands::costs::{costs, measure_for, measure_on_traffic, works};
 use crate::commands::page::Page;
 use crate::failure::Failure;
 use crate::figures::{packet_rate, percent};
@@ -26,7 +26,11 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failur
     let common = &arguments.common;
     let mut options = options(arguments)?;
     check(&options.config)?;
-    measure_for(&mut options.config, common.quiet)?;
+    if arguments.options.one("costs").is_none() {
+        measure_on_traffic(&mut options.config, common.quiet)?;
+    } else {
+        measure_for(&mut options.config, common.quiet)?;
+    }
     let page = Page::create(arguments.report.as_deref())?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("validate", common.quiet);

@@ -26,11 +26,12 @@ use crate::choice::service::ServiceChoice;
 use crate::config::RunConfig;
 use crate::control::Control;
 use crate::costs::{Costs, DescribedHost};
+use crate::defaults::BUFFER;
 use crate::result::RunResult;
 use crate::run::run_live;
 
 /// Steps of the measurement.
-pub(super) const STEPS: usize = 9;
+pub(super) const STEPS: usize = 10;
 /// Lengths of the packets, in bytes.
 const SHORT: usize = 64;
 const LONG: usize = 1_500;
@@ -52,6 +53,8 @@ const LASTS: f64 = 0.2;
 /// The services of runs: one that does nothing, and a short one.
 const PASS: &str = "pass";
 const FORWARD: &str = "forward";
+/// Two services of which the second does nothing.
+const CHAIN: &str = "forward,pass";
 /// Numbers of flows; a flow's entry is found in the caches for the first.
 const FLOWS: [u64; 4] = [64, 4_096, 65_536, 1_048_576];
 /// Part of the dispatcher's time for a packet that comes after its service. An estimate, for a run
@@ -72,6 +75,8 @@ struct PacketTimes {
     busy: f64,
     /// Time in which the dispatcher did something, by packet.
     at_work: f64,
+    /// Packets that came, by packet.
+    arrived: f64,
 }
 
 /// Captures of short and of long packets.
@@ -123,6 +128,10 @@ pub(super) fn measure(seed: Seed, steps: &mut Steps<'_>) -> Result<DescribedHost
         times.worker_rested = (single.delay - with.delay - rested).max(0.0);
         times.wake = (far_apart.delay - single.delay).max(0.0);
     }
+    steps.next("host: a chain, and a full buffer")?;
+    let (first, both) = (short(FORWARD, 0).full()?, short(CHAIN, 0).full()?);
+    times.onward = (both.apart - first.apart - own - service - turn / BURST).max(0.0);
+    times.held = held(&short(PASS, 0), &alone, &times)?;
     steps.next("host: flows")?;
     times.flows = flows()?;
     steps.next("host")?;
@@ -161,7 +170,7 @@ impl MeasuredRun<'_> {
         let mut config = RunConfig::new(Host::Live, self.input, "fcfs".parse()?);
         config.cores = self.workers;
         config.dispatchers = Some(1);
-        config.services = vec![ServiceChoice::parse(self.service)?];
+        (config.services, config.chains) = ServiceChoice::parse_all(&[self.service])?;
         config.rounds = packets.div_ceil(DISTINCT as u64);
         config.packets = Some(packets);
         Ok(config)
@@ -188,6 +197,7 @@ fn medians(config: &RunConfig) -> Result<PacketTimes, LabError> {
         delay: of(|times| times.delay),
         busy: of(|times| times.busy),
         at_work: of(|times| times.at_work),
+        arrived: of(|times| times.arrived),
     })
 }
 
@@ -202,6 +212,7 @@ fn times(config: &RunConfig) -> Result<PacketTimes, LabError> {
         delay: result.summary.delay_ns.p50 as f64,
         busy: busy * result.summary.duration_ns as f64 / packets,
         at_work: result.measured.dispatchers.first().map_or(0.0, |load| load.busy_fraction) * apart,
+        arrived: result.packets.arrived as f64 / packets,
     })
 }
 
@@ -216,6 +227,14 @@ fn flows() -> Result<Vec<(u64, f64)>, LabError> {
     };
     let apart = FLOWS.iter().map(apart).collect::<Result<Vec<f64>, LabError>>()?;
     Ok(FLOWS.into_iter().zip(&apart).map(|(flows, ns)| (flows, (ns - apart[0]).max(0.0))).collect())
+}
+
+/// What a packet takes longer, by the number of packets held: twice as many come as are taken, so the
+/// buffer is full. A packet that is dropped takes what taking one in does.
+fn held(run: &MeasuredRun<'_>, alone: &PacketTimes, times: &HostCosts) -> Result<Vec<(u64, f64)>, LabError> {
+    let over = run.at(2.0 / alone.apart)?;
+    let without = alone.apart + (over.arrived - 1.0) * (times.take_in + times.per_byte * SHORT as f64);
+    Ok(vec![(BURST as u64, 0.0), (BUFFER as u64, ((over.apart - without) / over.arrived).max(0.0))])
 }
 
 /// For how long a thread without work stays awake, in ns.

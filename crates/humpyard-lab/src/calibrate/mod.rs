@@ -15,6 +15,7 @@ mod packets;
 mod page;
 mod plots;
 mod subject;
+mod traffic;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -29,6 +30,7 @@ use serde::Serialize;
 
 pub use fit::LineFit;
 pub use matrix::{HANDED_OVER, Matrix};
+pub use traffic::INPUT;
 
 use crate::costs::{CostLine, Costs, MachineCosts, cost_key};
 use crate::parts::setup::TYPICAL_BYTES;

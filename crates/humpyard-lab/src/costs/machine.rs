@@ -41,12 +41,13 @@ pub struct DescribedHost {
 type Field = fn(&mut HostCosts) -> &mut f64;
 
 /// The keys of the times in a file and in results, and the time of each key.
-const TIMES: [(&str, Field); 14] = [
+const TIMES: [(&str, Field); 15] = [
     ("turn_ns", |times| &mut times.turn),
     ("notice_ns", |times| &mut times.notice),
     ("take_in_ns", |times| &mut times.take_in),
     ("take_in_per_byte_ns", |times| &mut times.per_byte),
     ("take_back_ns", |times| &mut times.take_back),
+    ("onward_ns", |times| &mut times.onward),
     ("give_ns", |times| &mut times.give),
     ("fetch_ns", |times| &mut times.fetch),
     ("worker_ns", |times| &mut times.worker),
@@ -59,9 +60,10 @@ const TIMES: [(&str, Field); 14] = [
 ];
 
 /// Keys of a machine's table that describe its host.
-pub(super) const HOST_KEYS: [&str; 16] = [
+pub(super) const HOST_KEYS: [&str; 18] = [
     "processors",
     "flows",
+    "held",
     TIMES[0].0,
     TIMES[1].0,
     TIMES[2].0,
@@ -76,6 +78,7 @@ pub(super) const HOST_KEYS: [&str; 16] = [
     TIMES[11].0,
     TIMES[12].0,
     TIMES[13].0,
+    TIMES[14].0,
 ];
 
 impl DescribedHost {
@@ -90,8 +93,12 @@ impl DescribedHost {
         for (key, time) in TIMES {
             *time(&mut times) = number(key)?.unwrap_or(0.0);
         }
-        times.flows = pairs("flows")?.into_iter().map(|(flows, ns)| (flows as u64, ns)).collect();
-        times.flows.sort_unstable_by_key(|&(flows, _)| flows);
+        let rising = |key| -> Result<Vec<(u64, f64)>, E> {
+            let mut points: Vec<(u64, f64)> = pairs(key)?.into_iter().map(|(place, ns)| (place as u64, ns)).collect();
+            points.sort_unstable_by_key(|&(place, _)| place);
+            Ok(points)
+        };
+        (times.flows, times.held) = (rising("flows")?, rising("held")?);
         Ok(Some(Self { processors: processors as usize, times }))
     }
 
@@ -117,6 +124,7 @@ impl Serialize for DescribedHost {
             map.serialize_entry(key, &ns)?;
         }
         map.serialize_entry("flows", &self.times.flows)?;
+        map.serialize_entry("held", &self.times.held)?;
         map.end()
     }
 }
@@ -167,8 +175,10 @@ impl MachineCosts {
             for (key, ns) in host.times() {
                 let _ = writeln!(text, "{key} = {ns}");
             }
-            let flows = host.times.flows.iter().map(|(flows, ns)| format!("[{flows}, {ns}]"));
-            let _ = writeln!(text, "flows = [{}]", flows.collect::<Vec<_>>().join(", "));
+            for (name, points) in [("flows", &host.times.flows), ("held", &host.times.held)] {
+                let points = points.iter().map(|(place, ns)| format!("[{place}, {ns}]"));
+                let _ = writeln!(text, "{name} = [{}]", points.collect::<Vec<_>>().join(", "));
+            }
         }
     }
 }
