@@ -92,12 +92,15 @@ fn mean(times: &[f64]) -> f64 {
     sum / f64::from(count.max(1))
 }
 
-/// By service, the length of each packet and how long it took, in ns.
+/// Packets that were served: the length of each, and how long it took, in ns.
+type ServedPackets = Vec<(u32, u64)>;
+
+/// By service, what its packets took.
 #[derive(Clone, Debug, Default)]
-struct ServiceTimes(Arc<Mutex<Vec<Vec<(u32, u64)>>>>);
+struct ServiceTimes(Arc<Mutex<Vec<ServedPackets>>>);
 
 impl ServiceTimes {
-    fn all(&self) -> MutexGuard<'_, Vec<Vec<(u32, u64)>>> {
+    fn all(&self) -> MutexGuard<'_, Vec<ServedPackets>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
