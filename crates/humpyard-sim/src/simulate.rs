@@ -234,14 +234,16 @@ impl<const PLAIN: bool, S: Steer, Q: Share, A: Allocate> Workload<S, Q, A> for T
         packet: &mut Packet,
         measured: &mut Measured<S, Q, A>,
     ) -> Result<bool, TrafficError> {
-        if self.arrival > now || self.is_dry {
+        // The dispatcher of a host comes later to a packet than that arrives; a plain loop has no host.
+        let has_come = if PLAIN { self.arrival == now } else { self.arrival <= now };
+        if !has_come || self.is_dry {
             return Ok(false);
         }
         if self.classifier.has_timeout() {
             self.end_idle_flows(now, measured);
         }
         self.classify(now, packet, measured)?;
-        packet.arrival = self.arrival;
+        packet.arrival = if PLAIN { now } else { self.arrival };
         if self.heeds_work {
             packet.estimate = self.costs.work(packet);
         }
