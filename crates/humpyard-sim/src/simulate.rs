@@ -148,7 +148,8 @@ pub(crate) fn run<const PLAIN: bool, S: Steer, Q: Share, A: Allocate>(
         heaviest: Heaviest::default(),
     };
     traffic.read();
-    if let Some(host) = work.host.take() {
+    // A plain loop has no host, and is not compiled for one.
+    if !PLAIN && let Some(host) = work.host.take() {
         return Ok(outcome(started, host::drive(*host, costs, run.measured, traffic)?, Some));
     }
     let is_modelled = work.is_modelled();
