@@ -106,15 +106,12 @@ impl Pacer {
     #[inline(never)]
     pub fn add_arrivals(&mut self, captured: impl IntoIterator<Item = Time>, arrivals: &mut Vec<Time>) {
         let captured = captured.into_iter();
-        arrivals.reserve(captured.size_hint().0);
         match self.pace {
             // Time elapses without steps back, so that each arrival is the latest.
             Pace::Trace => {
                 // A copy stays in registers.
                 let (mut clock, skip) = (self.clock.clone(), self.skip);
-                for time in captured {
-                    arrivals.push(clock.elapsed(time, skip));
-                }
+                arrivals.extend(captured.map(|time| clock.elapsed(time, skip)));
                 self.clock = clock;
             }
             _ => arrivals.extend(captured.map(|time| self.arrival(time))),
