@@ -77,8 +77,10 @@ fn check_parts(config: &RunConfig, setup: &SchedulerConfig) -> Result<(), LabErr
 /// # Errors
 /// Whatever would keep the run from starting.
 pub fn check(config: &RunConfig) -> Result<Checked, LabError> {
-    let is_ideal = config.host == Host::Sim && config.assumed.is_none();
-    let cores = if is_ideal { config.cores } else { config.cores.max(1) };
+    if config.host == Host::Sim {
+        setup::check_simulated(config)?;
+    }
+    let cores = config.cores.max(1);
     let services = match config.host {
         Host::Live => factories(config)?.into_iter().map(Some).collect(),
         Host::Sim => services(config)?,

@@ -98,9 +98,7 @@ pub(crate) fn simulated(
     control: &mut Control<'_>,
     input: impl FnOnce(&mut Control<'_>) -> Result<Feed, LabError>,
 ) -> Result<RunResult, LabError> {
-    if config.cores == 0 && config.assumed.is_none() {
-        return Err(LabError::option("a simulation needs at least one core: @cores 1"));
-    }
+    setup::check_simulated(config)?;
     let cores = config.cores.max(1);
     services(config)?;
     // First, for it names services that there are not.

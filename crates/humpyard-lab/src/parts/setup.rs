@@ -399,6 +399,14 @@ fn check_host(config: &RunConfig) -> Result<(), LabError> {
     }
 }
 
+/// Rejects a simulation without cores, which a host with a dispatcher of its own may be.
+pub(crate) fn check_simulated(config: &RunConfig) -> Result<(), LabError> {
+    if config.cores == 0 && config.assumed.is_none() {
+        return Err(LabError::of_option("cores", "0: a simulation needs at least one core, or a @host"));
+    }
+    Ok(())
+}
+
 /// Returns the error of a simulation at a line rate.
 pub fn no_line_rate() -> LabError {
     LabError::option("a simulation cannot use @rate line: give @rate trace, @rate PPS, @multiplier or @load")
