@@ -311,8 +311,8 @@ pub(crate) struct WhyArguments {
     /// The policies: NAME, NAME:name=value,... or steer=NAME/share=NAME
     #[arg(long, value_name = "SPEC", required_unless_present = "journal", display_order = 3)]
     pub(crate) policy: Option<String>,
-    /// Simulated cores [default: 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16_384), display_order = 4)]
+    /// Simulated cores; 0, with --host: the dispatcher serves all packets [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=16_384), display_order = 4)]
     pub(crate) cores: Option<u16>,
 }
 

@@ -443,7 +443,7 @@ pub const OPTIONS: &[RunOption] = &[
     )
     .takes(Text("ideal|here|NAME|FILE"), Once)
     .group(CORES)
-    .of(&[RunCommand::Sim, RunCommand::Compare, RunCommand::Recommend, RunCommand::Validate])
+    .of(&[RunCommand::Sim, RunCommand::Compare, RunCommand::Recommend, RunCommand::Validate, RunCommand::Why])
     .reads(|config, given| {
         config.assumed = AssumedHost::find(given.one())?;
         Ok(())

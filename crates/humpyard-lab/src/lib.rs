@@ -74,7 +74,7 @@ pub use parts::place::{Placed, placed};
 pub use reload::Reload;
 pub use result::link::LinkResult;
 pub use result::{
-    Damage, DispatcherLoad, DurationSummary, ExitCounts, Hardware, HardwareThread, InForce, Measured, PacketCounts,
-    Panic, PortCounts, RunResult, SplitCounts, TopFlow,
+    AssumedResult, Damage, DispatcherLoad, DurationSummary, ExitCounts, Hardware, HardwareThread, InForce, Measured,
+    PacketCounts, Panic, PortCounts, RunResult, SplitCounts, TopFlow,
 };
 pub use run::{run, run_live, simulate};

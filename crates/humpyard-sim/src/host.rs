@@ -1,5 +1,5 @@
-//! The machine around the cores: threads that read packets, decide, hand packets over and take them
-//! back, each of which takes time that a simulation of cores alone does not have.
+//! The machine around the cores. Its threads read packets, decide, hand packets over and take them
+//! back. Each step takes time, which a simulation of cores alone leaves out.
 //!
 //! [`Host`] is the loop of `humpyard_runtime`'s dispatcher in virtual time, step by step: take back
 //! what cores have done, take in at most a burst of packets, hand out, serve the packets of its own
@@ -22,67 +22,65 @@ use crate::driver::{Driven, SimulationError};
 use crate::interruptions::Interrupted;
 use crate::workload::Workload;
 
-/// Packets that the dispatcher takes in before it looks after the cores again, at most: that of the
-/// data plane.
+/// Most packets that the dispatcher takes in per turn, as in the data plane.
 const BURST: usize = 32;
-/// The dispatcher serves packets of its own cores for this time before it looks after the others
-/// again: that of the data plane.
+/// Longest time per turn in which the dispatcher serves its own cores, as in the data plane.
 const AT_A_TIME: Time = Time::from_ns(100_000);
 
-/// After so long without work a thread takes longer for its next packet: caches and branch
-/// predictors have other things.
+/// Idle time after which a thread takes longer for its next packet, because caches and branch
+/// predictors have lost its state.
 pub const RESTED: Time = Time::from_ns(5_000);
 
 /// The times that a host adds to the work of services, in ns.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct HostCosts {
-    /// A turn of the dispatcher's loop that takes packets in or back, beside those packets.
+    /// Fixed time of a turn of the dispatcher's loop that takes packets in or back.
     pub turn: f64,
-    /// From when something happens until a dispatcher that has nothing to do sees it.
+    /// Time until an idle dispatcher sees a packet that has come.
     pub notice: f64,
     /// Reading a packet, finding its flow, and deciding.
     pub take_in: f64,
     /// Each byte of a packet that is read.
     pub per_byte: f64,
-    /// What a packet is taken back with: its account, its measurements, its way out.
+    /// Completing a packet: its account, its measurements, its way out.
     pub take_back: f64,
-    /// What a packet takes that goes on to another service, beside all this.
+    /// Completing a packet that goes on to the next service of its chain.
     pub onward: f64,
-    /// What a packet takes longer, by the number of packets held, which rises: their frames and tables
-    /// are beyond the caches. Between two numbers it is a straight line.
+    /// Extra time of a packet by the number of packets held, ascending: their frames and tables
+    /// exceed the caches. Values between two numbers lie on a straight line.
     pub held: Vec<(u64, f64)>,
     /// Giving a packet to another thread.
     pub give: f64,
     /// Fetching a packet that another thread has done.
     pub fetch: f64,
-    /// What a worker does for a packet beside its service.
+    /// A worker's own time for each packet, without the service.
     pub worker: f64,
-    /// What the dispatcher does for a packet that it serves itself, beside its service.
+    /// The dispatcher's own time for each packet that it serves, without the service.
     pub own: f64,
     /// From giving a packet to a worker that is awake until it begins.
     pub hand_over: f64,
-    /// What the first packet takes longer for a dispatcher that had nothing to do for [`RESTED`].
+    /// Extra time of the first packet after the dispatcher was idle for [`RESTED`].
     pub rested: f64,
     /// The same for a worker.
     pub worker_rested: f64,
     /// Waking a worker that sleeps.
     pub wake: f64,
-    /// A worker sleeps that had nothing to do for this time.
+    /// Idle time after which a worker sleeps.
     pub awake: f64,
-    /// What a packet takes longer for misses of the caches, by the number of known flows, which
-    /// rises. Between two numbers it is a straight line.
+    /// Extra time of a packet for cache misses by the number of known flows, ascending. Values
+    /// between two numbers lie on a straight line.
     pub flows: Vec<(u64, f64)>,
 }
 
 impl HostCosts {
-    /// Returns what a packet takes longer where this many flows are known and packets are held.
+    /// Returns the extra time of a packet for this many known flows and held packets.
     fn beyond_caches(&self, flows: u64, held: u64) -> f64 {
         between(&self.flows, flows) + between(&self.held, held)
     }
 }
 
-/// Returns the value at this place of points by rising place: between two of them that of the straight
-/// line, beyond them that of the nearest.
+/// Interpolates linearly between points with ascending places. Beyond the ends the nearest point's
+/// value holds.
 fn between(points: &[(u64, f64)], at: u64) -> f64 {
     let next = points.partition_point(|&(place, _)| place <= at);
     match (next.checked_sub(1).map(|before| points[before]), points.get(next)) {
@@ -129,8 +127,8 @@ impl Host {
     }
 }
 
-/// Runs a workload on the cores of a host, which it returns with the time that its dispatcher was
-/// at work.
+/// Runs a workload on the cores of a host. Returns the dispatcher's working time in place of the
+/// cores.
 ///
 /// # Errors
 /// What the workload refuses.
@@ -174,7 +172,7 @@ pub(crate) fn drive<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>>(
 enum Done {
     /// It has gone over to another service.
     Switch,
-    /// The packet in this slot, with which it was busy for this time.
+    /// It has served the packet in this slot, in this time.
     Packet(Slot, Time),
 }
 
@@ -201,7 +199,7 @@ struct Dispatcher<S, Q, A, W> {
     workload: W,
     /// The dispatcher's time.
     now: Time,
-    /// The part of a nanosecond that it is ahead of that.
+    /// The fraction of a nanosecond that is not yet in `now`.
     fraction: f64,
     /// The time in which it was at work.
     worked: Time,
@@ -237,7 +235,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         Ok(())
     }
 
-    /// When something happens next, while the dispatcher has nothing to do.
+    /// Returns the time of the next event for an idle dispatcher.
     fn next_event(&self) -> Time {
         let done = self.done.peek().map_or(Time::MAX, |Reverse((time, ..))| *time);
         let timeout = self.measured.next_timeout().unwrap_or(Time::MAX);
@@ -245,12 +243,12 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         arrival.min(done).min(timeout)
     }
 
-    /// Packets that may be taken in now, at most a burst.
+    /// Returns the number of packets that may be taken in now, at most a burst.
     fn room(&self) -> usize {
         if self.host.waits { self.measured.scheduler().room().min(BURST as u64) as usize } else { BURST }
     }
 
-    /// Passes time for the dispatcher's work.
+    /// Advances the dispatcher's time by its work.
     fn spend(&mut self, ns: f64) {
         let all = self.fraction + ns;
         let work = Time::from_ns(all as u64);
@@ -313,8 +311,8 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         true
     }
 
-    /// Takes in the packets that have come, at most a burst. A turn that is not begun begins with
-    /// that.
+    /// Takes in the packets that have come, at most a burst. Adds the fixed time of the turn unless
+    /// the turn has begun.
     fn take_in(&mut self, packet: &mut Packet, is_begun: bool) -> Result<bool, SimulationError> {
         let (now, most) = (self.now, self.room());
         let (mut cost, mut taken) = (if is_begun { 0.0 } else { self.host.costs.turn }, 0);
@@ -382,7 +380,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         self.done.push(Reverse((span.finished, core, Done::Packet(dispatch.slot, span.busy))));
     }
 
-    /// Serves packets of the dispatcher's own cores, but not for so long that others wait too long.
+    /// Serves packets of the dispatcher's own cores, for [`AT_A_TIME`] at most.
     fn serve(&mut self) -> bool {
         let began = self.now;
         let any = !self.own.is_empty();
@@ -398,7 +396,7 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         any
     }
 
-    /// What follows from the last call of the mechanism: packets that are gone, packets that leave,
+    /// Handles the effects of the last call of the mechanism: dropped packets, packets that leave,
     /// switches that begin.
     fn follow_up(&mut self, now: Time) {
         while let Some(effect) = self.measured.next_effect(now) {
@@ -427,7 +425,7 @@ mod tests {
     use crate::interruptions::{Disturbance, Interruptions};
     use crate::workload::{Feed, Packets};
 
-    /// Each step takes a time that is seen in the sum.
+    /// Returns times that can be told apart in a sum.
     fn costs() -> HostCosts {
         HostCosts {
             turn: 1_000.0,
@@ -465,8 +463,8 @@ mod tests {
         fn on_switched(&mut self, _: Time, _: CoreId) {}
     }
 
-    /// Delays of packets of 50 bytes, which come at these times and take 500 ns, and the time in
-    /// which the dispatcher was at work.
+    /// Runs packets of 50 bytes that come at these times and take 500 ns each. Returns their delays
+    /// and the dispatcher's working time, in ns.
     fn delays(host: Host, workers: usize, arrivals: &[u64]) -> (Vec<u64>, u64) {
         let config = SchedulerConfig { flows: 2, in_flight: 32, ..SchedulerConfig::new(workers.max(1)) };
         let packet = |(number, &at): (u32, &u64)| {

@@ -33,6 +33,8 @@ struct Options {
 
 /// Packets of a run, at most: more would take long where a packet takes little.
 const PACKETS_MAX: f64 = 1_500_000.0;
+/// Rounds of a capture: more than any run has packets.
+const ROUNDS: u64 = 10_000_000;
 /// Packets from which the capacity of a cell is found.
 const PROBED: u64 = 100_000;
 
@@ -130,7 +132,7 @@ fn config(cell: &Cell, traces: &str, costs: &Costs, host: &AssumedHost) -> Resul
     }
     config.costs = costs.clone();
     config.assumed = Some(host.clone());
-    config.rounds = u64::MAX / (1 << 32);
+    config.rounds = ROUNDS;
     Ok(config)
 }
 

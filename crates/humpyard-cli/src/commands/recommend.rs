@@ -29,6 +29,12 @@ use crate::stop;
 pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.common;
     let mut options = options(arguments)?;
+    let why_not = why_not_verified(&options.config);
+    if arguments.verify
+        && let Some(why) = &why_not
+    {
+        return Err(Failure::new(format!("--verify: {why}")));
+    }
     let config = &mut options.config;
     if arguments.options.one("costs").is_none() && config.assumed.is_some() && !config.reads_once() {
         check(config)?;
@@ -43,12 +49,6 @@ pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Fail
         progress.relabel_if_new(what);
         progress.count(done as u64, &format!("of {all} simulations"), Some(done as f64 / all as f64));
     })?;
-    let why_not = why_not_verified(&options.config);
-    if arguments.verify
-        && let Some(why) = &why_not
-    {
-        return Err(Failure::new(format!("--verify: {why}")));
-    }
     if why_not.is_none() && !arguments.no_verify {
         let mut show = |packets, part| progress.update(packets, part);
         let mut control = Control::new(&stop, &mut show);

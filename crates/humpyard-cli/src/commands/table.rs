@@ -2,7 +2,9 @@
 
 use humpyard::lab::bottleneck::bottleneck;
 use humpyard::lab::statistics::{Figure, PolicyStatistics};
-use humpyard::lab::{Comparison, ExitCounts, HardwareThread, LinkResult, Offered, RunResult, ServiceCost, TopFlow};
+use humpyard::lab::{
+    AssumedResult, Comparison, ExitCounts, HardwareThread, LinkResult, Offered, RunResult, ServiceCost, TopFlow,
+};
 use humpyard::measure::{CacheSummary, DelayOffered, WarmUp};
 
 use crate::figures::{bit_rate, counted, figure, packet_rate, percent, range, time};
@@ -191,6 +193,7 @@ pub(crate) fn summary(run: &RunResult) -> String {
     ]);
     lines.push(line("offered", Offered::text(&[run.offered])));
     lines.extend(cost_lines(&run.costs, if live && !by_virtual_clock { "estimates" } else { "costs" }));
+    lines.extend(run.assumed.iter().map(host_line));
     lines.extend(packet_lines(run, live));
     lines.extend(port_lines(run));
     lines.extend(measurement_lines(run));
@@ -275,6 +278,13 @@ fn link_text(link: &LinkResult) -> String {
         ns(link.in_all_ns.p99),
         counted(link.withheld, "time")
     )
+}
+
+/// Shows the host that a simulation assumed, and how busy its dispatcher was.
+fn host_line(assumed: &AssumedResult) -> String {
+    let AssumedResult { host, processors, dispatcher_utilization } = assumed;
+    let busy = percent(*dispatcher_utilization);
+    line("host", format!("{host}, {}, dispatcher {busy} busy", counted(*processors as u64, "processor")))
 }
 
 fn packet_lines(run: &RunResult, live: bool) -> Vec<String> {

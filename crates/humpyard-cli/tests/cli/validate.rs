@@ -78,6 +78,15 @@ fn a_host_takes_time_around_the_services() {
     let ((ideal, nobody), (hosted, source)) = (p50(""), p50("--cores 0 --host host.toml"));
     assert_eq!((nobody, source), (Value::Null, Value::from("by hand")));
     assert_eq!(hosted - ideal, 300, "a turn of 100 and 200 for the packet");
+    let words = "sim --input gen:poisson:packets=500,pps=1000 --policy hrw --cores 0 --host host.toml";
+    let said = run(directory.path(), &words.split_whitespace().collect::<Vec<_>>());
+    assert!(said.out.contains("host.toml, 2 processors, dispatcher "), "{}", said.out);
+    let why = words.replace("sim ", "why ");
+    let document = run(directory.path(), &format!("{why} --json").split_whitespace().collect::<Vec<_>>()).json();
+    let packet = &document["packet"];
+    assert_eq!(packet["blame"]["total_ns"], packet["delay_ns"], "{packet:#}");
+    let dispatcher = packet["blame"]["parts"]["dispatcher_ns"].as_u64().expect("a part");
+    assert!((200..=300).contains(&dispatcher), "{packet:#}");
 }
 
 #[test]
@@ -100,6 +109,12 @@ fn slips_are_told_in_a_line() {
         ("sim --input gen:poisson:packets=10 --policy hrw --host sever-16", "did you mean `server-16`"),
         ("sim --input gen:poisson:packets=10 --policy hrw --host server-16 --link 1Gbps", "--link"),
         ("validate --input gen:poisson:packets=10 --policy hwr", "did you mean `hrw`"),
+        ("validate --input gen:poisson:packets=10 --policy hrw --workers 1000", "--workers 1000: the host `here` has"),
+        (
+            "sim --input gen:poisson:packets=10 --policy hrw --host here --hand-over 1us",
+            "--hand-over is simulated on an ideal",
+        ),
+        ("recommend --input gen:poisson:packets=10 --goal p99<1ms --workers 1000 --verify", "by simulation alone"),
         ("validate --input gen:poisson:packets=10 --swap 1ms=hrw", "--swap"),
         ("validate --input nowhere.pcap", "nowhere.pcap"),
         ("validate --input gen:poisson:packets=10 --services nothing", "nothing"),

@@ -1,10 +1,10 @@
-//! What the threads around the services take: live runs of `pass`, which does nothing, and of
-//! `forward`, which does little.
+//! Measures the time of the threads around the services, by live runs of `pass`, which does nothing,
+//! and of `forward`, which does little.
 //!
-//! At a line rate the time of a packet is that of the thread that has most to do. At half of that
-//! rate packets come one by one, and the median delay is what one packet waits for by itself. The
-//! difference between a run on one thread and one with a worker is what handing over takes. At a
-//! low rate threads have rested, or sleep.
+//! At a line rate the busiest thread sets the time between two packets. At 40 % of that rate packets
+//! come one by one, so the median delay is that of a packet alone. The difference between a run on
+//! one thread and a run with a worker is the time of handing over. At low rates threads are rested,
+//! or sleep.
 
 use core::sync::atomic::AtomicBool;
 use std::hint;
@@ -41,30 +41,28 @@ const DISTINCT: usize = 4_096;
 const PACKETS: u64 = 500_000;
 /// Runs of which the median counts.
 const RUNS: usize = 3;
-/// Part of the rate that a run takes at most at which packets come one by one and threads are at
-/// work all the time.
+/// Fraction of the line rate at which packets come one by one and threads stay awake.
 const HALF: f64 = 0.4;
-/// Packets in a nanosecond between which threads have nothing to do for 50 us, and stay awake.
+/// Packets per nanosecond at which threads are idle for 50 us between packets, and stay awake.
 const SINGLE: f64 = 2e-5;
-/// The same between which workers sleep.
+/// Packets per nanosecond at which workers sleep between packets.
 const FAR_APART: f64 = 1e-6;
-/// How long a run lasts whose packets come at a rate, in seconds.
+/// Length of a run at a given rate, in seconds.
 const LASTS: f64 = 0.2;
 /// The services of runs: one that does nothing, and a short one.
 const PASS: &str = "pass";
 const FORWARD: &str = "forward";
 /// Two services of which the second does nothing.
 const CHAIN: &str = "forward,pass";
-/// Numbers of flows; a flow's entry is found in the caches for the first.
+/// Numbers of flows. The entries of the first number fit the caches.
 const FLOWS: [u64; 4] = [64, 4_096, 65_536, 1_048_576];
-/// Part of the dispatcher's time for a packet that comes after its service. An estimate, for a run
-/// cannot tell the parts apart: to read, find and decide takes three times what its account and its
-/// way out take.
+/// Fraction of the dispatcher's time for a packet that comes after its service. This is an estimate:
+/// a run cannot tell the two parts apart.
 const AFTER: f64 = 0.25;
 /// Packets that a turn takes in under full load.
 const BURST: f64 = 32.0;
 
-/// PacketTimes of a packet in one run, in ns.
+/// The times of a packet in one run, in ns.
 #[derive(Clone, Copy, Debug)]
 struct PacketTimes {
     /// From one packet to the next.
@@ -73,9 +71,9 @@ struct PacketTimes {
     delay: f64,
     /// Time in which its core was busy with it.
     busy: f64,
-    /// Time in which the dispatcher did something, by packet.
+    /// The dispatcher's working time.
     at_work: f64,
-    /// Packets that came, by packet.
+    /// Packets that came for each one that was processed.
     arrived: f64,
 }
 
@@ -156,7 +154,7 @@ impl Captures {
     }
 }
 
-/// What is run: this service, on workers, of which 0 are all on one thread.
+/// A run to be measured. 0 workers: one thread does everything.
 #[derive(Clone, Copy)]
 struct MeasuredRun<'a> {
     input: &'a str,
@@ -165,7 +163,7 @@ struct MeasuredRun<'a> {
 }
 
 impl MeasuredRun<'_> {
-    /// The run of this many packets.
+    /// Returns the configuration of a run of this many packets.
     fn config(&self, packets: u64) -> Result<RunConfig, LabError> {
         let mut config = RunConfig::new(Host::Live, self.input, "fcfs".parse()?);
         config.cores = self.workers;
@@ -176,19 +174,19 @@ impl MeasuredRun<'_> {
         Ok(config)
     }
 
-    /// The times of packets that come as fast as they are taken.
+    /// Measures packets that come as fast as they are taken.
     fn full(&self) -> Result<PacketTimes, LabError> {
         medians(&self.config(PACKETS)?)
     }
 
-    /// The times of packets that come one after the other, this many in a nanosecond.
+    /// Measures packets that come evenly, this many per nanosecond.
     fn at(&self, rate: f64) -> Result<PacketTimes, LabError> {
         let packets = (rate * 1e9 * LASTS).clamp(200.0, PACKETS as f64) as u64;
         medians(&RunConfig { rate: Rate::PacketsPerSecond((rate * 1e9).round()), ..self.config(packets)? })
     }
 }
 
-/// Of each time the median of some runs.
+/// Returns the median of each time over some runs.
 fn medians(config: &RunConfig) -> Result<PacketTimes, LabError> {
     let runs = (0..RUNS).map(|_| times(config)).collect::<Result<Vec<PacketTimes>, LabError>>()?;
     let of = |time: fn(&PacketTimes) -> f64| median(&sorted(runs.iter().map(time)));
@@ -216,7 +214,7 @@ fn times(config: &RunConfig) -> Result<PacketTimes, LabError> {
     })
 }
 
-/// What a packet takes longer, by the number of flows, than with the fewest.
+/// Measures the extra time of a packet by the number of flows.
 fn flows() -> Result<Vec<(u64, f64)>, LabError> {
     let apart = |&flows: &u64| {
         let packets = (2 * flows).max(PACKETS);
@@ -229,15 +227,15 @@ fn flows() -> Result<Vec<(u64, f64)>, LabError> {
     Ok(FLOWS.into_iter().zip(&apart).map(|(flows, ns)| (flows, (ns - apart[0]).max(0.0))).collect())
 }
 
-/// What a packet takes longer, by the number of packets held: twice as many come as are taken, so the
-/// buffer is full. A packet that is dropped takes what taking one in does.
+/// Measures the extra time of a packet with a full buffer, into which twice the line rate comes. A
+/// dropped packet counts as the time of taking one in.
 fn held(run: &MeasuredRun<'_>, alone: &PacketTimes, times: &HostCosts) -> Result<Vec<(u64, f64)>, LabError> {
     let over = run.at(2.0 / alone.apart)?;
     let without = alone.apart + (over.arrived - 1.0) * (times.take_in + times.per_byte * SHORT as f64);
     Ok(vec![(BURST as u64, 0.0), (BUFFER as u64, ((over.apart - without) / over.arrived).max(0.0))])
 }
 
-/// For how long a thread without work stays awake, in ns.
+/// Measures how long a thread without work stays awake, in ns.
 fn awake_ns() -> f64 {
     let started = Instant::now();
     (0..AWAKE_LOOKS).for_each(|_| hint::spin_loop());

@@ -1,8 +1,8 @@
-//! What services cost on the packets of a run: a live run on one thread, and for each service the
-//! line through what its packets took.
+//! Measures the costs of services on the packets of a run: by a live run on one thread, which gives
+//! each service its line.
 //!
-//! `calibrate` measures with packets of its own. A service whose work depends on what is in a packet,
-//! as compression and inspection do, costs something else on the packets of the user.
+//! `calibrate` measures with packets of its own. Compression and inspection depend on what is in a
+//! packet, so they take another time for the user's packets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,13 +23,15 @@ use crate::control::Control;
 use crate::costs::{CostLine, Costs, Origin, cost_key};
 use crate::run::run_live;
 
-/// How costs are called for that are measured on the packets of the input.
+/// Name of costs that were measured on the packets of the input.
 pub const INPUT: &str = "input";
 
 /// Packets that are measured, at most.
 const PACKETS: u64 = 200_000;
-/// Groups of lengths, of each of which the median counts.
+/// Groups of lengths.
 const GROUPS: usize = 16;
+/// Ratio of the longest to the shortest group from which the time of a byte is measured.
+const LENGTHS_DIFFER: f64 = 1.5;
 
 impl Costs {
     /// Measures what the services of this run take on its packets. Penalties, switches and the machine
@@ -70,7 +72,8 @@ impl Costs {
     }
 }
 
-/// The line through the medians of groups of lengths.
+/// Returns the line through the mean times of groups of lengths. Lengths that hardly differ say nothing
+/// about the time of a byte: then the time is fixed.
 fn line(served: &[(u32, u64)], own: f64) -> CostLine {
     let mut served = served.to_vec();
     served.sort_unstable();
@@ -80,11 +83,18 @@ fn line(served: &[(u32, u64)], own: f64) -> CostLine {
         let times = sorted(of.iter().map(|&(_, busy)| busy as f64));
         (!of.is_empty()).then(|| (lengths, (mean(&times) - own).max(0.0)))
     };
-    let fit = LineFit::of(&(0..GROUPS).filter_map(group).collect::<Vec<_>>());
+    let points: Vec<(f64, f64)> = (0..GROUPS).filter_map(group).collect();
+    if let [(shortest, _), .., (longest, _)] = points[..]
+        && longest < LENGTHS_DIFFER * shortest
+    {
+        let times = points.iter().map(|&(_, ns)| ns).sum::<f64>();
+        return CostLine { fixed_ns: times / points.len() as f64, ..CostLine::default() };
+    }
+    let fit = LineFit::of(&points);
     CostLine { fixed_ns: fit.fixed_ns, per_byte_ns: fit.per_byte_ns, ..CostLine::default() }
 }
 
-/// The mean of these times but for those that were interrupted: more than ten times the median.
+/// Returns the mean of these times, without those above ten times the median: these were interrupted.
 fn mean(times: &[f64]) -> f64 {
     let most = 10.0 * median(times).max(1.0);
     let kept = times.iter().take_while(|&&time| time <= most);
@@ -139,6 +149,9 @@ mod tests {
         let line = line(&served, 30.0);
         assert!((line.fixed_ns - 100.0).abs() < 2.0 && (line.per_byte_ns - 0.5).abs() < 0.01, "{line:?}");
         assert_eq!(super::line(&[], 30.0).fixed_ns, 0.0);
+        let alike: Vec<(u32, u64)> = (0..1_600).map(|at| (64 + at % 8, 130 + u64::from(at % 8))).collect();
+        let line = super::line(&alike, 30.0);
+        assert!((line.fixed_ns - 103.5).abs() < 0.1 && line.per_byte_ns == 0.0, "{line:?}");
     }
 
     #[test]

@@ -7,9 +7,9 @@ use serde::Serialize;
 use crate::LabError;
 use crate::costs::{Costs, MachineCosts, calibrated_path};
 
-/// How the host without any time of its own is called for.
+/// Name of the host on which nothing but the services takes time.
 pub const IDEAL: &str = "ideal";
-/// How the host of this machine is called for.
+/// Name of this machine as a host.
 pub const HERE: &str = "here";
 
 /// Hosts that come with humpyard, by name.
@@ -18,10 +18,10 @@ const DESCRIBED: [(&str, &str); 2] = [
     ("appliance-4", include_str!("../costs/hosts/appliance-4.toml")),
 ];
 
-/// A host with threads that take time, beside the cores.
+/// A host whose threads take time beside the services.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AssumedHost {
-    /// How it was called for: `here`, a name, a file.
+    /// Its name: `here`, that of a described host, or a file.
     pub name: String,
     /// Where its times come from.
     pub source: String,
@@ -31,8 +31,8 @@ pub struct AssumedHost {
 }
 
 impl AssumedHost {
-    /// Finds the host that is called for by this text. `None`: the ideal one. A host of `here` that
-    /// nobody has measured yet has no times: see [`Self::is_unmeasured`].
+    /// Finds the host of this name. `None`: the ideal one. If this machine was never measured, `here`
+    /// has no times: see [`Self::is_unmeasured`].
     ///
     /// # Errors
     /// No such host, and a file that describes none.
@@ -57,7 +57,7 @@ impl AssumedHost {
         Ok(Some(Self { name: text.to_owned(), source: costs.source, machine }))
     }
 
-    /// The host of this machine, as it was saved; else it has no times yet.
+    /// Returns this machine as it was saved; without a saved calibration it has no times yet.
     ///
     /// # Errors
     /// A saved calibration that cannot be read.
@@ -67,17 +67,17 @@ impl AssumedHost {
         Ok(Self { name: HERE.to_owned(), source, machine })
     }
 
-    /// Whether it is to be measured yet.
+    /// Returns whether it must still be measured.
     pub fn is_unmeasured(&self) -> bool {
         self.machine.host.is_none()
     }
 
-    /// The host of this machine, as it was measured just now.
+    /// Returns this machine with times that were measured just now.
     pub fn measured(machine: MachineCosts) -> Self {
         Self { name: HERE.to_owned(), source: "measured now".to_owned(), machine }
     }
 
-    /// What to type so that it need not be measured each time.
+    /// Returns the advice to save the measurement.
     pub fn advice() -> String {
         let place = calibrated_path().map_or_else(|_| "a file".to_owned(), |path| path.display().to_string());
         format!("`humpyard calibrate --machine --save` measures this machine once and keeps it in {place}")

@@ -220,6 +220,9 @@ impl CostFile<'_> {
         }
         let taken =
             taken.into_iter().map(|(part, at_once)| Taken { part, at_once: Duration::from_nanos(at_once as u64) });
+        if self.0.number(table, "processors")?.is_some_and(|processors| processors < 1.0) {
+            return Err(self.0.slip(start_of(table, "processors"), "`processors` takes a number from 1"));
+        }
         Ok(Some(MachineCosts {
             hand_over_ns: self.0.number(table, "hand_over_ns")?.unwrap_or(0.0),
             taken: taken.collect(),
@@ -398,6 +401,8 @@ mod tests {
             let said = slip(&format!("{good}[machine]\n{keys}\n"));
             assert!(said.starts_with(&format!("c.toml:5:{place}: ")) && said.contains(words), "{said}");
         }
+        let said = slip(&format!("{good}[machine]\nprocessors = 0\n"));
+        assert_eq!(said, "c.toml:5:14: `processors` takes a number from 1");
         assert!(slip(&good.replace("fixed_ns", "fixed")).starts_with("c.toml:3:1: no key of a service `fixed`"));
         assert!(slip(&good.replace("= 5", "= -5")).starts_with("c.toml:3:12: `fixed_ns` takes a number from 0"));
         assert!(slip(&good.replace("= 5", "= nan")).starts_with("c.toml:3:12: `fixed_ns` takes a number"));

@@ -102,14 +102,13 @@ impl DescribedHost {
         Ok(Some(Self { processors: processors as usize, times }))
     }
 
-    /// Returns the processors of a simulation of this many cores: those that there are, or where
-    /// these are fewer than the cores, one for each core and one for the dispatcher. A machine of
-    /// that size would be needed for such a run.
+    /// Returns the number of processors of a simulation of this many cores. If the host has fewer
+    /// processors than cores, it is extended: one for each core, and one for the dispatcher.
     pub fn processors_for(&self, cores: usize) -> usize {
         if cores <= self.processors { self.processors } else { cores + 1 }
     }
 
-    /// Each time with its key, in ns.
+    /// Returns each time with its key, in ns.
     pub fn times(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let mut times = self.times.clone();
         TIMES.map(|(key, time)| (key, *time(&mut times))).into_iter()
@@ -140,10 +139,10 @@ impl MachineCosts {
         Some(Disturbance { at_work: workers.clone(), idle: workers, dispatcher: self.dispatcher.clone() })
     }
 
-    /// The host.
+    /// Returns the described host. `name` is the name of the machine.
     ///
     /// # Errors
-    /// Nobody measured it; `name` is who was asked.
+    /// The machine describes no host.
     pub(crate) fn host(&self, name: &str) -> Result<&DescribedHost, LabError> {
         self.host.as_ref().ok_or_else(|| {
             LabError::option(format!(

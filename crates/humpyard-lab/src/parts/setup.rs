@@ -238,8 +238,11 @@ pub fn work(config: &RunConfig) -> Result<Work, LabError> {
     Ok(Work::default().with_hand_over(hand_over).with_interrupted(interrupted))
 }
 
-/// Makes the host of a simulation.
-fn host(config: &RunConfig, assumed: &AssumedHost) -> Result<SimulatedHost, LabError> {
+/// Rejects options that do not go with a host that takes time.
+fn check_assumed(config: &RunConfig) -> Result<(), LabError> {
+    if config.assumed.is_none() || config.host == Host::Live {
+        return Ok(());
+    }
     let refused = [
         ("swap", !config.swaps.is_empty()),
         ("link", config.link.is_some()),
@@ -249,6 +252,11 @@ fn host(config: &RunConfig, assumed: &AssumedHost) -> Result<SimulatedHost, LabE
     if let Some((option, _)) = refused.iter().find(|(_, is_used)| *is_used) {
         return Err(LabError::option(format!("@{option} is simulated on an ideal host alone: have @host {IDEAL}")));
     }
+    Ok(())
+}
+
+/// Makes the host of a simulation.
+fn host(config: &RunConfig, assumed: &AssumedHost) -> Result<SimulatedHost, LabError> {
     let host = assumed.machine.host(&assumed.name)?;
     let processors = host.processors_for(config.cores);
     let disturbance = assumed.machine.disturbance();
@@ -385,6 +393,7 @@ pub(crate) fn quarantine(config: &RunConfig) -> Result<Option<Box<dyn Sink + Sen
 
 /// Rejects a policy that must know all packets beforehand where that is impossible.
 fn check_host(config: &RunConfig) -> Result<(), LabError> {
+    check_assumed(config)?;
     if config.host == Host::Live && config.policy.is_offline() {
         return Err(LabError::option(format!(
             "`{}` must know all packets before the first is served, which a live run does not: use `humpyard sim`",

@@ -2,6 +2,7 @@
 
 use humpyard_core::unit::Time;
 use humpyard_runtime::processors;
+use humpyard_traffic::pace::Pace;
 use serde::Serialize;
 
 use super::figures::MeasuredFigures;
@@ -9,16 +10,18 @@ use super::{Goal, Recommendation, fixed};
 use crate::LabError;
 use crate::choice::assumed::HERE;
 use crate::choice::host::Host;
+use crate::choice::rate::Rate;
 use crate::config::RunConfig;
 use crate::control::Control;
-use crate::parts::demand::pacer;
+use crate::offered::Demand;
+use crate::parts::demand::{pace_of, pacer};
 use crate::parts::setup;
 use crate::result::RunResult;
 use crate::run::{run_live, simulate};
 
-/// The longest that packets come in a live run.
+/// Longest time in which packets come in a live run.
 const LONGEST: Time = Time::from_ns(10_000_000_000);
-/// Live runs of each policy, of which the median in the figure that decides counts.
+/// Live runs of each policy. The run with the median score counts.
 const RUNS: usize = 3;
 
 /// One policy, promised and measured.
@@ -28,7 +31,7 @@ pub struct Verified {
     pub policy: String,
     /// The figures that the simulator promises.
     pub promised: MeasuredFigures,
-    /// The figures of the live run in the middle.
+    /// The figures of the live run with the median score.
     pub measured: MeasuredFigures,
     /// Whether the promised figures keep the goal.
     pub promised_holds: bool,
@@ -47,7 +50,7 @@ pub struct Verification {
     pub policies: Vec<Verified>,
     /// Whether the recommended policy kept the goal in most live runs.
     pub holds: bool,
-    /// What came of it, in a sentence.
+    /// The result in a sentence.
     pub finding: String,
 }
 
@@ -81,6 +84,7 @@ pub fn verify(
     mut starting: impl FnMut(&str),
 ) -> Result<Verification, LabError> {
     let config = fixed(config, &said.goal)?;
+    let config = fixed_in_time(RunConfig { packets: Some(said.packets), ..config }, control)?;
     let packets = packets(&config, said.packets, control)?;
     let config = RunConfig { packets: Some(packets), ..config };
     let mut names = vec![said.policy.as_str()];
@@ -95,8 +99,19 @@ pub fn verify(
     Ok(Verification { packets, holds, finding: finding(&said.goal, first, holds), policies })
 }
 
-/// Returns the packets of a live run: those that were looked at, as far as they come within the
-/// longest time.
+/// Returns the configuration with its load as a multiplier: the load of fewer packets would be another.
+fn fixed_in_time(config: RunConfig, control: &mut Control<'_>) -> Result<RunConfig, LabError> {
+    let demand = || Demand::read(&config, setup::source(&config)?.as_mut(), control);
+    Ok(match (config.rate, pace_of(&config, config.cores, demand)?) {
+        (Rate::Load { .. }, Some(Pace::Stretched(factor))) => {
+            RunConfig { rate: Rate::Multiplied(1.0 / factor), ..config }
+        }
+        _ => config,
+    })
+}
+
+/// Returns the number of packets of a live run: of the packets that were looked at, those that come
+/// within the longest time.
 fn packets(config: &RunConfig, looked_at: u64, control: &mut Control<'_>) -> Result<u64, LabError> {
     let mut pacer = pacer(config, config.cores, control)?.ok_or_else(setup::no_line_rate)?;
     let mut source = setup::source(&RunConfig { packets: Some(looked_at), ..config.clone() })?;
@@ -151,5 +166,67 @@ fn finding(goal: &Goal, first: &Verified, holds: bool) -> String {
         (false, true) => {
             format!("live, `{policy}` kept {goal} in {held} of {runs} runs, though the simulator says otherwise")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::choice::assumed::AssumedHost;
+    use crate::costs::{DescribedHost, MachineCosts};
+
+    fn config(workers: usize, host: &str) -> RunConfig {
+        let mut config = RunConfig::new(Host::Sim, "gen:poisson:packets=4k", "hrw".parse().unwrap());
+        let machine = MachineCosts { host: Some(DescribedHost::default()), ..MachineCosts::default() };
+        config.assumed = Some(AssumedHost { name: host.to_owned(), source: String::new(), machine });
+        config.cores = workers;
+        config
+    }
+
+    #[test]
+    fn only_this_machine_and_its_processors_are_verified() {
+        assert_eq!(why_not_verified(&config(1, HERE)), None);
+        let ideal = RunConfig { assumed: None, ..config(1, HERE) };
+        assert!(why_not_verified(&ideal).unwrap().contains("ideal host"));
+        assert!(why_not_verified(&config(1, "server-16")).unwrap().contains("`server-16`"));
+        assert!(why_not_verified(&config(10_000, HERE)).unwrap().contains("by simulation alone"));
+    }
+
+    /// Fewer packets of a capture may need more or less work each, so their load would be another.
+    #[test]
+    fn a_load_is_that_of_all_packets_that_were_looked_at() {
+        let (stop, mut progress) = (AtomicBool::new(false), |_, _| ());
+        let mut control = Control::new(&stop, &mut progress);
+        let load = RunConfig { rate: Rate::Load { load: 0.5, of: Some(1) }, ..config(1, HERE) };
+        let fixed = fixed_in_time(load.clone(), &mut control).unwrap();
+        let Rate::Multiplied(multiplier) = fixed.rate else { panic!("{:?}", fixed.rate) };
+        let demand = || Demand::read(&load, setup::source(&load)?.as_mut(), &mut control);
+        assert_eq!(pace_of(&load, 1, demand).unwrap(), Some(Pace::Stretched(1.0 / multiplier)));
+        let paced = RunConfig { rate: Rate::PacketsPerSecond(5e3), ..load };
+        assert_eq!(fixed_in_time(paced.clone(), &mut control).unwrap().rate, paced.rate);
+        // Ten seconds of 5,000 a second are more than there are; ten of 100 are fewer.
+        assert_eq!(packets(&paced, 4_000, &mut control).unwrap(), 4_000);
+        let slow = RunConfig { rate: Rate::PacketsPerSecond(100.0), ..paced };
+        assert_eq!(packets(&slow, 4_000, &mut control).unwrap(), 1_001);
+    }
+
+    #[test]
+    fn what_holds_is_said_as_it_was_promised() {
+        let goal: Goal = "p99<1ms".parse().unwrap();
+        let one = |promised_holds, held| Verified {
+            policy: "hrw".to_owned(),
+            promised: MeasuredFigures::default(),
+            measured: MeasuredFigures::default(),
+            promised_holds,
+            held,
+            runs: 3,
+        };
+        let said = |promised_holds, held| finding(&goal, &one(promised_holds, held), 2 * held > 3);
+        assert!(said(true, 3).ends_with("in 3 of 3 runs, as promised"));
+        assert!(said(true, 1).ends_with("in 2 of 3 runs, which the simulator did not promise: do not rely on it"));
+        assert!(said(false, 0).ends_with("in 3 of 3 runs, as the simulator says"));
+        assert!(said(false, 2).ends_with("though the simulator says otherwise"));
     }
 }

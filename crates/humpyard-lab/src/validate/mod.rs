@@ -13,6 +13,7 @@ mod recorder;
 mod replayed;
 
 use humpyard_policies::spec::PolicySpec;
+use humpyard_runtime::processors;
 use serde::Serialize;
 
 use crate::LabError;
@@ -97,13 +98,13 @@ pub struct Validation {
     pub shortfalls: Vec<String>,
 }
 
-/// This part of what the machine takes at most is offered, where no rate is given.
+/// Offered fraction of the capacity, if no rate is given.
 const OFFERED: f64 = 0.5;
 /// Errors that are aimed for.
 const AIM_RATE: f64 = 0.10;
 const AIM_DELAY: f64 = 0.25;
 const AIM_LOSS: f64 = 0.02;
-/// The bound is at most so many times the aim.
+/// Greatest bound, in aims.
 const BOUND_MAX: f64 = 2.0;
 /// Live runs, unless others are asked for.
 pub const RUNS: usize = 3;
@@ -120,13 +121,6 @@ pub fn validate(
     let ValidateOptions { config, policies, runs } = options;
     check(config)?;
     let host = config.assumed.clone().expect("it was checked");
-    let processors = host.machine.host.as_ref().map_or(0, |host| host.processors);
-    if config.cores > processors {
-        return Err(LabError::option(format!(
-            "@workers {}: the host `{host}` has {processors} processors, and a prediction is for one core a processor at most",
-            config.cores
-        )));
-    }
     let mut config = RunConfig { host: Host::Live, ..config.clone() };
     let mut offered_pps = None;
     if config.rate == Rate::Line {
@@ -156,17 +150,25 @@ pub fn validate(
 /// Rejects what cannot be validated, before anything is measured.
 ///
 /// # Errors
-/// An input that can be read once, an ideal host, and a service without costs.
+/// An input that can be read once, an ideal host, more workers than processors, and a service without costs.
 pub fn check(config: &RunConfig) -> Result<(), LabError> {
     if config.reads_once() {
         return Err(LabError::option(
             "validating reads the input several times, which pipes and interfaces do not allow: use a file",
         ));
     }
-    if config.assumed.is_none() {
+    let Some(host) = &config.assumed else {
         return Err(LabError::option(
             "an ideal host is no machine that could run it: have @host here, or a file of `humpyard calibrate @machine`",
         ));
+    };
+    // Before it is measured, the host is this machine.
+    let processors = host.machine.host.as_ref().map_or_else(|| processors().len(), |host| host.processors);
+    if config.cores > processors {
+        return Err(LabError::option(format!(
+            "@workers {}: the host `{host}` has {processors} processors, and more workers have no prediction",
+            config.cores
+        )));
     }
     setup::costs(&RunConfig { host: Host::Sim, ..config.clone() }).map(|_| ())
 }

@@ -224,7 +224,7 @@ impl Chosen {
     }
 }
 
-/// Returns the place in a sorted list of the value that so many of 100 do not exceed.
+/// Returns the index of this percentile in a sorted list.
 fn rank(length: usize, percent: usize) -> usize {
     (length * percent).div_ceil(100).max(1) - 1
 }
