@@ -393,6 +393,10 @@ pub(crate) struct ValidateArguments {
     /// Worker threads; 0 does everything on one thread [default: one for each processor but that of the dispatcher]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) workers: Option<u16>,
+    /// Warn where live figures have drifted from those of this file, which an earlier `humpyard validate --json` of the same input
+    /// printed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<String>,
     /// Write a page with all figures to this file (HTML, which fetches nothing)
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<String>,
@@ -409,9 +413,9 @@ pub(crate) struct DemoArguments {
     /// Write a page of findings, plots and tables to this file; null: writes none
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     pub(crate) report: String,
-    /// Worker threads; 0 does everything on one thread
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=1024))]
-    pub(crate) workers: u16,
+    /// Worker threads; 0 does everything on one thread [default: one for each processor but that of the dispatcher]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    pub(crate) workers: Option<u16>,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
 }

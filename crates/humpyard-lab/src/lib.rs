@@ -59,7 +59,7 @@ pub use costs::{
     AUTO, CostLine, Costs, DescribedHost, MEASURED_NOW, MachineCosts, Origin, ServiceCost, calibrated_path,
     cost_sources,
 };
-pub use demo::{DEMO_POLICIES, Demo, DemoOptions, OFFERED, demo};
+pub use demo::{CallDelay, DEMO_POLICIES, Demo, DemoOptions, demo};
 pub use environment::{Environment, ThreadSeat, sha256_of};
 pub use error::{LabError, OptionError, spelled};
 pub use follow::{Follow, Follower};

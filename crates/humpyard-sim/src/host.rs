@@ -49,6 +49,11 @@ pub struct HostCosts {
     /// Extra time of a packet by the number of packets held, ascending: their frames and tables
     /// exceed the caches. Values between two numbers lie on a straight line.
     pub held: Vec<(u64, f64)>,
+    /// Extra time of a service by the number of packets held, ascending: frames have left the caches
+    /// before their service begins. Values between two numbers lie on a straight line.
+    pub served: Vec<(u64, f64)>,
+    /// The same for a service on a worker.
+    pub worker_served: Vec<(u64, f64)>,
     /// Giving a packet to another thread.
     pub give: f64,
     /// Fetching a packet that another thread has done.
@@ -371,7 +376,8 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
             None => comes.max(worker.free),
         };
         let span = self.costs.serve(begin, core, dispatch);
-        let beside = Time::from_ns(costs.worker as u64);
+        let held = self.measured.scheduler().account().held;
+        let beside = Time::from_ns((costs.worker + between(&costs.worker_served, held)) as u64);
         let mut span = Span { finished: span.finished + beside, busy: span.busy + beside };
         if let Some(interrupted) = &mut self.host.interrupted {
             span = interrupted.serve(begin, CoreId::from_index(thread), span);
@@ -386,7 +392,9 @@ impl<S: Steer, Q: Share, A: Allocate, W: Workload<S, Q, A>> Dispatcher<S, Q, A, 
         let any = !self.own.is_empty();
         while let Some(Own { core, slot, work }) = self.own.pop_front() {
             let before = self.now;
-            self.spend(self.host.costs.own + work.as_ns() as f64);
+            let costs = &self.host.costs;
+            let beside = costs.own + between(&costs.served, self.measured.scheduler().account().held);
+            self.spend(beside + work.as_ns() as f64);
             let span = Span { finished: self.now, busy: self.now.since(before) };
             self.own_done.push((core, slot, span));
             if self.now.since(began) >= AT_A_TIME {
@@ -435,6 +443,8 @@ mod tests {
             take_back: 40.0,
             onward: 50.0,
             held: Vec::new(),
+            served: Vec::new(),
+            worker_served: Vec::new(),
             give: 10.0,
             fetch: 20.0,
             worker: 7.0,
@@ -522,6 +532,14 @@ mod tests {
         assert_eq!([0, 1_000, 1_250, 2_000, 1 << 40].map(beyond), [10.0, 10.0, 35.0, 110.0, 110.0]);
         let costs = HostCosts { held: vec![(32, 0.0), (132, 50.0)], ..costs };
         assert_eq!([0, 82, 4_096].map(|held| costs.beyond_caches(0, held)), [10.0, 35.0, 60.0]);
+    }
+
+    #[test]
+    fn services_take_longer_while_many_packets_are_held() {
+        let costs = HostCosts { served: vec![(1, 0.0), (2, 80.0)], worker_served: vec![(1, 30.0)], ..costs() };
+        // Both are held until a turn takes them back.
+        assert_eq!(delays(Host::new(costs.clone(), 0, 2), 0, &[1_000, 1_000]), (vec![1_883, 2_466], 3_546));
+        assert_eq!(delays(Host::new(costs, 1, 2), 1, &[1_000]).0, [1_967 + 30]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod cells;
 use core::sync::atomic::AtomicBool;
 use std::fs;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use humpyard::lab::validate::{Compared, PolicyValidation, capacity, signed, validate_policy};
 use humpyard::lab::{AssumedHost, Control, Costs, Host, LabError, Rate, RunConfig, ServiceChoice, calibrate};
@@ -32,15 +32,17 @@ struct Options {
 }
 
 /// Packets of a run, at most: more would take long where a packet takes little.
-const PACKETS_MAX: f64 = 1_500_000.0;
+const PACKETS_MAX: f64 = 6_000_000.0;
 /// Rounds of a capture: more than any run has packets.
 const ROUNDS: u64 = 10_000_000;
+/// The beginning of a run, in which caches are cold and flows are new; its delays do not count.
+const WARM_UP: Duration = Duration::from_millis(50);
 /// Packets from which the capacity of a cell is found.
 const PROBED: u64 = 100_000;
 
 impl Options {
     fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { cells: 100, runs: 3, seconds: 0.5, csv: None };
+        let mut options = Self { cells: 100, runs: 3, seconds: 1.0, csv: None };
         let mut words = words.filter(|word| word != "--bench");
         while let Some(option) = words.next() {
             let value = words.next().ok_or_else(|| format!("{option} needs a value"))?;
@@ -133,13 +135,15 @@ fn config(cell: &Cell, traces: &str, costs: &Costs, host: &AssumedHost) -> Resul
     config.costs = costs.clone();
     config.assumed = Some(host.clone());
     config.rounds = ROUNDS;
+    config.warm_up = WARM_UP;
     Ok(config)
 }
 
 fn run(config: &RunConfig, cell: &Cell, options: &Options, control: &mut Control<'_>) -> Result<Tried, LabError> {
     let mut config = config.clone();
     config.packets = Some(PROBED);
-    config.costs = config.costs.on_traffic(&config, control)?;
+    calibrate::measure_on_traffic(&mut config, control)?;
+    config.assumed.iter().for_each(|host| eprintln!("{}", described(host)));
     let rate = (cell.load * capacity(&config, &config.policy, control)?).round();
     let packets = (rate * options.seconds).clamp(1_000.0, PACKETS_MAX) as u64;
     (config.rate, config.packets) = (Rate::PacketsPerSecond(rate), Some(packets));

@@ -36,7 +36,7 @@ pub(crate) fn measure_on_traffic(config: &mut RunConfig, quiet: bool) -> Result<
     let stop = stop::on_signal_but_hangup()?;
     let progress = Progress::new("costs", quiet);
     let mut show = |packets, part| progress.update(packets, part);
-    config.costs = config.costs.on_traffic(config, &mut Control::new(&stop, &mut show))?;
+    lab::calibrate::measure_on_traffic(config, &mut Control::new(&stop, &mut show))?;
     drop(progress);
     let lines = Costs { machine: None, ..config.costs.clone() }.text();
     output::say(&format!(
@@ -46,7 +46,7 @@ pub(crate) fn measure_on_traffic(config: &mut RunConfig, quiet: bool) -> Result<
 }
 
 /// Measures the host of this machine, if a run assumes it and it was not saved.
-fn measure_host(config: &mut RunConfig, quiet: bool) -> Result<(), Failure> {
+pub(crate) fn measure_host(config: &mut RunConfig, quiet: bool) -> Result<(), Failure> {
     if !config.assumed.as_ref().is_some_and(AssumedHost::is_unmeasured) {
         return Ok(());
     }

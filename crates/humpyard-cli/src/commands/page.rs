@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::env;
 
 use humpyard::lab::Comparison;
+use humpyard::lab::plot::Svg;
 use humpyard::lab::report::{Report, ReportFile};
 
 use crate::failure::Failure;
@@ -22,9 +23,20 @@ impl Page {
 
     /// Writes it, if there is something to tell.
     pub(crate) fn write(self, title: &str, about: &str, comparison: &Comparison) -> Result<(), Failure> {
+        self.write_with(title, about, comparison, &[])
+    }
+
+    /// Writes it with these pictures at its beginning, if there is something to tell.
+    pub(crate) fn write_with(
+        self,
+        title: &str,
+        about: &str,
+        comparison: &Comparison,
+        pictures: &[Svg],
+    ) -> Result<(), Failure> {
         let Some(file) = self.0.filter(|_| !comparison.runs.is_empty()) else { return Ok(()) };
         let command = command();
-        Ok(file.write(&Report { title, about, command: &command, comparison }.html())?)
+        Ok(file.write(&Report { title, about, command: &command, comparison, pictures }.html())?)
     }
 }
 

@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 use std::thread;
 
-use humpyard::lab::validate::{PolicyValidation, RUNS, ValidateOptions, Validation, check, signed, validate as hold};
+use humpyard::lab::validate::{
+    PolicyValidation, RUNS, SavedValidation, ValidateOptions, Validation, check, signed, validate as hold,
+};
 use humpyard::lab::{AUTO, AssumedHost, Clock, Control, Host};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::ValidateArguments;
 use crate::commands::configuration::configuration;
-use crate::commands::costs::{costs, measure_for, measure_on_traffic, works};
+use crate::commands::costs::{costs, measure_for, measure_host, works};
 use crate::commands::page::Page;
 use crate::failure::Failure;
 use crate::figures::{packet_rate, percent};
@@ -26,8 +28,8 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failur
     let common = &arguments.common;
     let mut options = options(arguments)?;
     check(&options.config)?;
-    if arguments.options.one("costs").is_none() {
-        measure_on_traffic(&mut options.config, common.quiet)?;
+    if options.measures {
+        measure_host(&mut options.config, common.quiet)?;
     } else {
         measure_for(&mut options.config, common.quiet)?;
     }
@@ -40,7 +42,7 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode, Failur
     drop(progress);
     page.write_html(|command| validation.html(command))?;
     Output::of(&common.output).answer(&validation, || text(&validation))?;
-    for shortfall in &validation.shortfalls {
+    for shortfall in validation.shortfalls.iter().chain(&validation.warnings) {
         output::say(&format!("humpyard: {shortfall}"));
     }
     Ok(ExitCode::from(u8::from(!validation.shortfalls.is_empty())))
@@ -63,11 +65,12 @@ fn options(arguments: &ValidateArguments) -> Result<ValidateOptions, Failure> {
     if !config.swaps.is_empty() {
         return Err(Failure::new("--swap makes another policy take over on the way: validate each by itself"));
     }
-    Ok(ValidateOptions { config, policies, runs: RUNS })
+    let against = arguments.against.as_deref().map(SavedValidation::read).transpose()?;
+    Ok(ValidateOptions { config, policies, runs: RUNS, measures: given.one("costs").is_none(), against })
 }
 
 /// As many as there are processors beside the dispatcher's.
-fn usual_workers() -> u16 {
+pub(crate) fn usual_workers() -> u16 {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     u16::try_from(processors.saturating_sub(1)).unwrap_or(u16::MAX).clamp(1, 1024)
 }
@@ -77,9 +80,11 @@ fn text(validation: &Validation) -> String {
     let input = format!("{}, workers: {}{offered}.\n", validation.input, validation.workers);
     let mut lines = vec![format!("{}\n", validation.finding), input];
     lines.extend(validation.policies.iter().map(policy));
+    let host = validation.policies.first().and_then(|policy| policy.host.as_ref());
+    let source = host.map_or(String::new(), |host| format!(" ({})", host.source));
     lines.push(format!(
-        "Live: median of {} runs. Predicted by the host `{}` ({}).",
-        validation.runs, validation.host.name, validation.host.source
+        "Live: median of {} runs. Predicted: median of as many simulations on the host `{}`{source}.",
+        validation.runs, validation.host
     ));
     lines.join("\n") + "\n"
 }
@@ -98,5 +103,5 @@ fn policy(one: &PolicyValidation) -> String {
         ]);
     }
     let lines: Vec<String> = one.costs.iter().map(ToString::to_string).collect();
-    format!("{rows}\nCosts: {}.\n", lines.join("; "))
+    format!("{rows}\n{}\nCosts: {}.\n", one.decisions.says(), lines.join("; "))
 }

@@ -29,11 +29,15 @@ fn validated(words: &str) -> Value {
 fn figures_stand_beside_their_predictions() {
     for workers in [0, 1] {
         let document = validated(&format!("{SHORT} --workers {workers} --services encrypt --json"));
-        assert_eq!(document["host"]["name"], "host.toml");
+        assert_eq!(document["host"], "host.toml");
         let policies = document["policies"].as_array().expect("policies");
         assert_eq!(policies.len(), 2);
         for policy in policies {
             assert_eq!(policy["packets"], 4_000, "{policy:#}");
+            assert_eq!(policy["host"]["source"], "by hand");
+            // There is one core at most, so both serve by it what they serve.
+            assert_eq!(policy["decisions"]["core_alike"], 1.0, "{policy:#}");
+            assert_eq!(policy["decisions"]["packets"], 4_000, "{policy:#}");
             let figures = policy["figures"].as_array().expect("figures");
             let names: Vec<&str> = figures.iter().filter_map(|figure| figure["figure"].as_str()).collect();
             assert_eq!(names, ["throughput", "utilization", "p50", "p99", "loss"]);
@@ -47,6 +51,36 @@ fn figures_stand_beside_their_predictions() {
             }
         }
     }
+}
+
+#[test]
+fn live_figures_are_held_against_saved_ones() {
+    let directory = directory();
+    fs::write(directory.path().join("host.toml"), HOST).expect("a file");
+    let validate = |more: &str| {
+        let words = format!("{SHORT} --workers 0 --json {more}");
+        run(directory.path(), &words.split_whitespace().collect::<Vec<_>>())
+    };
+    let mut saved = validate("").json();
+    let write = |saved: &Value| fs::write(directory.path().join("saved.json"), saved.to_string()).expect("a file");
+    // A machine that took a tenth of the packets has drifted.
+    let throughput = &mut saved["policies"][0]["figures"][0]["live"];
+    *throughput = (throughput.as_f64().expect("a rate") / 10.0).into();
+    write(&saved);
+    let now = validate("--against saved.json");
+    let document = now.json();
+    assert_eq!(document["drifts"].as_array().map(Vec::len), Some(10), "{document:#}");
+    let warned = "the machine has drifted: live throughput under hrw differs by +900.";
+    assert!(document["warnings"][0].as_str().is_some_and(|says| says.starts_with(warned)), "{document:#}");
+    assert!(now.err.contains(warned), "{now:?}");
+    saved["input"] = "other.pcap".into();
+    write(&saved);
+    let refused = validate("--against saved.json");
+    assert_eq!(refused.code, Some(2));
+    refused.assert_one_line(&["--against", "other.pcap"]);
+    let refused = validate("--against host.toml");
+    assert_eq!(refused.code, Some(2));
+    refused.assert_one_line(&["--against host.toml", "validate --json"]);
 }
 
 #[test]

@@ -40,7 +40,7 @@ const LENGTH: usize = 1_280;
 const LOOKING: f64 = 0.9;
 
 /// When a thread was stopped, and for how long, in ns.
-type Stop = (u64, u64);
+pub(super) type Stop = (u64, u64);
 
 /// Measures for so long, about.
 pub(super) fn measure(seed: Seed, longest: Duration, steps: &mut Steps<'_>) -> Result<MachineCosts, LabError> {
@@ -63,6 +63,12 @@ pub(super) fn measure(seed: Seed, longest: Duration, steps: &mut Steps<'_>) -> R
         dispatcher: interruptions([dispatcher].into_iter()),
         host: Some(host::measure(seed, steps)?),
     })
+}
+
+/// Returns the stops of a thread on each processor, all looking at once for this time. The first is
+/// the dispatcher's.
+pub(super) fn look_at(longest: Duration) -> Vec<Vec<Stop>> {
+    look(&processors(), longest)
 }
 
 /// The stops of a thread on each of these processors, all looking at once.
@@ -111,7 +117,7 @@ fn taken(dispatcher: &[Stop], worker: &[Stop], part: f64) -> u64 {
 }
 
 /// The distributions of runs and stops of these threads.
-fn interruptions<'a>(threads: impl Iterator<Item = &'a [Stop]>) -> Interruptions {
+pub(super) fn interruptions<'a>(threads: impl Iterator<Item = &'a [Stop]>) -> Interruptions {
     let (mut runs, mut lengths) = (Histogram::new(), Histogram::new());
     for stops in threads {
         let mut last = 0;

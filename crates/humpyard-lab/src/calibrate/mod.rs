@@ -14,7 +14,9 @@ mod missing;
 mod packets;
 mod page;
 mod plots;
+mod stops;
 mod subject;
+mod threads;
 mod traffic;
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +32,7 @@ use serde::Serialize;
 
 pub use fit::LineFit;
 pub use matrix::{HANDED_OVER, Matrix};
-pub use traffic::INPUT;
+pub use traffic::{INPUT, measure_on_traffic};
 
 use crate::costs::{CostLine, Costs, MachineCosts, cost_key};
 use crate::parts::setup::TYPICAL_BYTES;

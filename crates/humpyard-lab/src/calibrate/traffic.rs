@@ -1,74 +1,112 @@
-//! Measures the costs of services on the packets of a run: by a live run on one thread, which gives
-//! each service its line.
+//! Measures the costs of services and the times of threads on the packets of a run, by live runs.
 //!
 //! `calibrate` measures with packets of its own. Compression and inspection depend on what is in a
-//! packet, so they take another time for the user's packets.
+//! packet, and caches hold the tables of one traffic and not of another, so they take another time for
+//! the user's packets. Interruptions differ from minute to minute, so they are measured here, too.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use humpyard_core::id::{CoreId, Id, Slot};
 use humpyard_core::measure::Observer;
 use humpyard_core::mechanism::{Arrival, Completed, Dispatch, Dropped, Switch};
 use humpyard_core::packet::Packet;
 use humpyard_core::unit::Time;
+use humpyard_sim::{HostCosts, Interruptions};
 
 use super::LineFit;
 use super::fit::{median, sorted};
+use super::machine::{Stop, interruptions, look_at};
+use super::stops::{APART_MAX, ServedPacket, stops};
+use super::threads::{MeasuredRun, ROUNDS, ThreadTimes};
 use crate::LabError;
-use crate::choice::host::Host;
-use crate::choice::rate::Rate;
+use crate::choice::assumed::AssumedHost;
 use crate::config::RunConfig;
 use crate::control::Control;
-use crate::costs::{CostLine, Costs, Origin, cost_key};
-use crate::run::run_live;
+use crate::costs::{CostLine, Costs, MachineCosts, Origin, cost_key};
 
 /// Name of costs that were measured on the packets of the input.
 pub const INPUT: &str = "input";
 
-/// Packets that are measured, at most.
-const PACKETS: u64 = 200_000;
+/// Time in which interruptions are measured in a round.
+const LOOKS: Duration = Duration::from_millis(500);
 /// Groups of lengths.
 const GROUPS: usize = 16;
 /// Ratio of the longest to the shortest group from which the time of a byte is measured.
 const LENGTHS_DIFFER: f64 = 1.5;
 
-impl Costs {
-    /// Measures what the services of this run take on its packets. Penalties, switches and the machine
-    /// stay those of `self`.
-    ///
-    /// # Errors
-    /// What keeps a run from starting, and being interrupted.
-    pub fn on_traffic(&self, config: &RunConfig, control: &mut Control<'_>) -> Result<Self, LabError> {
-        let own =
-            config.assumed.as_ref().and_then(|host| host.machine.host.as_ref()).map_or(0.0, |host| host.times.own);
-        let times = ServiceTimes::default();
-        let live = RunConfig {
-            host: Host::Live,
-            policy: "fcfs".parse()?,
-            cores: 0,
-            dispatchers: Some(1),
-            rate: Rate::Line,
-            packets: Some(config.packets.unwrap_or(PACKETS).min(PACKETS)),
-            journal: None,
-            timeline: None,
-            ..config.clone()
-        };
-        control.observer = Some(Box::new(times.clone()));
-        let ran = run_live(&live, control);
-        control.observer = None;
-        if ran?.interrupted {
-            return Err(LabError::option("interrupted before costs were measured"));
+/// Measures what the services of this run take on its packets, under its policy. Penalties and switches stay those of
+/// its costs. If the run assumes this machine, its threads and its interruptions are measured, too.
+///
+/// # Errors
+/// What keeps a run from starting, and being interrupted.
+pub fn measure_on_traffic(config: &mut RunConfig, control: &mut Control<'_>) -> Result<(), LabError> {
+    let is_here = config.assumed.as_ref().is_some_and(AssumedHost::is_here);
+    let measured = MeasuredTraffic::measure(config, is_here, control)?;
+    let host = config.assumed.as_mut().map(|assumed| &mut assumed.machine);
+    if let Some(MachineCosts { host: Some(host), workers, dispatcher, .. }) = host.filter(|_| is_here) {
+        host.times = HostCosts { flows: Vec::new(), ..measured.times.around(&host.times) };
+        *dispatcher = measured.dispatcher(host.times.take_in);
+        *workers = measured.workers();
+    }
+    let host = config.assumed.as_ref().and_then(|assumed| assumed.machine.host.as_ref());
+    config.costs = measured.served.costs(&config.costs, config, host.map_or(0.0, |host| host.times.own))?;
+    Ok(())
+}
+
+/// What was measured on the packets of a run.
+struct MeasuredTraffic {
+    times: ThreadTimes,
+    served: ServiceTimes,
+    /// The packets of one run each, which came one by one.
+    one_by_one: Vec<Vec<ServedPacket>>,
+    /// The stops of threads that did nothing but look at the clock: of each processor, by round.
+    looked: Vec<Vec<Vec<Stop>>>,
+}
+
+impl MeasuredTraffic {
+    fn measure(config: &RunConfig, is_here: bool, control: &mut Control<'_>) -> Result<Self, LabError> {
+        let subject = MeasuredRun::new(config);
+        let packets = subject.packets(control)?;
+        let served = ServiceTimes::default();
+        let (mut rounds, mut one_by_one, mut looked) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let round = ThreadTimes::measure(&subject, packets, is_here && config.cores > 0, control)?;
+            control.observer = Some(Box::new(served.clone()));
+            let ran = subject.one_by_one(&round, control);
+            control.observer = None;
+            ran?;
+            one_by_one.push(mem::take(&mut served.lock().packets));
+            rounds.push(round);
+            if is_here {
+                looked.push(look_at(LOOKS));
+            }
         }
-        let mut costs = Self { lines: BTreeMap::new(), ..self.clone() };
-        INPUT.clone_into(&mut costs.name);
-        for (at, choice) in config.services.iter().enumerate() {
-            let spec = cost_key(&choice.work)?;
-            let known = self.lines.get(&spec).and_then(|line| line.expansion);
-            let line = line(times.all().get(at).map_or(&[], Vec::as_slice), own);
-            costs.lines.insert(spec, CostLine { expansion: known, origin: Origin::Measured, ..line });
+        Ok(Self { times: ThreadTimes::medians(&rounds), served, one_by_one, looked })
+    }
+
+    /// Returns how the dispatcher is interrupted, which takes this long to take in a packet.
+    fn dispatcher(&self, take_in: f64) -> Interruptions {
+        let half = &self.times.half;
+        if half.apart > APART_MAX {
+            return interruptions(self.looks(|processor| processor == 0));
         }
-        Ok(costs)
+        let stops: Vec<Vec<Stop>> = self.one_by_one.iter().map(|served| stops(served, half, take_in)).collect();
+        interruptions(stops.iter().map(Vec::as_slice))
+    }
+
+    /// Returns how workers are interrupted: threads on the other processors, if there are any.
+    fn workers(&self) -> Interruptions {
+        let is_alone = self.looked.iter().all(|round| round.len() < 2);
+        interruptions(self.looks(|processor| is_alone || processor > 0))
+    }
+
+    /// Returns the stops of threads that looked at the clock on these processors.
+    fn looks(&self, of: impl Fn(usize) -> bool + Copy) -> impl Iterator<Item = &[Stop]> {
+        let threads = self.looked.iter().flat_map(|round| round.iter().enumerate());
+        threads.filter(move |(processor, _)| of(*processor)).map(|(_, stops)| stops.as_slice())
     }
 }
 
@@ -103,27 +141,53 @@ fn mean(times: &[f64]) -> f64 {
 }
 
 /// Packets that were served: the length of each, and how long it took, in ns.
-type ServedPackets = Vec<(u32, u64)>;
+type ServedLengths = Vec<(u32, u64)>;
 
-/// By service, what its packets took.
+/// What was served.
 #[derive(Clone, Debug, Default)]
-struct ServiceTimes(Arc<Mutex<Vec<ServedPackets>>>);
+struct Served {
+    /// By service, what its packets took.
+    services: Vec<ServedLengths>,
+    /// When each packet came, and when its last service ended.
+    packets: Vec<ServedPacket>,
+}
+
+/// Hears what is served.
+#[derive(Clone, Debug, Default)]
+struct ServiceTimes(Arc<Mutex<Served>>);
 
 impl ServiceTimes {
-    fn all(&self) -> MutexGuard<'_, Vec<ServedPackets>> {
+    /// Returns the costs with the lines of the services of this run, of whose times `own` is the
+    /// thread's.
+    fn costs(&self, known: &Costs, config: &RunConfig, own: f64) -> Result<Costs, LabError> {
+        let mut costs = Costs { lines: BTreeMap::new(), name: INPUT.to_owned(), ..known.clone() };
+        let served = self.lock();
+        for (at, choice) in config.services.iter().enumerate() {
+            let spec = cost_key(&choice.work)?;
+            let expansion = known.lines.get(&spec).and_then(|line| line.expansion);
+            let line = line(served.services.get(at).map_or(&[], Vec::as_slice), own);
+            costs.lines.insert(spec, CostLine { expansion, origin: Origin::Measured, ..line });
+        }
+        Ok(costs)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Served> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Observer for ServiceTimes {
-    fn on_completion(&mut self, _: CoreId, _: Slot, completed: &Completed, _: Time, busy: Time) {
+    fn on_completion(&mut self, _: CoreId, _: Slot, completed: &Completed, finished: Time, busy: Time) {
         let packet = &completed.packet;
-        let mut all = self.all();
+        let mut served = self.lock();
         let service = packet.service.index();
-        if all.len() <= service {
-            all.resize_with(service + 1, Vec::new);
+        if served.services.len() <= service {
+            served.services.resize_with(service + 1, Vec::new);
         }
-        all[service].push((packet.length, busy.as_ns()));
+        served.services[service].push((packet.length, busy.as_ns()));
+        if completed.onward.is_none() {
+            served.packets.push(ServedPacket { arrival: packet.arrival.as_ns(), finished: finished.as_ns() });
+        }
     }
 
     fn on_arrival(&mut self, _: Time, _: &Packet, _: Arrival) {}
@@ -138,6 +202,7 @@ mod tests {
     use core::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::choice::host::Host;
     use crate::choice::service::ServiceChoice;
 
     #[test]
@@ -159,8 +224,9 @@ mod tests {
         let mut config = RunConfig::new(Host::Sim, "gen:imix:packets=3k", "drr".parse().unwrap());
         (config.services, config.chains) = ServiceChoice::parse_all(&["firewall,encrypt"]).unwrap();
         let (stop, mut progress) = (AtomicBool::new(false), |_, _| ());
-        let costs = Costs::default().on_traffic(&config, &mut Control::new(&stop, &mut progress)).unwrap();
-        assert_eq!(costs.lines.keys().collect::<Vec<_>>(), ["encrypt", "firewall"]);
-        assert!(costs.lines.values().all(|line| line.cost().work(500) > 0 && line.origin == Origin::Measured));
+        measure_on_traffic(&mut config, &mut Control::new(&stop, &mut progress)).unwrap();
+        let lines = &config.costs.lines;
+        assert_eq!(lines.keys().collect::<Vec<_>>(), ["encrypt", "firewall"]);
+        assert!(lines.values().all(|line| line.cost().work(500) > 0 && line.origin == Origin::Measured));
     }
 }

@@ -25,9 +25,17 @@ pub struct AssumedHost {
     pub name: String,
     /// Where its times come from.
     pub source: String,
+    /// Which of the possible interruptions it has: they are drawn from those that were measured.
+    #[serde(skip_serializing_if = "is_first")]
+    pub draw: u64,
     /// Its times.
     #[serde(flatten)]
     pub machine: MachineCosts,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_first(draw: &u64) -> bool {
+    *draw == 0
 }
 
 impl AssumedHost {
@@ -54,7 +62,7 @@ impl AssumedHost {
         };
         let machine = costs.machine.unwrap_or_default();
         machine.host(text)?;
-        Ok(Some(Self { name: text.to_owned(), source: costs.source, machine }))
+        Ok(Some(Self { name: text.to_owned(), source: costs.source, draw: 0, machine }))
     }
 
     /// Returns this machine as it was saved; without a saved calibration it has no times yet.
@@ -64,7 +72,12 @@ impl AssumedHost {
     pub fn here() -> Result<Self, LabError> {
         let saved = Costs::saved()?.map(|saved| (saved.source, saved.machine.unwrap_or_default()));
         let (source, machine) = saved.filter(|(_, machine)| machine.host.is_some()).unwrap_or_default();
-        Ok(Self { name: HERE.to_owned(), source, machine })
+        Ok(Self { name: HERE.to_owned(), source, draw: 0, machine })
+    }
+
+    /// Returns whether it is this machine.
+    pub fn is_here(&self) -> bool {
+        self.name == HERE
     }
 
     /// Returns whether it must still be measured.
@@ -74,7 +87,7 @@ impl AssumedHost {
 
     /// Returns this machine with times that were measured just now.
     pub fn measured(machine: MachineCosts) -> Self {
-        Self { name: HERE.to_owned(), source: "measured now".to_owned(), machine }
+        Self { name: HERE.to_owned(), source: "measured now".to_owned(), draw: 0, machine }
     }
 
     /// Returns the advice to save the measurement.

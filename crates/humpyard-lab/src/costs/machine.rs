@@ -59,11 +59,24 @@ const TIMES: [(&str, Field); 15] = [
     ("awake_ns", |times| &mut times.awake),
 ];
 
+/// Finds the values of one of the times, by a number of flows or of packets.
+type Points = fn(&mut HostCosts) -> &mut Vec<(u64, f64)>;
+
+/// The keys of times that depend on a number, and the values of each key.
+const POINTS: [(&str, Points); 4] = [
+    ("flows", |times| &mut times.flows),
+    ("held", |times| &mut times.held),
+    ("held_service", |times| &mut times.served),
+    ("held_worker", |times| &mut times.worker_served),
+];
+
 /// Keys of a machine's table that describe its host.
-pub(super) const HOST_KEYS: [&str; 18] = [
+pub(super) const HOST_KEYS: [&str; 20] = [
     "processors",
-    "flows",
-    "held",
+    POINTS[0].0,
+    POINTS[1].0,
+    POINTS[2].0,
+    POINTS[3].0,
     TIMES[0].0,
     TIMES[1].0,
     TIMES[2].0,
@@ -98,7 +111,9 @@ impl DescribedHost {
             points.sort_unstable_by_key(|&(place, _)| place);
             Ok(points)
         };
-        (times.flows, times.held) = (rising("flows")?, rising("held")?);
+        for (key, points) in POINTS {
+            *points(&mut times) = rising(key)?;
+        }
         Ok(Some(Self { processors: processors as usize, times }))
     }
 
@@ -113,6 +128,12 @@ impl DescribedHost {
         let mut times = self.times.clone();
         TIMES.map(|(key, time)| (key, *time(&mut times))).into_iter()
     }
+
+    /// Returns the values of each time that depends on a number, with its key.
+    fn points(&self) -> impl Iterator<Item = (&'static str, Vec<(u64, f64)>)> {
+        let mut times = self.times.clone();
+        POINTS.map(|(key, points)| (key, points(&mut times).clone())).into_iter()
+    }
 }
 
 impl Serialize for DescribedHost {
@@ -122,8 +143,9 @@ impl Serialize for DescribedHost {
         for (key, ns) in self.times() {
             map.serialize_entry(key, &ns)?;
         }
-        map.serialize_entry("flows", &self.times.flows)?;
-        map.serialize_entry("held", &self.times.held)?;
+        for (key, points) in self.points() {
+            map.serialize_entry(key, &points)?;
+        }
         map.end()
     }
 }
@@ -174,7 +196,7 @@ impl MachineCosts {
             for (key, ns) in host.times() {
                 let _ = writeln!(text, "{key} = {ns}");
             }
-            for (name, points) in [("flows", &host.times.flows), ("held", &host.times.held)] {
+            for (name, points) in host.points() {
                 let points = points.iter().map(|(place, ns)| format!("[{place}, {ns}]"));
                 let _ = writeln!(text, "{name} = [{}]", points.collect::<Vec<_>>().join(", "));
             }

@@ -11,6 +11,7 @@ use humpyard_core::id::{FlowId, Id, ServiceId};
 use humpyard_core::measure::{Measured, Measurements};
 use humpyard_core::mechanism::PlannedSwap;
 use humpyard_core::name::unknown;
+use humpyard_core::random::Seed;
 use humpyard_core::unit::Time;
 use humpyard_policies::registry::{AnyAllocate, AnyShare, AnySteer};
 use humpyard_policies::spec::{AnyScheduler, PolicySpec};
@@ -260,7 +261,8 @@ fn host(config: &RunConfig, assumed: &AssumedHost) -> Result<SimulatedHost, LabE
     let host = assumed.machine.host(&assumed.name)?;
     let processors = host.processors_for(config.cores);
     let disturbance = assumed.machine.disturbance();
-    let interrupted = disturbance.map(|disturbance| Interrupted::new(processors, &disturbance, config.seed));
+    let seed = Seed(config.seed.0.wrapping_add(assumed.draw));
+    let interrupted = disturbance.map(|disturbance| Interrupted::new(processors, &disturbance, seed));
     let waits = config.overload() == Overload::Wait;
     Ok(SimulatedHost::new(host.times.clone(), config.cores, processors)
         .with_interrupted(interrupted)

@@ -180,7 +180,7 @@ mod tests {
     fn config(workers: usize, host: &str) -> RunConfig {
         let mut config = RunConfig::new(Host::Sim, "gen:poisson:packets=4k", "hrw".parse().unwrap());
         let machine = MachineCosts { host: Some(DescribedHost::default()), ..MachineCosts::default() };
-        config.assumed = Some(AssumedHost { name: host.to_owned(), source: String::new(), machine });
+        config.assumed = Some(AssumedHost { name: host.to_owned(), source: String::new(), draw: 0, machine });
         config.cores = workers;
         config
     }

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use humpyard_traffic::capture::PartialFile;
 
+use crate::plot::Svg;
 use crate::{Comparison, LabError};
 
 /// A page that is to be written.
@@ -23,6 +24,8 @@ pub struct Report<'a> {
     pub command: &'a str,
     /// What it is about.
     pub comparison: &'a Comparison,
+    /// Pictures at its beginning.
+    pub pictures: &'a [Svg],
 }
 
 impl Report<'_> {

@@ -36,6 +36,7 @@ pub(super) fn page(report: &Report<'_>) -> Markup {
             @if found.len() > 1 { ul { @for finding in &found[1..] { li { (glued(&finding.text)) } } } }
             @if let Some(subject) = subject(comparison) { p { (subject) } }
         }
+        @for (at, picture) in report.pictures.iter().enumerate() { (drawing(picture, &format!("picture{at}"))) }
         (overview(comparison))
         @if !comparison.statistics.is_empty() {
             (delay(comparison))

@@ -6,6 +6,8 @@
 //! each other, too: where they differ by more than the aim, their difference is the bound, but at
 //! most twice the aim.
 
+mod against;
+mod decisions;
 mod page;
 #[cfg(test)]
 mod recorder;
@@ -16,8 +18,13 @@ use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::processors;
 use serde::Serialize;
 
+pub use against::{Drift, SavedValidation};
+use decisions::DecisionRecorder;
+pub use decisions::{DecisionsCompared, FirstDifference};
+
 use crate::LabError;
-use crate::choice::assumed::AssumedHost;
+use crate::calibrate::measure_on_traffic;
+use crate::choice::assumed::{AssumedHost, IDEAL};
 use crate::choice::host::Host;
 use crate::choice::rate::Rate;
 use crate::config::RunConfig;
@@ -38,6 +45,11 @@ pub struct ValidateOptions {
     pub policies: Vec<PolicySpec>,
     /// Live runs of each policy, at least 2.
     pub runs: usize,
+    /// Whether the costs of services, and the threads of this machine, are measured on the input first,
+    /// under each policy.
+    pub measures: bool,
+    /// A saved validation, with whose live figures those of now are compared. `None`: with none.
+    pub against: Option<SavedValidation>,
 }
 
 /// One figure, live and predicted.
@@ -49,7 +61,7 @@ pub struct Compared {
     pub live: f64,
     /// The greatest difference of a live run from that: a part of it, or points of loss.
     pub spread: f64,
-    /// Predicted.
+    /// Predicted: the median of as many simulations, each with interruptions of its own.
     pub predicted: f64,
     /// Difference of that from live: a part of it, or points of loss.
     pub error: f64,
@@ -72,6 +84,10 @@ pub struct PolicyValidation {
     pub figures: Vec<Compared>,
     /// The costs of services, by which the simulator predicts.
     pub costs: Vec<ServiceCost>,
+    /// The host, by which it predicts.
+    pub host: Option<AssumedHost>,
+    /// The decisions of one more live run beside those of a simulation of the same packets.
+    pub decisions: DecisionsCompared,
     /// Part of the time in which the dispatcher was at work, as predicted.
     pub dispatcher_utilization: f64,
 }
@@ -88,14 +104,20 @@ pub struct Validation {
     pub offered_pps: Option<f64>,
     /// Live runs of each policy.
     pub runs: usize,
-    /// The host by which the simulator predicts.
-    pub host: AssumedHost,
+    /// Name of the host by which the simulator predicts.
+    pub host: String,
     /// By policy.
     pub policies: Vec<PolicyValidation>,
     /// Whether the predictions hold, in a sentence.
     pub finding: String,
     /// Figures whose error is beyond the bound, a sentence each.
     pub shortfalls: Vec<String>,
+    /// The live figures beside those of a saved validation; left out without one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drifts: Vec<Drift>,
+    /// Live figures that have drifted from the saved validation, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Offered fraction of the capacity, if no rate is given.
@@ -118,11 +140,20 @@ pub fn validate(
     control: &mut Control<'_>,
     mut starting: impl FnMut(&str),
 ) -> Result<Validation, LabError> {
-    let ValidateOptions { config, policies, runs } = options;
+    let ValidateOptions { config, policies, runs, measures, against } = options;
     check(config)?;
-    let host = config.assumed.clone().expect("it was checked");
+    let host = config.assumed.as_ref().map_or(IDEAL, |host| &host.name).to_owned();
     let mut config = RunConfig { host: Host::Live, ..config.clone() };
     let mut offered_pps = None;
+    if let Some(saved) = against {
+        let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
+        saved.check(&config.input_name(), config.cores, &names)?;
+    }
+    let saved_pps = against.as_ref().and_then(SavedValidation::offered_pps);
+    if let (Rate::Line, Some(rate)) = (config.rate, saved_pps) {
+        config.rate = Rate::PacketsPerSecond(rate);
+        offered_pps = Some(rate);
+    }
     if config.rate == Rate::Line {
         starting("capacity");
         let rate = (OFFERED * capacity(&config, &policies[0], control)?).max(1.0).round();
@@ -132,10 +163,13 @@ pub fn validate(
     let mut validated = Vec::with_capacity(policies.len());
     for policy in policies {
         starting(&policy.to_string());
-        let config = RunConfig { policy: policy.clone(), ..config.clone() };
+        let mut config = RunConfig { policy: policy.clone(), ..config.clone() };
+        if *measures {
+            measure_on_traffic(&mut config, control)?;
+        }
         validated.push(validate_policy(&config, (*runs).max(2), control)?);
     }
-    Ok(Validation {
+    let mut validation = Validation {
         input: config.input_name(),
         workers: config.cores,
         offered_pps,
@@ -144,7 +178,24 @@ pub fn validate(
         finding: finding(&validated),
         shortfalls: validated.iter().flat_map(shortfalls).collect(),
         policies: validated,
-    })
+        drifts: Vec::new(),
+        warnings: Vec::new(),
+    };
+    if let Some(saved) = against {
+        validation.drifts = saved.drifts(&validation);
+        validation.warnings = warnings(saved, &validation);
+    }
+    Ok(validation)
+}
+
+/// Says what has drifted, and which of the host's times has changed with it.
+fn warnings(saved: &SavedValidation, validation: &Validation) -> Vec<String> {
+    let drifted = validation.drifts.iter().filter(|drift| drift.has_drifted);
+    let with_cause = |drift: &Drift| {
+        let policy = validation.policies.iter().find(|policy| policy.policy == drift.policy)?;
+        Some(format!("{}; {}", drift.says(), saved.changed_time(policy)?))
+    };
+    drifted.map(|drift| with_cause(drift).unwrap_or_else(|| drift.says())).collect()
 }
 
 /// Rejects what cannot be validated, before anything is measured.
@@ -192,14 +243,46 @@ pub fn validate_policy(
     control: &mut Control<'_>,
 ) -> Result<PolicyValidation, LabError> {
     let live = (0..runs).map(|_| whole(run_live(config, control)?)).collect::<Result<Vec<RunResult>, LabError>>()?;
-    let predicted = whole(simulate(&RunConfig { host: Host::Sim, ..config.clone() }, control)?)?;
+    let predicted = predict(config, runs, control)?;
+    let first = &predicted[0];
     Ok(PolicyValidation {
         policy: config.policy.to_string(),
-        packets: predicted.packets.arrived,
+        packets: first.packets.arrived,
         figures: FIGURES.iter().map(|figure| figure.compare(&live, &predicted)).collect(),
-        costs: predicted.costs.clone(),
-        dispatcher_utilization: predicted.assumed.map_or(0.0, |assumed| assumed.dispatcher_utilization),
+        costs: first.costs.clone(),
+        host: config.assumed.clone(),
+        decisions: compare_decisions(config, control)?,
+        dispatcher_utilization: first.assumed.as_ref().map_or(0.0, |assumed| assumed.dispatcher_utilization),
     })
+}
+
+/// Packets of which decisions are compared, at most.
+const DECIDED: u64 = 200_000;
+
+/// Compares the decisions of a live run and a simulation of the same packets.
+fn compare_decisions(config: &RunConfig, control: &mut Control<'_>) -> Result<DecisionsCompared, LabError> {
+    let packets = Some(config.packets.unwrap_or(DECIDED).min(DECIDED));
+    let mut recorded = |host: Host, run: fn(&RunConfig, &mut Control<'_>) -> Result<RunResult, LabError>| {
+        let recorder = DecisionRecorder::default();
+        control.observer = Some(Box::new(recorder.clone()));
+        let ran = run(&RunConfig { host, packets, ..config.clone() }, control);
+        control.observer = None;
+        whole(ran?).map(|_| recorder)
+    };
+    let (live, simulated) = (recorded(Host::Live, run_live)?, recorded(Host::Sim, simulate)?);
+    Ok(live.compare(&simulated))
+}
+
+/// Simulates this many runs, each with interruptions of its own.
+fn predict(config: &RunConfig, runs: usize, control: &mut Control<'_>) -> Result<Vec<RunResult>, LabError> {
+    let mut config = RunConfig { host: Host::Sim, ..config.clone() };
+    let run = |draw: u64| {
+        if let Some(assumed) = &mut config.assumed {
+            assumed.draw = draw;
+        }
+        whole(simulate(&config, control)?)
+    };
+    (0..runs as u64).map(run).collect()
 }
 
 /// A run that was not ended from outside.
@@ -239,9 +322,13 @@ fn loss(run: &RunResult) -> f64 {
 }
 
 impl ComparedFigure {
-    fn compare(&self, live: &[RunResult], predicted: &RunResult) -> Compared {
-        let mut values: Vec<f64> = live.iter().map(self.of).collect();
-        values.sort_by(f64::total_cmp);
+    fn compare(&self, live: &[RunResult], predicted: &[RunResult]) -> Compared {
+        let sorted = |runs: &[RunResult]| {
+            let mut values: Vec<f64> = runs.iter().map(self.of).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let (values, predicted) = (sorted(live), sorted(predicted));
         let median = values[values.len() / 2];
         let differs = |value: f64| match (self.is_relative, median) {
             (false, _) => value - median,
@@ -249,7 +336,7 @@ impl ComparedFigure {
             (true, _) => value / median - 1.0,
         };
         let spread = values.iter().map(|&value| differs(value).abs()).fold(0.0, f64::max);
-        let predicted = (self.of)(predicted);
+        let predicted = predicted[predicted.len() / 2];
         let (error, bound) = (differs(predicted), spread.clamp(self.aim, BOUND_MAX * self.aim));
         Compared {
             figure: self.name,
@@ -306,7 +393,7 @@ pub fn signed(part: f64) -> String {
 const LEAST_SHOWN: f64 = 1e-4;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     fn compared(figure: &'static str, error: f64, bound: f64) -> Compared {
@@ -314,12 +401,14 @@ mod tests {
         Compared { figure, live: 1.0, spread: 0.0, predicted: 1.0 + error, error, aim: bound, bound, holds }
     }
 
-    fn validated(errors: [f64; 2]) -> PolicyValidation {
+    pub(super) fn validated(errors: [f64; 2]) -> PolicyValidation {
         PolicyValidation {
             policy: "drr".to_owned(),
             packets: 1,
             figures: vec![compared("throughput", errors[0], 0.1), compared("p99", errors[1], 0.25)],
             costs: Vec::new(),
+            host: None,
+            decisions: DecisionRecorder::default().compare(&DecisionRecorder::default()),
             dispatcher_utilization: 0.0,
         }
     }

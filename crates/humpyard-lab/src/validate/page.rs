@@ -33,11 +33,13 @@ fn contents(said: &Validation, command: &str) -> Markup {
         }
         p {
             "Live: the median of " (said.runs) " runs, and how far one of them is from it. Predicted: by the traffic, the costs of services, and \
-             the host `" (said.host.name) "` (" (said.host.source) ")."
+             the host `" (said.host) "`."
         }
+        @for warning in &said.warnings { p { strong { (warning) "." } } }
         @for one in &said.policies {
             section {
                 h2 { (one.policy) }
+                p { (one.decisions.says()) }
                 p { "Costs: " @for (at, line) in one.costs.iter().enumerate() { @if at > 0 { "; " } (line) } "." }
                 div.scroll { table {
                     thead { tr { th { "figure" } th { "live" } th { "between runs" } th { "predicted" } th { "error" } th { "bound" } } }

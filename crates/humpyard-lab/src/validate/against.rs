@@ -1,0 +1,186 @@
+//! Whether a machine is still the one that was validated: the live figures of now beside those of a
+//! saved validation.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+use super::{BOUND_MAX, Compared, PolicyValidation, Validation, signed};
+use crate::LabError;
+use crate::figures::percent;
+
+/// What a saved validation found live.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct SavedValidation {
+    input: String,
+    workers: usize,
+    #[serde(default)]
+    offered_pps: Option<f64>,
+    policies: Vec<SavedPolicy>,
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+struct SavedPolicy {
+    policy: String,
+    figures: Vec<SavedFigure>,
+    #[serde(default)]
+    host: Option<BTreeMap<String, serde_json::Value>>,
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+struct SavedFigure {
+    figure: String,
+    live: f64,
+    spread: f64,
+}
+
+/// A live figure of now beside that of a saved validation.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Drift {
+    /// The policy.
+    pub policy: String,
+    /// The figure.
+    pub figure: &'static str,
+    /// As it was.
+    pub was: f64,
+    /// As it is.
+    pub is: f64,
+    /// Difference: a part of what it was, or points of loss.
+    pub drift: f64,
+    /// The drift from which it is a warning: the aim of an error, or the larger spread of the two up to twice that.
+    pub bound: f64,
+    /// Whether it is.
+    pub has_drifted: bool,
+}
+
+impl SavedValidation {
+    /// Reads what `humpyard validate --json` printed.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or holds something else.
+    pub fn read(path: &str) -> Result<Self, LabError> {
+        let text = fs::read_to_string(path).map_err(|error| LabError::option(format!("@against {path}: {error}")))?;
+        serde_json::from_str(&text).map_err(|error| {
+            LabError::option(format!(
+                "@against {path}: this is not what `humpyard validate --json` printed ({error}); save that to a file"
+            ))
+        })
+    }
+
+    /// Checks that the validation that is asked for is the saved one.
+    ///
+    /// # Errors
+    /// Another input or number of workers, and policies that were not validated.
+    pub fn check(&self, input: &str, workers: usize, policies: &[String]) -> Result<(), LabError> {
+        if self.input != input || self.workers != workers {
+            return Err(LabError::option(format!(
+                "@against: the saved validation is of {} with @workers {}; ask for the same",
+                self.input, self.workers
+            )));
+        }
+        let known = |policy: &&String| !self.policies.iter().any(|saved| saved.policy == **policy);
+        match policies.iter().find(known) {
+            None => Ok(()),
+            Some(policy) => Err(LabError::option(format!(
+                "@against: the saved validation does not have {policy}, only {}",
+                self.policies.iter().map(|saved| saved.policy.as_str()).collect::<Vec<_>>().join(", ")
+            ))),
+        }
+    }
+
+    /// Returns the rate that was offered, in packets per second, if it was found and not given.
+    pub fn offered_pps(&self) -> Option<f64> {
+        self.offered_pps
+    }
+
+    /// Compares the live figures of now with the saved ones.
+    pub fn drifts(&self, now: &Validation) -> Vec<Drift> {
+        now.policies.iter().flat_map(|policy| self.drifts_of(policy)).collect()
+    }
+
+    fn drifts_of(&self, now: &PolicyValidation) -> Vec<Drift> {
+        let Some(saved) = self.policies.iter().find(|saved| saved.policy == now.policy) else { return Vec::new() };
+        let drift = |figure: &Compared| {
+            let was = saved.figures.iter().find(|was| was.figure == figure.figure)?;
+            let relative = figure.figure != "loss" && was.live != 0.0;
+            let drift = if relative { figure.live / was.live - 1.0 } else { figure.live - was.live };
+            let bound = figure.spread.max(was.spread).clamp(figure.aim, BOUND_MAX * figure.aim);
+            Some(Drift {
+                policy: now.policy.clone(),
+                figure: figure.figure,
+                was: was.live,
+                is: figure.live,
+                drift,
+                bound,
+                has_drifted: drift.abs() > bound,
+            })
+        };
+        now.figures.iter().filter_map(drift).collect()
+    }
+
+    /// Says which of the host's times under this policy has changed most, if one did by half or more.
+    pub fn changed_time(&self, now: &PolicyValidation) -> Option<String> {
+        let saved = self.policies.iter().find(|saved| saved.policy == now.policy)?.host.as_ref()?;
+        let host = now.host.as_ref()?.machine.host.as_ref()?;
+        let changed = host.times().filter_map(|(key, ns)| {
+            let was = saved.get("host")?.get(key)?.as_f64()?;
+            (ns.max(was) > LEAST).then(|| (key, was, ns, (ns.max(1.0) / was.max(1.0)).ln().abs()))
+        });
+        let (key, was, ns, by) = changed.max_by(|one, other| one.3.total_cmp(&other.3))?;
+        (by > CHANGED.ln()).then(|| format!("{key} was {was:.0} and is {ns:.0}"))
+    }
+}
+
+/// Times below this do not matter, in ns.
+const LEAST: f64 = 50.0;
+/// Ratio of two times from which the change is said.
+const CHANGED: f64 = 1.5;
+
+impl Drift {
+    /// Says it in a sentence without a full stop.
+    pub fn says(&self) -> String {
+        format!(
+            "the machine has drifted: live {} under {} differs by {} from the saved validation, more than {}",
+            self.figure,
+            self.policy,
+            signed(self.drift),
+            percent(self.bound)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::validated;
+    use super::*;
+
+    fn saved(text: &str) -> SavedValidation {
+        serde_json::from_str(text).unwrap()
+    }
+
+    const SAVED: &str = r#"{"input": "in.pcap", "workers": 1, "policies": [{"policy": "drr", "figures": [
+        {"figure": "throughput", "live": 1.0, "spread": 0.0}, {"figure": "p99", "live": 0.5, "spread": 0.3}]}]}"#;
+
+    #[test]
+    fn a_figure_that_moved_by_more_than_its_spread_has_drifted() {
+        let drifts = saved(SAVED).drifts_of(&validated([0.0, 0.0]));
+        let found: Vec<_> = drifts.iter().map(|drift| (drift.figure, drift.drift, drift.has_drifted)).collect();
+        assert_eq!(found, [("throughput", 0.0, false), ("p99", 1.0, true)]);
+        assert_eq!(
+            drifts[1].says(),
+            "the machine has drifted: live p99 under drr differs by +100.0 % from the saved validation, more than 30.0 %"
+        );
+    }
+
+    #[test]
+    fn another_validation_is_refused() {
+        let check = |input: &str, workers, policy: &str| {
+            saved(SAVED).check(input, workers, &[policy.to_owned()]).map_err(|error| error.to_string())
+        };
+        assert_eq!(check("in.pcap", 1, "drr"), Ok(()));
+        assert!(check("other.pcap", 1, "drr").unwrap_err().contains("is of in.pcap with"));
+        assert!(check("in.pcap", 2, "drr").is_err() && check("in.pcap", 1, "hrw").unwrap_err().contains("only drr"));
+        assert!(SavedValidation::read("no-such.json").is_err());
+    }
+}
