@@ -5,6 +5,7 @@ use humpyard_core::mechanism::WhenFull;
 use humpyard_plot::{Axis, Bar, BarGroup, BarPlot};
 use humpyard_policies::spec::PolicySpec;
 use humpyard_runtime::Overload;
+use humpyard_traffic::classify::Granularity;
 use serde::Serialize;
 
 use crate::LabError;
@@ -94,6 +95,7 @@ pub fn demo(
     let mut config = RunConfig::new(Host::Live, "", policies[0].clone());
     (config.services, config.chains) = ServiceChoice::parse_all(&["udp=encrypt,other=encrypt:cipher=cast-128"])?;
     (config.cores, config.seed.0) = (options.workers, options.seed);
+    config.clients = Some(Granularity::Service);
     config.limits.when_full = WhenFull::LongestQueue;
     starting("capacity");
     config.input = format!("gen:mit:packets={PROBE_PACKETS}");
@@ -216,7 +218,7 @@ impl Demo {
     /// Says what the traffic is.
     pub fn traffic(&self) -> String {
         format!(
-            "Calls (100 flows of UDP) and downloads (TCP) share this machine, {} in all. It takes {} of the downloads alone, \
+            "Calls (100 flows of UDP) and downloads (TCP) come to this machine, {} in all. It takes {} of the downloads alone, \
              whose encryption is slow (CAST-128); that of calls is fast (AES)",
             packet_rate(self.offered_pps),
             packet_rate(self.capacity_pps)

@@ -5,10 +5,8 @@ use std::process::ExitCode;
 use humpyard::lab::{CallDelay, Comparison, Control, DEMO_POLICIES, Demo, DemoOptions, RunResult, demo as run_demo};
 
 use crate::arguments::DemoArguments;
-use crate::commands::findings;
 use crate::commands::page::Page;
 use crate::commands::run::verdict;
-use crate::commands::table;
 use crate::commands::validate::usual_workers;
 use crate::failure::Failure;
 use crate::figures::time;
@@ -43,27 +41,27 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
 
 fn story(demo: &Demo, report: &str, workers: usize) -> String {
     let runs = &demo.comparison.runs;
-    let Some(first) = runs.first() else { return String::new() };
+    if runs.is_empty() {
+        return String::new();
+    }
     let hands = match workers {
         0 => "one thread".to_owned(),
         1 => "a dispatcher and 1 worker thread".to_owned(),
         workers => format!("a dispatcher and {workers} worker threads"),
     };
     let mut text = format!(
-        "{}.\nThreads: {hands}. The same packets under each policy:\n\n{}\nWhat the policies do:\n",
+        "{}. Threads: {hands}. Each policy has the same packets; median of {} repetitions.\n\n",
         demo.traffic(),
-        findings::comparison(&demo.comparison),
+        demo.comparison.repetitions
     );
     for run in &demo.comparison.statistics {
         if let Some(entry) = humpyard::policies::registry::find(&run.policy) {
             text.push_str(&format!("  {:5} {} ({})\n", run.policy, entry.info.summary, entry.info.family.name()));
         }
     }
-    text.push_str("\nWhere the threads sat:\n");
-    text.push_str(&table::threads(first));
     text.push_str(&format!("\nHow long calls wait:\n{}\n", delays(&demo.calls)));
     if report != "null:" {
-        text.push_str(&format!("The same with plots, for a browser: {report}\n"));
+        text.push_str(&format!("All figures, with plots, for a browser: {report}\n"));
     }
     text.push_str(
         "Next:\n  humpyard run --input YOUR.pcap --policy hrw\n  humpyard recommend --help\n  humpyard list policies\n",
