@@ -352,7 +352,8 @@ pub(crate) struct RecommendArguments {
     pub(crate) file: ConfigOption,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
-    /// What is wanted: bounds such as late<0.1%@2ms, p99<500us, ooo<0.01%, loss<0.1%, fairness>0.95, and min=p99 or the like
+    /// What is wanted: bounds such as late<0.1%@2ms, p99<500us, jitter<50us, ooo<0.01%, loss<0.1%, fairness>0.95, for a service
+    /// p99[dpi]<500us, for a client loss[client3]<1%, and min=p99 or the like
     #[arg(long, value_name = "BOUND,...")]
     pub(crate) goal: String,
     /// Cores of the simulation, and workers of the recommended command
@@ -361,7 +362,7 @@ pub(crate) struct RecommendArguments {
     /// Try this policy; may be given several times [default: all that fit]
     #[arg(long, value_name = "SPEC")]
     pub(crate) candidate: Vec<String>,
-    /// Simulations of these packets that the search may take, about: more begins with more of the input [default: 72]
+    /// Simulations of these packets that the search may take, about: more begins with more of the input [default: 84]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget: Option<u32>,
     /// Threads; they change nothing but the time it takes [default: one for each core]

@@ -78,9 +78,10 @@ pub(crate) const RECOMMEND_EXAMPLES: &str = "Examples:
   humpyard recommend --input in.pcap --workers 8 --load 0.8 --goal 'late<0.1%@20us'
   humpyard recommend --input in.pcap --workers 4 --services dpi --rate 2M --goal 'p99<500us,ooo<0.01%'
   humpyard recommend --input gen:onoff:packets=20k --workers 4 --load 0.7 --goal 'loss<0.1%,min=p99' --report recommendation.html
+  humpyard recommend --input in.pcap --workers 8 --services dpi,encrypt --goal 'p99[dpi]<500us,loss[client3]<1%'
 
 A goal is a list of bounds: late (delayed beyond what is tolerated, @TIME says what, or dropped), mean, p50, p90, p99, p999, max (delays),
-ooo (out of order), loss, fairness (Jain), throughput. Among policies that keep all bounds the one with the greatest margin wins, or
+jitter, ooo (out of order), loss, fairness (Jain), throughput. p99[dpi] is p99 of a service, p99[client3] that of a client. Among policies that keep all bounds the one with the greatest margin wins, or
 the best in min=FIGURE or max=FIGURE. The traffic is fixed first: the input as captured, or as --multiplier, --rate or --load says; it
 stays the same on other cores. Candidates are all policies that fit, some with several parameters; all are simulated on a part of the
 input that has its peaks, the better half on twice as much, and so on. Finalists run on all of it under three seeds, of which the worst

@@ -8,7 +8,7 @@ use std::thread;
 
 use humpyard::lab::calibrate::INPUT;
 use humpyard::lab::recommend::{
-    Advice, Finalist, Measure, RecommendOptions, Recommendation, Verification, capital, margin_text,
+    Advice, GoalFigure, Measure, RecommendOptions, Recommendation, Verification, capital, margin_text,
     recommend as search, shown, verify, why_not_verified,
 };
 use humpyard::lab::{AUTO, AssumedHost, Control, Host, MEASURED_NOW, Offered, check, cost_sources};
@@ -246,7 +246,7 @@ fn text(said: &Recommendation) -> String {
             said.seed
         ),
         format!("Offered: {}.\n", Offered::text(&[said.offered])),
-        format!("{}\nOf each figure the worst of {} seeds.\n", finalists(&said.finalists), said.search.seeds),
+        format!("{}\nOf each figure the worst of {} seeds.\n", finalists(said), said.search.seeds),
     ];
     lines.extend(said.sureness().map(|sureness| format!("{}.\n", capital(&sureness))));
     lines.push(format!(
@@ -259,7 +259,7 @@ fn text(said: &Recommendation) -> String {
     }
     lines.extend(said.host.iter().map(|host| format!("Simulated on the host `{host}` ({}).", host.source)));
     if let Some(verified) = &said.verified {
-        lines.push(format!("\n{}.\n{}", capital(&verified.finding), verifications(verified)));
+        lines.push(format!("\n{}.\n{}", capital(&verified.finding), verifications(said, verified)));
     }
     lines.extend(said.damage.iter().map(|damage| format!("The input ends early: {damage}.")));
     lines.extend(said.remarks.iter().map(|remark| format!("{}.", capital(remark))));
@@ -277,30 +277,37 @@ fn text(said: &Recommendation) -> String {
     lines.join("\n") + "\n"
 }
 
-fn finalists(finalists: &[Finalist]) -> String {
-    let mut headings = vec!["policy", "goal", "margin"];
-    headings.extend(FIGURES.map(Measure::name));
-    let mut rows = Sheet::of_figures(&headings);
-    for one in finalists {
+fn finalists(said: &Recommendation) -> String {
+    let columns = said.columns(&FIGURES);
+    let mut rows = sheet(&["policy", "goal", "margin"], &columns);
+    for one in &said.finalists {
         let mut row = vec![one.policy.clone(), kept(one.holds), margin_text(one.margin)];
-        row.extend(FIGURES.map(|figure| shown(figure, one.figures.of_measure(figure))));
+        row.extend(columns.iter().map(|figure| figure.shown(&one.figures)));
         rows.add_row(row);
     }
-    rows.to_string()
+    let alike = said.finalists.iter().filter_map(|one| Some(format!("`{}`, {}.", one.policy, one.alike()?)));
+    let alike: Vec<String> = alike.collect();
+    format!("{rows}{}{}", if alike.is_empty() { "" } else { "\n" }, alike.join("\n"))
+}
+
+/// Returns an empty table with these headings, and these figures behind them.
+fn sheet(headings: &[&str], figures: &[GoalFigure]) -> Sheet {
+    let figures: Vec<String> = figures.iter().map(ToString::to_string).collect();
+    let headings: Vec<&str> = headings.iter().copied().chain(figures.iter().map(String::as_str)).collect();
+    Sheet::of_figures(&headings)
 }
 
 /// A row for what is promised of each policy, and one for what was measured.
-fn verifications(verified: &Verification) -> String {
-    let mut headings = vec!["policy", "", "goal"];
-    headings.extend(FIGURES.map(Measure::name));
-    let mut rows = Sheet::of_figures(&headings);
+fn verifications(said: &Recommendation, verified: &Verification) -> String {
+    let columns = said.columns(&FIGURES);
+    let mut rows = sheet(&["policy", "", "goal"], &columns);
     for one in &verified.policies {
         let measured = format!("kept in {} of {}", one.held, one.runs);
         for (name, goal, figures) in
-            [("promised", kept(one.promised_holds), one.promised), ("live", measured, one.measured)]
+            [("promised", kept(one.promised_holds), &one.promised), ("live", measured, &one.measured)]
         {
             let mut row = vec![one.policy.clone(), name.to_owned(), goal];
-            row.extend(FIGURES.map(|figure| shown(figure, figures.of_measure(figure))));
+            row.extend(columns.iter().map(|figure| figure.shown(figures)));
             rows.add_row(row);
         }
     }

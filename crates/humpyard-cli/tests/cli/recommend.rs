@@ -33,7 +33,9 @@ fn the_answer_is_the_same_on_any_number_of_threads() {
     assert_eq!(text(answer, "/hashing/policy"), "hrw");
     let p99 = |of: &str| real(answer, &format!("/{of}/figures/delay_p99_ns"));
     assert!(p99("winner") < p99("hashing"), "{answer:#}");
-    assert_eq!(answer["finalists"].as_array().map(Vec::len), Some(4));
+    let finalists = answer["finalists"].as_array().expect("finalists");
+    let alike = |one: &Value| one["same_decisions"].as_array().map(Vec::len).expect("names");
+    assert_eq!(finalists.len() + finalists.iter().map(alike).sum::<usize>(), 4, "{answer:#}");
     assert_eq!(answer["more_traffic"].as_array().map(Vec::len), Some(9), "three rates, three policies");
 }
 
@@ -228,6 +230,13 @@ fn slips_are_told_in_a_line() {
         (format!("{asked} --goal late>1%"), "write late<"),
         (format!("{asked} --goal late<1%@2"), "unit"),
         (format!("{asked} --goal late<1%@2ms --tolerance 1ms"), "--tolerance and --goal"),
+        (
+            format!("{asked} --goal p99[dip]<1ms"),
+            "no service and no client is called `dip`: services are forward; clients are client1 to client",
+        ),
+        (format!("{asked} --goal p99[client0]<1ms"), "is called `client0`"),
+        (format!("{asked} --goal jitter[forward]<1ms"), "jitter is of all packets together"),
+        (format!("{asked} --goal p99[forward<1ms"), "in brackets"),
         (format!("{asked} --goal late<1% --candidate hwr"), "did you mean `hrw`"),
         (format!("{asked} --goal late<1% --candidate everest"), "nothing to allocate"),
         (format!("{asked} --goal late<1% --budget 3"), "--budget 3 is too small"),
@@ -244,4 +253,81 @@ fn slips_are_told_in_a_line() {
         assert_eq!(said.code, Some(2), "{words}: {said:?}");
         said.assert_one_line(&[expected]);
     }
+}
+
+/// A chain of services, and a goal for one of them and for two clients.
+const CHAIN: &str = "--input in.pcap --services dpi,encrypt --load 0.8 --costs table:measured";
+
+#[test]
+fn goals_for_services_are_held_to_the_figures_of_sim() {
+    let directory = directory();
+    let at = directory.path();
+    make_capture(at, "in.pcap", 3_000);
+    let goal = "p99[dpi]<1s,late[encrypt]<50%,throughput[dpi]>1,loss[encrypt]<1%,jitter<1s";
+    let answer = document(at, &format!("recommend {CHAIN} --host ideal --workers 3 --candidate hrw --goal {goal}"));
+    let sim = |seed| format!("sim {CHAIN} --policy hrw --cores 3 --seed {seed}");
+    let seeds: Vec<Value> = (1..=3).map(|seed| document(at, &sim(seed))).collect();
+    let worst = |path: &str| seeds.iter().map(|result| real(result, path)).fold(0.0, f64::max);
+    assert_eq!(real(&answer, "/winner/figures/jitter_ns"), worst("/jitter_ns"));
+    for (at, name) in ["dpi", "encrypt"].into_iter().enumerate() {
+        let scope = |figure: &str| real(&answer, &format!("/winner/figures/scopes/{at}/{figure}"));
+        assert_eq!(text(&answer, &format!("/winner/figures/scopes/{at}/scope")), name);
+        assert_eq!(text(&seeds[0], &format!("/services/{at}/name")), name);
+        for (figure, path) in [
+            ("delay_p99_ns", "delay_offered_ns/p99"),
+            ("delay_mean_ns", "delay_ns/mean"),
+            ("late_fraction", "late/fraction"),
+        ] {
+            assert_eq!(scope(figure), worst(&format!("/services/{at}/{path}")), "{figure} of {name}");
+        }
+    }
+    let figures = answer["winner"]["bounds"].as_array().expect("bounds").iter();
+    let figures: Vec<&str> = figures.map(|bound| bound["figure"].as_str().expect("a name")).collect();
+    assert_eq!(figures, ["p99[dpi]", "late[encrypt]", "throughput[dpi]", "loss[encrypt]", "jitter"]);
+}
+
+#[test]
+fn a_goal_for_a_client_is_about_its_packets_alone() {
+    let directory = directory();
+    let at = directory.path();
+    let of = |goal: &str| {
+        document(
+            at,
+            &format!(
+                "recommend --input gen:poisson:flows=1,packets=2k --host ideal --workers 2 --load 0.5 --costs table:measured \
+                 --candidate hrw --goal {goal}"
+            ),
+        )
+    };
+    let answer = of("p99[client1]<1s,p99<1s");
+    let p99 = |path: &str| real(&answer, &format!("/winner/figures/{path}"));
+    assert_eq!(p99("scopes/0/delay_p99_ns"), p99("delay_p99_ns"), "it is the only client");
+    make_capture(at, "in.pcap", 3_000);
+    let ruled = "--rule source-port=1-32767,service=dpi,client=low --rule service=dpi,client=high";
+    let answer = document(
+        at,
+        &format!(
+            "recommend {CHAIN} {ruled} --host ideal --workers 3 --candidate drr --candidate hrw \
+             --goal mean[low]<1s,mean[high]<1s,throughput[low]>1"
+        ),
+    );
+    let scope = |at: usize, figure: &str| real(&answer, &format!("/winner/figures/scopes/{at}/{figure}"));
+    let all = real(&answer, "/winner/figures/throughput_pps");
+    let sum = scope(0, "throughput_pps") + scope(1, "throughput_pps");
+    assert!(sum > 0.9 * all && sum < 1.01 * all, "{answer:#}");
+}
+
+/// On one core every order of arrival is the same, however it is come by.
+#[test]
+fn policies_that_decide_alike_are_one_finalist() {
+    let directory = directory();
+    let words = "recommend --host ideal --input gen:poisson:packets=9k --workers 1 --load 0.7 --costs table:measured --candidate jsq \
+                 --candidate hrw --candidate ps-hrw --candidate fcfs --goal p99<1ms";
+    let answer = document(directory.path(), words);
+    let finalists = answer["finalists"].as_array().expect("finalists");
+    assert_eq!(finalists.len(), 1, "{answer:#}");
+    assert_eq!(text(&answer, "/policy"), "hrw", "the simplest stands for them");
+    assert_eq!(finalists[0]["same_decisions"], serde_json::json!(["fcfs", "jsq", "ps-hrw"]));
+    let said = good(directory.path(), words).out;
+    assert!(said.contains("same decisions: fcfs, jsq, ps-hrw"), "{said}");
 }

@@ -13,10 +13,12 @@ mod figures;
 mod goal;
 mod page;
 mod pilot;
+mod scope;
 mod search;
 mod trials;
 mod vacuous;
 mod verify;
+mod workload;
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::AtomicBool;
@@ -41,11 +43,13 @@ pub use candidates::Skipped;
 pub use evidence::{Confidence, CoresNeeded, Variation};
 pub use exhaustive::{Held, hold};
 pub use figures::{Measure, MeasuredFigures};
-pub use goal::Goal;
+pub use goal::{Goal, GoalFigure};
+pub use scope::ScopeFigures;
 pub use search::{BUDGET, Round};
 pub use trials::Progress;
 pub use vacuous::Vacuous;
 pub use verify::{Verification, Verified, verify, why_not_verified};
+pub use workload::ElephantFlow;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -67,8 +71,8 @@ pub struct RecommendOptions {
 /// How a figure stands to its bound.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Kept {
-    /// The figure.
-    pub figure: &'static str,
+    /// The figure, with the service or the client in brackets.
+    pub figure: String,
     /// Its bound.
     pub bound: f64,
     /// What it is.
@@ -82,6 +86,8 @@ pub struct Kept {
 pub struct Finalist {
     /// The policy.
     pub policy: String,
+    /// More policies that decided alike: their figures were the same to the last digit on all that was searched, under each seed.
+    pub same_decisions: Vec<String>,
     /// Whether all bounds hold.
     pub holds: bool,
     /// The least margin of the bounds.
@@ -137,6 +143,8 @@ pub struct Recommendation {
     pub cores: usize,
     /// The traffic, which is the same in all that was tried, but for `more_traffic`.
     pub offered: Offered,
+    /// The flow with most work. `None`: there is no work.
+    pub heaviest_flow: Option<ElephantFlow>,
     /// Packets that were held out of the search; 0 of a short input.
     pub held_out_packets: usize,
     /// What each service costs, and the source of that.
@@ -199,7 +207,7 @@ pub fn recommend(
     let config = &fixed(config, goal)?;
     let texts = if policies.is_empty() { grid() } else { policies.iter().map(ToString::to_string).collect() };
     let (candidates, skipped) = fitting(config, &texts)?;
-    let mut trials = Trials::read(config, *packets, *threads, stop)?;
+    let mut trials = Trials::read(config, goal, *packets, *threads, stop)?;
     let (offered, lasted) = trials.offered()?;
     let found = search::search(&mut trials, goal, &candidates, *budget, &mut *progress)?;
     let ranking = &found.ranking;
@@ -232,6 +240,7 @@ pub fn recommend(
         is_whole_input: trials.recorded.is_whole,
         damage: trials.recorded.damage.clone(),
         cores: config.cores,
+        heaviest_flow: trials.workload.heaviest(&offered),
         offered,
         held_out_packets: trials.division.held_out().iter().map(ExactSizeIterator::len).sum(),
         costs: setup::service_costs(config)?,
@@ -291,24 +300,25 @@ fn runner_up<'a, 'p>(ranking: &'a [Ranked<'p>]) -> Option<&'a Ranked<'p>> {
 
 /// Whether plain hashing is as good as need be: it keeps all bounds, and where a figure is to be as good as can be it is nearly so.
 fn is_enough(goal: &Goal, hashing: &Ranked<'_>, winner: &Ranked<'_>) -> bool {
-    let nearly = |measure: Measure| {
-        let (one, best) = (hashing.figures.of_measure(measure), winner.figures.of_measure(measure));
+    let nearly = |figure: &GoalFigure| {
+        let (one, best) = (figure.of(&hashing.figures), figure.of(&winner.figures));
         (one - best).abs() <= NEARLY * best.abs()
     };
-    goal.holds(&hashing.figures) && goal.objective.is_none_or(nearly)
+    goal.holds(&hashing.figures) && goal.objective.as_ref().is_none_or(nearly)
 }
 
 fn finalist(goal: &Goal, ranked: &Ranked<'_>) -> Finalist {
     let kept = |bound: &goal::Bound| {
-        let value = ranked.figures.of_measure(bound.measure);
-        Kept { figure: bound.measure.name(), bound: bound.value, value, margin: bound.margin(value) }
+        let value = bound.figure.of(&ranked.figures);
+        Kept { figure: bound.figure.to_string(), bound: bound.value, value, margin: bound.margin(value) }
     };
     Finalist {
         policy: ranked.policy.to_string(),
+        same_decisions: ranked.same.iter().map(ToString::to_string).collect(),
         holds: goal.holds(&ranked.figures),
         margin: goal.margin(&ranked.figures),
         bounds: goal.bounds.iter().map(kept).collect(),
-        figures: ranked.figures,
+        figures: ranked.figures.clone(),
     }
 }
 
@@ -342,11 +352,7 @@ fn reason(
     needed: Option<&CoresNeeded>,
 ) -> String {
     let figures = |ranked: &Ranked<'_>| {
-        let mut measures: Vec<Measure> = goal.bounds.iter().map(|bound| bound.measure).collect();
-        measures.extend(goal.objective.filter(|objective| !measures.contains(objective)));
-        let said = measures
-            .iter()
-            .map(|measure| format!("{} {}", measure.name(), shown(*measure, ranked.figures.of_measure(*measure))));
+        let said = goal.figures().into_iter().map(|figure| format!("{figure} {}", figure.shown(&ranked.figures)));
         said.collect::<Vec<_>>().join(", ")
     };
     let of = format!("of {candidates} candidates `{}` is best ({})", winner.policy, figures(winner));
@@ -407,7 +413,7 @@ fn remarks(config: &RunConfig, goal: &Goal, chosen: &Ranked<'_>) -> Result<Vec<S
                 .to_owned(),
         );
     }
-    let bounded = |measure| goal.bounds.iter().any(|bound| bound.measure == measure);
+    let bounded = |measure: Measure| goal.bounds_figure(&measure.into());
     let figures = &chosen.figures;
     if figures.out_of_order > 0.0 && !bounded(Measure::OutOfOrder) {
         remarks.push(format!(

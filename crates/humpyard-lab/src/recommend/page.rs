@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::division::DIVISIBLE;
-use super::{Confidence, Finalist, Measure, Recommendation, Variation, capital, margin_text, shown};
+use super::{Confidence, Finalist, GoalFigure, Measure, Recommendation, Variation, capital, margin_text};
 use crate::costs::cost_sources;
 use crate::figures::{figure, percent};
 use crate::offered::Offered;
@@ -19,13 +19,13 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
         }
         section id="finalists" {
             h2 { "The last of the search" }
-            (finalists(&said.finalists))
+            (finalists(said))
             @if let Some(sureness) = said.sureness() { p { (capital(&sureness)) "." } }
         }
         section id="loads" {
             h2 { "With more traffic" }
             p { "The same packets, so many times faster; under the first seed." }
-            (variations(&said.more_traffic, |varied| format!("x{}", varied.multiplier)))
+            (variations(said, &said.more_traffic, |varied| format!("x{}", varied.multiplier)))
         }
         section id="cores" {
             h2 { "With other cores" }
@@ -34,7 +34,7 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
                 p { "The least that was found to keep the goal: " (needed.cores) " cores, with " code { (needed.policy) } "." }
                 @if let Some(command) = &needed.command { pre { (command) } }
             }
-            (variations(&said.other_cores, |varied| varied.cores.to_string()))
+            (variations(said, &said.other_cores, |varied| varied.cores.to_string()))
         }
         section id="search" {
             h2 { "How it was found" }
@@ -64,17 +64,18 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
 const FIGURES: [Measure; 7] =
     [Measure::Late, Measure::P50, Measure::P99, Measure::P999, Measure::OutOfOrder, Measure::Loss, Measure::Fairness];
 
-fn finalists(finalists: &[Finalist]) -> Markup {
+fn finalists(said: &Recommendation) -> Markup {
+    let columns = said.columns(&FIGURES);
     html! {
         div.scroll { table {
             caption { "Of each figure the worst of all seeds." }
-            thead { tr { th { "policy" } th { "margin" } @for of in FIGURES { th { (of.name()) } } } }
+            thead { tr { th { "policy" } th { "margin" } @for of in &columns { th { (of) } } } }
             tbody {
-                @for one in finalists {
+                @for one in &said.finalists {
                     tr {
-                        th scope="row" { (one.policy) }
+                        th scope="row" { (one.policy) @if let Some(alike) = one.alike() { br; small { (alike) } } }
                         td { (margin_text(one.margin)) }
-                        @for of in FIGURES { td { (shown(of, one.figures.of_measure(of))) } }
+                        @for of in &columns { td { (of.shown(&one.figures)) } }
                     }
                 }
             }
@@ -82,11 +83,12 @@ fn finalists(finalists: &[Finalist]) -> Markup {
     }
 }
 
-fn variations(variations: &[Variation], place: impl Fn(&Variation) -> String) -> Markup {
+fn variations(said: &Recommendation, variations: &[Variation], place: impl Fn(&Variation) -> String) -> Markup {
+    let columns = said.columns(&FIGURES);
     html! {
         div.scroll { table {
             thead { tr {
-                th { "" } th { "policy" } th { "goal" } th { "margin" } @for of in FIGURES { th { (of.name()) } } th { "command" }
+                th { "" } th { "policy" } th { "goal" } th { "margin" } @for of in &columns { th { (of) } } th { "command" }
             } }
             tbody {
                 @for one in variations {
@@ -95,7 +97,7 @@ fn variations(variations: &[Variation], place: impl Fn(&Variation) -> String) ->
                         td { (one.policy) }
                         td { @if one.holds { "kept" } @else { "broken" } }
                         td { (margin_text(one.margin)) }
-                        @for of in FIGURES { td { (shown(of, one.figures.of_measure(of))) } }
+                        @for of in &columns { td { (of.shown(&one.figures)) } }
                         td { @if let Some(command) = &one.command { code { (command) } } }
                     }
                 }
@@ -107,8 +109,8 @@ fn variations(variations: &[Variation], place: impl Fn(&Variation) -> String) ->
 /// How sure it is that the policy is better than the other.
 fn sureness(confidence: &Confidence) -> String {
     let Confidence { policy, other, figure: name, blocks, packets, difference, .. } = confidence;
-    let of = Measure::ALL.into_iter().find(|measure| measure.name() == *name).unwrap_or(Measure::P99);
-    let text = |value: f64| if value.is_finite() { figure(of.kind(), value) } else { "beyond measure".to_owned() };
+    let kind = name.parse().map_or(Measure::P99.kind(), |figure: GoalFigure| figure.kind());
+    let text = |value: f64| if value.is_finite() { figure(kind, value) } else { "beyond measure".to_owned() };
     let than = |value: f64| match value {
         0.0 => "the same".to_owned(),
         value if value < 0.0 => format!("{} better", text(-value)),
@@ -134,7 +136,25 @@ fn sureness(confidence: &Confidence) -> String {
     )
 }
 
+impl Finalist {
+    /// Returns the policies that decided alike, in words. `None`: none did.
+    pub fn alike(&self) -> Option<String> {
+        (!self.same_decisions.is_empty()).then(|| format!("same decisions: {}", self.same_decisions.join(", ")))
+    }
+}
+
 impl Recommendation {
+    /// Returns the figures of a table: these, and those of the goal that are not among them.
+    pub fn columns(&self, figures: &[Measure]) -> Vec<GoalFigure> {
+        let mut columns: Vec<GoalFigure> = figures.iter().map(|&measure| measure.into()).collect();
+        for figure in self.goal.figures() {
+            if !columns.contains(figure) {
+                columns.push(figure.clone());
+            }
+        }
+        columns
+    }
+
     /// How sure the choice is, in words; nothing of a single policy.
     pub fn sureness(&self) -> Option<String> {
         self.runner_up.as_ref()?;
@@ -161,7 +181,7 @@ mod tests {
             policy: "drr".to_owned(),
             other: "hrw".to_owned(),
             is_winner,
-            figure: "p99",
+            figure: "p99".to_owned(),
             blocks: differences.len(),
             packets: 2_000,
             policy_holds: 8,

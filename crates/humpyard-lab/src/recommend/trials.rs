@@ -13,7 +13,10 @@ use humpyard_traffic::pace::Pacer;
 
 use super::division::{Division, Piece};
 use super::figures::MeasuredFigures;
+use super::goal::Goal;
 use super::pilot::Pilot;
+use super::scope::{ScopeCounts, Scopes};
+use super::workload::Workload;
 use crate::LabError;
 use crate::config::RunConfig;
 use crate::control::Control;
@@ -68,6 +71,9 @@ pub(super) struct Trials<'a> {
     pub(super) config: &'a RunConfig,
     pub(super) recorded: Recorded,
     pub(super) division: Division,
+    pub(super) workload: Workload,
+    /// The services and clients that the goal names.
+    scopes: Scopes,
     /// What the packets ask of cores.
     demand: Demand,
     threads: NonZeroUsize,
@@ -80,9 +86,10 @@ impl<'a> Trials<'a> {
     /// Reads the input, at most this many packets.
     ///
     /// # Errors
-    /// An input that cannot be read, and a load that cannot be found.
+    /// An input that cannot be read, a load that cannot be found, and a goal for what there is not.
     pub(super) fn read(
         config: &'a RunConfig,
+        goal: &Goal,
         most: u64,
         threads: NonZeroUsize,
         stop: &'a AtomicBool,
@@ -92,7 +99,10 @@ impl<'a> Trials<'a> {
         let recorded = Recorded::read(config, most, control)?;
         let demand = Demand::read(config, &mut recorded.whole(), control)?;
         let division = Division::of(recorded.len());
-        Ok(Self { config, recorded, division, demand, threads, stop, packets: AtomicUsize::new(0) })
+        let workload = Workload::read(config, &recorded, stop)?;
+        let scopes = Scopes::find(goal, config, workload.clients_count)?;
+        let packets = AtomicUsize::new(0);
+        Ok(Self { config, recorded, division, workload, scopes, demand, threads, stop, packets })
     }
 
     /// How many inputs' worth of packets were simulated so far.
@@ -179,9 +189,15 @@ impl<'a> Trials<'a> {
     }
 
     fn run_one(&self, trial: &Trial<'_>) -> Result<MeasuredFigures, LabError> {
-        let run = |piece: Piece| Ok((self.simulate(trial, &piece, None)?, piece.weight));
-        let parts: Result<Vec<(RunResult, f64)>, LabError> = self.pieces(trial.part).into_iter().map(run).collect();
-        Ok(MeasuredFigures::of_parts(&parts?))
+        let (mut parts, mut counts): (Vec<(RunResult, f64)>, Vec<Vec<ScopeCounts>>) = (Vec::new(), Vec::new());
+        for piece in self.pieces(trial.part) {
+            let listener = self.scopes.listener(&self.workload, &piece);
+            let observer = listener.clone().map(|listener| Box::new(listener) as _);
+            let run = self.simulate(trial, &piece, observer)?;
+            counts.push(self.scopes.counts(&run, listener.as_ref()));
+            parts.push((run, piece.weight));
+        }
+        Ok(MeasuredFigures { scopes: self.scopes.figures(&parts, &counts), ..MeasuredFigures::of_parts(&parts) })
     }
 
     /// Simulates some of the packets.

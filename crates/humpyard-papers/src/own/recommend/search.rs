@@ -52,6 +52,10 @@ impl Experiment for Scenarios {
         }
     }
 
+    fn version(&self) -> u32 {
+        2
+    }
+
     fn parts(&self, scale: Scale) -> usize {
         scale.pick(FEW, SCENARIOS.len())
     }
