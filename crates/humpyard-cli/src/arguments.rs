@@ -352,8 +352,7 @@ pub(crate) struct RecommendArguments {
     pub(crate) file: ConfigOption,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
-    /// What is wanted: bounds such as late<0.1%@2ms, p99<500us, jitter<50us, ooo<0.01%, loss<0.1%, fairness>0.95, for a service
-    /// p99[dpi]<500us, for a client loss[client3]<1%, and min=p99 or the like
+    /// Bounds such as late<0.1%@2ms, p99<500us, p99[dpi]<500us, loss[client3]<1%, and min=p99 or the like: see below
     #[arg(long, value_name = "BOUND,...")]
     pub(crate) goal: String,
     /// Cores of the simulation, and workers of the recommended command
@@ -375,9 +374,18 @@ pub(crate) struct RecommendArguments {
     /// Run nothing live at the end
     #[arg(long)]
     pub(crate) no_verify: bool,
-    /// Write a page with the finalists, more traffic and other cores to this file (HTML, which fetches nothing)
+    /// Count the cores that keep the goal at 1, 1.5, 2 and 3 times the traffic, and run nothing live
+    #[arg(long, conflicts_with = "verify")]
+    pub(crate) size: bool,
+    /// Print all tables, too: finalists, more traffic, other cores, and the costs that were measured
+    #[arg(long)]
+    pub(crate) details: bool,
+    /// Write a page with a plot of the delay over load and all tables to this file (HTML, which fetches nothing)
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<String>,
+    /// Draw the delay over load of the winner, the runner-up and plain hashing in this file (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{directory, document, good, make_capture, real, run, sum};
+use crate::support::{directory, document, good, humpyard, make_capture, real, run, sum};
 
 /// Few flows on several cores, so that hashing leaves some of them idle.
 const FEW_FLOWS: &str = "--host ideal --input gen:poisson:flows=12,packets=4k --workers 4 --load 0.7 --costs table:measured \
@@ -160,11 +160,16 @@ fn confidence_is_from_what_the_search_has_not_seen() {
     let held_out = answer["held_out_packets"].as_u64().expect("a count");
     assert!((2200..=2250).contains(&held_out), "{held_out}");
     assert_eq!((&answer["confidence"]["blocks"], &answer["confidence"]["packets"]), (&8.into(), &held_out.into()));
-    let said = good(at, &words("9k")).out;
+    let said = good(at, &format!("{} --details", words("9k"))).out;
     assert!(said.contains(&format!("{held_out} packets in 8 blocks were held out of the search")), "{said}");
     let short = document(at, &words("3k"));
     assert_eq!((&short["held_out_packets"], &short["confidence"]), (&0.into(), &Value::Null));
     let said = good(at, &words("3k")).out;
+    assert!(
+        said.contains("Nothing says how sure that is: of fewer than 8000 packets no blocks are held out"),
+        "{said}"
+    );
+    let said = good(at, &format!("{} --details", words("3k"))).out;
     assert!(said.contains("The choice could not be checked: the input has fewer than 8000 packets"), "{said}");
 }
 
@@ -215,7 +220,9 @@ fn the_command_runs_and_the_page_is_written() {
     let packets: Vec<Option<u64>> = services.iter().map(|service| service["packets"].as_u64()).collect();
     assert_eq!(packets, [Some(2_000), Some(2_000)], "every packet goes through both");
     let page = fs::read_to_string(directory.path().join("page.html")).expect("a page");
-    for word in ["Which scheduling policy", "hrw", "drr", "With other cores"] {
+    for word in
+        ["Which scheduling policy", "hrw", "drr", "With other cores", "Delay over load", "<svg", "times the traffic"]
+    {
         assert!(page.contains(word), "`{word}` is not in the page");
     }
 }
@@ -330,4 +337,122 @@ fn policies_that_decide_alike_are_one_finalist() {
     assert_eq!(finalists[0]["same_decisions"], serde_json::json!(["fcfs", "jsq", "ps-hrw"]));
     let said = good(directory.path(), words).out;
     assert!(said.contains("same decisions: fcfs, jsq, ps-hrw"), "{said}");
+}
+
+/// What is printed without options, with all that makes it longer: two policies, remarks, and more cores.
+#[test]
+fn the_answer_is_one_screen() {
+    let directory = directory();
+    let at = directory.path();
+    make_capture(at, "in.pcap", 9_000);
+    for goal in ["p99<2us,ooo<0.01%", "late<0.1%@2ms", "p99<100ns,loss<0.1%,min=p99"] {
+        let words = format!(
+            "recommend --host ideal --input in.pcap --workers 4 --load 0.8 --costs table:measured --candidate hrw \
+             --candidate fcfs --candidate drr --flow-order free --quiet --goal {goal}"
+        );
+        let mut command = humpyard(at, &words.split_whitespace().collect::<Vec<_>>());
+        let said = command.env("COLUMNS", "100").output().expect("the binary runs").stdout;
+        let said = String::from_utf8(said).expect("text");
+        let columns = said.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(said.lines().count() <= 30 && columns <= 100, "{said}");
+        let breaks =
+            if goal.starts_with("p99<100ns") { "times the traffic breaks the goal" } else { "What breaks it first: " };
+        for word in ["Policy `", breaks, "The flow with most work is ", "held out", "To run it:"] {
+            assert!(said.replace('\n', " ").contains(word), "`{word}` is not in\n{said}");
+        }
+        let long = run(at, &words.replace("--quiet", "--quiet --details").split_whitespace().collect::<Vec<_>>()).out;
+        assert!(
+            long.contains("Of each figure the worst of 3 seeds.") && long.contains("The same packets faster"),
+            "{long}"
+        );
+    }
+}
+
+#[test]
+fn limits_are_where_the_goal_breaks() {
+    let directory = directory();
+    let at = directory.path();
+    make_capture(at, "in.pcap", 3_000);
+    let words = |workers: u64, times: f64| {
+        format!(
+            "recommend --host ideal --input in.pcap --workers {workers} --load {} --of 4 --costs table:measured \
+             --candidate fcfs --goal p99<1us",
+            0.7 * times
+        )
+    };
+    let answer = document(at, &words(4, 1.0));
+    let limits = &answer["limits"];
+    let (kept, broken) = (real(limits, "/kept_at"), real(limits, "/broken_at/multiplier"));
+    assert!(1.0 < kept && kept < broken && broken < 1.1 * kept, "{limits:#}");
+    let holds = |words: String| {
+        let words = format!("{words} --json");
+        run(at, &words.split_whitespace().collect::<Vec<_>>()).json()["winner"]["holds"].as_bool().expect("it is known")
+    };
+    assert!(holds(words(4, kept)) && !holds(words(4, broken)));
+    let cores = limits["cores"].as_u64().expect("enough");
+    assert!(holds(words(cores, 1.0)) && (cores == 1 || !holds(words(cores - 1, 1.0))));
+    assert!(text(limits, "/broken_at/by").starts_with("p99 "));
+    let flow = &answer["heaviest_flow"];
+    let share = real(flow, "/work_fraction");
+    assert!((real(flow, "/cores") - share * 0.7 * 4.0).abs() < 1e-5 && text(flow, "/flow").contains(" > "), "{flow:#}");
+}
+
+#[test]
+fn the_delay_over_load_is_drawn() {
+    let directory = directory();
+    let at = directory.path();
+    make_capture(at, "in.pcap", 2_000);
+    let words = "recommend --host ideal --input in.pcap --workers 4 --load 0.7 --costs table:measured \
+                 --candidate hrw --candidate fcfs --goal loss<1%,p90<2us --plot load.svg";
+    let answer = document(at, words);
+    let curve = &answer["load_curve"];
+    assert_eq!((text(curve, "/figure"), real(curve, "/bound_ns")), ("p90", 2000.0));
+    let points = curve["points"].as_array().expect("points");
+    assert_eq!(points.len(), 16, "eight multiples, two policies");
+    let asked = points.iter().find(|point| point["policy"] == "fcfs" && point["multiplier"] == 1.0).expect("a point");
+    assert!(real(asked, "/delay_ns") <= real(&answer, "/winner/figures/delay_p90_ns"));
+    let drawn = fs::read_to_string(at.join("load.svg")).expect("a plot");
+    for word in ["<svg", "p90 over load", "goal", "hrw", "fcfs", "70.0 % of what the cores can do"] {
+        assert!(drawn.contains(word), "`{word}` is not in the plot");
+    }
+    let command = text(&answer, "/command");
+    assert!(!command.contains("--plot"), "{command}");
+}
+
+#[test]
+fn cores_are_counted_for_more_traffic() {
+    let directory = directory();
+    let at = directory.path();
+    make_capture(at, "in.pcap", 9_000);
+    let words = "recommend --host ideal --input in.pcap --workers 4 --load 0.7 --costs table:measured \
+                 --candidate hrw --candidate fcfs --goal p99<1us --size";
+    let [answer, other] = [1, 2].map(|threads| document(at, &format!("{words} --threads {threads}")));
+    assert_eq!(answer["sizing"]["sizes"], other["sizing"]["sizes"].clone());
+    let sizes = answer["sizing"]["sizes"].as_array().expect("sizes");
+    assert_eq!((sizes.len(), &answer["sizing"]["blocks"]), (8, &8.into()));
+    assert!(text(&answer, "/sizing/rests_on").starts_with("the papers' machine"));
+    let cores = |size: &Value, name: &str| size[name].as_u64().unwrap_or_else(|| panic!("{size:#}"));
+    for of_policy in sizes.chunks(4) {
+        let numbers: Vec<u64> = of_policy.iter().map(|size| cores(size, "cores")).collect();
+        assert!(numbers.is_sorted(), "more traffic needs no fewer cores: {numbers:?}");
+        let within = |size: &Value| (cores(size, "least")..=cores(size, "most")).contains(&cores(size, "cores"));
+        assert!(of_policy.iter().all(|size| within(size) && size["not_sure"].is_null()), "{of_policy:#?}");
+    }
+    let size = &sizes[1];
+    assert_eq!((text(size, "/policy"), real(size, "/multiplier")), ("fcfs", 1.5));
+    assert!(real(&typed(at, size), "/delay_ns/p99") < 1000.0);
+    let fewer = cores(size, "cores") - 1;
+    let command = text(size, "/command").replace(&format!("--cores {}", fewer + 1), &format!("--cores {fewer}"));
+    let worst =
+        |seed| real(&typed(at, &serde_json::json!({ "command": format!("{command} --seed {seed}") })), "/delay_ns/p99");
+    assert!((1..=3).map(worst).fold(0.0, f64::max) > 1000.0, "one core less is not enough");
+    let said = good(at, &format!("{words} --quiet")).out;
+    for word in ["cores for", "x1.5", "the papers' machine", "8 blocks that were held out"] {
+        assert!(said.replace('\n', " ").contains(word), "`{word}` is not in\n{said}");
+    }
+    let words_there = format!("{} --json", words.replace("--host ideal", "--host server-16"));
+    let unsure = run(at, &words_there.split_whitespace().collect::<Vec<_>>()).json();
+    assert!(text(&unsure, "/sizing/sizes/0/not_sure").contains("never held against live runs"));
+    let said = run(at, &format!("{words} --verify").split_whitespace().collect::<Vec<_>>());
+    assert_eq!(said.code, Some(2), "{said:?}");
 }

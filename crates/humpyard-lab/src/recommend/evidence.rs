@@ -13,9 +13,9 @@ use crate::statistics::Statistic;
 /// Times faster than the traffic that was asked for.
 const FASTER: [f64; 3] = [1.5, 2.0, 3.0];
 /// Cores beyond those that were asked for are looked for up to so many times as many.
-const TIMES_CORES: usize = 8;
+pub(super) const TIMES_CORES: usize = 8;
 /// Most cores of a simulation.
-const CORES_MAX: usize = 16_384;
+pub(super) const CORES_MAX: usize = 16_384;
 /// What the search for enough cores is called while it goes on.
 const WHAT: &str = "how many cores would do";
 
@@ -166,7 +166,7 @@ fn other_cores(trials: &Trials<'_>, asked: usize) -> Vec<usize> {
 }
 
 /// Whether the configuration goes with this many cores: a topology, or the speeds of cores, may not.
-fn is_possible(trials: &Trials<'_>, cores: usize) -> bool {
+pub(super) fn is_possible(trials: &Trials<'_>, cores: usize) -> bool {
     crate::parts::scheduler_config(trials.config, cores, 1).is_ok()
 }
 

@@ -3,11 +3,15 @@
 use maud::{Markup, html};
 
 use super::division::DIVISIBLE;
-use super::{Confidence, Finalist, GoalFigure, Measure, Recommendation, Variation, capital, margin_text};
+use super::{
+    Confidence, Finalist, GoalFigure, LoadCurve, Measure, Recommendation, Sizing, Variation, Verification, capital,
+    margin_text, shown,
+};
 use crate::costs::cost_sources;
 use crate::figures::{figure, percent};
 use crate::offered::Offered;
-use humpyard_plot::page as framed;
+use crate::report::drawing;
+use humpyard_plot::{LinePlot, page as framed};
 
 pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
     let contents = html! {
@@ -15,7 +19,24 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
             h2 { "Advice" }
             p { (said.reason) "." }
             @for remark in &said.remarks { p { (remark) "." } }
+            p { (capital(&said.breaks())) "." }
+            @if let Some(elephant) = said.elephant() { p { (capital(&elephant)) "." } }
+            @if let Some(verified) = &said.verified {
+                p { (capital(&verified.finding)) "." }
+                (verifications(said, verified))
+            }
             @if let Some(run) = &said.command { pre { (run) } }
+        }
+        section id="load" {
+            h2 { "Delay over load" }
+            (drawing(&said.load_plot().svg(), "plot-load"))
+            (curve(&said.load_curve))
+        }
+        @if let Some(sizing) = &said.sizing {
+            section id="size" {
+                h2 { "How many cores keep the goal" }
+                (sizes(sizing))
+            }
         }
         section id="finalists" {
             h2 { "The last of the search" }
@@ -36,6 +57,14 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
             }
             (variations(said, &said.other_cores, |varied| varied.cores.to_string()))
         }
+        (search(said, command))
+    };
+    framed("Which scheduling policy", &contents)
+}
+
+/// How it was found.
+fn search(said: &Recommendation, command: &str) -> Markup {
+    html! {
         section id="search" {
             h2 { "How it was found" }
             p {
@@ -43,6 +72,10 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
                 " cores, costs " code { (cost_sources(&said.costs)) } ", seed " (said.seed) ". Made by " code { (command) } "."
             }
             p { "Offered: " (Offered::text(&[said.offered])) "." }
+            @if let Some(lines) = &said.cost_lines {
+                p { "Costs that were measured, as a file for " code { "--costs" } ":" }
+                pre { (lines) }
+            }
             div.scroll { table {
                 thead { tr { th { "part of what was searched" } th { "candidates" } th { "best" } } }
                 tbody {
@@ -56,8 +89,7 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
                 ul { @for skipped in &said.search.skipped { li { code { (skipped.policy) } ": " (skipped.because) } } }
             }
         }
-    };
-    framed("Which scheduling policy", &contents)
+    }
 }
 
 /// The figures of which tables tell.
@@ -76,6 +108,70 @@ fn finalists(said: &Recommendation) -> Markup {
                         th scope="row" { (one.policy) @if let Some(alike) = one.alike() { br; small { (alike) } } }
                         td { (margin_text(one.margin)) }
                         @for of in &columns { td { (of.shown(&one.figures)) } }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// A row for what is promised of each policy, and one for what was measured.
+fn verifications(said: &Recommendation, verified: &Verification) -> Markup {
+    let columns = said.columns(&FIGURES);
+    html! {
+        div.scroll { table {
+            thead { tr { th { "policy" } th { "" } th { "goal" } @for of in &columns { th { (of) } } } }
+            tbody {
+                @for one in &verified.policies {
+                    @for (name, goal, figures) in one.rows() {
+                        tr {
+                            th scope="row" { (one.policy) }
+                            td { (name) }
+                            td { (goal) }
+                            @for of in &columns { td { (of.shown(figures)) } }
+                        }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// The numbers of the plot.
+fn curve(curve: &LoadCurve) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr { th { "policy" } th { "traffic" } th { (curve.figure) } th { "goal" } } }
+            tbody {
+                @for point in &curve.points {
+                    tr {
+                        th scope="row" { (point.policy) }
+                        td { "x" (point.multiplier) }
+                        td { (shown(Measure::P99, point.delay_ns)) }
+                        td { @if point.holds { "kept" } @else { "broken" } }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// The fewest cores, by policy and traffic.
+fn sizes(sizing: &Sizing) -> Markup {
+    html! {
+        p { (capital(&sizing.about())) "." }
+        div.scroll { table {
+            thead { tr {
+                @for name in ["policy", "traffic", "cores", "fewest", "most", "not sure", "command"] { th { (name) } }
+            } }
+            tbody {
+                @for one in &sizing.sizes {
+                    tr {
+                        th scope="row" { (one.policy) }
+                        td { "x" (one.multiplier) }
+                        @for cores in [one.cores, one.least, one.most] { td { (sizing.cores(cores)) } }
+                        td { @if let Some(why) = &one.not_sure { (why) } }
+                        td { @if let Some(command) = &one.command { code { (command) } } }
                     }
                 }
             }
@@ -153,6 +249,41 @@ impl Recommendation {
             }
         }
         columns
+    }
+
+    /// Returns how sure the choice is, in a sentence. `None`: there is one policy.
+    pub fn sureness_in_short(&self) -> Option<String> {
+        let other = &self.runner_up.as_ref()?.policy;
+        let Some(confidence) = &self.confidence else {
+            return Some(format!(
+                "nothing says how sure that is: of fewer than {DIVISIBLE} packets no blocks are held out of the search"
+            ));
+        };
+        let Confidence { policy, other: next, figure, blocks, .. } = confidence;
+        Some(match confidence {
+            Confidence { is_clear: true, .. } => {
+                format!(
+                    "on {blocks} blocks that were held out of the search, {figure} of `{policy}` is clearly better than \
+                     that of `{next}`"
+                )
+            }
+            Confidence { is_winner: true, .. } => {
+                format!(
+                    "on {blocks} blocks that were held out of the search, `{policy}` and `{next}` do not differ clearly in \
+                     {figure}: either will do"
+                )
+            }
+            _ => format!(
+                "`{policy}` was best of what was searched, and is not on all of the input: `{}` and `{other}` do not \
+                 differ clearly",
+                self.winner.policy
+            ),
+        })
+    }
+
+    /// Draws the delay of the winner, the runner-up and plain hashing over the traffic.
+    pub fn load_plot(&self) -> LinePlot {
+        self.load_curve.plot(self.offered.load.map(|load| load.value))
     }
 
     /// How sure the choice is, in words; nothing of a single policy.

@@ -120,15 +120,29 @@ impl<'a> Trials<'a> {
         what: &str,
         progress: Progress<'_>,
     ) -> Result<Vec<MeasuredFigures>, LabError> {
-        let next = AtomicUsize::new(0);
-        let mut figures = vec![None; trials.len()];
+        self.each(trials, what, progress, |trial| self.run_one(trial))
+    }
+
+    /// Does the same to each of these on all threads, and returns the results in their order.
+    ///
+    /// # Errors
+    /// The first failure, and being interrupted.
+    pub(super) fn each<T: Sync, R: Send>(
+        &self,
+        all: &[T],
+        what: &str,
+        progress: Progress<'_>,
+        of: impl Fn(&T) -> Result<R, LabError> + Sync,
+    ) -> Result<Vec<R>, LabError> {
+        let (next, of) = (AtomicUsize::new(0), &of);
+        let mut results: Vec<Option<R>> = all.iter().map(|_| None).collect();
         let (sender, finished) = mpsc::channel();
         thread::scope(|scope| {
-            for _ in 0..self.threads.get().min(trials.len()) {
+            for _ in 0..self.threads.get().min(all.len()) {
                 let (sender, next) = (sender.clone(), &next);
                 scope.spawn(move || {
-                    while let Some((at, trial)) = take(trials, next) {
-                        if sender.send((at, self.run_one(trial))).is_err() {
+                    while let Some((at, one)) = take(all, next) {
+                        if sender.send((at, of(one))).is_err() {
                             break;
                         }
                     }
@@ -137,14 +151,14 @@ impl<'a> Trials<'a> {
             drop(sender);
             for (done, (at, found)) in finished.into_iter().enumerate() {
                 if found.is_err() {
-                    next.store(trials.len(), Ordering::Relaxed);
+                    next.store(all.len(), Ordering::Relaxed);
                 }
-                figures[at] = Some(found?);
-                progress(done + 1, trials.len(), what);
+                results[at] = Some(found?);
+                progress(done + 1, all.len(), what);
             }
             Ok::<_, LabError>(())
         })?;
-        Ok(figures.into_iter().flatten().collect())
+        Ok(results.into_iter().flatten().collect())
     }
 
     /// Finds out where these policies delay packets, so that samples have these windows.
@@ -188,7 +202,11 @@ impl<'a> Trials<'a> {
         Ok(pacer_of(config, pace))
     }
 
-    fn run_one(&self, trial: &Trial<'_>) -> Result<MeasuredFigures, LabError> {
+    /// Runs one, and returns its figures.
+    ///
+    /// # Errors
+    /// What keeps it from being run, and being interrupted.
+    pub(super) fn run_one(&self, trial: &Trial<'_>) -> Result<MeasuredFigures, LabError> {
         let (mut parts, mut counts): (Vec<(RunResult, f64)>, Vec<Vec<ScopeCounts>>) = (Vec::new(), Vec::new());
         for piece in self.pieces(trial.part) {
             let listener = self.scopes.listener(&self.workload, &piece);
@@ -224,8 +242,8 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// The next trial that nobody has taken.
-fn take<'a, 'p>(trials: &'a [Trial<'p>], next: &AtomicUsize) -> Option<(usize, &'a Trial<'p>)> {
+/// Returns the next that no thread has taken.
+fn take<'a, T>(all: &'a [T], next: &AtomicUsize) -> Option<(usize, &'a T)> {
     let at = next.fetch_add(1, Ordering::Relaxed);
-    trials.get(at).map(|trial| (at, trial))
+    all.get(at).map(|one| (at, one))
 }

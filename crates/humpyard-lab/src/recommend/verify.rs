@@ -42,6 +42,15 @@ pub struct Verified {
     pub runs: usize,
 }
 
+impl Verified {
+    /// Returns a row for what is promised and one for what was measured: name, whether the goal holds, figures.
+    pub fn rows(&self) -> [(&'static str, String, &MeasuredFigures); 2] {
+        let promised = if self.promised_holds { "kept" } else { "broken" };
+        let measured = format!("kept in {} of {}", self.held, self.runs);
+        [("promised", promised.to_owned(), &self.promised), ("live", measured, &self.measured)]
+    }
+}
+
 /// What live runs say of a recommendation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Verification {

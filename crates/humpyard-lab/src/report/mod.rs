@@ -11,6 +11,7 @@ use std::path::Path;
 use humpyard_traffic::capture::PartialFile;
 
 use crate::{Comparison, LabError};
+pub(crate) use page::drawing;
 
 /// A page that is to be written.
 #[derive(Clone, Debug)]

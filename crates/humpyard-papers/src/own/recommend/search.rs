@@ -70,6 +70,7 @@ impl Experiment for Scenarios {
             packets,
             budget: None,
             threads: NonZeroUsize::MIN,
+            size: false,
         })?;
         Ok(vec![row(scenario, held)])
     }
