@@ -139,7 +139,9 @@ impl ElephantFlow {
             Some(_) => ", after the goal breaks",
             None => "",
         };
-        format!("{share}; it keeps {cores:.2} cores busy, and fills one at {fills:.2} times the traffic{beside}")
+        let busy = if cores < 1.0 { percent(cores) + " of a core" } else { format!("{cores:.2} cores") };
+        let fills = if fills < 10.0 { format!("{fills:.2}") } else { format!("{fills:.0}") };
+        format!("{share}; it keeps {busy} busy, and fills one at {fills} times the traffic{beside}")
     }
 }
 
@@ -196,7 +198,7 @@ mod tests {
             fills_core_at: Some(1.0 / cores),
         };
         let said = flow(0.5).in_words(Some(1.5));
-        let share = "the flow with most work is UDP a > b, with 25.0 % of all; it keeps 0.50 cores busy";
+        let share = "the flow with most work is UDP a > b, with 25.0 % of all; it keeps 50.0 % of a core busy";
         assert_eq!(said, format!("{share}, and fills one at 2.00 times the traffic, after the goal breaks"));
         assert!(flow(0.5).in_words(Some(2.0)).ends_with(", before the goal breaks"));
         assert!(flow(2.0).in_words(None).ends_with("keeps 2.00 cores busy, and fills one at 0.50 times the traffic"));
