@@ -352,7 +352,7 @@ pub(crate) struct RecommendArguments {
     pub(crate) file: ConfigOption,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
-    /// What is wanted: bounds such as late<0.1%@2ms, p99<500us, ooo<0.01%, loss<0.1%, fairness>0.95, and min=p99 or the like
+    /// Bounds such as late<0.1%@2ms, p99<500us, p99[dpi]<500us, loss[client3]<1%, and min=p99 or the like: see below
     #[arg(long, value_name = "BOUND,...")]
     pub(crate) goal: String,
     /// Cores of the simulation, and workers of the recommended command
@@ -361,7 +361,7 @@ pub(crate) struct RecommendArguments {
     /// Try this policy; may be given several times [default: all that fit]
     #[arg(long, value_name = "SPEC")]
     pub(crate) candidate: Vec<String>,
-    /// Simulations of these packets that the search may take, about: more begins with more of the input [default: 72]
+    /// Simulations of these packets that the search may take, about: more begins with more of the input [default: 84]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget: Option<u32>,
     /// Threads; they change nothing but the time it takes [default: one for each core]
@@ -374,9 +374,18 @@ pub(crate) struct RecommendArguments {
     /// Run nothing live at the end
     #[arg(long)]
     pub(crate) no_verify: bool,
-    /// Write a page with the finalists, more traffic and other cores to this file (HTML, which fetches nothing)
+    /// Count the cores that keep the goal at 1, 1.5, 2 and 3 times the traffic, and run nothing live
+    #[arg(long, conflicts_with = "verify")]
+    pub(crate) size: bool,
+    /// Print all tables, too: finalists, more traffic, other cores, and the costs that were measured
+    #[arg(long)]
+    pub(crate) details: bool,
+    /// Write a page with a plot of the delay over load and all tables to this file (HTML, which fetches nothing)
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<String>,
+    /// Draw the delay over load of the winner, the runner-up and plain hashing in this file (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<String>,
 }
 
 #[derive(Debug, Args)]

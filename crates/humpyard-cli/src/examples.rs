@@ -78,16 +78,21 @@ pub(crate) const RECOMMEND_EXAMPLES: &str = "Examples:
   humpyard recommend --input in.pcap --workers 8 --load 0.8 --goal 'late<0.1%@20us'
   humpyard recommend --input in.pcap --workers 4 --services dpi --rate 2M --goal 'p99<500us,ooo<0.01%'
   humpyard recommend --input gen:onoff:packets=20k --workers 4 --load 0.7 --goal 'loss<0.1%,min=p99' --report recommendation.html
+  humpyard recommend --input in.pcap --workers 8 --services dpi,encrypt --goal 'p99[dpi]<500us,loss[client3]<1%'
+  humpyard recommend --input in.pcap --workers 8 --load 0.8 --goal 'p99<50us' --plot load.svg
+  humpyard recommend --input in.pcap --workers 8 --load 0.8 --goal 'p99<50us' --size
 
-A goal is a list of bounds: late (delayed beyond what is tolerated, @TIME says what, or dropped), mean, p50, p90, p99, p999, max (delays),
-ooo (out of order), loss, fairness (Jain), throughput. Among policies that keep all bounds the one with the greatest margin wins, or
-the best in min=FIGURE or max=FIGURE. The traffic is fixed first: the input as captured, or as --multiplier, --rate or --load says; it
-stays the same on other cores. Candidates are all policies that fit, some with several parameters; all are simulated on a part of the
-input that has its peaks, the better half on twice as much, and so on. Finalists run on all of it under three seeds, of which the worst
-counts. Blocks that are held out of the search say how sure the choice is. Every command that is printed can be typed. The same input,
-options, costs, host and seed give the same answer. Costs that are measured are printed: keep them in a file for
---costs FILE. At the end the winner and plain hashing run live, where the workers fit this machine. Exits with 1 if no
-policy keeps the goal.";
+A goal is a list of bounds: late (delayed beyond what is tolerated, @TIME says what, or dropped), mean, p50, p90, p99,
+p999, max (delays), jitter, ooo (out of order), loss, fairness (Jain), throughput. p99[dpi] is p99 of a service,
+p99[client3] that of a client. Among policies that keep all bounds the one with the greatest margin wins, or the best
+in min=FIGURE or max=FIGURE. The traffic is fixed first: the input as captured, or as --multiplier, --rate or --load
+says; it stays the same on other cores. Candidates are all policies that fit, some with several parameters; all are
+simulated on a part of the input that has its peaks, the better half on twice as much, and so on. Finalists run on all
+of it under three seeds, of which the worst counts. Blocks that are held out of the search say how sure the choice is.
+Every command that is printed can be typed. The same input, options, costs, host and seed give the same answer.
+--details prints costs that were measured: keep them in a file for --costs FILE. --size counts cores for more traffic,
+with an interval. At the end the winner and plain hashing run live, where the workers fit this machine. Exits with 1
+if no policy keeps the goal.";
 
 pub(crate) const VALIDATE_EXAMPLES: &str = "Examples:
   humpyard validate --input in.pcap --policy hrw --policy drr

@@ -21,17 +21,30 @@ pub(crate) fn works(services: &[ServiceChoice]) -> impl Iterator<Item = &Named> 
 
 /// Measures what the costs of a run that can be lack, if they are `auto`: see [`measure`].
 pub(crate) fn measure_for(config: &mut RunConfig, quiet: bool) -> Result<(), Failure> {
+    measured_for(config, quiet)?.into_iter().for_each(|lines| output::say(&lines));
+    Ok(())
+}
+
+/// Measures as [`measure_for`] does, and returns the lines of costs. `None`: they were given.
+pub(crate) fn measured_for(config: &mut RunConfig, quiet: bool) -> Result<Option<String>, Failure> {
     if config.costs.is_auto() {
         // Errors are reported before the measurement, which takes seconds.
         lab::check(config)?;
     }
-    measure(&mut config.costs, quiet)?;
-    measure_host(config, quiet)
+    let lines = measured(&mut config.costs, quiet)?;
+    measure_host(config, quiet)?;
+    Ok(lines)
 }
 
 /// Measures what the services of a run take on its own packets, and the host that it assumes. Prints the lines on the
 /// standard error, as a file that `--costs` takes.
 pub(crate) fn measure_on_traffic(config: &mut RunConfig, quiet: bool) -> Result<(), Failure> {
+    output::say(&measured_on_traffic(config, quiet)?);
+    Ok(())
+}
+
+/// Measures as [`measure_on_traffic`] does, and returns the lines.
+pub(crate) fn measured_on_traffic(config: &mut RunConfig, quiet: bool) -> Result<String, Failure> {
     measure_host(config, quiet)?;
     let stop = stop::on_signal_but_hangup()?;
     let progress = Progress::new("costs", quiet);
@@ -39,10 +52,7 @@ pub(crate) fn measure_on_traffic(config: &mut RunConfig, quiet: bool) -> Result<
     lab::calibrate::measure_on_traffic(config, &mut Control::new(&stop, &mut show))?;
     drop(progress);
     let lines = Costs { machine: None, ..config.costs.clone() }.text();
-    output::say(&format!(
-        "# Measured on the input: for the same result again, keep these lines for --costs FILE.\n{lines}"
-    ));
-    Ok(())
+    Ok(format!("# Measured on the input: for the same result again, keep these lines for --costs FILE.\n{lines}"))
 }
 
 /// Measures the host of this machine, if a run assumes it and it was not saved.
@@ -66,8 +76,14 @@ pub(crate) fn measure_host(config: &mut RunConfig, quiet: bool) -> Result<(), Fa
 
 /// Measures what `auto` lacks, and prints its lines on the standard error, as a file that `--costs` takes.
 pub(crate) fn measure(costs: &mut Costs, quiet: bool) -> Result<(), Failure> {
+    measured(costs, quiet)?.into_iter().for_each(|lines| output::say(&lines));
+    Ok(())
+}
+
+/// Measures what `auto` lacks, and returns its lines. `None`: the costs were given.
+fn measured(costs: &mut Costs, quiet: bool) -> Result<Option<String>, Failure> {
     if !costs.is_auto() {
-        return Ok(());
+        return Ok(None);
     }
     // A closed terminal may mean something else to the run.
     let stop = stop::on_signal_but_hangup()?;
@@ -78,6 +94,5 @@ pub(crate) fn measure(costs: &mut Costs, quiet: bool) -> Result<(), Failure> {
     })?;
     drop(progress);
     let lines = Costs { machine: None, ..costs.clone() }.text();
-    output::say(&format!("# --costs {AUTO}: for the same result again, keep these lines in a file.\n{lines}"));
-    Ok(())
+    Ok(Some(format!("# --costs {AUTO}: for the same result again, keep these lines in a file.\n{lines}")))
 }

@@ -139,6 +139,7 @@ impl Files {
                 files.of_run(&recommend.options, &recommend.file);
                 files.costs(recommend.options.one("costs").map_or(AUTO, String::as_str));
                 files.writes("--report", Contents::Page, recommend.report.as_ref());
+                files.writes("--plot", Contents::Plot, recommend.plot.as_ref());
             }
             Command::Validate(validate) => {
                 files.of_run(&validate.options, &validate.file);

@@ -11,6 +11,7 @@ mod findings;
 pub(crate) mod list;
 pub(crate) mod manual;
 pub(crate) mod recommend;
+mod recommendation;
 mod reload;
 pub(crate) mod replay;
 pub(crate) mod reproduce;

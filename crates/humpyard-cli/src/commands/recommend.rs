@@ -8,19 +8,18 @@ use std::thread;
 
 use humpyard::lab::calibrate::INPUT;
 use humpyard::lab::recommend::{
-    Advice, Finalist, Measure, RecommendOptions, Recommendation, Verification, capital, margin_text,
-    recommend as search, shown, verify, why_not_verified,
+    Advice, RecommendOptions, Recommendation, recommend as search, verify, why_not_verified,
 };
-use humpyard::lab::{AUTO, AssumedHost, Control, Host, MEASURED_NOW, Offered, check, cost_sources};
+use humpyard::lab::report::ReportFile;
+use humpyard::lab::{AUTO, AssumedHost, Control, Host, check, spelled};
 use humpyard::policies::spec::PolicySpec;
 
 use crate::arguments::RecommendArguments;
 use crate::commands::configuration::configuration;
-use crate::commands::costs::{costs, measure_for, measure_on_traffic, works};
+use crate::commands::costs::{costs, measured_for, measured_on_traffic, works};
 use crate::commands::page::{Page, quoted};
+use crate::commands::recommendation::text;
 use crate::failure::Failure;
-use crate::figures::counted;
-use crate::layout::Sheet;
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::stop;
@@ -29,38 +28,43 @@ use crate::stop;
 pub(crate) fn recommend(arguments: &RecommendArguments) -> Result<ExitCode, Failure> {
     let common = &arguments.common;
     let mut options = options(arguments)?;
-    let why_not = why_not_verified(&options.config);
+    let why_not = why_not_verified(&options.config).map(|why| spelled(&why, "--"));
     if arguments.verify
         && let Some(why) = &why_not
     {
         return Err(Failure::new(format!("--verify: {why}")));
     }
     let config = &mut options.config;
-    if arguments.options.one("costs").is_none() && config.assumed.is_some() && !config.reads_once() {
+    let cost_lines = if arguments.options.one("costs").is_none() && config.assumed.is_some() && !config.reads_once() {
         check(config)?;
-        measure_on_traffic(config, common.quiet)?;
+        Some(measured_on_traffic(config, common.quiet)?)
     } else {
-        measure_for(config, common.quiet)?;
-    }
+        measured_for(config, common.quiet)?
+    };
     let page = Page::create(arguments.report.as_deref())?;
+    let plot = arguments.plot.as_deref().map(ReportFile::create).transpose()?;
     let stop = stop::on_signal()?;
     let progress = Progress::new("recommend", common.quiet);
     let mut recommendation = search(&options, &stop, &mut |done, all, what| {
         progress.relabel_if_new(what);
         progress.count(done as u64, &format!("of {all} simulations"), Some(done as f64 / all as f64));
     })?;
-    if why_not.is_none() && !arguments.no_verify {
+    recommendation.cost_lines = cost_lines;
+    if why_not.is_none() && !arguments.no_verify && !arguments.size {
         let mut show = |packets, part| progress.update(packets, part);
         let mut control = Control::new(&stop, &mut show);
         let verified = verify(&options.config, &recommendation, &mut control, |what| progress.relabel(what))?;
         recommendation.verified = Some(verified);
-    } else if let Some(why) = why_not {
+    } else if let Some(why) = why_not.filter(|_| !arguments.size) {
         recommendation.remarks.push(format!("nothing was run live: {why}"));
     }
     drop(progress);
     with_commands(&mut recommendation, &typed(), &options);
     page.write_html(|command| recommendation.html(command))?;
-    Output::of(&common.output).answer(&recommendation, || text(&recommendation))?;
+    if let Some(plot) = plot {
+        plot.write(&recommendation.load_plot().svg().file())?;
+    }
+    Output::of(&common.output).answer(&recommendation, || text(&recommendation, arguments.details))?;
     if let Some(damage) = &recommendation.damage {
         output::say(&format!("humpyard: {damage}"));
     }
@@ -98,6 +102,7 @@ fn options(arguments: &RecommendArguments) -> Result<RecommendOptions, Failure> 
         packets,
         budget: arguments.budget,
         threads: threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
+        size: arguments.size,
     })
 }
 
@@ -107,8 +112,9 @@ fn typed() -> Vec<String> {
 }
 
 /// Options that commands do not take over as they were typed: those with a value, and flags.
-const OWN: [&str; 14] = [
+const OWN: [&str; 15] = [
     "--goal",
+    "--plot",
     "--host",
     "--workers",
     "--cores",
@@ -123,7 +129,7 @@ const OWN: [&str; 14] = [
     "--of",
     "--tolerance",
 ];
-const OWN_FLAGS: [&str; 4] = ["--json", "--quiet", "--verify", "--no-verify"];
+const OWN_FLAGS: [&str; 6] = ["--json", "--quiet", "--verify", "--no-verify", "--size", "--details"];
 
 /// What commands are made of: what was asked for, and of how many packets.
 struct Asked<'a> {
@@ -212,6 +218,9 @@ fn with_commands(said: &mut Recommendation, typed: &[String], options: &Recommen
     for varied in said.more_traffic.iter_mut().chain(&mut said.other_cores) {
         varied.command = Some(asked.simulated(&varied.policy, varied.cores, varied.multiplier));
     }
+    for size in said.sizing.iter_mut().flat_map(|sizing| &mut sizing.sizes) {
+        size.command = size.cores.map(|cores| asked.simulated(&size.policy, cores, size.multiplier));
+    }
     if let Some(needed) = &mut said.cores_needed {
         needed.command = Some(asked.simulated(&needed.policy, needed.cores, 1.0));
     }
@@ -228,105 +237,6 @@ fn duration(time: Duration) -> String {
     found.map_or_else(|| format!("{ns}ns"), |(name, unit)| format!("{}{name}", ns / unit))
 }
 
-/// The figures of which tables tell.
-const FIGURES: [Measure; 6] =
-    [Measure::Late, Measure::P50, Measure::P99, Measure::OutOfOrder, Measure::Loss, Measure::Fairness];
-
-fn text(said: &Recommendation) -> String {
-    let whole = if said.is_whole_input { "all" } else { "the first" };
-    let mut lines = vec![
-        format!("{}.", capital(&said.reason)),
-        format!(
-            "{} of {}: {whole} {} packets, {} cores, costs {}, seed {}.",
-            said.goal,
-            said.input,
-            said.packets,
-            said.cores,
-            cost_sources(&said.costs),
-            said.seed
-        ),
-        format!("Offered: {}.\n", Offered::text(&[said.offered])),
-        format!("{}\nOf each figure the worst of {} seeds.\n", finalists(&said.finalists), said.search.seeds),
-    ];
-    lines.extend(said.sureness().map(|sureness| format!("{}.\n", capital(&sureness))));
-    lines.push(format!(
-        "The same packets faster, and on other numbers of cores, under the first seed:\n{}",
-        variations(said)
-    ));
-    lines.push("The command of each row is in --json, and on the page of --report.".to_owned());
-    if let Some(needed) = &said.cores_needed {
-        lines.push(format!("The fewest cores found to keep the goal: {}, with `{}`.", needed.cores, needed.policy));
-    }
-    lines.extend(said.host.iter().map(|host| format!("Simulated on the host `{host}` ({}).", host.source)));
-    if let Some(verified) = &said.verified {
-        lines.push(format!("\n{}.\n{}", capital(&verified.finding), verifications(verified)));
-    }
-    lines.extend(said.damage.iter().map(|damage| format!("The input ends early: {damage}.")));
-    lines.extend(said.remarks.iter().map(|remark| format!("{}.", capital(remark))));
-    if said.costs.iter().any(|cost| cost.source == MEASURED_NOW) {
-        lines.push(
-            "For these very figures save the cost lines printed above as costs.toml, and name that file by `--costs \
-             costs.toml`, as the commands do or where they have `--costs auto`."
-                .to_owned(),
-        );
-    }
-    let needed = said.cores_needed.as_ref().filter(|needed| needed.cores != said.cores);
-    let needed = needed.and_then(|needed| Some((needed.cores, needed.command.as_ref()?)));
-    lines.extend(needed.map(|(cores, command)| format!("\nWith {}:\n  {command}", counted(cores as u64, "core"))));
-    lines.extend(said.command.iter().map(|command| format!("\nTo run it:\n  {command}")));
-    lines.join("\n") + "\n"
-}
-
-fn finalists(finalists: &[Finalist]) -> String {
-    let mut headings = vec!["policy", "goal", "margin"];
-    headings.extend(FIGURES.map(Measure::name));
-    let mut rows = Sheet::of_figures(&headings);
-    for one in finalists {
-        let mut row = vec![one.policy.clone(), kept(one.holds), margin_text(one.margin)];
-        row.extend(FIGURES.map(|figure| shown(figure, one.figures.of_measure(figure))));
-        rows.add_row(row);
-    }
-    rows.to_string()
-}
-
-/// A row for what is promised of each policy, and one for what was measured.
-fn verifications(verified: &Verification) -> String {
-    let mut headings = vec!["policy", "", "goal"];
-    headings.extend(FIGURES.map(Measure::name));
-    let mut rows = Sheet::of_figures(&headings);
-    for one in &verified.policies {
-        let measured = format!("kept in {} of {}", one.held, one.runs);
-        for (name, goal, figures) in
-            [("promised", kept(one.promised_holds), one.promised), ("live", measured, one.measured)]
-        {
-            let mut row = vec![one.policy.clone(), name.to_owned(), goal];
-            row.extend(FIGURES.map(|figure| shown(figure, figures.of_measure(figure))));
-            rows.add_row(row);
-        }
-    }
-    rows.to_string()
-}
-
-/// A row for each policy, in each place.
-fn variations(said: &Recommendation) -> String {
-    let mut rows = Sheet::of_figures(&["traffic", "cores", "policy", "goal", "margin", "p99"]);
-    for one in said.more_traffic.iter().chain(&said.other_cores) {
-        rows.add_row([
-            format!("x{}", one.multiplier),
-            one.cores.to_string(),
-            one.policy.clone(),
-            kept(one.holds),
-            margin_text(one.margin),
-            shown(Measure::P99, one.figures.p99_ns),
-        ]);
-    }
-    rows.to_string()
-}
-
-fn kept(holds: bool) -> String {
-    if holds { "kept" } else { "broken" }.to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use humpyard::lab::{Rate, RunConfig};
@@ -337,7 +247,8 @@ mod tests {
         let mut config = RunConfig::new(Host::Sim, "in.pcap", "hrw".parse().expect("a policy"));
         (config.cores, config.rate) = (8, rate);
         let goal = "late<0.1%@2ms".parse().expect("a goal");
-        RecommendOptions { config, goal, policies: Vec::new(), packets: 1, budget: None, threads: NonZeroUsize::MIN }
+        let (policies, threads) = (Vec::new(), NonZeroUsize::MIN);
+        RecommendOptions { config, goal, policies, packets: 1, budget: None, threads, size: false }
     }
 
     fn words(text: &str) -> Vec<String> {

@@ -142,7 +142,8 @@ fn recommend_and_validate_take_the_saved_calibration_first() {
     assert_eq!((&cost["fixed_ns"], &cost["source"]), (&json!(9000), &json!("saved calibration")));
     let command = document["command"].as_str().expect("a command");
     assert!(command.contains(" --costs auto "), "{command}");
-    assert!(said.err.contains("[services.\"encrypt:cipher=cast-128\"]\nfixed_ns = 9000\n"), "{said:?}");
+    let lines = document["cost_lines"].as_str().expect("lines");
+    assert!(lines.contains("[services.\"encrypt:cipher=cast-128\"]\nfixed_ns = 9000\n"), "{lines}");
     let words = format!("validate --host server-16 --costs auto {services} --policy hrw --workers 1 --rate 10k --json");
     let said = run_saved(at, "saved.toml", &words);
     assert!(matches!(said.code, Some(0 | 1)), "{said:?}");

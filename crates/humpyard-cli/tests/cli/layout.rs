@@ -68,6 +68,8 @@ fn every_table_fits_eighty_columns() {
         "compare --input in.pcap --policy rr --policy steer=hrw/share=drr --policy ps-hrw:beta=0.5 --cores 8 --load 0.8",
         "compare --input in.pcap --policy rr --policy drr --repeat 3 --load 0.9 --topology 2x1",
         "recommend --host ideal --input in.pcap --workers 2 --load 0.7 --goal late<1%@2ms,min=p99 --candidate rr --candidate hrw --candidate drr --quiet",
+        "recommend --host ideal --input in.pcap --workers 2 --goal p99[forward]<1s --candidate rr --details --quiet",
+        "recommend --host ideal --input in.pcap --workers 2 --goal p99<1s --candidate rr --size --quiet",
         "list policies",
         "list services",
         "list experiments",

@@ -242,8 +242,9 @@ impl<S: Steer, Q: Share, A: Allocate> Measured<S, Q, A> {
         }
         match (&mut self.observer, effect) {
             (Some(observer), Effect::Dropped(dropped)) => observer.on_drop(dropped),
+            (Some(observer), Effect::Left(exit)) => observer.on_departure(now, &exit.packet),
             (Some(observer), Effect::Switch(switch)) => observer.on_switch(switch),
-            _ => {}
+            (None, _) => {}
         }
     }
 

@@ -16,6 +16,10 @@ pub trait Observer: Debug {
     fn on_dispatch(&mut self, now: Time, core: CoreId, dispatch: &Dispatch);
     /// `core` was done with the packet in `slot` at `finished`, and had been busy with it for `busy`.
     fn on_completion(&mut self, core: CoreId, slot: Slot, completed: &Completed, finished: Time, busy: Time);
+    /// A packet left at `now` that had waited for earlier packets of its flow, as a consequence of what was told last.
+    fn on_departure(&mut self, now: Time, packet: &Packet) {
+        let _ = (now, packet);
+    }
     /// A packet that had been accepted was dropped, as a consequence of what was told last.
     fn on_drop(&mut self, dropped: &Dropped);
     /// A core begins to go over to another service, as a consequence of what was told last.

@@ -84,10 +84,31 @@ impl Demand {
     }
 }
 
-/// The packets of a source, and what they ask for so far.
-struct Reading {
+/// What packets ask of cores, by the costs of services.
+pub(crate) struct PacketWork {
     costs: IdVec<ServiceId, LinearCost>,
     chains: Vec<Vec<ServiceId>>,
+}
+
+impl PacketWork {
+    /// Finds the costs and the chains of a run.
+    ///
+    /// # Errors
+    /// Costs that are missing, and names that are not known.
+    pub(crate) fn new(config: &RunConfig) -> Result<Self, LabError> {
+        Ok(Self { costs: costs(config)?.into_iter().collect(), chains: chains(config, Ruled::new(config)?)? })
+    }
+
+    /// Returns the work of a packet in all services of its chain, in ns, and how many these are.
+    pub(crate) fn of(&self, packet: &Packet) -> (u128, usize) {
+        let chain = self.chains.get(packet.chain.index()).map_or(slice::from_ref(&packet.service), Vec::as_slice);
+        (chain.iter().map(|&service| u128::from(self.costs[service].work(packet.length))).sum(), chain.len())
+    }
+}
+
+/// The packets of a source, and what they ask for so far.
+struct Reading {
+    work: PacketWork,
     classifier: Classifier,
     /// Whether all packets have the same service, so that nobody need know which one they have.
     is_one_service: bool,
@@ -97,12 +118,10 @@ struct Reading {
 
 impl Reading {
     fn new(config: &RunConfig) -> Result<Self, LabError> {
-        let costs: IdVec<ServiceId, LinearCost> = costs(config)?.into_iter().collect();
-        let chains = chains(config, Ruled::new(config)?)?;
+        let work = PacketWork::new(config)?;
         Ok(Self {
-            is_one_service: costs.len() == 1 && chains.is_empty(),
-            costs,
-            chains,
+            is_one_service: work.costs.len() == 1 && work.chains.is_empty(),
+            work,
             classifier: classifier(config)?,
             pacer: pacer_of(config, Pace::Trace),
             demand: Demand::default(),
@@ -154,7 +173,7 @@ impl Reading {
     fn add_numbered(&mut self, packet: &Numbered, flows: &dyn NumberedFlows) -> Result<(), LabError> {
         let &Numbered { time, flow, length } = packet;
         if self.is_one_service {
-            self.add(time, u128::from(self.costs[ServiceId(0)].work(length)), 1);
+            self.add(time, u128::from(self.work.costs[ServiceId(0)].work(length)), 1);
             return Ok(());
         }
         let packet = match self.classifier.classify_numbered(flow, length) {
@@ -167,9 +186,8 @@ impl Reading {
 
     fn add_classified(&mut self, time: Time, packet: &Packet) {
         self.classifier.release(packet);
-        let chain = self.chains.get(packet.chain.index()).map_or(slice::from_ref(&packet.service), Vec::as_slice);
-        let work = chain.iter().map(|&service| u128::from(self.costs[service].work(packet.length))).sum();
-        self.add(time, work, chain.len());
+        let (work, services) = self.work.of(packet);
+        self.add(time, work, services);
     }
 
     fn add(&mut self, time: Time, work: u128, services: usize) {

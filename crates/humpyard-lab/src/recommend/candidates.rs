@@ -71,6 +71,13 @@ pub(super) fn grid() -> Vec<String> {
     all
 }
 
+/// Returns the place of a policy among those that are tried, the simplest first. Others come after all of them.
+pub(super) fn simplicity(policy: &PolicySpec) -> usize {
+    let is_it = |text: &String| text.parse::<PolicySpec>().is_ok_and(|known| known == *policy);
+    let grid = grid();
+    grid.iter().position(is_it).unwrap_or(grid.len())
+}
+
 /// Those of these policies that fit a configuration, each once, and the others.
 ///
 /// # Errors
@@ -123,6 +130,14 @@ mod tests {
         once.sort();
         once.dedup();
         assert_eq!(once.len(), grid.len());
+    }
+
+    #[test]
+    fn plain_hashing_is_the_simplest() {
+        let place = |text: &str| simplicity(&text.parse().expect("a policy"));
+        assert_eq!((place("hrw"), place("fcfs")), (0, 1));
+        assert!(place("drr") < place("drr:surplus=true") && place("drr") < place("hrw/drr"));
+        assert_eq!(place("drr:quantum=77"), grid().len());
     }
 
     #[test]

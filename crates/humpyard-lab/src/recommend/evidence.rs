@@ -4,7 +4,7 @@ use humpyard_policies::spec::PolicySpec;
 use serde::Serialize;
 
 use super::figures::{Measure, MeasuredFigures};
-use super::goal::Goal;
+use super::goal::{Goal, GoalFigure};
 use super::search::{Found, Ranked, SEEDS};
 use super::trials::{Part, Progress, Trial, Trials};
 use crate::LabError;
@@ -13,9 +13,9 @@ use crate::statistics::Statistic;
 /// Times faster than the traffic that was asked for.
 const FASTER: [f64; 3] = [1.5, 2.0, 3.0];
 /// Cores beyond those that were asked for are looked for up to so many times as many.
-const TIMES_CORES: usize = 8;
+pub(super) const TIMES_CORES: usize = 8;
 /// Most cores of a simulation.
-const CORES_MAX: usize = 16_384;
+pub(super) const CORES_MAX: usize = 16_384;
 /// What the search for enough cores is called while it goes on.
 const WHAT: &str = "how many cores would do";
 
@@ -30,7 +30,7 @@ pub struct Confidence {
     /// Whether that policy is the best on all of the input, too.
     pub is_winner: bool,
     /// The figure that separates them.
-    pub figure: &'static str,
+    pub figure: String,
     /// Blocks.
     pub blocks: usize,
     /// Packets in all blocks.
@@ -76,11 +76,12 @@ pub struct CoresNeeded {
 }
 
 /// The figure by which the winner and another are told apart: the objective, the bound that decides, or else p99.
-pub(super) fn decisive(goal: &Goal, winner: &MeasuredFigures, other: &MeasuredFigures) -> Measure {
-    let differs = |measure: &Measure| winner.of_measure(*measure) != other.of_measure(*measure);
-    let bound = goal.tightest(other).measure;
-    let objective = goal.objective.filter(|_| goal.holds(other));
-    objective.filter(differs).or(Some(bound).filter(differs)).unwrap_or(Measure::P99)
+pub(super) fn decisive(goal: &Goal, winner: &MeasuredFigures, other: &MeasuredFigures) -> GoalFigure {
+    let differs = |figure: &&GoalFigure| figure.of(winner) != figure.of(other);
+    let bound = &goal.tightest(other).figure;
+    let objective = goal.objective.as_ref().filter(|_| goal.holds(other));
+    let found = objective.filter(differs).or(Some(bound).filter(differs));
+    found.cloned().unwrap_or_else(|| Measure::P99.into())
 }
 
 /// Runs the best on what was searched, and the next that differs, on the blocks that are held out. `None`: there are no such blocks, or
@@ -101,9 +102,9 @@ pub(super) fn confidence<'a>(
     let both: Vec<Trial<'_>> = on_blocks(policy).chain(on_blocks(other)).collect();
     let figures = trials.run(&both, "blocks held out", progress)?;
     let (ones, others) = figures.split_at(blocks.len());
-    let measure = decisive(goal, &policy.figures, &other.figures);
+    let figure = decisive(goal, &policy.figures, &other.figures);
     let worse = |(one, other): (&MeasuredFigures, &MeasuredFigures)| {
-        let difference = measure.better().sign() * (one.of_measure(measure) - other.of_measure(measure));
+        let difference = figure.measure.better().sign() * (figure.of(one) - figure.of(other));
         // Not a number where both are infinite; and no zero with a sign.
         if difference.is_nan() { 0.0 } else { difference + 0.0 }
     };
@@ -114,7 +115,7 @@ pub(super) fn confidence<'a>(
         policy: policy.policy.to_string(),
         other: other.policy.to_string(),
         is_winner,
-        figure: measure.name(),
+        figure: figure.to_string(),
         blocks: blocks.len(),
         packets: blocks.iter().map(ExactSizeIterator::len).sum(),
         policy_holds: holds(ones),
@@ -165,7 +166,7 @@ fn other_cores(trials: &Trials<'_>, asked: usize) -> Vec<usize> {
 }
 
 /// Whether the configuration goes with this many cores: a topology, or the speeds of cores, may not.
-fn is_possible(trials: &Trials<'_>, cores: usize) -> bool {
+pub(super) fn is_possible(trials: &Trials<'_>, cores: usize) -> bool {
     crate::parts::scheduler_config(trials.config, cores, 1).is_ok()
 }
 

@@ -39,7 +39,7 @@ pub fn hold(options: &RecommendOptions) -> Result<Held, LabError> {
     let config = &fixed(config, goal)?;
     let (stop, mut progress) = (AtomicBool::new(false), |_: usize, _: usize, _: &str| {});
     let (candidates, _) = fitting(config, &grid())?;
-    let mut trials = Trials::read(config, *packets, *threads, &stop)?;
+    let mut trials = Trials::read(config, goal, *packets, *threads, &stop)?;
     let found = search::search(&mut trials, goal, &candidates, *budget, &mut progress)?;
     let searched = trials.inputs();
     let everything: Vec<&PolicySpec> = candidates.iter().collect();
@@ -64,10 +64,10 @@ fn regret(goal: &Goal, pick: &Ranked<'_>, best: &Ranked<'_>) -> f64 {
         return 0.0;
     }
     let (picked, there) = (goal.margin(&pick.figures), goal.margin(&best.figures));
-    match (picked >= 0.0, there >= 0.0, goal.objective) {
+    match (picked >= 0.0, there >= 0.0, &goal.objective) {
         (false, true, _) => 1.0,
-        (true, true, Some(measure)) => {
-            let (one, other) = (pick.figures.of_measure(measure), best.figures.of_measure(measure));
+        (true, true, Some(figure)) => {
+            let (one, other) = (figure.of(&pick.figures), figure.of(&best.figures));
             if one == other { 0.0 } else { (one - other).abs() / other.abs() }
         }
         (true, ..) => there - picked,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::scope::ScopeFigures;
 use crate::result::RunResult;
 use crate::statistics::Kind;
 
@@ -24,6 +25,8 @@ pub enum Measure {
     P999,
     /// The longest delay.
     Max,
+    /// Mean over the flows of the standard deviation of the time between departures, as `sim` has it.
+    Jitter,
     /// Packets that left after a later one of their flow, of all that left.
     OutOfOrder,
     /// Packets dropped, of all that came in.
@@ -60,7 +63,7 @@ impl Better {
 
 impl Measure {
     /// All of them.
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Late,
         Self::Mean,
         Self::P50,
@@ -68,6 +71,7 @@ impl Measure {
         Self::P99,
         Self::P999,
         Self::Max,
+        Self::Jitter,
         Self::OutOfOrder,
         Self::Loss,
         Self::Fairness,
@@ -84,6 +88,7 @@ impl Measure {
             Self::P99 => "p99",
             Self::P999 => "p999",
             Self::Max => "max",
+            Self::Jitter => "jitter",
             Self::OutOfOrder => "ooo",
             Self::Loss => "loss",
             Self::Fairness => "fairness",
@@ -95,7 +100,7 @@ impl Measure {
     pub(super) const fn kind(self) -> Kind {
         match self {
             Self::Late | Self::OutOfOrder | Self::Loss => Kind::Fraction,
-            Self::Mean | Self::P50 | Self::P90 | Self::P99 | Self::P999 | Self::Max => Kind::Time,
+            Self::Mean | Self::P50 | Self::P90 | Self::P99 | Self::P999 | Self::Max | Self::Jitter => Kind::Time,
             Self::Fairness => Kind::Index,
             Self::Throughput => Kind::PacketRate,
         }
@@ -120,7 +125,7 @@ impl Measure {
 }
 
 /// The figures of a run. The percentiles are those over all packets offered: one that was lost is delayed for ever.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct MeasuredFigures {
     /// Packets that were late or dropped, of all that came in.
     #[serde(rename = "late_fraction")]
@@ -143,6 +148,8 @@ pub struct MeasuredFigures {
     /// The longest. `None`: packets were dropped.
     #[serde(rename = "delay_max_ns")]
     pub max_ns: f64,
+    /// Mean over the flows of the standard deviation of the time between departures.
+    pub jitter_ns: f64,
     /// Packets that left after a later one of their flow.
     #[serde(rename = "out_of_order_fraction")]
     pub out_of_order: f64,
@@ -154,6 +161,9 @@ pub struct MeasuredFigures {
     pub fairness: f64,
     /// Packets per second.
     pub throughput_pps: f64,
+    /// The figures of the services and clients that the goal names, in the order in which it names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<ScopeFigures>,
     /// The same delays without the packets that were dropped.
     #[serde(skip)]
     pub(super) delivered: Delivered,
@@ -177,6 +187,19 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
+    /// Returns one of the figures that differ without dropped packets. `None`: that one does not.
+    pub(super) fn of_measure(&self, measure: Measure) -> Option<f64> {
+        Some(match measure {
+            Measure::Late => self.late,
+            Measure::P50 => self.p50_ns,
+            Measure::P90 => self.p90_ns,
+            Measure::P99 => self.p99_ns,
+            Measure::P999 => self.p999_ns,
+            Measure::Max => self.max_ns,
+            _ => return None,
+        })
+    }
+
     /// The delays of a run.
     fn of(run: &RunResult) -> Self {
         let delay = &run.summary.delay_ns;
@@ -190,8 +213,8 @@ impl Delivered {
         }
     }
 
-    /// The worse of each figure.
-    fn worse(self, other: Self) -> Self {
+    /// Returns the worse of each figure.
+    pub(super) fn worse(self, other: Self) -> Self {
         Self {
             late: self.late.max(other.late),
             p50_ns: self.p50_ns.max(other.p50_ns),
@@ -224,10 +247,12 @@ impl MeasuredFigures {
             p99_ns: known(offered.p99),
             p999_ns: known(offered.p999),
             max_ns: if summary.late.lost == 0 { delay.max as f64 } else { f64::INFINITY },
+            jitter_ns: summary.jitter_ns,
             out_of_order: summary.order.fraction,
             loss: lost as f64 / run.packets.arrived.max(1) as f64,
             fairness: summary.fairness.jain,
             throughput_pps: summary.throughput_pps,
+            scopes: Vec::new(),
             delivered: Delivered::of(run),
         }
     }
@@ -268,10 +293,12 @@ impl MeasuredFigures {
             p99_ns: quantile(0.99),
             p999_ns: quantile(0.999),
             max_ns: longest,
+            jitter_ns: sum(&|figures, run| figures.jitter_ns * served(run)) / all_served,
             out_of_order: sum(&|figures, run| figures.out_of_order * served(run)) / all_served,
             loss: lost / arrived,
             fairness: sum(&|figures, run| figures.fairness * run.packets.arrived as f64) / arrived,
             throughput_pps: all_served * 1e9 / sum(&|_, run| run.summary.duration_ns as f64).max(1.0),
+            scopes: Vec::new(),
             delivered: Delivered {
                 late: sum(&|_, run| late_delivered(run)) / all_late,
                 p50_ns: delivered(0.5),
@@ -293,6 +320,7 @@ impl MeasuredFigures {
             Measure::P99 => self.p99_ns,
             Measure::P999 => self.p999_ns,
             Measure::Max => self.max_ns,
+            Measure::Jitter => self.jitter_ns,
             Measure::OutOfOrder => self.out_of_order,
             Measure::Loss => self.loss,
             Measure::Fairness => self.fairness,
@@ -300,17 +328,14 @@ impl MeasuredFigures {
         }
     }
 
-    /// One of them, of the packets that were processed alone.
+    /// Returns one of them, of the packets that were processed alone.
     pub(super) fn of_delivered(&self, measure: Measure) -> f64 {
-        match measure {
-            Measure::Late => self.delivered.late,
-            Measure::P50 => self.delivered.p50_ns,
-            Measure::P90 => self.delivered.p90_ns,
-            Measure::P99 => self.delivered.p99_ns,
-            Measure::P999 => self.delivered.p999_ns,
-            Measure::Max => self.delivered.max_ns,
-            other => self.of_measure(other),
-        }
+        self.delivered.of_measure(measure).unwrap_or_else(|| self.of_measure(measure))
+    }
+
+    /// Returns the figures of the service or the client that a goal names so.
+    pub(super) fn scope(&self, name: &str) -> Option<&ScopeFigures> {
+        self.scopes.iter().find(|scope| scope.scope == name)
     }
 
     /// The worse of each figure.
@@ -324,10 +349,12 @@ impl MeasuredFigures {
             p99_ns: self.p99_ns.max(other.p99_ns),
             p999_ns: self.p999_ns.max(other.p999_ns),
             max_ns: self.max_ns.max(other.max_ns),
+            jitter_ns: self.jitter_ns.max(other.jitter_ns),
             out_of_order: self.out_of_order.max(other.out_of_order),
             loss: self.loss.max(other.loss),
             fairness: self.fairness.min(other.fairness),
             throughput_pps: self.throughput_pps.min(other.throughput_pps),
+            scopes: self.scopes.into_iter().zip(other.scopes).map(|(one, other)| one.worse(other)).collect(),
             delivered: self.delivered.worse(other.delivered),
         }
     }
@@ -339,7 +366,7 @@ fn served(run: &RunResult) -> f64 {
 }
 
 /// The least delay that this part of all keeps, of packets that stand for others; infinite where it is beyond those that are counted.
-fn weighted_quantile(counts: &BTreeMap<u64, f64>, all: f64, quantile: f64) -> f64 {
+pub(super) fn weighted_quantile(counts: &BTreeMap<u64, f64>, all: f64, quantile: f64) -> f64 {
     // Sums of weights are not exact.
     let rank = quantile * all * (1.0 - 1e-9);
     let mut below = 0.0;
@@ -398,7 +425,7 @@ mod tests {
             delivered,
             ..MeasuredFigures::default()
         };
-        let worse = one.worse(other);
+        let worse = one.clone().worse(other.clone());
         assert_eq!((worse.late, worse.fairness), (0.2, 0.9));
         assert_eq!((worse.p99_ns, worse.of_delivered(Measure::P99)), (f64::INFINITY, 7.0));
         assert_eq!(worse, other.worse(one));

@@ -8,6 +8,7 @@ use humpyard_core::name::unknown;
 use serde::{Serialize, Serializer};
 
 use super::figures::{Better, Measure, MeasuredFigures};
+use super::scope::ScopeFigures;
 use crate::LabError;
 use crate::figures::figure;
 use crate::statistics::Kind;
@@ -27,24 +28,83 @@ pub struct Goal {
     /// The bounds, at least one.
     pub(super) bounds: Vec<Bound>,
     /// The figure that decides among policies that keep all bounds; none: how far they keep them.
-    pub(super) objective: Option<Measure>,
+    pub(super) objective: Option<GoalFigure>,
     /// Delay beyond which a packet is late, if the goal says so.
     pub(super) tolerance: Option<Duration>,
 }
 
-/// A bound on a figure, which is kept on the bound, too.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Bound {
+/// A figure of all packets, or of those of a service or a client: `p99`, `p99[dpi]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GoalFigure {
     pub(super) measure: Measure,
+    /// The service or the client. `None`: all packets.
+    pub(super) scope: Option<String>,
+}
+
+impl From<Measure> for GoalFigure {
+    fn from(measure: Measure) -> Self {
+        Self { measure, scope: None }
+    }
+}
+
+impl fmt::Display for GoalFigure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.measure.name())?;
+        self.scope.as_ref().map_or(Ok(()), |scope| write!(f, "[{scope}]"))
+    }
+}
+
+impl GoalFigure {
+    /// Returns its value. A service or a client that was not measured has the worst there can be.
+    pub(super) fn of(&self, figures: &MeasuredFigures) -> f64 {
+        self.find(figures, MeasuredFigures::of_measure, ScopeFigures::of_measure)
+    }
+
+    /// Returns its value of the packets that were processed alone.
+    pub(super) fn of_delivered(&self, figures: &MeasuredFigures) -> f64 {
+        self.find(figures, MeasuredFigures::of_delivered, ScopeFigures::of_delivered)
+    }
+
+    fn find(
+        &self,
+        figures: &MeasuredFigures,
+        of_all: fn(&MeasuredFigures, Measure) -> f64,
+        of_scope: fn(&ScopeFigures, Measure) -> Option<f64>,
+    ) -> f64 {
+        let Some(scope) = &self.scope else { return of_all(figures, self.measure) };
+        let worst = if self.measure.better() == Better::Less { f64::INFINITY } else { 0.0 };
+        figures.scope(scope).and_then(|scope| of_scope(scope, self.measure)).unwrap_or(worst)
+    }
+
+    /// Returns its value as people read it.
+    pub fn shown(&self, figures: &MeasuredFigures) -> String {
+        super::shown(self.measure, self.of(figures))
+    }
+
+    /// Returns what it is measured in.
+    pub(super) fn kind(&self) -> Kind {
+        self.measure.kind()
+    }
+}
+
+/// A bound on a figure, which is kept on the bound, too.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Bound {
+    pub(super) figure: GoalFigure,
     /// Greater than 0; of fairness less than 1.
     pub(super) value: f64,
 }
 
 impl Bound {
+    /// Returns the margin of a run.
+    pub(super) fn margin_of(&self, figures: &MeasuredFigures) -> f64 {
+        self.margin(self.figure.of(figures))
+    }
+
     /// How far a figure is on the good side, as a part of what is allowed: 1 where nothing of it is used, 0 on the bound, less
     /// beyond it. Of a figure that may not be too small, what is allowed is what it may lack; of a rate, the rate itself.
     pub(super) fn margin(&self, value: f64) -> f64 {
-        match (self.measure.better(), self.measure.kind()) {
+        match (self.figure.measure.better(), self.figure.kind()) {
             (Better::Less, _) => 1.0 - value / self.value,
             (Better::More, Kind::Index) => 1.0 - (1.0 - value) / (1.0 - self.value),
             (Better::More, _) => value / self.value - 1.0,
@@ -54,13 +114,13 @@ impl Bound {
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.measure.better() == Better::Less { '<' } else { '>' };
-        let value = match self.measure.kind() {
+        let sign = if self.figure.measure.better() == Better::Less { '<' } else { '>' };
+        let value = match self.figure.kind() {
             // Figures so small are all told alike, bounds are not.
             Kind::Fraction if self.value < LEAST_PERCENT => format!("{:.2e}", self.value),
             kind => figure(kind, self.value),
         };
-        write!(f, "{}{sign}{value}", self.measure.name())
+        write!(f, "{}{sign}{value}", self.figure)
     }
 }
 
@@ -78,13 +138,13 @@ impl Score {
 impl Goal {
     /// The least of the margins of the bounds: not below 0 if they all hold.
     pub(super) fn margin(&self, figures: &MeasuredFigures) -> f64 {
-        let margins = self.bounds.iter().map(|bound| bound.margin(figures.of_measure(bound.measure)));
+        let margins = self.bounds.iter().map(|bound| bound.margin_of(figures));
         margins.fold(f64::INFINITY, f64::min)
     }
 
     /// The bound that is kept least, or broken most.
     pub(super) fn tightest(&self, figures: &MeasuredFigures) -> &Bound {
-        let margin = |bound: &&Bound| bound.margin(figures.of_measure(bound.measure));
+        let margin = |bound: &&Bound| bound.margin_of(figures);
         self.bounds.iter().min_by(|one, other| margin(one).total_cmp(&margin(other))).expect("a goal has a bound")
     }
 
@@ -101,7 +161,8 @@ impl Goal {
         if margin < 0.0 {
             return Score([0.0, margin, -figures.of_measure(Measure::Loss), p99, mean]);
         }
-        let objective = self.objective.map_or(margin, |measure| measure.better().sign() * figures.of_measure(measure));
+        let value = |figure: &GoalFigure| figure.measure.better().sign() * figure.of(figures);
+        let objective = self.objective.as_ref().map_or(margin, value);
         Score([1.0, objective, margin, p99, mean])
     }
 
@@ -109,16 +170,39 @@ impl Goal {
     /// differ from part to part of the input.
     pub(super) fn lenient(&self, packets: usize) -> Self {
         let packets = packets.max(1) as f64;
-        let bounds = self.bounds.iter().map(|&Bound { measure, value }| {
-            let value = match (measure.kind(), measure.better()) {
+        let bounds = self.bounds.iter().map(|Bound { figure, value }| {
+            let value = match (figure.kind(), figure.measure.better()) {
                 (Kind::Fraction, _) => value + CHANCE * ((value / packets).sqrt() + 1.0 / packets),
                 (Kind::Index, _) => 1.0 - (1.0 - value) * SLACK,
                 (_, Better::Less) => value * SLACK,
                 (_, Better::More) => value / SLACK,
             };
-            Bound { measure, value }
+            Bound { figure: figure.clone(), value }
         });
         Self { bounds: bounds.collect(), ..self.clone() }
+    }
+
+    /// Returns the services and clients that it names, each once.
+    pub(super) fn scopes(&self) -> Vec<&str> {
+        let mut scopes: Vec<&str> = Vec::new();
+        for scope in self.figures().into_iter().filter_map(|figure| figure.scope.as_deref()) {
+            if !scopes.contains(&scope) {
+                scopes.push(scope);
+            }
+        }
+        scopes
+    }
+
+    /// Returns the figures that are bounded, and the one that is to be as good as can be, each once.
+    pub(super) fn figures(&self) -> Vec<&GoalFigure> {
+        let mut figures: Vec<&GoalFigure> = self.bounds.iter().map(|bound| &bound.figure).collect();
+        figures.extend(self.objective.iter().filter(|objective| !self.bounds_figure(objective)));
+        figures
+    }
+
+    /// Returns whether there is a bound on this figure.
+    pub(super) fn bounds_figure(&self, figure: &GoalFigure) -> bool {
+        self.bounds.iter().any(|bound| bound.figure == *figure)
     }
 
     /// What else than policies decides whether a packet is late.
@@ -131,13 +215,13 @@ impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, bound) in self.bounds.iter().enumerate() {
             write!(f, "{}{bound}", if at > 0 { ", " } else { "" })?;
-            if let (Measure::Late, Some(tolerance)) = (bound.measure, self.tolerance) {
+            if let (Measure::Late, Some(tolerance)) = (bound.figure.measure, self.tolerance) {
                 write!(f, "@{}", figure(Kind::Time, tolerance.as_nanos() as f64))?;
             }
         }
-        match self.objective {
-            Some(measure) if measure.better() == Better::Less => write!(f, ", min={}", measure.name()),
-            Some(measure) => write!(f, ", max={}", measure.name()),
+        match &self.objective {
+            Some(figure) if figure.measure.better() == Better::Less => write!(f, ", min={figure}"),
+            Some(figure) => write!(f, ", max={figure}"),
             None => Ok(()),
         }
     }
@@ -168,16 +252,17 @@ impl FromStr for Goal {
 impl Goal {
     fn add(&mut self, part: &str) -> Result<(), String> {
         if let Some((which, name)) = part.split_once('=').filter(|(which, _)| matches!(*which, "min" | "max")) {
-            return self.aim(which, measure(name)?);
+            return self.aim(which, name.trim().parse()?);
         }
         let at = part.find(['<', '>']).ok_or("a bound reads FIGURE<VALUE or FIGURE>VALUE, p99<500us for example")?;
-        let measure = measure(part[..at].trim())?;
+        let figure: GoalFigure = part[..at].trim().parse()?;
+        let measure = figure.measure;
         let said = if measure.better() == Better::Less { "<" } else { ">" };
         if &part[at..=at] != said {
-            return Err(format!("{} is good where it is {}: write {0}{said}", measure.name(), measure.better().word()));
+            return Err(format!("{figure} is good where it is {}: write {figure}{said}", measure.better().word()));
         }
-        if self.bounds.iter().any(|bound| bound.measure == measure) {
-            return Err(format!("{} has a bound already: give one", measure.name()));
+        if self.bounds.iter().any(|bound| bound.figure == figure) {
+            return Err(format!("{figure} has a bound already: give one"));
         }
         let (value, tolerance) = match part[at + 1..].split_once('@') {
             Some((value, time)) if measure == Measure::Late => {
@@ -186,26 +271,51 @@ impl Goal {
             Some(_) => return Err("only late has a time behind @: late<0.1%@2ms".to_owned()),
             None => (&part[at + 1..], None),
         };
+        if let (Some(one), Some(other)) = (self.tolerance, tolerance)
+            && one != other
+        {
+            return Err(
+                "two bounds name different delays behind @: name one, and others by @tolerance SERVICE=TIME".to_owned()
+            );
+        }
         self.tolerance = self.tolerance.or(tolerance);
-        self.bounds.push(Bound { measure, value: value_of(measure, value.trim())? });
+        self.bounds.push(Bound { figure, value: value_of(measure, value.trim())? });
         Ok(())
     }
 
-    fn aim(&mut self, which: &str, measure: Measure) -> Result<(), String> {
-        let right = if measure.better() == Better::Less { "min" } else { "max" };
+    fn aim(&mut self, which: &str, figure: GoalFigure) -> Result<(), String> {
+        let right = if figure.measure.better() == Better::Less { "min" } else { "max" };
         if which != right {
-            return Err(format!("{} is good where it is {}: {right}={0}", measure.name(), measure.better().word()));
+            return Err(format!("{figure} is good where it is {}: {right}={figure}", figure.measure.better().word()));
         }
-        if self.objective.replace(measure).is_some() {
+        if self.objective.replace(figure).is_some() {
             return Err("one figure alone can be as good as can be: give one min= or max=".to_owned());
         }
         Ok(())
     }
 }
 
-fn measure(name: &str) -> Result<Measure, String> {
-    let found = Measure::ALL.into_iter().find(|measure| measure.name() == name);
-    found.ok_or_else(|| unknown("figure", name, Measure::ALL.map(Measure::name)))
+impl FromStr for GoalFigure {
+    type Err = String;
+
+    /// Reads `FIGURE` or `FIGURE[SERVICE OR CLIENT]`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, scope) = match text.split_once('[') {
+            None => (text, None),
+            Some((name, rest)) => match rest.strip_suffix(']').map(str::trim).filter(|scope| !scope.is_empty()) {
+                Some(scope) => (name.trim(), Some(scope.to_owned())),
+                None => return Err("a service or a client stands in brackets: p99[dpi]".to_owned()),
+            },
+        };
+        let found = Measure::ALL.into_iter().find(|measure| measure.name() == name);
+        let measure = found.ok_or_else(|| unknown("figure", name, Measure::ALL.map(Measure::name)))?;
+        if scope.is_some() && !ScopeFigures::has(measure) {
+            let names = Measure::ALL.into_iter().filter(|measure| ScopeFigures::has(*measure)).map(Measure::name);
+            let names = names.collect::<Vec<_>>().join(", ");
+            return Err(format!("{name} is of all packets together; a service or a client has {names}"));
+        }
+        Ok(Self { measure, scope })
+    }
 }
 
 fn value_of(measure: Measure, text: &str) -> Result<f64, String> {
@@ -239,12 +349,26 @@ mod tests {
     fn goals_read_as_people_write_them() {
         let read = goal("late<0.1%@2ms, ooo<0.0001,fairness>0.95,min=p99");
         assert_eq!(read.tolerance, Some(Duration::from_millis(2)));
-        assert_eq!(read.objective, Some(Measure::P99));
+        assert_eq!(read.objective, Some(Measure::P99.into()));
         let values: Vec<f64> = read.bounds.iter().map(|bound| bound.value).collect();
         assert_eq!(values, [0.001, 0.0001, 0.95]);
         assert_eq!(read.to_string(), "late<0.10 %@2.00 ms, ooo<0.01 %, fairness>0.9500, min=p99");
         assert_eq!(goal("late<2e-9%,loss<1e-30").to_string(), "late<2.00e-11, loss<1.00e-30");
         assert_eq!(goal("throughput>1.5M").bounds[0].value, 1.5e6);
+        assert_eq!(goal("jitter<50us").bounds[0].value, 5e4);
+    }
+
+    #[test]
+    fn bounds_name_services_and_clients() {
+        let read = goal("p99[dpi]<500us, loss[client3]<1%,p99<1ms,throughput[ dpi ]>100k,min=mean[web]");
+        assert_eq!(read.scopes(), ["dpi", "client3", "web"]);
+        let said = "p99[dpi]<500 us, loss[client3]<1.00 %, p99<1.00 ms, throughput[dpi]>100 kpps, min=mean[web]";
+        assert_eq!(read.to_string(), said);
+        assert_eq!(read.to_string().matches('<').count(), 3);
+        let dpi = ScopeFigures { scope: "dpi".to_owned(), p99_ns: 250e3, ..ScopeFigures::default() };
+        let all = MeasuredFigures { p99_ns: 1e9, scopes: vec![dpi], ..MeasuredFigures::default() };
+        assert_eq!(goal("p99[dpi]<500us").margin(&all), 0.5);
+        assert_eq!(goal("p99[web]<500us").margin(&all), f64::NEG_INFINITY, "nobody measured it");
     }
 
     #[test]
@@ -266,6 +390,12 @@ mod tests {
             ("p99<1ms,max=p99", "min=p99"),
             ("p99<1ms,min=p99,min=mean", "give one"),
             ("throughput>fast", "throughput takes"),
+            ("p99[]<1ms", "in brackets"),
+            ("p99[dpi<1ms", "in brackets"),
+            ("fairness[dpi]>0.9", "of all packets together; a service or a client has late, mean"),
+            ("p99[dpi]<1ms,p99[dpi]<2ms", "p99[dpi] has a bound already"),
+            ("p99[dpi]>1ms", "write p99[dpi]<"),
+            ("late<1%@2ms,late[dpi]<1%@1ms", "two bounds name different delays"),
         ] {
             let error = text.parse::<Goal>().expect_err(text).to_string();
             assert!(error.contains(said) && !error.contains('\n'), "{text}: {error}");
@@ -284,13 +414,13 @@ mod tests {
         assert_eq!(goal("throughput>2M").margin(&figures(0.0, 0.0, 1.0)), -0.5);
         let both = goal("late<0.5%,fairness>0.75");
         assert_eq!(both.margin(&figures(0.00125, 0.0, 0.875)), 0.5);
-        assert_eq!(both.tightest(&figures(0.00125, 0.0, 0.875)).measure, Measure::Fairness);
+        assert_eq!(both.tightest(&figures(0.00125, 0.0, 0.875)).figure.measure, Measure::Fairness);
     }
 
     #[test]
     fn a_few_packets_are_not_held_to_a_small_part() {
         let goal = goal("ooo<0.01%,p99<1ms,fairness>0.8");
-        let [ooo, p99, fairness] = goal.lenient(2_500).bounds[..] else { panic!("three bounds") };
+        let [ooo, p99, fairness] = &goal.lenient(2_500).bounds[..] else { panic!("three bounds") };
         // One packet of them is four times as many as allowed.
         assert!(ooo.value > 1.0 / 2_500.0 && ooo.value < 10.0 / 2_500.0, "{ooo:?}");
         assert_eq!((p99.value, (fairness.value * 100.0).round()), (1.25e6, 75.0));

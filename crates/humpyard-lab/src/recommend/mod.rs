@@ -6,17 +6,23 @@
 //! is. The same input, options and seed give the same answer on every machine and any number of threads.
 
 mod candidates;
+mod curve;
 mod division;
 mod evidence;
 mod exhaustive;
 mod figures;
 mod goal;
+mod limits;
 mod page;
 mod pilot;
+mod scope;
 mod search;
+mod sizing;
 mod trials;
 mod vacuous;
 mod verify;
+mod words;
+mod workload;
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::AtomicBool;
@@ -29,23 +35,30 @@ use crate::LabError;
 use crate::choice::assumed::AssumedHost;
 use crate::config::RunConfig;
 use crate::costs::ServiceCost;
-use crate::figures::{figure, percent};
+use crate::figures::percent;
 use crate::offered::Offered;
 use crate::parts::setup;
 use crate::run;
 use candidates::{HASHING, fitting, grid};
 use search::Ranked;
 use trials::Trials;
+use words::{reason, with_vacuous};
 
 pub use candidates::Skipped;
+pub use curve::{CurvePoint, LoadCurve};
 pub use evidence::{Confidence, CoresNeeded, Variation};
 pub use exhaustive::{Held, hold};
 pub use figures::{Measure, MeasuredFigures};
-pub use goal::Goal;
+pub use goal::{Goal, GoalFigure};
+pub use limits::{BrokenAt, Limits};
+pub use scope::ScopeFigures;
 pub use search::{BUDGET, Round};
+pub use sizing::{CoreCount, SIZES, Sizing};
 pub use trials::Progress;
 pub use vacuous::Vacuous;
 pub use verify::{Verification, Verified, verify, why_not_verified};
+pub use words::{capital, margin_text, shown};
+pub use workload::ElephantFlow;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -62,13 +75,15 @@ pub struct RecommendOptions {
     pub budget: Option<u32>,
     /// Threads; they change nothing but the time it takes.
     pub threads: NonZeroUsize,
+    /// Whether cores are counted for more traffic, too: see [`Sizing`].
+    pub size: bool,
 }
 
 /// How a figure stands to its bound.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Kept {
-    /// The figure.
-    pub figure: &'static str,
+    /// The figure, with the service or the client in brackets.
+    pub figure: String,
     /// Its bound.
     pub bound: f64,
     /// What it is.
@@ -82,6 +97,8 @@ pub struct Kept {
 pub struct Finalist {
     /// The policy.
     pub policy: String,
+    /// More policies that decided alike: their figures were the same to the last digit on all that was searched, under each seed.
+    pub same_decisions: Vec<String>,
     /// Whether all bounds hold.
     pub holds: bool,
     /// The least margin of the bounds.
@@ -137,10 +154,15 @@ pub struct Recommendation {
     pub cores: usize,
     /// The traffic, which is the same in all that was tried, but for `more_traffic`.
     pub offered: Offered,
+    /// The flow with most work. `None`: there is no work.
+    pub heaviest_flow: Option<ElephantFlow>,
     /// Packets that were held out of the search; 0 of a short input.
     pub held_out_packets: usize,
     /// What each service costs, and the source of that.
     pub costs: Vec<ServiceCost>,
+    /// The lines of costs that were measured for this, as a file for `--costs`. `None`: they were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_lines: Option<String>,
     /// The seed.
     pub seed: u64,
     /// The answer.
@@ -168,6 +190,13 @@ pub struct Recommendation {
     pub more_traffic: Vec<Variation>,
     /// The same with other cores, and the same traffic.
     pub other_cores: Vec<Variation>,
+    /// What breaks the goal under the policy to run.
+    pub limits: Limits,
+    /// The delay of the winner, the runner-up and plain hashing over the traffic.
+    pub load_curve: LoadCurve,
+    /// The fewest cores that keep the goal, at the traffic and at more of it. `None`: nobody asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sizing: Option<Sizing>,
     /// The least number of cores that was found to be enough; none up to eight times as many as were asked for.
     pub cores_needed: Option<CoresNeeded>,
     /// How it was found.
@@ -194,27 +223,19 @@ pub fn recommend(
     stop: &AtomicBool,
     progress: Progress<'_>,
 ) -> Result<Recommendation, LabError> {
-    let RecommendOptions { config, goal, policies, packets, budget, threads } = options;
+    let RecommendOptions { config, goal, policies, packets, budget, threads, size } = options;
     run::services(config)?;
     let config = &fixed(config, goal)?;
     let texts = if policies.is_empty() { grid() } else { policies.iter().map(ToString::to_string).collect() };
     let (candidates, skipped) = fitting(config, &texts)?;
-    let mut trials = Trials::read(config, *packets, *threads, stop)?;
+    let mut trials = Trials::read(config, goal, *packets, *threads, stop)?;
     let (offered, lasted) = trials.offered()?;
     let found = search::search(&mut trials, goal, &candidates, *budget, &mut *progress)?;
     let ranking = &found.ranking;
     let (winner, runner_up) = (&ranking[0], runner_up(ranking));
     let hashing = ranking.iter().find(|ranked| ranked.policy.to_string() == candidates_name(HASHING));
     let confidence = evidence::confidence(&trials, goal, &found, &mut *progress)?;
-    let mut shown: Vec<&PolicySpec> = Vec::new();
-    for ranked in [Some(winner), runner_up, hashing].into_iter().flatten() {
-        if !shown.contains(&ranked.policy) {
-            shown.push(ranked.policy);
-        }
-    }
-    let (more_traffic, other_cores) = evidence::sensitivity(&trials, goal, &shown, &mut *progress)?;
     let holds = goal.holds(&winner.figures);
-    let cores_needed = evidence::cores_needed(&trials, goal, &shown, holds, &mut *progress)?;
     let enough = hashing.filter(|hashing| is_enough(goal, hashing, winner));
     let advice = match (holds, enough) {
         (false, _) => Advice::NoPolicyHolds,
@@ -222,8 +243,15 @@ pub fn recommend(
         (true, None) => Advice::UseTheWinner,
     };
     let chosen = enough.unwrap_or(winner);
+    let outlook = outlook(&trials, goal, ranking, (chosen, hashing), &mut *progress)?;
+    let sizing = if *size {
+        let finalists: Vec<&PolicySpec> = ranking.iter().map(|ranked| ranked.policy).collect();
+        Some(sizing::sizing(&trials, goal, &finalists, &mut *progress)?)
+    } else {
+        None
+    };
     let vacuous = vacuous::vacuous(goal, config, lasted, &found.worst, candidates.len());
-    let reason = reason(goal, advice, winner, hashing, candidates.len(), config.cores, cores_needed.as_ref());
+    let reason = reason(goal, advice, winner, hashing, candidates.len(), config.cores, outlook.cores_needed.as_ref());
     let finalist = |ranked: &Ranked<'_>| finalist(goal, ranked);
     Ok(Recommendation {
         goal: goal.clone(),
@@ -232,9 +260,11 @@ pub fn recommend(
         is_whole_input: trials.recorded.is_whole,
         damage: trials.recorded.damage.clone(),
         cores: config.cores,
+        heaviest_flow: trials.workload.heaviest(&offered),
         offered,
         held_out_packets: trials.division.held_out().iter().map(ExactSizeIterator::len).sum(),
         costs: setup::service_costs(config)?,
+        cost_lines: None,
         seed: config.seed.0,
         advice,
         policy: chosen.policy.to_string(),
@@ -246,9 +276,12 @@ pub fn recommend(
         hashing: hashing.map(finalist),
         finalists: ranking.iter().map(finalist).collect(),
         confidence,
-        more_traffic,
-        other_cores,
-        cores_needed,
+        more_traffic: outlook.more_traffic,
+        other_cores: outlook.other_cores,
+        limits: outlook.limits,
+        load_curve: outlook.load_curve,
+        sizing,
+        cores_needed: outlook.cores_needed,
         search: Searched {
             candidates: candidates.len(),
             skipped,
@@ -260,6 +293,38 @@ pub fn recommend(
         verified: None,
         command: None,
     })
+}
+
+/// What becomes of the goal with more traffic, and with other cores.
+struct Outlook {
+    more_traffic: Vec<Variation>,
+    other_cores: Vec<Variation>,
+    cores_needed: Option<CoresNeeded>,
+    load_curve: LoadCurve,
+    limits: Limits,
+}
+
+/// Looks at more traffic and at other cores, for the winner, the runner-up and plain hashing.
+fn outlook(
+    trials: &Trials<'_>,
+    goal: &Goal,
+    ranking: &[Ranked<'_>],
+    (chosen, hashing): (&Ranked<'_>, Option<&Ranked<'_>>),
+    progress: Progress<'_>,
+) -> Result<Outlook, LabError> {
+    let winner = &ranking[0];
+    let mut shown: Vec<&PolicySpec> = Vec::new();
+    for ranked in [Some(winner), runner_up(ranking), hashing].into_iter().flatten() {
+        if !shown.contains(&ranked.policy) {
+            shown.push(ranked.policy);
+        }
+    }
+    let (more_traffic, other_cores) = evidence::sensitivity(trials, goal, &shown, &mut *progress)?;
+    let holds = goal.holds(&winner.figures);
+    let cores_needed = evidence::cores_needed(trials, goal, &shown, holds, &mut *progress)?;
+    let load_curve = curve::curve(trials, goal, &shown, &more_traffic, &mut *progress)?;
+    let limits = limits::limits(trials, goal, chosen.policy, goal.holds(&chosen.figures), progress)?;
+    Ok(Outlook { more_traffic, other_cores, cores_needed, load_curve, limits })
 }
 
 /// The configuration, with the goal's tolerance for all services that have none of their own, and with traffic that is the same
@@ -291,109 +356,25 @@ fn runner_up<'a, 'p>(ranking: &'a [Ranked<'p>]) -> Option<&'a Ranked<'p>> {
 
 /// Whether plain hashing is as good as need be: it keeps all bounds, and where a figure is to be as good as can be it is nearly so.
 fn is_enough(goal: &Goal, hashing: &Ranked<'_>, winner: &Ranked<'_>) -> bool {
-    let nearly = |measure: Measure| {
-        let (one, best) = (hashing.figures.of_measure(measure), winner.figures.of_measure(measure));
+    let nearly = |figure: &GoalFigure| {
+        let (one, best) = (figure.of(&hashing.figures), figure.of(&winner.figures));
         (one - best).abs() <= NEARLY * best.abs()
     };
-    goal.holds(&hashing.figures) && goal.objective.is_none_or(nearly)
+    goal.holds(&hashing.figures) && goal.objective.as_ref().is_none_or(nearly)
 }
 
 fn finalist(goal: &Goal, ranked: &Ranked<'_>) -> Finalist {
     let kept = |bound: &goal::Bound| {
-        let value = ranked.figures.of_measure(bound.measure);
-        Kept { figure: bound.measure.name(), bound: bound.value, value, margin: bound.margin(value) }
+        let value = bound.figure.of(&ranked.figures);
+        Kept { figure: bound.figure.to_string(), bound: bound.value, value, margin: bound.margin(value) }
     };
     Finalist {
         policy: ranked.policy.to_string(),
+        same_decisions: ranked.same.iter().map(ToString::to_string).collect(),
         holds: goal.holds(&ranked.figures),
         margin: goal.margin(&ranked.figures),
         bounds: goal.bounds.iter().map(kept).collect(),
-        figures: ranked.figures,
-    }
-}
-
-/// The reason, behind what says nothing of the goal.
-fn with_vacuous(vacuous: &[Vacuous], reason: String) -> String {
-    if vacuous.is_empty() {
-        return reason;
-    }
-    let said = vacuous.iter().map(|one| format!("the bound on {} is vacuous here: {}", one.figure, one.because));
-    let said = said.collect::<Vec<_>>().join("; ");
-    format!(
-        "{said}; ask for a smaller bound, or offer more (--multiplier, --load, a longer input). {}",
-        capital(&reason)
-    )
-}
-
-/// The text with its first letter as at the start of a sentence.
-pub fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
-/// Why, in words.
-fn reason(
-    goal: &Goal,
-    advice: Advice,
-    winner: &Ranked<'_>,
-    hashing: Option<&Ranked<'_>>,
-    candidates: usize,
-    cores: usize,
-    needed: Option<&CoresNeeded>,
-) -> String {
-    let figures = |ranked: &Ranked<'_>| {
-        let mut measures: Vec<Measure> = goal.bounds.iter().map(|bound| bound.measure).collect();
-        measures.extend(goal.objective.filter(|objective| !measures.contains(objective)));
-        let said = measures
-            .iter()
-            .map(|measure| format!("{} {}", measure.name(), shown(*measure, ranked.figures.of_measure(*measure))));
-        said.collect::<Vec<_>>().join(", ")
-    };
-    let of = format!("of {candidates} candidates `{}` is best ({})", winner.policy, figures(winner));
-    let beside = hashing.filter(|hashing| hashing.policy != winner.policy);
-    match (advice, hashing) {
-        (Advice::HashingIsEnough, Some(hashing)) => {
-            let spare = margin_text(goal.margin(&hashing.figures));
-            let best = beside.map_or(String::new(), |_| format!("; {of}"));
-            format!(
-                "plain hashing is enough: `{HASHING}` keeps {goal} with {spare} to spare ({}){best}",
-                figures(hashing)
-            )
-        }
-        (Advice::NoPolicyHolds, _) => {
-            let would = needed.map_or_else(
-                || format!("nor would {} cores be enough", cores * 8),
-                |needed| format!("{} cores would, with `{}`", needed.cores, needed.policy),
-            );
-            let tightest = goal.tightest(&winner.figures);
-            format!("no policy keeps {goal} with {cores} cores: {would}; {of}, and breaks {tightest}")
-        }
-        _ => {
-            let spare = margin_text(goal.margin(&winner.figures));
-            let said = match beside {
-                Some(hashing) if !goal.holds(&hashing.figures) => {
-                    format!("; plain hashing does not keep the goal ({})", figures(hashing))
-                }
-                Some(hashing) => format!("; plain hashing keeps the goal, and is not as good ({})", figures(hashing)),
-                None => String::new(),
-            };
-            format!("{of}, {spare} inside the bounds{said}")
-        }
-    }
-}
-
-/// A figure as people read it.
-pub fn shown(measure: Measure, value: f64) -> String {
-    if value.is_finite() { figure(measure.kind(), value) } else { "dropped".to_owned() }
-}
-
-/// A margin as people read it: a part of what is allowed, or how many times the bound the figure is.
-pub fn margin_text(margin: f64) -> String {
-    match margin {
-        margin if !margin.is_finite() => "-".to_owned(),
-        margin if margin <= -1.0 => format!("{:.0} times", 1.0 - margin),
-        margin if margin < 0.0 => format!("-{}", percent(-margin)),
-        margin => percent(margin),
+        figures: ranked.figures.clone(),
     }
 }
 
@@ -407,7 +388,7 @@ fn remarks(config: &RunConfig, goal: &Goal, chosen: &Ranked<'_>) -> Result<Vec<S
                 .to_owned(),
         );
     }
-    let bounded = |measure| goal.bounds.iter().any(|bound| bound.measure == measure);
+    let bounded = |measure: Measure| goal.bounds_figure(&measure.into());
     let figures = &chosen.figures;
     if figures.out_of_order > 0.0 && !bounded(Measure::OutOfOrder) {
         remarks.push(format!(

@@ -3,11 +3,15 @@
 use maud::{Markup, html};
 
 use super::division::DIVISIBLE;
-use super::{Confidence, Finalist, Measure, Recommendation, Variation, capital, margin_text, shown};
+use super::{
+    Confidence, Finalist, GoalFigure, LoadCurve, Measure, Recommendation, Sizing, Variation, Verification, capital,
+    margin_text, shown,
+};
 use crate::costs::cost_sources;
 use crate::figures::{figure, percent};
 use crate::offered::Offered;
-use humpyard_plot::page as framed;
+use crate::report::drawing;
+use humpyard_plot::{LinePlot, page as framed};
 
 pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
     let contents = html! {
@@ -15,17 +19,34 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
             h2 { "Advice" }
             p { (said.reason) "." }
             @for remark in &said.remarks { p { (remark) "." } }
+            p { (capital(&said.breaks())) "." }
+            @if let Some(elephant) = said.elephant() { p { (capital(&elephant)) "." } }
+            @if let Some(verified) = &said.verified {
+                p { (capital(&verified.finding)) "." }
+                (verifications(said, verified))
+            }
             @if let Some(run) = &said.command { pre { (run) } }
+        }
+        section id="load" {
+            h2 { "Delay over load" }
+            (drawing(&said.load_plot().svg(), "plot-load"))
+            (curve(&said.load_curve))
+        }
+        @if let Some(sizing) = &said.sizing {
+            section id="size" {
+                h2 { "How many cores keep the goal" }
+                (sizes(sizing))
+            }
         }
         section id="finalists" {
             h2 { "The last of the search" }
-            (finalists(&said.finalists))
+            (finalists(said))
             @if let Some(sureness) = said.sureness() { p { (capital(&sureness)) "." } }
         }
         section id="loads" {
             h2 { "With more traffic" }
             p { "The same packets, so many times faster; under the first seed." }
-            (variations(&said.more_traffic, |varied| format!("x{}", varied.multiplier)))
+            (variations(said, &said.more_traffic, |varied| format!("x{}", varied.multiplier)))
         }
         section id="cores" {
             h2 { "With other cores" }
@@ -34,8 +55,16 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
                 p { "The least that was found to keep the goal: " (needed.cores) " cores, with " code { (needed.policy) } "." }
                 @if let Some(command) = &needed.command { pre { (command) } }
             }
-            (variations(&said.other_cores, |varied| varied.cores.to_string()))
+            (variations(said, &said.other_cores, |varied| varied.cores.to_string()))
         }
+        (search(said, command))
+    };
+    framed("Which scheduling policy", &contents)
+}
+
+/// How it was found.
+fn search(said: &Recommendation, command: &str) -> Markup {
+    html! {
         section id="search" {
             h2 { "How it was found" }
             p {
@@ -43,6 +72,10 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
                 " cores, costs " code { (cost_sources(&said.costs)) } ", seed " (said.seed) ". Made by " code { (command) } "."
             }
             p { "Offered: " (Offered::text(&[said.offered])) "." }
+            @if let Some(lines) = &said.cost_lines {
+                p { "Costs that were measured, as a file for " code { "--costs" } ":" }
+                pre { (lines) }
+            }
             div.scroll { table {
                 thead { tr { th { "part of what was searched" } th { "candidates" } th { "best" } } }
                 tbody {
@@ -56,25 +89,25 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
                 ul { @for skipped in &said.search.skipped { li { code { (skipped.policy) } ": " (skipped.because) } } }
             }
         }
-    };
-    framed("Which scheduling policy", &contents)
+    }
 }
 
 /// The figures of which tables tell.
 const FIGURES: [Measure; 7] =
     [Measure::Late, Measure::P50, Measure::P99, Measure::P999, Measure::OutOfOrder, Measure::Loss, Measure::Fairness];
 
-fn finalists(finalists: &[Finalist]) -> Markup {
+fn finalists(said: &Recommendation) -> Markup {
+    let columns = said.columns(&FIGURES);
     html! {
         div.scroll { table {
             caption { "Of each figure the worst of all seeds." }
-            thead { tr { th { "policy" } th { "margin" } @for of in FIGURES { th { (of.name()) } } } }
+            thead { tr { th { "policy" } th { "margin" } @for of in &columns { th { (of) } } } }
             tbody {
-                @for one in finalists {
+                @for one in &said.finalists {
                     tr {
-                        th scope="row" { (one.policy) }
+                        th scope="row" { (one.policy) @if let Some(alike) = one.alike() { br; small { (alike) } } }
                         td { (margin_text(one.margin)) }
-                        @for of in FIGURES { td { (shown(of, one.figures.of_measure(of))) } }
+                        @for of in &columns { td { (of.shown(&one.figures)) } }
                     }
                 }
             }
@@ -82,11 +115,76 @@ fn finalists(finalists: &[Finalist]) -> Markup {
     }
 }
 
-fn variations(variations: &[Variation], place: impl Fn(&Variation) -> String) -> Markup {
+/// A row for what is promised of each policy, and one for what was measured.
+fn verifications(said: &Recommendation, verified: &Verification) -> Markup {
+    let columns = said.columns(&FIGURES);
+    html! {
+        div.scroll { table {
+            thead { tr { th { "policy" } th { "" } th { "goal" } @for of in &columns { th { (of) } } } }
+            tbody {
+                @for one in &verified.policies {
+                    @for (name, goal, figures) in one.rows() {
+                        tr {
+                            th scope="row" { (one.policy) }
+                            td { (name) }
+                            td { (goal) }
+                            @for of in &columns { td { (of.shown(figures)) } }
+                        }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// The numbers of the plot.
+fn curve(curve: &LoadCurve) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr { th { "policy" } th { "traffic" } th { (curve.figure) } th { "goal" } } }
+            tbody {
+                @for point in &curve.points {
+                    tr {
+                        th scope="row" { (point.policy) }
+                        td { "x" (point.multiplier) }
+                        td { (shown(Measure::P99, point.delay_ns)) }
+                        td { @if point.holds { "kept" } @else { "broken" } }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// The fewest cores, by policy and traffic.
+fn sizes(sizing: &Sizing) -> Markup {
+    html! {
+        p { (capital(&sizing.about())) "." }
+        div.scroll { table {
+            thead { tr {
+                @for name in ["policy", "traffic", "cores", "fewest", "most", "not sure", "command"] { th { (name) } }
+            } }
+            tbody {
+                @for one in &sizing.sizes {
+                    tr {
+                        th scope="row" { (one.policy) }
+                        td { "x" (one.multiplier) }
+                        @for cores in [one.cores, one.least, one.most] { td { (sizing.cores(cores)) } }
+                        td { @if let Some(why) = &one.not_sure { (why) } }
+                        td { @if let Some(command) = &one.command { code { (command) } } }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+fn variations(said: &Recommendation, variations: &[Variation], place: impl Fn(&Variation) -> String) -> Markup {
+    let columns = said.columns(&FIGURES);
     html! {
         div.scroll { table {
             thead { tr {
-                th { "" } th { "policy" } th { "goal" } th { "margin" } @for of in FIGURES { th { (of.name()) } } th { "command" }
+                th { "" } th { "policy" } th { "goal" } th { "margin" } @for of in &columns { th { (of) } } th { "command" }
             } }
             tbody {
                 @for one in variations {
@@ -95,7 +193,7 @@ fn variations(variations: &[Variation], place: impl Fn(&Variation) -> String) ->
                         td { (one.policy) }
                         td { @if one.holds { "kept" } @else { "broken" } }
                         td { (margin_text(one.margin)) }
-                        @for of in FIGURES { td { (shown(of, one.figures.of_measure(of))) } }
+                        @for of in &columns { td { (of.shown(&one.figures)) } }
                         td { @if let Some(command) = &one.command { code { (command) } } }
                     }
                 }
@@ -107,8 +205,8 @@ fn variations(variations: &[Variation], place: impl Fn(&Variation) -> String) ->
 /// How sure it is that the policy is better than the other.
 fn sureness(confidence: &Confidence) -> String {
     let Confidence { policy, other, figure: name, blocks, packets, difference, .. } = confidence;
-    let of = Measure::ALL.into_iter().find(|measure| measure.name() == *name).unwrap_or(Measure::P99);
-    let text = |value: f64| if value.is_finite() { figure(of.kind(), value) } else { "beyond measure".to_owned() };
+    let kind = name.parse().map_or(Measure::P99.kind(), |figure: GoalFigure| figure.kind());
+    let text = |value: f64| if value.is_finite() { figure(kind, value) } else { "beyond measure".to_owned() };
     let than = |value: f64| match value {
         0.0 => "the same".to_owned(),
         value if value < 0.0 => format!("{} better", text(-value)),
@@ -134,7 +232,60 @@ fn sureness(confidence: &Confidence) -> String {
     )
 }
 
+impl Finalist {
+    /// Returns the policies that decided alike, in words. `None`: none did.
+    pub fn alike(&self) -> Option<String> {
+        (!self.same_decisions.is_empty()).then(|| format!("same decisions: {}", self.same_decisions.join(", ")))
+    }
+}
+
 impl Recommendation {
+    /// Returns the figures of a table: these, and those of the goal that are not among them.
+    pub fn columns(&self, figures: &[Measure]) -> Vec<GoalFigure> {
+        let mut columns: Vec<GoalFigure> = figures.iter().map(|&measure| measure.into()).collect();
+        for figure in self.goal.figures() {
+            if !columns.contains(figure) {
+                columns.push(figure.clone());
+            }
+        }
+        columns
+    }
+
+    /// Returns how sure the choice is, in a sentence. `None`: there is one policy.
+    pub fn sureness_in_short(&self) -> Option<String> {
+        let other = &self.runner_up.as_ref()?.policy;
+        let Some(confidence) = &self.confidence else {
+            return Some(format!(
+                "nothing says how sure that is: of fewer than {DIVISIBLE} packets no blocks are held out of the search"
+            ));
+        };
+        let Confidence { policy, other: next, figure, blocks, .. } = confidence;
+        Some(match confidence {
+            Confidence { is_clear: true, .. } => {
+                format!(
+                    "on {blocks} blocks that were held out of the search, {figure} of `{policy}` is clearly better than \
+                     that of `{next}`"
+                )
+            }
+            Confidence { is_winner: true, .. } => {
+                format!(
+                    "on {blocks} blocks that were held out of the search, `{policy}` and `{next}` do not differ clearly in \
+                     {figure}: either will do"
+                )
+            }
+            _ => format!(
+                "`{policy}` was best of what was searched, and is not on all of the input: `{}` and `{other}` do not \
+                 differ clearly",
+                self.winner.policy
+            ),
+        })
+    }
+
+    /// Draws the delay of the winner, the runner-up and plain hashing over the traffic.
+    pub fn load_plot(&self) -> LinePlot {
+        self.load_curve.plot(self.offered.load.map(|load| load.value))
+    }
+
     /// How sure the choice is, in words; nothing of a single policy.
     pub fn sureness(&self) -> Option<String> {
         self.runner_up.as_ref()?;
@@ -161,7 +312,7 @@ mod tests {
             policy: "drr".to_owned(),
             other: "hrw".to_owned(),
             is_winner,
-            figure: "p99",
+            figure: "p99".to_owned(),
             blocks: differences.len(),
             packets: 2_000,
             policy_holds: 8,

@@ -13,7 +13,10 @@ use humpyard_traffic::pace::Pacer;
 
 use super::division::{Division, Piece};
 use super::figures::MeasuredFigures;
+use super::goal::Goal;
 use super::pilot::Pilot;
+use super::scope::{ScopeCounts, Scopes};
+use super::workload::Workload;
 use crate::LabError;
 use crate::config::RunConfig;
 use crate::control::Control;
@@ -68,6 +71,9 @@ pub(super) struct Trials<'a> {
     pub(super) config: &'a RunConfig,
     pub(super) recorded: Recorded,
     pub(super) division: Division,
+    pub(super) workload: Workload,
+    /// The services and clients that the goal names.
+    scopes: Scopes,
     /// What the packets ask of cores.
     demand: Demand,
     threads: NonZeroUsize,
@@ -80,9 +86,10 @@ impl<'a> Trials<'a> {
     /// Reads the input, at most this many packets.
     ///
     /// # Errors
-    /// An input that cannot be read, and a load that cannot be found.
+    /// An input that cannot be read, a load that cannot be found, and a goal for what there is not.
     pub(super) fn read(
         config: &'a RunConfig,
+        goal: &Goal,
         most: u64,
         threads: NonZeroUsize,
         stop: &'a AtomicBool,
@@ -92,7 +99,10 @@ impl<'a> Trials<'a> {
         let recorded = Recorded::read(config, most, control)?;
         let demand = Demand::read(config, &mut recorded.whole(), control)?;
         let division = Division::of(recorded.len());
-        Ok(Self { config, recorded, division, demand, threads, stop, packets: AtomicUsize::new(0) })
+        let workload = Workload::read(config, &recorded, stop)?;
+        let scopes = Scopes::find(goal, config, workload.clients_count)?;
+        let packets = AtomicUsize::new(0);
+        Ok(Self { config, recorded, division, workload, scopes, demand, threads, stop, packets })
     }
 
     /// How many inputs' worth of packets were simulated so far.
@@ -110,15 +120,29 @@ impl<'a> Trials<'a> {
         what: &str,
         progress: Progress<'_>,
     ) -> Result<Vec<MeasuredFigures>, LabError> {
-        let next = AtomicUsize::new(0);
-        let mut figures = vec![None; trials.len()];
+        self.each(trials, what, progress, |trial| self.run_one(trial))
+    }
+
+    /// Does the same to each of these on all threads, and returns the results in their order.
+    ///
+    /// # Errors
+    /// The first failure, and being interrupted.
+    pub(super) fn each<T: Sync, R: Send>(
+        &self,
+        all: &[T],
+        what: &str,
+        progress: Progress<'_>,
+        of: impl Fn(&T) -> Result<R, LabError> + Sync,
+    ) -> Result<Vec<R>, LabError> {
+        let (next, of) = (AtomicUsize::new(0), &of);
+        let mut results: Vec<Option<R>> = all.iter().map(|_| None).collect();
         let (sender, finished) = mpsc::channel();
         thread::scope(|scope| {
-            for _ in 0..self.threads.get().min(trials.len()) {
+            for _ in 0..self.threads.get().min(all.len()) {
                 let (sender, next) = (sender.clone(), &next);
                 scope.spawn(move || {
-                    while let Some((at, trial)) = take(trials, next) {
-                        if sender.send((at, self.run_one(trial))).is_err() {
+                    while let Some((at, one)) = take(all, next) {
+                        if sender.send((at, of(one))).is_err() {
                             break;
                         }
                     }
@@ -127,14 +151,14 @@ impl<'a> Trials<'a> {
             drop(sender);
             for (done, (at, found)) in finished.into_iter().enumerate() {
                 if found.is_err() {
-                    next.store(trials.len(), Ordering::Relaxed);
+                    next.store(all.len(), Ordering::Relaxed);
                 }
-                figures[at] = Some(found?);
-                progress(done + 1, trials.len(), what);
+                results[at] = Some(found?);
+                progress(done + 1, all.len(), what);
             }
             Ok::<_, LabError>(())
         })?;
-        Ok(figures.into_iter().flatten().collect())
+        Ok(results.into_iter().flatten().collect())
     }
 
     /// Finds out where these policies delay packets, so that samples have these windows.
@@ -178,10 +202,20 @@ impl<'a> Trials<'a> {
         Ok(pacer_of(config, pace))
     }
 
-    fn run_one(&self, trial: &Trial<'_>) -> Result<MeasuredFigures, LabError> {
-        let run = |piece: Piece| Ok((self.simulate(trial, &piece, None)?, piece.weight));
-        let parts: Result<Vec<(RunResult, f64)>, LabError> = self.pieces(trial.part).into_iter().map(run).collect();
-        Ok(MeasuredFigures::of_parts(&parts?))
+    /// Runs one, and returns its figures.
+    ///
+    /// # Errors
+    /// What keeps it from being run, and being interrupted.
+    pub(super) fn run_one(&self, trial: &Trial<'_>) -> Result<MeasuredFigures, LabError> {
+        let (mut parts, mut counts): (Vec<(RunResult, f64)>, Vec<Vec<ScopeCounts>>) = (Vec::new(), Vec::new());
+        for piece in self.pieces(trial.part) {
+            let listener = self.scopes.listener(&self.workload, &piece);
+            let observer = listener.clone().map(|listener| Box::new(listener) as _);
+            let run = self.simulate(trial, &piece, observer)?;
+            counts.push(self.scopes.counts(&run, listener.as_ref()));
+            parts.push((run, piece.weight));
+        }
+        Ok(MeasuredFigures { scopes: self.scopes.figures(&parts, &counts), ..MeasuredFigures::of_parts(&parts) })
     }
 
     /// Simulates some of the packets.
@@ -208,8 +242,8 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// The next trial that nobody has taken.
-fn take<'a, 'p>(trials: &'a [Trial<'p>], next: &AtomicUsize) -> Option<(usize, &'a Trial<'p>)> {
+/// Returns the next that no thread has taken.
+fn take<'a, T>(all: &'a [T], next: &AtomicUsize) -> Option<(usize, &'a T)> {
     let at = next.fetch_add(1, Ordering::Relaxed);
-    trials.get(at).map(|trial| (at, trial))
+    all.get(at).map(|one| (at, one))
 }

@@ -4,7 +4,7 @@ use humpyard_core::unit::Time;
 use serde::Serialize;
 
 use super::figures::{Measure, MeasuredFigures};
-use super::goal::{Bound, Goal};
+use super::goal::{Bound, Goal, GoalFigure};
 use crate::config::RunConfig;
 use crate::figures::time;
 use crate::statistics::Kind;
@@ -16,7 +16,7 @@ const TIMES: f64 = 10.0;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Vacuous {
     /// The figure that is bounded.
-    pub figure: &'static str,
+    pub figure: String,
     /// Why, in words.
     pub because: String,
 }
@@ -37,15 +37,22 @@ pub(super) fn vacuous(
             return None;
         }
         let because = if lasted < TIMES * allowed {
-            let but =
-                if bound.measure == Measure::Late { ", and hardly a packet is late but those dropped" } else { "" };
+            let but = if bound.figure.measure == Measure::Late {
+                ", and hardly a packet is late but those dropped"
+            } else {
+                ""
+            };
             format!(
                 "the traffic lasts {}, less than ten times {}: queues have no time to grow so long{but}",
                 time(lasted),
                 time(allowed)
             )
         } else if longest < allowed / TIMES {
-            let what = if bound.measure == Measure::Late { "the longest delay" } else { bound.measure.name() };
+            let what = if bound.figure.measure == Measure::Late {
+                "the longest delay".to_owned()
+            } else {
+                bound.figure.to_string()
+            };
             format!(
                 "{what} under the worst of {candidates} candidates is {}, less than a tenth of {}",
                 time(longest),
@@ -54,24 +61,31 @@ pub(super) fn vacuous(
         } else {
             return None;
         };
-        Some(Vacuous { figure: bound.measure.name(), because })
+        Some(Vacuous { figure: bound.figure.to_string(), because })
     };
     goal.bounds.iter().filter_map(of).collect()
 }
 
 /// Whether packets that were delivered break this bound under the worst candidate. Drops do not count.
 fn is_broken_by_delay(bound: &Bound, worst: &MeasuredFigures) -> bool {
-    bound.margin(worst.of_delivered(bound.measure)) < 0.0
+    bound.margin(bound.figure.of_delivered(worst)) < 0.0
 }
 
 /// Returns the delay that a bound allows, and the worst that there was, in ns. `None`: the bound is on no delay.
 fn allowed(bound: &Bound, config: &RunConfig, worst: &MeasuredFigures) -> Option<(f64, f64)> {
-    match (bound.measure, bound.measure.kind()) {
+    let figure = &bound.figure;
+    match (figure.measure, figure.kind()) {
         (Measure::Late, _) => {
-            let tolerances = config.services.iter().map(|choice| config.tolerance(&choice.name));
-            Some((tolerances.min()?.as_nanos() as f64, worst.of_measure(Measure::Max)))
+            let service = |name: &&str| config.services.iter().any(|choice| choice.name == *name);
+            let least = || config.services.iter().map(|choice| config.tolerance(&choice.name)).min();
+            let tolerance = match figure.scope.as_deref().filter(service) {
+                Some(service) => config.tolerance(service),
+                None => least()?,
+            };
+            let longest = GoalFigure { measure: Measure::Max, scope: figure.scope.clone() };
+            Some((tolerance.as_nanos() as f64, longest.of(worst)))
         }
-        (measure, Kind::Time) => Some((bound.value, worst.of_measure(measure))),
+        (_, Kind::Time) => Some((bound.value, figure.of(worst))),
         _ => None,
     }
 }
@@ -83,7 +97,7 @@ mod tests {
     use super::*;
     use crate::choice::host::Host;
 
-    fn found(goal: &str, lasted_us: u64, worst: MeasuredFigures) -> Vec<(&'static str, String)> {
+    fn found(goal: &str, lasted_us: u64, worst: MeasuredFigures) -> Vec<(String, String)> {
         let mut config = RunConfig::new(Host::Sim, "gen:poisson", "hrw".parse().expect("a policy"));
         config.tolerances.push((String::new(), Duration::from_millis(2)));
         let goal = goal.parse().expect("a goal");
@@ -100,7 +114,7 @@ mod tests {
         let said = found("late<0.1%@2ms", 126, worst(10.0, 2_500.0));
         let because = "the traffic lasts 126 us, less than ten times 2.00 ms: queues have no time to grow so long, and hardly a packet \
                        is late but those dropped";
-        assert_eq!(said, [("late", because.to_owned())]);
+        assert_eq!(said, [("late".to_owned(), because.to_owned())]);
         assert!(found("late<0.1%@2ms", 20_000, worst(10.0, 2_500.0)).is_empty());
         assert_eq!(found("p99<1s,ooo<1%", 9_999_999, worst(10.0, 2e6)).len(), 1);
     }
@@ -118,14 +132,14 @@ mod tests {
         assert_eq!(broken(|figures| figures.delivered.late = 0.002), 1);
         assert_eq!(broken(|figures| figures.delivered.p99_ns = 41_000.0), 1);
         let mean = MeasuredFigures { mean_ns: 21_000.0, ..worst(9.0, 10.0) };
-        assert_eq!((found("mean<20us", 126, mean).len(), found("mean<30us", 126, mean).len()), (0, 1));
+        assert_eq!((found("mean<20us", 126, mean.clone()).len(), found("mean<30us", 126, mean).len()), (0, 1));
     }
 
     #[test]
     fn the_worst_candidate_must_come_near() {
         let said = found("late<0.1%@2ms,p99<100us", 1_000_000, worst(9.0, 199.0));
         let because = "the longest delay under the worst of 70 candidates is 199 us, less than a tenth of 2.00 ms";
-        assert_eq!(said[0], ("late", because.to_owned()));
+        assert_eq!(said[0], ("late".to_owned(), because.to_owned()));
         assert!(said[1].1.starts_with("p99 under the worst of 70 candidates is 9.00 us"), "{said:?}");
         assert!(found("late<0.1%@2ms,p99<100us", 1_000_000, worst(10.0, 200.0)).is_empty());
         assert!(found("late<0.1%@2ms", 1_000_000, worst(10.0, f64::INFINITY)).is_empty(), "packets were dropped");

@@ -6,6 +6,7 @@ use humpyard_traffic::pace::Pace;
 use serde::Serialize;
 
 use super::figures::MeasuredFigures;
+use super::scope::Scopes;
 use super::{Goal, Recommendation, fixed};
 use crate::LabError;
 use crate::choice::assumed::HERE;
@@ -39,6 +40,15 @@ pub struct Verified {
     pub held: usize,
     /// Live runs.
     pub runs: usize,
+}
+
+impl Verified {
+    /// Returns a row for what is promised and one for what was measured: name, whether the goal holds, figures.
+    pub fn rows(&self) -> [(&'static str, String, &MeasuredFigures); 2] {
+        let promised = if self.promised_holds { "kept" } else { "broken" };
+        let measured = format!("kept in {} of {}", self.held, self.runs);
+        [("promised", promised.to_owned(), &self.promised), ("live", measured, &self.measured)]
+    }
 }
 
 /// What live runs say of a recommendation.
@@ -87,12 +97,14 @@ pub fn verify(
     let config = fixed_in_time(RunConfig { packets: Some(said.packets), ..config }, control)?;
     let packets = packets(&config, said.packets, control)?;
     let config = RunConfig { packets: Some(packets), ..config };
+    let scopes = Scopes::find(&said.goal, &config, usize::MAX)?;
     let mut names = vec![said.policy.as_str()];
     names.extend(said.hashing.as_ref().map(|hashing| hashing.policy.as_str()).filter(|&name| name != said.policy));
     let mut policies = Vec::with_capacity(names.len());
     for name in names {
         starting(&format!("live {name}"));
-        policies.push(verify_policy(&RunConfig { policy: name.parse()?, ..config.clone() }, &said.goal, control)?);
+        let config = RunConfig { policy: name.parse()?, ..config.clone() };
+        policies.push(verify_policy(&config, &said.goal, &scopes, control)?);
     }
     let first = &policies[0];
     let holds = 2 * first.held > first.runs;
@@ -128,28 +140,47 @@ fn packets(config: &RunConfig, looked_at: u64, control: &mut Control<'_>) -> Res
     Ok(packets.max(1))
 }
 
-fn verify_policy(config: &RunConfig, goal: &Goal, control: &mut Control<'_>) -> Result<Verified, LabError> {
-    let promised = figures(simulate(&RunConfig { host: Host::Sim, ..config.clone() }, control)?)?;
+fn verify_policy(
+    config: &RunConfig,
+    goal: &Goal,
+    scopes: &Scopes,
+    control: &mut Control<'_>,
+) -> Result<Verified, LabError> {
+    let sim = RunConfig { host: Host::Sim, ..config.clone() };
+    let promised = figures(scopes, control, |control| simulate(&sim, control))?;
     let live = RunConfig { host: Host::Live, dispatchers: Some(1), ..config.clone() };
-    let mut runs = (0..RUNS).map(|_| figures(run_live(&live, control)?)).collect::<Result<Vec<_>, LabError>>()?;
+    let run = |_| figures(scopes, control, |control| run_live(&live, control));
+    let mut runs = (0..RUNS).map(run).collect::<Result<Vec<_>, LabError>>()?;
     runs.sort_by(|one, other| goal.score(other).cmp(&goal.score(one)));
     Ok(Verified {
         policy: config.policy.to_string(),
-        promised,
-        measured: runs[RUNS / 2],
         promised_holds: goal.holds(&promised),
         held: runs.iter().filter(|figures| goal.holds(figures)).count(),
+        measured: runs.swap_remove(RUNS / 2),
+        promised,
         runs: RUNS,
     })
 }
 
-fn figures(result: RunResult) -> Result<MeasuredFigures, LabError> {
+/// Runs a policy once, and returns its figures.
+fn figures<'c>(
+    scopes: &Scopes,
+    control: &mut Control<'c>,
+    run: impl FnOnce(&mut Control<'c>) -> Result<RunResult, LabError>,
+) -> Result<MeasuredFigures, LabError> {
+    let listener = scopes.listener_of_all();
+    control.observer = listener.clone().map(|listener| Box::new(listener) as _);
+    let result = run(control);
+    control.observer = None;
+    let result = result?;
     if result.interrupted {
         return Err(LabError::option(
             "interrupted before the recommendation was verified: @verify off leaves that out",
         ));
     }
-    Ok(MeasuredFigures::of_parts(&[(result, 1.0)]))
+    let counts = [scopes.counts(&result, listener.as_ref())];
+    let parts = [(result, 1.0)];
+    Ok(MeasuredFigures { scopes: scopes.figures(&parts, &counts), ..MeasuredFigures::of_parts(&parts) })
 }
 
 fn finding(goal: &Goal, first: &Verified, holds: bool) -> String {

@@ -12,6 +12,7 @@ use humpyard_traffic::capture::PartialFile;
 
 use crate::plot::Svg;
 use crate::{Comparison, LabError};
+pub(crate) use page::drawing;
 
 /// A page that is to be written.
 #[derive(Clone, Debug)]

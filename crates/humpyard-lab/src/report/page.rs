@@ -68,7 +68,7 @@ fn number(text: &str, exact: f64) -> Markup {
     html! { data value=(exact) { (text) } }
 }
 
-fn drawing(svg: &Svg, id: &str) -> Markup {
+pub(crate) fn drawing(svg: &Svg, id: &str) -> Markup {
     html! { figure { div.scroll { (PreEscaped(svg.inline(id))) } } }
 }
 

@@ -52,6 +52,10 @@ impl Experiment for Scenarios {
         }
     }
 
+    fn version(&self) -> u32 {
+        2
+    }
+
     fn parts(&self, scale: Scale) -> usize {
         scale.pick(FEW, SCENARIOS.len())
     }
@@ -66,6 +70,7 @@ impl Experiment for Scenarios {
             packets,
             budget: None,
             threads: NonZeroUsize::MIN,
+            size: false,
         })?;
         Ok(vec![row(scenario, held)])
     }
