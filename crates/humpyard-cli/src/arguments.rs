@@ -298,8 +298,7 @@ pub(crate) struct WhyArguments {
     pub(crate) file: ConfigOption,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
-    /// Explain the slowest packet of this flow, as `trace info` shows it, with or without its protocol; <> is both
-    /// directions
+    /// Explain the slowest packet of this flow, as `trace info` shows it, with or without its protocol; <> has both ways
     #[arg(long, value_name = "SRC:PORT > DST:PORT", conflicts_with = "packet", display_order = 0)]
     pub(crate) flow: Option<String>,
     /// Explain this packet, by its number from 1 [default: the packet whose delay is the p99 of the run]
@@ -367,8 +366,7 @@ pub(crate) struct RecommendArguments {
     /// Threads; they change nothing but the time it takes [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// Run the recommended policy and plain hashing live at the end, and print promised beside measured figures [default: where the
-    /// workers fit this machine, and the host is `here`]
+    /// Run the recommended policy and plain hashing live, too [default: where the workers fit this machine, on the host `here`]
     #[arg(long, conflicts_with = "no_verify")]
     pub(crate) verify: bool,
     /// Run nothing live at the end
@@ -402,8 +400,7 @@ pub(crate) struct ValidateArguments {
     /// Worker threads; 0 does everything on one thread [default: one for each processor but that of the dispatcher]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) workers: Option<u16>,
-    /// Warn where live figures have drifted from those of this file, which an earlier `humpyard validate --json` of the same input
-    /// printed
+    /// Warn where live figures have drifted from those that `humpyard validate --json` of the same input printed to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<String>,
     /// Write a page with all figures to this file (HTML, which fetches nothing)

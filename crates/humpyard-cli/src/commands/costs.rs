@@ -36,14 +36,8 @@ pub(crate) fn measured_for(config: &mut RunConfig, quiet: bool) -> Result<Option
     Ok(lines)
 }
 
-/// Measures what the services of a run take on its own packets, and the host that it assumes. Prints the lines on the
-/// standard error, as a file that `--costs` takes.
-pub(crate) fn measure_on_traffic(config: &mut RunConfig, quiet: bool) -> Result<(), Failure> {
-    output::say(&measured_on_traffic(config, quiet)?);
-    Ok(())
-}
-
-/// Measures as [`measure_on_traffic`] does, and returns the lines.
+/// Measures what the services of a run take on its own packets, and the host that it assumes. Returns the lines of
+/// costs, as a file that `--costs` takes.
 pub(crate) fn measured_on_traffic(config: &mut RunConfig, quiet: bool) -> Result<String, Failure> {
     measure_host(config, quiet)?;
     let stop = stop::on_signal_but_hangup()?;

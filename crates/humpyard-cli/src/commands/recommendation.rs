@@ -16,6 +16,7 @@ const FIGURES: [Measure; 6] =
 pub(super) fn text(said: &Recommendation, details: bool) -> String {
     let mut lines = vec![format!("{}.", capital(&said.reason))];
     lines.extend(policy(said));
+    lines.extend(said.not_sure.iter().map(|why| format!("Not sure that it is so live: {why}.")));
     lines.push(traffic(said));
     lines.extend(
         if details { None } else { said.sureness_in_short() }.map(|sureness| format!("{}.", capital(&sureness))),

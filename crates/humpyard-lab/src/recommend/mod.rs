@@ -6,6 +6,7 @@
 //! is. The same input, options and seed give the same answer on every machine and any number of threads.
 
 mod candidates;
+mod certainty;
 mod curve;
 mod division;
 mod evidence;
@@ -28,6 +29,7 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::AtomicBool;
 
 use humpyard_policies::spec::PolicySpec;
+use humpyard_runtime::processors;
 use humpyard_services::Factory;
 use serde::Serialize;
 
@@ -201,6 +203,9 @@ pub struct Recommendation {
     pub cores_needed: Option<CoresNeeded>,
     /// How it was found.
     pub search: Searched,
+    /// Why nobody can be sure beforehand that the policy to run keeps or breaks the goal live, as the simulation says.
+    /// `None`: it is sure, as far as predictions have been validated, or the host is ideal.
+    pub not_sure: Option<String>,
     /// The host that the simulator assumed. `None`: the ideal one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<AssumedHost>,
@@ -252,6 +257,8 @@ pub fn recommend(
     };
     let vacuous = vacuous::vacuous(goal, config, lasted, &found.worst, candidates.len());
     let reason = reason(goal, advice, winner, hashing, candidates.len(), config.cores, outlook.cores_needed.as_ref());
+    let host = config.assumed.as_ref();
+    let not_sure = certainty::doubt(goal, &chosen.figures, host, processors().len().max(1), config.cores);
     let finalist = |ranked: &Ranked<'_>| finalist(goal, ranked);
     Ok(Recommendation {
         goal: goal.clone(),
@@ -289,6 +296,7 @@ pub fn recommend(
             seeds: search::SEEDS,
             simulated_inputs: trials.inputs(),
         },
+        not_sure,
         host: config.assumed.clone(),
         verified: None,
         command: None,

@@ -18,6 +18,7 @@ pub(super) fn page(said: &Recommendation, command: &str) -> Markup {
         section id="advice" {
             h2 { "Advice" }
             p { (said.reason) "." }
+            @if let Some(why) = &said.not_sure { p { "Not sure that it is so live: " (why) "." } }
             @for remark in &said.remarks { p { (remark) "." } }
             p { (capital(&said.breaks())) "." }
             @if let Some(elephant) = said.elephant() { p { (capital(&elephant)) "." } }

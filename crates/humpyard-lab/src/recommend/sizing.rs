@@ -196,7 +196,7 @@ pub(super) fn fewest(
 }
 
 /// Returns why this many cores are beyond what was validated. `here` is the number of this machine's processors.
-fn doubt(host: Option<&AssumedHost>, here: usize, cores: usize) -> Option<String> {
+pub(super) fn doubt(host: Option<&AssumedHost>, here: usize, cores: usize) -> Option<String> {
     match host {
         None => None,
         Some(host) if host.name != HERE => Some(format!("the host `{host}` was never held against live runs")),
@@ -248,6 +248,7 @@ mod tests {
         let host = |name: &str| AssumedHost {
             name: name.to_owned(),
             source: "a table".to_owned(),
+            draw: 0,
             machine: MachineCosts::default(),
         };
         assert_eq!(doubt(None, 2, 64), None);

@@ -123,8 +123,8 @@ pub struct Validation {
 /// Offered fraction of the capacity, if no rate is given.
 const OFFERED: f64 = 0.5;
 /// Errors that are aimed for.
-const AIM_RATE: f64 = 0.10;
-const AIM_DELAY: f64 = 0.25;
+pub(crate) const AIM_RATE: f64 = 0.10;
+pub(crate) const AIM_DELAY: f64 = 0.25;
 const AIM_LOSS: f64 = 0.02;
 /// Greatest bound, in aims.
 const BOUND_MAX: f64 = 2.0;
