@@ -15,10 +15,10 @@ PROMETHEUS = $(abspath $(or $(CARGO_TARGET_DIR),target))/prometheus
 # Property tests draw the same cases each time. By `cargo test` alone they draw others each time.
 PROPTEST_RNG_SEED ?= 1
 
-.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire validate prerequisites prometheus python transcode clean
+.PHONY: help demo test reproduce format lint docs check-no-std bench bench-instructions bench-share bench-sim bench-dispatch bench-overload bench-wire validate promises prerequisites prometheus python transcode clean
 
 help:
-	@echo "make demo     compose traffic, run it live under four policies, compare them, write report.html (a minute after the build)"
+	@echo "make demo     show who waits under three policies, simulated and live, and write report.html (half a minute after the build)"
 	@echo "make test     formatting, lints, documentation, all tests, limits of instructions"
 	@echo "make reproduce  experiments of the papers, a fixed part of each: data, plots and verdicts in reproduction/ (five minutes)"
 	@echo "make bench    time the hot paths"
@@ -29,6 +29,7 @@ help:
 	@echo "make bench-overload  forward more than can be forwarded, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
 	@echo "make bench-wire  forward between interfaces, in turn with DPDK's testpmd and the kernel (half an hour, root; ARGUMENTS=...)"
 	@echo "make validate  hold the simulator against live runs, in a hundred cells (half an hour, alone on the machine; ARGUMENTS=...)"
+	@echo "make promises  hold recommend against captures of real programs, made on the spot (half an hour, alone; root)"
 	@echo "make clean    remove everything built"
 
 demo: prerequisites
@@ -91,6 +92,12 @@ bench-sim: prerequisites
 bench-dispatch: prerequisites
 	@scripts/prerequisites dpdk
 	$(CARGO) bench --locked --package humpyard --bench dispatch -- $(ARGUMENTS)
+
+# ARGUMENTS are --captures N and --json FILE.
+promises: prerequisites
+	@scripts/prerequisites programs target/programs
+	$(CARGO) build --locked --release --package humpyard-cli
+	python3 scripts/promises $(ARGUMENTS)
 
 # ARGUMENTS are those of the benchmark: --cells, --runs, --seconds, --csv. Captures are found by HUMPYARD_TRACES.
 validate: prerequisites
